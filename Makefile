@@ -1,0 +1,78 @@
+# Everything here prepares what it needs by itself: see tests/setup.sh.
+#
+#   make test PYTHON=python3.12        with another Python (after `make clean`)
+#   make install PREFIX=~/.local       somewhere else
+
+PREFIX = /usr/local
+
+export PYTHON
+unexport PYTHONDONTWRITEBYTECODE # starts without bytecode are slow, and that would be what is measured
+
+.PHONY: help demo test lint faults bench install uninstall clean
+
+help: ## show this help
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 20
+
+demo: ## show a session's life: started, killed, found, restarted, stopped
+	@tests/setup.sh run
+	@tests/demo.sh
+
+test: lint ## check style and types, run all tests
+	.venv/bin/python -m pytest -n 2
+
+lint: ## check style and types
+	@tests/setup.sh test
+	.venv/bin/ruff check
+	.venv/bin/ruff format --check
+	.venv/bin/mypy
+
+faults: ## inject every fault hundreds of times (long)
+	@tests/setup.sh test
+	SESH_TEST_FULL=1 .venv/bin/python -m pytest tests/faults -q -s --timeout 3600
+
+bench: ## measure against the limits and against other tools
+	@tests/setup.sh test
+	.venv/bin/python tests/bench/run.py
+
+# The command lives in a virtual environment of its own, which also brings the manual and the completions; those are
+# copied to where man and the shells look. Everything is built in a scratch directory before anything is replaced.
+SESH_HOME = $(PREFIX)/lib/sesh
+
+install: ## install command, manual and completions below PREFIX (/usr/local)
+	@set -eu; umask 022; \
+	fail() { echo "install: $$*" >&2; exit 1; }; \
+	case "$(PREFIX)" in *" "* | [!/]*) fail "PREFIX must be an absolute path without spaces, not $(PREFIX)" ;; esac; \
+	[ ! -e "$(SESH_HOME)" ] || [ -e "$(SESH_HOME)/pyvenv.cfg" ] || fail "$(SESH_HOME) is not ours"; \
+	[ ! -e "$(PREFIX)/bin/sesh" ] || [ "$(PREFIX)/bin/sesh" -ef "$(SESH_HOME)/bin/sesh" ] \
+		|| fail "$(PREFIX)/bin/sesh is not ours"; \
+	python=$$(tests/setup.sh python); \
+	scratch=$$(mktemp -d); \
+	trap 'rm -rf "$$scratch"' EXIT; \
+	pip() { "$$scratch/venv/bin/python" -m pip --quiet --disable-pip-version-check "$$@"; }; \
+	mkdir "$$scratch/source"; \
+	cp -R pyproject.toml README.md LICENSE sesh man completions "$$scratch/source"; \
+	"$$python" -m venv "$$scratch/venv"; \
+	pip wheel --wheel-dir "$$scratch/wheels" "$$scratch/source"; \
+	$(MAKE) --no-print-directory uninstall; \
+	"$$python" -m venv --without-pip "$(SESH_HOME)"; \
+	pip --python "$(SESH_HOME)/bin/python" install --no-index --find-links "$$scratch/wheels" sesh; \
+	mkdir -p "$(PREFIX)/bin"; \
+	ln -sf ../lib/sesh/bin/sesh "$(PREFIX)/bin/sesh"; \
+	cd "$(SESH_HOME)"; \
+	find share -type f | while read -r file; do \
+		mkdir -p "$(PREFIX)/$${file%/*}"; \
+		install -m 644 "$$file" "$(PREFIX)/$$file"; \
+	done; \
+	echo "installed $(PREFIX)/bin/sesh"
+
+uninstall: ## remove what install put there; sessions and their records stay
+	@set -eu; \
+	[ -e "$(SESH_HOME)/pyvenv.cfg" ] || exit 0; \
+	cd "$(SESH_HOME)"; \
+	find share -type f | while read -r file; do rm -f "$(PREFIX)/$$file"; done; \
+	if [ "$(PREFIX)/bin/sesh" -ef bin/sesh ]; then rm "$(PREFIX)/bin/sesh"; fi; \
+	rm -rf "$(SESH_HOME)"
+
+clean: ## remove everything that was made here
+	rm -rf .venv .bench .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,322 @@
+"""Records as TOML and back. Strict: a wrong type or an unknown key is an error, never a guess."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from sesh.model import (
+    OUTCOMES,
+    SCHEMA,
+    Agent,
+    AgentWord,
+    Cause,
+    Desired,
+    Machine,
+    Place,
+    Process,
+    Record,
+    Spec,
+    State,
+    Status,
+    valid_name,
+)
+
+T = TypeVar("T")
+E = TypeVar("E", bound=StrEnum)
+_STRING = re.compile(rb'"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'')
+_MAX_DOTS = 200  # tomllib takes seconds for a key of some thousand parts
+
+
+class DecodeError(Exception):
+    """Why a record can't be understood, in a few words."""
+
+
+def decode(raw: bytes) -> Record:
+    root = _Table(_parse(raw), "")
+    schema = root.take("schema", int)
+    if schema != SCHEMA:
+        newer = schema > SCHEMA
+        raise DecodeError(f"schema {schema} is newer than this sesh" if newer else "unknown schema")
+    name = root.take("name", str)
+    if not valid_name(name):
+        raise DecodeError("name: not a valid name")
+    record = Record(
+        name=name,
+        id=root.take("id", str),
+        spec=_spec(root.table("spec")),
+        place=_place(root.table("place")),
+        status=_status(root.table("status")),
+        agent=_agent_word(root.table("agent", optional=True)),
+    )
+    if not re.fullmatch(re.escape(name) + r"-\d{8}-\d{6}-[0-9a-f]{8}", record.id):
+        raise DecodeError("id: does not fit the name")
+    root.done()
+    return record
+
+
+def encode(record: Record) -> bytes:
+    import tomli_w
+
+    spec, place, status, word = record.spec, record.place, record.status, record.agent
+    agent, server = place.agent, place.server
+    tree = {
+        "schema": record.schema,
+        "name": record.name,
+        "id": record.id,
+        "spec": {
+            "command": list(spec.command),
+            "cwd": spec.cwd,
+            "created": spec.created,
+            "group": spec.group,
+            "tags": list(spec.tags),
+            "env": list(spec.env),
+            "launch_timeout": spec.launch_timeout,
+        },
+        "place": {
+            "kind": place.kind,
+            "generation": place.generation,
+            "machine": place.machine.id,
+            "boot": place.machine.boot,
+            "pidns": place.machine.pidns,
+            "run": place.run,
+            "snapshot": place.snapshot,
+            "socket": place.socket,
+            "branch": place.branch,
+            "pane": place.pane,
+            "server": _process_dict(server) if server else None,
+            "agent": (
+                {
+                    **_process_dict(agent.process),
+                    "keeper": agent.keeper,
+                    "leader": agent.leader,
+                    "tty": agent.tty,
+                }
+                if agent
+                else None
+            ),
+        },
+        "status": {
+            "desired": status.desired.value,
+            "launched": status.launched,
+            "started": status.started,
+            "ended": status.ended,
+            "outcome": status.outcome.value if status.outcome else None,
+            "cause": status.cause.value if status.cause else None,
+            "exit_code": status.exit_code,
+            "signal": status.signal,
+            "reason": status.reason,
+            "paused": status.paused,
+            "retries": status.retries,
+            "retries_max": status.retries_max,
+            "retry_at": status.retry_at,
+            "stop_asked": status.stop_asked,
+            "stop_grace": status.stop_grace,
+        },
+        "agent": {
+            "phase": word.phase,
+            "conversation": word.conversation,
+            "summary": word.summary,
+            "metadata": dict(word.metadata),
+        },
+    }
+    return tomli_w.dumps(_without_none(tree)).encode()
+
+
+def _process_dict(process: Process) -> dict[str, int]:
+    return {"pid": process.pid, "start": process.start}
+
+
+def _without_none(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """TOML has no null: what is not known is left out. So is what is empty."""
+    return {
+        key: _without_none(value) if isinstance(value, dict) else value
+        for key, value in tree.items()
+        if value is not None and value != {}
+    }
+
+
+def _parse(raw: bytes) -> dict[str, Any]:
+    import tomllib
+
+    bare = _STRING.sub(b"", raw)
+    if any(line.count(b".") > _MAX_DOTS for line in bare.splitlines()):
+        raise DecodeError("not a record: a key of too many parts")
+    try:
+        return tomllib.loads(raw.decode())
+    except UnicodeDecodeError:
+        raise DecodeError("not UTF-8") from None
+    except RecursionError:
+        raise DecodeError("nested too deep") from None
+    except tomllib.TOMLDecodeError as error:
+        raise DecodeError(f"not valid TOML: {error}") from None
+
+
+class _Table:
+    """A TOML table whose keys are taken out one by one, each with its type."""
+
+    def __init__(self, data: dict[str, Any], where: str) -> None:
+        self._data = dict(data)
+        self._where = where
+
+    def fail(self, key: str, problem: str) -> DecodeError:
+        return DecodeError(f"{self._where}{key}: {problem}")
+
+    def get(self, key: str, kind: type[T]) -> T | None:
+        value = self._data.pop(key, None)
+        if value is None:
+            return None
+        if type(value) is not kind:  # not isinstance: `pid = true` must not pass as 1
+            raise self.fail(key, f"should be of type {kind.__name__}")
+        return value
+
+    def take(self, key: str, kind: type[T]) -> T:
+        value = self.get(key, kind)
+        if value is None:
+            raise self.fail(key, "missing")
+        return value
+
+    def table(self, key: str, *, optional: bool = False) -> _Table:
+        data = self.get(key, dict) if optional else self.take(key, dict)
+        return _Table(data or {}, f"{self._where}{key}.")
+
+    def maybe_table(self, key: str) -> _Table | None:
+        data = self.get(key, dict)
+        return None if data is None else _Table(data, f"{self._where}{key}.")
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        value: list[Any] = self.get(key, list) or []
+        if not all(type(item) is str for item in value):
+            raise self.fail(key, "should be a list of strings")
+        return tuple(value)
+
+    def number(self, key: str, lowest: int) -> int:
+        value = self.take(key, int)
+        if value < lowest:
+            raise self.fail(key, f"should be at least {lowest}")
+        return value
+
+    def count(self, key: str) -> int:
+        return self.number(key, 0) if key in self._data else 0
+
+    def moment(self, key: str) -> datetime | None:
+        value = self.get(key, datetime)
+        if value is not None and value.tzinfo is None:
+            raise self.fail(key, "should have a time zone")
+        return value
+
+    def choice(self, key: str, kind: type[E]) -> E | None:
+        value = self.get(key, str)
+        try:
+            return None if value is None else kind(value)
+        except ValueError:
+            raise self.fail(key, "unknown word") from None
+
+    def need(self, key: str, value: T | None) -> T:
+        if value is None:
+            raise self.fail(key, "missing")
+        return value
+
+    def done(self) -> None:
+        for key in self._data:
+            raise self.fail(key, "unknown key")
+
+
+def _spec(table: _Table) -> Spec:
+    timeout = table.get("launch_timeout", float)
+    spec = Spec(
+        command=table.texts("command"),
+        cwd=table.take("cwd", str),
+        created=table.need("created", table.moment("created")),
+        group=table.get("group", str),
+        tags=table.texts("tags"),
+        env=table.texts("env"),
+        launch_timeout=10.0 if timeout is None else timeout,
+    )
+    if not spec.command:
+        raise table.fail("command", "missing")
+    if not spec.cwd.startswith("/"):
+        raise table.fail("cwd", "should be an absolute path")
+    if not 0 < spec.launch_timeout < 1e6:
+        raise table.fail("launch_timeout", "out of range")
+    table.done()
+    return spec
+
+
+def _place(table: _Table) -> Place:
+    server, agent = table.maybe_table("server"), table.maybe_table("agent")
+    place = Place(
+        kind=table.take("kind", str),
+        generation=table.number("generation", 1),
+        machine=Machine(
+            table.take("machine", str), table.take("boot", str), table.take("pidns", str)
+        ),
+        run=table.take("run", str),
+        snapshot=table.take("snapshot", str),
+        socket=table.take("socket", str),
+        branch=table.get("branch", str),
+        pane=table.get("pane", str),
+        server=_process(server) if server else None,
+        agent=_agent(agent) if agent else None,
+    )
+    if place.kind != "host":
+        raise table.fail("kind", "unknown word")
+    if place.pane is not None and not re.fullmatch(r"%\d+", place.pane):
+        raise table.fail("pane", "not a tmux pane id")
+    if server:
+        server.done()
+    table.done()
+    return place
+
+
+def _process(table: _Table) -> Process:
+    return Process(table.number("pid", 2), table.number("start", 0))
+
+
+def _agent(table: _Table) -> Agent:
+    agent = Agent(
+        _process(table),
+        keeper=table.number("keeper", 2),
+        leader=table.number("leader", 2),
+        tty=table.number("tty", 0),
+    )
+    table.done()
+    return agent
+
+
+def _status(table: _Table) -> Status:
+    status = Status(
+        desired=table.need("desired", table.choice("desired", Desired)),
+        launched=table.need("launched", table.moment("launched")),
+        started=table.moment("started"),
+        ended=table.moment("ended"),
+        outcome=table.choice("outcome", State),
+        cause=table.choice("cause", Cause),
+        exit_code=table.get("exit_code", int),
+        signal=table.get("signal", int),
+        reason=table.get("reason", str),
+        paused=table.moment("paused"),
+        retries=table.count("retries"),
+        retries_max=table.count("retries_max"),
+        retry_at=table.moment("retry_at"),
+        stop_asked=table.moment("stop_asked"),
+        stop_grace=table.get("stop_grace", float),
+    )
+    if status.outcome is not None and status.outcome not in OUTCOMES:
+        raise table.fail("outcome", "not an end")
+    table.done()
+    return status
+
+
+def _agent_word(table: _Table) -> AgentWord:
+    word = AgentWord(
+        phase=table.get("phase", str),
+        conversation=table.get("conversation", str),
+        summary=table.get("summary", str),
+        metadata=table.get("metadata", dict) or {},
+    )
+    table.done()
+    return word

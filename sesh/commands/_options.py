@@ -1,0 +1,91 @@
+"""What several commands take: options in the same words, and the one way to ask a question."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from sesh import look, output
+from sesh.errors import UsageError
+from sesh.look import Seen
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+CONTEXT = {"help_option_names": ["-h", "--help"]}
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)?")
+_UNITS = {"ms": 0.001, None: 1, "": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic since click 8.4
+    """`10`, `10s`, `1.5m`, `2h`: seconds."""
+
+    name = "TIME"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        if isinstance(value, (int, float)):
+            return float(value)
+        found = _DURATION.fullmatch(value)
+        if found is None:
+            self.fail(f"{value!r} is not a time such as 10s, 5m or 2h", param, ctx)
+        return float(found[1]) * _UNITS[found[2]]
+
+
+def names_argument(function: F) -> F:
+    return click.argument("names", nargs=-1, metavar="[NAME]...")(function)
+
+
+def json_option(what: str) -> Callable[[F], F]:
+    return click.option("--json", "as_json", is_flag=True, help=f"Print {what} as JSON.")
+
+
+def yes_option(function: F) -> F:
+    return click.option("-y", "--yes", is_flag=True, help="Answer yes to the question.")(function)
+
+
+def grace_option(function: F) -> F:
+    return click.option(
+        "--grace",
+        type=Duration(),
+        help="How long to wait between asking and killing (10s).",
+    )(function)
+
+
+def colour_option(function: F) -> F:
+    return click.option(
+        "--color",
+        "--colour",
+        "colour",
+        type=click.Choice(["auto", "always", "never"]),
+        default="auto",
+        help="Colour the output (auto: on a terminal).",
+    )(function)
+
+
+def confirm(question: str, *, yes: bool) -> bool:
+    """Ask, unless answered beforehand; without a terminal there is nobody to ask."""
+    if yes:
+        return True
+    if not output.interactive():
+        raise UsageError(f"{question} There is no terminal to ask; -y answers yes")
+    return click.confirm(question, err=True)
+
+
+def choose(
+    names: Sequence[str], wanted: Callable[[Seen], bool] | None, group: str | None, how: str
+) -> list[Seen]:
+    """The sessions that names or a selection mean; exactly one of both must be given."""
+    selecting = wanted is not None or group is not None
+    if bool(names) == selecting:
+        raise UsageError(f"give either names or a selection ({how})")
+    if names:
+        return look.some(names)
+    return [
+        one
+        for one in look.everything()
+        if (wanted is None or wanted(one))
+        and (group is None or (one.session and one.session.record.spec.group == group))
+    ]

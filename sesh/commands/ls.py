@@ -1,0 +1,94 @@
+"""sesh ls: the table, and its JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import click
+
+from sesh import listing, output
+from sesh.commands._options import CONTEXT, colour_option, json_option
+from sesh.view import View
+
+
+@click.command("ls", context_settings=CONTEXT)
+@json_option("an array of sessions")
+@click.option(
+    "-f",
+    "--filter",
+    "filters",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Only sessions that match (repeatable): state, group, tag, name (a glob), place, activity, "
+    "attention (yes or no).",
+)
+@click.option(
+    "--sort",
+    "sort_key",
+    default="name",
+    metavar="KEY",
+    help="Order by a field; -KEY for the other way round.",
+)
+@click.option(
+    "--format",
+    "template",
+    metavar="TEMPLATE",
+    help="Print each session by a template such as '{name} {state}'.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="Print names only.")
+@click.option(
+    "-w", "--wide", is_flag=True, help="Show memory, CPU, pid, group, branch and directory."
+)
+@click.option(
+    "-a",
+    "--all",
+    "everything",
+    is_flag=True,
+    help="Show also what ended longer ago, and the history.",
+)
+@click.option("--exit-code", is_flag=True, help="Exit with 1 when nothing matches.")
+@colour_option
+def command(
+    as_json: bool,
+    filters: tuple[str, ...],
+    sort_key: str,
+    template: str | None,
+    quiet: bool,
+    wide: bool,
+    everything: bool,
+    exit_code: bool,
+    colour: str,
+) -> int:
+    """List sessions, each with its state as it is right now."""
+    wanted = listing.parse_filters(filters)
+    formatted = listing.formatter(template) if template is not None else None
+    listing.sort([], sort_key)
+    needs_usage = wide or sort_key.lstrip("-") in ("memory_bytes", "cpu_seconds")
+    found, troubles = listing.gather(everything=everything, wide=needs_usage)
+    views = listing.sort([v for v in found if listing.matches(v, wanted)], sort_key)
+    if as_json:
+        output.write("[" + ",\n".join(json.dumps(v, separators=(",", ":")) for v in views) + "]\n")
+    elif formatted:
+        output.write("".join(formatted(v) + "\n" for v in views))
+    elif quiet:
+        output.write("".join(output.escape(v["name"]) + "\n" for v in views))
+    else:
+        _print_table(views, wide=wide, colour=output.use_colour(colour), filtered=bool(wanted))
+    for trouble in troubles[:1]:
+        output.note(f"what was seen could not be written down: {trouble}")
+    return 1 if exit_code and not views else 0
+
+
+def _print_table(views: list[View], *, wide: bool, colour: bool, filtered: bool) -> None:
+    if not views:
+        output.note(
+            "no session matches; sesh ls --all shows what ended longer ago"
+            if filtered
+            else "no sessions; start one with: sesh start NAME -- COMMAND"
+        )
+        return
+    table, closing = output.ls_text(views, wide=wide, colour=colour)
+    output.write(table.decode())
+    if closing and os.isatty(1):
+        output.say(f"\n{closing}")

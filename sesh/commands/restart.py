@@ -1,0 +1,106 @@
+"""sesh restart: bring sessions back, each in its own place."""
+
+from __future__ import annotations
+
+import click
+
+from sesh import config, errors, output
+from sesh.commands._options import (
+    CONTEXT,
+    choose,
+    confirm,
+    grace_option,
+    names_argument,
+    yes_option,
+)
+from sesh.errors import CannotTellError, ConflictError, SeshError, StateError
+from sesh.lifecycle import launch
+from sesh.lifecycle.stop import inside, stop
+from sesh.look import Seen
+from sesh.model import ALIVE, State
+
+_LIVING = ALIVE | {State.ORPHAN}
+
+
+@click.command("restart", context_settings=CONTEXT)
+@names_argument
+@click.option("--stale", is_flag=True, help="Restart every stale session.")
+@click.option("--failed", is_flag=True, help="Restart every failed session.")
+@click.option("--lost", is_flag=True, help="Restart every lost session, as after a reboot.")
+@click.option("-a", "--all", "everything", is_flag=True, help="Restart every session, living too.")
+@click.option("-g", "--group", metavar="GROUP", help="Restart the sessions of a group.")
+@grace_option
+@yes_option
+def command(
+    names: tuple[str, ...],
+    stale: bool,
+    failed: bool,
+    lost: bool,
+    everything: bool,
+    group: str | None,
+    grace: float | None,
+    yes: bool,
+) -> int:
+    """Start the next generation of sessions: same name, same tmux session where it still stands.
+
+    A living session is stopped first.
+    """
+    settings = config.load()
+    flags = {State.STALE: stale, State.FAILED: failed, State.LOST: lost}
+    states = {state for state, given in flags.items() if given}
+    selected = None
+    if states:
+        selected = lambda one: one.state in states  # noqa: E731  # reads better than a def here
+    elif everything or group is not None:
+        selected = lambda one: one.damaged is None  # noqa: E731
+    found = choose(names, selected, group, "--stale, --failed, --lost, --all or --group")
+    if not found:
+        output.note("nothing to restart")
+        return errors.OK
+    living = [one for one in found if one.state in _LIVING]
+    if len(living) > 1 and not confirm(
+        f"restart {len(found)} sessions, {len(living)} of them alive?", yes=yes
+    ):
+        return errors.FAILED
+    limit = settings.stop.grace if grace is None else grace
+    problems = [_restart(one, settings, limit, alone=len(found) == 1) for one in found]
+    return _exit_code(problems)
+
+
+def _restart(one: Seen, settings: config.Config, grace: float, *, alone: bool) -> int:
+    """Restart one; a problem is reported (when it is the only one: raised)."""
+    try:
+        done = launch.restart(_ended(one, settings, grace), settings)
+    except SeshError as error:
+        if alone:
+            raise
+        output.note(f"{one.name}: {error}" if one.name not in str(error) else str(error))
+        return error.exit_code
+    output.write(f"{done.name}\n")
+    return errors.OK
+
+
+def _ended(one: Seen, settings: config.Config, grace: float) -> Seen:
+    """The session, brought down if it lives."""
+    if one.damaged:
+        raise StateError(f"{one.name}: its record is damaged ({one.damaged.reason})")
+    assert one.session is not None
+    if one.state is State.UNKNOWN:
+        raise CannotTellError(f"{one.name}: {one.session.verdict.reason}; not restarted")
+    if one.state not in _LIVING:
+        return one
+    if inside(one.session):
+        raise ConflictError(f"{one.name} can't restart itself; call it from another terminal")
+    if one.state is State.STARTING:
+        raise ConflictError(f"{one.name} is starting just now")
+    after = stop([one], settings, grace, close_panes=False)[0]
+    if after.state in _LIVING:
+        raise SeshError(f"{one.name} could not be stopped: {after.state}; not restarted")
+    return after
+
+
+def _exit_code(codes: list[int]) -> int:
+    bad = [code for code in codes if code]
+    if not bad:
+        return errors.OK
+    return errors.PARTIAL if len(bad) < len(codes) else bad[0]

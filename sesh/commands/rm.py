@@ -1,0 +1,74 @@
+"""sesh rm: forget sessions."""
+
+from __future__ import annotations
+
+import click
+
+from sesh import config, errors, look, output, store
+from sesh.commands._options import CONTEXT, grace_option, names_argument
+from sesh.errors import CannotTellError, ConflictError, SeshError, StateError, UsageError
+from sesh.lifecycle.forget import forget
+from sesh.lifecycle.stop import stop
+from sesh.look import Seen
+from sesh.model import ALIVE, State
+
+
+@click.command("rm", context_settings=CONTEXT)
+@names_argument
+@click.option(
+    "-f",
+    "--force",
+    is_flag=True,
+    help="Stop a living one first; forget a damaged record; a missing one is fine.",
+)
+@grace_option
+def command(names: tuple[str, ...], force: bool, grace: float | None) -> int:
+    """Forget sessions: record, transcript, saved environment. A living one only with --force."""
+    if not names:
+        raise UsageError("give the names of the sessions to forget")
+    settings = config.load()
+    limit = settings.stop.grace if grace is None else grace
+    codes = [
+        _remove(name, settings, limit, force=force, alone=len(names) == 1)
+        for name in dict.fromkeys(names)
+    ]
+    bad = [code for code in codes if code]
+    if not bad:
+        return errors.OK
+    return errors.PARTIAL if len(bad) < len(codes) else bad[0]
+
+
+def _remove(name: str, settings: config.Config, grace: float, *, force: bool, alone: bool) -> int:
+    if force and store.entry(name) is None:
+        return errors.OK
+    try:
+        forget(_ended(look.one(name), settings, grace, force=force), settings)
+    except SeshError as error:
+        if alone:
+            raise
+        output.note(str(error))
+        return error.exit_code
+    return errors.OK
+
+
+def _ended(one: Seen, settings: config.Config, grace: float, *, force: bool) -> Seen:
+    """The session, ended; raises when it may not be forgotten."""
+    if one.damaged:
+        if force:
+            return one
+        raise StateError(
+            f"{one.name}: its record is damaged ({one.damaged.reason}); rm --force forgets it"
+        )
+    assert one.session is not None
+    if one.state is State.UNKNOWN:
+        raise CannotTellError(
+            f"{one.name}: {one.session.verdict.reason}; not forgotten (its record: {one.entry.path})"
+        )
+    if one.state not in ALIVE | {State.ORPHAN, State.STALE}:
+        return one
+    if not force:
+        raise ConflictError(f"{one.name} is {one.state}; sesh stop {one.name} first, or rm --force")
+    after = stop([one], settings, grace)[0]
+    if after.state in ALIVE or after.state is State.ORPHAN:
+        raise SeshError(f"{one.name} could not be stopped: {after.state}; not forgotten")
+    return after

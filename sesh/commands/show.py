@@ -1,0 +1,136 @@
+"""sesh show: everything known of one session, with the evidence."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+import click
+
+from sesh import git, listing, look, output, paths
+from sesh.commands._options import CONTEXT, colour_option, json_option
+from sesh.look import Seen
+from sesh.model import Session, State
+from sesh.view import View
+
+_NEXT = {
+    State.RUNNING: "sesh attach {0}   ·   sesh stop {0}",
+    State.PAUSED: "sesh resume {0}   ·   sesh stop {0}",
+    State.STOPPING: "sesh stop {0} tries again",
+    State.ORPHAN: "sesh stop {0}",
+    State.UNKNOWN: "look again later; nothing was changed",
+    State.STARTING: "look again in a moment",
+    State.COMPLETED: "sesh restart {0}   ·   sesh rm {0}",
+    State.STOPPED: "sesh restart {0}   ·   sesh rm {0}",
+}
+_NEXT_ENDED = "sesh restart {0}   ·   sesh stop {0}"
+
+
+@click.command("show", context_settings=CONTEXT)
+@click.argument("name")
+@json_option("the session")
+@colour_option
+def command(name: str, as_json: bool, colour: str) -> int:
+    """Show everything known of a session: its state and why, its life, what to do next."""
+    found = look.one(name)
+    shown = listing.complete(found)
+    if found.session:
+        listing.add_usage([found], [shown])
+    if as_json:
+        evidence = list(found.session.verdict.evidence) if found.session else []
+        output.write(json.dumps({**shown, "evidence": evidence}) + "\n")
+    elif found.session is None:
+        _show_damaged(found)
+    else:
+        _show(found.session, shown, colour=output.use_colour(colour))
+    return 0
+
+
+def _show_damaged(found: Seen) -> None:
+    assert found.damaged is not None
+    _print(
+        f"{output.escape(found.name)}  damaged",
+        [
+            ("record", found.damaged.path),
+            ("why", found.damaged.reason),
+            ("next", f"mend or move the file; sesh rm --force {found.name} forgets it"),
+        ],
+    )
+
+
+def _show(session: Session, shown: View, *, colour: bool) -> None:
+    record, verdict = session.record, session.verdict
+    state = output.paint(verdict.state, verdict.state, colour=colour)
+    reason = f"    {output.escape(verdict.reason)}" if verdict.reason else ""
+    rows = [
+        ("command", output.command_line(record.spec.command)),
+        ("where", f"{record.place.kind}, tmux pane {record.place.pane or '–'}"),
+        ("directory", _directory(record.spec.cwd)),
+        ("life", _life(shown)),
+        ("memory", f"{output.size(shown['memory_bytes'])}   cpu {_cpu(shown)}"),
+        ("output", _output(shown)),
+    ]
+    if verdict.cause:
+        rows.append(("cause", _cause(shown)))
+    if verdict.state is State.UNKNOWN:
+        rows.append(("was", str(verdict.last_known)))
+    if record.spec.group or record.spec.tags:
+        rows.append(
+            ("group", f"{record.spec.group or '–'}   tags {', '.join(record.spec.tags) or '–'}")
+        )
+    if record.spec.env:
+        rows.append(("variables", ", ".join(record.spec.env)))
+    rows += [("why" if i == 0 else "", line) for i, line in enumerate(verdict.evidence)]
+    rows.append(("next", _NEXT.get(verdict.state, _NEXT_ENDED).format(record.name)))
+    _print(f"{record.name}  {state}{reason}", rows)
+
+
+def _print(head: str, rows: list[tuple[str, str]]) -> None:
+    lines = [f"  {label:<10} {output.escape(text)}" for label, text in rows]
+    output.write("\n".join([head, *lines]) + "\n")
+
+
+def _directory(cwd: str) -> str:
+    work = git.work(cwd)
+    home = paths.home()
+    shown = "~" + cwd[len(home) :] if cwd == home or cwd.startswith(home + "/") else cwd
+    if work is None:
+        return shown
+    facts = [f"{work.ahead} ahead"] if work.ahead else []
+    facts += [f"{work.behind} behind"] if work.behind else []
+    facts.append("uncommitted changes" if work.dirty else "clean")
+    return f"{shown}   branch {work.branch} ({', '.join(facts)})"
+
+
+def _life(shown: View) -> str:
+    parts = []
+    for label in ("started", "ended"):
+        moment = output.epoch(shown[label])
+        if moment is not None:
+            local = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))
+            parts.append(f"{label} {local} ({output.ago(moment, time.time())})")
+    parts.append(f"generation {shown['generation']}")
+    return ", ".join(parts)
+
+
+def _cpu(shown: View) -> str:
+    return "–" if shown["cpu_seconds"] is None else f"{shown['cpu_seconds']:.1f} s"
+
+
+def _output(shown: View) -> str:
+    path = paths.transcript(shown["id"])
+    try:
+        written = output.size(os.stat(path).st_size)
+    except OSError:
+        return "–"
+    return f"transcript {written}, last output {output.ago(output.epoch(shown['last_output']), time.time())}"
+
+
+def _cause(shown: View) -> str:
+    parts = [str(shown["cause"])]
+    if shown["exit_code"] is not None:
+        parts.append(f"exit status {shown['exit_code']}")
+    if shown["signal"] is not None:
+        parts.append(f"signal {shown['signal']}")
+    return ", ".join(parts)

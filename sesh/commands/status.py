@@ -1,0 +1,41 @@
+"""sesh status: one line, and the state as exit code."""
+
+from __future__ import annotations
+
+import click
+
+from sesh import errors, listing, look, output
+from sesh.commands._options import CONTEXT, json_option
+from sesh.model import ALIVE, ENDED, State
+
+_OTHERS = {
+    State.UNKNOWN: errors.CANNOT_TELL,
+    State.DAMAGED: errors.STATE,
+    State.ORPHAN: errors.FAILED,
+}
+
+
+def exit_code(state: State) -> int:
+    if state in ALIVE:
+        return errors.OK
+    return errors.ENDED if state in ENDED else _OTHERS[state]
+
+
+@click.command("status", context_settings=CONTEXT)
+@click.argument("name")
+@json_option("the session")
+def command(name: str, as_json: bool) -> int:
+    """Say a session's state in one line and as the exit code.
+
+    0 alive, 3 ended, 4 no such session, 5 cannot tell, 6 its record is damaged, 1 an orphan.
+    """
+    found = look.one(name)
+    shown = listing.complete(found)
+    if as_json:
+        import json
+
+        output.write(json.dumps(shown) + "\n")
+    else:
+        reason = f" ({output.escape(shown['reason'])})" if shown.get("reason") else ""
+        output.write(f"{output.escape(found.name)} {found.state}{reason}\n")
+    return exit_code(found.state)

@@ -1,0 +1,105 @@
+"""sesh stop: end sessions, and say so only when they have ended."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import click
+
+from sesh import config, errors, output
+from sesh.commands._options import (
+    CONTEXT,
+    choose,
+    confirm,
+    grace_option,
+    names_argument,
+    yes_option,
+)
+from sesh.lifecycle.stop import stop
+from sesh.look import Seen
+from sesh.model import ALIVE, State
+
+
+@click.command("stop", context_settings=CONTEXT)
+@names_argument
+@click.option("-a", "--all", "everything", is_flag=True, help="Stop every living session.")
+@click.option("-g", "--group", metavar="GROUP", help="Stop the sessions of a group.")
+@grace_option
+@yes_option
+def command(
+    names: tuple[str, ...], everything: bool, group: str | None, grace: float | None, yes: bool
+) -> int:
+    """Stop sessions: ask (TERM), wait, kill, and confirm that all is gone.
+
+    What can't be confirmed stays `stopping` (exit 1); the next stop or pass goes on from there.
+    """
+    settings = config.load()
+    costs = ALIVE | {State.ORPHAN, State.STALE}
+    selected = (lambda one: one.state in costs) if everything or group is not None else None
+    found = choose(names, selected, group, "--all or --group")
+    if not found:
+        output.note("nothing to stop")
+        return errors.OK
+    if len(found) > 1 and not confirm(f"stop {len(found)} sessions?", yes=yes):
+        return errors.FAILED
+    for one in found:
+        if one.state is State.UNKNOWN or one.damaged:
+            output.note(f"{one.name}: {_why(one)}; left as it is")
+    able = [one for one in found if one.state is not State.UNKNOWN and not one.damaged]
+    limit = settings.stop.grace if grace is None else grace
+    with _Progress() as progress:
+        after = stop(able, settings, limit, progress.show)
+    return _report(found, able, after)
+
+
+def _why(one: Seen) -> str:
+    if one.damaged:
+        return f"its record is damaged ({one.damaged.reason})"
+    return (one.session.verdict.reason if one.session else None) or "cannot tell"
+
+
+def _report(found: list[Seen], able: list[Seen], after: list[Seen]) -> int:
+    for before, now in zip(able, after, strict=True):
+        if now.state in ALIVE or now.state is State.ORPHAN:
+            reason = now.session.verdict.reason if now.session else ""
+            output.note(f"{now.name} is {now.state}: {reason}; sesh stop {now.name} tries again")
+        elif before.state not in ALIVE and before.state is not State.ORPHAN:
+            output.note(f"{now.name} had ended already ({before.state})")
+    failed = sum(now.state in ALIVE or now.state is State.ORPHAN for now in after)
+    skipped = len(found) - len(able)
+    if failed + skipped == 0:
+        return errors.OK
+    if failed + skipped < len(found):
+        return errors.PARTIAL
+    if failed:
+        return errors.FAILED
+    return errors.STATE if all(one.damaged for one in found) else errors.CANNOT_TELL
+
+
+class _Progress:
+    """A line that is rewritten on a terminal, once it has taken over a second."""
+
+    def __init__(self) -> None:
+        self._begin = time.monotonic()
+        self._shown = False
+
+    def __enter__(self) -> _Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._shown:
+            os.write(2, b"\r\033[K")
+
+    def show(self, waiting: list[str], total: int, left: float) -> None:
+        if time.monotonic() - self._begin < 1 or not os.isatty(2):
+            return
+        if os.environ.get("TERM", "dumb") == "dumb":
+            return
+        done = total - len(waiting)
+        bar = output.progress_bar(done, total)
+        when = f"{left:.0f} s left before kill" if left > 0 else "killing"
+        line = f"stopping  {bar}  {done}/{total}  waiting for {waiting[0]} ({when})"
+        width = os.get_terminal_size(2).columns or 80
+        os.write(2, f"\r\033[K{output.cut(line, width - 1)}".encode())
+        self._shown = True

@@ -1,0 +1,88 @@
+"""The user's settings: config.toml, strict, with a default for everything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+from sesh import paths
+from sesh.errors import StateError
+from sesh.store import read_regular
+
+LIMIT = 64 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    launch_timeout: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    grace: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Tmux:
+    socket: str = ""  # "": sesh's own server; "default": the user's own; else a path
+    include: str = ""  # one's own tmux settings for sesh's server
+    timeout: float = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    start: Start = Start()
+    stop: Stop = Stop()
+    tmux: Tmux = Tmux()
+
+
+def load() -> Config:
+    """The settings; a missing file is all defaults."""
+    path = paths.config_file()
+    try:
+        raw = read_regular(path, LIMIT)
+    except (FileNotFoundError, NotADirectoryError):
+        return Config()
+    except OSError as error:
+        raise StateError(f"cannot read {path}: {error.strerror}") from None
+    return _decode(path, raw)
+
+
+def _decode(path: str, raw: bytes) -> Config:
+    import tomllib
+
+    try:
+        data = tomllib.loads(raw.decode())
+    except (UnicodeDecodeError, RecursionError, tomllib.TOMLDecodeError) as error:
+        raise StateError(f"{path}: not valid TOML: {error}") from None
+    sections: dict[str, Any] = {
+        "start": _section(path, data, "start", Start),
+        "stop": _section(path, data, "stop", Stop),
+        "tmux": _section(path, data, "tmux", Tmux),
+    }
+    for unknown in data.keys() - sections.keys():
+        raise StateError(f"{path}: unknown section [{unknown}]; see sesh-config(5)")
+    return Config(**sections)
+
+
+def _section(path: str, data: dict[str, Any], name: str, kind: type[Any]) -> Any:
+    table = data.get(name, {})
+    if not isinstance(table, dict):
+        raise StateError(f"{path}: {name} should be a table")
+    allowed = {field.name: field.default for field in fields(kind)}
+    values = {}
+    for key, value in table.items():
+        if key not in allowed:
+            raise StateError(f"{path}: unknown key {name}.{key}; see sesh-config(5)")
+        values[key] = _value(path, f"{name}.{key}", value, allowed[key])
+    return kind(**values)
+
+
+def _value(path: str, key: str, value: Any, default: Any) -> Any:
+    if isinstance(default, float):
+        if type(value) not in (int, float) or not 0 < value < 1e6:
+            raise StateError(f"{path}: {key} should be a number of seconds above 0")
+        return float(value)
+    if type(value) is not str:
+        raise StateError(f"{path}: {key} should be a string")
+    return value

@@ -1,0 +1,60 @@
+"""The digest line: a record's first line, a comment with what the fast lanes need.
+
+    #{"crc":N,"guard":"1 ID GEN MACHINE MODE PID START TTY HIDE","view":{…}}
+
+`crc` is over everything behind its comma, the TOML body included, so that any edit by hand shows.
+`guard` says under which conditions `view` is still the truth:
+  MODE `pid`    while process PID with start ticks START lives, is neither zombie nor stopped, has
+                terminal TTY, and no exit file of ID.GEN exists, on MACHINE (id/boot/pid namespace);
+  MODE `ended`  for ever: the end is proven and nothing is left up;
+  MODE `look`   never: somebody has to look.
+HIDE is the time (epoch seconds) from which `ls` leaves it out without --all, or `-`.
+
+Read by fast lanes, so it imports nothing but a checksum.
+"""
+
+from __future__ import annotations
+
+from binascii import crc32
+
+_START = b'#{"crc":'
+_VERSION = "1"
+
+
+class Digest:
+    """The parsed line; fields stay text, for a fast lane that compares and prints text."""
+
+    __slots__ = ("generation", "hide", "id", "machine", "mode", "pid", "start", "tty", "view")
+
+    def __init__(self, guard: list[str], view: bytes) -> None:
+        _, self.id, self.generation, self.machine, self.mode = guard[:5]
+        self.pid, self.start, self.tty, self.hide = guard[5:]
+        self.view = view
+
+
+def encode(guard: tuple[str, ...], view: str, body: bytes) -> bytes:
+    """A whole record file: digest line and TOML body."""
+    line = f'"guard":"{" ".join((_VERSION, *guard))}","view":{view}}}\n'
+    rest = line.encode() + body
+    return b"%s%d,%s" % (_START, crc32(rest), rest)
+
+
+def intact(raw: bytes) -> bool:
+    """Is the file as sesh wrote it?"""
+    comma = raw.find(b",", len(_START), len(_START) + 11)
+    number = raw[len(_START) : comma]
+    if comma < 0 or not raw.startswith(_START) or not number.isdigit():
+        return False
+    return crc32(memoryview(raw)[comma + 1 :]) == int(number)
+
+
+def parse(raw: bytes) -> Digest | None:
+    """The digest of an intact file of this version, else None: then the full path must look."""
+    if not intact(raw):
+        return None
+    line = raw[: raw.index(b"\n")]
+    head, _, view = line.partition(b',"view":')
+    guard = head.decode("ascii").rsplit('"', 2)[1].split(" ")
+    if guard[0] != _VERSION:
+        return None
+    return Digest(guard, view[:-1])

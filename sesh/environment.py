@@ -1,0 +1,85 @@
+"""The environment an agent gets: what `sesh start` was called with, plus -e, minus what belongs to
+the terminal or session around the caller. Values are only ever in the snapshot, a 0600 file."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from sesh import paths
+from sesh.errors import UsageError
+from sesh.store import make_private, write_private
+
+_EXPORTABLE = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
+# Of an outer tmux, screen, terminal or systemd unit: wrong or harmful in the new place.
+_OUTER = re.compile(
+    rb"TMUX.*|SESH_.*|STY|WINDOW|TERM|TERMCAP|TERM_PROGRAM.*|COLUMNS|LINES|"
+    rb"INVOCATION_ID|JOURNAL_STREAM|NOTIFY_SOCKET|LISTEN_.*|MAINPID|WATCHDOG_.*|"
+    rb"SYSTEMD_EXEC_PID|MANAGERPID"
+)
+# What the shell sets itself, or holds read-only.
+_SHELLS_OWN = frozenset(
+    rb"_ PWD OLDPWD SHLVL PPID UID EUID GROUPS BASHOPTS SHELLOPTS BASH_VERSINFO".split()
+)
+
+Environment = dict[bytes, bytes]
+
+
+def caller() -> Environment:
+    """The caller's environment without what belongs to the terminal around it."""
+    return {
+        name: value
+        for name, value in os.environb.items()
+        if not _OUTER.fullmatch(name) and name not in _SHELLS_OWN
+    }
+
+
+def unexportable(environment: Mapping[bytes, bytes]) -> list[str]:
+    """Names that sh cannot export; they are reported, not passed on."""
+    return sorted(os.fsdecode(name) for name in environment if not _EXPORTABLE.fullmatch(name))
+
+
+def parse_options(options: Sequence[str]) -> Environment:
+    """-e K=V sets, -e K takes the caller's value."""
+    found: Environment = {}
+    for option in options:
+        name, equals, value = option.partition("=")
+        if not _EXPORTABLE.fullmatch(os.fsencode(name)):
+            raise UsageError(f"-e {name!r}: not a name that a shell can export")
+        if os.fsencode(name) in _SHELLS_OWN or _OUTER.fullmatch(os.fsencode(name)):
+            raise UsageError(f"-e {name}: the shell or sesh sets it itself")
+        if not equals:
+            if name not in os.environ:
+                raise UsageError(f"-e {name}: not set here; give a value with -e {name}=VALUE")
+            value = os.environ[name]
+        found[os.fsencode(name)] = os.fsencode(value)
+    return found
+
+
+def snapshot_path(session_id: str, run: str) -> str:
+    directory = paths.runtime_dir() or run
+    return f"{directory}/{session_id}.env"
+
+
+def save(path: str, environment: Mapping[bytes, bytes]) -> None:
+    """Write the snapshot: an sh file of exports, for the launch file to read."""
+    lines = [
+        b"export %s=%s\n" % (name, _quote(value))
+        for name, value in sorted(environment.items())
+        if _EXPORTABLE.fullmatch(name)
+    ]
+    if b"PATH" not in environment:
+        lines.append(b"unset PATH\n")
+    make_private(os.path.dirname(path))
+    write_private(path, b"".join(lines), durable=False)
+
+
+def _quote(value: bytes) -> bytes:
+    return b"'" + value.replace(b"'", b"'\"'\"'") + b"'"
+
+
+def forget(path: str) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(path)

@@ -1,0 +1,68 @@
+"""What can go wrong, as exceptions that carry their exit code. Only `cli` turns one into an exit.
+
+The table of exit codes is the one in sesh(1); a test compares them.
+"""
+
+OK = 0
+FAILED = 1
+USAGE = 2
+ENDED = 3
+NO_SESSION = 4
+CANNOT_TELL = 5
+STATE = 6
+CONFLICT = 8
+PARTIAL = 9
+PROBLEMS = 10
+BUG = 70
+TIMED_OUT = 124
+INTERRUPTED = 130
+
+EXIT_CODES = {
+    OK: "done; for status: alive (running, paused, starting, stopping, recovering)",
+    FAILED: "failed, or the answer is no",
+    USAGE: "usage; or a question had to be asked and there is no terminal (-y answers it)",
+    ENDED: "known, but ended (stale too)",
+    NO_SESSION: "no such session",
+    CANNOT_TELL: "tmux or docker missing, down or hung, or another machine's: cannot tell",
+    STATE: "a record or the config can't be read or written; nothing was changed",
+    CONFLICT: "conflict: the name exists, or it is locked",
+    PARTIAL: "some of several failed",
+    PROBLEMS: "doctor found problems",
+    BUG: "a bug in sesh (written to a log, with the path)",
+    TIMED_OUT: "wait timed out",
+    INTERRUPTED: "interrupted",
+}
+
+
+class SeshError(Exception):
+    """One line for a person: what is wrong, with what, what to do."""
+
+    exit_code = FAILED
+
+
+class UsageError(SeshError):
+    exit_code = USAGE
+
+
+class EndedError(SeshError):
+    exit_code = ENDED
+
+
+class NoSessionError(SeshError):
+    exit_code = NO_SESSION
+
+
+class CannotTellError(SeshError):
+    """Something could not be asked. Nothing was decided and nothing was done."""
+
+    exit_code = CANNOT_TELL
+
+
+class StateError(SeshError):
+    """A file of ours can't be read or written."""
+
+    exit_code = STATE
+
+
+class ConflictError(SeshError):
+    exit_code = CONFLICT

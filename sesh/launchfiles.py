@@ -1,0 +1,229 @@
+"""The files of one launch, in `run/MACHINE/ID.GEN.*`, and what the keeper and the agent's shell
+write into them.
+
+  .launch    sh file that becomes the agent: says who it is, goes to the directory, loads the
+             environment, execs the command. No secret is in it; removes itself.
+  .pid       "PID START KEEPER LEADER TTY PANE SERVER START", written by .launch before it becomes
+             the agent: its own identity, its keeper's two shells, its terminal, and tmux's server
+  .exit.tmp  made beforehand at full size, so that a full disk can't lose the word; becomes .exit
+  .exit      "STATUS here|gone", written by the keeper when the agent has ended
+  .error     why the command could not even be executed
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+from contextlib import suppress
+from datetime import UTC, datetime
+from shlex import quote
+
+from sesh import paths
+from sesh.errors import StateError, UsageError
+from sesh.model import Agent, ExitWord, LaunchWord, Process, Record
+from sesh.store import make_private, read_regular, write_private
+
+WORD_SIZE = 128
+KINDS = (".launch", ".pid", ".exit.tmp", ".exit", ".error")
+ARGUMENT_LIMIT = 128 * 1024 - 1  # of one argument: the kernel's MAX_ARG_STRLEN
+
+_LAUNCH = """\
+umask {umask}
+[ -z "$BASH_VERSION" ] || shopt -s execfail
+read -r line </proc/$$/stat
+set -- ${{line##*) }}
+agent="$$ ${{20}} $2 $4 $5"
+server=${{TMUX#*,}} server=${{server%%,*}}
+read -r line </proc/$server/stat
+set -- ${{line##*) }}
+printf '%-{width}s\\n' "$agent $TMUX_PANE $server ${{20}}" 1<>{base}.pid
+problem=directory
+trap 'echo "$problem" >{base}.error' EXIT
+rm -f {base}.launch
+cd {cwd} || exit 126
+problem=environment
+. {snapshot} || exit 126
+problem=command
+{limits}export PWD
+exec {command}
+"""
+
+_LAUNCH_WORD = re.compile(r"(\d+) (\d+) (\d+) (\d+) (\d+) (%\d+) (\d+) (\d+)")
+
+_LIMITS = (
+    ("n", resource.RLIMIT_NOFILE, 1),
+    ("s", resource.RLIMIT_STACK, 1024),
+    ("v", resource.RLIMIT_AS, 1024),
+    ("t", resource.RLIMIT_CPU, 1),
+)
+
+
+def base(record: Record) -> str:
+    return f"{record.place.run}/{record.launch}"
+
+
+def write(record: Record) -> None:
+    """Lay out the files of a launch, before anything runs."""
+    make_private(record.place.run)
+    stem = base(record)
+    blank = b" " * (WORD_SIZE - 1) + b"\n"
+    write_private(stem + ".pid", blank, durable=False)
+    write_private(stem + ".exit.tmp", blank, durable=False)
+    write_private(stem + ".launch", _script(record).encode(), durable=False)
+
+
+def _script(record: Record) -> str:
+    return _LAUNCH.format(
+        umask=f"{_umask():04o}",
+        width=WORD_SIZE - 1,
+        base=quote(base(record)),
+        cwd=quote(record.spec.cwd),
+        snapshot=quote(record.place.snapshot),
+        limits=_limits(),
+        command=" ".join(quote(word) for word in record.spec.command),
+    )
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def _limits() -> str:
+    """The caller's soft limits: the agent is not the caller's child, it would get the server's."""
+    lines = []
+    for flag, limit, unit in _LIMITS:
+        soft, _ = resource.getrlimit(limit)
+        value = "unlimited" if soft == resource.RLIM_INFINITY else str(soft // unit)
+        lines.append(f"ulimit -S -{flag} {value} 2>/dev/null\n")
+    return "".join(lines)
+
+
+def check_command(command: tuple[str, ...]) -> None:
+    """Refuse what could not arrive byte for byte."""
+    for word in command:
+        if "\0" in word:
+            raise UsageError("an argument holds a NUL byte")
+        try:
+            size = len(word.encode())
+        except UnicodeEncodeError:
+            raise UsageError(
+                "an argument is not valid UTF-8: a record can't hold it; use a script"
+            ) from None
+        if size > ARGUMENT_LIMIT:
+            raise UsageError(
+                f"an argument of {size} bytes is more than the system takes; use a file"
+            )
+
+
+def write_callback(run: str, command: list[str]) -> str:
+    """The script that makes sesh look: it carries the absolute paths that cron or a server's
+    environment do not know."""
+    path = f"{run}/callback"
+    names = ("HOME", "PATH", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR")
+    exports = "".join(
+        f"export {name}={quote(os.environ[name])}\n" for name in names if name in os.environ
+    )
+    text = f"{exports}cd / && exec {' '.join(map(quote, command))} pass\n".encode()
+    try:
+        if read_regular(path, 1 << 16) == text:
+            return path
+    except OSError:
+        pass
+    make_private(run)
+    write_private(path, text, durable=False)
+    return path
+
+
+def read_launch(run: str, session_id: str, generation: int) -> LaunchWord | None:
+    """The launch file's word, or None while there is none."""
+    word = _word(f"{run}/{session_id}.{generation}.pid")
+    if word is None:
+        return None
+    fields, at = word
+    found = _LAUNCH_WORD.fullmatch(" ".join(fields))
+    if found is None:
+        return None
+    pid, start, keeper, leader, tty, pane, server, server_start = found.groups()
+    return LaunchWord(
+        generation,
+        Agent(Process(int(pid), int(start)), int(keeper), int(leader), int(tty)),
+        pane,
+        Process(int(server), int(server_start)),
+        at,
+    )
+
+
+def read_exit(run: str, session_id: str, generation: int) -> ExitWord | None:
+    """The keeper's word, or None while there is none."""
+    stem = f"{run}/{session_id}.{generation}"
+    word = _word(stem + ".exit")
+    if word is None:
+        return None
+    fields, at = word
+    if len(fields) != 2 or not fields[0].isdigit() or fields[1] not in ("here", "gone"):
+        return None
+    code = int(fields[0])
+    return ExitWord(generation, code, fields[1] == "here", at, _problem(stem, code))
+
+
+def _word(path: str) -> tuple[list[str], datetime] | None:
+    try:
+        text = read_regular(path, 4096).decode("ascii", errors="replace")
+        at = datetime.fromtimestamp(os.stat(path).st_mtime, UTC)
+    except OSError:
+        return None
+    return text.split(), at
+
+
+def _problem(stem: str, code: int) -> str | None:
+    try:
+        step = read_regular(stem + ".error", 4096).strip()
+    except OSError:
+        return None
+    if step == b"directory":
+        return "its directory is gone"
+    if step == b"environment":
+        return "its saved environment can't be read"
+    return "command not found" if code == 127 else "the command can't be executed"
+
+
+def known(run: str) -> set[tuple[str, int]]:
+    """Every launch (id, generation) that has files in `run`."""
+    found = set()
+    try:
+        names = os.listdir(run)
+    except OSError:
+        return set()
+    for name in names:
+        stem, _, kind = name.partition(".pid")
+        session_id, _, generation = stem.rpartition(".")
+        if kind == "" and name.endswith(".pid") and session_id and generation.isdigit():
+            found.add((session_id, int(generation)))
+    return found
+
+
+def remove(run: str, session_id: str, *, below: int | None = None) -> None:
+    """Delete a session's per-launch files, or those of the generations below one."""
+    with suppress(FileNotFoundError):
+        for name in os.listdir(run):
+            if not name.startswith(session_id + "."):
+                continue
+            generation = name.removeprefix(session_id + ".").partition(".")[0]
+            if below is None or (generation.isdigit() and int(generation) < below):
+                with suppress(FileNotFoundError):
+                    os.unlink(f"{run}/{name}")
+
+
+def make_transcript(session_id: str) -> str:
+    """An empty, private transcript to append to."""
+    path = paths.transcript(session_id)
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        os.fchmod(fd, 0o600)
+        os.close(fd)
+    except OSError as error:
+        raise StateError(f"cannot write {path}: {error.strerror}") from None
+    return path

@@ -1,0 +1,1 @@
+"""The effects: launch, stop, restart, forget. Each does what was decided, and confirms it."""

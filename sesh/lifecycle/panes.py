@@ -1,0 +1,43 @@
+"""An ended session's pane: its last screen is kept, then it is closed, but only if it is dead."""
+
+from __future__ import annotations
+
+from sesh import paths, processes, store
+from sesh.model import Record
+from sesh.tmux import Tmux
+
+
+def is_ours(record: Record, server: Tmux) -> bool:
+    """Does the recorded pane still stand, and does it still belong to this session?"""
+    panes = server.panes()
+    return isinstance(panes, list) and any(
+        pane.id == record.place.pane and pane.sesh_id == record.id for pane in panes
+    )
+
+
+def save_screen(record: Record, server: Tmux) -> None:
+    """Keep screen and scrollback: closing or respawning a pane loses what was on the screen."""
+    if record.place.pane is None:
+        return
+    captured = server.capture(record.place.pane)
+    if captured.ok:
+        store.write_private(paths.screen(record.id), captured.out.encode(), durable=False)
+
+
+def put_away(record: Record, server: Tmux) -> None:
+    """Keep the last screen, then close the pane if it is dead."""
+    if record.place.pane is None or record.place.machine != processes.here():
+        return
+    if is_ours(record, server):
+        save_screen(record, server)
+        server.close_dead(record.place.pane)
+
+
+def keeper_gone(pane_id: str, server: Tmux) -> bool:
+    """Is the process of a pane that tmux still calls active proven to be gone?"""
+    panes = server.panes()
+    found = [pane for pane in panes if pane.id == pane_id] if isinstance(panes, list) else []
+    if not found:
+        return False
+    stat = processes.look(found[0].pid)
+    return stat is None or not stat.alive

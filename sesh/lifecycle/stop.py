@@ -1,0 +1,245 @@
+"""Stop sessions: ask, wait, kill, confirm. `stopped` is written only when all is proven gone.
+
+The wish is written first (`desired = stopped`), so that a stop that is interrupted anywhere is
+`stopping` and the next pass goes on from there. Signals go to the agent, its tree and whatever
+carries its marker; never to the keeper, a tmux server, or an ancestor of ours.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+
+from sesh import events, launchfiles, look, observe, processes, store, tmux
+from sesh.config import Config
+from sesh.errors import CannotTellError, ConflictError
+from sesh.lifecycle import panes
+from sesh.look import Seen
+from sesh.model import ALIVE, Agent, Desired, Process, Record, Session, State
+from sesh.reconcile import reconcile
+
+KILL_PATIENCE = 3.0  # how long a killed process may take to vanish (disk sleep)
+CLEAN_PASSES = 2
+Progress = Callable[[list[str], int, float], None]
+
+
+@dataclass(slots=True)
+class _Target:
+    """One session on its way down."""
+
+    name: str
+    id: str
+    run: str
+    generation: int
+    agent: Agent | None
+    until: float  # monotonic: when asking ends and killing begins
+    launch_until: float  # monotonic: until when a launch under way may still show its agent
+    asked: set[Process] = field(default_factory=set)
+    clean: int = 0
+    inside: bool = False
+
+    @property
+    def done(self) -> bool:
+        return self.clean >= CLEAN_PASSES
+
+
+def stop(
+    found: Sequence[Seen],
+    config: Config,
+    grace: float,
+    progress: Progress | None = None,
+    *,
+    close_panes: bool = True,
+) -> list[Seen]:
+    """Stop sessions together. Returns what is true of each afterwards."""
+    wished = [_wish(one, grace) for one in found]
+    targets = [_target(s.record) for s in wished if s is not None]
+    _bring_down(targets, progress)
+    inside = {target.name for target in targets if target.inside}
+    return [
+        _confirm(one.name, config, close_panes=close_panes, inside=one.name in inside)
+        for one in found
+    ]
+
+
+def _wish(found: Seen, grace: float) -> Session | None:
+    """Write that it shall stop. Returns the session to bring down, or None when it has ended."""
+    for _ in range(5):
+        if found.session is None or found.state is State.UNKNOWN:
+            raise CannotTellError(f"{found.name}: {_why(found)}")
+        record, verdict = found.session.record, found.session.verdict
+        status = record.status
+        alive = verdict.state in ALIVE or verdict.state is State.ORPHAN
+        if verdict.state is State.STOPPING and status.desired is Desired.STOPPED:
+            return found.session
+        status = replace(
+            status,
+            desired=Desired.STOPPED,
+            stop_asked=datetime.now(UTC),
+            stop_grace=float(grace),
+            outcome=None if alive else status.outcome,
+            retry_at=None,
+        )
+        wished = replace(record, status=status)
+        verdict = reconcile(wished, found.session.seen, datetime.now(UTC))
+        entry = store.swap(found.entry, wished, verdict)
+        if entry is not None:
+            if not alive:
+                return None
+            with suppress(OSError):
+                events.append("stopping", wished)
+            return Session(wished, found.session.seen, verdict)
+        found = look.one(found.name)
+    raise ConflictError(f"{found.name} is being changed by others; try again")
+
+
+def _why(found: Seen) -> str:
+    if found.damaged:
+        return f"its record is damaged ({found.damaged.reason})"
+    assert found.session is not None
+    return found.session.verdict.reason or "can't be asked"
+
+
+def _target(record: Record) -> _Target:
+    status = record.status
+    asked = status.stop_asked or datetime.now(UTC)
+    grace = 0.0 if status.stop_grace is None else status.stop_grace
+    launch = status.launched + timedelta(seconds=record.spec.launch_timeout)
+    return _Target(
+        name=record.name,
+        id=record.id,
+        run=record.place.run,
+        generation=record.place.generation,
+        agent=record.place.agent,
+        until=_monotonic(asked + timedelta(seconds=grace)),
+        launch_until=_monotonic(launch),
+    )
+
+
+def _monotonic(moment: datetime) -> float:
+    return time.monotonic() + (moment - datetime.now(UTC)).total_seconds()
+
+
+# --- bringing down -----------------------------------------------------------------------------
+
+
+def _bring_down(targets: list[_Target], progress: Progress | None) -> None:
+    """Signal and look, in one pass for all, until all are gone or nothing more can be done."""
+    pause = 0.01
+    while True:
+        waiting = [t for t in targets if not t.done and not t.inside]
+        if not waiting:
+            return
+        _one_pass(waiting)
+        now = time.monotonic()
+        if all(
+            now > max(t.until, t.launch_until if t.agent is None else 0) + KILL_PATIENCE
+            for t in waiting
+        ):
+            return
+        if progress:
+            left = max(0.0, min(t.until for t in waiting) - now)
+            progress([t.name for t in waiting], len(targets), left)
+        time.sleep(pause)
+        pause = min(pause * 1.3, 0.1)
+
+
+def _one_pass(targets: list[_Target]) -> None:
+    table = processes.table()
+    family = processes.children(table)
+    marked = processes.marked(table, {target.id for target in targets})
+    above = processes.ancestors(table)
+    for target in targets:
+        _learn_agent(target)
+        pids = _members(target, table, family, marked[target.id])
+        if pids & above:
+            target.inside = True
+            continue
+        _signal(target, [table[pid] for pid in sorted(pids)])
+        starting = target.agent is None and time.monotonic() < target.launch_until
+        target.clean = 0 if pids or starting else target.clean + 1
+
+
+def _learn_agent(target: _Target) -> None:
+    if target.agent is None:
+        word = launchfiles.read_launch(target.run, target.id, target.generation)
+        target.agent = word.agent if word else None
+
+
+def _members(
+    target: _Target, table: processes.Table, family: dict[int, list[int]], marked: list[int]
+) -> set[int]:
+    """The living processes of a session, without its keeper."""
+    found = set(marked)
+    agent = target.agent
+    if agent:
+        stat = table.get(agent.process.pid)
+        if stat is not None and stat.start == agent.process.start:
+            found.update(processes.tree(family, agent.process.pid))
+        found -= {agent.keeper, agent.leader}
+    return {
+        pid
+        for pid in found
+        if pid in table and table[pid].alive and not table[pid].comm.startswith("tmux: server")
+    }
+
+
+def _signal(target: _Target, members: Sequence[processes.Stat]) -> None:
+    """TERM at first sight (HUP too for a shell with a person in front: it ignores TERM), KILL after
+    the grace. CONT lets a stopped process hear it."""
+    killing = time.monotonic() >= target.until
+    for stat in members:
+        process = stat.process
+        if killing:
+            processes.send(process, signal.SIGKILL)
+        elif process not in target.asked:
+            target.asked.add(process)
+            processes.send(process, signal.SIGTERM)
+            if processes.interactive_shell(stat.pid):
+                processes.send(process, signal.SIGHUP)
+            processes.send(process, signal.SIGCONT)
+
+
+# --- confirming --------------------------------------------------------------------------------
+
+
+def _confirm(name: str, config: Config, *, close_panes: bool, inside: bool) -> Seen:
+    """Look again, close what is left of the place, and say what is true now."""
+    found = look.one(name)
+    if found.session is None:
+        return found
+    record = found.session.record
+    try:
+        server = observe.server_of(record, config, tmux.find_binary())
+    except CannotTellError:
+        return found
+    if inside:
+        server.call_back_now()  # the server ends us too, and finishes the stop
+        return found
+    if found.state is State.STALE:
+        _close_others(record, server)
+        panes.put_away(record, server)
+        return look.one(name)
+    if close_panes and found.state not in ALIVE:
+        panes.put_away(record, server)
+    if found.state is State.STOPPING:
+        server.wake_at(time.time() + 5)
+    return found
+
+
+def _close_others(record: Record, server: tmux.Tmux) -> None:
+    """The panes that make a session stale: closing them is what a stop of it means."""
+    listed = server.panes()
+    for pane in listed if isinstance(listed, list) else []:
+        if pane.sesh_id == record.id and not pane.dead:
+            server.kill_pane(pane.id)
+
+
+def inside(session: Session) -> bool:
+    """Does this very command run in the session's own process tree?"""
+    agent = session.record.place.agent
+    return agent is not None and agent.process.pid in processes.ancestors(processes.table())

@@ -1,0 +1,147 @@
+"""Sessions as the JSON objects that commands print: from a look, complete, filtered, sorted."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
+
+from sesh import look, output, paths, processes, store
+from sesh.errors import UsageError
+from sesh.look import Seen
+from sesh.model import Record
+from sesh.view import FIELDS, View, damaged_view, orphan_view, view
+
+FILTER_KEYS = ("state", "group", "tag", "name", "place", "activity", "attention")
+SORT_KEYS = (
+    *("name", "state", "group", "created", "started", "ended", "last_output"),
+    *("memory_bytes", "cpu_seconds"),
+)
+
+
+def gather(*, everything: bool, wide: bool) -> tuple[list[View], list[str]]:
+    """What `ls` shows, and what could not be written down while looking."""
+    found = look.everything()
+    views = [complete(one) for one in found if everything or not _hidden(one)]
+    if wide:
+        add_usage(found, views)
+    for orphan in look.orphans(found):
+        shown = orphan_view(
+            orphan.name, orphan.id, orphan.generation, orphan.agent.process.pid, orphan.since
+        )
+        views.append(_finish(shown, orphan.id))
+    if everything:
+        views += [complete(one) for one in look.judge(store.history())]
+    return views, [one.trouble for one in found if one.trouble]
+
+
+def _hidden(found: Seen) -> bool:
+    if found.session is None:
+        return False
+    moment = store.hide_after(found.session.record, found.session.verdict)
+    return moment is not None and time.time() >= moment
+
+
+def complete(found: Seen) -> View:
+    """One session's whole object."""
+    if found.damaged:
+        return damaged_view(found.damaged)
+    assert found.session is not None
+    record = found.session.record
+    return _finish(view(record, found.session.verdict), record.id)
+
+
+def _finish(shown: View, session_id: str) -> View:
+    try:
+        last = output.stamp(os.stat(paths.transcript(session_id)).st_mtime)
+    except OSError:
+        last = None
+    return {**shown, "last_output": last, "checked_at": output.stamp(time.time())}
+
+
+def add_usage(found: Sequence[Seen], views: Sequence[View]) -> None:
+    """Memory and CPU of all of them, from one look at the process table."""
+    agents = {
+        one.entry.record.id: one.entry.record.place.agent.process
+        for one in found
+        if isinstance(one.entry.record, Record) and one.entry.record.place.agent
+    }
+    used = processes.usage(processes.table(), agents.values())
+    for shown in views:
+        process = agents.get(shown.get("id", ""))
+        if process in used and shown["pid"]:
+            shown["memory_bytes"] = used[process].memory_bytes
+            shown["cpu_seconds"] = round(used[process].cpu_seconds, 2)
+
+
+# --- filter, sort, format ----------------------------------------------------------------------
+
+
+def parse_filters(options: Sequence[str]) -> dict[str, list[str]]:
+    """`key=value`, repeatable: one key's values are alternatives, different keys all must hold."""
+    found: dict[str, list[str]] = {}
+    for option in options:
+        key, equals, value = option.partition("=")
+        if not equals or key not in FILTER_KEYS:
+            raise UsageError(
+                f"--filter {option}: should be KEY=VALUE with {', '.join(FILTER_KEYS)}"
+            )
+        if key == "attention" and value not in ("yes", "no"):
+            raise UsageError("--filter attention: should be yes or no")
+        found.setdefault(key, []).append(value)
+    return found
+
+
+def matches(shown: View, filters: dict[str, list[str]]) -> bool:
+    return all(
+        any(_match(shown, key, value) for value in values) for key, values in filters.items()
+    )
+
+
+def _match(shown: View, key: str, value: str) -> bool:
+    if key == "name":
+        return fnmatchcase(shown["name"], value)
+    if key == "tag":
+        return value in (shown.get("tags") or [])
+    if key == "attention":
+        return bool(shown.get("attention")) == (value == "yes")
+    return (shown.get(key) or "") == value
+
+
+def sort(views: list[View], key: str) -> list[View]:
+    """By a field, `-` in front for the other way round; what is not known comes last."""
+    reverse = key.startswith("-")
+    field = key.removeprefix("-")
+    if field not in SORT_KEYS:
+        raise UsageError(f"--sort {key}: should be one of {', '.join(SORT_KEYS)}")
+    known = [v for v in views if v.get(field) is not None]
+    unknown = [v for v in views if v.get(field) is None]
+    return sorted(known, key=lambda v: v[field], reverse=reverse) + unknown
+
+
+def formatter(template: str) -> Callable[[View], str]:
+    """`{name} {state}`: plain fields only; `\\t` and `\\n` as usual."""
+    import string
+
+    pieces = []
+    text = template.replace("\\t", "\t").replace("\\n", "\n")
+    try:
+        for literal, field, spec, conversion in string.Formatter().parse(text):
+            if field is not None and (field not in FIELDS or spec or conversion):
+                raise UsageError(f"--format: no field named {field!r}; see sesh-json(5)")
+            pieces.append((literal, field))
+    except ValueError as error:
+        raise UsageError(f"--format: {error}") from None
+    return lambda shown: "".join(
+        literal + (_shown(shown.get(field)) if field is not None else "")
+        for literal, field in pieces
+    )
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, list):
+        return output.command_line(value)
+    return output.escape(str(value))

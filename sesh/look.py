@@ -1,0 +1,185 @@
+"""What every command sees: records, looked at and judged, with what was learned written down.
+
+Only what is proven is written: an agent that began, an end, a digest line that no longer fits. An
+`unknown` changes no record. A write that fails is told (`Seen.trouble`), and the truth shown all
+the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from sesh import config, events, launchfiles, observe, paths, processes, store
+from sesh.errors import NoSessionError, SeshError
+from sesh.model import (
+    ENDED,
+    Agent,
+    Damaged,
+    Observation,
+    Record,
+    Session,
+    State,
+    Verdict,
+    valid_name,
+)
+from sesh.reconcile import how_it_ended, reconcile
+from sesh.store import Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One record file and what is true of it."""
+
+    entry: Entry
+    session: Session | None  # None: the record is damaged
+    trouble: str | None = None  # why what was learned could not be written down
+
+    @property
+    def name(self) -> str:
+        return self.entry.record.name
+
+    @property
+    def state(self) -> State:
+        return self.session.verdict.state if self.session else State.DAMAGED
+
+    @property
+    def damaged(self) -> Damaged | None:
+        record = self.entry.record
+        return record if isinstance(record, Damaged) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """An agent that lives although no record claims it."""
+
+    name: str
+    id: str
+    generation: int
+    agent: Agent
+    since: datetime
+
+
+def everything() -> list[Seen]:
+    """All records, judged now."""
+    return judge(store.entries())
+
+
+def one(name: str) -> Seen:
+    """One session, judged now; raises NoSessionError with a near name when there is none."""
+    entry = store.entry(name)
+    if entry is None:
+        raise missing(name)
+    return judge([entry])[0]
+
+
+def some(names: Sequence[str]) -> list[Seen]:
+    """The named sessions, judged together; the first unknown name raises."""
+    found = []
+    for name in dict.fromkeys(names):
+        entry = store.entry(name)
+        if entry is None:
+            raise missing(name)
+        found.append(entry)
+    return judge(found)
+
+
+def missing(name: str) -> NoSessionError:
+    from difflib import get_close_matches
+
+    shown = name if valid_name(name) else ascii(name)
+    known = [entry.record.name for entry in store.entries()]
+    near = get_close_matches(name, known, 1)
+    hint = f"; did you mean {near[0]}?" if near else "; sesh ls shows all"
+    return NoSessionError(f"no session named {shown}{hint}")
+
+
+def judge(entries: Sequence[Entry]) -> list[Seen]:
+    """Look at them, decide, and write down what is new."""
+    settings = config.load()
+    records = [entry.record for entry in entries if isinstance(entry.record, Record)]
+    sights = iter(observe.observe(records, settings))
+    found = []
+    for entry in entries:
+        if isinstance(entry.record, Damaged):
+            found.append(Seen(entry, None))
+            continue
+        sight = next(sights)
+        now = datetime.now(UTC)
+        found.append(_settle(entry, entry.record, sight, reconcile(entry.record, sight, now), now))
+    return found
+
+
+def _settle(
+    entry: Entry, record: Record, sight: Observation, verdict: Verdict, now: datetime
+) -> Seen:
+    """Write down what was learned, unless somebody else has changed the record meanwhile."""
+    session = Session(record, sight, verdict)
+    if verdict.state is State.UNKNOWN:
+        return Seen(entry, session)
+    learned = learn(record, sight, verdict, now)
+    if learned == record and store.render(record, verdict) == entry.raw:
+        return Seen(entry, session)
+    try:
+        written = store.swap(entry, learned, verdict)
+        if written is not None and learned.status.outcome is not record.status.outcome:
+            note_end(learned)
+    except (SeshError, OSError) as error:
+        return Seen(entry, session, trouble=str(error))
+    if written is None:  # another sesh was faster: what it wrote stands
+        return Seen(entry, session)
+    return Seen(written, Session(learned, sight, verdict))
+
+
+def learn(record: Record, sight: Observation, verdict: Verdict, now: datetime) -> Record:
+    """The record with what was proven: who the agent is, that it ended and how."""
+    word = sight.launch
+    if word and word.generation == record.place.generation and record.place.agent is None:
+        record = replace(
+            record,
+            place=replace(record.place, agent=word.agent, pane=word.pane, server=word.server),
+            status=replace(record.status, started=word.at),
+        )
+    if record.status.outcome is not None or verdict.state not in ENDED:
+        return record
+    how = how_it_ended(record, sight) if verdict.state is State.STALE else verdict
+    status = replace(
+        record.status,
+        outcome=how.state,
+        cause=how.cause,
+        exit_code=how.exit_code,
+        signal=how.signal,
+        reason=how.reason,
+        ended=how.ended or now,
+    )
+    return replace(record, status=status)
+
+
+def note_end(record: Record) -> None:
+    status = record.status
+    kind = "stopped" if status.outcome is State.STOPPED else "ended"
+    events.append(
+        kind,
+        record,
+        state=status.outcome,
+        cause=status.cause,
+        exit_code=status.exit_code,
+        signal=status.signal,
+        reason=status.reason,
+    )
+
+
+def orphans(found: Iterable[Seen]) -> list[Orphan]:
+    """Living agents of launches that no record claims."""
+    records = [one.entry.record for one in found if isinstance(one.entry.record, Record)]
+    claimed = {(record.id, record.place.generation) for record in records}
+    here = processes.here()
+    run = paths.run_dir(here.id, here.pidns)
+    alive = []
+    for session_id, generation in sorted(launchfiles.known(run) - claimed):
+        word = launchfiles.read_launch(run, session_id, generation)
+        if word is not None and processes.alive(word.agent.process):
+            name = session_id.rsplit("-", 3)[0]
+            alive.append(Orphan(name, session_id, generation, word.agent, word.at))
+    return alive

@@ -1,0 +1,280 @@
+"""The words of sesh as types: record, observation, verdict. Data only: no I/O, no decisions."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+SCHEMA = 1
+NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}"
+_NAME = re.compile(NAME_PATTERN)
+
+
+def valid_name(name: str) -> bool:
+    return _NAME.fullmatch(name) is not None
+
+
+class State(StrEnum):
+    DAMAGED = "damaged"
+    STARTING = "starting"
+    RUNNING = "running"
+    PAUSED = "paused"
+    STOPPING = "stopping"
+    RECOVERING = "recovering"
+    STALE = "stale"
+    FAILED = "failed"
+    TIMEOUT = "timeout"
+    COMPLETED = "completed"
+    STOPPED = "stopped"
+    LOST = "lost"
+    UNKNOWN = "unknown"
+    ORPHAN = "orphan"
+
+
+# What `status` calls alive, and what has ended. `orphan`, `unknown` and `damaged` are neither.
+ALIVE = frozenset({State.RUNNING, State.PAUSED, State.STARTING, State.STOPPING, State.RECOVERING})
+ENDED = frozenset(
+    {State.STALE, State.FAILED, State.TIMEOUT, State.COMPLETED, State.STOPPED, State.LOST}
+)
+# The ends that a record can hold. `stale` is not one: it is an end beside something still up.
+OUTCOMES = ENDED - {State.STALE}
+
+
+class Cause(StrEnum):
+    EXIT = "exit"
+    SIGNAL = "signal"
+    OOM = "oom"
+    REBOOT = "reboot"
+    TERMINAL_GONE = "terminal-gone"
+    CONTAINER_GONE = "container-gone"
+    LIMIT = "limit"
+    TIMEOUT = "timeout"
+    STOPPED = "stopped"
+    LAUNCH = "launch"
+    UNKNOWN = "unknown"
+
+
+class Desired(StrEnum):
+    RUNNING = "running"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Where a pid means something. The boot id alone is the same inside a container."""
+
+    id: str
+    boot: str
+    pidns: str
+
+    @property
+    def key(self) -> str:
+        return f"{self.id}/{self.boot}/{self.pidns}"
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process that can't be mistaken for a later one of the same pid (on one machine)."""
+
+    pid: int
+    start: int  # kernel start ticks: field 22 of /proc/PID/stat, which no clock change moves
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """What the launch file wrote of itself just before it became the agent."""
+
+    process: Process
+    keeper: int  # the inner shell of the keeper, which waits for the agent
+    leader: int  # the outer shell of the keeper: session leader of the pane
+    tty: int  # the terminal's device number, 0 once the terminal is gone
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What was asked for. Never changed after start."""
+
+    command: tuple[str, ...]
+    cwd: str
+    created: datetime
+    group: str | None = None
+    tags: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()  # names given with -e; their values are only in the snapshot
+    launch_timeout: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where it runs now."""
+
+    kind: str
+    generation: int
+    machine: Machine
+    run: str  # directory of the per-launch files
+    snapshot: str  # file with the environment's values
+    socket: str
+    branch: str | None = None
+    pane: str | None = None
+    server: Process | None = None
+    agent: Agent | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What is known to have happened."""
+
+    desired: Desired
+    launched: datetime  # when this generation was claimed
+    started: datetime | None = None  # when the agent was first seen
+    ended: datetime | None = None
+    outcome: State | None = None
+    cause: Cause | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    reason: str | None = None
+    paused: datetime | None = None
+    retries: int = 0
+    retries_max: int = 0
+    retry_at: datetime | None = None
+    stop_asked: datetime | None = None
+    stop_grace: float | None = None  # seconds between asking and killing
+
+
+@dataclass(frozen=True, slots=True)
+class AgentWord:
+    """What the agent says of itself."""
+
+    phase: str | None = None
+    conversation: str | None = None
+    summary: str | None = None
+    metadata: dict[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    name: str
+    id: str
+    spec: Spec
+    place: Place
+    status: Status
+    agent: AgentWord = AgentWord()
+    schema: int = SCHEMA
+
+    @property
+    def launch(self) -> str:
+        """The stem of this generation's per-launch files."""
+        return f"{self.id}.{self.place.generation}"
+
+
+@dataclass(frozen=True, slots=True)
+class Damaged:
+    """A record that can't be read: named, reported, never deleted, never in the way."""
+
+    name: str
+    path: str
+    reason: str
+
+
+class Presence(StrEnum):
+    PRESENT = "present"
+    ABSENT = "absent"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """One thing that was looked for. ABSENT only on proof; UNKNOWN says why."""
+
+    presence: Presence
+    what: str
+
+    @property
+    def present(self) -> bool:
+        return self.presence is Presence.PRESENT
+
+    @property
+    def absent(self) -> bool:
+        return self.presence is Presence.ABSENT
+
+    @property
+    def unknown(self) -> bool:
+        return self.presence is Presence.UNKNOWN
+
+
+def seen(what: str) -> Sight:
+    return Sight(Presence.PRESENT, what)
+
+
+def absent(what: str) -> Sight:
+    return Sight(Presence.ABSENT, what)
+
+
+def unknown(why: str) -> Sight:
+    return Sight(Presence.UNKNOWN, why)
+
+
+@dataclass(frozen=True, slots=True)
+class ExitWord:
+    """The keeper's word of how one generation's agent ended."""
+
+    generation: int
+    code: int
+    terminal: bool  # was the terminal still there
+    at: datetime
+    problem: str | None = None  # why the command could not even be executed
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchWord:
+    """The launch file's word that one generation's agent began."""
+
+    generation: int
+    agent: Agent
+    pane: str
+    server: Process
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What a probe saw just now of one session."""
+
+    agent: Sight
+    terminal: Sight = Sight(Presence.UNKNOWN, "not looked for")
+    others: Sight = Sight(Presence.UNKNOWN, "not looked for")  # what costs: other live panes
+    remains: Sight = Sight(Presence.UNKNOWN, "not looked for")  # processes that carry its marker
+    exit: ExitWord | None = None
+    launch: LaunchWord | None = None
+    rebooted: bool = False
+    frozen: bool = False  # the agent is stopped by a signal
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The state that follows from record, observation and time; with its reason and evidence."""
+
+    state: State
+    reason: str | None = None
+    cause: Cause | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    ended: datetime | None = None
+    last_known: State | None = None
+    valid_until: datetime | None = None
+    attention: str | None = None
+    evidence: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A record beside what is true of it right now."""
+
+    record: Record
+    seen: Observation
+    verdict: Verdict
+
+    @property
+    def name(self) -> str:
+        return self.record.name

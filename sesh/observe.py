@@ -1,0 +1,245 @@
+"""Many records → observations, in few calls. Looks; never decides, never changes anything.
+
+A live agent is known from /proc alone: its pid and start ticks say who it is, its terminal's number
+says that its pane stands (a hangup clears it). tmux is asked once a server, and only about sessions
+whose agent is not seen alive.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from sesh import launchfiles, processes, tmux
+from sesh.config import Config
+from sesh.model import (
+    Agent,
+    Desired,
+    ExitWord,
+    LaunchWord,
+    Observation,
+    Process,
+    Record,
+    Sight,
+    State,
+    absent,
+    seen,
+    unknown,
+)
+from sesh.tmux import Pane, Tmux, Trouble
+
+KEEPER_PATIENCE = 1.0  # how long a keeper may take from its agent's end to its word
+Panes = list[Pane] | str  # all panes of a server, or why they are not known
+
+
+def server(socket: str, run: str, config: Config, binary: str) -> Tmux:
+    return Tmux(
+        binary,
+        socket,
+        run,
+        own=socket == f"{run}/tmux.sock",
+        include=config.tmux.include,
+        timeout=config.tmux.timeout,
+    )
+
+
+def server_of(record: Record, config: Config, binary: str) -> Tmux:
+    return server(record.place.socket, record.place.run, config, binary)
+
+
+def observe(records: Sequence[Record], config: Config) -> list[Observation]:
+    """Look at all of them. The order is kept."""
+    first = [by_files(record) for record in records]
+    doubtful = [r for r, sight in zip(records, first, strict=True) if _needs_tmux(r, sight)]
+    panes = _ask_servers(doubtful, records, config)
+    stopping = [r for r, sight in zip(records, first, strict=True) if _being_stopped(r, sight)]
+    left = _remains(stopping) if stopping else {}
+    return [
+        _complete(record, sight, panes.get(record.place.socket), left.get(record.id))
+        for record, sight in zip(records, first, strict=True)
+    ]
+
+
+# --- files and /proc ---------------------------------------------------------------------------
+
+
+def by_files(record: Record) -> Observation:
+    """What the per-launch files and the process table say."""
+    elsewhere = _elsewhere(record)
+    if elsewhere:
+        return Observation(unknown(elsewhere))
+    place = record.place
+    if record.status.outcome is None:
+        launch = launchfiles.read_launch(place.run, record.id, place.generation)
+        exit_word = launchfiles.read_exit(place.run, record.id, place.generation)
+    else:
+        launch, exit_word = None, None
+    if place.machine.boot != processes.here().boot:
+        gone = absent("this machine was restarted")
+        return Observation(gone, gone, gone, gone, exit=exit_word, launch=launch, rebooted=True)
+    agent = place.agent or (launch.agent if launch else None)
+    if agent is None:
+        return Observation(absent("it has not said that it began"), exit=exit_word)
+    return _by_process(record, agent, launch, exit_word)
+
+
+def _elsewhere(record: Record) -> str | None:
+    """Why its pids mean nothing here, if they don't."""
+    there, here = record.place.machine, processes.here()
+    if there.id != here.id:
+        return "it runs on another machine"
+    if there.boot == here.boot and there.pidns != here.pidns:
+        return "it runs in another pid namespace (a container, or its host)"
+    return None
+
+
+def _by_process(
+    record: Record, agent: Agent, launch: LaunchWord | None, exit_word: ExitWord | None
+) -> Observation:
+    stat = processes.look(agent.process.pid)
+    who = f"process {agent.process.pid}"
+    if stat is None or stat.start != agent.process.start or not stat.alive:
+        if exit_word is None and record.status.outcome is None:
+            exit_word = _await_exit(record, agent)
+            if exit_word is None and _keeper_alive(agent):
+                waiting = unknown("it has ended, but its keeper has not said how yet")
+                return Observation(waiting, launch=launch)
+        return Observation(absent(f"{who} is gone"), exit=exit_word, launch=launch)
+    terminal = seen("its terminal stands")
+    if agent.tty and stat.tty != agent.tty:
+        terminal = absent("its terminal was closed")
+    return Observation(
+        seen(f"{who} is alive"),
+        terminal,
+        exit=exit_word,
+        launch=launch,
+        frozen=stat.stopped,
+    )
+
+
+def _await_exit(record: Record, agent: Agent) -> ExitWord | None:
+    """The agent has just ended: give its keeper a moment to say how."""
+    read = partial(launchfiles.read_exit, record.place.run, record.id, record.place.generation)
+    deadline = time.monotonic() + KEEPER_PATIENCE
+    while time.monotonic() < deadline and _keeper_alive(agent):
+        word = read()
+        if word is not None:
+            return word
+        time.sleep(0.005)
+    return read()
+
+
+def _keeper_alive(agent: Agent) -> bool:
+    """Is the shell that waits for the agent still there? (Its own start is not known: it is the
+    parent, or has the same session, so another process of that pid passes for dead.)"""
+    stat = processes.look(agent.keeper)
+    return stat is not None and stat.alive and stat.session == agent.leader
+
+
+# --- tmux --------------------------------------------------------------------------------------
+
+
+def _needs_tmux(record: Record, sight: Observation) -> bool:
+    settled = record.status.outcome in (State.STOPPED, State.FAILED, State.TIMEOUT)
+    return sight.agent.absent and not sight.rebooted and not settled
+
+
+def _being_stopped(record: Record, sight: Observation) -> bool:
+    asked = record.status.desired is Desired.STOPPED and record.status.outcome is None
+    return asked and not sight.agent.unknown and not sight.rebooted
+
+
+def _ask_servers(
+    doubtful: Iterable[Record], records: Iterable[Record], config: Config
+) -> dict[str, Panes]:
+    """One list-panes a server."""
+    servers = {record.place.socket: record for record in doubtful}
+    if not servers:
+        return {}
+    try:
+        binary = tmux.find_binary()
+    except Exception as error:  # no tmux: nothing can be proven absent
+        return {socket: str(error) for socket in servers}
+    return {
+        socket: _panes(server_of(record, config, binary), records)
+        for socket, record in servers.items()
+    }
+
+
+def _panes(host: Tmux, records: Iterable[Record]) -> Panes:
+    answer = host.panes()
+    if isinstance(answer, list):
+        return answer
+    if answer.trouble is not Trouble.NO_SERVER:
+        return f"tmux: {answer.text}"
+    hidden = hidden_server(host.socket, records)
+    if hidden:
+        return f"tmux server {hidden.pid} lives, but its socket is gone (kill -USR1 restores it)"
+    return []
+
+
+def hidden_server(socket: str, records: Iterable[Record]) -> Process | None:
+    """A recorded server that is alive although nobody answers at its socket."""
+    here = processes.here()
+    servers = {
+        record.place.server
+        for record in records
+        if record.place.server and record.place.socket == socket and record.place.machine == here
+    }
+    return next((process for process in servers if processes.alive(process)), None)
+
+
+def _remains(records: Collection[Record]) -> dict[str, Sight]:
+    """Processes that carry a session's marker, for sessions that are being stopped."""
+    table = processes.table()
+    found = processes.marked(table, {record.id for record in records})
+    return {
+        session_id: _remains_sight([pid for pid in pids if table[pid].alive])
+        for session_id, pids in found.items()
+    }
+
+
+def _remains_sight(pids: list[int]) -> Sight:
+    if not pids:
+        return absent("no process carries its marker")
+    return seen(f"{len(pids)} processes carry its marker: {', '.join(map(str, pids[:5]))}")
+
+
+def _complete(
+    record: Record, sight: Observation, panes: Panes | None, remains: Sight | None
+) -> Observation:
+    """Add what tmux said to what the files said."""
+    if remains is not None:
+        sight = replace(sight, remains=remains)
+    if panes is None or sight.agent.present:
+        return sight
+    if isinstance(panes, str):
+        return _without_panes(record, sight, panes)
+    mine = [pane for pane in panes if pane.sesh_id == record.id]
+    own = record.place.pane
+    others = [pane for pane in mine if not pane.dead and pane.id != own]
+    terminal = seen(f"pane {own} stands") if any(p.id == own for p in mine) else None
+    if terminal is None and own is not None:
+        terminal = absent("its terminal was closed")
+    if terminal is None:
+        terminal = seen("its tmux session stands") if mine else absent("no tmux session of it")
+    if own is None:
+        others = []
+    return replace(
+        sight,
+        terminal=terminal,
+        others=(
+            seen(f"{len(others)} other pane{'s' if len(others) > 1 else ''} of its tmux session")
+            if others
+            else absent("no other live pane")
+        ),
+    )
+
+
+def _without_panes(record: Record, sight: Observation, why: str) -> Observation:
+    """tmux could not be asked: what hangs on its answer is unknown."""
+    undecided = sight.exit is None and record.status.outcome is None and not sight.rebooted
+    agent = unknown(why) if undecided else sight.agent
+    return replace(sight, agent=agent, terminal=unknown(why), others=unknown(why))

@@ -1,0 +1,104 @@
+"""Where things are. Knows the XDG rules and nothing of what is in the files."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from sesh.errors import StateError
+
+SOCKET_LIMIT = 107  # bytes of a Unix socket's path that the kernel takes
+
+
+def home() -> str:
+    """The home directory; `HOME=''` and an unset HOME fall back on the password database."""
+    value = os.environ.get("HOME", "")
+    if os.path.isabs(value):
+        return value
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        raise StateError("no home directory: set HOME or XDG_STATE_HOME") from None
+
+
+def _xdg(variable: str, default: str) -> str:
+    """An XDG base directory; a relative value is to be ignored, says the specification."""
+    value = os.environ.get(variable, "")
+    return value if os.path.isabs(value) else f"{home()}/{default}"
+
+
+def state_dir() -> str:
+    return _xdg("XDG_STATE_HOME", ".local/state") + "/sesh"
+
+
+def sessions_dir() -> str:
+    return state_dir() + "/sessions"
+
+
+def history_dir() -> str:
+    return state_dir() + "/history"
+
+
+def transcripts_dir() -> str:
+    return state_dir() + "/transcripts"
+
+
+def events_file() -> str:
+    return state_dir() + "/events.jsonl"
+
+
+def config_file() -> str:
+    return _xdg("XDG_CONFIG_HOME", ".config") + "/sesh/config.toml"
+
+
+def bug_log() -> str:
+    return state_dir() + "/bugs.log"
+
+
+def transcript(session_id: str) -> str:
+    return f"{transcripts_dir()}/{session_id}.log"
+
+
+def screen(session_id: str) -> str:
+    return f"{transcripts_dir()}/{session_id}.screen"
+
+
+def run_dir(machine_id: str, pidns: str, initial_pidns: str = "pid:[4026531836]") -> str:
+    """The per-launch directory of this machine, apart from that of a container on the same home:
+    one that shares the machine id must not reach the host's tmux through a shared socket."""
+    key = machine_id[:12]
+    if pidns != initial_pidns:
+        key += "-" + "".join(c for c in pidns if c.isdigit())
+    return f"{state_dir()}/run/{key}"
+
+
+def runtime_dir() -> str | None:
+    """A private directory that a reboot empties, or None."""
+    uid = os.getuid()
+    for candidate in (os.environ.get("XDG_RUNTIME_DIR", ""), f"/run/user/{uid}"):
+        if os.path.isabs(candidate) and _private(candidate, uid):
+            return candidate + "/sesh"
+    return None
+
+
+def _private(directory: str, uid: int) -> bool:
+    try:
+        status = os.stat(directory)
+    except OSError:
+        return False
+    return status.st_uid == uid and status.st_mode & 0o077 == 0
+
+
+def package_file(name: str) -> str:
+    """A data file shipped with the package, by its absolute path."""
+    return os.path.join(os.path.dirname(os.path.abspath(__file__)), name)
+
+
+def own_command() -> list[str]:
+    """How the keeper and timers call this sesh again, from any directory and environment."""
+    script = os.path.abspath(sys.argv[0]) if sys.argv and sys.argv[0] else ""
+    if os.path.basename(script) == "sesh" and os.access(script, os.X_OK):
+        return [script]
+    return [sys.executable, "-P", "-m", "sesh"]

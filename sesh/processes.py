@@ -1,0 +1,310 @@
+"""Processes: who they are, which of them belong to a session, and signals that can't go astray.
+
+Linux's /proc is read directly: one pass for all sessions, and start ticks that no clock change
+moves. Elsewhere psutil serves. Nothing here decides what to end.
+"""
+
+from __future__ import annotations
+
+import os
+import signal as signals
+import sys
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+
+from sesh.model import Machine, Process
+
+LINUX = sys.platform.startswith("linux")
+_DEAD_STATES = "ZXx"
+_STOPPED_STATES = "Tt"
+_MARKER = b"SESH_ID="
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """One line of the process table."""
+
+    pid: int
+    comm: str
+    state: str
+    ppid: int
+    session: int
+    tty: int
+    start: int
+    cpu_seconds: float
+    memory_bytes: int
+
+    @property
+    def process(self) -> Process:
+        return Process(self.pid, self.start)
+
+    @property
+    def alive(self) -> bool:
+        return self.state not in _DEAD_STATES
+
+    @property
+    def stopped(self) -> bool:
+        return self.state in _STOPPED_STATES
+
+
+Table = dict[int, Stat]
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    memory_bytes: int
+    cpu_seconds: float
+
+
+@cache
+def here() -> Machine:
+    """The machine, boot and pid namespace in which our pids mean something."""
+    return Machine(
+        _first_line("/etc/machine-id") or f"host-{os.uname().nodename}",
+        _first_line("/proc/sys/kernel/random/boot_id") or _boot_by_psutil(),
+        _link("/proc/self/ns/pid") or "none",
+    )
+
+
+def _first_line(path: str) -> str:
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            return file.readline().strip()
+    except OSError:
+        return ""
+
+
+def _link(path: str) -> str:
+    try:
+        return os.readlink(path)
+    except OSError:
+        return ""
+
+
+def _boot_by_psutil() -> str:
+    import psutil
+
+    return f"boot-{psutil.boot_time():.0f}"
+
+
+# --- looking -----------------------------------------------------------------------------------
+
+
+def look(pid: int) -> Stat | None:
+    """One process, or None when there is none of that pid."""
+    if not LINUX:
+        return next(iter(_by_psutil([pid])), None)
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return _parse_stat(file.read())
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
+def alive(process: Process) -> bool:
+    """Is just this process alive: neither gone, nor a zombie, nor another of the same pid?"""
+    stat = look(process.pid)
+    return stat is not None and stat.start == process.start and stat.alive
+
+
+def table() -> Table:
+    """Every process that can be seen, in one pass."""
+    found = _by_proc() if LINUX else _by_psutil()
+    return {stat.pid: stat for stat in found}
+
+
+def _by_proc() -> Iterator[Stat]:
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            stat = look(int(name))
+            if stat is not None:
+                yield stat
+
+
+@cache
+def _ticks_per_second() -> int:
+    return os.sysconf("SC_CLK_TCK")
+
+
+@cache
+def _page_size() -> int:
+    return os.sysconf("SC_PAGE_SIZE")
+
+
+def _parse_stat(line: bytes) -> Stat:
+    """A line of /proc/PID/stat; the name in parentheses may hold anything, `)` and spaces too."""
+    head, _, tail = line.rpartition(b") ")
+    pid, _, comm = head.partition(b" (")
+    field = tail.split()
+    return Stat(
+        pid=int(pid),
+        comm=comm.decode(errors="replace"),
+        state=field[0].decode(),
+        ppid=int(field[1]),
+        session=int(field[3]),
+        tty=int(field[4]),
+        start=int(field[19]),
+        cpu_seconds=(int(field[11]) + int(field[12])) / _ticks_per_second(),
+        memory_bytes=int(field[21]) * _page_size(),
+    )
+
+
+def _by_psutil(pids: Iterable[int] | None = None) -> Iterator[Stat]:
+    """The portable way. Start ticks are replaced by centiseconds since boot."""
+    import psutil
+
+    states = {psutil.STATUS_ZOMBIE: "Z", psutil.STATUS_STOPPED: "T", psutil.STATUS_DEAD: "X"}
+    for pid in psutil.pids() if pids is None else pids:
+        try:
+            process = psutil.Process(pid)
+            with process.oneshot():
+                cpu = process.cpu_times()
+                yield Stat(
+                    pid=pid,
+                    comm=process.name(),
+                    state=states.get(process.status(), "S"),
+                    ppid=process.ppid(),
+                    session=os.getsid(pid),
+                    tty=1 if process.terminal() else 0,
+                    start=round((process.create_time() - psutil.boot_time()) * 100),
+                    cpu_seconds=cpu.user + cpu.system,
+                    memory_bytes=process.memory_info().rss,
+                )
+        except (psutil.Error, OSError):
+            continue
+
+
+# --- belonging ---------------------------------------------------------------------------------
+
+
+def children(processes: Table) -> dict[int, list[int]]:
+    """Parent → its children."""
+    found: dict[int, list[int]] = {}
+    for stat in processes.values():
+        found.setdefault(stat.ppid, []).append(stat.pid)
+    return found
+
+
+def tree(family: dict[int, list[int]], root: int) -> list[int]:
+    """`root` and all its descendants, parents first."""
+    found = [root]
+    for pid in found:
+        found.extend(family.get(pid, ()))
+    return found
+
+
+def usage(processes: Table, roots: Iterable[Process]) -> dict[Process, Usage]:
+    """Memory and CPU of each root's process tree, from one table."""
+    family = children(processes)
+    found = {}
+    for root in roots:
+        stat = processes.get(root.pid)
+        if stat is None or stat.start != root.start:
+            continue
+        members = [processes[pid] for pid in tree(family, root.pid)]
+        found[root] = Usage(
+            sum(member.memory_bytes for member in members),
+            sum(member.cpu_seconds for member in members),
+        )
+    return found
+
+
+def marked(processes: Table, ids: Collection[str]) -> dict[str, list[int]]:
+    """Session id → the processes that carry it in their environment.
+
+    Not seen: what cleared or overwrote its environment, and other users' processes.
+    """
+    found: dict[str, list[int]] = {session_id: [] for session_id in ids}
+    wanted = {_MARKER + session_id.encode(): session_id for session_id in ids}
+    for pid in processes:
+        environ = _environ(pid)
+        if _MARKER not in environ:
+            continue
+        for entry in environ.split(b"\0"):
+            if entry in wanted:
+                found[wanted[entry]].append(pid)
+    return found
+
+
+def _environ(pid: int) -> bytes:
+    if LINUX:
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                return file.read()
+        except OSError:
+            return b""
+    import psutil
+
+    try:
+        environ = psutil.Process(pid).environ()
+    except psutil.Error:
+        return b""
+    return b"\0".join(f"{key}={value}".encode() for key, value in environ.items())
+
+
+def ancestors(processes: Table) -> set[int]:
+    """Ourselves and everything above us: never to be signalled."""
+    found: set[int] = set()
+    pid = os.getpid()
+    while pid and pid not in found:
+        found.add(pid)
+        stat = processes.get(pid)
+        pid = stat.ppid if stat else 0
+    return found
+
+
+def interactive_shell(pid: int) -> bool:
+    """Does it ignore the stop signals of job control, as shells with a person in front do?
+
+    They also ignore TERM; HUP is what ends them.
+    """
+    try:
+        with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
+            line = next((line for line in file if line.startswith("SigIgn:")), "")
+    except OSError:
+        return False
+    ignored = int(line.split()[1], 16) if line else 0
+    return all(ignored >> (number - 1) & 1 for number in (signals.SIGTSTP, signals.SIGTTOU))
+
+
+def became(pid: int, launch_file: str) -> bool:
+    """Has the launch file's shell replaced itself by the agent yet?"""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return launch_file.encode() not in file.read().split(b"\0")
+    except OSError:
+        return True
+
+
+# --- signals -----------------------------------------------------------------------------------
+
+
+def send(process: Process, number: int) -> bool:
+    """Signal just this process; False when it is gone or not ours to signal.
+
+    The pidfd is opened first and the identity checked after that, so that a pid that is used again
+    in between is never hit.
+    """
+    if process.pid <= 1 or process.pid == os.getpid():
+        raise ValueError(f"refusing to signal pid {process.pid}")
+    try:
+        if not hasattr(os, "pidfd_open"):
+            return alive(process) and _kill(process.pid, number)
+        fd = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return False
+    try:
+        if not alive(process):
+            return False
+        signals.pidfd_send_signal(fd, number)
+        return True
+    except (ProcessLookupError, PermissionError):
+        return False
+    finally:
+        os.close(fd)
+
+
+def _kill(pid: int, number: int) -> bool:
+    os.kill(pid, number)
+    return True

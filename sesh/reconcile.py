@@ -1,0 +1,260 @@
+"""The one place where a state is decided. PURE: no I/O, no clock, no environment.
+
+First match wins, in the order damaged, unknown, stopping, orphan, paused, running, starting,
+recovering, the ends. Word (an exit file, a launch file) of another generation is ignored.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from signal import Signals
+
+from sesh.model import (
+    Cause,
+    Damaged,
+    Desired,
+    ExitWord,
+    LaunchWord,
+    Observation,
+    Record,
+    State,
+    Verdict,
+)
+
+_HIGHEST_SIGNAL = 64
+
+
+def reconcile(record: Record | Damaged, seen: Observation, now: datetime) -> Verdict:
+    """Decide the state of one session. Everything it knows is in its arguments."""
+    if isinstance(record, Damaged):
+        return Verdict(
+            State.DAMAGED,
+            reason=record.reason,
+            attention="its record can't be read",
+            evidence=(f"record {record.path}: {record.reason}",),
+        )
+    exit_word = _exit_word(record, seen)
+    ended = exit_word is not None or record.status.outcome is not None
+    if seen.agent.unknown and not ended:
+        return Verdict(
+            State.UNKNOWN,
+            reason=seen.agent.what,
+            last_known=_last_known(record),
+            evidence=_evidence(record, seen),
+        )
+    if record.status.desired is Desired.STOPPED and record.status.outcome is None:
+        return _stopping(record, seen, exit_word)
+    if seen.agent.present:
+        return _alive(record, seen, exit_word)
+    if not ended and _launch_word(record, seen) is None and record.place.agent is None:
+        return _starting(record, seen, now)
+    if record.status.retry_at is not None and record.status.desired is Desired.RUNNING:
+        return _recovering(record, seen)
+    return _ended(record, seen)
+
+
+def _exit_word(record: Record, seen: Observation) -> ExitWord | None:
+    word = seen.exit
+    return word if word is not None and word.generation == record.place.generation else None
+
+
+def _launch_word(record: Record, seen: Observation) -> LaunchWord | None:
+    word = seen.launch
+    return word if word is not None and word.generation == record.place.generation else None
+
+
+def _last_known(record: Record) -> State:
+    if record.status.desired is Desired.STOPPED:
+        return State.STOPPING
+    if record.place.agent is None:
+        return State.STARTING
+    return State.PAUSED if record.status.paused else State.RUNNING
+
+
+def _stopping(record: Record, seen: Observation, word: ExitWord | None) -> Verdict:
+    """A stop was asked for. `stopped` only when agent and remains are proven to be gone."""
+    how = how_it_ended(record, seen)
+    gone = seen.agent.absent or (word is not None and not seen.agent.present)
+    if gone and seen.remains.absent:
+        return Verdict(
+            State.STOPPED,
+            reason="stopped on request",
+            cause=Cause.STOPPED,
+            exit_code=how.exit_code,
+            signal=how.signal,
+            ended=how.ended,
+            evidence=_evidence(record, seen),
+        )
+    left = seen.agent if not gone else seen.remains
+    return Verdict(
+        State.STOPPING,
+        reason=f"stop not confirmed yet: {left.what}",
+        exit_code=how.exit_code if gone else None,
+        signal=how.signal if gone else None,
+        evidence=_evidence(record, seen),
+    )
+
+
+def _alive(record: Record, seen: Observation, word: ExitWord | None) -> Verdict:
+    evidence = _evidence(record, seen)
+    if record.status.outcome is not None or word is not None:
+        said = record.status.outcome or "ended"
+        why = f"alive, but its record says {said}"
+        return Verdict(State.ORPHAN, reason=why, attention=why, evidence=evidence)
+    if seen.terminal.absent:
+        why = "alive, but its terminal is gone"
+        return Verdict(State.ORPHAN, reason=why, attention=why, evidence=evidence)
+    if record.status.paused is not None:
+        return Verdict(State.PAUSED, reason="paused on request", evidence=evidence)
+    attention = (
+        "the agent is stopped by a signal (kill -CONT continues it)" if seen.frozen else None
+    )
+    return Verdict(State.RUNNING, reason=attention, attention=attention, evidence=evidence)
+
+
+def _starting(record: Record, seen: Observation, now: datetime) -> Verdict:
+    if seen.rebooted:
+        return _ended(record, seen)
+    deadline = record.status.launched + timedelta(seconds=record.spec.launch_timeout)
+    if now < deadline:
+        return Verdict(State.STARTING, valid_until=deadline, evidence=_evidence(record, seen))
+    why = f"no sign of the agent within {record.spec.launch_timeout:g} s"
+    return Verdict(
+        State.FAILED,
+        reason=why,
+        cause=Cause.LAUNCH,
+        ended=deadline,
+        attention=f"launch failed: {why}",
+        evidence=_evidence(record, seen),
+    )
+
+
+def _recovering(record: Record, seen: Observation) -> Verdict:
+    how = how_it_ended(record, seen)
+    status = record.status
+    return Verdict(
+        State.RECOVERING,
+        reason=f"{how.reason}; attempt {status.retries + 1} of {status.retries_max} is due",
+        cause=how.cause,
+        exit_code=how.exit_code,
+        signal=how.signal,
+        ended=how.ended,
+        evidence=_evidence(record, seen),
+    )
+
+
+def _ended(record: Record, seen: Observation) -> Verdict:
+    how = how_it_ended(record, seen)
+    no_failure_known = how.state is State.COMPLETED or how.cause is Cause.UNKNOWN
+    if seen.others.present and no_failure_known:
+        why = f"{how.reason}, {seen.others.what} still up"
+        how = Verdict(
+            State.STALE,
+            reason=why,
+            cause=how.cause,
+            exit_code=how.exit_code,
+            signal=how.signal,
+            ended=how.ended,
+        )
+    return Verdict(
+        how.state,
+        reason=how.reason,
+        cause=how.cause,
+        exit_code=how.exit_code,
+        signal=how.signal,
+        ended=how.ended,
+        attention=_attention(record, how),
+        evidence=_evidence(record, seen),
+    )
+
+
+def _attention(record: Record, how: Verdict) -> str | None:
+    if how.state in (State.COMPLETED, State.STOPPED):
+        return None
+    # A person who has stopped what had ended already has seen it.
+    acknowledged = record.status.desired is Desired.STOPPED and how.state is not State.STALE
+    return None if acknowledged else how.reason
+
+
+def how_it_ended(record: Record, seen: Observation) -> Verdict:
+    """The end alone: from the record, from the keeper's word, or from what is gone."""
+    status, word = record.status, _exit_word(record, seen)
+    if status.outcome is not None:
+        return Verdict(
+            status.outcome,
+            reason=status.reason,
+            cause=status.cause,
+            exit_code=status.exit_code,
+            signal=status.signal,
+            ended=status.ended,
+        )
+    if word is not None:
+        return _by_exit_word(word)
+    if seen.rebooted:
+        return Verdict(State.LOST, reason="this machine was restarted", cause=Cause.REBOOT)
+    if seen.terminal.absent:
+        return Verdict(State.LOST, reason=seen.terminal.what, cause=Cause.TERMINAL_GONE)
+    return Verdict(State.LOST, reason="ended and nobody saw how", cause=Cause.UNKNOWN)
+
+
+def _by_exit_word(word: ExitWord) -> Verdict:
+    if word.problem is not None:
+        return Verdict(
+            State.FAILED,
+            reason=word.problem,
+            cause=Cause.LAUNCH,
+            exit_code=word.code,
+            ended=word.at,
+        )
+    number = word.code - 128
+    signal = number if 0 < number <= _HIGHEST_SIGNAL else None
+    if not word.terminal:
+        return Verdict(
+            State.LOST,
+            reason="its terminal was closed",
+            cause=Cause.TERMINAL_GONE,
+            exit_code=word.code,
+            signal=signal,
+            ended=word.at,
+        )
+    if signal is not None:
+        return Verdict(
+            State.FAILED,
+            reason=f"killed by {signal_name(signal)}",
+            cause=Cause.SIGNAL,
+            exit_code=word.code,
+            signal=signal,
+            ended=word.at,
+        )
+    state = State.COMPLETED if word.code == 0 else State.FAILED
+    return Verdict(
+        state, reason=f"exit {word.code}", cause=Cause.EXIT, exit_code=word.code, ended=word.at
+    )
+
+
+def signal_name(number: int) -> str:
+    try:
+        return Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _evidence(record: Record, seen: Observation) -> tuple[str, ...]:
+    lines = [f"agent {seen.agent.presence}: {seen.agent.what}"]
+    lines += [
+        f"{label} {sight.presence}: {sight.what}"
+        for label, sight in (
+            ("terminal", seen.terminal),
+            ("others", seen.others),
+            ("remains", seen.remains),
+        )
+        if sight.what != "not looked for"
+    ]
+    word = seen.exit
+    if word is not None:
+        where = "terminal here" if word.terminal else "terminal gone"
+        old = "" if word.generation == record.place.generation else " (old, ignored)"
+        lines.append(f"exit file of generation {word.generation} says {word.code}, {where}{old}")
+    if record.status.outcome is not None:
+        lines.append(f"record says {record.status.outcome}")
+    return tuple(lines)

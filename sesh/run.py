@@ -1,0 +1,121 @@
+"""The one launcher of programs. A timeout on every call; nothing here judges what was said.
+
+tmux, which is on every path, goes through `subprocess`; docker, git and users' own commands go
+through `sh`, which costs more to import than they cost to run.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+OUTPUT_LIMIT = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a program said. `code` is None when it gave no answer at all; `problem` says why."""
+
+    code: int | None
+    out: str
+    err: str
+    problem: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        return self.code == 0
+
+
+def call(
+    argv: Sequence[str],
+    *,
+    timeout: float,
+    env: Mapping[str, str] | None = None,
+    cwd: str | None = None,
+) -> Answer:
+    """Run a program to its end, or kill it after `timeout` seconds."""
+    try:
+        with subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=env,
+            cwd=cwd,
+        ) as process:
+            return _communicate(process, timeout)
+    except FileNotFoundError as error:
+        return Answer(None, "", "", f"{error.filename}: not found")
+    except OSError as error:
+        return Answer(None, "", "", f"{argv[0]}: {error.strerror}")
+
+
+def _communicate(process: subprocess.Popen[bytes], timeout: float) -> Answer:
+    """Collect both streams until they end, the time is up, or it says more than anyone should."""
+    assert process.stdout is not None
+    assert process.stderr is not None
+    said = {process.stdout.fileno(): bytearray(), process.stderr.fileno(): bytearray()}
+    out, err = said.values()
+    deadline = time.monotonic() + timeout
+    poll = select.poll()
+    for fd in said:
+        poll.register(fd, select.POLLIN | select.POLLHUP)
+    waiting = len(said)
+    try:
+        while waiting:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return _give_up(process, f"no answer within {timeout:g} s")
+            for fd, _ in poll.poll(left * 1000):
+                chunk = os.read(fd, 1 << 16)
+                said[fd] += chunk
+                if not chunk:
+                    poll.unregister(fd)
+                    waiting -= 1
+            if len(out) + len(err) > OUTPUT_LIMIT:
+                return _give_up(process, "an answer without end")
+        code = process.wait(timeout=max(0.0, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        return _give_up(process, f"no end within {timeout:g} s")
+    except BaseException:
+        process.kill()
+        raise
+    return Answer(code, _text(out), _text(err))
+
+
+def _give_up(process: subprocess.Popen[bytes], problem: str) -> Answer:
+    process.kill()
+    return Answer(None, "", "", problem)
+
+
+def _text(data: bytes | bytearray) -> str:
+    return data.decode(errors="replace")
+
+
+def tool(argv: Sequence[str], *, timeout: float, cwd: str | None = None) -> Answer:
+    """Run docker, git or a user's own command to its end, or kill it after `timeout` seconds."""
+    import sh
+
+    try:
+        command = sh.Command(argv[0])
+    except sh.CommandNotFound:
+        return Answer(None, "", "", f"{argv[0]}: not found")
+    try:
+        done = command(
+            *argv[1:],
+            _timeout=timeout,
+            _cwd=cwd,
+            _ok_code=tuple(range(256)),
+            _return_cmd=True,
+            _in=os.devnull,
+            _tty_out=False,
+        )
+    except sh.TimeoutException:
+        return Answer(None, "", "", f"no answer within {timeout:g} s")
+    except sh.SignalException as error:
+        return Answer(None, "", "", f"{argv[0]}: killed by signal {-error.exit_code}")
+    return Answer(done.exit_code, _text(done.stdout), _text(done.stderr))

@@ -1,0 +1,353 @@
+"""The records: one TOML file a session, written so that no crash, race or full disk loses one.
+
+The lock's contract: one flock on `sessions/.lock` for all records; the file is never deleted (a
+lock file that is unlinked lets two holders in); held for milliseconds, never while a program
+runs or sleeps; close-on-exec, or a tmux server would hold it for ever. Readers take no lock. Every
+change is: lock, read again, compare with what was decided upon, temp file in the same directory,
+fsync, replace, fsync the directory. What fails leaves the old record.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+
+from sesh import digest, paths
+from sesh.codec import DecodeError, decode, encode
+from sesh.errors import ConflictError, StateError
+from sesh.model import ENDED, Damaged, Record, State, Verdict, valid_name
+from sesh.view import view
+
+RECORD_LIMIT = 1 << 20
+EDITED_LIMIT = 64 << 10  # of what sesh did not write itself: a TOML parser can be made to crawl
+LOCK_TIMEOUT = 10.0
+KEEP_IN_LIST = timedelta(hours=1)  # how long `ls` shows what ended well
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A record file as it was read: what it means, and its bytes to compare with later."""
+
+    path: str
+    raw: bytes
+    record: Record | Damaged
+
+
+# --- directories -------------------------------------------------------------------------------
+
+
+def prepare() -> None:
+    """Make the state directories, private under any umask; refuse another user's."""
+    state = paths.state_dir()
+    check_owner(state)
+    with _writing(state):
+        os.makedirs(os.path.dirname(state), mode=0o700, exist_ok=True)
+        for directory in (
+            state,
+            paths.sessions_dir(),
+            paths.history_dir(),
+            paths.transcripts_dir(),
+            f"{state}/run",
+        ):
+            make_private(directory)
+
+
+def make_private(directory: str) -> None:
+    try:
+        os.mkdir(directory, 0o700)
+    except FileExistsError:
+        return
+    os.chmod(directory, 0o700)
+
+
+def check_owner(state: str) -> None:
+    try:
+        owner = os.stat(state).st_uid
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StateError(f"cannot use {state}: {error.strerror}") from None
+    if owner != os.getuid():
+        raise StateError(f"{state} belongs to uid {owner}, not to you; set XDG_STATE_HOME")
+
+
+@contextmanager
+def _writing(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        where = error.filename if isinstance(error.filename, str) else path
+        raise StateError(f"cannot write {where}: {error.strerror}") from None
+
+
+# --- reading -----------------------------------------------------------------------------------
+
+
+def entries() -> list[Entry]:
+    """All records, by name; a damaged one is reported and never in the way of the others."""
+    return _entries(paths.sessions_dir())
+
+
+def history() -> list[Entry]:
+    return _entries(paths.history_dir())
+
+
+def _entries(directory: str) -> list[Entry]:
+    check_owner(paths.state_dir())
+    try:
+        names = sorted(os.listdir(directory))
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise StateError(f"cannot read {directory}: {error.strerror}") from None
+    found = (
+        _read(f"{directory}/{name}")
+        for name in names
+        if name.endswith(".toml") and not name.startswith(".")
+    )
+    return [entry for entry in found if entry is not None]
+
+
+def entry(name: str) -> Entry | None:
+    """One session's record, or None when there is none."""
+    if not valid_name(name):
+        return None
+    check_owner(paths.state_dir())
+    return _read(_path(name))
+
+
+def _path(name: str) -> str:
+    return f"{paths.sessions_dir()}/{name}.toml"
+
+
+def _read(path: str) -> Entry | None:
+    name = os.path.basename(path).removesuffix(".toml")
+    try:
+        raw = read_regular(path, RECORD_LIMIT)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return Entry(path, b"", Damaged(name, path, error.strerror or str(error)))
+    return Entry(path, raw, _understand(name, path, raw))
+
+
+def read_regular(path: str, limit: int) -> bytes:
+    """The bytes of a regular file: a FIFO can't hang us, a link or a huge file can't fool us."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file")
+        if status.st_size > limit:
+            raise OSError(errno.EFBIG, f"larger than {limit >> 10} KiB")
+        return os.read(fd, limit + 1)
+    finally:
+        os.close(fd)
+
+
+def _understand(name: str, path: str, raw: bytes) -> Record | Damaged:
+    if not raw.strip(b"\0 \n"):
+        return Damaged(name, path, "empty file")
+    if len(raw) > EDITED_LIMIT and not digest.intact(raw):
+        return Damaged(name, path, f"checksum wrong and larger than {EDITED_LIMIT >> 10} KiB")
+    try:
+        record = decode(raw)
+    except DecodeError as error:
+        return Damaged(name, path, str(error))
+    in_history = os.path.dirname(path) == paths.history_dir()
+    if name != (record.id if in_history else record.name):
+        return Damaged(name, path, f"the record inside is of {record.name}")
+    return record
+
+
+# --- writing -----------------------------------------------------------------------------------
+
+
+@contextmanager
+def lock() -> Iterator[None]:
+    """Hold the one lock. Never run a program or sleep inside."""
+    path = f"{paths.sessions_dir()}/.lock"
+    with _writing(path):
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        _acquire(fd)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _acquire(fd: int) -> None:
+    deadline = time.monotonic() + LOCK_TIMEOUT
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise ConflictError(
+                    f"the records are locked by another sesh for over {LOCK_TIMEOUT:g} s"
+                ) from None
+            time.sleep(0.002)
+
+
+@contextmanager
+def only_one(path: str) -> Iterator[bool]:
+    """True while no other process is inside the same block; False at once otherwise."""
+    with _writing(path):
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(fd)
+
+
+def claim(record: Record, verdict: Verdict, over: Entry | None) -> Entry:
+    """Create a record: the claim on its name. `over` is the ended one it replaces, if any.
+
+    The old one moves to the history. Raises ConflictError when the name is not as it was seen.
+    """
+    raw = render(record, verdict)
+    with lock():
+        now = _read(_path(record.name))
+        if (now.raw if now else None) != (over.raw if over else None):
+            raise ConflictError(f"{record.name} was taken by another sesh just now")
+        with _temp_file(_path(record.name), raw) as temp:
+            if over is not None and isinstance(over.record, Record):
+                os.replace(over.path, f"{paths.history_dir()}/{over.record.id}.toml")
+                _sync_directory(paths.history_dir())
+            os.replace(temp, _path(record.name))
+            _sync_directory(paths.sessions_dir())
+    return Entry(_path(record.name), raw, record)
+
+
+def swap(old: Entry, record: Record, verdict: Verdict) -> Entry | None:
+    """Replace a record, unless somebody else has changed it since it was read: then None."""
+    raw = render(record, verdict)
+    if raw == old.raw:
+        return old
+    with lock():
+        now = _read(old.path)
+        if now is None or now.raw != old.raw:
+            return None
+        with _temp_file(old.path, raw) as temp:
+            os.replace(temp, old.path)
+            _sync_directory(os.path.dirname(old.path))
+    return Entry(old.path, raw, record)
+
+
+def archive(old: Entry) -> bool:
+    """Move an ended record to the history, unless it has changed since it was read."""
+    assert isinstance(old.record, Record)
+    with lock():
+        now = _read(old.path)
+        if now is None or now.raw != old.raw:
+            return False
+        with _writing(old.path):
+            os.replace(old.path, f"{paths.history_dir()}/{old.record.id}.toml")
+            _sync_directory(paths.history_dir())
+            _sync_directory(paths.sessions_dir())
+    return True
+
+
+def remove(old: Entry) -> bool:
+    """Delete a record, unless it has changed since it was read."""
+    with lock():
+        now = _read(old.path)
+        if now is None:
+            return True
+        if now.raw != old.raw:
+            return False
+        with _writing(old.path):
+            os.unlink(old.path)
+            _sync_directory(os.path.dirname(old.path))
+    return True
+
+
+def render(record: Record, verdict: Verdict) -> bytes:
+    """The bytes of a record file."""
+    summary = json.dumps(view(record, verdict), separators=(",", ":"))
+    raw = digest.encode(_guard(record, verdict), summary, encode(record))
+    if len(raw) > RECORD_LIMIT:
+        raise StateError(f"the command of {record.name} is too long for a record; use a file")
+    return raw
+
+
+def _guard(record: Record, verdict: Verdict) -> tuple[str, ...]:
+    agent = record.place.agent
+    pid = start = tty = hide = "-"
+    if verdict.state in (State.RUNNING, State.PAUSED) and agent is not None:
+        mode = "pid"
+        pid, start, tty = str(agent.process.pid), str(agent.process.start), str(agent.tty)
+    elif verdict.state in ENDED - {State.STALE}:
+        mode = "ended"
+    else:
+        mode = "look"
+    hides = hide_after(record, verdict)
+    if hides is not None:
+        hide = str(hides)
+    generation = str(record.place.generation)
+    return (record.id, generation, record.place.machine.key, mode, pid, start, tty, hide)
+
+
+def hide_after(record: Record, verdict: Verdict) -> int | None:
+    """The moment from which `ls` needs --all to show it: what ended well, after a while."""
+    ended = verdict.ended or record.status.ended
+    if verdict.state not in (State.COMPLETED, State.STOPPED) or ended is None:
+        return None
+    return int((ended + KEEP_IN_LIST).timestamp())
+
+
+def write_private(path: str, data: bytes, *, durable: bool = True) -> None:
+    """Write a file of ours atomically, 0600 under any umask."""
+    with _temp_file(path, data, durable=durable) as temp:
+        os.replace(temp, path)
+
+
+@contextmanager
+def _temp_file(path: str, data: bytes, *, durable: bool = True) -> Iterator[str]:
+    """A finished, durable temp file beside `path`, to be moved over it inside the block."""
+    directory, name = os.path.split(path)
+    temp = f"{directory}/.{name}.{os.getpid()}.tmp"
+    with _writing(path):
+        try:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+            fd = os.open(temp, flags, 0o600)
+            try:
+                os.fchmod(fd, 0o600)
+                _write_all(fd, data)
+                if durable:
+                    os.fsync(fd)
+            finally:
+                os.close(fd)
+            yield temp
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temp)
+            raise
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(fd, rest) :]
+
+
+def _sync_directory(directory: str) -> None:
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,292 @@
+"""tmux, spoken to in one way: one command list a call, exact targets, constant formats.
+
+Three-valued: "no server" and "no such pane" are answers only when tmux says so in words that are
+known; everything else (a timeout, an unknown text) is `Trouble.OTHER` and proves nothing.
+
+Text of users never becomes part of a tmux format, because `#(…)` in one runs a program: it goes
+through files, `@options` (whose values are not expanded again) or the client's directory.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+from dataclasses import dataclass
+from enum import Enum
+from shlex import quote
+
+from sesh import paths, run
+from sesh.errors import CannotTellError, StateError
+from sesh.store import make_private, write_private
+
+OLDEST = (3, 2)
+DEFAULT_SIZE = (200, 50)
+
+# What a server needs to know of its caller's environment. No more: agents get theirs from a file.
+_SERVER_ENVIRONMENT = re.compile(
+    r"PATH|HOME|USER|LOGNAME|SHELL|LANG|LC_.*|TZ|TMPDIR|XDG_.*|DBUS_SESSION_BUS_ADDRESS|TERMINFO.*"
+)
+
+_CONFIG = """\
+set-environment -gu LC_ALL
+set-option -g default-terminal {terminal}
+set-option -g history-limit 50000
+set-option -s escape-time 10
+set-option -g focus-events on
+set-option -s extended-keys on
+set-option -g status-right "#{{session_name}}"
+"""
+
+_LAUNCH_FORMAT = "#{pane_id} #{pane_pid} #{pid}"
+_PANES_FORMAT = "#{pane_id} #{pane_pid} #{pane_dead} #{session_id} s#{@sesh_id} #{session_name}"
+_PANE_LINE = re.compile(r"(%\d+) (\d+) ([01]) (\$\d+) s([A-Za-z0-9_-]*) (.*)")
+_PIPE = "umask 077; exec cat >>#{@sesh_log}"
+CALLBACK = "#{@sesh_callback} >/dev/null 2>&1 || :"
+
+
+class Trouble(Enum):
+    NO_SERVER = "no tmux server"
+    NO_TARGET = "no such session or pane"
+    DUPLICATE = "duplicate session"
+    EXITING = "the tmux server is exiting"
+    ACTIVE = "the pane is still active"
+    OTHER = "tmux gave no usable answer"
+
+
+_MESSAGES = (
+    (
+        re.compile(r"error connecting to .* \((No such file or directory|Connection refused)\)"),
+        Trouble.NO_SERVER,
+    ),
+    (re.compile(r"no server running on "), Trouble.NO_SERVER),
+    (re.compile(r"can't find (session|window|pane)"), Trouble.NO_TARGET),
+    (re.compile(r"duplicate session: "), Trouble.DUPLICATE),
+    (re.compile(r"(server exited unexpectedly|lost server)"), Trouble.EXITING),
+    (re.compile(r"respawn pane failed: pane .* still active"), Trouble.ACTIVE),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What tmux said: `trouble` is None when it did what was asked."""
+
+    out: str
+    trouble: Trouble | None = None
+    text: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return self.trouble is None
+
+
+@dataclass(frozen=True, slots=True)
+class Pane:
+    id: str
+    pid: int
+    dead: bool
+    session: str
+    sesh_id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    pane: str
+    pane_pid: int
+    server_pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Keeper:
+    """What a pane shall run, and where its output goes."""
+
+    argv: tuple[str, ...]
+    session_id: str
+    log: str
+    callback: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tmux:
+    """One tmux server, by its socket."""
+
+    binary: str
+    socket: str
+    run: str  # directory for the server's own config
+    own: bool = True  # False: the user's server, whose options are not ours to set
+    include: str = ""
+    timeout: float = 3.0
+
+    def ask(self, *command: str, cwd: str | None = None, wrap: tuple[str, ...] = ()) -> Reply:
+        """Hand one command list to the server."""
+        argv = [*wrap, self.binary, "-u", "-S", self.socket, *self._config_option(), *command]
+        answer = run.call(argv, timeout=self.timeout, env=_environment(), cwd=cwd)
+        if answer.ok:
+            return Reply(answer.out)
+        said = answer.problem or answer.err.strip() or f"exit {answer.code} without a word"
+        trouble = next((t for pattern, t in _MESSAGES if pattern.match(said)), Trouble.OTHER)
+        if answer.code is None:
+            trouble = Trouble.OTHER
+        return Reply("", trouble, said.splitlines()[0])
+
+    def _config_option(self) -> tuple[str, ...]:
+        return ("-f", f"{self.run}/tmux.conf") if self.own else ()
+
+    def write_config(self) -> None:
+        """The config of a server about to start."""
+        text = _CONFIG.format(terminal=_terminal())
+        if self.include:
+            text += f"source-file {quote(self.include)}\n"
+        make_private(self.run)
+        write_private(f"{self.run}/tmux.conf", text.encode(), durable=False)
+
+    def panes(self) -> list[Pane] | Reply:
+        """All panes of the server; the reply when it did not list them."""
+        reply = self.ask("list-panes", "-a", "-F", _PANES_FORMAT)
+        if not reply.ok:
+            return reply
+        panes = []
+        for line in reply.out.splitlines():
+            found = _PANE_LINE.fullmatch(line)
+            if found is None:
+                return Reply("", Trouble.OTHER, "tmux answered in an unknown form")
+            pane, pid, dead, session, sesh_id, name = found.groups()
+            panes.append(Pane(pane, int(pid), dead == "1", session, sesh_id, name))
+        return panes
+
+    def new_session(
+        self, name: str, keeper: Keeper, cwd: str, size: tuple[int, int], wrap: tuple[str, ...] = ()
+    ) -> Launched | Reply:
+        """Start a session: one command list, so that even an agent that ends at once leaves its
+        pane. The client's directory becomes the session's."""
+        target = f"={name}:"
+        reply = self.ask(
+            *("new-session", "-d", "-P", "-F", _LAUNCH_FORMAT, "-s", name),
+            *("-x", str(size[0]), "-y", str(size[1]), *keeper.argv),
+            *self._options(target, keeper),
+            *(";", "pipe-pane", "-t", target, _PIPE),
+            cwd=cwd,
+            wrap=wrap,
+        )
+        return _launched(reply)
+
+    def respawn(self, pane: str, keeper: Keeper, *, force: bool) -> Launched | Reply:
+        """Start the next generation in the pane of the last one; its scrollback stays."""
+        reply = self.ask(
+            *("respawn-pane", *(("-k",) if force else ()), "-t", pane, *keeper.argv),
+            *self._options(pane, keeper),
+            *(";", "pipe-pane", "-o", "-t", pane, _PIPE),
+            *(";", "display-message", "-p", "-t", pane, _LAUNCH_FORMAT),
+        )
+        return _launched(reply)
+
+    def _options(self, target: str, keeper: Keeper) -> tuple[str, ...]:
+        keep_alive = (";", "set-option", "-s", "exit-empty", "off") if self.own else ()
+        return (
+            *(";", "set-option", "-p", "-t", target, "remain-on-exit", "on"),
+            *(";", "set-option", "-t", target, "@sesh_id", keeper.session_id),
+            *(";", "set-option", "-t", target, "@sesh_log", quote(keeper.log)),
+            *(";", "set-option", "-s", "@sesh_callback", f"/bin/sh {quote(keeper.callback)}"),
+            *keep_alive,
+        )
+
+    def close_dead(self, pane: str) -> Reply:
+        """Close a pane only if it is dead, in one call."""
+        return self.ask("if-shell", "-F", "-t", pane, "#{pane_dead}", f"kill-pane -t {pane}")
+
+    def kill_pane(self, pane: str) -> Reply:
+        return self.ask("kill-pane", "-t", pane)
+
+    def capture(self, pane: str) -> Reply:
+        """Screen and scrollback as text."""
+        return self.ask("capture-pane", "-p", "-J", "-S", "-", "-t", pane)
+
+    def wake_at(self, at: float) -> Reply:
+        """Make sesh look again later. One wake-up is pending for all sessions: a new one is set
+        only when it is earlier, or when the pending one has passed."""
+        now, moment = int(time.time()), int(at) + 1
+        delay = max(1, moment - now)
+        pending = f"#{{&&:#{{e|>:#{{@sesh_wake}},{now}}},#{{e|<=:#{{@sesh_wake}},{moment}}}}}"
+        later = f"set-option -s @sesh_wake {moment} ; run-shell -b -d {delay} '{CALLBACK}'"
+        return self.ask("if-shell", "-F", pending, "", later)
+
+    def call_back_now(self) -> Reply:
+        return self.ask("run-shell", "-b", CALLBACK)
+
+    def may_exit(self) -> Reply:
+        """Let an own server end when its last session has gone."""
+        return self.ask("set-option", "-s", "exit-empty", "on")
+
+    def answers(self) -> bool:
+        return self.ask("list-sessions").ok
+
+
+def _launched(reply: Reply) -> Launched | Reply:
+    if not reply.ok:
+        return reply
+    found = re.fullmatch(r"(%\d+) (\d+) (\d+)", reply.out.strip())
+    if found is None:
+        return Reply("", Trouble.OTHER, "tmux answered in an unknown form")
+    return Launched(found[1], int(found[2]), int(found[3]))
+
+
+def _environment() -> dict[str, str]:
+    kept = {k: v for k, v in os.environ.items() if _SERVER_ENVIRONMENT.fullmatch(k)}
+    return {**kept, "LC_ALL": "C.UTF-8"}
+
+
+def _terminal() -> str:
+    """The terminal type that panes get: the good one where the system knows it."""
+    places = ("/usr/share/terminfo", "/lib/terminfo", "/etc/terminfo", "/usr/lib/terminfo")
+    known = any(os.path.exists(f"{place}/t/tmux-256color") for place in places)
+    return "tmux-256color" if known else "screen-256color"
+
+
+def find_binary() -> str:
+    binary = shutil.which("tmux") or next(
+        (
+            p
+            for p in ("/usr/bin/tmux", "/usr/local/bin/tmux", "/opt/homebrew/bin/tmux")
+            if os.access(p, os.X_OK)
+        ),
+        None,
+    )
+    if binary is None:
+        raise CannotTellError("tmux is not installed; install it (3.2 or newer) and try again")
+    return binary
+
+
+def check_version(binary: str, timeout: float) -> None:
+    """Refuse a tmux too old for the options that a launch needs."""
+    answer = run.call([binary, "-V"], timeout=timeout, env=_environment())
+    if not answer.ok:
+        raise CannotTellError(f"{binary} -V: {answer.problem or answer.err.strip() or 'failed'}")
+    said = answer.out.strip()
+    version = re.search(r"(\d+)\.(\d+)", said)
+    if version is None and "master" not in said:
+        raise CannotTellError(
+            f"{binary} -V says {said[:40]!r}: is that tmux? 3.2 or newer is needed"
+        )
+    if version and "openbsd" not in said and (int(version[1]), int(version[2])) < OLDEST:
+        raise CannotTellError(f"{said} is too old: sesh needs tmux 3.2 or newer ({binary})")
+
+
+def check_socket(path: str) -> None:
+    size = len(os.fsencode(path))
+    if size > paths.SOCKET_LIMIT:
+        raise StateError(
+            f"the tmux socket's path has {size} bytes, {paths.SOCKET_LIMIT} are the limit; "
+            f"set XDG_STATE_HOME to a shorter directory ({path})"
+        )
+
+
+def scope_prefix() -> tuple[str, ...]:
+    """Where a systemd user manager answers, a server of ours gets a scope of its own, so that no
+    unit's or login's end takes it along."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    if not runtime or not os.path.exists(f"{runtime}/systemd/private"):
+        return ()
+    program = shutil.which("systemd-run")
+    return (program, "--user", "--scope", "--quiet", "--collect", "--") if program else ()

@@ -1,0 +1,107 @@
+"""One session as the JSON object that `ls`, `show` and `start` print. PURE.
+
+`last_output` and `checked_at` change without any change of the record; they stand last, so that a
+fast lane can add them to what the digest line holds.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sesh.model import ENDED, Damaged, Record, State, Verdict
+
+View = dict[str, Any]
+
+FIELDS = (
+    *("name", "id", "state", "reason", "cause", "exit_code", "signal", "last_known", "desired"),
+    *("generation", "place", "container", "image", "group", "tags", "template", "command", "cwd"),
+    *("branch", "pid", "socket", "pane", "created", "started", "ended", "activity", "waiting_for"),
+    *("activity_since", "activity_source", "health", "attention", "retries", "retries_max"),
+    *("retry_at", "phase", "conversation", "summary", "metadata", "memory_bytes", "cpu_seconds"),
+    *("last_output", "checked_at"),
+)
+DAMAGED_FIELDS = ("name", "state", "reason", "path")
+
+
+def timestamp(moment: datetime | None) -> str | None:
+    """RFC 3339 in UTC, whole seconds: what jq's `fromdate` takes."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if moment else None
+
+
+def view(record: Record, verdict: Verdict) -> View:
+    """Everything but `last_output` and `checked_at`, in the order of FIELDS."""
+    spec, place, status, word = record.spec, record.place, record.status, record.agent
+    agent = place.agent if verdict.state not in ENDED else None
+    return {
+        "name": record.name,
+        "id": record.id,
+        "state": verdict.state.value,
+        "reason": verdict.reason,
+        "cause": verdict.cause,
+        "exit_code": verdict.exit_code,
+        "signal": verdict.signal,
+        "last_known": verdict.last_known,
+        "desired": status.desired.value,
+        "generation": place.generation,
+        "place": place.kind,
+        "container": None,
+        "image": None,
+        "group": spec.group,
+        "tags": list(spec.tags),
+        "template": None,
+        "command": list(spec.command),
+        "cwd": spec.cwd,
+        "branch": place.branch,
+        "pid": agent.process.pid if agent else None,
+        "socket": place.socket,
+        "pane": place.pane,
+        "created": timestamp(spec.created),
+        "started": timestamp(status.started),
+        "ended": timestamp(verdict.ended or status.ended),
+        "activity": None,
+        "waiting_for": None,
+        "activity_since": None,
+        "activity_source": None,
+        "health": None,
+        "attention": verdict.attention,
+        "retries": status.retries,
+        "retries_max": status.retries_max,
+        "retry_at": timestamp(status.retry_at),
+        "phase": word.phase,
+        "conversation": word.conversation,
+        "summary": word.summary,
+        "metadata": word.metadata,
+        "memory_bytes": None,
+        "cpu_seconds": None,
+    }
+
+
+def damaged_view(damaged: Damaged) -> View:
+    return {
+        "name": damaged.name,
+        "state": State.DAMAGED.value,
+        "reason": damaged.reason,
+        "path": damaged.path,
+    }
+
+
+def orphan_view(name: str, session_id: str, generation: int, pid: int, since: datetime) -> View:
+    """A living agent that no record claims: little is known of it, nothing is left out."""
+    known = {
+        "name": name,
+        "id": session_id,
+        "state": State.ORPHAN.value,
+        "reason": "alive, but no record claims it",
+        "generation": generation,
+        "place": "host",
+        "tags": [],
+        "command": [],
+        "pid": pid,
+        "started": timestamp(since),
+        "attention": "alive, but no record claims it",
+        "retries": 0,
+        "retries_max": 0,
+        "metadata": {},
+    }
+    return {field: known.get(field) for field in FIELDS[:-2]}

@@ -1,0 +1,133 @@
+"""What an installation brings: the script, the manual, the completions; pip, `make install`."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import sesh
+
+CHECKOUT = Path(__file__).parents[1]
+SOURCES = [
+    *("pyproject.toml", "README.md", "LICENSE", "Makefile", "tests/setup.sh"),
+    *("sesh", "man", "completions"),
+]
+WHEELS = CHECKOUT / ".venv" / "wheels"  # put there by tests/setup.sh
+SCRIPT = ["import sys", "", "from sesh.__main__ import main", "", "sys.exit(main())"]
+
+
+def run(*command: str | Path) -> str:
+    """Run it as from a fresh shell; without network, if tests/setup.sh has put wheels aside."""
+    unwanted = ("MAKE", "MFLAGS", "PYTHON", "VIRTUAL_ENV")
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(unwanted)}
+    environment["PYTHON"] = sys.executable
+    if WHEELS.is_dir():
+        environment |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(WHEELS)}
+    done = subprocess.run(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy to build from: building leaves files behind, and packs those of the build before."""
+    copy = tmp_path_factory.mktemp("source")
+    for name in SOURCES:
+        (copy / name).parent.mkdir(exist_ok=True)
+        if (CHECKOUT / name).is_dir():
+            shutil.copytree(CHECKOUT / name, copy / name)
+        else:
+            shutil.copy2(CHECKOUT / name, copy / name)
+    return copy
+
+
+@pytest.fixture(scope="module")
+def installed(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A virtual environment with nothing but the wheel and what it depends on."""
+    where = tmp_path_factory.mktemp("installed")
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check")
+    run(*pip, "wheel", "--no-deps", "--wheel-dir", where / "wheels", source)
+    (wheel,) = (where / "wheels").iterdir()
+    venv = where / "venv"
+    run(sys.executable, "-m", "venv", "--without-pip", venv)
+    run(*pip, "--python", venv / "bin" / "python", "install", wheel)
+    return venv
+
+
+def shared_files() -> set[str]:
+    """Where the checkout's manual pages and completions belong, below share/."""
+    pages = {f"man/man{page.suffix[1:]}/{page.name}" for page in (CHECKOUT / "man").iterdir()}
+    assert pages, "no manual pages"
+    return pages | {
+        "bash-completion/completions/sesh",
+        "zsh/site-functions/_sesh",
+        "fish/vendor_completions.d/sesh.fish",
+    }
+
+
+def files_below(directory: Path) -> set[str]:
+    return {str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file()}
+
+
+def test_the_script_imports_nothing_that_it_need_not(installed: Path) -> None:
+    shebang, *rest = (installed / "bin" / "sesh").read_text().splitlines()
+    assert shebang.startswith(f"#!{installed}/bin/python")
+    assert rest == SCRIPT
+
+
+def test_the_installed_command_runs(installed: Path) -> None:
+    assert sesh.__version__ in run(installed / "bin" / "sesh", "--version")
+
+
+def test_the_wheel_brings_manual_and_completions(installed: Path) -> None:
+    assert files_below(installed / "share") == shared_files()
+
+
+def test_the_wheel_has_all_code_and_nothing_else(installed: Path) -> None:
+    (package,) = installed.glob("lib/python*/site-packages/sesh")
+    made = {file for file in files_below(package) if "__pycache__" not in file}
+    ours = {file for file in files_below(CHECKOUT / "sesh") if "__pycache__" not in file}
+    assert made == ours - {"bin/sesh"}
+
+
+def test_make_install_and_uninstall(source: Path, tmp_path: Path) -> None:
+    prefix = tmp_path / "prefix"
+    make = ("make", "-C", source, f"PREFIX={prefix}")
+
+    for _ in ("a first time", "over the first"):
+        run(*make, "install")
+        assert sesh.__version__ in run(prefix / "bin" / "sesh", "--version")
+        assert files_below(prefix / "share") == shared_files()
+    assert (prefix / "bin" / "sesh").resolve() == (prefix / "lib/sesh/bin/sesh").resolve()
+
+    run(*make, "uninstall")
+    assert files_below(prefix) == set()
+
+
+@pytest.mark.parametrize("prefix", ["relative", "~/.local", "/with space"])
+def test_make_install_refuses_a_prefix_that_cannot_work(source: Path, prefix: str) -> None:
+    with pytest.raises(AssertionError, match="PREFIX must be an absolute path without spaces"):
+        run("make", "-C", source, f"PREFIX={prefix}", "install")
+
+
+def test_make_install_spares_what_is_not_ours(source: Path, tmp_path: Path) -> None:
+    other = tmp_path / "bin" / "sesh"
+    other.parent.mkdir()
+    other.write_text("another program of that name")
+    with pytest.raises(AssertionError, match="is not ours"):
+        run("make", "-C", source, f"PREFIX={tmp_path}", "install")
+    assert other.read_text() == "another program of that name"
+
+
+def test_ci_runs_the_documented_command_and_nothing_else() -> None:
+    script = CHECKOUT / ".ci" / "run"
+    assert os.access(script, os.X_OK)
+    assert script.read_text().splitlines() == [
+        "#!/usr/bin/env bash",
+        "SESH_TEST_REQUIRE=tmux,docker make test",
+    ]
