@@ -1,0 +1,30 @@
+"""Fixtures. A test that needs tmux or docker skips without it, unless SESH_TEST_REQUIRE names it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+
+import pytest
+
+from tests.world import World
+
+_REQUIRED = os.environ.get("SESH_TEST_REQUIRE", "").split(",")
+
+
+def need(program: str) -> None:
+    """Skip the test without `program`, or fail where it is required."""
+    if shutil.which(program) is not None:
+        return
+    if program in _REQUIRED:
+        pytest.fail(f"{program} is required here (SESH_TEST_REQUIRE) and missing")
+    pytest.skip(f"{program} is not installed")
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    need("tmux")
+    made = World()
+    yield made
+    made.end()

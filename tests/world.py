@@ -1,0 +1,191 @@
+"""A world of its own for each test: directories, a tmux server, and a way to run sesh in it.
+
+Real tmux, real processes. Nothing here can reach the home of whoever runs the tests.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+SESH = str(Path(sys.executable).with_name("sesh"))
+FULL = os.environ.get("SESH_TEST_FULL") == "1"
+KEPT = ("PATH", "LANG", "SHELL", "USER", "LOGNAME")
+
+
+def count(few: int, full: int) -> int:
+    """How often a campaign repeats: `full` under `make faults`."""
+    return full if FULL else few
+
+
+def eventually(check: Callable[[], Any], within: float = 5.0) -> Any:
+    """Wait until `check` gives something true; the last answer otherwise."""
+    deadline = time.monotonic() + within
+    while not (answer := check()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return answer
+
+
+@dataclass
+class Done:
+    """How a sesh ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@dataclass
+class World:
+    """Private directories (short: a socket's path may have 107 bytes) and the environment."""
+
+    root: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="sesh-", dir="/tmp")))
+
+    def __post_init__(self) -> None:
+        for name in ("home", "run", "work"):
+            (self.root / name).mkdir(mode=0o700)
+        self.env = {name: os.environ[name] for name in KEPT if name in os.environ}
+        self.env |= {
+            "HOME": str(self.root / "home"),
+            "XDG_STATE_HOME": str(self.root / "state"),
+            "XDG_CONFIG_HOME": str(self.root / "config"),
+            "XDG_RUNTIME_DIR": str(self.root / "run"),
+            "TERM": "xterm-256color",
+        }
+        self.cwd = self.root / "work"
+
+    @property
+    def state(self) -> Path:
+        return self.root / "state" / "sesh"
+
+    def record(self, name: str) -> Path:
+        return self.state / "sessions" / f"{name}.toml"
+
+    def configure(self, text: str) -> None:
+        path = self.root / "config" / "sesh" / "config.toml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def sesh(
+        self,
+        *args: str,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        timeout: float = 60,
+        stdin: str | None = None,
+    ) -> Done:
+        """Run sesh as a user would, to its end, without a terminal."""
+        done = subprocess.run(
+            [SESH, *args],
+            env=self.env if env is None else dict(env),
+            cwd=cwd or self.cwd,
+            capture_output=True,
+            text=True,
+            errors="surrogateescape",
+            timeout=timeout,
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+        )
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    def ok(self, *args: str, **options: Any) -> Done:
+        """Run sesh; it must succeed."""
+        done = self.sesh(*args, **options)
+        assert done.code == 0, (
+            f"sesh {' '.join(args)[:200]}: exit {done.code}\n{done.out}{done.err}"
+        )
+        return done
+
+    def popen(self, *args: str) -> subprocess.Popen[bytes]:
+        """Start sesh and do not wait."""
+        return subprocess.Popen(
+            [SESH, *args],
+            env=self.env,
+            cwd=self.cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def start(self, name: str, *command: str, options: Sequence[str] = ()) -> dict[str, Any]:
+        """Start a session and return its JSON object."""
+        argv = command or ("sleep", "1000")
+        shown: dict[str, Any] = self.ok("start", name, *options, "--json", "--", *argv).json
+        return shown
+
+    def ls(self, *options: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.ok("ls", "--json", *options).json
+        return found
+
+    def session(self, name: str) -> dict[str, Any]:
+        """The session as `ls --json` shows it."""
+        found = [one for one in self.ls() if one["name"] == name]
+        assert len(found) == 1, found
+        return found[0]
+
+    def state_of(self, name: str) -> str:
+        return str(self.session(name)["state"])
+
+    @property
+    def socket(self) -> str:
+        found = list(self.state.glob("run/*/tmux.sock"))
+        assert len(found) == 1, found
+        return str(found[0])
+
+    def tmux(self, *args: str) -> str:
+        """Speak to the world's tmux server directly."""
+        done = subprocess.run(
+            ["tmux", "-S", self.socket, *args], capture_output=True, text=True, timeout=20
+        )
+        return done.stdout.strip()
+
+    def server_pid(self) -> int:
+        return int(self.tmux("display-message", "-p", "#{pid}"))
+
+    def events(self) -> list[dict[str, Any]]:
+        path = self.state / "events.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def processes(self) -> list[int]:
+        """Every process that this world started, by its directory in environment or command."""
+        found = []
+        mark = str(self.root).encode()
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdigit() or int(entry.name) == os.getpid():
+                continue
+            try:
+                told = (entry / "environ").read_bytes() + (entry / "cmdline").read_bytes()
+                state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
+            except OSError:
+                continue
+            if mark in told and state not in "ZX":
+                found.append(int(entry.name))
+        return found
+
+    def end(self) -> None:
+        """Kill all that is left of this world and remove its files."""
+        for _ in range(50):
+            left = self.processes()
+            if not left:
+                break
+            for pid in left:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    continue
+            time.sleep(0.02)
+        shutil.rmtree(self.root, ignore_errors=True)
