@@ -98,7 +98,7 @@ def _one_line(error: click.ClickException) -> str:
     message = " ".join(error.format_message().split())
     context = error.ctx if isinstance(error, click.UsageError) else None
     command = context.command_path if context else "sesh"
-    if "sesh" in message:
+    if "sesh" in message or message.endswith("?"):
         return message
     return f"{message[:1].lower()}{message[1:].rstrip('.')}; see {command} --help"
 
@@ -106,12 +106,13 @@ def _one_line(error: click.ClickException) -> str:
 def _replace_missing_streams() -> None:
     """Python has no sys.stdout when it was started with a closed one; __main__ has reopened it."""
     if sys.stdout is None:
-        sys.stdout = open(1, "w", closefd=False)
+        sys.stdout = os.fdopen(1, "w", closefd=False)
     if sys.stderr is None:
-        sys.stderr = open(2, "w", closefd=False)
+        sys.stderr = os.fdopen(2, "w", closefd=False)
 
 
 def stdout_failed(error: OSError) -> int:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else Python tries again, and tells, at its end
     output.note(f"cannot write to standard output: {error.strerror}")
     return errors.FAILED
 

@@ -115,6 +115,7 @@ def encode(record: Record) -> bytes:
             "retry_at": status.retry_at,
             "stop_asked": status.stop_asked,
             "stop_grace": status.stop_grace,
+            "remains": [_process_dict(process) for process in status.remains] or None,
         },
         "agent": {
             "phase": word.phase,
@@ -186,6 +187,12 @@ class _Table:
     def maybe_table(self, key: str) -> _Table | None:
         data = self.get(key, dict)
         return None if data is None else _Table(data, f"{self._where}{key}.")
+
+    def tables(self, key: str) -> list[_Table]:
+        value: list[Any] = self.get(key, list) or []
+        if not all(type(item) is dict for item in value):
+            raise self.fail(key, "should be a list of tables")
+        return [_Table(item, f"{self._where}{key}.") for item in value]
 
     def texts(self, key: str) -> tuple[str, ...]:
         value: list[Any] = self.get(key, list) or []
@@ -304,6 +311,7 @@ def _status(table: _Table) -> Status:
         retry_at=table.moment("retry_at"),
         stop_asked=table.moment("stop_asked"),
         stop_grace=table.get("stop_grace", float),
+        remains=tuple(_process(one) for one in table.tables("remains")),
     )
     if status.outcome is not None and status.outcome not in OUTCOMES:
         raise table.fail("outcome", "not an end")

@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
 from typing import Any
 
 from sesh import paths
 from sesh.errors import StateError
 from sesh.store import read_regular
+from sesh.values import Value
 
 LIMIT = 64 << 10
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(Value):
     launch_timeout: float = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(Value):
     grace: float = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class Tmux:
+class Tmux(Value):
     socket: str = ""  # "": sesh's own server; "default": the user's own; else a path
     include: str = ""  # one's own tmux settings for sesh's server
     timeout: float = 3.0
 
 
-@dataclass(frozen=True, slots=True)
-class Config:
+class Config(Value):
     start: Start = Start()
     stop: Stop = Stop()
     tmux: Tmux = Tmux()
@@ -38,7 +34,10 @@ class Config:
 
 def load() -> Config:
     """The settings; a missing file is all defaults."""
-    path = paths.config_file()
+    try:
+        path = paths.config_file()
+    except StateError:
+        return Config()  # nobody's home: there can be no file either
     try:
         raw = read_regular(path, LIMIT)
     except (FileNotFoundError, NotADirectoryError):
@@ -65,11 +64,11 @@ def _decode(path: str, raw: bytes) -> Config:
     return Config(**sections)
 
 
-def _section(path: str, data: dict[str, Any], name: str, kind: type[Any]) -> Any:
+def _section(path: str, data: dict[str, Any], name: str, kind: type[Value]) -> Any:
     table = data.get(name, {})
     if not isinstance(table, dict):
         raise StateError(f"{path}: {name} should be a table")
-    allowed = {field.name: field.default for field in fields(kind)}
+    allowed = {field: getattr(kind, field) for field in kind.fields}
     values = {}
     for key, value in table.items():
         if key not in allowed:

@@ -1,4 +1,4 @@
-"""What happened: one JSON line an event, appended to events.jsonl. Never the truth about a state."""
+"""What happened: one JSON line an event, appended to events.jsonl. Never the truth."""
 
 from __future__ import annotations
 

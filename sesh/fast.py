@@ -10,6 +10,7 @@ import os
 import time
 
 from sesh import digest, paths
+from sesh.errors import SeshError
 
 _STATE_FIELD, _TTY_FIELD, _START_FIELD = 0, 4, 19
 
@@ -39,7 +40,7 @@ def unchanged() -> list[bytes] | None:
     """The JSON object of every session that `ls` shows, or None."""
     try:
         return _unchanged()
-    except (OSError, ValueError, IndexError):
+    except (OSError, ValueError, IndexError, SeshError):
         return None
 
 

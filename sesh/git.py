@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
 from sesh import run
 from sesh.store import read_regular
+from sesh.values import Value
 
 TIMEOUT = 2.0
 _HEAD = b"ref: refs/heads/"
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(Value):
     branch: str | None
     ahead: int
     behind: int

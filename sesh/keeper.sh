@@ -6,8 +6,8 @@
 #
 # Two levels of one shell. The outer one (session leader of the pane) leaves every signal but HUP to
 # the agent; the inner one survives HUP too. So a hangup ends the outer shell, the kernel hangs up
-# the agent, and the inner shell still records the end. `[ -t 0 ]` is false after every hangup and
-# true after every other end. Traps are `:`, never '' (that would be inherited); never `set -m`.
+# the agent, and the inner shell still records the end. After a hangup there is no terminal on 0, or
+# none that controls us; after every other end there is. Traps are `:`, never '' (that would be inherited); never `set -m`.
 # BASE.exit.tmp was made beforehand, at its full size: a full disk can't lose the word.
 base=$1 id=$2 name=$3 tmux=$4 callback=$5
 trap : INT QUIT TERM
@@ -16,7 +16,7 @@ trap : INT QUIT TERM
   env -i PATH="$PATH" TERM="$TERM" TMUX="$TMUX" TMUX_PANE="$TMUX_PANE" TERM_PROGRAM=tmux \
     SESH_ID="$id" SESH_NAME="$name" /bin/sh "$base.launch"
   status=$?
-  [ -t 0 ] && terminal=here || terminal=gone
+  { [ -t 0 ] && true </dev/tty; } 2>/dev/null && terminal=here || terminal=gone
   printf '%-3s %-26s\n' "$status" "$terminal" 1<>"$base.exit.tmp" && mv "$base.exit.tmp" "$base.exit"
   # A child of the pane can't respawn it: the server makes the call, or we do when there is none.
   "$tmux" -S "${TMUX%%,*}" run-shell -b '#{@sesh_callback} >/dev/null 2>&1 || :' >/dev/null 2>&1 ||

@@ -39,7 +39,7 @@ read -r line </proc/$server/stat
 set -- ${{line##*) }}
 printf '%-{width}s\\n' "$agent $TMUX_PANE $server ${{20}}" 1<>{base}.pid
 problem=directory
-trap 'echo "$problem" >{base}.error' EXIT
+trap 'umask 077; echo "$problem" >{base}.error' EXIT
 rm -f {base}.launch
 cd {cwd} || exit 126
 problem=environment

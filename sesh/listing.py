@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from sesh import look, output, paths, processes, store
 from sesh.errors import UsageError
 from sesh.look import Seen
-from sesh.model import Record
+from sesh.model import Record, State
 from sesh.view import FIELDS, View, damaged_view, orphan_view, view
 
 FILTER_KEYS = ("state", "group", "tag", "name", "place", "activity", "attention")
@@ -26,7 +26,13 @@ def gather(*, everything: bool, wide: bool) -> tuple[list[View], list[str]]:
     views = [complete(one) for one in found if everything or not _hidden(one)]
     if wide:
         add_usage(found, views)
+    damaged = {shown["name"]: shown for shown in views if shown["state"] == State.DAMAGED}
     for orphan in look.orphans(found):
+        if orphan.name in damaged:
+            damaged[orphan.name]["reason"] += (
+                f"; its agent, process {orphan.agent.process.pid}, lives"
+            )
+            continue
         shown = orphan_view(
             orphan.name, orphan.id, orphan.generation, orphan.agent.process.pid, orphan.since
         )

@@ -8,11 +8,10 @@ the same.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from sesh import config, events, launchfiles, observe, paths, processes, store
-from sesh.errors import NoSessionError, SeshError
+from sesh.errors import NoSessionError, SeshError, UsageError
 from sesh.model import (
     ENDED,
     Agent,
@@ -26,10 +25,10 @@ from sesh.model import (
 )
 from sesh.reconcile import how_it_ended, reconcile
 from sesh.store import Entry
+from sesh.values import Value, replace
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Value):
     """One record file and what is true of it."""
 
     entry: Entry
@@ -50,8 +49,7 @@ class Seen:
         return record if isinstance(record, Damaged) else None
 
 
-@dataclass(frozen=True, slots=True)
-class Orphan:
+class Orphan(Value):
     """An agent that lives although no record claims it."""
 
     name: str
@@ -68,31 +66,38 @@ def everything() -> list[Seen]:
 
 def one(name: str) -> Seen:
     """One session, judged now; raises NoSessionError with a near name when there is none."""
-    entry = store.entry(name)
-    if entry is None:
-        raise missing(name)
-    return judge([entry])[0]
+    return judge([find(name)])[0]
 
 
 def some(names: Sequence[str]) -> list[Seen]:
     """The named sessions, judged together; the first unknown name raises."""
-    found = []
-    for name in dict.fromkeys(names):
-        entry = store.entry(name)
-        if entry is None:
-            raise missing(name)
-        found.append(entry)
-    return judge(found)
+    return judge([find(name) for name in dict.fromkeys(names)])
+
+
+def find(name: str) -> Entry:
+    """The record of a name that must exist."""
+    check_name(name)
+    entry = store.entry(name)
+    if entry is None:
+        raise missing(name)
+    return entry
+
+
+def check_name(name: str) -> None:
+    if not valid_name(name):
+        raise UsageError(
+            f"{name!a} is no valid name: letters, digits, - and _, at most 63, "
+            "a letter or digit in front"
+        )
 
 
 def missing(name: str) -> NoSessionError:
     from difflib import get_close_matches
 
-    shown = name if valid_name(name) else ascii(name)
     known = [entry.record.name for entry in store.entries()]
     near = get_close_matches(name, known, 1)
     hint = f"; did you mean {near[0]}?" if near else "; sesh ls shows all"
-    return NoSessionError(f"no session named {shown}{hint}")
+    return NoSessionError(f"no session named {name}{hint}")
 
 
 def judge(entries: Sequence[Entry]) -> list[Seen]:
@@ -168,6 +173,15 @@ def note_end(record: Record) -> None:
         signal=status.signal,
         reason=status.reason,
     )
+
+
+def orphans_named(name: str) -> list[Orphan]:
+    """The living agents of a name whose record is gone or damaged."""
+    return [orphan for orphan in orphans(map(_unjudged, store.entries())) if orphan.name == name]
+
+
+def _unjudged(entry: Entry) -> Seen:
+    return Seen(entry, None)
 
 
 def orphans(found: Iterable[Seen]) -> list[Orphan]:

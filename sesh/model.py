@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
+from types import MappingProxyType
+
+from sesh.values import Value
 
 SCHEMA = 1
 NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}"
@@ -61,8 +64,7 @@ class Desired(StrEnum):
     STOPPED = "stopped"
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
+class Machine(Value):
     """Where a pid means something. The boot id alone is the same inside a container."""
 
     id: str
@@ -74,16 +76,14 @@ class Machine:
         return f"{self.id}/{self.boot}/{self.pidns}"
 
 
-@dataclass(frozen=True, slots=True)
-class Process:
+class Process(Value):
     """A process that can't be mistaken for a later one of the same pid (on one machine)."""
 
     pid: int
     start: int  # kernel start ticks: field 22 of /proc/PID/stat, which no clock change moves
 
 
-@dataclass(frozen=True, slots=True)
-class Agent:
+class Agent(Value):
     """What the launch file wrote of itself just before it became the agent."""
 
     process: Process
@@ -92,8 +92,7 @@ class Agent:
     tty: int  # the terminal's device number, 0 once the terminal is gone
 
 
-@dataclass(frozen=True, slots=True)
-class Spec:
+class Spec(Value):
     """What was asked for. Never changed after start."""
 
     command: tuple[str, ...]
@@ -105,8 +104,7 @@ class Spec:
     launch_timeout: float = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Value):
     """Where it runs now."""
 
     kind: str
@@ -121,8 +119,7 @@ class Place:
     agent: Agent | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(Value):
     """What is known to have happened."""
 
     desired: Desired
@@ -140,20 +137,19 @@ class Status:
     retry_at: datetime | None = None
     stop_asked: datetime | None = None
     stop_grace: float | None = None  # seconds between asking and killing
+    remains: tuple[Process, ...] = ()  # of its tree, to be ended, and not found by its marker
 
 
-@dataclass(frozen=True, slots=True)
-class AgentWord:
+class AgentWord(Value):
     """What the agent says of itself."""
 
     phase: str | None = None
     conversation: str | None = None
     summary: str | None = None
-    metadata: dict[str, object] = field(default_factory=dict)
+    metadata: Mapping[str, object] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(Value):
     name: str
     id: str
     spec: Spec
@@ -168,8 +164,7 @@ class Record:
         return f"{self.id}.{self.place.generation}"
 
 
-@dataclass(frozen=True, slots=True)
-class Damaged:
+class Damaged(Value):
     """A record that can't be read: named, reported, never deleted, never in the way."""
 
     name: str
@@ -183,8 +178,7 @@ class Presence(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class Sight:
+class Sight(Value):
     """One thing that was looked for. ABSENT only on proof; UNKNOWN says why."""
 
     presence: Presence
@@ -215,8 +209,7 @@ def unknown(why: str) -> Sight:
     return Sight(Presence.UNKNOWN, why)
 
 
-@dataclass(frozen=True, slots=True)
-class ExitWord:
+class ExitWord(Value):
     """The keeper's word of how one generation's agent ended."""
 
     generation: int
@@ -226,8 +219,7 @@ class ExitWord:
     problem: str | None = None  # why the command could not even be executed
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchWord:
+class LaunchWord(Value):
     """The launch file's word that one generation's agent began."""
 
     generation: int
@@ -237,8 +229,7 @@ class LaunchWord:
     at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
+class Observation(Value):
     """What a probe saw just now of one session."""
 
     agent: Sight
@@ -251,8 +242,7 @@ class Observation:
     frozen: bool = False  # the agent is stopped by a signal
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Value):
     """The state that follows from record, observation and time; with its reason and evidence."""
 
     state: State
@@ -267,8 +257,7 @@ class Verdict:
     evidence: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(Value):
     """A record beside what is true of it right now."""
 
     record: Record

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
 from functools import partial
 
 from sesh import launchfiles, processes, tmux
@@ -29,6 +28,7 @@ from sesh.model import (
     unknown,
 )
 from sesh.tmux import Pane, Tmux, Trouble
+from sesh.values import replace
 
 KEEPER_PATIENCE = 1.0  # how long a keeper may take from its agent's end to its word
 Panes = list[Pane] | str  # all panes of a server, or why they are not known
@@ -192,19 +192,22 @@ def hidden_server(socket: str, records: Iterable[Record]) -> Process | None:
 
 
 def _remains(records: Collection[Record]) -> dict[str, Sight]:
-    """Processes that carry a session's marker, for sessions that are being stopped."""
+    """What is left of sessions that are being stopped: by marker, and as remembered by `stop`."""
     table = processes.table()
-    found = processes.marked(table, {record.id for record in records})
-    return {
-        session_id: _remains_sight([pid for pid in pids if table[pid].alive])
-        for session_id, pids in found.items()
-    }
+    marked = processes.marked(table, {record.id for record in records})
+    sights = {}
+    for record in records:
+        left = {pid for pid in marked[record.id] if table[pid].alive}
+        left |= {process.pid for process in record.status.remains if processes.alive(process)}
+        sights[record.id] = _remains_sight(sorted(left))
+    return sights
 
 
 def _remains_sight(pids: list[int]) -> Sight:
     if not pids:
-        return absent("no process carries its marker")
-    return seen(f"{len(pids)} processes carry its marker: {', '.join(map(str, pids[:5]))}")
+        return absent("no process of it is left")
+    count = "1 process is" if len(pids) == 1 else f"{len(pids)} processes are"
+    return seen(f"{count} left: {', '.join(map(str, pids[:5]))}")
 
 
 def _complete(

@@ -10,10 +10,10 @@ import os
 import signal as signals
 import sys
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 from functools import cache
 
 from sesh.model import Machine, Process
+from sesh.values import Value
 
 LINUX = sys.platform.startswith("linux")
 _DEAD_STATES = "ZXx"
@@ -21,8 +21,7 @@ _STOPPED_STATES = "Tt"
 _MARKER = b"SESH_ID="
 
 
-@dataclass(frozen=True, slots=True)
-class Stat:
+class Stat(Value):
     """One line of the process table."""
 
     pid: int
@@ -51,8 +50,7 @@ class Stat:
 Table = dict[int, Stat]
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Value):
     memory_bytes: int
     cpu_seconds: float
 

@@ -11,13 +11,13 @@ import select
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from sesh.values import Value
 
 OUTPUT_LIMIT = 16 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Value):
     """What a program said. `code` is None when it gave no answer at all; `problem` says why."""
 
     code: int | None

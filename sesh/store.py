@@ -17,13 +17,13 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import timedelta
 
 from sesh import digest, paths
 from sesh.codec import DecodeError, decode, encode
 from sesh.errors import ConflictError, StateError
 from sesh.model import ENDED, Damaged, Record, State, Verdict, valid_name
+from sesh.values import Value
 from sesh.view import view
 
 RECORD_LIMIT = 1 << 20
@@ -32,8 +32,7 @@ LOCK_TIMEOUT = 10.0
 KEEP_IN_LIST = timedelta(hours=1)  # how long `ls` shows what ended well
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Value):
     """A record file as it was read: what it means, and its bytes to compare with later."""
 
     path: str
@@ -49,7 +48,7 @@ def prepare() -> None:
     state = paths.state_dir()
     check_owner(state)
     with _writing(state):
-        os.makedirs(os.path.dirname(state), mode=0o700, exist_ok=True)
+        _make_parents(os.path.dirname(state))
         for directory in (
             state,
             paths.sessions_dir(),
@@ -58,6 +57,13 @@ def prepare() -> None:
             f"{state}/run",
         ):
             make_private(directory)
+
+
+def _make_parents(directory: str) -> None:
+    """Like makedirs, but usable under any umask."""
+    if not os.path.isdir(directory):
+        _make_parents(os.path.dirname(directory))
+        make_private(directory)
 
 
 def make_private(directory: str) -> None:
@@ -139,6 +145,16 @@ def _read(path: str) -> Entry | None:
     return Entry(path, raw, _understand(name, path, raw))
 
 
+def _bytes(path: str) -> bytes | None:
+    """What a record file holds right now; None when there is none, b"" when it can't be read."""
+    try:
+        return read_regular(path, RECORD_LIMIT)
+    except FileNotFoundError:
+        return None
+    except OSError:
+        return b""
+
+
 def read_regular(path: str, limit: int) -> bytes:
     """The bytes of a regular file: a FIFO can't hang us, a link or a huge file can't fool us."""
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -175,13 +191,19 @@ def _understand(name: str, path: str, raw: bytes) -> Record | Damaged:
 def lock() -> Iterator[None]:
     """Hold the one lock. Never run a program or sleep inside."""
     path = f"{paths.sessions_dir()}/.lock"
-    with _writing(path):
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    fd = _open_lock(path)
     try:
         _acquire(fd)
         yield
     finally:
         os.close(fd)
+
+
+def _open_lock(path: str) -> int:
+    with _writing(path):
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        os.fchmod(fd, 0o600)
+    return fd
 
 
 def _acquire(fd: int) -> None:
@@ -201,8 +223,7 @@ def _acquire(fd: int) -> None:
 @contextmanager
 def only_one(path: str) -> Iterator[bool]:
     """True while no other process is inside the same block; False at once otherwise."""
-    with _writing(path):
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    fd = _open_lock(path)
     try:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -221,8 +242,7 @@ def claim(record: Record, verdict: Verdict, over: Entry | None) -> Entry:
     """
     raw = render(record, verdict)
     with lock():
-        now = _read(_path(record.name))
-        if (now.raw if now else None) != (over.raw if over else None):
+        if _bytes(_path(record.name)) != (over.raw if over else None):
             raise ConflictError(f"{record.name} was taken by another sesh just now")
         with _temp_file(_path(record.name), raw) as temp:
             if over is not None and isinstance(over.record, Record):
@@ -236,11 +256,8 @@ def claim(record: Record, verdict: Verdict, over: Entry | None) -> Entry:
 def swap(old: Entry, record: Record, verdict: Verdict) -> Entry | None:
     """Replace a record, unless somebody else has changed it since it was read: then None."""
     raw = render(record, verdict)
-    if raw == old.raw:
-        return old
     with lock():
-        now = _read(old.path)
-        if now is None or now.raw != old.raw:
+        if _bytes(old.path) != old.raw:
             return None
         with _temp_file(old.path, raw) as temp:
             os.replace(temp, old.path)
@@ -252,8 +269,7 @@ def archive(old: Entry) -> bool:
     """Move an ended record to the history, unless it has changed since it was read."""
     assert isinstance(old.record, Record)
     with lock():
-        now = _read(old.path)
-        if now is None or now.raw != old.raw:
+        if _bytes(old.path) != old.raw:
             return False
         with _writing(old.path):
             os.replace(old.path, f"{paths.history_dir()}/{old.record.id}.toml")
@@ -265,10 +281,10 @@ def archive(old: Entry) -> bool:
 def remove(old: Entry) -> bool:
     """Delete a record, unless it has changed since it was read."""
     with lock():
-        now = _read(old.path)
+        now = _bytes(old.path)
         if now is None:
             return True
-        if now.raw != old.raw:
+        if now != old.raw:
             return False
         with _writing(old.path):
             os.unlink(old.path)

@@ -13,13 +13,13 @@ import os
 import re
 import shutil
 import time
-from dataclasses import dataclass
 from enum import Enum
 from shlex import quote
 
 from sesh import paths, run
 from sesh.errors import CannotTellError, StateError
 from sesh.store import make_private, write_private
+from sesh.values import Value
 
 OLDEST = (3, 2)
 DEFAULT_SIZE = (200, 50)
@@ -68,8 +68,7 @@ _MESSAGES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(Value):
     """What tmux said: `trouble` is None when it did what was asked."""
 
     out: str
@@ -81,8 +80,7 @@ class Reply:
         return self.trouble is None
 
 
-@dataclass(frozen=True, slots=True)
-class Pane:
+class Pane(Value):
     id: str
     pid: int
     dead: bool
@@ -91,15 +89,13 @@ class Pane:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Launched:
+class Launched(Value):
     pane: str
     pane_pid: int
     server_pid: int
 
 
-@dataclass(frozen=True, slots=True)
-class Keeper:
+class Keeper(Value):
     """What a pane shall run, and where its output goes."""
 
     argv: tuple[str, ...]
@@ -108,8 +104,7 @@ class Keeper:
     callback: str
 
 
-@dataclass(frozen=True, slots=True)
-class Tmux:
+class Tmux(Value):
     """One tmux server, by its socket."""
 
     binary: str

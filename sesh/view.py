@@ -71,7 +71,7 @@ def view(record: Record, verdict: Verdict) -> View:
         "phase": word.phase,
         "conversation": word.conversation,
         "summary": word.summary,
-        "metadata": word.metadata,
+        "metadata": dict(word.metadata),
         "memory_bytes": None,
         "cpu_seconds": None,
     }

@@ -1,4 +1,4 @@
-"""Fixtures. A test that needs tmux or docker skips without it, unless SESH_TEST_REQUIRE names it."""
+"""Fixtures. What needs tmux or docker is skipped without it, unless SESH_TEST_REQUIRE names it."""
 
 from __future__ import annotations
 

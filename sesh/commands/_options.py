@@ -17,6 +17,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)?")
+_LONGEST = 366 * 86400
 _UNITS = {"ms": 0.001, None: 1, "": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -31,7 +32,10 @@ class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
         found = _DURATION.fullmatch(value)
         if found is None:
             self.fail(f"{value!r} is not a time such as 10s, 5m or 2h", param, ctx)
-        return float(found[1]) * _UNITS[found[2]]
+        seconds = float(found[1]) * _UNITS[found[2]]
+        if seconds > _LONGEST:
+            self.fail(f"{value!r} is more than a year", param, ctx)
+        return seconds
 
 
 def names_argument(function: F) -> F:

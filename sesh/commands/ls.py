@@ -20,8 +20,8 @@ from sesh.view import View
     "filters",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Only sessions that match (repeatable): state, group, tag, name (a glob), place, activity, "
-    "attention (yes or no).",
+    help="Only sessions that match (repeatable): state, group, tag, name (a glob), place, "
+    "activity, attention (yes or no).",
 )
 @click.option(
     "--sort",

@@ -8,7 +8,7 @@ from sesh import config, errors, look, output, store
 from sesh.commands._options import CONTEXT, grace_option, names_argument
 from sesh.errors import CannotTellError, ConflictError, SeshError, StateError, UsageError
 from sesh.lifecycle.forget import forget
-from sesh.lifecycle.stop import stop
+from sesh.lifecycle.stop import stop, stop_orphans
 from sesh.look import Seen
 from sesh.model import ALIVE, State
 
@@ -39,6 +39,7 @@ def command(names: tuple[str, ...], force: bool, grace: float | None) -> int:
 
 
 def _remove(name: str, settings: config.Config, grace: float, *, force: bool, alone: bool) -> int:
+    look.check_name(name)
     if force and store.entry(name) is None:
         return errors.OK
     try:
@@ -54,15 +55,14 @@ def _remove(name: str, settings: config.Config, grace: float, *, force: bool, al
 def _ended(one: Seen, settings: config.Config, grace: float, *, force: bool) -> Seen:
     """The session, ended; raises when it may not be forgotten."""
     if one.damaged:
-        if force:
+        if force and not stop_orphans(look.orphans_named(one.name), grace):
             return one
-        raise StateError(
-            f"{one.name}: its record is damaged ({one.damaged.reason}); rm --force forgets it"
-        )
+        why = f"its record is damaged ({one.damaged.reason})"
+        raise StateError(f"{one.name}: {why}; rm --force ends its agent and forgets it")
     assert one.session is not None
     if one.state is State.UNKNOWN:
         raise CannotTellError(
-            f"{one.name}: {one.session.verdict.reason}; not forgotten (its record: {one.entry.path})"
+            f"{one.name}: {one.session.verdict.reason}; not forgotten ({one.entry.path})"
         )
     if one.state not in ALIVE | {State.ORPHAN, State.STALE}:
         return one

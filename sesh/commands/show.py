@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from shlex import quote
 
 import click
 
@@ -15,8 +16,8 @@ from sesh.model import Session, State
 from sesh.view import View
 
 _NEXT = {
-    State.RUNNING: "sesh attach {0}   ·   sesh stop {0}",
-    State.PAUSED: "sesh resume {0}   ·   sesh stop {0}",
+    State.RUNNING: "sesh stop {0}",
+    State.PAUSED: "sesh stop {0}",
     State.STOPPING: "sesh stop {0} tries again",
     State.ORPHAN: "sesh stop {0}",
     State.UNKNOWN: "look again later; nothing was changed",
@@ -38,7 +39,8 @@ def command(name: str, as_json: bool, colour: str) -> int:
     if found.session:
         listing.add_usage([found], [shown])
     if as_json:
-        evidence = list(found.session.verdict.evidence) if found.session else []
+        verdict = found.session.verdict if found.session else None
+        evidence = verdict.evidence if verdict else (f"{shown['path']}: {shown['reason']}",)
         output.write(json.dumps({**shown, "evidence": evidence}) + "\n")
     elif found.session is None:
         _show_damaged(found)
@@ -73,6 +75,8 @@ def _show(session: Session, shown: View, *, colour: bool) -> None:
     ]
     if verdict.cause:
         rows.append(("cause", _cause(shown)))
+    if verdict.state is State.RUNNING:
+        rows.append(("attach", f"tmux -S {quote(record.place.socket)} attach -t ={record.name}"))
     if verdict.state is State.UNKNOWN:
         rows.append(("was", str(verdict.last_known)))
     if record.spec.group or record.spec.tags:
@@ -93,7 +97,7 @@ def _print(head: str, rows: list[tuple[str, str]]) -> None:
 
 def _directory(cwd: str) -> str:
     work = git.work(cwd)
-    home = paths.home()
+    home = os.environ.get("HOME") or "/"
     shown = "~" + cwd[len(home) :] if cwd == home or cwd.startswith(home + "/") else cwd
     if work is None:
         return shown
@@ -124,7 +128,8 @@ def _output(shown: View) -> str:
         written = output.size(os.stat(path).st_size)
     except OSError:
         return "–"
-    return f"transcript {written}, last output {output.ago(output.epoch(shown['last_output']), time.time())}"
+    last = output.ago(output.epoch(shown["last_output"]), time.time())
+    return f"transcript {written}, last output {last}"
 
 
 def _cause(shown: View) -> str:

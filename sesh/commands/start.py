@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 
 import click
 
-from sesh import config, environment, launchfiles, listing, output
+from sesh import config, environment, launchfiles, listing, look, output
 from sesh.commands._options import CONTEXT, json_option
 from sesh.errors import ConflictError, SeshError, UsageError
 from sesh.lifecycle import launch
 from sesh.look import Seen
-from sesh.model import ENDED, Spec, valid_name
+from sesh.model import ENDED, Spec
 
 _MOST_NUMBERED = 999
 
@@ -84,10 +84,8 @@ def command(
         launch_timeout=settings.start.launch_timeout,
     )
     name = names[0] if names else None
-    if name is not None and not valid_name(name):
-        raise UsageError(
-            f"{name!r} is no valid name: letters, digits, - and _, at most 63, no - or _ in front"
-        )
+    if name is not None:
+        look.check_name(name)
     left_out = environment.unexportable(surroundings)
     if left_out:
         output.note(f"a shell can't export these, they are left out: {', '.join(left_out)}")

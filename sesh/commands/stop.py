@@ -7,7 +7,7 @@ import time
 
 import click
 
-from sesh import config, errors, output
+from sesh import config, errors, look, output, store
 from sesh.commands._options import (
     CONTEXT,
     choose,
@@ -16,9 +16,9 @@ from sesh.commands._options import (
     names_argument,
     yes_option,
 )
-from sesh.lifecycle.stop import stop
+from sesh.lifecycle.stop import stop, stop_orphans
 from sesh.look import Seen
-from sesh.model import ALIVE, State
+from sesh.model import ALIVE, Damaged, State
 
 
 @click.command("stop", context_settings=CONTEXT)
@@ -37,6 +37,13 @@ def command(
     settings = config.load()
     costs = ALIVE | {State.ORPHAN, State.STALE}
     selected = (lambda one: one.state in costs) if everything or group is not None else None
+    limit = settings.stop.grace if grace is None else grace
+    given = bool(names)
+    names, left = _stop_unclaimed(names, limit)
+    if left:
+        return errors.FAILED
+    if given and not names and selected is None:
+        return errors.OK
     found = choose(names, selected, group, "--all or --group")
     if not found:
         output.note("nothing to stop")
@@ -47,10 +54,28 @@ def command(
         if one.state is State.UNKNOWN or one.damaged:
             output.note(f"{one.name}: {_why(one)}; left as it is")
     able = [one for one in found if one.state is not State.UNKNOWN and not one.damaged]
-    limit = settings.stop.grace if grace is None else grace
     with _Progress() as progress:
         after = stop(able, settings, limit, progress.show)
     return _report(found, able, after)
+
+
+def _stop_unclaimed(names: tuple[str, ...], grace: float) -> tuple[tuple[str, ...], bool]:
+    """End the named agents that no readable record claims. Returns the other names, and whether
+    something could not be ended."""
+    if not names:
+        return names, False
+    unclaimed = {name: look.orphans_named(name) for name in names if _unreadable(name)}
+    chosen = [orphan for orphans in unclaimed.values() for orphan in orphans]
+    left = stop_orphans(chosen, grace)
+    for orphan in left:
+        output.note(f"{orphan.name}: process {orphan.agent.process.pid} could not be ended")
+    return tuple(name for name in names if not unclaimed.get(name)), bool(left)
+
+
+def _unreadable(name: str) -> bool:
+    look.check_name(name)
+    entry = store.entry(name)
+    return entry is None or isinstance(entry.record, Damaged)
 
 
 def _why(one: Seen) -> str:

@@ -7,10 +7,8 @@ sesh killed in between leaves a record that the next look understands from the l
 from __future__ import annotations
 
 import os
-import secrets
 import time
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from sesh import (
@@ -49,6 +47,7 @@ from sesh.model import (
 from sesh.reconcile import reconcile
 from sesh.store import Entry
 from sesh.tmux import Keeper, Launched, Reply, Tmux, Trouble
+from sesh.values import Value, replace
 
 SOCKET_PATIENCE = 1.0
 
@@ -57,8 +56,7 @@ class LaunchError(SeshError):
     """The agent could not be launched; its record says so."""
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
+class Order(Value):
     """What a person asked `start` for."""
 
     name: str
@@ -108,7 +106,7 @@ def _socket(config: Config, run: str) -> str:
 
 def _new_record(order: Order, machine: Machine, run: str, socket: str) -> Record:
     stamp = now()
-    session_id = f"{order.name}-{stamp:%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
+    session_id = f"{order.name}-{stamp:%Y%m%d-%H%M%S}-{os.urandom(4).hex()}"
     return Record(
         name=order.name,
         id=session_id,
@@ -150,9 +148,7 @@ def _free_name(name: str) -> Seen | None:
     if state is State.ORPHAN:
         raise ConflictError(f"{name} is an orphan ({_reason(found)}); sesh stop {name} ends it")
     if state in ALIVE:
-        raise ConflictError(
-            f"{name} is {state} already; sesh attach {name}, or choose another name"
-        )
+        raise ConflictError(f"{name} is {state} already; sesh show {name} says how to attach")
     return found
 
 
@@ -351,7 +347,7 @@ def restart(found: Seen, config: Config) -> Seen:
     tmux.check_socket(socket)
     server = observe.server(socket, run, config, tmux.find_binary())
     wrap = _ready(server)
-    pane = old.place.pane if same_boot and panes.is_ours(old, server) else None
+    pane = old.place.pane if same_boot and _pane_stands(old, server) else None
     snapshot = _snapshot_for_restart(old, run)
     record = replace(
         old,
@@ -377,6 +373,14 @@ def restart(found: Seen, config: Config) -> Seen:
     done = _launch(entry, record, server, wrap, "restarted")
     launchfiles.remove(run, record.id, below=record.place.generation)
     return done
+
+
+def _pane_stands(record: Record, server: Tmux) -> bool:
+    """Is its old pane still there? No answer is no reason to make a second session."""
+    answer = server.panes()
+    if isinstance(answer, Reply) and answer.trouble is not Trouble.NO_SERVER:
+        raise CannotTellError(f"{record.name}: tmux: {answer.text}; not restarted")
+    return panes.find(record, answer) is not None
 
 
 def _snapshot_for_restart(record: Record, run: str) -> str:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from sesh import paths, processes, store
 from sesh.model import Record
-from sesh.tmux import Tmux
+from sesh.tmux import Pane, Reply, Tmux
 
 
-def is_ours(record: Record, server: Tmux) -> bool:
-    """Does the recorded pane still stand, and does it still belong to this session?"""
-    panes = server.panes()
-    return isinstance(panes, list) and any(
-        pane.id == record.place.pane and pane.sesh_id == record.id for pane in panes
-    )
+def find(record: Record, panes: list[Pane] | Reply) -> Pane | None:
+    """The recorded pane, if it still stands and still belongs to this session."""
+    if isinstance(panes, Reply):
+        return None
+    own = (pane for pane in panes if pane.id == record.place.pane and pane.sesh_id == record.id)
+    return next(own, None)
 
 
 def save_screen(record: Record, server: Tmux) -> None:
@@ -28,7 +28,7 @@ def put_away(record: Record, server: Tmux) -> None:
     """Keep the last screen, then close the pane if it is dead."""
     if record.place.pane is None or record.place.machine != processes.here():
         return
-    if is_ours(record, server):
+    if find(record, server.panes()):
         save_screen(record, server)
         server.close_dead(record.place.pane)
 

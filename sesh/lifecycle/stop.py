@@ -9,38 +9,49 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from sesh import events, launchfiles, look, observe, processes, store, tmux
+from sesh import events, launchfiles, look, observe, paths, processes, store, tmux
 from sesh.config import Config
 from sesh.errors import CannotTellError, ConflictError
 from sesh.lifecycle import panes
-from sesh.look import Seen
-from sesh.model import ALIVE, Agent, Desired, Process, Record, Session, State
+from sesh.look import Orphan, Seen
+from sesh.model import ALIVE, Agent, Desired, Observation, Process, Record, Session, State, seen
 from sesh.reconcile import reconcile
+from sesh.values import replace
 
 KILL_PATIENCE = 3.0  # how long a killed process may take to vanish (disk sleep)
 CLEAN_PASSES = 2
 Progress = Callable[[list[str], int, float], None]
 
 
-@dataclass(slots=True)
 class _Target:
     """One session on its way down."""
 
-    name: str
-    id: str
-    run: str
-    generation: int
-    agent: Agent | None
-    until: float  # monotonic: when asking ends and killing begins
-    launch_until: float  # monotonic: until when a launch under way may still show its agent
-    asked: set[Process] = field(default_factory=set)
-    clean: int = 0
-    inside: bool = False
+    def __init__(
+        self,
+        name: str,
+        session_id: str,
+        run: str,
+        generation: int,
+        agent: Agent | None,
+        *,
+        asked: Iterable[Process] = (),
+        until: float,
+        launch_until: float = 0.0,
+    ) -> None:
+        self.name = name
+        self.id = session_id
+        self.run = run
+        self.generation = generation
+        self.agent = agent
+        self.asked = set(asked)
+        self.until = until  # monotonic: when asking ends and killing begins
+        self.launch_until = launch_until  # until when a launch under way may still show its agent
+        self.clean = 0
+        self.inside = False
 
     @property
     def done(self) -> bool:
@@ -64,6 +75,21 @@ def stop(
         _confirm(one.name, config, close_panes=close_panes, inside=one.name in inside)
         for one in found
     ]
+
+
+def stop_orphans(
+    orphans: Sequence[Orphan], grace: float, progress: Progress | None = None
+) -> list[Orphan]:
+    """End agents that no readable record claims. Returns those that could not be ended."""
+    here = processes.here()
+    run = paths.run_dir(here.id, here.pidns)
+    until = time.monotonic() + grace
+    targets = [_Target(o.name, o.id, run, o.generation, o.agent, until=until) for o in orphans]
+    _bring_down(targets, progress)
+    for target in targets:
+        if target.done:
+            launchfiles.remove(run, target.id)
+    return [orphan for orphan, target in zip(orphans, targets, strict=True) if not target.done]
 
 
 def _wish(found: Seen, grace: float) -> Session | None:
@@ -110,11 +136,12 @@ def _target(record: Record) -> _Target:
     grace = 0.0 if status.stop_grace is None else status.stop_grace
     launch = status.launched + timedelta(seconds=record.spec.launch_timeout)
     return _Target(
-        name=record.name,
-        id=record.id,
-        run=record.place.run,
-        generation=record.place.generation,
-        agent=record.place.agent,
+        record.name,
+        record.id,
+        record.place.run,
+        record.place.generation,
+        record.place.agent,
+        asked=status.remains,
         until=_monotonic(asked + timedelta(seconds=grace)),
         launch_until=_monotonic(launch),
     )
@@ -155,13 +182,15 @@ def _one_pass(targets: list[_Target]) -> None:
     above = processes.ancestors(table)
     for target in targets:
         _learn_agent(target)
-        pids = _members(target, table, family, marked[target.id])
-        if pids & above:
+        members = _members(target, table, family, marked[target.id])
+        if members.keys() & above:
             target.inside = True
             continue
-        _signal(target, [table[pid] for pid in sorted(pids)])
+        unmarked = {stat.process for pid, stat in members.items() if pid not in marked[target.id]}
+        _remember(target, unmarked - target.asked)
+        _signal(target, members)
         starting = target.agent is None and time.monotonic() < target.launch_until
-        target.clean = 0 if pids or starting else target.clean + 1
+        target.clean = 0 if members or starting else target.clean + 1
 
 
 def _learn_agent(target: _Target) -> None:
@@ -172,31 +201,58 @@ def _learn_agent(target: _Target) -> None:
 
 def _members(
     target: _Target, table: processes.Table, family: dict[int, list[int]], marked: list[int]
-) -> set[int]:
-    """The living processes of a session, without its keeper."""
-    found = set(marked)
+) -> processes.Table:
+    """The living processes of a session, without its keeper: the agent's tree, whatever carries its
+    marker, and whatever was once found and asked to end."""
+    pids = set(marked) | {process.pid for process in target.asked if _same(table, process)}
     agent = target.agent
     if agent:
-        stat = table.get(agent.process.pid)
-        if stat is not None and stat.start == agent.process.start:
-            found.update(processes.tree(family, agent.process.pid))
-        found -= {agent.keeper, agent.leader}
+        if _same(table, agent.process):
+            pids.update(processes.tree(family, agent.process.pid))
+        pids -= {agent.keeper, agent.leader}
     return {
-        pid
-        for pid in found
+        pid: table[pid]
+        for pid in pids
         if pid in table and table[pid].alive and not table[pid].comm.startswith("tmux: server")
     }
 
 
-def _signal(target: _Target, members: Sequence[processes.Stat]) -> None:
-    """TERM at first sight (HUP too for a shell with a person in front: it ignores TERM), KILL after
-    the grace. CONT lets a stopped process hear it."""
+def _same(table: processes.Table, process: Process) -> bool:
+    stat = table.get(process.pid)
+    return stat is not None and stat.start == process.start
+
+
+def _remember(target: _Target, found: set[Process]) -> None:
+    """Write down what no marker would find again once its parent is gone, before it is signalled:
+    whoever goes on with this stop must not call it confirmed while one of these lives."""
+    if not found or (target.agent and found == {target.agent.process}):
+        return
+    for _ in range(5):
+        entry = store.entry(target.name)
+        if entry is None or not isinstance(entry.record, Record) or entry.record.id != target.id:
+            return
+        record = entry.record
+        remains = tuple(sorted({*record.status.remains, *found}, key=lambda p: p.pid))
+        record = replace(record, status=replace(record.status, remains=remains, outcome=None))
+        verdict = reconcile(record, Observation(seen("it is being ended")), datetime.now(UTC))
+        if store.swap(entry, record, verdict):
+            return
+
+
+def _signal(target: _Target, members: processes.Table) -> None:
+    """TERM at first (HUP too for a shell with a person in front: it ignores TERM), KILL after the
+    grace. CONT lets a stopped process hear it. What the agent starts while it cleans up is left in
+    peace until the agent is gone or the grace is over."""
     killing = time.monotonic() >= target.until
-    for stat in members:
+    cleaning_up = (
+        bool(target.asked) and target.agent is not None and (target.agent.process.pid in members)
+    )
+    for stat in members.values():
         process = stat.process
         if killing:
+            target.asked.add(process)
             processes.send(process, signal.SIGKILL)
-        elif process not in target.asked:
+        elif process not in target.asked and not cleaning_up:
             target.asked.add(process)
             processes.send(process, signal.SIGTERM)
             if processes.interactive_shell(stat.pid):

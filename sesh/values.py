@@ -1,0 +1,51 @@
+"""Frozen classes with named fields: what frozen dataclasses are, without their cost at start-up.
+
+A dataclass compiles its methods when it is defined, about a millisecond each; with over thirty of
+them that is more than all else that `sesh start` does. Type checkers see dataclasses
+(`dataclass_transform`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, TypeVar, dataclass_transform
+
+T = TypeVar("T", bound="Value")
+
+
+@dataclass_transform(frozen_default=True)
+class Value:
+    """Base of all: fields are the annotations of the class, in their order."""
+
+    fields: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls) -> None:
+        cls.fields = tuple(cls.__annotations__)
+
+    def __init__(self, *args: Any, **given: Any) -> None:
+        kind = type(self)
+        values = dict(zip(kind.fields, args, strict=False)) | given
+        missing = [n for n in kind.fields if n not in values and not hasattr(kind, n)]
+        if missing or len(values) < len(args) + len(given) or not values.keys() <= {*kind.fields}:
+            raise TypeError(f"{kind.__name__} has the fields {', '.join(kind.fields)}")
+        self.__dict__.update(values)
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self._values() == other._values()
+
+    def __hash__(self) -> int:
+        return hash(self._values())
+
+    def __repr__(self) -> str:
+        inside = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.fields)
+        return f"{type(self).__name__}({inside})"
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{type(self).__name__} is frozen: use replace()")
+
+    def _values(self) -> tuple[Any, ...]:
+        return tuple([getattr(self, name) for name in self.fields])
+
+
+def replace(old: T, **changes: Any) -> T:
+    """A copy with some fields changed."""
+    return type(old)(**{**old.__dict__, **changes})

@@ -1,0 +1,355 @@
+"""sesh ls: the table for people, JSON for programs, and the ways to choose."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from sesh.model import Damaged, State
+from sesh.output import display_width
+from sesh.view import FIELDS, damaged_view
+from tests.surroundings import Terminal, complains, read_record, write_record
+from tests.world import SESH, World, eventually
+
+_COLOUR = re.compile(r"\x1b\[([0-9;]*)m")
+
+
+@pytest.fixture
+def several(world: World) -> World:
+    """One running, one failed, one completed, one stopped; groups and tags."""
+    world.start("api", options=["--group", "web", "--tag", "x", "--tag", "y"])
+    world.start("bad", "sh", "-c", "exit 3", options=["--group", "web", "--tag", "y"])
+    world.start("done", "true")
+    world.start("held")
+    world.ok("stop", "held")
+    assert eventually(lambda: world.state_of("bad") == "failed")
+    assert eventually(lambda: world.state_of("done") == "completed")
+    return world
+
+
+def names(world: World, *options: str) -> list[str]:
+    return world.ok("ls", "-q", *options).out.split()
+
+
+# --- JSON --------------------------------------------------------------------------------------
+
+
+def test_json_of_nothing_is_an_empty_array(world: World) -> None:
+    assert world.ok("ls", "--json").out == "[]\n"
+    assert world.ok("ls", "--json", "--sort", "name").out == "[]\n"
+
+
+def test_json_has_every_field_in_the_documented_order(several: World) -> None:
+    for one in several.ls():
+        assert tuple(one) == FIELDS
+
+
+def test_json_is_the_same_from_the_fast_lane_and_from_the_full_path(several: World) -> None:
+    """`--sort name` changes nothing but the path."""
+
+    def without_time(text: str) -> Any:
+        return re.sub(r'"checked_at":"[^"]*"', "", text)
+
+    eventually(lambda: several.ok("pass").code == 0)
+    fast = several.ok("ls", "--json").out
+    full = several.ok("ls", "--json", "--sort", "name").out
+    assert without_time(fast) == without_time(full)
+    assert [one["name"] for one in json.loads(fast)] == ["api", "bad", "done", "held"]
+
+
+def test_times_are_rfc_3339_in_utc(several: World) -> None:
+    failed = several.session("bad")
+    for field in ("created", "started", "ended", "last_output", "checked_at"):
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", failed[field]), field
+    assert several.session("api")["ended"] is None
+
+
+def test_memory_and_cpu_only_when_asked_for(several: World) -> None:
+    assert all(one["memory_bytes"] is None for one in several.ls())
+    wide = {one["name"]: one for one in several.ls("--wide")}
+    assert wide["api"]["memory_bytes"] > 10_000
+    assert wide["api"]["cpu_seconds"] >= 0
+    assert wide["bad"]["memory_bytes"] is None
+
+
+def test_memory_is_that_of_the_whole_process_tree(world: World) -> None:
+    hog = "import time; x = b'x' * (64 << 20); open('up', 'w').close(); time.sleep(1000)"
+    world.start("tree", "sh", "-c", f'python3 -c "{hog}"; true')
+    assert eventually((world.cwd / "up").exists, 10)
+    assert world.ls("--wide")[0]["memory_bytes"] > 64 << 20
+
+
+def test_a_damaged_record_is_listed_beside_the_others(several: World) -> None:
+    path = several.record("bad")
+    path.write_text("nonsense")
+    found = several.ls()
+    assert [one["name"] for one in found] == ["api", "bad", "done", "held"]
+    shape = damaged_view(Damaged("bad", str(path), "?"))
+    assert tuple(found[1]) == tuple(shape)
+    assert (found[1]["state"], found[1]["path"]) == ("damaged", str(path))
+    assert "damaged" in several.ok("ls").out
+
+
+def test_an_agent_without_a_record_is_an_orphan_with_every_field(world: World) -> None:
+    shown = world.start("a")
+    world.record("a").unlink()
+    (orphan,) = world.ls()
+    assert tuple(orphan) == FIELDS
+    assert (orphan["state"], orphan["pid"], orphan["id"]) == ("orphan", shown["pid"], shown["id"])
+
+
+# --- choosing ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        (["state=running"], ["api"]),
+        (["state=running", "state=failed"], ["api", "bad"]),
+        (["group=web"], ["api", "bad"]),
+        (["group=we"], []),
+        (["tag=y"], ["api", "bad"]),
+        (["tag=x", "tag=nothing"], ["api"]),
+        (["name=*d*"], ["bad", "done", "held"]),
+        (["name=api"], ["api"]),
+        (["name=ap"], []),
+        (["place=host"], ["api", "bad", "done", "held"]),
+        (["place=docker"], []),
+        (["activity=busy"], []),
+        (["attention=yes"], ["bad"]),
+        (["attention=no"], ["api", "done", "held"]),
+        (["group=web", "state=failed"], ["bad"]),
+    ],
+)
+def test_filters(several: World, filters: list[str], expected: list[str]) -> None:
+    options = [word for one in filters for word in ("--filter", one)]
+    assert names(several, *options) == expected
+    assert [one["name"] for one in several.ls(*options)] == expected
+
+
+@pytest.mark.parametrize("given", ["state", "colour=red", "=x", "", "attention=maybe"])
+def test_a_filter_that_means_nothing_is_refused(world: World, given: str) -> None:
+    complains(world.sesh("ls", "--filter", given), 2, "--filter")
+
+
+def test_sort(several: World) -> None:
+    assert names(several, "--sort", "name") == ["api", "bad", "done", "held"]
+    assert names(several, "--sort=-name") == ["held", "done", "bad", "api"]
+    assert names(several, "--sort", "state") == ["done", "bad", "api", "held"]
+    # What has no value comes last, either way round.
+    assert names(several, "--sort", "ended")[-1] == "api"
+    assert names(several, "--sort=-ended")[-1] == "api"
+    assert names(several, "--sort", "memory_bytes")[0] == "api"
+    complains(several.sesh("ls", "--sort", "beauty"), 2, "--sort beauty", "name")
+
+
+def test_format(several: World) -> None:
+    done = several.ok("ls", "--format", r"{name}\t{state} {{x}} {tags} {exit_code}")
+    assert done.out.splitlines()[:2] == ["api\trunning {x} x y ", "bad\tfailed {x} y 3"]
+    assert len(done.out.splitlines()) == 4
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_every_field_can_be_formatted(world: World, field: str) -> None:
+    from sesh.listing import formatter
+
+    assert formatter("{" + field + "}")({field: "v"}) == "v"
+
+
+@pytest.mark.parametrize(
+    "template", ["{nope}", "{name", "}", "{}", "{name!r}", "{name:>9}", "{name.x}", "{0}"]
+)
+def test_a_template_that_means_nothing_is_refused(world: World, template: str) -> None:
+    complains(world.sesh("ls", "--format", template), 2, "--format")
+
+
+def test_quiet_is_names_only(several: World) -> None:
+    assert several.ok("ls", "-q").out == "api\nbad\ndone\nheld\n"
+
+
+def test_exit_code_tells_whether_anything_matches(several: World) -> None:
+    assert several.sesh("ls", "--exit-code", "--filter", "state=failed").code == 0
+    none = several.sesh("ls", "--exit-code", "--filter", "state=lost")
+    assert (none.code, none.out) == (1, "")
+    assert several.sesh("ls", "--filter", "state=lost").code == 0
+    assert several.sesh("ls", "-q", "--exit-code", "--filter", "state=lost").code == 1
+
+
+def test_nothing_to_list_is_one_line_for_people(world: World) -> None:
+    done = world.ok("ls")
+    assert done.out == ""
+    assert done.err == "sesh: no sessions; start one with: sesh start NAME -- COMMAND\n"
+    assert not world.state.exists()
+
+
+def test_what_ended_well_longer_ago_needs_all(several: World) -> None:
+    """A failure stays in sight; a success does not, after an hour."""
+    for name, state in (("done", State.COMPLETED), ("held", State.STOPPED), ("bad", State.FAILED)):
+        record = read_record(several, name)
+        assert record.status.ended is not None
+        long_ago = replace(record.status, ended=record.status.ended - timedelta(hours=2))
+        write_record(several, replace(record, status=long_ago), state)
+    assert names(several) == ["api", "bad"]
+    assert [one["name"] for one in several.ls()] == ["api", "bad"]  # the fast lane
+    assert names(several, "--all") == ["api", "bad", "done", "held"]
+
+
+def test_all_shows_the_history_too(world: World) -> None:
+    old = world.start("a", "true")
+    eventually(lambda: world.state_of("a") == "completed")
+    new = world.start("a")
+    assert [one["id"] for one in world.ls()] == [new["id"]]
+    assert {one["id"] for one in world.ls("--all")} == {old["id"], new["id"]}
+
+
+# --- the table ---------------------------------------------------------------------------------
+
+
+def test_the_table_tells_state_and_reason(several: World) -> None:
+    header, *rows = several.ok("ls").out.splitlines()
+    assert header.split() == ["NAME", "STATE", "UP", "LAST", "OUTPUT", "WHERE", "COMMAND"]
+    assert [row.split()[:2] for row in rows] == [
+        ["api", "running"],
+        ["bad", "failed"],
+        ["done", "completed"],
+        ["held", "stopped"],
+    ]
+    assert rows[1].endswith("exit 3")
+    assert "sleep 1000" in rows[0]
+
+
+def test_the_table_is_the_same_from_the_fast_lane_and_from_the_full_path(several: World) -> None:
+    several.ok("ls", "-q")
+
+    def without_times(text: str) -> str:
+        return re.sub(r"\b(\d+[smhd]( ago)?|now)\b", "T", re.sub(" +", " ", text))
+
+    fast, full = several.ok("ls").out, several.ok("ls", "--sort", "name").out
+    assert without_times(fast) == without_times(full)
+
+
+def test_wide_adds_columns(several: World) -> None:
+    header, first, *_ = several.ok("ls", "--wide").out.splitlines()
+    for title in ("PID", "MEMORY", "CPU", "GEN", "GROUP", "BRANCH", "DIRECTORY"):
+        assert title in header
+    assert str(several.session("api")["pid"]) in first
+    assert "web" in first
+    assert str(several.cwd) in first
+
+
+@pytest.mark.parametrize("columns", [20, 40, 60, 80, 100, 200])
+def test_the_table_fits_the_terminal(world: World, columns: int) -> None:
+    """Never wrapped: each session is one row of the screen. Without colour nothing is lost."""
+    (world.root / "日本語のとても長い名前のディレクトリ").mkdir()
+    long = "sleep 1000 # " + "a very long command line " * 9
+    world.start("a", "sh", "-c", long)
+    world.start("b" * 30)
+    world.start("wide", "sh", "-c", "sleep 1000 # 日本語" + "日本語" * 30)
+    world.start("x", "sh", "-c", "exit 3")
+    eventually(lambda: world.state_of("x") == "failed")
+    for options in ([], ["--wide"]):
+        code, screen = Terminal(world, SESH, "ls", *options, columns=columns).finish()
+        assert code == 0
+        table = screen.split("\n\n")[0].splitlines()
+        assert len(table) == 5, screen
+        assert [line[0] for line in table] == ["N", "a", "b", "w", "x"], screen
+        assert all(display_width(line) <= columns for line in table), screen
+
+
+def test_without_a_terminal_nothing_is_cut(world: World) -> None:
+    long = "x" * 300
+    world.start("a", "sh", "-c", "sleep 1000", long)
+    assert long in world.ok("ls").out
+    assert long in world.ok("ls", env={**world.env, "COLUMNS": "40"}).out
+
+
+def test_a_terminal_gets_colours_and_a_closing_line(several: World) -> None:
+    several.start("lost")
+    several.tmux("kill-session", "-t", "=lost")
+    assert eventually(lambda: several.state_of("lost") == "lost")
+    code, screen = Terminal(several, SESH, "ls").finish("-e")
+    assert code == 0
+    painted = dict(re.findall(r"\x1b\[(\d+)m(running|failed|completed|stopped|lost)\b", screen))
+    assert painted["32"] == "running"
+    assert "\x1b[31mfailed" in screen
+    assert "\x1b[31mlost" in screen
+    assert "2 need you: " in screen
+    assert "failed bad: sesh restart or stop bad" in screen
+    assert "lost lost: sesh restart or stop lost" in screen
+
+
+def test_stale_is_yellow_and_unknown_dim(world: World) -> None:
+    from sesh.output import paint
+
+    assert paint("stale", "stale", colour=True) == "\x1b[33mstale\x1b[0m"
+    assert paint("unknown", "unknown", colour=True) == "\x1b[2munknown\x1b[0m"
+
+
+def test_the_closing_line_is_for_people_only(several: World) -> None:
+    assert several.ok("ls").err == ""
+    assert several.ok("ls", "--json").err == ""
+
+
+@pytest.mark.parametrize(
+    ("env", "options", "coloured"),
+    [
+        ({}, [], False),
+        ({"FORCE_COLOR": "1"}, [], True),
+        ({"FORCE_COLOR": "1", "TERM": "dumb"}, [], True),
+        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, [], False),
+        ({"NO_COLOR": "1"}, ["--color", "always"], True),
+        ({"FORCE_COLOR": "1"}, ["--color", "never"], False),
+        ({"NO_COLOR": "", "FORCE_COLOR": "1"}, [], True),
+    ],
+)
+def test_colour_without_a_terminal(
+    world: World, env: dict[str, str], options: list[str], coloured: bool
+) -> None:
+    """flag > NO_COLOR > FORCE_COLOR > TERM=dumb > isatty, in the fast lane and on the full path."""
+    world.start("a")
+    for more in ([], ["--sort", "name"]):
+        out = world.ok("ls", *options, *more, env={**world.env, **env}).out
+        assert bool(_COLOUR.search(out)) == coloured, out
+
+
+@pytest.mark.parametrize("extra", [["NO_COLOR=1"], ["TERM=dumb"]])
+def test_a_terminal_without_colour(several: World, extra: list[str]) -> None:
+    code, screen = Terminal(several, "env", *extra, SESH, "ls").finish("-e")
+    assert code == 0
+    assert not _COLOUR.search(screen)
+    assert "failed" in screen
+
+
+def test_json_is_never_coloured(world: World) -> None:
+    world.start("a")
+    out = world.ok("ls", "--json", env={**world.env, "FORCE_COLOR": "1"}).out
+    assert json.loads(out)[0]["name"] == "a"
+
+
+def test_listing_changes_nothing(several: World) -> None:
+    """Once all is known, looking writes no file."""
+    several.ok("ls", "-q")
+    before = {p: os.stat(p).st_mtime_ns for p in (several.state / "sessions").iterdir()}
+    for options in ([], ["--json"], ["--wide"], ["--all"]):
+        several.ok("ls", *options)
+    assert {p: os.stat(p).st_mtime_ns for p in (several.state / "sessions").iterdir()} == before
+
+
+def test_up_and_last_output_are_times(world: World) -> None:
+    world.start("a", "sh", "-c", "echo hello; sleep 1000")
+    record = read_record(world, "a")
+    assert record.status.started is not None
+    begun = replace(record.status, started=record.status.started - timedelta(hours=5))
+    write_record(world, replace(record, status=begun))
+    log = world.state / "transcripts" / f"{record.id}.log"
+    assert eventually(lambda: log.stat().st_size)
+    os.utime(log, (time.time(), time.time() - 130))
+    row = world.ok("ls").out.splitlines()[1]
+    assert row.split()[:5] == ["a", "running", "5h", "2m", "ago"]

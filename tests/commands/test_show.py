@@ -1,0 +1,120 @@
+"""sesh show: everything known, with the evidence and the cause of death."""
+
+from __future__ import annotations
+
+import pytest
+
+from sesh.view import FIELDS
+from tests.surroundings import complains
+from tests.world import World, eventually
+
+
+def test_a_running_session(world: World) -> None:
+    shown = world.start("a", options=["--group", "web", "--tag", "x", "-e", "KEY=value"])
+    done = world.ok("show", "a")
+    assert done.err == ""
+    assert done.out.startswith("a  running\n")
+    for words in (
+        "command    sleep 1000",
+        f"pane {shown['pane']}",
+        str(world.cwd),
+        "generation 1",
+        "web   tags x",
+        "variables  KEY",
+        f"agent present: process {shown['pid']} is alive",
+        "sesh attach a",
+    ):
+        assert words in done.out, words
+    assert "value" not in done.out
+
+
+@pytest.mark.parametrize(
+    ("command", "state", "cause", "words"),
+    [
+        ("exit 0", "completed", "exit", "exit status 0"),
+        ("exit 3", "failed", "exit", "exit status 3"),
+        ("kill -9 $$", "failed", "signal", "signal 9"),
+        ("kill -15 $$", "failed", "signal", "signal 15"),
+    ],
+)
+def test_the_cause_of_death(world: World, command: str, state: str, cause: str, words: str) -> None:
+    world.start("a", "sh", "-c", command)
+    assert eventually(lambda: world.state_of("a") == state)
+    out = world.ok("show", "a").out
+    assert out.startswith(f"a  {state}")
+    line = next(line for line in out.splitlines() if line.strip().startswith("cause"))
+    assert cause in line
+    assert words in line
+    assert f"record says {state}" in out
+    assert "sesh restart a" in out
+
+
+def test_a_session_whose_terminal_was_closed(world: World) -> None:
+    world.start("a")
+    world.start("keeps-the-server")
+    world.tmux("kill-session", "-t", "=a")
+    assert eventually(lambda: world.state_of("a") == "lost")
+    out = world.ok("show", "a").out
+    assert "a  lost" in out
+    assert "terminal-gone" in out
+
+
+def test_evidence_of_the_first_look_names_the_exit_file(world: World) -> None:
+    """Before anything is in the record, the keeper's word is what proves the end."""
+    world.start("a", "sh", "-c", "sleep 0.3; exit 5")
+    assert eventually(lambda: list(world.state.glob("run/*/*.exit")))
+    shown = world.ok("show", "a", "--json").json
+    assert (shown["state"], shown["exit_code"]) == ("failed", 5)
+    text = " ".join(shown["evidence"])
+    assert "exit file of generation 1 says 5, terminal here" in text or "record says" in text
+
+
+def test_json_is_the_session_plus_evidence_and_usage(world: World) -> None:
+    world.start("a")
+    shown = world.ok("show", "a", "--json").json
+    assert tuple(shown) == (*FIELDS, "evidence")
+    assert shown["memory_bytes"] > 10_000
+    assert shown["cpu_seconds"] >= 0
+    assert shown["evidence"]
+
+
+def test_a_damaged_record_is_named_with_its_file(world: World) -> None:
+    world.start("a")
+    world.record("a").write_text("")
+    done = world.ok("show", "a")
+    assert "a  damaged" in done.out
+    assert str(world.record("a")) in done.out
+    assert "empty file" in done.out
+    shown = world.ok("show", "a", "--json").json
+    assert shown["state"] == "damaged"
+
+
+def test_no_such_session_with_a_near_name(world: World) -> None:
+    world.start("fix-login")
+    complains(world.sesh("show", "fix-logn"), 4, "did you mean fix-login?")
+    complains(world.sesh("show", "zzz"), 4, "zzz", "sesh ls")
+
+
+def test_colour(world: World) -> None:
+    world.start("a")
+    assert "\x1b[32mrunning\x1b[0m" in world.ok("show", "a", "--color", "always").out
+    assert "\x1b" not in world.ok("show", "a").out
+
+
+def test_the_work_in_git_is_told(world: World) -> None:
+    from tests.surroundings import shell
+
+    done = shell(
+        world,
+        "git init -q -b topic . && git -c user.name=a -c user.email=a@b commit -q "
+        "--allow-empty -m x && touch new",
+    )
+    assert done.code == 0, done
+    world.start("a")
+    out = world.ok("show", "a").out
+    assert "branch topic (uncommitted changes)" in out
+
+
+@pytest.mark.parametrize("option", ["-h", "--help"])
+def test_help(world: World, option: str) -> None:
+    assert "evidence" in world.ok("show", option).out or world.ok("show", option).out

@@ -1,0 +1,102 @@
+"""sesh status: one line, and the state as exit code."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from tests.surroundings import complains, move
+from tests.world import World, eventually
+
+
+def test_alive_is_0(world: World) -> None:
+    world.start("a")
+    done = world.sesh("status", "a")
+    assert (done.code, done.out, done.err) == (0, "a running\n", "")
+
+
+@pytest.mark.parametrize(
+    ("command", "line"),
+    [("exit 0", "a completed (exit 0)\n"), ("exit 3", "a failed (exit 3)\n")],
+)
+def test_ended_is_3(world: World, command: str, line: str) -> None:
+    world.start("a", "sh", "-c", command)
+    assert eventually(lambda: world.state_of("a") in ("completed", "failed"))
+    done = world.sesh("status", "a")
+    assert (done.code, done.out, done.err) == (3, line, "")
+
+
+def test_stopped_and_lost_are_3(world: World) -> None:
+    world.start("a")
+    world.start("b")
+    world.ok("stop", "a")
+    world.tmux("kill-session", "-t", "=b")
+    assert eventually(lambda: world.state_of("b") == "lost")
+    assert [world.sesh("status", name).code for name in ("a", "b")] == [3, 3]
+
+
+def test_stale_is_3(world: World) -> None:
+    """The agent ended well, but the user's second window is still up."""
+    world.start("a", "sh", "-c", "sleep 0.3")
+    world.tmux("new-window", "-d", "-t", "=a:", "sleep", "1000")
+    assert eventually(lambda: world.state_of("a") == "stale"), world.session("a")
+    done = world.sesh("status", "a")
+    assert done.code == 3
+    assert done.out == "a stale (exit 0, 1 other pane of its tmux session still up)\n"
+
+
+def test_stopping_counts_as_alive(world: World) -> None:
+    world.start("a", "sh", "-c", "trap : TERM; while :; do sleep 0.1; done")
+    stopping = world.popen("stop", "--grace", "60", "a")
+    assert eventually(lambda: world.state_of("a") == "stopping")
+    done = world.sesh("status", "a")
+    assert done.code == 0
+    assert done.out.startswith("a stopping (")
+    stopping.send_signal(signal.SIGINT)
+    assert stopping.wait(10) == 130
+
+
+def test_no_such_session_is_4(world: World) -> None:
+    complains(world.sesh("status", "a"), 4, "no session named a")
+
+
+def test_another_machines_is_5(world: World) -> None:
+    world.start("a")
+    move(world, "a", id="0" * 32)
+    done = world.sesh("status", "a")
+    assert done.code == 5
+    assert done.out == "a unknown (it runs on another machine)\n"
+
+
+def test_damaged_is_6(world: World) -> None:
+    world.start("a")
+    world.record("a").write_text("x")
+    done = world.sesh("status", "a")
+    assert done.code == 6
+    assert done.out.startswith("a damaged (")
+
+
+def test_an_orphan_is_1(world: World) -> None:
+    """Alive although its record says that it ended."""
+    from dataclasses import replace
+
+    from sesh.model import State
+    from tests.surroundings import read_record, write_record
+
+    world.start("a")
+    record = read_record(world, "a")
+    write_record(world, replace(record, status=replace(record.status, outcome=State.FAILED)))
+    done = world.sesh("status", "a")
+    assert (done.code, done.out) == (1, "a orphan (alive, but its record says failed)\n")
+
+
+def test_json(world: World) -> None:
+    world.start("a")
+    done = world.sesh("status", "--json", "a")
+    assert (done.code, done.json["state"]) == (0, "running")
+
+
+def test_wants_one_name(world: World) -> None:
+    complains(world.sesh("status"), 2, "see sesh status --help")
+    complains(world.sesh("status", "a", "b"), 2, "b")

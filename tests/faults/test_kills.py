@@ -1,0 +1,259 @@
+"""`sesh` killed by -9 at any moment of start, stop, restart, rm: nothing is torn, nothing is lost,
+no lock stays, and the next command brings about what was wanted."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pytest
+
+from tests.faults.living import command_line, marked, servers, until
+from tests.faults.table import Campaign
+from tests.world import World, count
+
+pytestmark = pytest.mark.timeout(count(120, 3600))
+
+LAUNCH_TIMEOUT = 2.0  # how long a claim whose sesh was killed stays `starting`
+RECOVERY = LAUNCH_TIMEOUT + 6
+QUICK = ("sleep", "1000")
+# Takes its time to end, so that some kills hit a stop that waits.
+SLOW = ("sh", "-c", 'trap "sleep 0.1; exit 0" TERM; while :; do sleep 0.02; done')
+NAME = "victim"
+GROUP = "faults"  # proves that a record is whole: it must survive everything
+
+
+@pytest.fixture
+def kill_world(world: World) -> World:
+    world.configure(f"[start]\nlaunch_timeout = {LAUNCH_TIMEOUT}\n[stop]\ngrace = 2\n")
+    return world
+
+
+def begin(world: World, command: tuple[str, ...]) -> None:
+    world.start(NAME, *command, options=("--group", GROUP))
+
+
+# --- killing -----------------------------------------------------------------------------------
+
+
+def typical(world: World, prepare: Callable[[], None], argv: tuple[str, ...]) -> float:
+    """How long the command takes when nobody kills it."""
+    took = []
+    for _ in range(3):
+        prepare()
+        before = time.monotonic()
+        world.ok(*argv)
+        took.append(time.monotonic() - before)
+    return median(took)
+
+
+def kill_at(world: World, argv: tuple[str, ...], delay: float) -> bool:
+    """Run sesh and kill it after `delay` seconds; was it still at work?"""
+    process = world.popen(*argv)
+    try:
+        process.wait(delay)
+    except subprocess.TimeoutExpired:
+        process.kill()
+    return process.wait() == -signal.SIGKILL
+
+
+# --- what must be true afterwards --------------------------------------------------------------
+
+
+def check_aftermath(world: World) -> list[dict[str, Any]]:
+    """Right after the kill: every record whole, every living agent known, the lock free."""
+    alive = marked(world)
+    listed = world.ls()
+    for one in listed:
+        assert one["state"] != "damaged", f"torn record: {one}"
+        assert one["state"] != "orphan", f"lost session: {one}"
+        assert one["name"] == NAME, f"an unknown session: {one}"
+        assert one["group"] == GROUP, f"the record has lost its group: {one}"
+    known = {one["id"] for one in listed}
+    for pid, session_id in alive.items():
+        # What was alive before the look and is gone now was about to end.
+        if session_id not in known and pid in marked(world):
+            raise AssertionError(f"agent {pid} of {session_id} is not listed: {listed}")
+    assert until(lambda: lock_is_free(world), within=2), "the lock is stuck"
+    return listed
+
+
+def lock_is_free(world: World) -> bool:
+    path = world.state / "sessions" / ".lock"
+    if not path.exists():
+        return True
+    fd = os.open(path, os.O_RDWR)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(fd)
+    return True
+
+
+def check_one_agent(world: World) -> None:
+    """Exactly one agent is alive, and the record means it."""
+    session = world.session(NAME)
+    roots = [pid for pid in marked(world) if is_agent(pid)]
+    assert roots == [session["pid"]], f"agents {roots}, the record says {session['pid']}"
+
+
+def is_agent(pid: int) -> bool:
+    return command_line(pid).startswith(("sleep 1000", "sh -c trap"))
+
+
+def check_nothing_left(world: World) -> None:
+    """No process of the world is left but its one tmux server."""
+
+    def left() -> list[int]:
+        own = servers(world)
+        return [pid for pid in world.processes() if pid not in own]
+
+    assert until(lambda: not left(), within=10), [command_line(pid) for pid in left()]
+    assert len(servers(world)) <= 1, "more than one tmux server"
+
+
+def strays(world: World) -> list[Path]:
+    """Files that belong to no session any more, or to a write that was killed."""
+    places = (world.state / "run", world.state / "sessions", world.state / "transcripts")
+    found = [path for place in (*places, world.root / "run") for path in place.rglob("*")]
+    kept = tuple(path.stem for path in (world.state / "history").glob("*.toml"))
+    return [
+        path
+        for path in found
+        if path.name.startswith((NAME + "-", "." + NAME)) and not path.name.startswith(kept)
+    ]
+
+
+# --- the next command --------------------------------------------------------------------------
+
+
+def again(world: World, argv: tuple[str, ...], wanted: Callable[[], bool]) -> str:
+    """Give the same command again, as a person would, until it did what was wanted."""
+    deadline = time.monotonic() + RECOVERY
+    said = "never tried"
+    while time.monotonic() < deadline:
+        done = world.sesh(*argv)
+        said = f"exit {done.code}: {done.err.strip()}"
+        assert done.code in (0, 8), f"the next {argv[0]}: {said}"
+        if wanted():
+            return said
+        time.sleep(0.1)
+    raise AssertionError(f"{argv[0]} does not recover: {world.ls()}; last: {said}")
+
+
+def rounds(campaign: Campaign, length: float) -> Iterator[float]:
+    """The moments at which to kill, over the whole length of the command."""
+    campaign.remark(f"kills within {length * 1000:.0f} ms")
+    for _ in range(count(6, 500)):
+        yield campaign.random.uniform(0.05, 1.1) * length
+
+
+def sweep_up(world: World, campaign: Campaign) -> None:
+    """After the last round."""
+    with campaign.round("at the end"):
+        world.ok("rm", "-f", NAME)
+        check_nothing_left(world)
+        assert world.ls() == []
+        left = strays(world)
+        if left:
+            campaign.remark(f"{len(left)} stray files")
+
+
+# --- the campaigns -----------------------------------------------------------------------------
+
+START = ("start", NAME, "--group", GROUP, "--", *QUICK)
+
+
+def test_kill_start(kill_world: World, campaign: Campaign) -> None:
+    """Wanted: it runs."""
+    world = kill_world
+    hit = 0
+
+    def free() -> None:
+        world.ok("rm", "-f", NAME)
+
+    for delay in rounds(campaign, typical(world, free, START)):
+        with campaign.round(f"killed after {delay:.3f} s"):
+            free()
+            hit += kill_at(world, START, delay)
+            check_aftermath(world)
+            again(world, START, lambda: world.state_of(NAME) == "running")
+            check_one_agent(world)
+    campaign.remark(f"{hit} hit")
+    sweep_up(world, campaign)
+    campaign.conclude()
+
+
+def test_kill_stop(kill_world: World, campaign: Campaign) -> None:
+    """Wanted: it is stopped, with nothing left of it."""
+    world = kill_world
+    hit = 0
+    stop = ("stop", NAME)
+    for number, delay in enumerate(
+        rounds(campaign, typical(world, lambda: begin(world, SLOW), stop))
+    ):
+        with campaign.round(f"killed after {delay:.3f} s"):
+            begin(world, SLOW if number % 2 else QUICK)
+            hit += kill_at(world, stop, delay)
+            check_aftermath(world)
+            world.ok(*stop)
+            assert world.state_of(NAME) == "stopped", world.session(NAME)
+            assert not marked(world), "processes are left of what is stopped"
+    campaign.remark(f"{hit} hit")
+    sweep_up(world, campaign)
+    campaign.conclude()
+
+
+def test_kill_restart(kill_world: World, campaign: Campaign) -> None:
+    """Wanted: it runs, once, in a later generation."""
+    world = kill_world
+    hit = 0
+    restart = ("restart", NAME)
+    begin(world, QUICK)
+    for delay in rounds(campaign, typical(world, lambda: None, restart)):
+        with campaign.round(f"killed after {delay:.3f} s"):
+            before = world.session(NAME)["generation"]
+            hit += kill_at(world, restart, delay)
+            listed = check_aftermath(world)
+            assert len(listed) == 1, f"the session is lost: {listed}"
+            again(world, restart, lambda: world.state_of(NAME) == "running")
+            check_one_agent(world)
+            assert world.session(NAME)["generation"] > before, "not restarted"
+    campaign.remark(f"{hit} hit")
+    sweep_up(world, campaign)
+    campaign.conclude()
+
+
+@pytest.mark.parametrize("living", [True, False], ids=["living", "ended"])
+def test_kill_rm(kill_world: World, campaign: Campaign, living: bool) -> None:
+    """Wanted: it is forgotten, and nothing of it is left."""
+    world = kill_world
+    hit = 0
+    remove = ("rm", "-f", NAME)
+
+    def prepare() -> None:
+        begin(world, QUICK)
+        if not living:
+            world.ok("stop", NAME)
+
+    for delay in rounds(campaign, typical(world, prepare, remove)):
+        with campaign.round(f"killed after {delay:.3f} s"):
+            prepare()
+            hit += kill_at(world, remove, delay)
+            check_aftermath(world)
+            world.ok(*remove)
+            assert world.ls() == [], "not forgotten"
+            assert not world.record(NAME).exists()
+            assert not marked(world), "processes are left of what is forgotten"
+    campaign.remark(f"{hit} hit")
+    sweep_up(world, campaign)
+    campaign.conclude()

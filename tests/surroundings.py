@@ -1,0 +1,187 @@
+"""Surroundings for a sesh that are not the usual ones: a terminal, another user, a small disk,
+another tmux, another machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from sesh import codec, store
+from sesh.model import Machine, Record, State, Verdict
+from sesh.values import replace
+from tests.world import SESH, Done, World, eventually
+
+STRANGER = 54321  # a uid that no password database knows
+_EXIT = re.compile(r"\[exit (\d+)\]")
+
+
+def run(
+    world: World,
+    *argv: str,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | str | None = None,
+    timeout: float = 60,
+) -> Done:
+    """Run any program in the world, as `world.sesh` does."""
+    done = subprocess.run(
+        argv,
+        env=world.env if env is None else dict(env),
+        cwd=cwd or world.cwd,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="surrogateescape",
+        timeout=timeout,
+    )
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+def shell(world: World, script: str, *args: str, env: Mapping[str, str] | None = None) -> Done:
+    """Run a shell script; $SESH is the command."""
+    used = world.env if env is None else env
+    return run(world, "sh", "-c", script, "sh", *args, env={**used, "SESH": SESH})
+
+
+def complains(done: Done, code: int, *words: str) -> None:
+    """One clear line on stderr, nothing on stdout, this exit code."""
+    assert done.code == code, done
+    assert done.out == "", done
+    assert one_line(done.err), done
+    for word in words:
+        assert word in done.err, (word, done)
+
+
+def one_line(err: str) -> bool:
+    return err.startswith("sesh: ") and err.count("\n") == 1 and err.endswith("\n")
+
+
+# --- a terminal --------------------------------------------------------------------------------
+
+
+class Terminal:
+    """A real terminal with one command in it: a pane of a tmux server of the test's own."""
+
+    def __init__(
+        self,
+        world: World,
+        *argv: str,
+        columns: int = 100,
+        rows: int = 40,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        self._tmux = ["tmux", "-S", str(world.root / f"terminal-{columns}"), "-f", "/dev/null"]
+        self._call(
+            *("new-session", "-d", "-x", str(columns), "-y", str(rows), "-c", str(world.cwd)),
+            *("sh", "-c", '"$@"; echo "[exit $?]"; exec sleep 1000', "sh", *argv),
+            env=world.env if env is None else env,
+        )
+
+    def _call(self, *command: str, env: Mapping[str, str] | None = None) -> str:
+        done = subprocess.run(
+            [*self._tmux, *command], env=env, check=True, capture_output=True, text=True, timeout=20
+        )
+        return done.stdout
+
+    def screen(self, *options: str) -> str:
+        return self._call("capture-pane", "-p", *options)
+
+    def type(self, *keys: str) -> None:
+        self._call("send-keys", *keys)
+
+    def shows(self, text: str, within: float = 10) -> bool:
+        return bool(eventually(lambda: text in self.screen(), within))
+
+    def finish(self, *options: str) -> tuple[int, str]:
+        """Wait for the command's end: its exit code and the screen without our own line."""
+        assert eventually(lambda: _EXIT.search(self.screen()), 30), self.screen()
+        text = self.screen(*options)
+        found = _EXIT.search(text)
+        assert found is not None
+        code = int(found[1])
+        self._call("kill-session")
+        return code, text[: found.start()]
+
+
+# --- other users, disks, tmuxes ----------------------------------------------------------------
+
+
+def need_root() -> None:
+    if os.getuid() != 0:
+        pytest.skip("needs root: another user, or a mount")
+
+
+def as_stranger(*argv: str) -> list[str]:
+    """The command line that runs `argv` as an ordinary user whom nobody knows."""
+    who = str(STRANGER)
+    return ["setpriv", "--reuid", who, "--regid", who, "--clear-groups", "--", *argv]
+
+
+def give_to_stranger(world: World) -> None:
+    """Make the world the stranger's own."""
+    need_root()
+    if run(world, *as_stranger(SESH, "--version"), cwd="/").code != 0:
+        pytest.skip("another user can't reach this checkout")
+    for path in (world.root, *world.root.rglob("*")):
+        os.chown(path, STRANGER, STRANGER, follow_symlinks=False)
+
+
+@contextmanager
+def mounted(directory: Path, options: str) -> Iterator[None]:
+    """A tmpfs of its own at `directory`."""
+    need_root()
+    directory.mkdir(parents=True, exist_ok=True)
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", options, "none", str(directory)], capture_output=True
+    )
+    if done.returncode:
+        pytest.skip("may not mount here")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", str(directory)], check=True)
+
+
+def fake_tmux(world: World, script: str) -> dict[str, str]:
+    """An environment whose first tmux is this shell script."""
+    directory = world.root / "fake"
+    directory.mkdir(exist_ok=True)
+    path = directory / "tmux"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return {**world.env, "PATH": f"{directory}:{world.env['PATH']}"}
+
+
+# --- records of elsewhere ----------------------------------------------------------------------
+
+
+def read_record(world: World, name: str) -> Record:
+    return codec.decode(world.record(name).read_bytes())
+
+
+def write_record(world: World, record: Record, state: State = State.RUNNING) -> bytes:
+    """Write a record just as sesh itself would, digest line and all."""
+    raw = store.render(record, Verdict(state))
+    world.record(record.name).write_bytes(raw)
+    return raw
+
+
+def move(world: World, name: str, **changes: str) -> bytes:
+    """Make a record one of another machine (`id`), boot (`boot`) or pid namespace (`pidns`)."""
+    record = read_record(world, name)
+    there: Machine = replace(record.place.machine, **changes)
+    return write_record(world, replace(record, place=replace(record.place, machine=there)))
+
+
+def files(root: Path, *, without: Sequence[str] = ()) -> dict[str, bytes]:
+    """Every regular file below `root` with its bytes: to see that nothing has changed."""
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for path in sorted(root.rglob("*"))
+        if path.is_file() and not path.is_symlink() and path.name not in without
+    }

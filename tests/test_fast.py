@@ -1,0 +1,151 @@
+"""The fast lanes: light, and never wrong: at any sign of change the full path answers."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sesh.view import FIELDS
+from tests.world import World, eventually
+
+HEAVY = {"click", "psutil", "sh", "tomllib", "subprocess", "dataclasses", "typing", "inspect"}
+LANES = [["ls", "--json"], ["ls"]]
+_PROBE = """
+import sys
+from sesh.__main__ import main
+code = main({argv!r})
+print(*sorted(sys.modules), file=sys.stderr)
+sys.exit(code)
+"""
+
+
+def loaded(world: World, argv: list[str]) -> tuple[str, set[str]]:
+    """Run a lane in a fresh interpreter: its output, and the modules it loaded."""
+    done = subprocess.run(
+        [sys.executable, "-c", _PROBE.format(argv=argv)],
+        env=world.env,
+        cwd=world.cwd,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout, set(done.stderr.splitlines()[-1].split())
+
+
+def took_fast_lane(world: World, argv: list[str] = LANES[0]) -> bool:
+    return "sesh.cli" not in loaded(world, argv)[1]
+
+
+@pytest.mark.parametrize("argv", LANES, ids=" ".join)
+def test_lane_imports_nothing_heavy(world: World, argv: list[str]) -> None:
+    world.start("one")
+    world.start("two", "sh", "-c", "exit 3")
+    eventually(lambda: world.state_of("two") == "failed")
+    out, modules = loaded(world, argv)
+    assert "one" in out
+    assert not modules & HEAVY
+    assert not {"sesh.cli", "sesh.tmux", "sesh.store"} & modules
+
+
+def test_lane_and_full_path_agree(world: World) -> None:
+    """Field by field, in the same order; only the moment of the look may differ."""
+    world.start("one", options=("--group", "g", "--tag", "ü"))
+    world.start("two", "sh", "-c", "exit 3")
+    eventually(lambda: world.state_of("two") == "failed")
+    assert took_fast_lane(world)
+    fast = world.ok("ls", "--json").json
+    full = world.ok("ls", "--json", "--sort", "name").json
+    for one in (*fast, *full):
+        assert tuple(one) == FIELDS
+        assert one.pop("checked_at")
+    assert fast == full
+
+
+def _kill_agent(world: World) -> None:
+    os.kill(world.session("one")["pid"], signal.SIGKILL)
+
+
+def _stop_agent(world: World) -> None:
+    os.kill(world.session("one")["pid"], signal.SIGSTOP)
+
+
+def _close_pane(world: World) -> None:
+    world.tmux("kill-pane", "-t", "=one:")
+
+
+def _edit(world: World) -> None:
+    path = world.record("one")
+    path.write_text(path.read_text() + "\n# a note of mine\n")
+
+
+def _edit_digest(world: World) -> None:
+    path = world.record("one")
+    path.write_text(path.read_text().replace('"state":"running"', '"state":"stopped"', 1))
+
+
+def _truncate(world: World) -> None:
+    os.truncate(world.record("one"), 700)
+
+
+def _delete_record(world: World) -> None:
+    world.record("one").unlink()
+
+
+def _rename(world: World) -> None:
+    world.record("one").rename(world.record("other"))
+
+
+def _exit_file(world: World) -> None:
+    stem = next(world.state.glob("run/*/one-*.pid")).with_suffix(".exit")
+    stem.write_text("0 here\n")
+
+
+@pytest.mark.parametrize(
+    ("deed", "state"),
+    [
+        (_kill_agent, "failed"),
+        (_stop_agent, "running"),
+        (_close_pane, "lost"),
+        (_edit, "running"),
+        (_edit_digest, "running"),
+        (_truncate, "damaged"),
+        (_delete_record, "orphan"),
+        (_rename, "damaged"),
+        (_exit_file, "orphan"),
+    ],
+)
+def test_lane_hands_over(world: World, deed: Callable[[World], None], state: str) -> None:
+    world.start("one")
+    assert took_fast_lane(world)
+    deed(world)
+    eventually(lambda: not took_fast_lane(world))
+    found = world.ls()
+    assert state in [one["state"] for one in found]
+
+
+def test_lane_hands_over_when_another_boot_is_on_record(world: World) -> None:
+    world.start("one")
+    path = world.record("one")
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    path.write_text(path.read_text().replace(boot, "another-boot"))
+    assert world.session("one")["cause"] == "reboot"
+
+
+def test_no_records_at_all(world: World) -> None:
+    assert world.ok("ls", "--json").out == "[]\n"
+
+
+def test_json_is_ascii_whatever_the_command_holds(world: World) -> None:
+    """Pure JSON that can't do anything to a terminal."""
+    world.start("one", "sh", "-c", "sleep 100 # \x1b[31m\x9b2J ü")
+    out = world.ok("ls", "--json").out
+    assert out.isascii()
+    assert "\x1b" not in out
+    assert json.loads(out)[0]["command"][2].endswith("\x1b[31m\x9b2J ü")

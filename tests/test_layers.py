@@ -1,0 +1,110 @@
+"""The layer rules of ARCHITECTURE.md: an import may only point down; some modules have one home."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import sesh
+
+PACKAGE = Path(sesh.__file__).parent
+
+# From the top. Modules of one line do not import each other, except where `_BESIDE` says so.
+LAYERS = (
+    ("__main__",),
+    ("fast", "cli"),
+    ("commands.*",),
+    ("commands._options",),
+    ("supervise", "listing"),
+    ("lifecycle.launch",),
+    ("lifecycle.stop", "lifecycle.forget"),
+    ("lifecycle.panes",),
+    ("look",),
+    ("observe", "output"),
+    ("tmux", "processes", "git", "config", "launchfiles", "environment", "events"),
+    ("run", "store"),
+    ("codec", "digest", "reconcile", "view"),
+    ("paths",),
+    ("model", "errors"),
+    ("values",),
+    ("",),  # the package itself: its version
+)
+PURE = ("values", "model", "errors", "reconcile", "view", "codec", "digest")
+HOMES = {
+    "click": {"cli", "commands"},
+    "psutil": {"processes"},
+    "sh": {"run"},
+    "subprocess": {"run"},
+    "tomllib": {"codec", "config"},
+    "tomli_w": {"codec"},
+    "fcntl": {"store"},
+}
+IMPURE = {"os", "time", "subprocess", "socket", "random", "secrets", "sys", "io", "pathlib"}
+
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(part for part in parts if part != "__init__")
+
+
+def modules() -> dict[str, Path]:
+    return {name_of(path): path for path in PACKAGE.rglob("*.py")}
+
+
+def imports(path: Path) -> set[str]:
+    """Full names of everything that a file imports, wherever it does."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def ours(path: Path) -> set[str]:
+    """The modules of ours that a file imports."""
+    known = modules()
+    found = set()
+    for name in imports(path):
+        if name == "sesh" or name.startswith("sesh."):
+            inner = name.removeprefix("sesh").removeprefix(".")
+            while inner and inner not in known:
+                inner = inner.rpartition(".")[0]
+            found.add(inner)
+    return found
+
+
+def layer(module: str) -> int:
+    for number, names in enumerate(LAYERS):
+        if module in names:
+            return number
+    if module in ("commands", "lifecycle"):  # their __init__, which imports nothing
+        return len(LAYERS)
+    package = module.rpartition(".")[0]
+    return next(n for n, names in enumerate(LAYERS) if f"{package}.*" in names)
+
+
+@pytest.mark.parametrize("module", sorted(modules()))
+def test_imports_point_down(module: str) -> None:
+    for other in ours(modules()[module]) - {module}:
+        assert layer(other) > layer(module), f"{module} imports {other}"
+
+
+@pytest.mark.parametrize("library", sorted(HOMES))
+def test_libraries_stay_in_their_homes(library: str) -> None:
+    users = {
+        module.split(".")[0]
+        for module, path in modules().items()
+        if any(name.split(".")[0] == library for name in imports(path))
+    }
+    assert users <= HOMES[library]
+
+
+@pytest.mark.parametrize("module", PURE)
+def test_pure_modules_touch_nothing(module: str) -> None:
+    found = {name.split(".")[0] for name in imports(modules()[module])}
+    assert not found & IMPURE

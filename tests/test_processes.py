@@ -1,0 +1,126 @@
+"""Who is who: identity, trees, markers, and signals that hit nobody else."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from sesh import processes
+from sesh.model import Process
+from sesh.values import replace
+from tests.world import eventually
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    env = {**os.environ, "SESH_ID": "test-20261115-000000-00000001"}
+    made = subprocess.Popen(["sleep", "99"], env=env)
+    assert eventually(lambda: processes.became(made.pid, "nothing"))
+    yield made
+    made.kill()
+    made.wait()
+
+
+def identity(pid: int) -> Process:
+    stat = processes.look(pid)
+    assert stat is not None
+    return stat.process
+
+
+def test_a_zombie_is_dead() -> None:
+    child = subprocess.Popen(["true"])
+    process = identity(child.pid)
+    assert eventually(lambda: not processes.alive(process))
+    assert processes.look(child.pid) is not None
+    child.wait()
+
+
+def test_another_process_of_the_same_pid_is_not_it(sleeper: subprocess.Popen[bytes]) -> None:
+    process = identity(sleeper.pid)
+    assert processes.alive(process)
+    assert not processes.alive(replace(process, start=process.start - 1))
+
+
+def test_a_signal_goes_to_just_that_process(sleeper: subprocess.Popen[bytes]) -> None:
+    process = identity(sleeper.pid)
+    assert not processes.send(replace(process, start=process.start + 1), signal.SIGKILL)
+    time.sleep(0.05)
+    assert sleeper.poll() is None
+    assert processes.send(process, signal.SIGKILL)
+    assert sleeper.wait(5) == -signal.SIGKILL
+    assert not processes.send(process, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("which", ["-1", "0", "1", "ourselves"])
+def test_some_pids_are_never_signalled(which: str) -> None:
+    pid = os.getpid() if which == "ourselves" else int(which)
+    with pytest.raises(ValueError, match="refusing"):
+        processes.send(Process(pid, 0), 0)
+
+
+def test_the_marker_finds_a_detached_child(sleeper: subprocess.Popen[bytes]) -> None:
+    found = processes.marked(processes.table(), {"test-20261115-000000-00000001", "other"})
+    assert sleeper.pid in found["test-20261115-000000-00000001"]
+    assert found["other"] == []
+
+
+def test_memory_and_cpu_are_of_the_whole_tree() -> None:
+    burn = (
+        "import os,time; x=bytearray(30<<20); os.fork(); t=time.time()\nwhile time.time()-t<9: pass"
+    )
+    child = subprocess.Popen([sys.executable, "-c", burn])
+    try:
+        time.sleep(0.6)
+        process = identity(child.pid)
+        table = processes.table()
+        family = processes.tree(processes.children(table), child.pid)
+        assert len(family) == 2
+        used = processes.usage(table, [process])[process]
+        assert used.memory_bytes == sum(table[pid].memory_bytes for pid in family)
+        assert used.memory_bytes > 40 << 20
+        assert used.cpu_seconds > 0.1
+    finally:
+        for pid in family[::-1]:
+            os.kill(pid, signal.SIGKILL)
+        child.wait()
+
+
+def test_psutil_tells_the_same(sleeper: subprocess.Popen[bytes]) -> None:
+    """The portable way agrees with /proc in all but the unit of the start."""
+    ours = processes.look(sleeper.pid)
+    theirs = next(iter(processes._by_psutil([sleeper.pid])))
+    assert ours is not None
+    assert (ours.pid, ours.comm, ours.ppid, ours.session) == (
+        theirs.pid,
+        theirs.comm,
+        theirs.ppid,
+        theirs.session,
+    )
+    assert ours.memory_bytes == pytest.approx(theirs.memory_bytes, rel=0.5)
+
+
+def test_a_name_with_parentheses_and_spaces_is_read() -> None:
+    line = b"42 (a) b) S 7 1 42 34816 0 0 0 0 0 0 50 25 0 0 20 0 1 0 12345 0 3 0"
+    stat = processes._parse_stat(line)
+    assert (stat.pid, stat.comm, stat.state, stat.ppid, stat.start) == (42, "a) b", "S", 7, 12345)
+
+
+def test_shells_with_a_person_in_front_are_known() -> None:
+    ignoring = (
+        "import signal,time\nfor s in (20,22): signal.signal(s, 1)\nprint(flush=1)\ntime.sleep(99)"
+    )
+    plain = subprocess.Popen(["sleep", "99"])
+    shell = subprocess.Popen([sys.executable, "-c", ignoring], stdout=subprocess.PIPE)
+    assert shell.stdout is not None
+    shell.stdout.readline()
+    assert processes.interactive_shell(shell.pid)
+    assert not processes.interactive_shell(plain.pid)
+    for child in (plain, shell):
+        child.kill()
+        child.communicate()

@@ -1,0 +1,256 @@
+"""Records on disk: what is written comes back, what is damaged is told, nobody's change is lost."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sesh import codec, digest, store
+from sesh.errors import ConflictError, StateError
+from sesh.model import AgentWord, Damaged, Observation, Record, State, Verdict, seen
+from sesh.reconcile import reconcile
+from sesh.values import replace
+from tests.samples import NOW, record
+
+RUNNING = Verdict(State.RUNNING)
+DATA = Path(__file__).parent / "data"
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    store.prepare()
+    return tmp_path / "sesh"
+
+
+def put(name: str = "demo") -> store.Entry:
+    made = replace(record(), name=name, id=f"{name}-20261115-115900-0123abcd")
+    return store.claim(made, RUNNING, None)
+
+
+def reason(name: str) -> str:
+    found = store.entry(name)
+    assert found is not None
+    assert isinstance(found.record, Damaged), found.record
+    return found.record.reason
+
+
+# --- round trip ---------------------------------------------------------------------------------
+
+texts = st.text(st.characters(codec="utf-8"), max_size=50)
+records = st.builds(
+    lambda command, cwd, group, tags, metadata: replace(
+        record(),
+        spec=replace(
+            record().spec, command=tuple(command), cwd=f"/{cwd}", group=group, tags=tuple(tags)
+        ),
+        agent=AgentWord(phase="planning", metadata=metadata),
+    ),
+    st.lists(texts, min_size=1, max_size=5),
+    texts,
+    st.none() | texts,
+    st.lists(texts, max_size=3),
+    st.dictionaries(texts, texts | st.integers(-(2**60), 2**60) | st.booleans(), max_size=3),
+)
+
+
+@given(records)
+def test_whatever_a_record_holds_comes_back(made: Record) -> None:
+    raw = store.render(made, RUNNING)
+    assert codec.decode(raw) == made
+    assert digest.intact(raw)
+
+
+def test_a_record_of_schema_1_loads_for_ever() -> None:
+    """The file is of the first release and is never to be changed."""
+    found = codec.decode((DATA / "record-1.toml").read_bytes())
+    assert found.name == "fix-login"
+    assert found.spec.command == ("claude", "--session-id", "5b1e")
+    assert found.place.generation == 2
+    assert found.place.agent is not None
+    assert found.place.agent.process.pid == 4711
+    assert found.status.outcome is State.FAILED
+
+
+@given(st.integers(0, 10_000), st.integers(0, 255))
+def test_any_changed_byte_shows(at: int, byte: int) -> None:
+    raw = bytearray(store.render(record(), RUNNING))
+    at %= len(raw)
+    before = raw[at]
+    raw[at] = byte
+    assert digest.intact(bytes(raw)) == (before == byte)
+
+
+# --- damage -------------------------------------------------------------------------------------
+
+BODY = codec.encode(record()).decode()
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "empty file"),
+        ("\0" * 500, "empty file"),
+        ("[[[", "not valid TOML"),
+        (BODY.replace("schema = 1", "schema = 2"), "schema 2 is newer"),
+        (BODY.replace("schema = 1", "schema = true"), "schema: should be of type int"),
+        (BODY.replace("pid = 4711", "pid = true"), "place.agent.pid: should be of type int"),
+        (BODY.replace("pid = 4711", "pid = -1"), "place.agent.pid: should be at least 2"),
+        (BODY.replace("pid = 4711", "pid = 1"), "place.agent.pid: should be at least 2"),
+        (BODY.replace('desired = "running"', 'desired = "flying"'), "status.desired: unknown word"),
+        (BODY + 'outcome = "running"\n', "agent"),
+        (BODY.replace('kind = "host"', 'kind = "moon"'), "place.kind: unknown word"),
+        (BODY.replace('pane = "%3"', 'pane = "3; kill"'), "place.pane: not a tmux pane id"),
+        (BODY.replace('cwd = "/srv"', 'cwd = "srv"'), "spec.cwd: should be an absolute path"),
+        (BODY.replace("[spec]", "[spec]\ncolour = 1"), "spec.colour: unknown key"),
+        (BODY.replace('name = "demo"', 'name = "other"'), "id: does not fit"),
+        (BODY.replace('name = "demo"', 'name = "-rf"'), "name: not a valid name"),
+        ("a = " + "[" * 20_000, "nested too deep"),
+        ("a." * 10_000 + "a = 1", "too many parts"),
+        ("x = '" + "y" * 70_000 + "'", "larger than 64 KiB"),
+        ("x = '" + "y" * (2 << 20) + "'", "larger than 1024 KiB"),
+    ],
+)
+def test_damage_is_told(state: Path, text: str, told: str) -> None:
+    (state / "sessions" / "demo.toml").write_text(text)
+    assert told in reason("demo")
+    assert (state / "sessions" / "demo.toml").read_text() == text
+
+
+def test_what_is_no_regular_file_is_told(state: Path) -> None:
+    sessions = state / "sessions"
+    os.mkfifo(sessions / "fifo.toml")
+    (sessions / "dir.toml").mkdir()
+    (sessions / "link.toml").symlink_to("/etc/passwd")
+    (sessions / "bytes.toml").write_bytes(b"\xff\xfe")
+    put("good")
+    found = {entry.record.name: entry.record for entry in store.entries()}
+    assert isinstance(found.pop("good"), Record)
+    assert set(found) == {"fifo", "dir", "link", "bytes"}
+    assert all(isinstance(one, Damaged) for one in found.values())
+
+
+def test_a_record_of_another_name_is_told(state: Path) -> None:
+    put("good")
+    os.link(state / "sessions" / "good.toml", state / "sessions" / "copy.toml")
+    assert reason("copy") == "the record inside is of good"
+
+
+# --- writing ------------------------------------------------------------------------------------
+
+
+def test_claim_is_exclusive(state: Path) -> None:
+    put()
+    with pytest.raises(ConflictError):
+        put()
+
+
+def test_an_ended_record_moves_to_the_history(state: Path) -> None:
+    old = put()
+    new = replace(record(), id="demo-20261116-000000-ffffffff")
+    store.claim(new, RUNNING, old)
+    kept = [entry.record for entry in store.history()]
+    assert kept == [old.record]
+    assert [entry.record for entry in store.entries()] == [new]
+
+
+def test_swap_refuses_when_somebody_was_faster(state: Path) -> None:
+    old = put()
+    assert isinstance(old.record, Record)
+    changed = replace(old.record, place=replace(old.record.place, generation=3))
+    assert store.swap(old, changed, RUNNING) is not None
+    assert store.swap(old, old.record, RUNNING) is None
+    assert not store.remove(old)
+    assert not store.archive(old)
+    found = store.entry("demo")
+    assert found is not None
+    assert found.record == changed
+
+
+_ADD_ONE = """
+from sesh.values import replace
+from sesh import store
+from sesh.model import State, Verdict
+for _ in range(20):
+    while True:
+        old = store.entry("demo")
+        status = replace(old.record.status, retries=old.record.status.retries + 1)
+        if store.swap(old, replace(old.record, status=status), Verdict(State.RUNNING)):
+            break
+"""
+
+
+def test_no_update_of_many_processes_is_lost(state: Path) -> None:
+    put()
+    crowd = [subprocess.Popen([sys.executable, "-c", _ADD_ONE]) for _ in range(8)]
+    assert [one.wait() for one in crowd] == [0] * 8
+    found = store.entry("demo")
+    assert found is not None
+    assert isinstance(found.record, Record)
+    assert found.record.status.retries == 160
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o777])
+def test_private_under_any_umask(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, umask: int
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    (tmp_path / "state").mkdir()
+    before = os.umask(umask)
+    try:
+        store.prepare()
+        put()
+    finally:
+        os.umask(before)
+    made = [tmp_path / "state" / "sesh", *(tmp_path / "state" / "sesh").rglob("*")]
+    modes = {path.is_dir(): stat.S_IMODE(path.stat().st_mode) for path in made}
+    assert modes == {True: 0o700, False: 0o600}
+
+
+def test_a_write_that_fails_leaves_the_old_record(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = put()
+    assert isinstance(old.record, Record)
+
+    def full(fd: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    changed = replace(old.record, place=replace(old.record.place, generation=3))
+    with pytest.raises(StateError, match="No space left"):
+        store.swap(old, changed, RUNNING)
+    monkeypatch.undo()
+    assert (state / "sessions" / "demo.toml").read_bytes() == old.raw
+    assert not [name for name in os.listdir(state / "sessions") if name.endswith(".tmp")]
+
+
+def test_the_lock_is_not_inherited(state: Path) -> None:
+    with store.lock():
+        child = subprocess.Popen(["sleep", "5"], close_fds=False)
+    with store.lock():  # would wait for the child if it had the lock
+        pass
+    child.kill()
+    child.wait()
+
+
+def test_a_foreign_directory_is_refused(state: Path) -> None:
+    if os.getuid() != 0:
+        pytest.skip("only root can give a directory away")
+    os.chown(state, 12345, 12345)
+    with pytest.raises(StateError, match="belongs to uid 12345"):
+        store.entries()
+
+
+def test_the_digest_of_a_living_session_guards_by_pid() -> None:
+    verdict = reconcile(record(), Observation(seen("alive"), seen("stands")), NOW)
+    found = digest.parse(store.render(record(), verdict))
+    assert found is not None
+    assert (found.mode, found.pid, found.start, found.tty) == ("pid", "4711", "99", "34816")

@@ -1,0 +1,141 @@
+"""tmux's words told apart, and nothing of a user's ever run by it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from sesh.errors import CannotTellError, StateError
+from sesh.tmux import Pane, Reply, Tmux, Trouble, check_socket, check_version
+from tests.world import World, eventually
+
+
+def fake(world: World, script: str) -> str:
+    path = world.root / "fake-tmux"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def server(world: World, binary: str | None = None) -> Tmux:
+    return Tmux(
+        binary or shutil.which("tmux") or "tmux",
+        str(world.root / "sock"),
+        str(world.root),
+        timeout=1,
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "trouble"),
+    [
+        ("error connecting to /x/sock (No such file or directory)", Trouble.NO_SERVER),
+        ("error connecting to /x/sock (Connection refused)", Trouble.NO_SERVER),
+        ("error connecting to /x/sock (Permission denied)", Trouble.OTHER),
+        ("no server running on /x/sock", Trouble.NO_SERVER),
+        ("can't find session: x", Trouble.NO_TARGET),
+        ("can't find pane: %9", Trouble.NO_TARGET),
+        ("duplicate session: x", Trouble.DUPLICATE),
+        ("server exited unexpectedly", Trouble.EXITING),
+        ("kein Server läuft", Trouble.OTHER),
+        ("", Trouble.OTHER),
+    ],
+)
+def test_messages(world: World, said: str, trouble: Trouble) -> None:
+    """Only known words prove that something is absent."""
+    host = server(world, fake(world, f'echo "{said}" >&2; exit 1'))
+    assert host.ask("list-sessions").trouble is trouble
+
+
+def test_a_hang_is_no_answer(world: World) -> None:
+    begin = time.monotonic()
+    assert server(world, fake(world, "exec sleep 60")).ask("x").trouble is Trouble.OTHER
+    assert time.monotonic() - begin < 3
+
+
+@pytest.mark.parametrize("lie", ["%1 2", "hello", "%1 x 0 $1 s name", "%1 2 3 $1 s name"])
+def test_a_lie_is_no_answer(world: World, lie: str) -> None:
+    answer = server(world, fake(world, f"echo '{lie}'")).panes()
+    assert isinstance(answer, Reply)
+    assert answer.trouble is Trouble.OTHER
+
+
+def test_real_panes(world: World) -> None:
+    host = server(world)
+    answer = host.panes()
+    assert isinstance(answer, Reply)
+    assert answer.trouble is Trouble.NO_SERVER
+    host.write_config()
+    assert host.ask("new-session", "-d", "-s", "x", "sleep", "99").ok
+    panes = host.panes()
+    assert isinstance(panes, list)
+    assert [(pane.dead, pane.sesh_id, pane.name) for pane in panes] == [(False, "", "x")]
+    assert isinstance(panes[0], Pane)
+
+
+@pytest.mark.parametrize(
+    ("said", "fine"),
+    [
+        ("tmux 3.2", True),
+        ("tmux 3.3a", True),
+        ("tmux next-3.6", True),
+        ("tmux master", True),
+        ("tmux openbsd-7.5", True),
+        ("tmux 3.1c", False),
+        ("tmux 2.9a", False),
+        ("hello", False),
+    ],
+)
+def test_versions(world: World, said: str, fine: bool) -> None:
+    binary = fake(world, f"echo {said}")
+    if fine:
+        check_version(binary, 1)
+    else:
+        with pytest.raises(CannotTellError, match=r"3\.2"):
+            check_version(binary, 1)
+
+
+def test_a_long_socket_path_is_refused() -> None:
+    check_socket("/" + "x" * 106)
+    with pytest.raises(StateError, match="107"):
+        check_socket("/" + "x" * 107)
+
+
+def test_one_wake_up_is_pending_and_only_an_earlier_one_replaces_it(world: World) -> None:
+    host = server(world)
+    host.write_config()
+    called = world.root / "called"
+    host.ask("new-session", "-d", "-s", "x", "sleep", "99",
+             ";", "set-option", "-s", "@sesh_callback", f"echo x >>{called} ;:")  # fmt: skip
+    now = int(time.time())
+
+    def wake() -> str:
+        return host.ask("show-options", "-sqv", "@sesh_wake").out.strip()
+
+    host.wake_at(now + 100)
+    first = wake()
+    host.wake_at(now + 200)
+    assert wake() == first
+    host.wake_at(now + 1)
+    assert int(wake()) < int(first)
+    assert eventually(called.exists, within=5)
+    host.wake_at(now + 300)
+    assert eventually(lambda: int(wake()) == now + 301)
+
+
+def test_users_text_is_never_run(world: World) -> None:
+    """Hostile directories, of the session and of the state, reach tmux as text and nothing else."""
+    evil = world.root / "#(touch pwned) %H 'q' $(touch pwned2)"
+    work = evil / "#(touch pwned3)"
+    work.mkdir(parents=True)
+    world.env["XDG_STATE_HOME"] = str(evil)
+    done = world.ok("start", "x", "-C", str(work), "--json", "--", "sh", "-c", "pwd; sleep 99")
+    log = Path(evil) / "sesh" / "transcripts" / f"{done.json['id']}.log"
+    assert eventually(lambda: log.exists() and str(work) in log.read_text())
+    world.ok("stop", "x")
+    assert not [path for path in world.root.rglob("*") if path.name.startswith("pwned")]
+    assert not [name for name in os.listdir(evil) if name != "sesh" and name != work.name]
