@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 from datetime import UTC, datetime
 from typing import Any
 
-from sesh import paths
+from sesh import paths, store
 from sesh.model import Record
 
 KINDS = (
@@ -27,22 +26,4 @@ def append(kind: str, record: Record, **details: Any) -> None:
         **details,
     }
     data = json.dumps(line, separators=(",", ":")).encode() + b"\n"
-    fd = os.open(
-        paths.events_file(),
-        os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW,
-        0o600,
-    )
-    try:
-        os.fchmod(fd, 0o600)
-        if _torn(fd):
-            data = b"\n" + data
-        if os.write(fd, data) != len(data):
-            raise OSError(28, "No space left on device")
-    finally:
-        os.close(fd)
-
-
-def _torn(fd: int) -> bool:
-    """Did a full disk cut the last line short? Then ours must not be glued to it."""
-    size = os.fstat(fd).st_size
-    return size > 0 and os.pread(fd, 1, size - 1) != b"\n"
+    store.append_line(paths.events_file(), data)

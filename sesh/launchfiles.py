@@ -28,6 +28,8 @@ WORD_SIZE = 128
 KINDS = (".launch", ".pid", ".exit.tmp", ".exit", ".error")
 ARGUMENT_LIMIT = 128 * 1024 - 1  # of one argument: the kernel's MAX_ARG_STRLEN
 
+# A variable that is set after the environment was loaded must not be one of the agent's: SESH_* is
+# the one kind that is never loaded.
 _LAUNCH = """\
 umask {umask}
 [ -z "$BASH_VERSION" ] || shopt -s execfail
@@ -38,13 +40,13 @@ server=${{TMUX#*,}} server=${{server%%,*}}
 read -r line </proc/$server/stat
 set -- ${{line##*) }}
 printf '%-{width}s\\n' "$agent $TMUX_PANE $server ${{20}}" 1<>{base}.pid
-problem=directory
-trap 'umask 077; echo "$problem" >{base}.error' EXIT
+SESH_STEP=directory
+trap {trap} EXIT
 rm -f {base}.launch
 cd {cwd} || exit 126
-problem=environment
+SESH_STEP=environment
 . {snapshot} || exit 126
-problem=command
+SESH_STEP=command
 {limits}export PWD
 exec {command}
 """
@@ -63,14 +65,30 @@ def base(record: Record) -> str:
     return f"{record.place.run}/{record.launch}"
 
 
-def write(record: Record) -> None:
-    """Lay out the files of a launch, before anything runs."""
+def stage(record: Record) -> None:
+    """Write the files of a launch under names of our own: they need space, and the generation is
+    not claimed yet. Another sesh may be about to launch the same one."""
     make_private(record.place.run)
-    stem = base(record)
     blank = b" " * (WORD_SIZE - 1) + b"\n"
-    write_private(stem + ".pid", blank, durable=False)
-    write_private(stem + ".exit.tmp", blank, durable=False)
-    write_private(stem + ".launch", _script(record).encode(), durable=False)
+    files = {".pid": blank, ".exit.tmp": blank, ".launch": _script(record).encode()}
+    for kind, data in files.items():
+        write_private(_staged(record, kind), data, durable=False)
+
+
+def commit(record: Record) -> None:
+    """The generation is ours: give its files their names."""
+    for kind in (".pid", ".exit.tmp", ".launch"):
+        os.replace(_staged(record, kind), base(record) + kind)
+
+
+def discard(record: Record) -> None:
+    for kind in (".pid", ".exit.tmp", ".launch"):
+        with suppress(FileNotFoundError):
+            os.unlink(_staged(record, kind))
+
+
+def _staged(record: Record, kind: str) -> str:
+    return f"{base(record)}{kind}.{os.getpid()}"
 
 
 def _script(record: Record) -> str:
@@ -78,6 +96,7 @@ def _script(record: Record) -> str:
         umask=f"{_umask():04o}",
         width=WORD_SIZE - 1,
         base=quote(base(record)),
+        trap=quote(f'umask 077; echo "$SESH_STEP" >{quote(base(record))}.error'),
         cwd=quote(record.spec.cwd),
         snapshot=quote(record.place.snapshot),
         limits=_limits(),

@@ -91,6 +91,17 @@ def check_name(name: str) -> None:
         )
 
 
+def again(found: Seen) -> Seen | None:
+    """The same session, judged anew because its record has changed meanwhile (a pass that writes
+    down its end, say); None when it is another launch by now."""
+    fresh = one(found.name)
+    old, new = found.entry.record, fresh.entry.record
+    if not isinstance(old, Record) or not isinstance(new, Record):
+        return None
+    same = (old.id, old.place.generation) == (new.id, new.place.generation)
+    return fresh if same and fresh.state is found.state else None
+
+
 def missing(name: str) -> NoSessionError:
     from difflib import get_close_matches
 

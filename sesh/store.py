@@ -326,6 +326,22 @@ def hide_after(record: Record, verdict: Verdict) -> int | None:
     return int((ended + KEEP_IN_LIST).timestamp())
 
 
+def append_line(path: str, line: bytes) -> None:
+    """Append one whole line. The file itself is locked, not for the write (one write is atomic) but
+    for the look at its end: in the middle of another's write that would see half a line."""
+    fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        os.fchmod(fd, 0o600)
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        end = os.fstat(fd).st_size
+        if end > 0 and os.pread(fd, 1, end - 1) != b"\n":  # a full disk cut the last one short
+            line = b"\n" + line
+        if os.write(fd, line) != len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+    finally:
+        os.close(fd)
+
+
 def write_private(path: str, data: bytes, *, durable: bool = True) -> None:
     """Write a file of ours atomically, 0600 under any umask."""
     with _temp_file(path, data, durable=durable) as temp:

@@ -49,6 +49,7 @@ CALLBACK = "#{@sesh_callback} >/dev/null 2>&1 || :"
 class Trouble(Enum):
     NO_SERVER = "no tmux server"
     NO_TARGET = "no such session or pane"
+    NO_SESSIONS = "the tmux server has no session"
     DUPLICATE = "duplicate session"
     EXITING = "the tmux server is exiting"
     ACTIVE = "the pane is still active"
@@ -62,6 +63,7 @@ _MESSAGES = (
     ),
     (re.compile(r"no server running on "), Trouble.NO_SERVER),
     (re.compile(r"can't find (session|window|pane)"), Trouble.NO_TARGET),
+    (re.compile(r"no current target"), Trouble.NO_SESSIONS),
     (re.compile(r"duplicate session: "), Trouble.DUPLICATE),
     (re.compile(r"(server exited unexpectedly|lost server)"), Trouble.EXITING),
     (re.compile(r"respawn pane failed: pane .* still active"), Trouble.ACTIVE),
@@ -140,6 +142,8 @@ class Tmux(Value):
     def panes(self) -> list[Pane] | Reply:
         """All panes of the server; the reply when it did not list them."""
         reply = self.ask("list-panes", "-a", "-F", _PANES_FORMAT)
+        if reply.trouble is Trouble.NO_SESSIONS:
+            return []
         if not reply.ok:
             return reply
         panes = []
@@ -164,6 +168,16 @@ class Tmux(Value):
             *(";", "pipe-pane", "-t", target, _PIPE),
             cwd=cwd,
             wrap=wrap,
+        )
+        return _launched(reply)
+
+    def new_window(self, name: str, keeper: Keeper) -> Launched | Reply:
+        """Start in a session of ours that stands because of a window that a person opened."""
+        target = f"={name}:"
+        reply = self.ask(
+            *("new-window", "-P", "-F", _LAUNCH_FORMAT, "-t", target, *keeper.argv),
+            *self._options(target, keeper),
+            *(";", "pipe-pane", "-t", target, _PIPE),
         )
         return _launched(reply)
 

@@ -89,7 +89,7 @@ def _report(found: list[Seen], able: list[Seen], after: list[Seen]) -> int:
         if now.state in ALIVE or now.state is State.ORPHAN:
             reason = now.session.verdict.reason if now.session else ""
             output.note(f"{now.name} is {now.state}: {reason}; sesh stop {now.name} tries again")
-        elif before.state not in ALIVE and before.state is not State.ORPHAN:
+        elif before.state not in ALIVE | {State.ORPHAN, State.STALE}:
             output.note(f"{now.name} had ended already ({before.state})")
     failed = sum(now.state in ALIVE or now.state is State.ORPHAN for now in after)
     skipped = len(found) - len(able)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-from sesh import environment, events, launchfiles, observe, paths, processes, store, tmux
+from sesh import environment, events, launchfiles, look, observe, paths, processes, store, tmux
 from sesh.config import Config
 from sesh.errors import CannotTellError, ConflictError
 from sesh.lifecycle import panes
@@ -22,14 +22,20 @@ def forget(found: Seen, config: Config) -> None:
         return
     with suppress(CannotTellError):  # without tmux there is no pane to put away
         panes.put_away(record, observe.server_of(record, config, tmux.find_binary()))
-    if not store.remove(found.entry):
-        raise ConflictError(f"{record.name} was changed by another sesh just now; try again")
+    for _ in range(5):
+        if store.remove(found.entry):
+            break
+        found = look.again(found) or _taken(record)
     _forget_launches(record)
     for path in (paths.transcript(record.id), paths.screen(record.id)):
         with suppress(FileNotFoundError):
             os.unlink(path)
     with suppress(OSError):
         events.append("removed", record)
+
+
+def _taken(record: Record) -> Seen:
+    raise ConflictError(f"{record.name} was changed by another sesh just now; try again")
 
 
 def bury(record: Record, server: Tmux) -> None:

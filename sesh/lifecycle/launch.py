@@ -84,7 +84,7 @@ def start(order: Order, config: Config) -> Seen:
     record = _new_record(order, machine, run, socket)
     try:
         environment.save(record.place.snapshot, order.environment)
-        launchfiles.write(record)
+        launchfiles.stage(record)
         launchfiles.make_transcript(record.id)
         entry = store.claim(record, _starting(record), before.entry if before else None)
     except BaseException:
@@ -208,6 +208,7 @@ def restore_socket(server: Tmux, process: Process) -> None:
 
 def _launch(entry: Entry, record: Record, server: Tmux, wrap: tuple[str, ...], event: str) -> Seen:
     """Run the claimed generation and record how that went."""
+    launchfiles.commit(record)
     keeper = _keeper(record, server)
     reply = _into_tmux(record, server, keeper, wrap)
     if isinstance(reply, Reply):
@@ -233,6 +234,8 @@ def _into_tmux(
     if record.place.pane is not None:
         return _respawn(record, server, keeper)
     reply = server.new_session(record.name, keeper, record.spec.cwd, _terminal_size(), wrap)
+    if isinstance(reply, Reply) and reply.trouble is Trouble.DUPLICATE:
+        return _beside(record, server, keeper) or reply
     again = isinstance(reply, Reply) and (
         reply.trouble is Trouble.EXITING or (wrap and reply.trouble is Trouble.OTHER)
     )
@@ -242,6 +245,16 @@ def _into_tmux(
     if server.own:
         server.write_config()
     return server.new_session(record.name, keeper, record.spec.cwd, _terminal_size())
+
+
+def _beside(record: Record, server: Tmux, keeper: Keeper) -> Launched | Reply | None:
+    """A window of its own in the tmux session that stands because a person opened another one
+    there; None when that session is not of a sesh session of this name."""
+    listed = server.panes()
+    ours = [p for p in listed if p.name == record.name] if isinstance(listed, list) else []
+    if not ours or any(p.sesh_id.rsplit("-", 3)[0] != record.name for p in ours):
+        return None
+    return server.new_window(record.name, keeper)
 
 
 def _respawn(record: Record, server: Tmux, keeper: Keeper) -> Launched | Reply:
@@ -267,6 +280,10 @@ def _terminal_size() -> tuple[int, int]:
 def _launch_refused(entry: Entry, record: Record, reply: Reply, event: str) -> SeshError:
     """tmux did not launch it. A definite no becomes `failed`; no answer stays `starting`, and the
     next look finds out what came of it."""
+    if reply.trouble is Trouble.DUPLICATE and record.place.generation == 1:
+        store.remove(entry)
+        _forget_files(record)
+        return _foreign(record.name)
     if reply.trouble is Trouble.OTHER:
         return CannotTellError(
             f"{record.name}: tmux: {reply.text}; sesh show {record.name} looks again"
@@ -274,10 +291,12 @@ def _launch_refused(entry: Entry, record: Record, reply: Reply, event: str) -> S
     why = f"tmux: {reply.text}"
     _record_failure(entry, record, why, event)
     if reply.trouble is Trouble.DUPLICATE:
-        return ConflictError(
-            f"{record.name}: a tmux session of that name exists that sesh did not start"
-        )
+        return _foreign(record.name)
     return LaunchError(f"{record.name} could not be launched: {why}")
+
+
+def _foreign(name: str) -> ConflictError:
+    return ConflictError(f"a tmux session named {name} exists that sesh did not start")
 
 
 def _record_failure(entry: Entry, record: Record, why: str, event: str) -> None:
@@ -348,31 +367,49 @@ def restart(found: Seen, config: Config) -> Seen:
     server = observe.server(socket, run, config, tmux.find_binary())
     wrap = _ready(server)
     pane = old.place.pane if same_boot and _pane_stands(old, server) else None
-    snapshot = _snapshot_for_restart(old, run)
-    record = replace(
-        old,
-        place=Place(
-            kind=old.place.kind,
-            generation=old.place.generation + 1,
-            machine=machine,
-            run=run,
-            snapshot=snapshot,
-            socket=socket,
-            branch=git.branch(old.spec.cwd),
-            pane=pane,
-        ),
-        status=Status(desired=Desired.RUNNING, launched=now(), retries_max=old.status.retries_max),
-    )
+    record = _next_generation(old, machine, run, socket, pane)
     if pane:
         panes.save_screen(old, server)
-    launchfiles.write(record)
-    launchfiles.make_transcript(record.id)
-    entry = store.swap(found.entry, record, _starting(record))
-    if entry is None:
-        raise ConflictError(f"{old.name} was changed by another sesh just now; try again")
+    try:
+        launchfiles.stage(record)
+        launchfiles.make_transcript(record.id)
+        entry = _claim_generation(found, record)
+    except BaseException:
+        launchfiles.discard(record)
+        raise
     done = _launch(entry, record, server, wrap, "restarted")
     launchfiles.remove(run, record.id, below=record.place.generation)
     return done
+
+
+def _next_generation(
+    old: Record, machine: Machine, run: str, socket: str, pane: str | None
+) -> Record:
+    place = Place(
+        kind=old.place.kind,
+        generation=old.place.generation + 1,
+        machine=machine,
+        run=run,
+        snapshot=_snapshot_for_restart(old, run),
+        socket=socket,
+        branch=git.branch(old.spec.cwd),
+        pane=pane,
+    )
+    status = Status(desired=Desired.RUNNING, launched=now(), retries_max=old.status.retries_max)
+    return replace(old, place=place, status=status)
+
+
+def _claim_generation(found: Seen, record: Record) -> Entry:
+    """Write the next generation over the ended one, unless another sesh has done so."""
+    seen: Seen | None = found
+    for _ in range(5):
+        entry = store.swap(seen.entry, record, _starting(record)) if seen else None
+        if entry is not None:
+            return entry
+        seen = look.again(found)
+        if seen is None:
+            break
+    raise ConflictError(f"{record.name} was changed by another sesh just now; try again")
 
 
 def _pane_stands(record: Record, server: Tmux) -> bool:

@@ -69,14 +69,16 @@ class Peers:
             "[rpcinterface:supervisor]\nsupervisor.rpcinterface_factory = "
             "supervisor.rpcinterface:make_main_rpcinterface\n"
             f"[supervisorctl]\nserverurl=unix://{root}/sv.sock\n"
-            f"[program:s]\ncommand={SLEEP} 100000\nnumprocs={count}\nprocess_name=s%(process_num)d\n"
-            "startsecs=0\nstdout_logfile=NONE\nstderr_logfile=NONE\n"
+            f"[program:s]\ncommand={SLEEP} 100000\nnumprocs={count}\n"
+            "process_name=s%(process_num)d\nstartsecs=0\nstdout_logfile=NONE\nstderr_logfile=NONE\n"
         )
         if (root / "sv.sock").exists():
             self._run(*self._supervisorctl("update"))
         else:
             self._run(self.tools.peers["supervisord"], "-c", str(config))
-        shown = eventually(lambda: self._listed(self._supervisorctl("status"), "RUNNING", count), 60)
+        shown = eventually(
+            lambda: self._listed(self._supervisorctl("status"), "RUNNING", count), 60
+        )
         assert shown, "supervisord did not start all programs"
 
     def _supervisorctl(self, *words: str) -> tuple[str, ...]:

@@ -117,4 +117,4 @@ def test_the_work_in_git_is_told(world: World) -> None:
 
 @pytest.mark.parametrize("option", ["-h", "--help"])
 def test_help(world: World, option: str) -> None:
-    assert "evidence" in world.ok("show", option).out or world.ok("show", option).out
+    assert "everything known" in world.ok("show", option).out

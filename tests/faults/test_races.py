@@ -100,17 +100,33 @@ def settle(world: World) -> None:
 
 
 def check_end(world: World) -> None:
-    """All can be stopped, and then nothing is left but one tmux server."""
+    """All can be stopped, and then nothing is left but one tmux server and dead panes."""
     if world.ls():
         world.ok("stop", "--all", "-y")
-    assert {one["state"] for one in world.ls()} <= set(ENDED), world.ls()
-
-    def left() -> list[int]:
-        own = servers(world)
-        return [pid for pid in world.processes() if pid not in own]
-
-    assert until(lambda: not left(), within=10), [command_line(pid) for pid in left()]
+    listed = world.ls()
+    assert {one["state"] for one in listed} <= set(ENDED), listed
+    assert until(lambda: not left(world), within=10), [command_line(pid) for pid in left(world)]
     assert len(servers(world)) <= 1, "more than one tmux server"
+    for pane in panes(world):
+        dead, session_id, name = pane.split(" ", 2)
+        assert dead == "1", f"a live pane is left of {name}"
+        assert session_id in {one["id"] for one in listed}, f"nobody knows the pane of {name}"
+
+
+def left(world: World) -> list[int]:
+    """Processes that should have gone. (A dead pane, kept for its last screen, keeps its pipe.)"""
+    own = servers(world)
+    pipes = [pid for pid in world.processes() if command_line(pid).strip() == "cat"]
+    kept = pipes[: len(panes(world))]
+    return [pid for pid in world.processes() if pid not in (*own, *kept)]
+
+
+def panes(world: World) -> list[str]:
+    if not servers(world):
+        return []
+    return world.tmux(
+        "list-panes", "-a", "-F", "#{pane_dead} #{@sesh_id} #{session_name}"
+    ).splitlines()
 
 
 def failures(ran: list[Ran]) -> str:

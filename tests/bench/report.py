@@ -1,0 +1,137 @@
+"""The tables, on the screen and in a file, with the limits that the design sets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tests.bench.memory import Memory
+
+Times = Mapping[str, float]  # case → median in ms
+BARE = "bare (python -c pass)"
+
+# × bare, by number of sessions
+LIST_LIMITS: dict[str, dict[int, float]] = {
+    "sesh ls --json": {10: 1.3, 100: 1.4, 1000: 2.6},
+    "sesh ls": {10: 5, 100: 5.5, 1000: 8},
+}
+START = "sesh start"
+START_LIMIT = 6.5  # × bare
+# `sesh start` may take so many times what the other takes
+START_AGAINST = {
+    "tmux new-session": 12,
+    "pm2 start": 1 / 3,
+    "tmuxp load -d": 1 / 4,
+    "docker run -d": 1 / 3,
+}
+MEMORY_LIMIT = 0.4  # MB
+IN_PROCESS_LIMITS = {"create": 5.0, "update": 3.0, "get": 1.0, "list 100": 10.0}  # ms
+
+
+class Report:
+    """Prints as it goes; `save` writes it all to a file."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def say(self, line: str = "") -> None:
+        print(line, flush=True)
+        self.lines.append(line)
+
+    def table(self, title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        self.say()
+        self.say(title)
+        widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+        for row in (head, *rows):
+            first, *rest = zip(row, widths, strict=True)
+            cells = [first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in rest)]
+            self.say("  " + "  ".join(cells).rstrip())
+
+    def save(self, path: Path) -> None:
+        path.write_text("\n".join(self.lines) + "\n")
+
+
+def lists(report: Report, measured: Mapping[int, Times]) -> None:
+    names = list(dict.fromkeys(name for times in measured.values() for name in times))
+    head = ["sessions"]
+    for size in measured:
+        head += [str(size), "× bare", "limit"]
+    rows = []
+    for name in names:
+        row = [name]
+        for size, times in measured.items():
+            if name in times:
+                limit = LIST_LIMITS.get(name, {}).get(size)
+                row += [_ms(times[name]), *_ratio(times[name] / times[BARE], limit)]
+            else:
+                row += ["", "", ""]
+        rows.append(row)
+    report.table("Lists: median ms", head, rows)
+    _lists_against(report, measured, [name for name in names if name not in (BARE, *LIST_LIMITS)])
+
+
+def _lists_against(report: Report, measured: Mapping[int, Times], others: list[str]) -> None:
+    rows = []
+    for name in LIST_LIMITS:
+        for other in others:
+            against = [
+                _times(times[name] / times[other]) if other in times else ""
+                for times in measured.values()
+            ]
+            rows.append([f"{name} to {other}", *against])
+    report.table("Lists against others", ["sessions", *map(str, measured)], rows)
+
+
+def starts(report: Report, times: Times) -> None:
+    rows = []
+    for name, took in times.items():
+        limit = START_LIMIT if name == START else None
+        against = ["", ""]
+        if name not in (START, BARE):
+            against = _ratio(times[START] / took, START_AGAINST[name])
+        rows.append([name, _ms(took), *_ratio(took / times[BARE], limit), *against])
+    head = ["with 10 sessions", "ms", "× bare", "limit", "start to it", "limit"]
+    report.table("Start: median ms", head, rows)
+
+
+def memory(report: Report, measured: Mapping[int, Memory]) -> None:
+    rows = [
+        [
+            str(size),
+            f"{found.megabytes:.3f}",
+            _limit(found.megabytes, MEMORY_LIMIT),
+            f"{found.processes:.1f}",
+            f"{found.server_kb / size / 1024:.3f}",
+        ]
+        for size, found in measured.items()
+    ]
+    head = ["sessions", "MB a session", "limit", "processes", "tmux server itself"]
+    title = "Resident memory (PSS) beyond tmux and the agent: keeper and log pipe"
+    report.table(title, head, rows)
+
+
+def in_process(report: Report, times: Times) -> None:
+    rows = []
+    for name, took in times.items():
+        limit = IN_PROCESS_LIMITS.get(name)
+        rows.append([name, f"{took:.2f}", _limit(took, limit)])
+    report.table("In one process: median ms, fsync included", ["", "ms", "limit"], rows)
+
+
+def _ms(value: float) -> str:
+    return f"{value:.1f}"
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.2f}" if ratio >= 0.5 else f"1/{1 / ratio:.1f}"
+
+
+def _ratio(ratio: float, limit: float | None) -> list[str]:
+    return [_times(ratio), _limit(ratio, limit)]
+
+
+def _limit(value: float, limit: float | None) -> str:
+    if limit is None:
+        return ""
+    shown = f"{limit:g}" if limit >= 0.4 else f"1/{1 / limit:.0f}"
+    return f"≤ {shown} {'ok  ' if value <= limit else 'OVER'}"

@@ -1,0 +1,231 @@
+"""`make bench`: how fast sesh is, in times of a bare interpreter start, and beside other tools.
+
+Measures and prints; nothing here fails because something is slow. Everything runs in private
+directories with servers of its own, and is ended and removed at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.bench import inprocess, memory, report
+from tests.bench.install import BENCH, NotInstalledError, Tools, install
+from tests.bench.peers import Peers, docker_case, docker_image
+from tests.bench.report import Report, Times
+from tests.bench.timing import Case, Runner, always, medians
+from tests.world import World, eventually
+
+AT_ONCE = 2  # sessions that are started side by side
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    sizes: tuple[int, ...] = (10, 100, 1000)
+    rounds: int = 45
+    slow_rounds: int = 11
+
+
+QUICK = Plan(sizes=(10, 100), rounds=15, slow_rounds=5)
+
+
+class Bench:
+    """Our sessions and those of the peers, growing together."""
+
+    def __init__(self, plan: Plan, tools: Tools, world: World) -> None:
+        self.plan = plan
+        self.tools = tools
+        self.world = world
+        self.peers = Peers(world, tools, plan.slow_rounds)
+        self.runner = Runner(world.env, world.root / "stderr")
+        self.started = 0
+
+    def grow(self, count: int) -> None:
+        """Start sessions until there are `count`, all of them running."""
+        names = [f"s{number:04}" for number in range(self.started, count)]
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            list(pool.map(self._start, names))
+        self.started = count
+        running = [one for one in self._listed() if one["state"] == "running"]
+        assert len(running) == count, f"{len(running)} of {count} sessions run"
+
+    def _start(self, name: str) -> None:
+        self._sesh("start", name, "--", "sleep", "100000")
+
+    def _sesh(self, *words: str) -> str:
+        done = subprocess.run(
+            [self.tools.sesh, *words], env=self.world.env, capture_output=True, text=True
+        )
+        assert done.returncode == 0, f"sesh {' '.join(words)}: {done.stderr}"
+        return done.stdout
+
+    def _listed(self) -> list[dict[str, object]]:
+        listed: list[dict[str, object]] = json.loads(self._sesh("ls", "--json"))
+        return listed
+
+    # --- lists ---
+
+    def lists(self, *, with_peers: bool) -> Times:
+        rounds = self.plan.rounds
+        ours = always(self.peers.tmux, "-S", self.world.socket, "ls")
+        cases = [
+            self._bare(),
+            Case("sesh ls --json", always(self.tools.sesh, "ls", "--json"), rounds),
+            Case("sesh ls", always(self.tools.sesh, "ls"), rounds),
+            Case("tmux ls", ours, rounds),
+        ]
+        return medians([*cases, *(self.peers.list_cases() if with_peers else ())], self.runner)
+
+    def _bare(self) -> Case:
+        return Case(report.BARE, always(self.tools.python, "-c", "pass"), self.plan.rounds)
+
+    def full_path(self) -> list[str]:
+        """The lists that no fast lane answered, though nothing has changed: that would be a bug."""
+        return [" ".join(words) for words in (["ls", "--json"], ["ls"]) if self._imports(words)]
+
+    def _imports(self, words: list[str]) -> bool:
+        done = subprocess.run(
+            [self.tools.python, "-X", "importtime", self.tools.sesh, *words],
+            env=self.world.env,
+            capture_output=True,
+            text=True,
+        )
+        return "click" in done.stderr
+
+    # --- start ---
+
+    def starts(self, image: str | None) -> Times:
+        cases = [
+            self._bare(),
+            Case(
+                report.START,
+                lambda n: (self.tools.sesh, "start", f"new{n}", "--", "sleep", "100000"),
+                3 * self.plan.slow_rounds,
+                self._forget,
+            ),
+            *self.peers.start_cases(),
+        ]
+        if image:
+            cases.append(docker_case(image, self.world.root.name, self.plan.slow_rounds))
+        return medians(cases, self.runner)
+
+    def _forget(self, number: int) -> None:
+        """Remove a session, and wait until the pass that its end called for is over too."""
+        self._sesh("rm", "--force", f"new{number}")
+        time.sleep(0.05)
+        eventually(lambda: not self._passing())
+
+    def _passing(self) -> bool:
+        wanted = f"{self.tools.sesh}\0pass\0".encode()
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            with suppress(OSError):
+                if path.read_bytes().endswith(wanted):
+                    return True
+        return False
+
+    # --- memory, and inside one process ---
+
+    def memory(self) -> memory.Memory:
+        agents = [pid for one in self._listed() if isinstance(pid := one["pid"], int)]
+        return memory.measure(self.world.server_pid(), agents)
+
+    def in_process(self, what: str, env: dict[str, str]) -> dict[str, float]:
+        done = subprocess.run(
+            [self.tools.python, inprocess.__file__, what], env=env, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        measured: dict[str, float] = json.loads(done.stdout)
+        return measured
+
+    def empty_state(self) -> dict[str, str]:
+        return {**self.world.env, "XDG_STATE_HOME": str(self.world.root / "empty")}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Measure sesh beside other tools.")
+    parser.add_argument("--quick", action="store_true", help="fewer sessions, fewer rounds")
+    plan = QUICK if parser.parse_args().quick else Plan()
+    try:
+        tools = install()
+    except NotInstalledError as error:
+        sys.exit(f"bench: {error}")
+    world = World()
+    world.env |= {name: os.environ[name] for name in os.environ if name.startswith("DOCKER_")}
+    os.chdir(world.cwd)
+    told = Report()
+    try:
+        _measure(Bench(plan, tools, world), told)
+    finally:
+        os.chdir("/")
+        world.end()
+        told.save(BENCH / "results.txt")
+    return 0
+
+
+def _measure(bench: Bench, told: Report) -> None:
+    image, why_not = docker_image()
+    _introduce(told, bench.tools, why_not)
+    bench.grow(10)
+    bench.peers.grow(10)
+    starts = bench.starts(image)
+    lists: dict[int, Times] = {}
+    used: dict[int, memory.Memory] = {}
+    inside = bench.in_process("records", bench.empty_state())
+    for size in bench.plan.sizes:
+        with_peers = size <= 100
+        if with_peers and size > bench.peers.count:
+            bench.peers.grow(size)
+        elif not with_peers:
+            bench.peers.end()
+        bench.grow(size)
+        lists[size] = bench.lists(with_peers=with_peers)
+        used[size] = bench.memory()
+        for words in bench.full_path():
+            told.say(f"  sesh {words} with {size} sessions took the full path")
+        if size == 100:
+            listed = bench.in_process("list", bench.world.env)
+            inside |= {name.replace("list", "list 100"): took for name, took in listed.items()}
+    report.lists(told, lists)
+    report.starts(told, starts)
+    report.memory(told, used)
+    report.in_process(told, inside)
+
+
+def _introduce(told: Report, tools: Tools, no_docker: str) -> None:
+    load = os.getloadavg()[0]
+    told.say(f"{time.strftime('%F %R')}, {_processor()} × {os.cpu_count()}, load {load:.1f}")
+    told.say(f"{_version(tools.python, '--version')}, {_version('tmux', '-V')}")
+    for name, shown in (("supervisorctl", "supervisor"), ("tmuxp", "tmuxp"), ("pm2", "pm2")):
+        if name in tools.missing:
+            told.say(f"without {shown}: {tools.missing[name]}")
+    if no_docker:
+        told.say(f"without docker: {no_docker}")
+
+
+def _version(program: str, option: str) -> str:
+    found = shutil.which(program)
+    if found is None:
+        return f"no {program}"
+    return subprocess.run([found, option], capture_output=True, text=True).stdout.strip()
+
+
+def _processor() -> str:
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.machine()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,228 @@
+"""Completions, tried in real shells: what a person gets who presses Tab.
+
+Each shell runs in a tmux of the test's own and loads the file of this checkout, zsh and fish from
+their search path by its name. Whatever the shells list is compared with the commands themselves.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import click
+import pytest
+
+from sesh import cli, listing
+from sesh.model import State
+from tests.conftest import need
+from tests.world import SESH, World, eventually
+
+COMPLETIONS = Path(__file__).parents[1] / "completions"
+PROMPT = "> "
+NEW_COMMAND = "quite-a-rare-command"
+
+
+class Terminal:
+    """A shell on a screen of its own, ready to be typed into."""
+
+    def __init__(self, world: World, shell: str) -> None:
+        self.shell = shell
+        self._tmux = ["tmux", "-f", "/dev/null", "-S", str(world.root / "terminal")]
+        env = {**world.env, "ZDOTDIR": world.env["HOME"], "LANG": "C.UTF-8"}
+        env["PATH"] = f"{world.root}/bin:{Path(SESH).parent}:{env['PATH']}"
+        size = ("-x", "220", "-y", "60")
+        shell_argv = _set_up(world, shell)
+        self._ask("new-session", "-d", *size, "-c", str(world.cwd), *shell_argv, env=env)
+        assert eventually(lambda: self.lines() == [PROMPT.strip()], 20), self.lines()
+
+    def _ask(self, *command: str, env: dict[str, str] | None = None) -> str:
+        done = subprocess.run(
+            [*self._tmux, *command], env=env, capture_output=True, text=True, timeout=20
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def lines(self) -> list[str]:
+        return [line.rstrip() for line in self._ask("capture-pane", "-p").splitlines() if line]
+
+    def tab(self, line: str) -> None:
+        """Type a line on an empty screen, and Tab."""
+        assert eventually(self._clear), self.lines()
+        self._ask("send-keys", "-l", line)
+        assert eventually(lambda: self.line() == line.rstrip()), self.lines()
+        self._ask("send-keys", "Tab")
+
+    def _clear(self) -> bool:
+        """Not by Ctrl-C, which would discard what is typed next."""
+        self._ask("send-keys", "C-e", "C-u", "C-l")
+        return bool(eventually(lambda: self.lines() == [PROMPT.strip()], 0.5))
+
+    def line(self) -> str:
+        """What stands behind the prompt by now."""
+        shown = [line for line in self.lines() if line.startswith(PROMPT)]
+        return shown[-1].removeprefix(PROMPT) if shown else ""
+
+    def listed(self) -> set[str]:
+        """What the shell offers, without the descriptions."""
+        offers = [line for line in self.lines() if not line.startswith(PROMPT)]
+        if self.shell == "zsh":
+            offers = [line.partition(" -- ")[0] for line in offers]
+        if self.shell == "fish":
+            offers = [re.sub(r"\([^()]*\)", "", line) for line in offers]
+        return {word.rstrip("=") for line in offers for word in line.split()}
+
+
+def _set_up(world: World, shell: str) -> list[str]:
+    """Write the shell's start-up files; returns how to start it."""
+    home, config = world.root / "home", world.root / "config" / "fish"
+    if shell == "bash":
+        (home / "rc").write_text(
+            f"PS1='{PROMPT}'\n. {shlex.quote(str(COMPLETIONS / 'bash' / 'sesh'))}\n"
+            "bind 'set show-all-if-ambiguous on' 'set completion-query-items 0'\n"
+            "bind 'set page-completions off' 'set enable-bracketed-paste off'\n"
+        )
+        return ["bash", "--noprofile", "--rcfile", str(home / "rc"), "-i"]
+    if shell == "zsh":
+        (home / ".zshrc").write_text(
+            f"PS1='{PROMPT}' LISTMAX=1000\nfpath=({COMPLETIONS / 'zsh'} $fpath)\n"
+            "autoload -Uz compinit && compinit -u\nbindkey -e\n"
+        )
+        return ["zsh", "-o", "no_global_rcs", "-i"]
+    (config / "completions").mkdir(parents=True)
+    (config / "completions" / "sesh.fish").symlink_to(COMPLETIONS / "fish" / "sesh.fish")
+    (config / "config.fish").write_text(
+        f"function fish_prompt; echo -n '{PROMPT}'; end\n"
+        "set -g fish_greeting\nset -g fish_autosuggestion_enabled 0\n"
+    )
+    return ["fish"]
+
+
+@pytest.fixture(params=["bash", "zsh", "fish"])
+def terminal(request: pytest.FixtureRequest, world: World) -> Terminal:
+    """A shell beside two sessions: alpha, of group ci, runs; beta has failed."""
+    need(request.param)
+    world.start("alpha", options=("--group", "ci"))
+    world.start("beta", "sh", "-c", "exit 3")
+    rare = world.root / "bin" / NEW_COMMAND
+    rare.parent.mkdir()
+    rare.write_text("#!/bin/sh\n")
+    rare.chmod(0o755)
+    (world.cwd / "only-directory").mkdir()
+    return Terminal(world, request.param)
+
+
+def options_of(command: click.Command) -> set[str]:
+    context = click.Context(command, **command.context_settings)
+    found = [param for param in command.get_params(context) if isinstance(param, click.Option)]
+    return {name for option in found for name in option.opts}
+
+
+def command_of(name: str) -> click.Command:
+    found = cli.group.get_command(click.Context(cli.group), name)
+    assert found is not None
+    return found
+
+
+def assert_listed(terminal: Terminal, line: str, expected: set[str]) -> None:
+    terminal.tab(line)
+    eventually(lambda: terminal.listed() == expected)
+    assert terminal.listed() == expected, (line, terminal.lines())
+
+
+def assert_completed(terminal: Terminal, line: str, expected: str) -> None:
+    terminal.tab(line)
+    eventually(lambda: terminal.line() == expected)
+    assert terminal.line() == expected, (line, terminal.lines())
+
+
+def test_all_commands_are_offered_and_no_others(terminal: Terminal) -> None:
+    assert_listed(terminal, "sesh ", set(cli.COMMANDS))
+    assert_listed(terminal, "sesh st", {"start", "status", "stop"})
+    assert_completed(terminal, "sesh res", "sesh restart")
+
+
+def test_all_options_of_each_command_are_offered_and_no_others(terminal: Terminal) -> None:
+    assert_listed(terminal, "sesh -", options_of(cli.group))
+    for name in cli.COMMANDS:
+        assert_listed(terminal, f"sesh {name} -", options_of(command_of(name)))
+
+
+def test_session_names_are_offered(terminal: Terminal) -> None:
+    for command in ("show", "status", "restart", "rm"):
+        assert_listed(terminal, f"sesh {command} ", {"alpha", "beta"})
+    assert_completed(terminal, "sesh rm -f be", "sesh rm -f beta")
+    assert_completed(terminal, "sesh restart alpha be", "sesh restart alpha beta")
+
+
+def test_stop_offers_what_can_be_stopped(terminal: Terminal) -> None:
+    assert_completed(terminal, "sesh stop ", "sesh stop alpha")
+
+
+def test_a_session_called_like_a_command_confuses_nobody(terminal: Terminal) -> None:
+    assert_completed(terminal, "sesh restart stop al", "sesh restart stop alpha")
+    assert_completed(terminal, "sesh show --js", "sesh show --json")
+
+
+def test_all_filters_are_offered_and_no_others(terminal: Terminal) -> None:
+    terminal.tab("sesh ls -f ")
+    keys = set(listing.FILTER_KEYS)
+
+    def offered() -> set[str]:
+        return {word.partition("=")[0] for word in terminal.listed()}
+
+    eventually(lambda: offered() == keys)
+    assert offered() == keys, terminal.lines()
+
+
+def test_all_states_are_offered_and_no_others(terminal: Terminal) -> None:
+    terminal.tab("sesh ls --filter state=")
+    states = {state.value for state in State}
+
+    def offered() -> set[str]:
+        return {word.removeprefix("state=") for word in terminal.listed()}
+
+    eventually(lambda: offered() == states)
+    assert offered() == states, terminal.lines()
+
+
+@pytest.mark.parametrize("option", ["-f ", "--filter ", "--filter="])
+def test_values_of_filters_are_completed(terminal: Terminal, option: str) -> None:
+    for typed, done in (
+        ("state=runn", "state=running"),
+        ("group=c", "group=ci"),
+        ("name=al", "name=alpha"),
+        ("attention=y", "attention=yes"),
+        ("place=h", "place=host"),
+    ):
+        assert_completed(terminal, f"sesh ls {option}{typed}", f"sesh ls {option}{done}")
+
+
+def test_values_of_options_are_completed(terminal: Terminal) -> None:
+    for typed, done in (
+        ("ls --color al", "ls --color always"),
+        ("ls --colour=ne", "ls --colour=never"),
+        ("ls --sort mem", "ls --sort memory_bytes"),
+        ("stop -g c", "stop -g ci"),
+        ("restart --group c", "restart --group ci"),
+        ("start -g c", "start -g ci"),
+        ("start -e XDG_RUNT", "start -e XDG_RUNTIME_DIR"),
+        ("start -C only-d", "start -C only-directory/"),
+    ):
+        assert_completed(terminal, f"sesh {typed}", f"sesh {done}")
+
+
+def test_all_sort_keys_are_offered(terminal: Terminal) -> None:
+    terminal.tab("sesh ls --sort ")
+    keys = {*listing.SORT_KEYS, *(f"-{key}" for key in listing.SORT_KEYS)}
+    eventually(lambda: terminal.listed() == keys)
+    assert terminal.listed() == keys, terminal.lines()
+
+
+def test_behind_the_dashes_any_command_is_completed(terminal: Terminal) -> None:
+    for start in ("sesh start --", "sesh start api --"):
+        assert_completed(terminal, f"{start} quite-a-r", f"{start} {NEW_COMMAND}")
+    assert_completed(
+        terminal, "sesh start api -- ls only-d", "sesh start api -- ls only-directory/"
+    )
