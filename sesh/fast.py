@@ -49,7 +49,7 @@ def _unchanged() -> list[bytes] | None:
     if os.stat(state).st_uid != os.getuid():
         return None
     directory = state + "/sessions"
-    names = sorted(n for n in os.listdir(directory) if n.endswith(".toml") and n[0] != ".")
+    names = sorted(n[:-5] for n in os.listdir(directory) if n.endswith(".toml") and n[0] != ".")
     here, run = _here()
     try:
         launches = {name for name in os.listdir(run) if name.endswith((".pid", ".exit"))}
@@ -60,10 +60,10 @@ def _unchanged() -> list[bytes] | None:
     transcripts = state + "/transcripts/"
     views = []
     for name in names:
-        found = digest.parse(_read(f"{directory}/{name}"))
+        found = digest.parse(_read(f"{directory}/{name}.toml"))
         if found is None or not _as_recorded(found, here, launches):
             return None
-        if not found.view.startswith(b'{"name":"%s",' % name[:-5].encode()):
+        if not found.view.startswith(b'{"name":"%s",' % name.encode()):
             return None
         if found.hide != "-" and now >= int(found.hide):
             continue

@@ -242,7 +242,7 @@ def _remark(view: View) -> str:
     reason = escape(view.get("reason") or "")
     if view["state"] == "unknown":
         return f"(was {view.get('last_known')}) {reason}"
-    return "" if view["state"] == "completed" and reason == "exit 0" else reason
+    return "" if reason in ("exit 0", "stopped on request") else reason
 
 
 def display_width(text: str) -> int:

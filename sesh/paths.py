@@ -102,3 +102,12 @@ def own_command() -> list[str]:
     if os.path.basename(script) == "sesh" and os.access(script, os.X_OK):
         return [script]
     return [sys.executable, "-P", "-m", "sesh"]
+
+
+def which(program: str, path: str | None = None) -> str | None:
+    """The program's file, looked up in PATH. (shutil's does the same and imports compressors.)"""
+    for directory in (os.environ.get("PATH", os.defpath) if path is None else path).split(":"):
+        file = f"{directory or '.'}/{program}"
+        if os.path.isfile(file) and os.access(file, os.X_OK):
+            return file
+    return None

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import time
 from enum import Enum
 from shlex import quote
@@ -254,17 +253,11 @@ def _terminal() -> str:
 
 
 def find_binary() -> str:
-    binary = shutil.which("tmux") or next(
-        (
-            p
-            for p in ("/usr/bin/tmux", "/usr/local/bin/tmux", "/opt/homebrew/bin/tmux")
-            if os.access(p, os.X_OK)
-        ),
-        None,
-    )
+    """tmux in PATH, or where cron's short PATH does not look."""
+    binary = paths.which("tmux") or paths.which("tmux", "/usr/local/bin:/opt/homebrew/bin")
     if binary is None:
         raise CannotTellError("tmux is not installed; install it (3.2 or newer) and try again")
-    return binary
+    return os.path.abspath(binary)
 
 
 def check_version(binary: str, timeout: float) -> None:
@@ -297,5 +290,5 @@ def scope_prefix() -> tuple[str, ...]:
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     if not runtime or not os.path.exists(f"{runtime}/systemd/private"):
         return ()
-    program = shutil.which("systemd-run")
+    program = paths.which("systemd-run")
     return (program, "--user", "--scope", "--quiet", "--collect", "--") if program else ()

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 from datetime import UTC, datetime
 
 import click
 
-from sesh import config, environment, launchfiles, listing, look, output
+from sesh import config, environment, launchfiles, listing, look, output, paths
 from sesh.commands._options import CONTEXT, json_option
 from sesh.errors import ConflictError, SeshError, UsageError
 from sesh.lifecycle import launch
@@ -126,7 +125,7 @@ def _command(
             raise SeshError(f"{program}: no such file")
         if os.path.isdir(path) or not os.access(path, os.X_OK):
             raise SeshError(f"{program}: not an executable file")
-    elif not program or not shutil.which(program, path=os.fsdecode(surroundings.get(b"PATH", b""))):
+    elif not program or not paths.which(program, path=os.fsdecode(surroundings.get(b"PATH", b""))):
         raise SeshError(f"{program or repr(program)}: command not found (looked in PATH)")
     return argv
 

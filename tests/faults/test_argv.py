@@ -23,7 +23,17 @@ HELPER = """\
 #!/bin/sh
 cat "/proc/$$/cmdline" >"$TOLD/$SESH_NAME.part" && mv "$TOLD/$SESH_NAME.part" "$TOLD/$SESH_NAME"
 """
-PROGRAMS = ("take", "we ird", "quo'te\"", "semi;colon", "$(touch x)", "#hash", "n\nl", "ünï", "-dash")
+PROGRAMS = (
+    "take",
+    "we ird",
+    "quo'te\"",
+    "semi;colon",
+    "$(touch x)",
+    "#hash",
+    "n\nl",
+    "ünï",
+    "-dash",
+)
 PIECES = (
     *("'", '"', "\\", "`", "$", "$(touch x)", "${HOME}", "$'\\x41'", "!!", "~", "*", "?", "[a-z]"),
     *(";", ";;", "\\;", "&", "&&", "|", ">", "<", "(", ")", "{", "}", "#", "#{pid}", "#(touch x)"),

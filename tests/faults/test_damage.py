@@ -32,8 +32,10 @@ class Scene:
 
     def __init__(self, world: World) -> None:
         self.world = world
+        running = {one["name"] for one in world.ls()}
         for name in OTHERS:
-            world.start(name)
+            if name not in running:
+                world.start(name)
         self.session = world.start(NAME, options=("--group", "old"))
         self.agents = [self.agent(one["pid"]) for one in world.ls()]
         self.path = world.record(NAME)
@@ -73,8 +75,6 @@ class Scene:
         if victim["state"] == "damaged":
             assert victim["reason"], "it does not say why"
             assert victim["path"] == str(self.path)
-        # People are told too.
-        assert NAME in self.world.ok("ls").out
         return victim
 
     def restore(self) -> None:
@@ -211,6 +211,17 @@ def test_damage_record_replaced(scene: Scene, campaign: Campaign) -> None:
     campaign.conclude()
 
 
+def test_damage_is_told_to_people(scene: Scene, campaign: Campaign) -> None:
+    """The table names the damaged one, and the reason is in `show`."""
+    with campaign.round("emptied"):
+        scene.path.write_bytes(b"")
+        done = scene.world.ok("ls")
+        (line,) = (line for line in done.out.splitlines() if NAME in line)
+        assert "damaged" in line
+        assert "empty" in scene.world.ok("show", NAME).out
+    campaign.conclude()
+
+
 def test_damage_record_deleted(scene: Scene, campaign: Campaign) -> None:
     """The agent is an orphan: alive, and no record claims it."""
     for _ in range(count(1, 20)):
@@ -278,12 +289,12 @@ EDITS: dict[str, tuple[Damage, dict[str, object]]] = {
     "tags": (changed(r"^tags = \[\]$", 'tags = ["urgent"]'), {"tags": ["urgent"]}),
     "a comment": (changed(r"^\[status\]$", "# mine\n[status]"), {"group": "old"}),
     "order of tables": (
-        lambda path, raw: path.write_bytes(raw.replace(b"[agent]\n", b"") + b"\n[agent]\n"),
+        bytes_instead(lambda raw: raw.replace(b"[agent]\n", b"") + b"\n[agent]\n"),
         {"group": "old"},
     ),
-    "no digest line": (lambda path, raw: path.write_bytes(body(raw)), {"group": "old"}),
+    "no digest line": (bytes_instead(body), {"group": "old"}),
     "Windows line ends": (
-        lambda path, raw: path.write_bytes(raw.replace(b"\n", b"\r\n")),
+        bytes_instead(lambda raw: raw.replace(b"\n", b"\r\n")),
         {"group": "old"},
     ),
 }
@@ -317,8 +328,8 @@ LIES: dict[str, Damage] = {
 
 
 def test_damage_record_lies(scene: Scene, campaign: Campaign) -> None:
-    """A well-formed record that tells a lie about its agent: whatever is said of it, the agent lives
-    on, and the list shows that it does (running, orphan) or that it can't be known."""
+    """A well-formed record that tells a lie about its agent: the agent lives on, and the list shows
+    that it does (running, orphan), or that it can't be known."""
     for _ in range(count(1, 20)):
         for what, lie in LIES.items():
             with campaign.round(what):
@@ -373,8 +384,7 @@ def test_damage_other_files(world: World, campaign: Campaign, harm: Callable[[Pa
         if what == "tmux socket" and harm is not gone:
             continue  # a socket can't be written to
         with campaign.round(what):
-            for name in (*OTHERS, NAME):
-                world.ok("rm", "-f", name)
+            world.ok("rm", "-f", NAME)
             scene = Scene(world)
             (path,) = world.root.glob(pattern)
             harm(path)

@@ -1,0 +1,149 @@
+"""Launching in all weathers: which server is used, and what a launch that fails leaves behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.world import World, eventually
+
+
+def live_servers(world: World) -> int:
+    """tmux servers of this world."""
+    found = 0
+    for pid in world.processes():
+        comm = Path(f"/proc/{pid}/comm")
+        found += comm.exists() and comm.read_text().startswith("tmux: server")
+    return found
+
+
+def test_a_socket_swept_away_is_restored(world: World) -> None:
+    """A second server must never hide the first."""
+    world.start("one")
+    server = world.server_pid()
+    os.unlink(world.socket)
+    assert world.state_of("one") == "running"
+    world.start("two")
+    assert world.server_pid() == server
+    assert live_servers(world) == 1
+
+
+def test_what_died_behind_a_swept_socket_is_unknown_until_it_is_restored(world: World) -> None:
+    """Nobody can ask the server how the agent's pane is: no end is made up."""
+    one = world.start("one")
+    keeper = int(Path(f"/proc/{one['pid']}/stat").read_text().rpartition(")")[2].split()[1])
+    os.unlink(world.socket)
+    os.kill(keeper, signal.SIGKILL)
+    os.kill(one["pid"], signal.SIGKILL)
+    assert eventually(lambda: not Path(f"/proc/{one['pid']}").exists())
+    seen = world.session("one")
+    assert seen["state"] == "unknown"
+    assert "socket is gone" in seen["reason"]
+    world.start("two")
+    assert world.state_of("one") == "lost"
+
+
+def test_a_foreign_tmux_session_of_that_name_is_left_alone(world: World) -> None:
+    world.start("one")
+    world.tmux("new-session", "-d", "-s", "two", "sleep", "99")
+    done = world.sesh("start", "two", "--", "sleep", "99")
+    assert done.code == 8
+    assert "did not start" in done.err
+    assert [one["name"] for one in world.ls()] == ["one"]
+    assert "two" in world.tmux("list-sessions")
+
+
+def test_the_users_own_server(world: World) -> None:
+    """`socket = "default"`: sessions live in the user's server, whose options stay theirs."""
+    world.env["TMUX_TMPDIR"] = str(world.root)
+    world.configure('[tmux]\nsocket = "default"\n')
+    socket = world.root / f"tmux-{os.getuid()}" / "default"
+    tmux = ["tmux", "-S", str(socket)]
+    socket.parent.mkdir(mode=0o700)
+    subprocess.run([*tmux, "-f", os.devnull, "new-session", "-d", "-s", "mine"], env=world.env)
+    one = world.start("one", "sh", "-c", "sleep 0.5; exit 3")
+    assert one["socket"] == str(socket)
+    assert eventually(lambda: world.state_of("one") == "failed")
+    show = subprocess.run([*tmux, "show-options", "-sv", "exit-empty"], capture_output=True)
+    assert show.stdout == b"on\n"
+    world.ok("restart", "one")
+    world.ok("rm", "--force", "one")
+    listed = subprocess.run([*tmux, "list-sessions"], capture_output=True, text=True).stdout
+    assert listed.startswith("mine:")
+    assert "one" not in listed
+
+
+def test_ones_own_tmux_settings_are_included(world: World) -> None:
+    mine = world.root / "mine.conf"
+    mine.write_text("set-option -g prefix C-a\n")
+    world.configure(f'[tmux]\ninclude = "{mine}"\n')
+    world.start("one")
+    assert world.tmux("show-options", "-gv", "prefix") == "C-a"
+    assert world.tmux("show-options", "-gv", "history-limit") == "50000"
+
+
+def test_the_users_tmux_conf_is_not_read(world: World) -> None:
+    (world.root / "home" / ".tmux.conf").write_text("set-option -g prefix C-a\n")
+    world.start("one")
+    assert world.tmux("show-options", "-gv", "prefix") == "C-b"
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_systemd_scope_where_a_user_manager_answers(world: World, answers: bool) -> None:
+    """The server starts through systemd-run; when that fails, plainly."""
+    (world.root / "run" / "systemd").mkdir()
+    (world.root / "run" / "systemd" / "private").touch()
+    tools = world.root / "tools"
+    tools.mkdir()
+    called = world.root / "called"
+    rest = 'while [ "$1" != -- ]; do shift; done; shift; exec "$@"'
+    fail = "echo Failed to connect to bus >&2; exit 1"
+    (tools / "systemd-run").write_text(
+        f'#!/bin/sh\necho "$@" >>{called}\n{rest if answers else fail}\n'
+    )
+    (tools / "systemd-run").chmod(0o755)
+    world.env["PATH"] = f"{tools}:{world.env['PATH']}"
+    world.start("one")
+    world.start("two")
+    assert world.state_of("one") == "running"
+    lines = called.read_text().splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith("--user --scope --quiet --collect -- ")
+
+
+def test_of_two_restarts_at_once_one_wins(world: World) -> None:
+    one = world.start("one", "sh", "-c", "exit 3")
+    assert eventually(lambda: world.state_of("one") == "failed")
+    world.start("two")  # keeps the server
+    for generation in range(2, 6):
+        crowd = [world.popen("restart", "one") for _ in range(4)]
+        codes = sorted(process.wait() for process in crowd)
+        assert codes[0] == 0
+        assert set(codes) <= {0, 8}
+        assert eventually(lambda: world.state_of("one") == "failed")
+        seen = world.session("one")
+        assert seen["id"] == one["id"]
+        assert seen["generation"] >= generation
+    assert len(world.tmux("list-panes", "-t", "=one:").splitlines()) == 1
+
+
+def test_a_command_that_vanishes_before_exec_is_a_failed_launch(world: World) -> None:
+    script = world.root / "agent"
+    script.write_text("#!/no/such/interpreter\n")
+    script.chmod(0o755)
+    done = world.sesh("start", "one", "--", str(script))
+    assert done.code == 1
+    assert len(done.err.splitlines()) == 1
+    assert "could not be launched" in done.err
+    seen = world.session("one")
+    assert (seen["state"], seen["cause"]) == ("failed", "launch")
+
+
+def test_the_agents_own_127_is_no_failed_launch(world: World) -> None:
+    world.start("one", "sh", "-c", "exit 127")
+    assert eventually(lambda: world.state_of("one") == "failed")
+    assert world.session("one")["cause"] == "exit"

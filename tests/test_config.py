@@ -1,0 +1,37 @@
+"""Settings: strict, with a line that says what is wrong where."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.world import World
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[start", "not valid TOML"),
+        ("[stat]\n", "unknown section [stat]"),
+        ("[stop]\ngrase = 3\n", "unknown key stop.grase"),
+        ("[stop]\ngrace = true\n", "stop.grace should be a number"),
+        ("[stop]\ngrace = -1\n", "stop.grace should be a number"),
+        ("[tmux]\nsocket = 3\n", "tmux.socket should be a string"),
+        ("stop = 3\n", "stop should be a table"),
+    ],
+)
+def test_a_wrong_config_is_told_and_nothing_is_done(world: World, text: str, told: str) -> None:
+    world.configure(text)
+    done = world.sesh("start", "one", "--", "sleep", "9")
+    assert done.code == 6
+    assert told in done.err
+    assert "config.toml" in done.err
+    assert len(done.err.splitlines()) == 1
+    assert not world.state.exists()
+
+
+def test_grace_and_launch_timeout_come_from_the_config(world: World) -> None:
+    world.configure("[start]\nlaunch_timeout = 7\n[stop]\ngrace = 0.2\n")
+    world.start("one", "sh", "-c", "trap '' TERM; while :; do sleep 0.1; done")
+    assert "launch_timeout = 7.0" in world.record("one").read_text()
+    world.ok("stop", "one", timeout=8)
+    assert world.session("one")["signal"] == 9
