@@ -12,6 +12,7 @@ import time
 from sesh import digest, paths
 from sesh.errors import SeshError
 
+_CHUNK = 1 << 14  # a large buffer costs more than the read itself
 _STATE_FIELD, _TTY_FIELD, _START_FIELD = 0, 4, 19
 
 
@@ -99,7 +100,10 @@ def _as_recorded(found: digest.Digest, here: str, launches: set[str]) -> bool:
 def _read(path: str) -> bytes:
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        return os.read(fd, 1 << 20)
+        data = os.read(fd, _CHUNK)
+        while len(data) % _CHUNK == 0 and (more := os.read(fd, _CHUNK)):
+            data += more
+        return data
     finally:
         os.close(fd)
 

@@ -76,13 +76,21 @@ def by_files(record: Record) -> Observation:
         exit_word = launchfiles.read_exit(place.run, record.id, place.generation)
     else:
         launch, exit_word = None, None
-    if place.machine.boot != processes.here().boot:
+    agent = place.agent or (launch.agent if launch else None)
+    if place.machine.boot != processes.here().boot and not _still_carries(record, agent):
         gone = absent("this machine was restarted")
         return Observation(gone, gone, gone, gone, exit=exit_word, launch=launch, rebooted=True)
-    agent = place.agent or (launch.agent if launch else None)
     if agent is None:
         return Observation(absent("it has not said that it began"), exit=exit_word)
     return _by_process(record, agent, launch, exit_word)
+
+
+def _still_carries(record: Record, agent: Agent | None) -> bool:
+    """Does the very agent live, whatever boot the record (edited by hand?) names?"""
+    if agent is None or not processes.alive(agent.process):
+        return False
+    stat = processes.look(agent.process.pid)
+    return stat is not None and bool(processes.marked({stat.pid: stat}, {record.id})[record.id])
 
 
 def _elsewhere(record: Record) -> str | None:

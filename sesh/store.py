@@ -164,7 +164,7 @@ def read_regular(path: str, limit: int) -> bytes:
             raise OSError(errno.EINVAL, "not a regular file")
         if status.st_size > limit:
             raise OSError(errno.EFBIG, f"larger than {limit >> 10} KiB")
-        return os.read(fd, limit + 1)
+        return os.read(fd, status.st_size + 1)
     finally:
         os.close(fd)
 

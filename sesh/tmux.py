@@ -185,7 +185,7 @@ class Tmux(Value):
         reply = self.ask(
             *("respawn-pane", *(("-k",) if force else ()), "-t", pane, *keeper.argv),
             *self._options(pane, keeper),
-            *(";", "pipe-pane", "-o", "-t", pane, _PIPE),
+            *(";", "pipe-pane", "-t", pane, _PIPE),
             *(";", "display-message", "-p", "-t", pane, _LAUNCH_FORMAT),
         )
         return _launched(reply)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -99,10 +100,20 @@ def _set_up(world: World, shell: str) -> list[str]:
     return ["fish"]
 
 
-@pytest.fixture(params=["bash", "zsh", "fish"])
-def terminal(request: pytest.FixtureRequest, world: World) -> Terminal:
-    """A shell beside two sessions: alpha, of group ci, runs; beta has failed."""
+@pytest.fixture(scope="module", params=["bash", "zsh", "fish"])
+def terminal(request: pytest.FixtureRequest) -> Iterator[Terminal]:
+    """A shell beside two sessions: alpha, of group ci, runs; beta has failed. No test
+    changes it."""
+    need("tmux")
     need(request.param)
+    world = World()
+    try:
+        yield _furnished(world, request.param)
+    finally:
+        world.end()
+
+
+def _furnished(world: World, shell: str) -> Terminal:
     world.start("alpha", options=("--group", "ci"))
     world.start("beta", "sh", "-c", "exit 3")
     rare = world.root / "bin" / NEW_COMMAND
@@ -110,7 +121,7 @@ def terminal(request: pytest.FixtureRequest, world: World) -> Terminal:
     rare.write_text("#!/bin/sh\n")
     rare.chmod(0o755)
     (world.cwd / "only-directory").mkdir()
-    return Terminal(world, request.param)
+    return Terminal(world, shell)
 
 
 def options_of(command: click.Command) -> set[str]:
