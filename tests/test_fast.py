@@ -134,7 +134,8 @@ def test_lane_hands_over_when_another_boot_is_on_record(world: World) -> None:
     world.start("one")
     path = world.record("one")
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    os.kill(world.session("one")["pid"], signal.SIGKILL)
+    for pid in world.processes():
+        os.kill(pid, signal.SIGKILL)
     path.write_text(path.read_text().replace(boot, "another-boot"))
     assert world.session("one")["cause"] == "reboot"
 
