@@ -31,6 +31,7 @@ _COLOURS = {
     "stopped": "2",
 }
 _NOTHING = "–"
+_SHORTEST = 16  # what a long column is cut to before columns are dropped
 
 
 # --- streams -----------------------------------------------------------------------------------
@@ -273,23 +274,26 @@ def _line(row: Iterable[str], widths: Iterable[int]) -> str:
 
 
 def _fit(cells: list[list[str]], widths: list[int], room: int) -> list[str]:
-    """Cut the last columns, then drop them, until every line fits."""
-    shrinkable = 24  # a command or remark may be cut to this before a column is dropped
+    """Cut the long columns (the command, then the remark), then drop columns from the right, until
+    every line fits."""
     wanted = list(widths)
-    while sum(wanted) + 3 * (len(wanted) - 1) > room:
-        over = sum(wanted) + 3 * (len(wanted) - 1) - room
-        last = len(wanted) - 1
-        if last >= 2 and wanted[last] - over < min(wanted[last], shrinkable):
-            wanted.pop()
-        elif last <= 1:
-            break
-        else:
-            wanted[last] -= over
+    titles = cells[0]
+    for title in ("DIRECTORY", "COMMAND", ""):
+        if title in titles:
+            at = titles.index(title)
+            spare = max(0, wanted[at] - _SHORTEST)
+            wanted[at] -= min(spare, max(0, _total(wanted) - room))
+    while len(wanted) > 2 and _total(wanted) > room:
+        wanted.pop()
     lines = []
     for row in cells:
         fitted = [cut(text, width) for text, width in zip(row, wanted, strict=False)]
-        lines.append(cut(_line(fitted, wanted), room))
+        lines.append(cut(_line(fitted, wanted).rstrip(), room))
     return lines
+
+
+def _total(widths: list[int]) -> int:
+    return sum(widths) + 3 * (len(widths) - 1)
 
 
 def _paint_state(line: str, state: str) -> str:
@@ -299,28 +303,44 @@ def _paint_state(line: str, state: str) -> str:
 
 def closing_line(views: Sequence[View]) -> str | None:
     """What needs a person, and what to do about it; None when nothing does."""
-    needy = [v for v in views if v.get("attention") or v["state"] == "damaged"]
+    needy: dict[str, list[str]] = {}
+    for view in views:
+        if view.get("attention") or view["state"] == "damaged":
+            needy.setdefault(view["state"], []).append(escape(view["name"]))
     if not needy:
         return None
-    by_state: dict[str, list[str]] = {}
-    for view in needy:
-        by_state.setdefault(view["state"], []).append(escape(view["name"]))
-    advice = [_advice(state, names) for state, names in by_state.items()]
-    verb = "needs" if len(needy) == 1 else "need"
-    return f"{len(needy)} {verb} you: {' · '.join(advice)}"
+    count = sum(map(len, needy.values()))
+    line = f"{count} {'needs' if count == 1 else 'need'} you: {' · '.join(_advice(needy))}"
+    width = terminal_width()
+    return line if width is None else cut(line, width)
 
 
-def _advice(state: str, names: list[str]) -> str:
-    shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-    if state in ("failed", "lost", "stale"):
-        if len(names) > 1:
-            return f"{state} {shown}: sesh restart --{state}"
-        return f"{state} {shown}: sesh restart or stop {shown}"
-    if state == "damaged":
-        return f"damaged {shown}: sesh show {names[0]}"
-    if state == "orphan":
-        return f"orphan {shown}: sesh stop {names[0]}"
-    return f"{state} {shown}: sesh show {names[0]}"
+def _advice(needy: dict[str, list[str]]) -> list[str]:
+    """What to do, the commands that mend many at once first."""
+    advice = [
+        f"sesh restart --{state}" for state in ("lost", "failed") if len(needy.get(state, ())) > 1
+    ]
+    ended = [
+        name
+        for state in ("stale", "failed", "lost", "timeout")
+        for name in needy.get(state, ())
+        if f"sesh restart --{state}" not in advice
+    ]
+    if ended:
+        advice.append(f"restart or stop {_some(ended)}")
+    if "orphan" in needy:
+        advice.append(f"stop {_some(needy['orphan'])}")
+    others = [
+        name
+        for state, names in needy.items()
+        if state not in ("stale", "failed", "lost", "timeout", "orphan")
+        for name in names
+    ]
+    return [*advice, f"show {_some(others)}"] if others else advice
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def progress_bar(done: int, total: int, cells: int = 24) -> str:

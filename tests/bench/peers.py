@@ -15,8 +15,13 @@ from tests.bench.timing import Case, always
 from tests.world import World, eventually
 
 SLEEP = shutil.which("sleep") or "/bin/sleep"
+COMMAND_TIMEOUT = 300
 DOCKER_TIMEOUT = 15
 PULL_TIMEOUT = 120
+
+
+class PeerError(Exception):
+    """Why a peer does not do what it should."""
 
 
 class Peers:
@@ -42,14 +47,17 @@ class Peers:
     # --- as many sessions as ours ---
 
     def grow(self, count: int) -> None:
-        """Give each of them `count` sessions."""
+        """Give each of them `count` sessions; one that does not manage that is left out."""
         for number in range(self.count, count):
             self._tmux("new-session", "-d", "-s", f"s{number}", SLEEP, "100000")
             self._workspace(f"s{number}")
-        if self.has("supervisorctl"):
-            self._supervise(count)
-        if self.has("pm2"):
-            self._pm2_start(count)
+        for name, fill in (("supervisorctl", self._supervise), ("pm2", self._pm2_start)):
+            if self.has(name):
+                try:
+                    fill(count)
+                except PeerError as error:
+                    del self.tools.peers[name]
+                    self.tools.missing[name] = str(error)
         self.count = count
 
     def _workspace(self, name: str) -> Path:
@@ -76,10 +84,9 @@ class Peers:
             self._run(*self._supervisorctl("update"))
         else:
             self._run(self.tools.peers["supervisord"], "-c", str(config))
-        shown = eventually(
-            lambda: self._listed(self._supervisorctl("status"), "RUNNING", count), 60
-        )
-        assert shown, "supervisord did not start all programs"
+        status = self._supervisorctl("status")
+        if not eventually(lambda: self._listed(status, "RUNNING", count), 60):
+            raise PeerError(f"supervisord did not start {count} programs")
 
     def _supervisorctl(self, *words: str) -> tuple[str, ...]:
         config = str(self.world.root / "supervisord.conf")
@@ -93,7 +100,8 @@ class Peers:
         )
         apps.write_text(f'{{"apps": [{listed}]}}')
         self._run(self._pm2, "start", str(apps))
-        assert self._listed((self._pm2, "ls"), "online", count), "pm2 did not start all processes"
+        if not self._listed((self._pm2, "ls"), "online", count):
+            raise PeerError(f"pm2 did not start {count} processes")
 
     @property
     def _pm2(self) -> str:
@@ -179,9 +187,10 @@ class Peers:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=300,
+            timeout=COMMAND_TIMEOUT,
         )
-        assert done.returncode == 0, f"{' '.join(command)[:200]}: {done.stdout[-500:]}"
+        if done.returncode != 0:
+            raise PeerError(f"{' '.join(command)[:200]}: {done.stdout[-500:].strip()}")
 
 
 # --- docker ---------------------------------------------------------------------------------------

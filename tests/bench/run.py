@@ -155,6 +155,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Measure sesh beside other tools.")
     parser.add_argument("--quick", action="store_true", help="fewer sessions, fewer rounds")
     plan = QUICK if parser.parse_args().quick else Plan()
+    _note("installing")
     try:
         tools = install()
     except NotInstalledError as error:
@@ -172,11 +173,18 @@ def main() -> int:
     return 0
 
 
+def _note(what: str) -> None:
+    """Progress: some steps take minutes."""
+    print(f"bench: {what}", file=sys.stderr)
+
+
 def _measure(bench: Bench, told: Report) -> None:
     image, why_not = docker_image()
-    _introduce(told, bench.tools, why_not)
+    _note("starting 10 sessions")
     bench.grow(10)
     bench.peers.grow(10)
+    _introduce(told, bench.tools, why_not)
+    _note("measuring start")
     starts = bench.starts(image)
     lists: dict[int, Times] = {}
     used: dict[int, memory.Memory] = {}
@@ -187,7 +195,9 @@ def _measure(bench: Bench, told: Report) -> None:
             bench.peers.grow(size)
         elif not with_peers:
             bench.peers.end()
+        _note(f"starting more sessions, up to {size}")
         bench.grow(size)
+        _note(f"measuring lists of {size}")
         lists[size] = bench.lists(with_peers=with_peers)
         used[size] = bench.memory()
         for words in bench.full_path():
