@@ -34,9 +34,18 @@ class Digest:
 
 def encode(guard: tuple[str, ...], view: str, body: bytes) -> bytes:
     """A whole record file: digest line and TOML body."""
-    line = f'"guard":"{" ".join((_VERSION, *guard))}","view":{view}}}\n'
-    rest = line.encode() + body
+    rest = _line(guard, view) + body
     return b"%s%d,%s" % (_START, crc32(rest), rest)
+
+
+def says(raw: bytes, guard: tuple[str, ...], view: str) -> bool:
+    """Is the file intact, and does its digest line say just this?"""
+    comma = raw.find(b",") + 1
+    return intact(raw) and raw.startswith(_line(guard, view), comma)
+
+
+def _line(guard: tuple[str, ...], view: str) -> bytes:
+    return f'"guard":"{" ".join((_VERSION, *guard))}","view":{view}}}\n'.encode()
 
 
 def intact(raw: bytes) -> bool:

@@ -9,11 +9,8 @@ from __future__ import annotations
 import os
 import time
 
-from sesh import digest, paths
+from sesh import guards, paths
 from sesh.errors import SeshError
-
-_CHUNK = 1 << 14  # a large buffer costs more than the read itself
-_STATE_FIELD, _TTY_FIELD, _START_FIELD = 0, 4, 19
 
 
 def ls_json() -> bytes | None:
@@ -50,70 +47,24 @@ def _unchanged() -> list[bytes] | None:
     if os.stat(state).st_uid != os.getuid():
         return None
     directory = state + "/sessions"
-    names = sorted(n[:-5] for n in os.listdir(directory) if n.endswith(".toml") and n[0] != ".")
-    here, run = _here()
-    try:
-        launches = {name for name in os.listdir(run) if name.endswith((".pid", ".exit"))}
-    except FileNotFoundError:
-        launches = set()
+    names = guards.names(directory)
+    survey = guards.Survey()
     now = time.time()
     checked = _stamp(now)
-    transcripts = state + "/transcripts/"
     views = []
     for name in names:
-        found = digest.parse(_read(f"{directory}/{name}.toml"))
-        if found is None or not _as_recorded(found, here, launches):
-            return None
-        if not found.view.startswith(b'{"name":"%s",' % name.encode()):
+        found = guards.digest_of(name, directory)
+        if found is None or not survey.holds(found):
             return None
         if found.hide != "-" and now >= int(found.hide):
             continue
-        output = _last_output(f"{transcripts}{found.id}.log")
+        output = _last_output(f"{state}/transcripts/{found.id}.log")
         views.append(b'%s,"last_output":%s,"checked_at":"%s"}' % (found.view[:-1], output, checked))
-    # What is left has files and no record: an orphan, perhaps. (Or there are no records at all,
-    # and only tmux could know of sessions.)
-    if any(launch.endswith(".pid") for launch in launches):
-        return None
-    if not names and os.path.exists(run + "/tmux.sock"):
+    # A launch without a record may be an orphan; and where no record is left at all, only tmux
+    # could know of sessions.
+    if survey.unclaimed or (not names and os.path.exists(survey.run + "/tmux.sock")):
         return None
     return views
-
-
-def _as_recorded(found: digest.Digest, here: str, launches: set[str]) -> bool:
-    """Do the guards hold? Takes the session's own files out of `launches`."""
-    launch = f"{found.id}.{found.generation}"
-    launches.discard(launch + ".pid")
-    if found.mode == "ended":
-        launches.discard(launch + ".exit")
-        return True
-    if found.mode != "pid" or found.machine != here or launch + ".exit" in launches:
-        return False
-    line = _read(f"/proc/{found.pid}/stat")
-    field = line[line.rindex(b")") + 2 :].split(None, 20)
-    return (
-        field[_STATE_FIELD] not in (b"Z", b"X", b"x", b"T", b"t")
-        and field[_START_FIELD] == found.start.encode()
-        and field[_TTY_FIELD] == found.tty.encode()
-    )
-
-
-def _read(path: str) -> bytes:
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        data = os.read(fd, _CHUNK)
-        while len(data) % _CHUNK == 0 and (more := os.read(fd, _CHUNK)):
-            data += more
-        return data
-    finally:
-        os.close(fd)
-
-
-def _here() -> tuple[str, str]:
-    """This machine's key, and its per-launch directory."""
-    machine = _read("/etc/machine-id").split(b"\n", 1)[0].strip().decode()
-    boot = _read("/proc/sys/kernel/random/boot_id").strip().decode()
-    pidns = os.readlink("/proc/self/ns/pid")
-    return f"{machine}/{boot}/{pidns}", paths.run_dir(machine, pidns)
 
 
 def _last_output(path: str) -> bytes:

@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from shlex import quote
 
 from sesh import paths
-from sesh.errors import StateError, UsageError
+from sesh.errors import ConflictError, StateError, UsageError
 from sesh.model import Agent, ExitWord, LaunchWord, Process, Record
 from sesh.store import make_private, read_regular, write_private
 
@@ -77,8 +77,11 @@ def stage(record: Record) -> None:
 
 def commit(record: Record) -> None:
     """The generation is ours: give its files their names."""
-    for kind in (".pid", ".exit.tmp", ".launch"):
-        os.replace(_staged(record, kind), base(record) + kind)
+    try:
+        for kind in (".pid", ".exit.tmp", ".launch"):
+            os.replace(_staged(record, kind), base(record) + kind)
+    except FileNotFoundError:
+        raise ConflictError(f"{record.name} was removed by another sesh just now") from None
 
 
 def discard(record: Record) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from sesh import look, output, paths, processes, store
+from sesh import guards, look, output, paths, processes, store
+from sesh.digest import Digest
 from sesh.errors import UsageError
 from sesh.look import Seen
-from sesh.model import Record, State
+from sesh.model import Process, Record, State
 from sesh.view import FIELDS, View, damaged_view, orphan_view, view
 
 FILTER_KEYS = ("state", "group", "tag", "name", "place", "activity", "attention")
@@ -21,25 +23,62 @@ SORT_KEYS = (
 
 
 def gather(*, everything: bool, wide: bool) -> tuple[list[View], list[str]]:
-    """What `ls` shows, and what could not be written down while looking."""
-    found = look.everything()
+    """What `ls` shows, and what could not be written down while looking.
+
+    Where a digest line still holds, it answers; the others are looked at.
+    """
+    held = _held()
+    found = look.everything(leaving_out=held)
     views = [complete(one) for one in found if everything or not _hidden(one)]
+    views += [_from_digest(one) for one in held.values() if everything or not _past(one)]
     if wide:
-        add_usage(found, views)
-    damaged = {shown["name"]: shown for shown in views if shown["state"] == State.DAMAGED}
-    for orphan in look.orphans(found):
-        if orphan.name in damaged:
-            damaged[orphan.name]["reason"] += (
-                f"; its agent, process {orphan.agent.process.pid}, lives"
-            )
-            continue
-        shown = orphan_view(
-            orphan.name, orphan.id, orphan.generation, orphan.agent.process.pid, orphan.since
-        )
-        views.append(_finish(shown, orphan.id))
+        add_usage(views, {**_agents(found), **_held_agents(held.values())})
+    views += _orphans(found, held.values(), views)
     if everything:
         views += [complete(one) for one in look.judge(store.history())]
     return views, [one.trouble for one in found if one.trouble]
+
+
+def _held() -> dict[str, Digest]:
+    """The records that are still as recorded."""
+    directory = paths.sessions_dir()
+    found = {}
+    try:
+        survey = guards.Survey()
+        names = guards.names(directory)
+    except OSError:
+        return {}
+    for name in names:
+        try:
+            one = guards.digest_of(name, directory)
+        except OSError:
+            continue
+        if one is not None and survey.holds(one):
+            found[name] = one
+    return found
+
+
+def _past(found: Digest) -> bool:
+    return found.hide != "-" and time.time() >= int(found.hide)
+
+
+def _from_digest(found: Digest) -> View:
+    return _finish(json.loads(found.view), found.id)
+
+
+def _orphans(found: Sequence[Seen], held: Iterable[Digest], views: list[View]) -> list[View]:
+    """Living agents that no record claims; one whose record is damaged is told with that."""
+    damaged = {shown["name"]: shown for shown in views if shown["state"] == State.DAMAGED}
+    claimed = [(one.id, int(one.generation)) for one in held]
+    rows = []
+    for orphan in look.orphans(found, claimed):
+        pid = orphan.agent.process.pid
+        if orphan.name in damaged:
+            damaged[orphan.name]["reason"] += f"; its agent, process {pid}, lives"
+            continue
+        shown = orphan_view(orphan.name, orphan.id, orphan.generation, pid, orphan.since)
+        rows.append(_finish(shown, orphan.id))
+    return rows
 
 
 def _hidden(found: Seen) -> bool:
@@ -66,19 +105,27 @@ def _finish(shown: View, session_id: str) -> View:
     return {**shown, "last_output": last, "checked_at": output.stamp(time.time())}
 
 
-def add_usage(found: Sequence[Seen], views: Sequence[View]) -> None:
+def _agents(found: Iterable[Seen]) -> dict[str, Process]:
+    records = [one.entry.record for one in found if isinstance(one.entry.record, Record)]
+    return {r.id: r.place.agent.process for r in records if r.place.agent}
+
+
+def _held_agents(held: Iterable[Digest]) -> dict[str, Process]:
+    return {one.id: Process(int(one.pid), int(one.start)) for one in held if one.mode == "pid"}
+
+
+def add_usage(views: Sequence[View], agents: Mapping[str, Process]) -> None:
     """Memory and CPU of all of them, from one look at the process table."""
-    agents = {
-        one.entry.record.id: one.entry.record.place.agent.process
-        for one in found
-        if isinstance(one.entry.record, Record) and one.entry.record.place.agent
-    }
     used = processes.usage(processes.table(), agents.values())
     for shown in views:
         process = agents.get(shown.get("id", ""))
         if process in used and shown["pid"]:
             shown["memory_bytes"] = used[process].memory_bytes
             shown["cpu_seconds"] = round(used[process].cpu_seconds, 2)
+
+
+def add_usage_of(found: Seen, shown: View) -> None:
+    add_usage([shown], _agents([found]))
 
 
 # --- filter, sort, format ----------------------------------------------------------------------

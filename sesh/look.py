@@ -7,11 +7,11 @@ the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from datetime import UTC, datetime
 
 from sesh import config, events, launchfiles, observe, paths, processes, store
-from sesh.errors import NoSessionError, SeshError, UsageError
+from sesh.errors import ConflictError, NoSessionError, SeshError, UsageError
 from sesh.model import (
     ENDED,
     Agent,
@@ -59,9 +59,9 @@ class Orphan(Value):
     since: datetime
 
 
-def everything() -> list[Seen]:
+def everything(leaving_out: Container[str] = ()) -> list[Seen]:
     """All records, judged now."""
-    return judge(store.entries())
+    return judge(store.entries(leaving_out))
 
 
 def one(name: str) -> Seen:
@@ -95,17 +95,25 @@ def again(found: Seen) -> Seen | None:
     """The same session, judged anew because its record has changed meanwhile (a pass that writes
     down its end, say); None when it is another launch by now."""
     fresh = one(found.name)
-    old, new = found.entry.record, fresh.entry.record
-    if not isinstance(old, Record) or not isinstance(new, Record):
-        return None
-    same = (old.id, old.place.generation) == (new.id, new.place.generation)
-    return fresh if same and fresh.state is found.state else None
+    same = _launch_of(found) == _launch_of(fresh) and fresh.state is found.state
+    return fresh if same else None
+
+
+def check_same_launch(before: Seen, after: Seen) -> None:
+    """Raise when another sesh has launched the session anew in between."""
+    if _launch_of(before) != _launch_of(after):
+        raise ConflictError(f"{after.name} was started again by another sesh just now")
+
+
+def _launch_of(found: Seen) -> str | None:
+    record = found.entry.record
+    return record.launch if isinstance(record, Record) else None
 
 
 def missing(name: str) -> NoSessionError:
     from difflib import get_close_matches
 
-    known = [entry.record.name for entry in store.entries()]
+    known = [entry.record.name for entry in store.entries() if entry.record.name != name]
     near = get_close_matches(name, known, 1)
     hint = f"; did you mean {near[0]}?" if near else "; sesh ls shows all"
     return NoSessionError(f"no session named {name}{hint}")
@@ -135,7 +143,7 @@ def _settle(
     if verdict.state is State.UNKNOWN:
         return Seen(entry, session)
     learned = learn(record, sight, verdict, now)
-    if learned == record and store.render(record, verdict) == entry.raw:
+    if learned == record and store.up_to_date(entry, record, verdict):
         return Seen(entry, session)
     try:
         written = store.swap(entry, learned, verdict)
@@ -195,10 +203,10 @@ def _unjudged(entry: Entry) -> Seen:
     return Seen(entry, None)
 
 
-def orphans(found: Iterable[Seen]) -> list[Orphan]:
-    """Living agents of launches that no record claims."""
+def orphans(found: Iterable[Seen], others: Iterable[tuple[str, int]] = ()) -> list[Orphan]:
+    """Living agents of launches that no record claims; `others` are launches claimed besides."""
     records = [one.entry.record for one in found if isinstance(one.entry.record, Record)]
-    claimed = {(record.id, record.place.generation) for record in records}
+    claimed = {(record.id, record.place.generation) for record in records} | {*others}
     here = processes.here()
     run = paths.run_dir(here.id, here.pidns)
     alive = []

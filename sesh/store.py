@@ -15,7 +15,7 @@ import json
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 
@@ -97,28 +97,28 @@ def _writing(path: str) -> Iterator[None]:
 # --- reading -----------------------------------------------------------------------------------
 
 
-def entries() -> list[Entry]:
+def entries(leaving_out: Container[str] = ()) -> list[Entry]:
     """All records, by name; a damaged one is reported and never in the way of the others."""
-    return _entries(paths.sessions_dir())
+    return _entries(paths.sessions_dir(), leaving_out)
 
 
 def history() -> list[Entry]:
     return _entries(paths.history_dir())
 
 
-def _entries(directory: str) -> list[Entry]:
+def _entries(directory: str, leaving_out: Container[str] = ()) -> list[Entry]:
     check_owner(paths.state_dir())
     try:
-        names = sorted(os.listdir(directory))
+        names = sorted(
+            name.removesuffix(".toml")
+            for name in os.listdir(directory)
+            if name.endswith(".toml") and not name.startswith(".")
+        )
     except FileNotFoundError:
         return []
     except OSError as error:
         raise StateError(f"cannot read {directory}: {error.strerror}") from None
-    found = (
-        _read(f"{directory}/{name}")
-        for name in names
-        if name.endswith(".toml") and not name.startswith(".")
-    )
+    found = (_read(f"{directory}/{name}.toml") for name in names if name not in leaving_out)
     return [entry for entry in found if entry is not None]
 
 
@@ -294,11 +294,19 @@ def remove(old: Entry) -> bool:
 
 def render(record: Record, verdict: Verdict) -> bytes:
     """The bytes of a record file."""
-    summary = json.dumps(view(record, verdict), separators=(",", ":"))
-    raw = digest.encode(_guard(record, verdict), summary, encode(record))
+    raw = digest.encode(_guard(record, verdict), _summary(record, verdict), encode(record))
     if len(raw) > RECORD_LIMIT:
         raise StateError(f"the command of {record.name} is too long for a record; use a file")
     return raw
+
+
+def up_to_date(entry: Entry, record: Record, verdict: Verdict) -> bool:
+    """Does the digest line of an unchanged record say what is true now?"""
+    return digest.says(entry.raw, _guard(record, verdict), _summary(record, verdict))
+
+
+def _summary(record: Record, verdict: Verdict) -> str:
+    return json.dumps(view(record, verdict), separators=(",", ":"))
 
 
 def _guard(record: Record, verdict: Verdict) -> tuple[str, ...]:

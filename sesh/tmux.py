@@ -131,7 +131,9 @@ class Tmux(Value):
         return ("-f", f"{self.run}/tmux.conf") if self.own else ()
 
     def write_config(self) -> None:
-        """The config of a server about to start."""
+        """The config of a server of ours about to start."""
+        if not self.own:
+            return
         text = _CONFIG.format(terminal=_terminal())
         if self.include:
             text += f"source-file {quote(self.include)}\n"

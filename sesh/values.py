@@ -17,17 +17,20 @@ class Value:
     """Base of all: fields are the annotations of the class, in their order."""
 
     fields: ClassVar[tuple[str, ...]] = ()
+    _known: ClassVar[frozenset[str]] = frozenset()
+    _required: ClassVar[frozenset[str]] = frozenset()
 
     def __init_subclass__(cls) -> None:
         cls.fields = tuple(cls.__annotations__)
+        cls._known = frozenset(cls.fields)
+        cls._required = frozenset(name for name in cls.fields if not hasattr(cls, name))
 
     def __init__(self, *args: Any, **given: Any) -> None:
-        kind = type(self)
-        values = dict(zip(kind.fields, args, strict=False)) | given
-        missing = [n for n in kind.fields if n not in values and not hasattr(kind, n)]
-        if missing or len(values) < len(args) + len(given) or not values.keys() <= {*kind.fields}:
-            raise TypeError(f"{kind.__name__} has the fields {', '.join(kind.fields)}")
-        self.__dict__.update(values)
+        values = self.__dict__
+        values.update(zip(self.fields, args, strict=False))
+        values.update(given)
+        if not self._required <= values.keys() <= self._known or len(args) > len(self.fields):
+            raise TypeError(f"{type(self).__name__} has the fields {', '.join(self.fields)}")
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self._values() == other._values()

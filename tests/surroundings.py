@@ -78,7 +78,7 @@ class Terminal:
         self._tmux = ["tmux", "-S", str(world.root / f"terminal-{columns}"), "-f", "/dev/null"]
         self._call(
             *("new-session", "-d", "-x", str(columns), "-y", str(rows), "-c", str(world.cwd)),
-            *("sh", "-c", '"$@"; echo "[exit $?]"; exec sleep 1000', "sh", *argv),
+            *("sh", "-c", 'trap : INT; "$@"; echo "[exit $?]"; exec sleep 1000', "sh", *argv),
             env=world.env if env is None else env,
         )
 

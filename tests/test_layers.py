@@ -25,6 +25,7 @@ LAYERS = (
     ("observe", "output"),
     ("tmux", "processes", "git", "config", "launchfiles", "environment", "events"),
     ("run", "store"),
+    ("guards",),
     ("codec", "digest", "reconcile", "view"),
     ("paths",),
     ("model", "errors"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from sesh import config, errors, output
+from sesh import config, errors, look, output
 from sesh.commands._options import (
     CONTEXT,
     choose,
@@ -94,6 +94,7 @@ def _ended(one: Seen, settings: config.Config, grace: float) -> Seen:
     if one.state is State.STARTING:
         raise ConflictError(f"{one.name} is starting just now")
     after = stop([one], settings, grace, close_panes=False)[0]
+    look.check_same_launch(one, after)
     if after.state in _LIVING:
         raise SeshError(f"{one.name} could not be stopped: {after.state}; not restarted")
     return after

@@ -6,7 +6,14 @@ import click
 
 from sesh import config, errors, look, output, store
 from sesh.commands._options import CONTEXT, grace_option, names_argument
-from sesh.errors import CannotTellError, ConflictError, SeshError, StateError, UsageError
+from sesh.errors import (
+    CannotTellError,
+    ConflictError,
+    NoSessionError,
+    SeshError,
+    StateError,
+    UsageError,
+)
 from sesh.lifecycle.forget import forget
 from sesh.lifecycle.stop import stop, stop_orphans
 from sesh.look import Seen
@@ -44,6 +51,9 @@ def _remove(name: str, settings: config.Config, grace: float, *, force: bool, al
         return errors.OK
     try:
         forget(_ended(look.one(name), settings, grace, force=force), settings)
+    except NoSessionError:
+        if not force:  # else: another rm was faster
+            raise
     except SeshError as error:
         if alone:
             raise
@@ -69,6 +79,7 @@ def _ended(one: Seen, settings: config.Config, grace: float, *, force: bool) -> 
     if not force:
         raise ConflictError(f"{one.name} is {one.state}; sesh stop {one.name} first, or rm --force")
     after = stop([one], settings, grace)[0]
+    look.check_same_launch(one, after)
     if after.state in ALIVE or after.state is State.ORPHAN:
         raise SeshError(f"{one.name} could not be stopped: {after.state}; not forgotten")
     return after

@@ -37,7 +37,7 @@ def command(name: str, as_json: bool, colour: str) -> int:
     found = look.one(name)
     shown = listing.complete(found)
     if found.session:
-        listing.add_usage([found], [shown])
+        listing.add_usage_of(found, shown)
     if as_json:
         verdict = found.session.verdict if found.session else None
         evidence = verdict.evidence if verdict else (f"{shown['path']}: {shown['reason']}",)

@@ -176,10 +176,8 @@ def _ready(server: Tmux) -> tuple[str, ...]:
     if hidden is not None:
         restore_socket(server, hidden)
         return ()
-    if server.own:
-        server.write_config()
-        return tmux.scope_prefix()
-    return ()
+    server.write_config()
+    return tmux.scope_prefix() if server.own else ()
 
 
 def restore_socket(server: Tmux, process: Process) -> None:
@@ -232,7 +230,11 @@ def _into_tmux(
     record: Record, server: Tmux, keeper: Keeper, wrap: tuple[str, ...]
 ) -> Launched | Reply:
     if record.place.pane is not None:
-        return _respawn(record, server, keeper)
+        reply = _respawn(record, server, keeper)
+        gone = (Trouble.NO_TARGET, Trouble.NO_SERVER, Trouble.EXITING)
+        if isinstance(reply, Launched) or reply.trouble not in gone:
+            return reply
+        server.write_config()  # the pane, or the server with it, has gone just now: a new one
     reply = server.new_session(record.name, keeper, record.spec.cwd, _terminal_size(), wrap)
     if isinstance(reply, Reply) and reply.trouble is Trouble.DUPLICATE:
         return _beside(record, server, keeper) or reply
@@ -242,8 +244,7 @@ def _into_tmux(
     if not again:
         return reply
     time.sleep(0.05)  # a server just exiting, or a systemd that does not answer: once more, plainly
-    if server.own:
-        server.write_config()
+    server.write_config()
     return server.new_session(record.name, keeper, record.spec.cwd, _terminal_size())
 
 

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import time
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 
 from sesh.model import Damaged, State
 from sesh.output import display_width
+from sesh.values import replace
 from sesh.view import FIELDS, damaged_view
 from tests.surroundings import Terminal, complains, read_record, write_record
 from tests.world import SESH, World, eventually

@@ -22,7 +22,7 @@ def test_a_running_session(world: World) -> None:
         "web   tags x",
         "variables  KEY",
         f"agent present: process {shown['pid']} is alive",
-        "sesh attach a",
+        "sesh stop a",
     ):
         assert words in done.out, words
     assert "value" not in done.out

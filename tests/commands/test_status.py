@@ -6,7 +6,9 @@ import signal
 
 import pytest
 
-from tests.surroundings import complains, move
+from sesh.model import State
+from sesh.values import replace
+from tests.surroundings import complains, move, read_record, write_record
 from tests.world import World, eventually
 
 
@@ -79,10 +81,6 @@ def test_damaged_is_6(world: World) -> None:
 
 def test_an_orphan_is_1(world: World) -> None:
     """Alive although its record says that it ended."""
-    from dataclasses import replace
-
-    from sesh.model import State
-    from tests.surroundings import read_record, write_record
 
     world.start("a")
     record = read_record(world, "a")

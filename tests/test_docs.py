@@ -1,0 +1,333 @@
+"""The manual and the README say what there is, and nothing else.
+
+Pages are read as mdoc source: `Fl` marks an option of the page's own command, `Va` a field or a
+key; so what a page only mentions (`Ql`) does not count. Examples are parsed by the commands.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from sesh import __version__, cli, config, errors, events, listing, view
+from sesh.model import ALIVE, ENDED, Cause, State
+from tests.conftest import need
+from tests.world import World
+
+CHECKOUT = Path(__file__).parents[1]
+MAN = CHECKOUT / "man"
+PAGES = sorted(MAN.iterdir())
+README = (CHECKOUT / "README.md").read_text()
+CHANGELOG = (CHECKOUT / "CHANGELOG.md").read_text()
+COMMAND_SECTIONS = [
+    *("NAME", "SYNOPSIS", "DESCRIPTION", "EXIT STATUS", "EXAMPLES", "SEE ALSO"),
+]
+
+
+def source(page: str) -> str:
+    return (MAN / page).read_text()
+
+
+def page_of(command: str) -> str:
+    return source(f"sesh-{command}.1")
+
+
+def section(text: str, title: str) -> str:
+    """A `.Sh` or `.Ss` section of a page, up to the next of either."""
+    found = re.search(
+        rf"^\.S[hs] (?:\\&)?{re.escape(title)}\n(.*?)(?=^\.S[hs] |\Z)", text, re.S | re.M
+    )
+    assert found, f"no section {title}"
+    return found[1]
+
+
+def items(text: str, macro: str) -> list[str]:
+    """What the entries of lists name: `.It Va a , b Pq string` gives a and b."""
+    found: list[str] = []
+    for line in re.findall(rf"^\.It {macro} (.*)$", text, re.M):
+        found += [word for word in line.partition(" Pq ")[0].split() if word != ","]
+    return found
+
+
+def plain(text: str) -> str:
+    """Text without mdoc's escapes, in one line."""
+    text = re.sub(r'^\.\\".*$', "", text, flags=re.M)
+    return " ".join(text.replace(r"\e", "\\").replace(r"\&", "").split())
+
+
+# --- commands and options ----------------------------------------------------------------------
+
+
+def command_of(name: str) -> click.Command:
+    found = cli.group.get_command(click.Context(cli.group), name)
+    assert found is not None
+    return found
+
+
+def options_of(command: click.Command) -> set[str]:
+    context = click.Context(command, **command.context_settings)
+    found = [param for param in command.get_params(context) if isinstance(param, click.Option)]
+    return {name for option in found for name in option.opts}
+
+
+def flags(text: str) -> Iterator[str]:
+    """Every option that `Fl` marks, wherever it stands in a line; `Fl hV` is -h and -V."""
+    for word in re.findall(r"\bFl (\S+)", text):
+        if word.startswith("-"):
+            yield f"-{word}"
+        else:
+            yield from (f"-{letter}" for letter in word)
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_every_command_has_a_page_and_tests(command: str) -> None:
+    assert f".Nm sesh {command}\n" in section(page_of(command), "SYNOPSIS")
+    tests = CHECKOUT / "tests" / "commands" / f"test_{command}.py"
+    assert "\ndef test_" in tests.read_text()
+
+
+def test_every_page_is_of_something_that_exists() -> None:
+    expected = {f"sesh-{command}.1" for command in cli.COMMANDS}
+    assert {page.name for page in PAGES} == expected | {"sesh.1", "sesh-config.5", "sesh-json.5"}
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_a_page_has_the_options_of_its_command_and_no_others(command: str) -> None:
+    listed = re.findall(r"^\.It (Fl .*)$", page_of(command), re.M)
+    assert set(flags("\n".join(listed))) == options_of(command_of(command))
+    assert set(flags(page_of(command))) == options_of(command_of(command))
+
+
+def test_the_main_page_has_the_options_of_sesh_itself_and_no_others() -> None:
+    assert set(flags(source("sesh.1"))) == options_of(cli.group)
+
+
+def test_the_main_page_lists_all_commands_and_no_others() -> None:
+    assert items(source("sesh.1"), "Ic") == list(cli.COMMANDS)
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_every_option_has_help(command: str) -> None:
+    for option in command_of(command).params:
+        assert not isinstance(option, click.Option) or option.help, option.name
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_a_command_page_has_all_sections(command: str) -> None:
+    assert re.findall(r"^\.Sh (.*)$", page_of(command), re.M) == COMMAND_SECTIONS
+
+
+# --- states, exit codes, JSON, settings --------------------------------------------------------
+
+
+def test_the_main_page_has_all_states_in_the_order_of_precedence() -> None:
+    states = items(section(source("sesh.1"), "States"), "Cm")
+    assert sorted(states) == sorted(State)
+    first = ["damaged", "unknown", "stopping", "orphan", "paused", "running", "starting"]
+    assert states[: len(first) + 1] == [*first, "recovering"]
+
+
+def test_the_main_page_says_which_states_are_alive_and_which_ended() -> None:
+    text = plain(section(source("sesh.1"), "States"))
+    found = re.search(r"Cm (running , [^;]*?) count as alive ?; \.Cm (.*?) as ended", text)
+    assert found
+    words = [set(re.findall(r"[a-z]+", part)) - {"and"} for part in found.groups()]
+    assert words == [set(ALIVE), set(ENDED)]
+
+
+def test_status_documents_the_exit_code_of_every_state() -> None:
+    from sesh.commands.status import exit_code
+
+    said: dict[str, int] = {}
+    text = section(page_of("status"), "EXIT STATUS")
+    for code, body in re.findall(r"^\.It (\d+)\n(.*?)(?=^\.It|^\.El)", text, re.S | re.M):
+        for line in re.findall(r"^\.Cm (.*)$", body, re.M):
+            said |= {word: int(code) for word in re.findall(r"[a-z]+", line)}
+    assert said == {state.value: exit_code(state) for state in State}
+
+
+def test_exit_codes_in_the_manual() -> None:
+    codes = re.findall(r"^\.It (\d+)$", section(source("sesh.1"), "EXIT STATUS"), re.M)
+    assert [int(code) for code in codes] == sorted(errors.EXIT_CODES)
+
+
+def test_exit_codes_in_the_readme() -> None:
+    codes = re.findall(r"^\| (\d+) \|", README, re.M)
+    assert [int(code) for code in codes] == sorted(errors.EXIT_CODES)
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_a_page_names_only_exit_codes_that_exist(command: str) -> None:
+    text = plain(section(page_of(command), "EXIT STATUS"))
+    codes = re.findall(r"(?:^|[;.] |\.It )(\d+)\b", text)
+    assert codes
+    assert {int(code) for code in codes} <= set(errors.EXIT_CODES)
+
+
+def test_json_fields_of_a_session() -> None:
+    assert sorted(items(section(source("sesh-json.5"), "A session"), "Va")) == sorted(view.FIELDS)
+
+
+def test_json_fields_of_a_damaged_record() -> None:
+    fields = items(section(source("sesh-json.5"), "A damaged record"), "Va")
+    assert fields == list(view.DAMAGED_FIELDS)
+
+
+def test_causes_of_an_end() -> None:
+    text = section(source("sesh-json.5"), "A session")
+    found = re.search(r"^\.It Va cause .*?\n(.*?)(?=^\.It)", text, re.S | re.M)
+    assert found
+    assert sorted(re.findall(r"^\.Cm ([a-z-]+)", found[1], re.M)) == sorted(Cause)
+
+
+def test_kinds_of_events() -> None:
+    assert items(section(source("sesh-json.5"), "Events"), "Cm") == list(events.KINDS)
+
+
+def test_filters_and_sort_keys() -> None:
+    text = page_of("ls")
+    assert items(text, "Cm") == list(listing.FILTER_KEYS)
+    found = re.search(r"^\.It Fl -sort .*?\n(.*?)(?=^\.Cm - )", text, re.S | re.M)
+    assert found
+    named = [re.findall(r"\w+", line) for line in re.findall(r"^\.Cm (.*)$", found[1], re.M)]
+    assert [key for line in named for key in line] == list(listing.SORT_KEYS)
+
+
+def test_settings_and_their_defaults() -> None:
+    page = source("sesh-config.5")
+    said = {
+        (name, key): default.replace(r"\(dq", '"')
+        for name in re.findall(r"^\.Ss \[(\w+)\]$", page, re.M)
+        for key, default in re.findall(
+            r"^\.It Va (\w+) Pq default: (\S+)$", section(page, f"[{name}]"), re.M
+        )
+    }
+    settings = config.Config()
+    assert said == {
+        (name, key): str(value) if (value := getattr(getattr(settings, name), key)) else '""'
+        for name in settings.fields
+        for key in getattr(settings, name).fields
+    }
+
+
+def test_the_example_of_settings_loads(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = re.search(r"^\.Bd .*?\n(.*?)^\.Ed", source("sesh-config.5"), re.S | re.M)
+    assert found
+    world.configure(found[1])
+    monkeypatch.setenv("XDG_CONFIG_HOME", world.env["XDG_CONFIG_HOME"])
+    assert config.load() != config.Config()
+
+
+def test_what_a_session_really_prints_is_documented(world: World) -> None:
+    """The objects of `start`, `ls`, `status`, `show` and the events of a whole life."""
+    page = source("sesh-json.5")
+    fields = set(items(section(page, "A session"), "Va"))
+    evidence = set(items(section(page, "Evidence"), "Va"))
+    assert set(world.start("one", "sh", "-c", "exit 3")) == fields
+    world.ok("restart", "one")
+    world.start("two")
+    assert all(set(shown) == fields for shown in world.ls())
+    assert set(world.ok("status", "two", "--json").json) == fields
+    assert set(world.ok("show", "two", "--json").json) == fields | evidence
+    world.ok("stop", "two")
+    world.start("two")
+    world.ok("rm", "--force", "two")
+    world.record("one").write_text("")
+    assert set(world.session("one")) == set(view.DAMAGED_FIELDS)
+
+    documented = set(items(section(page, "Events"), "Va"))
+    kinds = {"started", "restarted", "ended", "stopping", "stopped", "archived", "removed"}
+    assert {event["kind"] for event in world.events()} == kinds
+    assert {field for event in world.events() for field in event} == documented
+
+
+# --- examples ----------------------------------------------------------------------------------
+
+
+def examples(text: str) -> list[str]:
+    """The command lines of sesh in a text: behind a prompt, a pipe or a list operator."""
+    lines = re.findall(r"^\$ (.*)$", text.replace(r"\e", "\\"), re.M)
+    parts = [part.strip() for line in lines for part in re.split(r"\|\|?|&&|;(?! )|; ", line)]
+    return [part for part in parts if re.match(r"(xargs -r )?sesh\b", part)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    sorted({line for page in PAGES for line in examples(page.read_text())} | {*examples(README)}),
+)
+def test_an_example_is_a_command_line_that_sesh_takes(line: str) -> None:
+    words = shlex.split(re.sub(r" *[<>].*", "", line.removeprefix("xargs -r ")))
+    name, *arguments = words[1:]
+    if line.startswith("xargs"):
+        arguments.append("name")
+    command_of(name).make_context(f"sesh {name}", arguments)
+
+
+def test_the_readme_names_only_commands_that_exist() -> None:
+    named = set(re.findall(r"`sesh ([a-z][a-z-]*)", README))
+    named |= {line.split()[1] for line in examples(README)}
+    assert named
+    assert named <= set(cli.COMMANDS)
+
+
+def test_the_readme_begins_with_the_two_commands_that_do_everything() -> None:
+    first = re.search(r"^```\w*\n(.*?)^```", README, re.S | re.M)
+    assert first
+    targets = [line.partition("#")[0].strip() for line in first[1].splitlines()]
+    assert targets == ["make demo", "make test"]
+    makefile = (CHECKOUT / "Makefile").read_text()
+    for target in re.findall(r"`?make ([a-z]+)", README):
+        assert re.search(rf"^{target}:", makefile, re.M), target
+
+
+def test_links_in_the_documents_lead_somewhere() -> None:
+    for name in ("README.md", "ARCHITECTURE.md", "CHANGELOG.md"):
+        for link in re.findall(r"\]\(([^)#:]+)\)", (CHECKOUT / name).read_text()):
+            assert (CHECKOUT / link).exists(), f"{name}: {link}"
+
+
+def test_the_architecture_names_only_modules_that_exist_and_all_of_them() -> None:
+    text = (CHECKOUT / "ARCHITECTURE.md").read_text()
+    block = re.search(r"^```text\n(__main__.*?)^```", text, re.S | re.M)
+    assert block
+    named = set(re.findall(r"(?<![\w.])(?:commands/|lifecycle/)?[a-z_]+(?=\.py|\.sh)", text))
+    package = CHECKOUT / "sesh"
+    for module in named:
+        assert list(package.rglob(f"{module.rpartition('/')[2]}.*")), module
+    for path in package.glob("*.py"):
+        assert re.search(rf"\b{path.stem}\b", block[1]) or path.stem == "__init__", path.name
+
+
+def test_the_changelog_has_this_version() -> None:
+    assert re.search(rf"^## \[{re.escape(__version__)}\]", CHANGELOG, re.M)
+
+
+# --- form --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_is_without_warnings(page: Path) -> None:
+    need("mandoc")
+    done = subprocess.run(
+        ["mandoc", "-Tlint", "-Wwarning", page], capture_output=True, text=True, timeout=20
+    )
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_refers_only_to_pages_that_exist(page: Path) -> None:
+    for name, number in re.findall(r"^\.(?:Pq see )?Xr (sesh\S*) (\d)", page.read_text(), re.M):
+        assert (MAN / f"{name}.{number}").exists()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_see_also_names_every_page_that_the_text_refers_to(page: Path) -> None:
+    text = page.read_text()
+    ours = set(re.findall(r"\bXr (sesh\S*) \d", text.partition(".Sh SEE ALSO")[0]))
+    assert ours <= set(re.findall(r"^\.Xr (sesh\S*) \d", section(text, "SEE ALSO"), re.M))
