@@ -67,10 +67,12 @@ def run(argv: list[str]) -> int:
     """Run one command line and return its exit code. No traceback ever reaches a user."""
     _replace_missing_streams()
     try:
-        result: Any = group.main(argv, prog_name="sesh", standalone_mode=False)
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        with group.make_context("sesh", list(argv)) as context:
+            result: Any = group.invoke(context)
+        sys.stdout.flush()
         return result if isinstance(result, int) else errors.OK
+    except click.exceptions.Exit as asked:  # --help and --version
+        return _flushed(asked.exit_code)
     except SeshError as error:
         output.note(str(error))
         return error.exit_code
@@ -81,17 +83,27 @@ def run(argv: list[str]) -> int:
         output.note(_one_line(error))
         return errors.USAGE
     except (click.Abort, KeyboardInterrupt):
-        output.note("interrupted")
+        output.note("interrupted", after_echo=True)
         return errors.INTERRUPTED
-    except BrokenPipeError:
-        return errors.OK
     except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            return errors.OK
         if error.filename is None:
             return stdout_failed(error)
         output.note(f"{error.filename}: {error.strerror}")
         return errors.STATE
     except Exception as error:
         return _bug(error)
+
+
+def _flushed(code: int) -> int:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return errors.OK
+    except OSError as error:
+        return stdout_failed(error)
+    return code
 
 
 def _one_line(error: click.ClickException) -> str:

@@ -51,9 +51,11 @@ def say(text: str) -> None:
         return  # nobody left to tell
 
 
-def note(text: str) -> None:
-    """An error or remark of ours, in one line, to stderr."""
-    say(f"sesh: {escape(text)}")
+def note(text: str, *, after_echo: bool = False) -> None:
+    """An error or remark of ours, in one line, to stderr; on a line of its own when the terminal
+    has just echoed a key such as ^C."""
+    start = "\n" if after_echo and os.isatty(2) else ""
+    say(f"{start}sesh: {escape(text)}")
 
 
 def _write_all(fd: int, data: bytes) -> None:
@@ -63,6 +65,14 @@ def _write_all(fd: int, data: bytes) -> None:
             rest = rest[os.write(fd, rest) :]
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), fd)
+
+
+def write_line_over(text: str) -> None:
+    """Rewrite the line that the cursor is in, on stderr."""
+    try:
+        _write_all(2, f"\r\033[K{text}".encode())
+    except OSError:
+        return  # nobody left to tell
 
 
 def escape(text: str) -> str:

@@ -66,6 +66,19 @@ def _make_parents(directory: str) -> None:
         make_private(directory)
 
 
+def exists() -> bool:
+    """Has anything ever been recorded here?"""
+    directory = paths.sessions_dir()
+    try:
+        os.stat(directory)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise StateError(f"cannot use {directory}: {error.strerror}") from None
+    check_owner(paths.state_dir())
+    return True
+
+
 def make_private(directory: str) -> None:
     try:
         os.mkdir(directory, 0o700)

@@ -23,7 +23,7 @@ LEFTOVER_GRACE = 60.0  # seconds before a launch's files without a record count 
 
 def run_pass(config: Config) -> list[Seen]:
     """One pass, unless another is at work: then that one runs once more."""
-    if not os.path.isdir(paths.sessions_dir()):
+    if not store.exists():
         return []
     machine = processes.here()
     run = paths.run_dir(machine.id, machine.pidns)

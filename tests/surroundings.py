@@ -147,6 +147,20 @@ def mounted(directory: Path, options: str) -> Iterator[None]:
         subprocess.run(["umount", "-l", str(directory)], check=True)
 
 
+@contextmanager
+def read_only(directory: Path) -> Iterator[None]:
+    """The directory as it is, for every new process a read-only file system."""
+    need_root()
+    path = str(directory)
+    if subprocess.run(["mount", "--bind", path, path], capture_output=True).returncode:
+        pytest.skip("may not mount here")
+    try:
+        subprocess.run(["mount", "-o", "remount,bind,ro", path], check=True)
+        yield
+    finally:
+        subprocess.run(["umount", "-l", path], check=True)
+
+
 def fake_tmux(world: World, script: str) -> dict[str, str]:
     """An environment whose first tmux is this shell script."""
     directory = world.root / "fake"

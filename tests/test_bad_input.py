@@ -7,10 +7,13 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from sesh import __version__
+from sesh.__main__ import main
 from sesh.model import State
 from sesh.values import replace
 from tests.surroundings import (
@@ -24,12 +27,13 @@ from tests.surroundings import (
     mounted,
     need_root,
     one_line,
+    read_only,
     read_record,
     run,
     shell,
     write_record,
 )
-from tests.world import SESH, World, eventually
+from tests.world import SESH, Done, World, eventually
 
 BAD_NAMES = ["..", ".", "", "a b", "a/b", "_a", "a.b", "a:b", "x" * 64, "a\nb", "a\n", "ä", "$(x)"]
 HOSTILE = "\x1b]0;owned\x07\x1b[31m"
@@ -41,19 +45,41 @@ def harmless(text: str) -> bool:
     return all(c.isprintable() or c == "\n" for c in text)
 
 
+Inside = Callable[..., Done]
+
+
+@pytest.fixture
+def inside(
+    world: World, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Inside:
+    """sesh in this very process: much faster, for what is refused before anything is done."""
+    for name in list(os.environ):
+        if not name.startswith("PYTEST"):
+            monkeypatch.delenv(name)
+    for name, value in world.env.items():
+        monkeypatch.setenv(name, value)
+
+    def call(*args: str) -> Done:
+        code = main(list(args))
+        captured = capfd.readouterr()
+        return Done(code, captured.out, captured.err)
+
+    return call
+
+
 # --- names, options, commands ------------------------------------------------------------------
 
 
-def test_a_name_outside_the_pattern_is_refused_everywhere(world: World) -> None:
+def test_a_name_outside_the_pattern_is_refused_everywhere(world: World, inside: Inside) -> None:
     for name in [*BAD_NAMES, HOSTILE]:
-        done = world.sesh("start", name, "--", "sleep", "9")
+        done = inside("start", name, "--", "sleep", "9")
         complains(done, 2, "name")
         assert harmless(done.err)
-    for command in (["show"], ["status"], ["stop"], ["restart"], ["rm"], ["rm", "-f"]):
-        for name in ("..", "", "a\nb", "x" * 64, HOSTILE):
-            done = world.sesh(*command, name)
-            complains(done, 2)
+        for command in (["show"], ["status"], ["stop"], ["restart"], ["rm"], ["rm", "-f"]):
+            done = inside(*command, name)
+            complains(done, 2, "name")
             assert harmless(done.err), (command, name)
+    complains(world.sesh("start", "..", "--", "sleep", "9"), 2, "name")
     assert not world.state.exists()
 
 
@@ -65,11 +91,11 @@ def test_the_longest_and_the_shortest_name(world: World) -> None:
         world.ok("rm", name)
 
 
-def test_words_that_look_like_options_are_options(world: World) -> None:
+def test_words_that_look_like_options_are_options(world: World, inside: Inside) -> None:
     world.start("a")
     for command in ("start", "stop", "rm", "restart", "show", "status", "ls"):
-        complains(world.sesh(command, "-rZ"), 2, f"see sesh {command} --help")
-        complains(world.sesh(command, "--no-such-option"), 2, "--no-such-option")
+        complains(inside(command, "-rZ"), 2, f"see sesh {command} --help")
+        complains(inside(command, "--no-such-option"), 2, "--no-such-option")
     complains(world.sesh("start", "-rf"), 2)
     complains(world.sesh("rm", "--", "-rf"), 2, "-rf")
     assert world.state_of("a") == "running"
@@ -87,12 +113,17 @@ def test_unknown_commands(world: World) -> None:
     assert "Usage: sesh" in bare.err
 
 
-def test_version_and_help(world: World) -> None:
-    assert world.ok("--version").out == world.ok("-V").out
-    assert world.ok("-h").out == world.ok("--help").out
+def test_version_and_help(inside: Inside) -> None:
+    assert inside("--version").out == inside("-V").out == f"sesh {__version__}\n"
+    listing = inside("--help")
+    assert (listing.code, listing.err) == (0, "")
+    assert inside("-h").out == listing.out
     for command in ("start", "ls", "show", "status", "stop", "restart", "rm", "pass"):
-        assert world.ok(command, "-h").out == world.ok(command, "--help").out
-        assert command in world.ok("--help").out
+        text = inside(command, "--help")
+        assert (text.code, text.err) == (0, "")
+        assert text.out.startswith(f"Usage: sesh {command}")
+        assert inside(command, "-h").out == text.out
+        assert f"  {command} " in listing.out
 
 
 # --- tmux --------------------------------------------------------------------------------------
@@ -176,13 +207,12 @@ def test_a_hanging_or_lying_tmux_never_makes_a_session_dead(world: World) -> Non
 
 def test_no_home_is_the_password_databases(world: World) -> None:
     """HOME unset or empty: the uid's own entry serves."""
-    for home in ({}, {"HOME": ""}, {"HOME": "relative"}):
+    homes: dict[str, dict[str, str]] = {"a": {}, "b": {"HOME": ""}, "c": {"HOME": "relative"}}
+    for name, home in homes.items():
         env = {k: v for k, v in world.env.items() if k != "HOME"} | home
-        done = world.sesh("ls", "--json", env=env)
-        assert (done.code, done.out, done.err) == (0, "[]\n", "")
-        name = f"a{len(home)}{len(home.get('HOME', ''))}"
         started = world.sesh("start", name, "--", "sleep", "1000", env=env)
-        assert (started.code, started.out) == (0, f"{name}\n")
+        assert (started.code, started.out, started.err) == (0, f"{name}\n", "")
+        assert name in world.ok("ls", "-q", env=env).out.split()
 
 
 def test_no_home_and_an_unknown_user(world: World) -> None:
@@ -264,12 +294,10 @@ def test_a_state_directory_that_is_none(world: World) -> None:
 
 def test_a_read_only_state_directory(world: World) -> None:
     """Looking works and tells the truth; what would have to write is refused."""
-    state = world.root / "state"
-    with mounted(state, "size=8m"):
-        world.start("alive")
-        world.start("dead", "sh", "-c", "exit 3")
-        assert eventually(lambda: world.state_of("dead") == "failed")
-        subprocess.run(["mount", "-o", "remount,ro", str(state)], check=True)
+    world.start("alive")
+    world.start("dead", "sh", "-c", "exit 3")
+    assert eventually(lambda: world.state_of("dead") == "failed")
+    with read_only(world.root / "state"):
         listed = world.sesh("ls", "--format", "{name} {state}")
         assert (listed.code, listed.out) == (0, "alive running\ndead failed\n"), listed
         assert world.sesh("status", "alive").code == 0
@@ -282,10 +310,7 @@ def test_a_read_only_state_directory(world: World) -> None:
         ):
             complains(world.sesh(*command), 6, "Read-only file system")
         assert world.state_of("alive") == "running"
-        subprocess.run(["mount", "-o", "remount,rw", str(state)], check=True)
-        world.ok("stop", "alive")
-        world.end_processes() if hasattr(world, "end_processes") else None
-        _end_all(world)
+    world.ok("stop", "alive")
 
 
 def _end_all(world: World) -> None:
@@ -371,12 +396,11 @@ def test_closed_streams(world: World) -> None:
         assert done.code == 0, (how, done)
         assert done.out == ("" if "1>" in how else f"{name}\n"), how
         assert done.err == "", how
-        for command in ("ls", "ls --json", "ls -q", f"show {name}", f"status {name}", "pass"):
-            again = shell(world, f'"$SESH" {command} {how}')
-            assert (again.code, again.err) == (0, ""), (how, command, again)
-        bad = shell(world, f'"$SESH" status nope {how}')
-        assert bad.code == 4
-        assert shell(world, f'"$SESH" --help {how}').code == 0
+        assert shell(world, f'"$SESH" status nope {how}').code == 4
+        assert shell(world, f'"$SESH" ls {how}').code == 0
+    for command in ("ls --json", "ls -q", "show n0", "status n0", "pass", "--help"):
+        again = shell(world, f'"$SESH" {command} {closed[-1]}')
+        assert (again.code, again.out, again.err) == (0, "", ""), (command, again)
     assert {one["state"] for one in world.ls()} == {"running"}
     assert len(world.ls()) == len(closed)
 
@@ -578,7 +602,7 @@ def test_a_damaged_record_cannot_speak_to_the_terminal(world: World) -> None:
 def test_tmux_formats_in_paths_run_nothing(world: World) -> None:
     """`#(…)` in a tmux format runs a program: no path may ever become part of one."""
     touch = f"touch {world.root}/PWNED"
-    odd = world.root / 's #(touch PWNED) %H \' $(touch PWNED) `touch PWNED`;x "q" #{pane_id}'
+    odd = world.root / "s #(touch PWNED) %H ' $(touch PWNED);x"
     odd.mkdir()
     env = {**world.env, "XDG_STATE_HOME": str(odd)}
     directory = world.root / f"#({touch.replace('/', chr(0x2215))})"

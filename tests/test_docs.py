@@ -10,6 +10,7 @@ import re
 import shlex
 import subprocess
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 
 import click
@@ -18,12 +19,14 @@ import pytest
 from sesh import __version__, cli, config, errors, events, listing, view
 from sesh.model import ALIVE, ENDED, Cause, State
 from tests.conftest import need
+from tests.test_layers import LAYERS
 from tests.world import World
 
 CHECKOUT = Path(__file__).parents[1]
 MAN = CHECKOUT / "man"
 PAGES = sorted(MAN.iterdir())
 README = (CHECKOUT / "README.md").read_text()
+ARCHITECTURE = (CHECKOUT / "ARCHITECTURE.md").read_text()
 CHANGELOG = (CHECKOUT / "CHANGELOG.md").read_text()
 COMMAND_SECTIONS = [
     *("NAME", "SYNOPSIS", "DESCRIPTION", "EXIT STATUS", "EXAMPLES", "SEE ALSO"),
@@ -135,9 +138,9 @@ def test_the_main_page_has_all_states_in_the_order_of_precedence() -> None:
 
 def test_the_main_page_says_which_states_are_alive_and_which_ended() -> None:
     text = plain(section(source("sesh.1"), "States"))
-    found = re.search(r"Cm (running , [^;]*?) count as alive ?; \.Cm (.*?) as ended", text)
-    assert found
-    words = [set(re.findall(r"[a-z]+", part)) - {"and"} for part in found.groups()]
+    found = re.search(r"Cm (running , .*?) count as alive; \.Cm (.*?) as ended", text)
+    assert found, text
+    words = [set(re.findall(r"\b[a-z]+", part)) - {"and"} for part in found.groups()]
     assert words == [set(ALIVE), set(ENDED)]
 
 
@@ -250,28 +253,33 @@ def test_what_a_session_really_prints_is_documented(world: World) -> None:
 # --- examples ----------------------------------------------------------------------------------
 
 
-def examples(text: str) -> list[str]:
-    """The command lines of sesh in a text: behind a prompt, a pipe or a list operator."""
-    lines = re.findall(r"^\$ (.*)$", text.replace(r"\e", "\\"), re.M)
-    parts = [part.strip() for line in lines for part in re.split(r"\|\|?|&&|;(?! )|; ", line)]
-    return [part for part in parts if re.match(r"(xargs -r )?sesh\b", part)]
+def examples(text: str) -> list[tuple[str, ...]]:
+    """The command lines of sesh behind the prompts of a text, also inside pipes and $(…)."""
+    found: list[tuple[str, ...]] = []
+    for line in re.findall(r"^\$ (.*)$", text.replace(r"\e", "\\"), re.M):
+        words = shlex.shlex(line, posix=True, punctuation_chars=True)
+        words.whitespace_split, words.commenters = True, ""
+        for operator, part in groupby(words, key=lambda word: not word.strip("();<>|&")):
+            command = tuple(part)
+            if command[:2] == ("xargs", "-r"):
+                command = (*command[2:], "NAME")
+            if not operator and command[0] == "sesh":
+                found.append(command)
+    return found
 
 
-@pytest.mark.parametrize(
-    "line",
-    sorted({line for page in PAGES for line in examples(page.read_text())} | {*examples(README)}),
-)
-def test_an_example_is_a_command_line_that_sesh_takes(line: str) -> None:
-    words = shlex.split(re.sub(r" *[<>].*", "", line.removeprefix("xargs -r ")))
+EXAMPLES = {example for page in PAGES for example in examples(page.read_text())}
+
+
+@pytest.mark.parametrize("words", sorted(EXAMPLES | {*examples(README)}), ids=shlex.join)
+def test_an_example_is_a_command_line_that_sesh_takes(words: tuple[str, ...]) -> None:
     name, *arguments = words[1:]
-    if line.startswith("xargs"):
-        arguments.append("name")
     command_of(name).make_context(f"sesh {name}", arguments)
 
 
 def test_the_readme_names_only_commands_that_exist() -> None:
     named = set(re.findall(r"`sesh ([a-z][a-z-]*)", README))
-    named |= {line.split()[1] for line in examples(README)}
+    named |= {words[1] for words in examples(README)}
     assert named
     assert named <= set(cli.COMMANDS)
 
@@ -292,16 +300,26 @@ def test_links_in_the_documents_lead_somewhere() -> None:
             assert (CHECKOUT / link).exists(), f"{name}: {link}"
 
 
-def test_the_architecture_names_only_modules_that_exist_and_all_of_them() -> None:
-    text = (CHECKOUT / "ARCHITECTURE.md").read_text()
-    block = re.search(r"^```text\n(__main__.*?)^```", text, re.S | re.M)
+def test_the_architecture_draws_the_layers_that_are_checked() -> None:
+    block = re.search(r"^```text\n(__main__.*?)^```", ARCHITECTURE, re.S | re.M)
     assert block
-    named = set(re.findall(r"(?<![\w.])(?:commands/|lifecycle/)?[a-z_]+(?=\.py|\.sh)", text))
-    package = CHECKOUT / "sesh"
-    for module in named:
-        assert list(package.rglob(f"{module.rpartition('/')[2]}.*")), module
-    for path in package.glob("*.py"):
-        assert re.search(rf"\b{path.stem}\b", block[1]) or path.stem == "__init__", path.name
+    columns = [re.match(r"\S+(?: {1,3}\S+)*", line) for line in block[1].splitlines()]
+    drawn = [[_last(name) for name in column[0].split()] for column in columns if column]
+    apart = (("commands._options",), ("",))  # drawn with the commands; the package itself
+    checked = [[_last(name) for name in layer] for layer in LAYERS if layer not in apart]
+    assert drawn == [*checked, ["keeper.sh"]]
+
+
+def _last(name: str) -> str:
+    """The module's own name: launch of lifecycle/launch and lifecycle.launch."""
+    if name.endswith((".*", "/")):
+        return name.rstrip(".*/")
+    return name if name.endswith(".sh") else re.split(r"[./]", name)[-1]
+
+
+def test_the_architecture_names_only_files_that_exist() -> None:
+    for name in re.findall(r"`((?:[\w.-]+/)*[a-z_]+\.(?:py|sh|toml))`", ARCHITECTURE):
+        assert list(CHECKOUT.glob(name)) or list(CHECKOUT.glob(f"sesh/**/{name}")), name
 
 
 def test_the_changelog_has_this_version() -> None:

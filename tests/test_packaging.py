@@ -16,7 +16,7 @@ SOURCES = [
     *("sesh", "man", "completions"),
 ]
 WHEELS = CHECKOUT / ".venv" / "wheels"  # put there by tests/setup.sh
-SCRIPT = ["import sys", "", "from sesh.__main__ import main", "", "sys.exit(main())"]
+SCRIPT = ["from sesh.__main__ import script", "", "script()"]
 
 
 def run(*command: str | Path) -> str:

@@ -114,7 +114,7 @@ class _Progress:
 
     def __exit__(self, *_: object) -> None:
         if self._shown:
-            os.write(2, b"\r\033[K")
+            output.write_line_over("")
 
     def show(self, waiting: list[str], total: int, left: float) -> None:
         if time.monotonic() - self._begin < 1 or not os.isatty(2):
@@ -126,5 +126,5 @@ class _Progress:
         when = f"{left:.0f} s left before kill" if left > 0 else "killing"
         line = f"stopping  {bar}  {done}/{total}  waiting for {waiting[0]} ({when})"
         width = os.get_terminal_size(2).columns or 80
-        os.write(2, f"\r\033[K{output.cut(line, width - 1)}".encode())
+        output.write_line_over(output.cut(line, width - 1))
         self._shown = True

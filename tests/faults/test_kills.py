@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import signal
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import median
@@ -133,6 +135,11 @@ def strays(world: World) -> list[Path]:
     ]
 
 
+def kind(path: Path) -> str:
+    """What sort of file a stray is: the end of its name, without ids and pids."""
+    return re.sub(r"\.\d+(?=\.|$)", "", path.name).partition(".")[2] or path.name
+
+
 # --- the next command --------------------------------------------------------------------------
 
 
@@ -163,9 +170,9 @@ def sweep_up(world: World, campaign: Campaign) -> None:
         world.ok("rm", "-f", NAME)
         check_nothing_left(world)
         assert world.ls() == []
-        left = strays(world)
-        if left:
-            campaign.remark(f"{len(left)} stray files")
+        kinds = Counter(kind(path) for path in strays(world))
+        if kinds:
+            campaign.remark("left over: " + ", ".join(f"{n} {one}" for one, n in kinds.items()))
 
 
 # --- the campaigns -----------------------------------------------------------------------------
