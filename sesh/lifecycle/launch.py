@@ -307,8 +307,7 @@ def _record_failure(entry: Entry, record: Record, why: str, event: str) -> None:
     failed = replace(record, status=status)
     verdict = reconcile(failed, Observation(absent("never launched")), now())
     store.swap(entry, failed, verdict)
-    with suppress(OSError):
-        events.append(event.removesuffix("ed") + "-failed", record, reason=why)
+    _note(event.removesuffix("ed") + "-failed", record, reason=why)
 
 
 def _confirm(entry: Entry, record: Record, server: Tmux, pane: str, event: str) -> Seen:
@@ -324,32 +323,34 @@ def _confirm(entry: Entry, record: Record, server: Tmux, pane: str, event: str) 
             break
         time.sleep(pause)
         pause = min(pause * 1.5, 0.02)
-    found = _judge_launch(entry, record)
     if word is None and exit_word is None:
         server.kill_pane(pane)
-        why = f"no sign of the agent within {record.spec.launch_timeout:g} s"
-        raise LaunchError(f"{record.name} could not be launched: {why}")
-    verdict = found.session.verdict if found.session else None
-    if verdict and verdict.cause is Cause.LAUNCH:
-        raise LaunchError(f"{record.name} could not be launched: {verdict.reason}")
-    with suppress(OSError):
-        events.append(event, record, command=list(record.spec.command))
-    return found
+    return _judge_launch(entry, record, event)
 
 
-def _judge_launch(entry: Entry, record: Record) -> Seen:
-    """Write the pane into the record, with whatever is known of the agent by now."""
+def _judge_launch(entry: Entry, record: Record, event: str) -> Seen:
+    """Write down what is known of the agent by now, and what happened."""
     moment = now()
     sight = observe.by_files(record)
     verdict = reconcile(record, sight, moment)
     learned = look.learn(record, sight, verdict, moment)
     written = store.swap(entry, learned, verdict)
-    if written is None:
+    if verdict.cause is Cause.LAUNCH:
+        _note(event.removesuffix("ed") + "-failed", record, reason=verdict.reason)
+        raise LaunchError(f"{record.name} could not be launched: {verdict.reason}")
+    _note(event, record, command=list(record.spec.command))
+    if written is None:  # another sesh has looked in between, and has written down what it saw
         return look.one(record.name)
     if learned.status.outcome is not None:
         with suppress(OSError):
             look.note_end(learned)
     return Seen(written, Session(learned, sight, verdict))
+
+
+def _note(kind: str, record: Record, **details: object) -> None:
+    """An event that can't be written takes nothing from what has been done."""
+    with suppress(OSError):
+        events.append(kind, record, **details)
 
 
 # --- restart -----------------------------------------------------------------------------------
