@@ -51,10 +51,9 @@ def _remove(name: str, settings: config.Config, grace: float, *, force: bool, al
         return errors.OK
     try:
         forget(_ended(look.one(name), settings, grace, force=force), settings)
-    except NoSessionError:
-        if not force:  # else: another rm was faster
-            raise
     except SeshError as error:
+        if force and isinstance(error, NoSessionError):
+            return errors.OK  # another rm was faster
         if alone:
             raise
         output.note(str(error))
