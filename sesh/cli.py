@@ -21,6 +21,12 @@ COMMANDS = {
     "stop": "Stop sessions: ask, wait, kill, confirm.",
     "restart": "Start the next generation of sessions, in the same place.",
     "rm": "Forget ended sessions.",
+    "attach": "Attach to a session, or choose what to do with one that has ended.",
+    "detach": "Send everybody home who is attached.",
+    "logs": "Show what a session printed.",
+    "send": "Type into a session.",
+    "wait": "Wait until sessions reach a state.",
+    "events": "Show what happened.",
     "pass": "Look at every session once (what call backs and timers run).",
 }
 _MODULES = {"pass": "pass_"}

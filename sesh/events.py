@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import time
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -27,3 +30,45 @@ def append(kind: str, record: Record, **details: Any) -> None:
     }
     data = json.dumps(line, separators=(",", ":")).encode() + b"\n"
     store.append_line(paths.events_file(), data)
+
+
+Event = dict[str, Any]
+POLL = 0.2
+
+
+def read() -> Iterator[Event]:
+    """All events so far. A line that a full disk cut short is passed over."""
+    try:
+        with open(paths.events_file(), "rb") as file:
+            yield from (event for line in file if (event := _parse(line)) is not None)
+    except FileNotFoundError:
+        return
+
+
+def follow() -> Iterator[Event]:
+    """All events so far, then each as it happens, for ever; also across a rotation of the file."""
+    offset, inode, rest = 0, 0, b""
+    while True:
+        try:
+            status = os.stat(paths.events_file())
+        except FileNotFoundError:
+            time.sleep(POLL)
+            continue
+        if status.st_ino != inode or status.st_size < offset:
+            offset, inode, rest = 0, status.st_ino, b""
+        if status.st_size > offset:
+            with open(paths.events_file(), "rb") as file:
+                file.seek(offset)
+                rest += file.read(status.st_size - offset)
+            offset = status.st_size
+            *lines, rest = rest.split(b"\n")
+            yield from (event for line in lines if (event := _parse(line)) is not None)
+        time.sleep(POLL)
+
+
+def _parse(line: bytes) -> Event | None:
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return None
+    return event if isinstance(event, dict) and "kind" in event and "time" in event else None

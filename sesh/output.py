@@ -43,6 +43,10 @@ def write(text: str) -> None:
     _write_all(1, text.encode("utf-8", "backslashreplace"))
 
 
+def write_bytes(data: bytes) -> None:
+    _write_all(1, data)
+
+
 def say(text: str) -> None:
     """A line for people, to stderr, without our name in front."""
     try:
@@ -58,12 +62,22 @@ def note(text: str, *, after_echo: bool = False) -> None:
     say(f"{start}sesh: {escape(text)}")
 
 
+_gone = False  # stdout's reader
+
+
+def reader_gone() -> bool:
+    """Has whoever read stdout gone away? A command that goes on for ever should end then."""
+    return _gone
+
+
 def _write_all(fd: int, data: bytes) -> None:
     rest = memoryview(data)
     try:
         while rest:
             rest = rest[os.write(fd, rest) :]
     except BrokenPipeError:
+        global _gone
+        _gone = True
         os.dup2(os.open(os.devnull, os.O_WRONLY), fd)
 
 

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from sesh.values import Value
 
+NOTHING = subprocess.DEVNULL
 OUTPUT_LIMIT = 16 << 20
 
 
@@ -36,12 +37,13 @@ def call(
     timeout: float,
     env: Mapping[str, str] | None = None,
     cwd: str | None = None,
+    stdin: int = NOTHING,
 ) -> Answer:
     """Run a program to its end, or kill it after `timeout` seconds."""
     try:
         with subprocess.Popen(
             argv,
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=env,

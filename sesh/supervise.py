@@ -10,13 +10,14 @@ import os
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from shlex import join
 
 from sesh import launchfiles, look, observe, paths, processes, store, tmux
 from sesh.config import Config
 from sesh.errors import CannotTellError
 from sesh.lifecycle.stop import stop
 from sesh.look import Seen
-from sesh.model import ALIVE, Record, Session, State
+from sesh.model import ALIVE, ENDED, Record, Session, State
 
 LEFTOVER_GRACE = 60.0  # seconds before a launch's files without a record count as left over
 
@@ -49,8 +50,24 @@ def _work(config: Config, run: str) -> list[Seen]:
         found = look.everything()
     _sweep(found, run)
     with suppress(CannotTellError):
+        _tell_attached([one.session for one in found if one.session], config)
+    with suppress(CannotTellError):
         _tend_servers([one.session for one in found if one.session], config)
     return found
+
+
+def _tell_attached(sessions: Sequence[Session], config: Config) -> None:
+    """Whoever is attached to a session that has ended gets its menu, or a line, instead."""
+    here = [s for s in sessions if s.record.place.machine == processes.here()]
+    ended = [s for s in here if s.verdict.state in ENDED and s.record.place.pane]
+    for socket in {s.record.place.socket for s in ended}:
+        mine = [s for s in ended if s.record.place.socket == socket]
+        server = observe.server_of(mine[0].record, config, tmux.find_binary())
+        watched = server.watched()
+        for session in mine:
+            if session.name in watched:
+                then = join([*paths.own_command(), "attach", "--ended", session.name])
+                server.detach_all(session.name, then)
 
 
 def _sweep(found: Iterable[Seen], run: str) -> None:

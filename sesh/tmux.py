@@ -17,6 +17,7 @@ from shlex import quote
 
 from sesh import paths, run
 from sesh.errors import CannotTellError, StateError
+from sesh.run import NOTHING
 from sesh.store import make_private, write_private
 from sesh.values import Value
 
@@ -115,10 +116,16 @@ class Tmux(Value):
     include: str = ""
     timeout: float = 3.0
 
-    def ask(self, *command: str, cwd: str | None = None, wrap: tuple[str, ...] = ()) -> Reply:
+    def ask(
+        self,
+        *command: str,
+        cwd: str | None = None,
+        wrap: tuple[str, ...] = (),
+        stdin: int = NOTHING,
+    ) -> Reply:
         """Hand one command list to the server."""
         argv = [*wrap, self.binary, "-u", "-S", self.socket, *self._config_option(), *command]
-        answer = run.call(argv, timeout=self.timeout, env=_environment(), cwd=cwd)
+        answer = run.call(argv, timeout=self.timeout, env=_environment(), cwd=cwd, stdin=stdin)
         if answer.ok:
             return Reply(answer.out)
         said = answer.problem or answer.err.strip() or f"exit {answer.code} without a word"
@@ -212,6 +219,38 @@ class Tmux(Value):
     def capture(self, pane: str) -> Reply:
         """Screen and scrollback as text."""
         return self.ask("capture-pane", "-p", "-J", "-S", "-", "-t", pane)
+
+    def detach_all(self, name: str, then: str | None = None) -> Reply:
+        """Send home whoever is attached; `then` is a shell command for each one's terminal."""
+        after = ("-E", then) if then else ()
+        return self.ask("detach-client", "-s", f"={name}", *after)
+
+    def watched(self) -> set[str]:
+        """The names of the sessions that somebody is attached to."""
+        reply = self.ask("list-clients", "-F", "#{client_session}")
+        return set(reply.out.splitlines()) if reply.ok else set()
+
+    def paste(self, pane: str, text: bytes) -> Reply:
+        """Put text into a pane as a terminal pastes it: in brackets where the program asks for
+        them, so that its newlines are no Enter keys. Through a buffer of our own and a file
+        without a name: no text on a command line, none on disk."""
+        fd = os.memfd_create("sesh-send", os.MFD_CLOEXEC)
+        try:
+            os.write(fd, text)
+            os.lseek(fd, 0, os.SEEK_SET)
+            buffer = f"sesh-{os.getpid()}"
+            return self.ask(
+                *("load-buffer", "-b", buffer, "-"),
+                *(";", "paste-buffer", "-d", "-p", "-r", "-b", buffer, "-t", pane),
+                stdin=fd,
+            )
+        finally:
+            os.close(fd)
+
+    def press(self, pane: str, *keys: str) -> Reply:
+        """Press keys by their tmux names."""
+        literal = [key.replace(";", "\\;") if key.endswith(";") else key for key in keys]
+        return self.ask("send-keys", "-t", pane, *literal)
 
     def wake_at(self, at: float) -> Reply:
         """Make sesh look again later. One wake-up is pending for all sessions: a new one is set

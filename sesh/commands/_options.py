@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 import click
@@ -36,6 +37,25 @@ class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
         if seconds > _LONGEST:
             self.fail(f"{value!r} is more than a year", param, ctx)
         return seconds
+
+
+class Moment(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic since click 8.4
+    """`10m` (that long ago), `2026-11-15`, `2026-11-15T12:00:00Z`."""
+
+    name = "TIME"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> datetime:
+        if isinstance(value, datetime):
+            return value
+        found = _DURATION.fullmatch(value)
+        if found is not None:
+            seconds = min(float(found[1]) * _UNITS[found[2]], _LONGEST * 100)
+            return datetime.now(UTC) - timedelta(seconds=seconds)
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a time such as 10m or 2026-11-15T12:00:00Z", param, ctx)
+        return moment if moment.tzinfo else moment.astimezone()
 
 
 def names_argument(function: F) -> F:

@@ -1,0 +1,66 @@
+"""Into a session's terminal: the three cases, each by handing this terminal over to tmux.
+
+Plain terminal: become the tmux client (a child would have Ctrl-C and hangups between us). In the
+same server already: switch this client. In another tmux: a new window of that one.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from shlex import join
+
+from sesh import run
+from sesh.config import Config
+from sesh.errors import CannotTellError, UsageError
+from sesh.model import Record
+from sesh.observe import server_of
+from sesh.tmux import Reply, find_binary
+
+
+def need_terminal() -> None:
+    if not (os.isatty(0) and os.isatty(1)):
+        raise UsageError("attach needs a terminal; sesh logs shows what it printed")
+
+
+def attach(record: Record, config: Config, *, read_only: bool, alone: bool) -> None:
+    """Attach this terminal. Returns only when another client or window was told to."""
+    server = server_of(record, config, find_binary())
+    options = (*(("-r",) if read_only else ()), *(("-d",) if alone else ()))
+    argv = [server.binary, "-u", "-S", server.socket, "attach-session", *options]
+    argv += ["-t", f"={record.name}"]
+    outer = os.environ.get("TMUX", "").split(",")[0]
+    if not outer:
+        _become(argv)
+    elif _same_file(outer, server.socket):
+        reply = server.ask("switch-client", "-c", os.ttyname(0), "-t", f"={record.name}:")
+        _check(record.name, reply)
+    else:
+        _in_a_window_of(outer, record.name, server.binary, argv)
+
+
+def _become(argv: list[str]) -> None:
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and exec would pass that on
+    os.execv(argv[0], argv)
+
+
+def _same_file(one: str, other: str) -> bool:
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return False
+
+
+def _in_a_window_of(outer: str, name: str, binary: str, argv: list[str]) -> None:
+    inner = ["env", "-u", "TMUX", "-u", "TMUX_PANE", *argv]
+    answer = run.call(
+        [binary, "-S", outer, "new-window", "-n", name, f"exec {join(inner)}"], timeout=3
+    )
+    if not answer.ok:
+        why = answer.problem or answer.err.strip()
+        raise CannotTellError(f"{name}: no window could be opened in the tmux around us: {why}")
+
+
+def _check(name: str, reply: Reply) -> None:
+    if not reply.ok:
+        raise CannotTellError(f"{name}: tmux: {reply.text}")

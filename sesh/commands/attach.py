@@ -1,0 +1,129 @@
+"""sesh attach: into a session's terminal, or a menu when there is nothing to attach to."""
+
+from __future__ import annotations
+
+import os
+import termios
+import time
+import tty
+
+import click
+
+from sesh import attaching, config, look, output, transcripts
+from sesh.commands._options import CONTEXT
+from sesh.config import Config
+from sesh.errors import CannotTellError, ConflictError, EndedError, StateError, UsageError
+from sesh.lifecycle import launch
+from sesh.lifecycle.forget import forget
+from sesh.lifecycle.stop import stop
+from sesh.look import Seen
+from sesh.model import ALIVE, ENDED, Session, State
+from sesh.view import view
+
+LAST_LINES = 10
+
+
+@click.command("attach", context_settings=CONTEXT)
+@click.argument("name", required=False)
+@click.option("-r", "--read-only", is_flag=True, help="Look, but do not type.")
+@click.option("-d", "--detach-others", is_flag=True, help="Send home whoever else is attached.")
+@click.option("--ended", is_flag=True, hidden=True)
+def command(name: str | None, read_only: bool, detach_others: bool, ended: bool) -> int:
+    """Attach to a session. Without NAME: the only one, or a choice.
+
+    A session that has ended is shown with its last lines and a menu: restart, tear down, logs,
+    cancel. Detach with C-b d.
+    """
+    found = look.one(name) if name is not None else _choose()
+    settings = config.load()
+    if found.session is None:
+        raise StateError(f"{found.name}: its record is damaged; see sesh show {found.name}")
+    if found.state is State.UNKNOWN:
+        raise CannotTellError(f"{found.name}: {found.session.verdict.reason}")
+    if found.state in ENDED:
+        if ended and found.state is State.COMPLETED:
+            output.say(_headline(found.session))
+            return 0
+        return _menu(found, settings)
+    if found.state is State.ORPHAN:
+        raise ConflictError(f"{found.name}: {found.session.verdict.reason}; nothing to attach to")
+    if found.state is State.PAUSED:
+        raise ConflictError(f"{found.name} is paused; resume it first")
+    attaching.need_terminal()
+    attaching.attach(found.session.record, settings, read_only=read_only, alone=detach_others)
+    return 0
+
+
+def _choose() -> Seen:
+    """The only living session, or the one that a person picks."""
+    living = [one for one in look.everything() if one.state in ALIVE]
+    if not living:
+        raise UsageError("no living session to attach to; sesh ls shows all")
+    if len(living) == 1:
+        return living[0]
+    if not output.interactive():
+        raise UsageError(f"which one? {', '.join(one.name for one in living)}")
+    for number, one in enumerate(living, 1):
+        output.say(f"{number:3}  {one.name}")
+    answer: int = click.prompt("attach to", type=click.IntRange(1, len(living)), err=True)
+    return living[answer - 1]
+
+
+# --- the menu ----------------------------------------------------------------------------------
+
+
+def _headline(session: Session) -> str:
+    verdict = session.verdict
+    ended = output.epoch(view(session.record, verdict)["ended"])
+    when = f" {output.long_time(time.time() - ended)} ago" if ended is not None else ""
+    return f"{session.name} {verdict.state}{when}: {output.escape(verdict.reason or '')}"
+
+
+def _menu(found: Seen, settings: Config) -> int:
+    assert found.session is not None
+    session = found.session
+    if not (os.isatty(0) and os.isatty(2)):
+        raise EndedError(f"{_headline(session)}; sesh restart {found.name} brings it back")
+    output.say(_headline(session))
+    lines = transcripts.text(session.record, settings).rstrip().splitlines()[-LAST_LINES:]
+    width = (output.terminal_width() or 80) - 7
+    output.say("")
+    for line in lines:
+        output.say(f"    │ {output.cut(output.escape(line), width)}")
+    output.say("")
+    while True:
+        key = _ask("[R]estart in the same place   [T]ear down   [L]ogs   [C]ancel ▸ ")
+        if key == "r":
+            return _restart(found, settings)
+        if key == "t":
+            stop([found], settings, settings.stop.grace)
+            forget(look.one(found.name), settings)
+            return 0
+        if key == "l":
+            output.write(transcripts.text(session.record, settings))
+        elif key in ("c", "q", "\x1b", "\r", "\n", ""):
+            return 3
+
+
+def _restart(found: Seen, settings: Config) -> int:
+    done = launch.restart(found, settings)
+    assert done.session is not None
+    if done.state in ENDED:
+        return _menu(done, settings)
+    attaching.attach(done.session.record, settings, read_only=False, alone=False)
+    return 0
+
+
+def _ask(question: str) -> str:
+    """One key, without Enter; the terminal is left as it was, whatever happens."""
+    os.write(2, question.encode())
+    before = termios.tcgetattr(0)
+    try:
+        tty.setcbreak(0)
+        key = os.read(0, 1).decode(errors="replace").lower()
+    except OSError:  # the terminal has gone
+        return ""
+    finally:
+        termios.tcsetattr(0, termios.TCSADRAIN, before)
+    output.say(key if key.isprintable() else "")
+    return key

@@ -1,0 +1,26 @@
+"""sesh detach: send everybody home."""
+
+from __future__ import annotations
+
+import click
+
+from sesh import config, look, observe, tmux
+from sesh.commands._options import CONTEXT
+from sesh.errors import CannotTellError, StateError
+
+
+@click.command("detach", context_settings=CONTEXT)
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+def command(names: tuple[str, ...]) -> int:
+    """Detach whoever is attached to the named sessions, or to any."""
+    settings = config.load()
+    for found in look.some(names) if names else look.everything():
+        if found.session is None:
+            if names:
+                raise StateError(f"{found.name}: its record is damaged")
+            continue
+        server = observe.server_of(found.session.record, settings, tmux.find_binary())
+        reply = server.detach_all(found.name)
+        if reply.trouble is tmux.Trouble.OTHER:
+            raise CannotTellError(f"{found.name}: tmux: {reply.text}")
+    return 0

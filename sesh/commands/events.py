@@ -1,0 +1,65 @@
+"""sesh events: what happened, and what happens now."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from datetime import datetime
+
+import click
+
+from sesh import events, look, output
+from sesh.commands._options import CONTEXT, Moment, json_option
+from sesh.errors import UsageError
+
+
+@click.command("events", context_settings=CONTEXT)
+@click.argument("name", required=False)
+@click.option("-f", "--follow", is_flag=True, help="Go on as things happen.")
+@click.option("--since", type=Moment(), help="Only what happened since then (10m, or a date).")
+@click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Only this kind (repeatable).")
+@json_option("a JSON object a line")
+def command(
+    name: str | None,
+    follow: bool,
+    since: datetime | None,
+    kinds: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Show what happened to all sessions, or to one, oldest first."""
+    if name is not None:
+        look.check_name(name)
+    for kind in kinds:
+        if kind not in events.KINDS:
+            raise UsageError(f"--kind {kind}: should be one of {', '.join(events.KINDS)}")
+    source: Iterable[events.Event] = events.follow() if follow else events.read()
+    for event in source:
+        if _wanted(event, name, since, kinds):
+            output.write((json.dumps(event) if as_json else line(event)) + "\n")
+            if output.reader_gone():
+                break
+    return 0
+
+
+def _wanted(
+    event: events.Event, name: str | None, since: datetime | None, kinds: tuple[str, ...]
+) -> bool:
+    return (
+        (name is None or event.get("name") == name)
+        and (not kinds or event["kind"] in kinds)
+        and (since is None or datetime.fromisoformat(str(event["time"])) >= since)
+    )
+
+
+def line(event: events.Event) -> str:
+    """One event for people: when, who, what, and the detail that matters."""
+    moment = datetime.fromisoformat(str(event["time"])).astimezone()
+    detail = event.get("reason") or ""
+    if not detail and event.get("command"):
+        detail = output.command_line(event["command"])
+    state = event.get("state")
+    if state and state != event["kind"]:
+        detail = f"{state}: {detail}"
+    who = output.escape(str(event.get("name")))
+    text = f"{moment:%Y-%m-%d %H:%M:%S}  {who:<20}  {event['kind']:<14}  {output.escape(detail)}"
+    return text.rstrip()

@@ -1,0 +1,113 @@
+"""sesh send: type into a session as a person would."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import time
+
+import click
+
+from sesh import config, look, observe, output, paths, tmux
+from sesh.commands._options import CONTEXT
+from sesh.errors import CannotTellError, ConflictError, EndedError, SeshError, UsageError
+from sesh.model import ENDED, Record, State
+
+LIMIT = 1 << 20
+PAUSE = 0.15  # between text and Enter: an agent that reads a paste must not swallow the key
+PATIENCE = 1.0  # how long to wait for a sign that something arrived
+_NAMED_KEYS = (
+    "Enter Escape Tab BTab Space BSpace Up Down Left Right Home End PageUp PageDown PPage NPage "
+    "IC DC Insert Delete"
+)
+_KEY = re.compile(rf"(?:[CMS]-)*(?:[!-~]|F(?:1[0-2]|[1-9])|{'|'.join(_NAMED_KEYS.split())})")
+
+
+@click.command("send", context_settings=CONTEXT)
+@click.argument("name")
+@click.argument("text", nargs=-1)
+@click.option(
+    "-k",
+    "--key",
+    "keys",
+    multiple=True,
+    metavar="KEY",
+    help="Press a key such as Enter, Escape, Up or C-c (repeatable), after the text.",
+)
+@click.option("--no-enter", is_flag=True, help="Do not press Enter after the text.")
+def command(name: str, text: tuple[str, ...], keys: tuple[str, ...], no_enter: bool) -> int:
+    """Type TEXT into a session and press Enter; `-` reads the text from standard input.
+
+    Many lines arrive as one paste. Says so when nothing showed that it arrived.
+    """
+    data = _data(text)
+    for key in keys:
+        if not _KEY.fullmatch(key):
+            raise UsageError(f"--key {key}: no such key; Enter, Escape, C-c, M-x, F5, Up …")
+    if not data and not keys:
+        raise UsageError("nothing to send: give a text, - for standard input, or --key")
+    record = _living(name)
+    server = observe.server_of(record, config.load(), tmux.find_binary())
+    pane = record.place.pane
+    if pane is None:
+        raise CannotTellError(f"{name}: its tmux pane is not known yet; try again")
+    before = _written(record)
+    if data:
+        _check(name, server.paste(pane, data))
+        if not no_enter:
+            time.sleep(PAUSE)
+            _check(name, server.press(pane, "Enter"))
+    if keys:
+        _check(name, server.press(pane, *keys))
+    if not _arrived(record, before):
+        output.note(f"{name} has shown no sign that it arrived; sesh logs {name} tells more")
+    return 0
+
+
+def _data(text: tuple[str, ...]) -> bytes:
+    if text == ("-",):
+        data = sys.stdin.buffer.read(LIMIT + 1).removesuffix(b"\n")
+    else:
+        data = os.fsencode(" ".join(text))
+    if len(data) > LIMIT:
+        raise UsageError("more than 1 MiB: write it to a file and send its name")
+    return data
+
+
+def _living(name: str) -> Record:
+    found = look.one(name)
+    if found.session is None:
+        raise SeshError(f"{name}: its record is damaged")
+    reason = found.session.verdict.reason
+    if found.state in ENDED:
+        raise EndedError(f"{name} has ended ({found.state}); sesh restart {name} brings it back")
+    if found.state is State.UNKNOWN:
+        raise CannotTellError(f"{name}: {reason}")
+    if found.state is not State.RUNNING:
+        raise ConflictError(f"{name} is {found.state}: {reason or 'not ready'}; nothing was sent")
+    return found.session.record
+
+
+def _check(name: str, reply: tmux.Reply) -> None:
+    if reply.trouble is tmux.Trouble.OTHER:
+        raise CannotTellError(f"{name}: tmux: {reply.text}; it may or may not have arrived")
+    if not reply.ok:
+        raise SeshError(f"{name}: tmux: {reply.text}; nothing was sent")
+
+
+def _written(record: Record) -> int:
+    try:
+        return os.stat(paths.transcript(record.id)).st_size
+    except OSError:
+        return 0
+
+
+def _arrived(record: Record, before: int) -> bool:
+    """Did it print anything since? Most programs echo what is typed."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        if _written(record) != before:
+            return True
+        time.sleep(0.02)
+    return False

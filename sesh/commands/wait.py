@@ -1,0 +1,58 @@
+"""sesh wait: until sessions reach a state."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from sesh import errors, output, waiting
+from sesh.commands._options import CONTEXT, Duration
+from sesh.errors import UsageError
+from sesh.model import ALIVE, ENDED, State
+from sesh.waiting import Reached
+
+_GROUPS = {"ended": ENDED, "alive": ALIVE}
+
+
+@click.command("wait", context_settings=CONTEXT)
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.option(
+    "--for",
+    "wanted",
+    default="ended",
+    metavar="STATE",
+    help="A state, or ended (any end; the default) or alive.",
+)
+@click.option("--any", "any_one", is_flag=True, help="Until one of them is there, not all.")
+@click.option("--timeout", type=Duration(), help="Give up after that long (exit 124).")
+@click.option("--exit-code", is_flag=True, help="Exit with the agent's exit status.")
+def command(
+    names: tuple[str, ...], wanted: str, any_one: bool, timeout: float | None, exit_code: bool
+) -> int:
+    """Wait until sessions have ended, or have reached another state.
+
+    Prints each name and its state as it gets there.
+    """
+    states = _GROUPS.get(wanted) or _state(wanted)
+    deadline = None if timeout is None else time.monotonic() + timeout
+    reached: list[Reached] = []
+    for one in waiting.until(dict.fromkeys(names), states, deadline):
+        reached.append(one)
+        output.write(f"{one.name} {one.state}\n")
+        if any_one:
+            break
+    if len(reached) < (1 if any_one else len(set(names))):
+        left = sorted(set(names) - {one.name for one in reached})
+        output.note(f"timed out waiting for {', '.join(left)}")
+        return errors.TIMED_OUT
+    codes = [one.exit_code for one in reached if one.exit_code]
+    return codes[0] if exit_code and codes else errors.OK
+
+
+def _state(word: str) -> frozenset[State]:
+    try:
+        return frozenset({State(word)})
+    except ValueError:
+        known = ", ".join([*_GROUPS, *State])
+        raise UsageError(f"--for {word}: should be one of {known}") from None

@@ -1,0 +1,138 @@
+"""What a session printed, as a person would read it.
+
+While its pane stands, tmux knows (capture-pane); after that there is the saved capture; and after a
+crash the raw transcript, which a scratch tmux replays: no other program reads escape sequences as
+well as a terminal does.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator
+
+from sesh import observe, paths, processes, tmux
+from sesh.config import Config
+from sesh.errors import CannotTellError
+from sesh.lifecycle import panes
+from sesh.model import Record
+from sesh.tmux import Reply, Tmux
+
+REPLAY_LIMIT = 8 << 20  # of a raw transcript, from its end: more than the scrollback holds
+REPLAY_PATIENCE = 10.0
+POLL = 0.1
+_CHUNK = 1 << 16
+_ESCAPES = re.compile(
+    rb"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI
+    rb"|\x1b[\]PX^_].*?(?:\x07|\x1b\\)"  # OSC, DCS and the like
+    rb"|\x1b[ -/]*[0-~]|[\x00-\x08\x0b-\x1a\x7f]",
+    re.DOTALL,
+)
+_UNFINISHED = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]{0,4096}|[ -/]*)?\Z")
+
+
+def text(record: Record, config: Config) -> str:
+    """Screen and scrollback, from the best source there is."""
+    captured = _captured(record, config)
+    if captured is None:
+        captured = _saved(record)
+    if captured is None:
+        captured = _replayed(record, config)
+    return captured.rstrip() + "\n" if captured.strip() else ""
+
+
+def _captured(record: Record, config: Config) -> str | None:
+    """From the pane, while it stands."""
+    if record.place.pane is None or record.place.machine != processes.here():
+        return None
+    server = observe.server_of(record, config, tmux.find_binary())
+    if panes.find(record, server.panes()) is None:
+        return None
+    reply = server.capture(record.place.pane)
+    return reply.out if reply.ok else None
+
+
+def _saved(record: Record) -> str | None:
+    """From the capture that was saved when the pane was closed, if nothing was printed since."""
+    try:
+        with open(paths.screen(record.id), encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return None
+
+
+def _replayed(record: Record, config: Config) -> str:
+    """From the raw transcript, played into a pane of a tmux server of its own."""
+    path = paths.transcript(record.id)
+    if not os.path.exists(path):
+        return ""
+    socket = f"{record.place.run}/replay-{os.getpid()}.sock"
+    tmux.check_socket(socket)
+    scratch = Tmux(tmux.find_binary(), socket, record.place.run, own=False, timeout=5)
+    play = f'tail -c {REPLAY_LIMIT} "$1"; printf "\\033[?1049l"'
+    width, height = tmux.DEFAULT_SIZE
+    reply = scratch.ask(
+        *("-f", os.devnull, "start-server", ";", "set-option", "-g", "history-limit", "50000"),
+        *(";", "set-option", "-g", "remain-on-exit", "on"),
+        *(";", "new-session", "-d", "-s", "replay", "-x", str(width), "-y", str(height)),
+        *("/bin/sh", "-c", play, "replay", path),
+    )
+    if not reply.ok:
+        raise CannotTellError(f"{record.name}: its transcript can't be replayed: {reply.text}")
+    try:
+        return _play(scratch)
+    finally:
+        scratch.ask("kill-session", "-t", "=replay")
+
+
+def _play(scratch: Tmux) -> str:
+    deadline = time.monotonic() + REPLAY_PATIENCE
+    while time.monotonic() < deadline:
+        listed = scratch.panes()
+        if isinstance(listed, Reply) or all(pane.dead for pane in listed):
+            break
+        time.sleep(0.02)
+    out = scratch.ask("capture-pane", "-p", "-J", "-S", "-", "-t", "=replay:").out
+    lines = out.rstrip().splitlines()
+    return "\n".join(lines[:-1] if lines and lines[-1].startswith("Pane is dead") else lines)
+
+
+def raw(record: Record) -> Iterator[bytes]:
+    """The transcript as it was written."""
+    with open(paths.transcript(record.id), "rb") as file:
+        while chunk := file.read(_CHUNK):
+            yield chunk
+
+
+def follow(record: Record, alive: object) -> Iterator[bytes]:
+    """What is printed from now on, until the session has ended and all of it was read."""
+    assert callable(alive)
+    path = paths.transcript(record.id)
+    offset = os.stat(path).st_size
+    while True:
+        lives = alive()
+        with open(path, "rb") as file:
+            if os.fstat(file.fileno()).st_size < offset:
+                offset = 0  # it was trimmed
+            file.seek(offset)
+            while chunk := file.read(_CHUNK):
+                offset += len(chunk)
+                yield chunk
+        if not lives:
+            return
+        time.sleep(POLL)
+
+
+class Plain:
+    """Takes escape sequences out of a stream, also those that are cut in two by a chunk's end."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, chunk: bytes) -> bytes:
+        data = self._rest + chunk
+        unfinished = _UNFINISHED.search(data)
+        self._rest = data[unfinished.start() :] if unfinished else b""
+        whole = data[: unfinished.start()] if unfinished else data
+        return _ESCAPES.sub(b"", whole).replace(b"\r", b"")

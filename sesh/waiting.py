@@ -1,0 +1,78 @@
+"""Waiting for states without busy work: what has not changed is seen from /proc and file times."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Collection, Iterable, Iterator
+
+from sesh import guards, look, paths
+from sesh.digest import Digest
+from sesh.model import State
+from sesh.values import Value
+
+TICK = 0.1
+DOUBT = 1.0  # between looks at what only a look can tell (starting, stopping, unknown, …)
+
+
+class Reached(Value):
+    name: str
+    state: State
+    exit_code: int | None
+
+
+class _Watched:
+    """What is known of one session between two looks."""
+
+    def __init__(self) -> None:
+        self.stamp: tuple[int, int] | None = None
+        self.digest: Digest | None = None
+        self.look_after = 0.0
+
+
+def until(
+    names: Iterable[str], states: Collection[State], deadline: float | None
+) -> Iterator[Reached]:
+    """Each session as it gets into one of `states`; ends when all have, or at the deadline."""
+    watched = {name: _Watched() for name in names}
+    while watched:
+        survey = guards.Survey()
+        for name in [name for name, one in watched.items() if not _unchanged(name, one, survey)]:
+            reached = _look(name, watched[name])
+            if reached.state in states:
+                del watched[name]
+                yield reached
+        if deadline is not None and time.monotonic() >= deadline:
+            return
+        if watched:
+            left = TICK if deadline is None else min(TICK, deadline - time.monotonic())
+            time.sleep(max(0.0, left))
+
+
+def _unchanged(name: str, one: _Watched, survey: guards.Survey) -> bool:
+    """Is it as it was at the last look? False at the first."""
+    try:
+        status = os.stat(f"{paths.sessions_dir()}/{name}.toml")
+    except OSError:
+        return False
+    if one.stamp != (status.st_mtime_ns, status.st_ino):
+        return False
+    if one.digest is not None:
+        return survey.holds(one.digest)
+    return time.monotonic() < one.look_after
+
+
+def _look(name: str, one: _Watched) -> Reached:
+    found = look.one(name)
+    path = f"{paths.sessions_dir()}/{name}.toml"
+    one.digest = None
+    one.look_after = time.monotonic() + DOUBT
+    try:
+        status = os.stat(path)
+        one.stamp = (status.st_mtime_ns, status.st_ino)
+        digest = guards.digest_of(name, paths.sessions_dir())
+        one.digest = digest if digest is not None and digest.mode != "look" else None
+    except OSError:
+        one.stamp = None
+    code = found.session.verdict.exit_code if found.session else None
+    return Reached(name, found.state, code)
