@@ -63,10 +63,24 @@ class _Lazy(click.Group):
         return super().resolve_command(ctx, args)
 
 
-@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=_Lazy, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.version_option(__version__, "-V", "--version", prog_name="sesh", message="sesh %(version)s")
-def group() -> None:
+@click.pass_context
+def group(context: click.Context) -> int:
     """Keep long-running terminal sessions, and know the truth about each."""
+    return _overview(context) if context.invoked_subcommand is None else errors.OK
+
+
+def _overview(context: click.Context) -> int:
+    """`sesh` alone: the sessions, and the three commands that one needs first."""
+    listing = group.get_command(context, "ls")
+    assert listing is not None
+    with listing.make_context("ls", [], parent=context) as inner:
+        listing.invoke(inner)
+    output.say("\nsesh start NAME -- COMMAND   ·   sesh attach NAME   ·   sesh --help")
+    return errors.OK
 
 
 def run(argv: list[str]) -> int:

@@ -44,6 +44,7 @@ SESH_STEP=directory
 trap {trap} EXIT
 rm -f {base}.launch
 cd {cwd} || exit 126
+unset OLDPWD
 SESH_STEP=environment
 . {snapshot} || exit 126
 SESH_STEP=command

@@ -7,18 +7,20 @@ once are harmless; a second one leaves word and goes.
 from __future__ import annotations
 
 import os
+import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from shlex import join
 
-from sesh import launchfiles, look, observe, paths, processes, store, tmux
+from sesh import look, observe, paths, processes, store, tmux
 from sesh.config import Config
 from sesh.errors import CannotTellError
 from sesh.lifecycle.stop import stop
 from sesh.look import Seen
-from sesh.model import ALIVE, ENDED, Record, Session, State
+from sesh.model import ALIVE, ENDED, NAME_PATTERN, Record, Session, State
 
+_NAMED = re.compile(NAME_PATTERN + r"-\d{8}-\d{6}-[0-9a-f]{8}\.")
 LEFTOVER_GRACE = 60.0  # seconds before a launch's files without a record count as left over
 
 
@@ -70,19 +72,28 @@ def _tell_attached(sessions: Sequence[Session], config: Config) -> None:
                 server.detach_all(session.name, then)
 
 
-def _sweep(found: Iterable[Seen], run: str) -> None:
-    """Remove the files of launches that no record claims, whose agent is gone, and that are old."""
-    records = [one.entry.record for one in found if isinstance(one.entry.record, Record)]
+def _sweep(found: Sequence[Seen], run: str) -> None:
+    """Remove what a killed start or rm has left: launch files and saved environments of ids that no
+    record names, whose agent is gone, and that are old."""
+    kept = {one.entry.record.id for one in found if isinstance(one.entry.record, Record)}
+    kept |= {orphan.id for orphan in look.orphans(found)}
     damaged = {one.name for one in found if one.damaged}
-    claimed = {record.id for record in records}
-    for session_id, generation in launchfiles.known(run):
-        if session_id in claimed or session_id.rsplit("-", 3)[0] in damaged:
+    for path in _launch_leavings(run):
+        session_id = os.path.basename(path).partition(".")[0]
+        if session_id in kept or session_id.rsplit("-", 3)[0] in damaged:
             continue
-        word = launchfiles.read_launch(run, session_id, generation)
         with suppress(FileNotFoundError):
-            age = time.time() - os.stat(f"{run}/{session_id}.{generation}.pid").st_mtime
-            if age > LEFTOVER_GRACE and not (word and processes.alive(word.agent.process)):
-                launchfiles.remove(run, session_id)
+            if time.time() - os.stat(path).st_mtime > LEFTOVER_GRACE:
+                os.unlink(path)
+
+
+def _launch_leavings(run: str) -> list[str]:
+    """The files that are named after a session, here and where environments are saved."""
+    found = []
+    for directory in {run, paths.runtime_dir() or run}:
+        with suppress(FileNotFoundError):
+            found += [f"{directory}/{name}" for name in os.listdir(directory) if _NAMED.match(name)]
+    return found
 
 
 def _tend_servers(sessions: Sequence[Session], config: Config) -> None:

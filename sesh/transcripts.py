@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from sesh import observe, paths, processes, tmux
 from sesh.config import Config
@@ -23,6 +23,7 @@ REPLAY_LIMIT = 8 << 20  # of a raw transcript, from its end: more than the scrol
 REPLAY_PATIENCE = 10.0
 POLL = 0.1
 _CHUNK = 1 << 16
+_DEAD = re.compile(r"Pane is dead \(")
 _ESCAPES = re.compile(
     rb"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI
     rb"|\x1b[\]PX^_].*?(?:\x07|\x1b\\)"  # OSC, DCS and the like
@@ -39,7 +40,10 @@ def text(record: Record, config: Config) -> str:
         captured = _saved(record)
     if captured is None:
         captured = _replayed(record, config)
-    return captured.rstrip() + "\n" if captured.strip() else ""
+    lines = captured.rstrip().splitlines()
+    if lines and _DEAD.match(lines[-1]):  # tmux's own remark below the last screen
+        lines = "\n".join(lines[:-1]).rstrip().splitlines()
+    return "".join(line + "\n" for line in lines)
 
 
 def _captured(record: Record, config: Config) -> str | None:
@@ -93,9 +97,7 @@ def _play(scratch: Tmux) -> str:
         if isinstance(listed, Reply) or all(pane.dead for pane in listed):
             break
         time.sleep(0.02)
-    out = scratch.ask("capture-pane", "-p", "-J", "-S", "-", "-t", "=replay:").out
-    lines = out.rstrip().splitlines()
-    return "\n".join(lines[:-1] if lines and lines[-1].startswith("Pane is dead") else lines)
+    return scratch.ask("capture-pane", "-p", "-J", "-S", "-", "-t", "=replay:").out
 
 
 def raw(record: Record) -> Iterator[bytes]:
@@ -105,9 +107,8 @@ def raw(record: Record) -> Iterator[bytes]:
             yield chunk
 
 
-def follow(record: Record, alive: object) -> Iterator[bytes]:
+def follow(record: Record, alive: Callable[[], bool]) -> Iterator[bytes]:
     """What is printed from now on, until the session has ended and all of it was read."""
-    assert callable(alive)
     path = paths.transcript(record.id)
     offset = os.stat(path).st_size
     while True:

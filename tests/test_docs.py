@@ -241,12 +241,15 @@ def test_what_a_session_really_prints_is_documented(world: World) -> None:
     world.ok("stop", "two")
     world.start("two")
     world.ok("rm", "--force", "two")
+    (world.cwd / "broken").write_text("#!/no/such/interpreter\n")
+    (world.cwd / "broken").chmod(0o755)
+    for command in (("start", "three", "--", "./broken"), ("restart", "three")):
+        assert world.sesh(*command).code == errors.FAILED
     world.record("one").write_text("")
     assert set(world.session("one")) == set(view.DAMAGED_FIELDS)
 
     documented = set(items(section(page, "Events"), "Va"))
-    kinds = {"started", "restarted", "ended", "stopping", "stopped", "archived", "removed"}
-    assert {event["kind"] for event in world.events()} == kinds
+    assert {event["kind"] for event in world.events()} == set(events.KINDS)
     assert {field for event in world.events() for field in event} == documented
 
 

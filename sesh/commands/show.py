@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import time
-from shlex import quote
 
 import click
 
@@ -16,7 +15,7 @@ from sesh.model import Session, State
 from sesh.view import View
 
 _NEXT = {
-    State.RUNNING: "sesh stop {0}",
+    State.RUNNING: "sesh attach {0}   ·   sesh stop {0}",
     State.PAUSED: "sesh stop {0}",
     State.STOPPING: "sesh stop {0} tries again",
     State.ORPHAN: "sesh stop {0}",
@@ -25,7 +24,7 @@ _NEXT = {
     State.COMPLETED: "sesh restart {0}   ·   sesh rm {0}",
     State.STOPPED: "sesh restart {0}   ·   sesh rm {0}",
 }
-_NEXT_ENDED = "sesh restart {0}   ·   sesh stop {0}"
+_NEXT_ENDED = "sesh attach {0} shows the menu   ·   sesh restart {0}   ·   sesh stop {0}"
 
 
 @click.command("show", context_settings=CONTEXT)
@@ -75,8 +74,6 @@ def _show(session: Session, shown: View, *, colour: bool) -> None:
     ]
     if verdict.cause:
         rows.append(("cause", _cause(shown)))
-    if verdict.state is State.RUNNING:
-        rows.append(("attach", f"tmux -S {quote(record.place.socket)} attach -t ={record.name}"))
     if verdict.state is State.UNKNOWN:
         rows.append(("was", str(verdict.last_known)))
     if record.spec.group or record.spec.tags:

@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 
 import click
 
-from sesh import config, environment, launchfiles, listing, look, output, paths
+from sesh import attaching, config, environment, launchfiles, listing, look, output, paths
 from sesh.commands._options import CONTEXT, json_option
 from sesh.errors import ConflictError, SeshError, UsageError
 from sesh.lifecycle import launch
 from sesh.look import Seen
-from sesh.model import ENDED, Spec
+from sesh.model import ALIVE, ENDED, Spec
 
 _MOST_NUMBERED = 999
 
@@ -46,6 +46,7 @@ class _WithCommand(click.Command):
 )
 @click.option("-g", "--group", metavar="GROUP", help="Put the session into a group.")
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Tag the session (repeatable).")
+@click.option("-a", "--attach", is_flag=True, help="Attach to it at once.")
 @json_option("the session")
 @click.pass_context
 def command(
@@ -55,6 +56,7 @@ def command(
     variables: tuple[str, ...],
     group: str | None,
     tags: tuple[str, ...],
+    attach: bool,
     as_json: bool,
 ) -> int:
     """Start a session and print its name.
@@ -66,6 +68,8 @@ def command(
         raise UsageError(
             f"put the command behind --: sesh start {names[0]} -- {' '.join(names[1:])}"
         )
+    if attach:
+        attaching.need_terminal()
     settings = config.load()
     cwd = _directory(directory)
     extra = environment.parse_options(variables)
@@ -90,6 +94,8 @@ def command(
         output.note(f"a shell can't export these, they are left out: {', '.join(left_out)}")
     found = _start(name, spec, surroundings, settings)
     _report(found, as_json=as_json)
+    if attach and found.session and found.state in ALIVE:
+        attaching.attach(found.session.record, settings, read_only=False, alone=False)
     return 0
 
 

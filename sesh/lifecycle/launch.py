@@ -148,7 +148,9 @@ def _free_name(name: str) -> Seen | None:
     if state is State.ORPHAN:
         raise ConflictError(f"{name} is an orphan ({_reason(found)}); sesh stop {name} ends it")
     if state in ALIVE:
-        raise ConflictError(f"{name} is {state} already; sesh show {name} says how to attach")
+        raise ConflictError(
+            f"{name} is {state} already; sesh attach {name}, or choose another name"
+        )
     return found
 
 

@@ -1,0 +1,192 @@
+"""Records of another machine or pid namespace: unknown, untouched. Of another boot: lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from sesh.model import Process, State
+from sesh.values import replace
+from tests.surroundings import (
+    complains,
+    files,
+    move,
+    need_root,
+    read_record,
+    run,
+    write_record,
+)
+from tests.world import SESH, World, eventually
+
+ELSEWHERE = "0123456789abcdef0123456789abcdef"
+OLD_BOOT = "00000000-1111-2222-3333-444444444444"
+
+
+def refused(world: World, name: str, *before: str) -> None:
+    """Every command that would change it says that it can't tell, and does nothing."""
+    for command in (["stop"], ["restart"], ["rm"], ["rm", "--force"]):
+        done = run(world, *before, SESH, *command, name)
+        complains(done, 5, name)
+    taken = run(world, *before, SESH, "start", name, "--", "sleep", "9")
+    complains(taken, 5, name)
+    status = run(world, *before, SESH, "status", name)
+    assert (status.code, status.err) == (5, "")
+    assert status.out.startswith(f"{name} unknown (")
+    assert run(world, *before, SESH, "pass").code == 0
+    shown = run(world, *before, SESH, "show", name)
+    assert shown.code == 0
+    assert f"{name}  unknown" in shown.out
+
+
+def test_another_machines_session_is_unknown_and_untouched(world: World) -> None:
+    pid = world.start("a")["pid"]
+    world.start("mine")
+    raw = move(world, "a", id=ELSEWHERE)
+    for _ in range(2):
+        states = {one["name"]: one["state"] for one in world.ls()}
+        assert states == {"a": "unknown", "mine": "running"}
+    shown = world.session("a")
+    assert (shown["last_known"], shown["reason"]) == ("running", "it runs on another machine")
+    refused(world, "a")
+    assert world.record("a").read_bytes() == raw
+    assert Path(f"/proc/{pid}").exists()
+    assert "(was running) it runs on another machine" in world.ok("ls").out
+
+
+def test_another_machines_session_survives_selections(world: World) -> None:
+    """--all and --lost go on with the rest, and say what they left alone."""
+    world.start("a")
+    world.start("mine")
+    raw = move(world, "a", id=ELSEWHERE)
+    world.ok("stop", "--all", "-y")
+    assert world.state_of("mine") == "stopped"
+    done = world.sesh("restart", "--all", "-y")
+    assert (done.code, done.out) == (9, "mine\n")
+    assert done.err.startswith("sesh: a: ")
+    done = world.sesh("stop", "-y", "a", "mine")
+    assert done.code == 9
+    assert world.record("a").read_bytes() == raw
+
+
+def test_another_machines_ended_session_stays_ended(world: World) -> None:
+    """What its own machine has written down is believed; only nothing new can be learned."""
+    world.start("a", "sh", "-c", "exit 3")
+    assert eventually(lambda: world.state_of("a") == "failed")
+    old = read_record(world, "a")
+    there = replace(old.place.machine, id=ELSEWHERE)
+    raw = write_record(world, replace(old, place=replace(old.place, machine=there)), State.FAILED)
+    assert world.state_of("a") == "failed"
+    assert world.sesh("status", "a").code == 3
+    world.ok("ls", "--wide")
+    world.ok("pass")
+    assert world.record("a").read_bytes() == raw
+
+
+def test_another_pid_namespace_by_its_record(world: World) -> None:
+    world.start("a")
+    raw = move(world, "a", pidns="pid:[1]")
+    assert world.state_of("a") == "unknown"
+    assert "pid namespace" in world.session("a")["reason"]
+    refused(world, "a")
+    assert world.record("a").read_bytes() == raw
+
+
+def test_from_inside_a_container_on_the_same_home(world: World) -> None:
+    """Really: in a pid namespace of its own sesh sees no process of the host, and claims none."""
+    need_root()
+    inside = ("unshare", "-p", "-f", "--mount-proc")
+    if run(world, *inside, "true").code:
+        pytest.skip("may not make a pid namespace here")
+    pid = world.start("a")["pid"]
+    world.start("dead", "sh", "-c", "exit 3")
+    assert eventually(lambda: world.state_of("dead") == "failed")
+    world.ok("pass")
+    before = files(world.state / "sessions")
+    for options in ([], ["--sort", "name"]):
+        done = run(world, *inside, SESH, "ls", "--json", *options)
+        states = {one["name"]: one["state"] for one in json.loads(done.out)}
+        assert states == {"a": "unknown", "dead": "failed"}
+    refused(world, "a", *inside)
+    assert files(world.state / "sessions") == before
+    assert Path(f"/proc/{pid}").exists()
+    assert world.state_of("a") == "running"
+
+
+def test_a_session_started_inside_the_container_is_unknown_outside(world: World) -> None:
+    need_root()
+    inside = ("unshare", "-p", "-f", "--mount-proc")
+    if run(world, *inside, "true").code:
+        pytest.skip("may not make a pid namespace here")
+    world.start("host")
+    script = f"{SESH} start c -- sleep 1000 && {SESH} ls --format '{{name}} {{state}}'"
+    done = run(world, *inside, "sh", "-c", script)
+    assert (done.code, done.out) == (0, "c\nc running\nhost unknown\n")
+    raw = world.record("c").read_bytes()
+    assert world.state_of("c") == "unknown"
+    assert world.record("c").read_bytes() == raw
+    assert world.state_of("host") == "running"
+
+
+def kill_as_a_reboot_would(world: World) -> None:
+    """Everything at once, so that no keeper lives to write a word."""
+    for pid in world.processes():
+        os.kill(pid, signal.SIGKILL)
+    assert eventually(lambda: not world.processes())
+
+
+def test_after_a_reboot_all_are_lost_and_restart_lost_brings_them_back(world: World) -> None:
+    names = ["a", "b", "c"]
+    for name in names:
+        world.start(name)
+    world.start("stopped")
+    world.ok("stop", "stopped")
+    kill_as_a_reboot_would(world)
+    for name in names:
+        move(world, name, boot=OLD_BOOT)
+    states = {one["name"]: (one["state"], one["cause"]) for one in world.ls()}
+    assert states == {**dict.fromkeys(names, ("lost", "reboot")), "stopped": ("stopped", "stopped")}
+    assert world.session("a")["reason"] == "this machine was restarted"
+    assert world.sesh("status", "a").code == 3
+    done = world.ok("restart", "--lost")
+    assert done.out.split() == names
+    after = {one["name"]: (one["state"], one["generation"]) for one in world.ls()}
+    assert after == {**dict.fromkeys(names, ("running", 2)), "stopped": ("stopped", 1)}
+    assert len(world.tmux("list-panes", "-a").splitlines()) == 3
+
+
+def test_after_a_reboot_the_keepers_last_word_is_believed(world: World) -> None:
+    """It ended, and was not looked at, before the machine went down."""
+    world.start("a", "sh", "-c", "sleep 0.3; exit 3")
+    (callback,) = world.state.glob("run/*/callback")
+    callback.write_text("exit 0\n")  # nobody looks
+    assert eventually(lambda: list(world.state.glob("run/*/*.exit")))
+    kill_as_a_reboot_would(world)
+    move(world, "a", boot=OLD_BOOT)
+    shown = world.session("a")
+    assert (shown["state"], shown["cause"], shown["exit_code"]) == ("failed", "exit", 3)
+
+
+def test_after_a_reboot_another_process_of_that_pid_is_nobody(world: World) -> None:
+    """Same pid, same start ticks even, but another boot: not the agent, never signalled."""
+    world.start("a")
+    kill_as_a_reboot_would(world)
+    stranger = subprocess.Popen(["sleep", "1000"])
+    try:
+        start = int(Path(f"/proc/{stranger.pid}/stat").read_text().rpartition(")")[2].split()[19])
+        old = read_record(world, "a")
+        assert old.place.agent is not None
+        agent = replace(old.place.agent, process=Process(stranger.pid, start))
+        there = replace(old.place.machine, boot=OLD_BOOT)
+        write_record(world, replace(old, place=replace(old.place, agent=agent, machine=there)))
+        assert world.state_of("a") == "lost"
+        world.sesh("stop", "a")
+        world.sesh("rm", "--force", "a")
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()

@@ -1,0 +1,49 @@
+"""The pass: what a killed command left behind is swept, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from tests.world import World
+
+OLD = time.time() - 3600
+
+
+def leave(path: Path, age: float = OLD) -> Path:
+    path.write_text("export SECRET=1\n")
+    os.utime(path, (age, age))
+    return path
+
+
+def test_leavings_of_a_killed_command_are_swept(world: World) -> None:
+    """Above all a saved environment: its secrets must not outlive the session."""
+    world.start("one")
+    run = Path(world.socket).parent
+    snapshots = world.root / "run" / "sesh"
+    old = [
+        leave(snapshots / "gone-20261115-000000-00000001.env"),
+        leave(run / "gone-20261115-000000-00000001.1.pid"),
+        leave(run / "gone-20261115-000000-00000001.1.launch.4711"),
+    ]
+    young = leave(snapshots / "new-20261115-000000-00000002.env", time.time())
+    world.ok("pass")
+    assert not [path for path in old if path.exists()]
+    assert young.exists()
+
+
+def test_what_belongs_to_somebody_stays(world: World) -> None:
+    """A living session's files, old as they may be; a damaged record's; an orphan's."""
+    for name in ("one", "damaged", "orphan"):
+        world.start(name)
+    world.record("damaged").write_text("[[[")
+    world.record("orphan").unlink()
+    files = [*(world.root / "run" / "sesh").iterdir(), *Path(world.socket).parent.glob("*-2*")]
+    assert len(files) >= 9
+    for path in files:
+        os.utime(path, (OLD, OLD))
+    world.ok("pass")
+    assert all(path.exists() for path in files)
+    states = {one["name"]: one["state"] for one in world.ls()}
+    assert states == {"one": "running", "damaged": "damaged", "orphan": "orphan"}
