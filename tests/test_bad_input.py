@@ -611,7 +611,7 @@ def test_tmux_formats_in_paths_run_nothing(world: World) -> None:
 
     log = state / "sesh" / "transcripts" / f"{done.json['id']}.log"
     assert eventually(lambda: log.exists() and "said" in log.read_text())
-    assert log.read_text().startswith(f"{directory}\r\n")
+    assert log.read_bytes().startswith(f"{directory}\r\n".encode())
     assert eventually(lambda: state_of() == "failed")
     events = state / "sesh" / "events.jsonl"
     assert eventually(lambda: "ended" in events.read_text()), "the call back works there too"

@@ -6,11 +6,15 @@ import json
 import os
 import signal
 import subprocess
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from sesh.model import Process, State
+from sesh import store
+from sesh.model import Observation, Process, unknown
+from sesh.reconcile import reconcile
 from sesh.values import replace
 from tests.surroundings import (
     complains,
@@ -79,7 +83,10 @@ def test_another_machines_ended_session_stays_ended(world: World) -> None:
     assert eventually(lambda: world.state_of("a") == "failed")
     old = read_record(world, "a")
     there = replace(old.place.machine, id=ELSEWHERE)
-    raw = write_record(world, replace(old, place=replace(old.place, machine=there)), State.FAILED)
+    moved = replace(old, place=replace(old.place, machine=there))
+    verdict = reconcile(moved, Observation(unknown("elsewhere")), datetime.now(UTC))
+    raw = store.render(moved, verdict)
+    world.record("a").write_bytes(raw)
     assert world.state_of("a") == "failed"
     assert world.sesh("status", "a").code == 3
     world.ok("ls", "--wide")
@@ -133,9 +140,12 @@ def test_a_session_started_inside_the_container_is_unknown_outside(world: World)
 
 
 def kill_as_a_reboot_would(world: World) -> None:
-    """Everything at once, so that no keeper lives to write a word."""
-    for pid in world.processes():
-        os.kill(pid, signal.SIGKILL)
+    """Everything at once: keepers first, so that none lives to write a word."""
+    agents = [read_record(world, one["name"]).place.agent for one in world.ls() if one["pid"]]
+    keepers = [agent.keeper for agent in agents if agent]
+    for pid in (*keepers, *world.processes()):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     assert eventually(lambda: not world.processes())
 
 

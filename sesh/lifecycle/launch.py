@@ -324,7 +324,7 @@ def _confirm(entry: Entry, record: Record, server: Tmux, pane: str, event: str) 
         if exit_word or (word and processes.became(word.agent.process.pid, script)):
             break
         time.sleep(pause)
-        pause = min(pause * 1.5, 0.02)
+        pause = min(pause * 1.2, 0.02)
     if word is None and exit_word is None:
         server.kill_pane(pane)
     return _judge_launch(entry, record, event)
