@@ -17,7 +17,7 @@ LAYERS = (
     ("fast", "cli"),
     ("commands.*",),
     ("commands._options",),
-    ("supervise", "listing"),
+    ("supervise", "listing", "transcripts", "attaching", "waiting"),
     ("lifecycle.launch",),
     ("lifecycle.stop", "lifecycle.forget"),
     ("lifecycle.panes",),
