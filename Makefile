@@ -8,7 +8,7 @@ PREFIX = /usr/local
 export PYTHON
 unexport PYTHONDONTWRITEBYTECODE # starts without bytecode are slow, and that would be what is measured
 
-.PHONY: help demo test lint faults bench install uninstall clean
+.PHONY: help demo test lint faults docs bench install uninstall clean
 
 help: ## show this help
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -29,6 +29,10 @@ lint: ## check style and types
 faults: ## inject every fault hundreds of times (long)
 	@tests/setup.sh test
 	SESH_TEST_FULL=1 .venv/bin/python -m pytest tests/faults -q -s --timeout 3600
+
+docs: ## generate the manual and the completions anew
+	@tests/setup.sh test
+	.venv/bin/python -m man.generate
 
 bench: ## measure against the limits and against other tools
 	@tests/setup.sh test

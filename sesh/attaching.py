@@ -7,6 +7,7 @@ same server already: switch this client. In another tmux: a new window of that o
 from __future__ import annotations
 
 import os
+import re
 import signal
 from shlex import join
 
@@ -15,7 +16,7 @@ from sesh.config import Config
 from sesh.errors import CannotTellError, UsageError
 from sesh.model import Record
 from sesh.observe import server_of
-from sesh.tmux import Reply, find_binary
+from sesh.tmux import Reply, Tmux, find_binary
 
 
 def need_terminal() -> None:
@@ -33,10 +34,32 @@ def attach(record: Record, config: Config, *, read_only: bool, alone: bool) -> N
     if not outer:
         _become(argv)
     elif _same_file(outer, server.socket):
-        reply = server.ask("switch-client", "-c", os.ttyname(0), "-t", f"={record.name}:")
-        _check(record.name, reply)
+        _switch(server, record.name, read_only=read_only, alone=alone)
     else:
         _in_a_window_of(outer, record.name, server.binary, argv)
+
+
+def _switch(server: Tmux, name: str, *, read_only: bool, alone: bool) -> None:
+    """In the same server already: send the client that looks at our pane over there."""
+    client = _own_client(server)
+    if client is None:
+        raise UsageError("nobody is attached to the session that this runs in")
+    if alone:
+        server.detach_all(name)
+    how = ("-r",) if read_only and not client.endswith(" 1") else ()  # -r toggles
+    tty = client.rpartition(" ")[0]
+    _check(name, server.ask("switch-client", *how, "-c", tty, "-t", f"={name}:"))
+
+
+def _own_client(server: Tmux) -> str | None:
+    """`TTY READONLY` of the client most lately active in our session."""
+    pane = os.environ.get("TMUX_PANE", "")
+    if not re.fullmatch(r"%\d+", pane):
+        return None
+    form = "#{client_activity} #{client_name} #{client_readonly}"
+    listed = server.ask("list-clients", "-t", pane, "-F", form).out.splitlines()
+    latest = max(listed, key=lambda line: int(line.split()[0]), default=None)
+    return latest.partition(" ")[2] if latest else None
 
 
 def _become(argv: list[str]) -> None:

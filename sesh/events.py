@@ -67,8 +67,13 @@ def follow() -> Iterator[Event]:
 
 
 def _parse(line: bytes) -> Event | None:
+    """A line of ours, or None: what somebody else wrote is passed over."""
     try:
         event = json.loads(line)
-    except ValueError:
+        zone = datetime.fromisoformat(event["time"]).tzinfo
+    except (ValueError, KeyError, TypeError):
         return None
-    return event if isinstance(event, dict) and "kind" in event and "time" in event else None
+    typed = isinstance(event["kind"], str) if "kind" in event else False
+    typed = typed and isinstance(event.get("reason"), str | None)
+    typed = typed and isinstance(event.get("command"), list | None)
+    return event if typed and zone is not None else None

@@ -64,6 +64,7 @@ _MESSAGES = (
     (re.compile(r"no server running on "), Trouble.NO_SERVER),
     (re.compile(r"can't find (session|window|pane)"), Trouble.NO_TARGET),
     (re.compile(r"no current target"), Trouble.NO_SESSIONS),
+    (re.compile(r"no current client"), Trouble.NO_TARGET),
     (re.compile(r"duplicate session: "), Trouble.DUPLICATE),
     (re.compile(r"(server exited unexpectedly|lost server)"), Trouble.EXITING),
     (re.compile(r"respawn pane failed: pane .* still active"), Trouble.ACTIVE),

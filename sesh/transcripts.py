@@ -11,13 +11,14 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 from sesh import observe, paths, processes, tmux
 from sesh.config import Config
 from sesh.errors import CannotTellError
 from sesh.lifecycle import panes
 from sesh.model import Record
-from sesh.tmux import Reply, Tmux
+from sesh.tmux import Tmux
 
 REPLAY_LIMIT = 8 << 20  # of a raw transcript, from its end: more than the scrollback holds
 REPLAY_PATIENCE = 10.0
@@ -26,11 +27,13 @@ _CHUNK = 1 << 16
 _DEAD = re.compile(r"Pane is dead \(")
 _ESCAPES = re.compile(
     rb"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI
-    rb"|\x1b[\]PX^_].*?(?:\x07|\x1b\\)"  # OSC, DCS and the like
-    rb"|\x1b[ -/]*[0-~]|[\x00-\x08\x0b-\x1a\x7f]",
-    re.DOTALL,
+    rb"|\x1b[\]PX^_][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)?"  # OSC, DCS and the like
+    rb"|\x1b[ -/]*[0-~]|[\x00-\x08\x0b-\x1b\x7f]"
+    rb"|\xc2[\x80-\x9f]"  # C1 controls in UTF-8: some terminals obey them
 )
-_UNFINISHED = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]{0,4096}|[ -/]*)?\Z")
+_UNFINISHED = re.compile(
+    rb"(?:\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]{0,4096}\x1b?|[ -/]*)?|\xc2)\Z"
+)
 
 
 def text(record: Record, config: Config) -> str:
@@ -43,7 +46,7 @@ def text(record: Record, config: Config) -> str:
     lines = captured.rstrip().splitlines()
     if lines and _DEAD.match(lines[-1]):  # tmux's own remark below the last screen
         lines = "\n".join(lines[:-1]).rstrip().splitlines()
-    return "".join(line + "\n" for line in lines)
+    return "".join(line.rstrip() + "\n" for line in lines)
 
 
 def _captured(record: Record, config: Config) -> str | None:
@@ -58,8 +61,10 @@ def _captured(record: Record, config: Config) -> str | None:
 
 
 def _saved(record: Record) -> str | None:
-    """From the capture that was saved when the pane was closed, if nothing was printed since."""
+    """From the capture that was saved when the pane was closed, unless it is of a launch before."""
     try:
+        if os.stat(paths.screen(record.id)).st_mtime < record.status.launched.timestamp():
+            return None
         with open(paths.screen(record.id), encoding="utf-8", errors="replace") as file:
             return file.read()
     except OSError:
@@ -74,30 +79,46 @@ def _replayed(record: Record, config: Config) -> str:
     socket = f"{record.place.run}/replay-{os.getpid()}.sock"
     tmux.check_socket(socket)
     scratch = Tmux(tmux.find_binary(), socket, record.place.run, own=False, timeout=5)
-    play = f'tail -c {REPLAY_LIMIT} "$1"; printf "\\033[?1049l"'
+    # The pane ends by itself if we are killed; that it sleeps shows that all has been played.
+    play = f'tail -c {REPLAY_LIMIT} "$1"; exec sleep {REPLAY_PATIENCE * 2:g}'
     width, height = tmux.DEFAULT_SIZE
-    reply = scratch.ask(
-        *("-f", os.devnull, "start-server", ";", "set-option", "-g", "history-limit", "50000"),
-        *(";", "set-option", "-g", "remain-on-exit", "on"),
-        *(";", "new-session", "-d", "-s", "replay", "-x", str(width), "-y", str(height)),
-        *("/bin/sh", "-c", play, "replay", path),
-    )
-    if not reply.ok:
-        raise CannotTellError(f"{record.name}: its transcript can't be replayed: {reply.text}")
     try:
+        reply = scratch.ask(
+            *("-f", os.devnull, "start-server", ";", "set-option", "-g", "history-limit", "50000"),
+            *(";", "new-session", "-d", "-s", "replay", "-x", str(width), "-y", str(height)),
+            *("/bin/sh", "-c", play, "replay", path),
+        )
+        if not reply.ok:
+            raise CannotTellError(f"{record.name}: its transcript can't be replayed: {reply.text}")
         return _play(scratch)
     finally:
         scratch.ask("kill-session", "-t", "=replay")
+        with suppress(FileNotFoundError):
+            os.unlink(socket)
 
 
 def _play(scratch: Tmux) -> str:
     deadline = time.monotonic() + REPLAY_PATIENCE
-    while time.monotonic() < deadline:
-        listed = scratch.panes()
-        if isinstance(listed, Reply) or all(pane.dead for pane in listed):
-            break
+    running = ("display-message", "-p", "-t", "=replay:", "#{pane_current_command}")
+    while time.monotonic() < deadline and scratch.ask(*running).out.strip() != "sleep":
         time.sleep(0.02)
     return scratch.ask("capture-pane", "-p", "-J", "-S", "-", "-t", "=replay:").out
+
+
+def size(record: Record) -> int:
+    """How much has been printed so far."""
+    return os.stat(paths.transcript(record.id)).st_size
+
+
+def text_and_size(record: Record, config: Config) -> tuple[str, int]:
+    """What was printed, and up to where in the transcript: for one who goes on from there. Under a
+    flood the capture may hold a little more than that: lines come twice rather than never."""
+    for _ in range(10):
+        before = size(record)
+        captured = text(record, config)
+        if size(record) == before:
+            break
+    return captured, before
 
 
 def raw(record: Record) -> Iterator[bytes]:
@@ -107,10 +128,9 @@ def raw(record: Record) -> Iterator[bytes]:
             yield chunk
 
 
-def follow(record: Record, alive: Callable[[], bool]) -> Iterator[bytes]:
-    """What is printed from now on, until the session has ended and all of it was read."""
+def follow(record: Record, offset: int, alive: Callable[[], bool]) -> Iterator[bytes]:
+    """What is printed from `offset` on, until the session has ended and all of it was read."""
     path = paths.transcript(record.id)
-    offset = os.stat(path).st_size
     while True:
         lives = alive()
         with open(path, "rb") as file:

@@ -26,7 +26,7 @@ LAYERS = (
     ("tmux", "processes", "git", "config", "launchfiles", "environment", "events"),
     ("run", "store"),
     ("guards",),
-    ("codec", "digest", "reconcile", "view"),
+    ("codec", "digest", "reconcile", "view", "shells"),
     ("paths",),
     ("model", "errors"),
     ("values",),

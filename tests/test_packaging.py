@@ -61,7 +61,7 @@ def installed(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def shared_files() -> set[str]:
     """Where the checkout's manual pages and completions belong, below share/."""
-    pages = {f"man/man{page.suffix[1:]}/{page.name}" for page in (CHECKOUT / "man").iterdir()}
+    pages = {f"man/man{page.suffix[1:]}/{page.name}" for page in (CHECKOUT / "man").glob("*.[15]")}
     assert pages, "no manual pages"
     return pages | {
         "bash-completion/completions/sesh",

@@ -1,4 +1,4 @@
-# fish completion for sesh(1)
+# fish completion for sesh(1); written by `sesh completion fish`.
 
 # Is the command that is being typed one of these? (Only the word behind `sesh` counts: a session may be called stop.)
 function __sesh_in
@@ -10,16 +10,45 @@ function __sesh_no_command
     test (count (commandline -opc)) -eq 1
 end
 
+# Is the word being typed the first argument of its command? Given: the options that take a value.
+function __sesh_first
+    set -l words (commandline -opc)
+    set -l skip no
+    for word in $words[3..-1]
+        if test $skip = yes
+            set skip no
+        else if contains -- $word $argv
+            set skip yes
+        else if not string match -q -- '-*' $word
+            return 1
+        end
+    end
+    return 0
+end
+
+# What a sed program finds in the list of sessions
+function __sesh_find
+    command sesh ls --json 2>/dev/null | sed -nE $argv[1] | sort -u
+end
+
 function __sesh_sessions
-    command sesh ls -q $argv 2>/dev/null
+    __sesh_find 's/^\[?\{"name":"([^"]+)".*/\1/p'
 end
 
 function __sesh_living
-    __sesh_sessions --filter=state={running,paused,starting,stopping,recovering,stale,orphan}
+    __sesh_find 's/^\[?\{"name":"([^"]+)",("id":"[^"]*",)?"state":"(starting|running|paused|stopping|recovering|stale|orphan)".*/\1/p'
 end
 
 function __sesh_groups
-    command sesh ls --format '{group}' 2>/dev/null | string match -r '.+'
+    __sesh_find 's/.*,"image":[^,]*,"group":"([^"\]+)".*/\1/p'
+end
+
+function __sesh_variables
+    set -nx
+end
+
+function __sesh_directories
+    __fish_complete_directories
 end
 
 function __sesh_filters
@@ -29,9 +58,9 @@ function __sesh_filters
         case 'name=*'
             printf 'name=%s\n' (__sesh_sessions)
         case '*'
-            printf '%s\n' state={damaged,starting,running,paused,stopping,recovering,stale,failed}
-            printf '%s\n' state={timeout,completed,stopped,lost,unknown,orphan}
-            printf '%s\n' {group,tag,name,activity}= place=host attention={yes,no}
+            printf 'state=%s\n' damaged starting running paused stopping recovering stale failed timeout completed stopped lost unknown orphan
+            printf '%s=\n' group tag name activity
+            printf '%s\n' place=host attention={yes,no}
     end
 end
 
@@ -48,44 +77,77 @@ function __sesh_command_line
 end
 
 complete -c sesh -f
-complete -c sesh -n __sesh_no_command -s V -l version -d 'Print the version'
-complete -c sesh -s h -l help -d 'Print a short help'
-complete -c sesh -n __sesh_no_command -a start -d 'Start a session'
-complete -c sesh -n __sesh_no_command -a ls -d 'List sessions'
-complete -c sesh -n __sesh_no_command -a show -d 'Show everything known of a session'
-complete -c sesh -n __sesh_no_command -a status -d 'Say a session\'s state in one line and as the exit status'
-complete -c sesh -n __sesh_no_command -a stop -d 'Stop sessions'
-complete -c sesh -n __sesh_no_command -a restart -d 'Bring sessions back'
-complete -c sesh -n __sesh_no_command -a rm -d 'Forget sessions'
-complete -c sesh -n __sesh_no_command -a pass -d 'Look at every session once'
-
-complete -c sesh -n '__sesh_in show status restart rm' -a '(__sesh_sessions)' -d Session
-complete -c sesh -n '__sesh_in stop' -a '(__sesh_living)' -d Session
 complete -c sesh -n __sesh_behind_dashes -a '(__sesh_command_line)'
 
-complete -c sesh -n '__sesh_in start' -s C -l dir -x -a '(__fish_complete_directories)' -d 'Run in a directory'
-complete -c sesh -n '__sesh_in start' -s e -l env -x -a '(set -nx)' -d 'Set a variable for the session'
+complete -c sesh -n __sesh_no_command -a start -d 'Start a session and print its name'
+complete -c sesh -n __sesh_no_command -a ls -d 'List sessions, each with its state as it is right now'
+complete -c sesh -n __sesh_no_command -a show -d 'Show everything known of a session'
+complete -c sesh -n __sesh_no_command -a status -d 'Say a session\'s state in one line and as the exit code'
+complete -c sesh -n __sesh_no_command -a stop -d 'Stop sessions'
+complete -c sesh -n __sesh_no_command -a restart -d 'Start the next generation of sessions'
+complete -c sesh -n __sesh_no_command -a rm -d 'Forget sessions'
+complete -c sesh -n __sesh_no_command -a attach -d 'Attach to a session'
+complete -c sesh -n __sesh_no_command -a detach -d 'Detach whoever is attached to the named sessions, or to any'
+complete -c sesh -n __sesh_no_command -a logs -d 'Show a session\'s screen and scrollback as a person would read them, also after its end'
+complete -c sesh -n __sesh_no_command -a send -d 'Type TEXT into a session and press Enter'
+complete -c sesh -n __sesh_no_command -a wait -d 'Wait until sessions have ended, or have reached another state'
+complete -c sesh -n __sesh_no_command -a events -d 'Show what happened to all sessions, or to one, oldest first'
+complete -c sesh -n __sesh_no_command -a completion -d 'Print the completions of a shell'
+complete -c sesh -n __sesh_no_command -a pass -d 'Look at every session once, write down what ended, finish stops that were interrupted'
+complete -c sesh -n __sesh_no_command -s V -l version -d 'Show the version and exit'
+complete -c sesh -n __sesh_no_command -s h -l help -d 'Show this message and exit'
+
+complete -c sesh -n '__sesh_in show; and __sesh_first --color --colour' -a '(__sesh_sessions)'
+complete -c sesh -n '__sesh_in status; and __sesh_first' -a '(__sesh_sessions)'
+complete -c sesh -n '__sesh_in stop' -a '(__sesh_living)'
+complete -c sesh -n '__sesh_in restart' -a '(__sesh_sessions)'
+complete -c sesh -n '__sesh_in rm' -a '(__sesh_sessions)'
+complete -c sesh -n '__sesh_in attach; and __sesh_first' -a '(__sesh_sessions)'
+complete -c sesh -n '__sesh_in detach' -a '(__sesh_living)'
+complete -c sesh -n '__sesh_in logs; and __sesh_first -n --lines' -a '(__sesh_sessions)'
+complete -c sesh -n '__sesh_in send; and __sesh_first -k --key' -a '(__sesh_living)'
+complete -c sesh -n '__sesh_in wait' -a '(__sesh_living)'
+complete -c sesh -n '__sesh_in events; and __sesh_first --since --kind' -a '(__sesh_sessions)'
+complete -c sesh -n '__sesh_in completion; and __sesh_first' -a 'bash zsh fish'
+
+complete -c sesh -n '__sesh_in start' -s C -l dir -x -a '(__sesh_directories)' -d 'Run in DIR'
+complete -c sesh -n '__sesh_in start' -s e -l env -x -a '(__sesh_variables)' -d 'Set a variable for the session'
 complete -c sesh -n '__sesh_in start' -s g -l group -x -a '(__sesh_groups)' -d 'Put the session into a group'
 complete -c sesh -n '__sesh_in start' -l tag -x -d 'Tag the session'
-complete -c sesh -n '__sesh_in start ls show status' -l json -d 'Print JSON'
-
+complete -c sesh -n '__sesh_in start' -s a -l attach -d 'Attach to it at once'
+complete -c sesh -n '__sesh_in start show status' -l json -d 'Print the session as JSON'
+complete -c sesh -n '__sesh_in start ls show status stop restart rm attach detach logs send wait events completion pass' -s h -l help -d 'Show this message and exit'
+complete -c sesh -n '__sesh_in ls' -l json -d 'Print an array of sessions as JSON'
 complete -c sesh -n '__sesh_in ls' -s f -l filter -x -a '(__sesh_filters)' -d 'Only sessions that match'
-complete -c sesh -n '__sesh_in ls' -l sort -x -d 'Order by a field' \
-    -a '{,-}{name,state,group,created,started,ended,last_output,memory_bytes,cpu_seconds}'
-complete -c sesh -n '__sesh_in ls' -l format -x -d 'Print each session by a template'
+complete -c sesh -n '__sesh_in ls' -l sort -x -a 'name -name state -state group -group created -created started -started ended -ended last_output -last_output memory_bytes -memory_bytes cpu_seconds -cpu_seconds' -d 'Order by a field'
+complete -c sesh -n '__sesh_in ls' -l format -x -d 'Print each session by a template such as \'{name} {state}\''
 complete -c sesh -n '__sesh_in ls' -s q -l quiet -d 'Print names only'
 complete -c sesh -n '__sesh_in ls' -s w -l wide -d 'Show memory, CPU, pid, group, branch and directory'
 complete -c sesh -n '__sesh_in ls' -s a -l all -d 'Show also what ended longer ago, and the history'
 complete -c sesh -n '__sesh_in ls' -l exit-code -d 'Exit with 1 when nothing matches'
 complete -c sesh -n '__sesh_in ls show' -l color -l colour -x -a 'auto always never' -d 'Colour the output'
-
 complete -c sesh -n '__sesh_in stop' -s a -l all -d 'Stop every living session'
 complete -c sesh -n '__sesh_in stop' -s g -l group -x -a '(__sesh_groups)' -d 'Stop the sessions of a group'
-complete -c sesh -n '__sesh_in restart' -l stale -d 'Restart every stale session'
-complete -c sesh -n '__sesh_in restart' -l failed -d 'Restart every failed session'
-complete -c sesh -n '__sesh_in restart' -l lost -d 'Restart every lost session'
-complete -c sesh -n '__sesh_in restart' -s a -l all -d 'Restart every session, living too'
-complete -c sesh -n '__sesh_in restart' -s g -l group -x -a '(__sesh_groups)' -d 'Restart the sessions of a group'
 complete -c sesh -n '__sesh_in stop restart rm' -l grace -x -d 'How long to wait between asking and killing'
 complete -c sesh -n '__sesh_in stop restart' -s y -l yes -d 'Answer yes to the question'
-complete -c sesh -n '__sesh_in rm' -s f -l force -d 'Stop a living one first; a missing one is fine'
+complete -c sesh -n '__sesh_in restart' -l stale -d 'Restart every stale session'
+complete -c sesh -n '__sesh_in restart' -l failed -d 'Restart every failed session'
+complete -c sesh -n '__sesh_in restart' -l lost -d 'Restart every lost session, as after a reboot'
+complete -c sesh -n '__sesh_in restart' -s a -l all -d 'Restart every session, living too'
+complete -c sesh -n '__sesh_in restart' -s g -l group -x -a '(__sesh_groups)' -d 'Restart the sessions of a group'
+complete -c sesh -n '__sesh_in rm' -s f -l force -d 'Stop a living one first'
+complete -c sesh -n '__sesh_in attach' -s r -l read-only -d 'Look, but do not type'
+complete -c sesh -n '__sesh_in attach' -s d -l detach-others -d 'Send home whoever else is attached'
+complete -c sesh -n '__sesh_in logs' -s n -l lines -x -d 'Only the last N lines'
+complete -c sesh -n '__sesh_in logs' -s f -l follow -d 'Go on as it prints, until it ends'
+complete -c sesh -n '__sesh_in logs' -l raw -d 'The bytes that it printed, escape sequences and all'
+complete -c sesh -n '__sesh_in send' -s k -l key -x -d 'Press a key such as Enter, Escape, Up or C-c'
+complete -c sesh -n '__sesh_in send' -l no-enter -d 'Do not press Enter after the text'
+complete -c sesh -n '__sesh_in wait' -l for -x -a 'ended alive damaged starting running paused stopping recovering stale failed timeout completed stopped lost unknown orphan' -d 'A state, or ended'
+complete -c sesh -n '__sesh_in wait' -l any -d 'Until one of them is there, not all'
+complete -c sesh -n '__sesh_in wait' -l timeout -x -d 'Give up after that long'
+complete -c sesh -n '__sesh_in wait' -l exit-code -d 'Exit with the agent\'s exit status'
+complete -c sesh -n '__sesh_in events' -s f -l follow -d 'Go on as things happen'
+complete -c sesh -n '__sesh_in events' -l since -x -d 'Only what happened since then'
+complete -c sesh -n '__sesh_in events' -l kind -x -a 'started start-failed restarted restart-failed ended stopping stopped archived removed' -d 'Only this kind'
+complete -c sesh -n '__sesh_in events' -l json -d 'Print a JSON object a line as JSON'

@@ -56,7 +56,7 @@ def line(event: events.Event) -> str:
     moment = datetime.fromisoformat(str(event["time"])).astimezone()
     detail = event.get("reason") or ""
     if not detail and event.get("command"):
-        detail = output.command_line(event["command"])
+        detail = output.command_line([str(word) for word in event["command"]])
     state = event.get("state")
     if state and state != event["kind"]:
         detail = f"{state}: {detail}"

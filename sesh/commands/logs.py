@@ -21,37 +21,48 @@ def command(name: str, lines: int | None, follow: bool, raw: bool) -> int:
     if found.session is None:
         raise StateError(f"{name}: its record is damaged; its transcript is in the state directory")
     record = found.session.record
+    if raw and lines is not None:
+        raise UsageError("--raw has no lines; use tail")
     try:
-        if raw and not follow:
-            if lines is not None:
-                raise UsageError("--raw has no lines; use tail")
-            for chunk in transcripts.raw(record):
-                output.write_bytes(chunk)
-            return 0
-        if lines != 0:
-            output.write(_last(transcripts.text(record, config.load()), lines))
+        start = _show_raw(record) if raw else _show_text(record, lines)
         if follow:
-            _follow(record, raw=raw)
+            _follow(record, start, raw=raw)
     except FileNotFoundError:
         raise SeshError(f"{name}: its transcript is gone") from None
     return 0
 
 
+def _show_raw(record: Record) -> int:
+    """All bytes so far; returns how many."""
+    written = 0
+    for chunk in transcripts.raw(record):
+        output.write_bytes(chunk)
+        written += len(chunk)
+    return written
+
+
+def _show_text(record: Record, lines: int | None) -> int:
+    """Screen and scrollback; returns up to where in the transcript that is."""
+    text, written = transcripts.text_and_size(record, config.load())
+    output.write(_last(text, lines))
+    return written
+
+
 def _last(text: str, lines: int | None) -> str:
     """The text, safe for a terminal: what tmux captured has no escape sequences, but a file that
     somebody edited may."""
-    wanted = text.splitlines() if lines is None else text.splitlines()[-lines:]
+    wanted = text.splitlines() if lines is None else text.splitlines()[-lines:] if lines else []
     return "".join(output.escape(line) + "\n" for line in wanted)
 
 
-def _follow(record: Record, *, raw: bool) -> None:
+def _follow(record: Record, start: int, *, raw: bool) -> None:
     plain = transcripts.Plain()
 
     def lives() -> bool:
         state = look.one(record.name).state
         return state in ALIVE or state is State.ORPHAN
 
-    for chunk in transcripts.follow(record, lives):
+    for chunk in transcripts.follow(record, start, lives):
         output.write_bytes(chunk if raw else plain.feed(chunk))
         if output.reader_gone():
             return

@@ -1,0 +1,83 @@
+"""sesh completion: the completions of a shell, from the commands as they are."""
+
+from __future__ import annotations
+
+import click
+
+from sesh import events, listing, output, shells
+from sesh.commands._options import CONTEXT
+from sesh.model import ALIVE, State
+from sesh.shells import Offer, Option, Tree, Verb
+
+SCRIPTS = {"bash": shells.bash, "zsh": shells.zsh, "fish": shells.fish}
+
+_STATES = tuple(state.value for state in State)
+_LIVING = tuple(state for state in _STATES if state in ALIVE | {State.STALE, State.ORPHAN})
+# What is offered for the value of an option, and for the arguments of a command: see shells.Offer.
+_VALUES: dict[str, Offer] = {
+    "--dir": "directories",
+    "--env": "variables",
+    "--group": "groups",
+    "--filter": "filters",
+    "--sort": tuple(dash + key for key in listing.SORT_KEYS for dash in ("", "-")),
+    "--for": ("ended", "alive", *_STATES),
+    "--kind": events.KINDS,
+}
+_ARGUMENTS: dict[str, Offer] = {
+    "start": None,  # the name of a new session
+    "completion": tuple(SCRIPTS),
+    **dict.fromkeys(("stop", "detach", "send", "wait"), "living"),
+}
+
+
+@click.command("completion", context_settings=CONTEXT)
+@click.argument("shell", type=click.Choice(list(SCRIPTS)), metavar="SHELL")
+@click.pass_context
+def command(context: click.Context, shell: str) -> int:
+    """Print the completions of a shell: bash, zsh or fish."""
+    group = context.find_root().command
+    assert isinstance(group, click.Group)
+    output.write(SCRIPTS[shell](tree(group)))
+    return 0
+
+
+def tree(group: click.Group) -> Tree:
+    """The commands of sesh, as the scripts and the manual need them."""
+    context = click.Context(group, **group.context_settings)
+    verbs = []
+    for name in group.list_commands(context):
+        found = group.get_command(context, name)
+        assert found is not None
+        verbs.append(_verb(name, found))
+    return Tree(_options(group), tuple(verbs), _STATES, _LIVING, listing.FILTER_KEYS)
+
+
+def _verb(name: str, found: click.Command) -> Verb:
+    arguments = [param for param in found.params if isinstance(param, click.Argument)]
+    first = arguments[0] if arguments else None
+    return Verb(
+        name=name,
+        help=found.get_short_help_str(limit=200),
+        options=_options(found),
+        argument=first.metavar or (first.name or "").upper() if first else None,
+        offer=_ARGUMENTS.get(name, "sessions") if first else None,
+        many=first is not None and first.nargs == -1,
+    )
+
+
+def _options(found: click.Command) -> tuple[Option, ...]:
+    context = click.Context(found, **found.context_settings)
+    params = [param for param in found.get_params(context) if isinstance(param, click.Option)]
+    return tuple(_option(param) for param in params if not param.hidden)
+
+
+def _option(param: click.Option) -> Option:
+    offer = next((_VALUES[name] for name in param.opts if name in _VALUES), None)
+    metavar = None
+    if not param.is_flag:
+        metavar = param.metavar or param.type.name.upper()
+        if isinstance(param.type, click.Choice):
+            offer = tuple(map(str, param.type.choices))
+            metavar = "|".join(offer)
+    names = tuple(sorted(param.opts, key=lambda name: name.startswith("--")))
+    return Option(names, param.help or "", metavar, offer, param.multiple)
