@@ -180,20 +180,28 @@ def sweep_up(world: World, campaign: Campaign) -> None:
 START = ("start", NAME, "--group", GROUP, "--", *QUICK)
 
 
-def test_kill_start(kill_world: World, campaign: Campaign) -> None:
-    """Wanted: it runs."""
+@pytest.mark.parametrize("name_used", [False, True], ids=["new name", "over an ended one"])
+def test_kill_start(kill_world: World, campaign: Campaign, name_used: bool) -> None:
+    """Wanted: it runs. An ended session of that name is kept, here or in the history."""
     world = kill_world
     hit = 0
+    ended: set[str] = set()
 
-    def free() -> None:
+    def prepare() -> None:
         world.ok("rm", "-f", NAME)
+        ended.clear()
+        if name_used:
+            begin(world, ("true",))
+            ended.add(world.session(NAME)["id"])
 
-    for delay in rounds(campaign, typical(world, free, START)):
+    for delay in rounds(campaign, typical(world, prepare, START)):
         with campaign.round(f"killed after {delay:.3f} s"):
-            free()
+            prepare()
             hit += kill_at(world, START, delay)
             check_aftermath(world)
+            assert ended <= {one["id"] for one in world.ls("--all")}, "the kill lost the ended one"
             again(world, START, lambda: world.state_of(NAME) == "running")
+            assert ended <= {one["id"] for one in world.ls("--all")}, "the ended one is lost"
             check_one_agent(world)
     campaign.remark(f"{hit} hit")
     sweep_up(world, campaign)
