@@ -125,7 +125,7 @@ def _wish(found: Seen, grace: float) -> Session | None:
 
 
 def _insure(records: Sequence[Record], config: Config) -> None:
-    """Set a wake-up for after the grace: should this process be killed meanwhile, a pass goes on."""
+    """Set a wake-up for after the grace: should this process be killed, a pass goes on."""
     for record in {record.place.socket: record for record in records}.values():
         with suppress(CannotTellError):
             server = observe.server_of(record, config, tmux.find_binary())

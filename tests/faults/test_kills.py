@@ -157,10 +157,10 @@ def again(world: World, argv: tuple[str, ...], wanted: Callable[[], bool]) -> st
     raise AssertionError(f"{argv[0]} does not recover: {world.ls()}; last: {said}")
 
 
-def rounds(world: World, campaign: Campaign, length: float) -> Iterator[float]:
+def rounds(world: World, campaign: Campaign, length: float, full: int = 500) -> Iterator[float]:
     """The moments at which to kill, over the whole length of the command."""
     campaign.remark(f"kills within {length * 1000:.0f} ms")
-    for _ in range(count(4, 500)):
+    for _ in range(count(4, full)):
         before = len(campaign.wrong)
         yield campaign.random.uniform(0.05, 1.1) * length
         if len(campaign.wrong) > before:  # a wrong round must not make the next one wrong
@@ -197,7 +197,7 @@ def test_kill_start(kill_world: World, campaign: Campaign, name_used: bool) -> N
             begin(world, ("true",))
             ended.add(world.session(NAME)["id"])
 
-    for delay in rounds(world, campaign, typical(world, prepare, START)):
+    for delay in rounds(world, campaign, typical(world, prepare, START), full=250):
         with campaign.round(f"killed after {delay:.3f} s"):
             prepare()
             hit += kill_at(world, START, delay)
@@ -265,7 +265,7 @@ def test_kill_rm(kill_world: World, campaign: Campaign, living: bool) -> None:
         if not living:
             world.ok("stop", NAME)
 
-    for delay in rounds(world, campaign, typical(world, prepare, remove)):
+    for delay in rounds(world, campaign, typical(world, prepare, remove), full=250):
         with campaign.round(f"killed after {delay:.3f} s"):
             prepare()
             hit += kill_at(world, remove, delay)
