@@ -28,7 +28,7 @@ lint: ## check style and types
 
 faults: ## inject every fault hundreds of times (long)
 	@tests/setup.sh test
-	SESH_TEST_FULL=1 .venv/bin/python -m pytest tests/faults -q -s --timeout 3600
+	SESH_TEST_FULL=1 .venv/bin/python -m pytest tests/faults -q -n 2 --timeout 3600
 
 docs: ## generate the manual and the completions anew
 	@tests/setup.sh test

@@ -10,6 +10,7 @@ import os
 from sesh import digest, paths
 
 _CHUNK = 1 << 14  # a large buffer costs more than the read itself
+_MOST = 1 << 20  # no record is larger: what is, is cut here, and so not intact
 _STATE_FIELD, _TTY_FIELD, _START_FIELD = 0, 4, 19
 
 
@@ -66,7 +67,7 @@ def read(path: str) -> bytes:
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         data = os.read(fd, _CHUNK)
-        while len(data) % _CHUNK == 0 and (more := os.read(fd, _CHUNK)):
+        while len(data) % _CHUNK == 0 and len(data) <= _MOST and (more := os.read(fd, _CHUNK)):
             data += more
         return data
     finally:

@@ -8,6 +8,7 @@ import re
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from sesh.values import replace
 from tests.world import SESH, Done, World, eventually
 
 STRANGER = 54321  # a uid that no password database knows
+_NUMBERS = count()  # a server just exiting would take a new terminal along
 _EXIT = re.compile(r"\[exit (\d+)\]")
 
 
@@ -75,7 +77,8 @@ class Terminal:
         rows: int = 40,
         env: Mapping[str, str] | None = None,
     ) -> None:
-        self._tmux = ["tmux", "-S", str(world.root / f"terminal-{columns}"), "-f", "/dev/null"]
+        socket = world.root / f"terminal-{next(_NUMBERS)}"
+        self._tmux = ["tmux", "-S", str(socket), "-f", "/dev/null"]
         self._call(
             *("new-session", "-d", "-x", str(columns), "-y", str(rows), "-c", str(world.cwd)),
             *("sh", "-c", 'trap : INT; "$@"; echo "[exit $?]"; exec sleep 1000', "sh", *argv),
@@ -106,6 +109,15 @@ class Terminal:
         code = int(found[1])
         self._call("kill-session")
         return code, text[: found.start()]
+
+
+def start_stubborn(world: World, name: str) -> int:
+    """A session whose agent ignores TERM and HUP, and does so already; its pid."""
+    up = world.cwd / f"{name}-is-up"
+    script = f"trap '' TERM HUP; touch {up}; while :; do sleep 0.1; done"
+    pid = world.start(name, "sh", "-c", script)["pid"]
+    assert eventually(up.exists, 10)
+    return int(pid)
 
 
 # --- other users, disks, tmuxes ----------------------------------------------------------------

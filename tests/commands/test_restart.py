@@ -175,10 +175,10 @@ def test_some_of_several_fail(world: World) -> None:
 
 
 def test_while_tmux_hangs_nothing_is_changed(world: World) -> None:
-    world.configure("[tmux]\ntimeout = 0.5\n")
     fail(world, "a")
     world.ok("pass")
     server = world.server_pid()
+    world.configure("[tmux]\ntimeout = 0.5\n")
     before = files(world.state / "sessions")
     os.kill(server, signal.SIGSTOP)
     try:
@@ -188,6 +188,7 @@ def test_while_tmux_hangs_nothing_is_changed(world: World) -> None:
         assert files(world.state / "sessions") == before
     finally:
         os.kill(server, signal.SIGCONT)
+    world.configure("")
     pane = world.session("a")["pane"]
     world.ok("restart", "a")
     assert world.session("a")["generation"] == 2
@@ -206,7 +207,7 @@ def test_an_agent_cannot_restart_itself(world: World) -> None:
 
 def test_names_or_a_selection(world: World) -> None:
     complains(world.sesh("restart"), 2, "--lost")
-    complains(world.sesh("restart", "a", "--lost"), 2, "either")
+    complains(world.sesh("restart", "a", "--lost"), 2, "not both")
     complains(world.sesh("restart", "nope"), 4, "nope")
 
 

@@ -140,7 +140,7 @@ def test_an_e_that_cannot_be_is_refused_before_anything_starts(
 def test_a_live_session_of_that_name_is_left_alone_with_a_hint(world: World) -> None:
     before = world.start("a")
     done = world.sesh("start", "a", "--", "sleep", "5")
-    complains(done, 8, "a is running", "sesh attach a")
+    complains(done, 8, "a is running", "attach")
     after = world.session("a")
     assert (after["pid"], after["id"]) == (before["pid"], before["id"])
 
@@ -195,7 +195,7 @@ def test_a_command_that_cannot_be_executed_says_so(world: World) -> None:
     shown = world.session("a")
     assert (shown["state"], shown["cause"]) == ("failed", "launch")
     assert shown["exit_code"] in (126, 127)
-    assert [e["kind"] for e in world.events()][-1] == "ended"
+    assert [e["kind"] for e in world.events()][-1] == "start-failed"
 
 
 def test_a_session_that_ends_at_once_is_told(world: World) -> None:
@@ -214,8 +214,8 @@ def test_a_quick_success_is_quiet(world: World) -> None:
 
 
 def test_a_launch_into_a_hanging_tmux_is_given_up_and_found_out_later(world: World) -> None:
-    world.configure("[tmux]\ntimeout = 0.5\n[start]\nlaunch_timeout = 1\n")
     world.start("first")
+    world.configure("[tmux]\ntimeout = 0.5\n[start]\nlaunch_timeout = 1\n")
     server = world.server_pid()
     os.kill(server, signal.SIGSTOP)
     try:

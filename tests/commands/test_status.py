@@ -8,7 +8,7 @@ import pytest
 
 from sesh.model import State
 from sesh.values import replace
-from tests.surroundings import complains, move, read_record, write_record
+from tests.surroundings import complains, move, read_record, start_stubborn, write_record
 from tests.world import World, eventually
 
 
@@ -49,7 +49,7 @@ def test_stale_is_3(world: World) -> None:
 
 
 def test_stopping_counts_as_alive(world: World) -> None:
-    world.start("a", "sh", "-c", "trap : TERM; while :; do sleep 0.1; done")
+    start_stubborn(world, "a")
     stopping = world.popen("stop", "--grace", "60", "a")
     assert eventually(lambda: world.state_of("a") == "stopping")
     done = world.sesh("status", "a")

@@ -16,10 +16,11 @@ from tests.surroundings import (
     complains,
     give_to_stranger,
     run,
+    start_stubborn,
 )
 from tests.world import SESH, World, eventually
 
-STUBBORN = 'trap "" TERM HUP; echo up; while :; do sleep 0.1; done'
+STUBBORN = 'trap "" TERM HUP; echo $$ >kid; while :; do sleep 0.1; done'
 
 
 def alive(pid: int) -> bool:
@@ -57,7 +58,7 @@ def test_a_term_is_enough_and_its_signal_is_kept(world: World) -> None:
 
 
 def test_an_agent_that_ignores_term_is_killed_after_the_grace(world: World) -> None:
-    pid = world.start("a", "sh", "-c", STUBBORN)["pid"]
+    pid = start_stubborn(world, "a")
     begin = time.monotonic()
     world.ok("stop", "--grace", "1", "a")
     took = time.monotonic() - begin
@@ -69,7 +70,7 @@ def test_an_agent_that_ignores_term_is_killed_after_the_grace(world: World) -> N
 
 def test_grace_comes_from_the_config_too(world: World) -> None:
     world.configure("[stop]\ngrace = 0.3\n")
-    world.start("a", "sh", "-c", STUBBORN)
+    start_stubborn(world, "a")
     begin = time.monotonic()
     world.ok("stop", "a")
     assert time.monotonic() - begin < 3
@@ -128,8 +129,7 @@ def test_a_detached_child_with_the_marker_goes(world: World) -> None:
 
 
 def test_a_detached_child_that_ignores_term_is_killed_after_the_grace(world: World) -> None:
-    child = f"echo $$ >kid; {STUBBORN}"
-    world.start("a", "sh", "-c", f"setsid sh -c '{child}' & sleep 1000")
+    world.start("a", "sh", "-c", f"setsid sh -c '{STUBBORN}' & sleep 1000")
     kid = number_in(world.cwd / "kid")
     begin = time.monotonic()
     world.ok("stop", "--grace", "1", "a")
@@ -140,8 +140,7 @@ def test_a_detached_child_that_ignores_term_is_killed_after_the_grace(world: Wor
 
 def test_a_child_that_hides_is_not_forgotten(world: World) -> None:
     """Without the marker it is known only as the agent's child, and the agent goes first."""
-    child = f"echo $$ >kid; {STUBBORN}"
-    world.start("a", "sh", "-c", f"env -i setsid sh -c '{child}' & exec sleep 1000")
+    world.start("a", "sh", "-c", f"env -i setsid sh -c '{STUBBORN}' & exec sleep 1000")
     kid = number_in(world.cwd / "kid")
     try:
         world.ok("stop", "--grace", "1", "a")
@@ -248,7 +247,7 @@ def test_a_group(world: World) -> None:
 def test_many_are_stopped_together(world: World) -> None:
     """Each takes its whole grace; all together take it once."""
     for name in "abc":
-        world.start(name, "sh", "-c", STUBBORN)
+        start_stubborn(world, name)
     begin = time.monotonic()
     world.ok("stop", "--all", "-y", "--grace", "1.5")
     assert time.monotonic() - begin < 4
@@ -258,12 +257,12 @@ def test_many_are_stopped_together(world: World) -> None:
 def test_a_question_on_a_terminal(world: World) -> None:
     world.start("a")
     world.start("b")
-    asked = Terminal(world, SESH, "stop", "--all", columns=90)
+    asked = Terminal(world, SESH, "stop", "--all")
     assert asked.shows("stop 2 sessions? [y/N]")
     asked.type("n", "Enter")
     assert asked.finish()[0] == 1
     assert {one["state"] for one in world.ls()} == {"running"}
-    asked = Terminal(world, SESH, "stop", "--all", columns=91)
+    asked = Terminal(world, SESH, "stop", "--all")
     assert asked.shows("[y/N]")
     asked.type("y", "Enter")
     assert asked.finish()[0] == 0
@@ -271,7 +270,7 @@ def test_a_question_on_a_terminal(world: World) -> None:
 
 
 def test_progress_on_a_terminal_after_a_second(world: World) -> None:
-    world.start("slow", "sh", "-c", STUBBORN)
+    start_stubborn(world, "slow")
     seen = Terminal(world, SESH, "stop", "--grace", "2", "slow")
     assert seen.shows("0/1  waiting for slow (")
     code, screen = seen.finish()
@@ -282,7 +281,7 @@ def test_progress_on_a_terminal_after_a_second(world: World) -> None:
 def test_names_or_a_selection(world: World) -> None:
     world.start("a")
     complains(world.sesh("stop"), 2, "--all")
-    complains(world.sesh("stop", "a", "--all"), 2, "either")
+    complains(world.sesh("stop", "a", "--all"), 2, "not both")
     complains(world.sesh("stop", "a", "nope"), 4, "nope")
     assert world.state_of("a") == "running"
 

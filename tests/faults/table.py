@@ -35,14 +35,15 @@ class Campaign:
 
     @contextmanager
     def round(self, what: str) -> Iterator[None]:
-        """One round: what it asserts in vain is noted."""
+        """One round: whatever goes wrong in it is noted."""
         if len(self.wrong) >= ENOUGH:
             raise TooWrongError(f"{self.name}: {self.told()}")
         self.rounds += 1
         try:
             yield
-        except AssertionError as error:
-            self.wrong.append(f"round {self.rounds}, {what}: {error}")
+        except Exception as error:
+            kind = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
+            self.wrong.append(f"round {self.rounds}, {what}: {kind}{error}")
 
     def remark(self, text: str) -> None:
         self.remarks.append(text)

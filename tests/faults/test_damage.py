@@ -22,7 +22,7 @@ pytestmark = pytest.mark.timeout(count(120, 3600))
 
 OTHERS = ("before", "zafter")  # sorted around the victim
 NAME = "victim"
-IN_TIME = count(15, 3)  # seconds; at full nothing else keeps the machine busy
+IN_TIME = count(15, 5)  # seconds; at full nothing else keeps the machine busy
 
 Damage = Callable[[Path, bytes], None]
 
@@ -251,15 +251,11 @@ def test_damage_all_records_deleted(world: World, campaign: Campaign) -> None:
 
 
 def cuts(raw: bytes, campaign: Campaign) -> Iterator[int]:
-    """Where to cut: at full every byte; else the ends of lines (what a parser may take for a whole
-    file), and a few in between."""
-    if count(0, 1):
-        yield from range(len(raw))
-        return
+    """Where to cut: the ends of lines (what a parser may take for a whole file), and in between."""
     first = raw.index(b"\n")
     ends = [at for at in range(first, len(raw)) if raw[at : at + 1] == b"\n"]
-    yield from campaign.random.sample(ends, 12)
-    yield from campaign.random.sample(range(first, len(raw)), 12)
+    yield from campaign.random.sample(ends, count(12, len(ends)))
+    yield from campaign.random.sample(range(len(raw)), count(12, 400))
     yield from campaign.random.sample(range(first), 4)
 
 

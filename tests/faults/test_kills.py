@@ -157,11 +157,14 @@ def again(world: World, argv: tuple[str, ...], wanted: Callable[[], bool]) -> st
     raise AssertionError(f"{argv[0]} does not recover: {world.ls()}; last: {said}")
 
 
-def rounds(campaign: Campaign, length: float) -> Iterator[float]:
+def rounds(world: World, campaign: Campaign, length: float, full: int = 500) -> Iterator[float]:
     """The moments at which to kill, over the whole length of the command."""
     campaign.remark(f"kills within {length * 1000:.0f} ms")
-    for _ in range(count(6, 500)):
+    for _ in range(count(4, full)):
+        before = len(campaign.wrong)
         yield campaign.random.uniform(0.05, 1.1) * length
+        if len(campaign.wrong) > before:  # a wrong round must not make the next one wrong
+            world.sesh("rm", "-f", NAME)
 
 
 def sweep_up(world: World, campaign: Campaign) -> None:
@@ -180,20 +183,28 @@ def sweep_up(world: World, campaign: Campaign) -> None:
 START = ("start", NAME, "--group", GROUP, "--", *QUICK)
 
 
-def test_kill_start(kill_world: World, campaign: Campaign) -> None:
-    """Wanted: it runs."""
+@pytest.mark.parametrize("name_used", [False, True], ids=["new name", "over an ended one"])
+def test_kill_start(kill_world: World, campaign: Campaign, name_used: bool) -> None:
+    """Wanted: it runs. An ended session of that name is kept, here or in the history."""
     world = kill_world
     hit = 0
+    ended: set[str] = set()
 
-    def free() -> None:
+    def prepare() -> None:
         world.ok("rm", "-f", NAME)
+        ended.clear()
+        if name_used:
+            begin(world, ("true",))
+            ended.add(world.session(NAME)["id"])
 
-    for delay in rounds(campaign, typical(world, free, START)):
+    for delay in rounds(world, campaign, typical(world, prepare, START), full=250):
         with campaign.round(f"killed after {delay:.3f} s"):
-            free()
+            prepare()
             hit += kill_at(world, START, delay)
             check_aftermath(world)
+            assert ended <= {one["id"] for one in world.ls("--all")}, "the kill lost the ended one"
             again(world, START, lambda: world.state_of(NAME) == "running")
+            assert ended <= {one["id"] for one in world.ls("--all")}, "the ended one is lost"
             check_one_agent(world)
     campaign.remark(f"{hit} hit")
     sweep_up(world, campaign)
@@ -206,7 +217,7 @@ def test_kill_stop(kill_world: World, campaign: Campaign) -> None:
     hit = 0
     stop = ("stop", NAME)
     for number, delay in enumerate(
-        rounds(campaign, typical(world, lambda: begin(world, SLOW), stop))
+        rounds(world, campaign, typical(world, lambda: begin(world, SLOW), stop))
     ):
         with campaign.round(f"killed after {delay:.3f} s"):
             begin(world, SLOW if number % 2 else QUICK)
@@ -226,8 +237,10 @@ def test_kill_restart(kill_world: World, campaign: Campaign) -> None:
     hit = 0
     restart = ("restart", NAME)
     begin(world, QUICK)
-    for delay in rounds(campaign, typical(world, lambda: None, restart)):
+    for delay in rounds(world, campaign, typical(world, lambda: None, restart)):
         with campaign.round(f"killed after {delay:.3f} s"):
+            if not world.record(NAME).exists():
+                begin(world, QUICK)
             before = world.session(NAME)["generation"]
             hit += kill_at(world, restart, delay)
             listed = check_aftermath(world)
@@ -252,7 +265,7 @@ def test_kill_rm(kill_world: World, campaign: Campaign, living: bool) -> None:
         if not living:
             world.ok("stop", NAME)
 
-    for delay in rounds(campaign, typical(world, prepare, remove)):
+    for delay in rounds(world, campaign, typical(world, prepare, remove), full=250):
         with campaign.round(f"killed after {delay:.3f} s"):
             prepare()
             hit += kill_at(world, remove, delay)

@@ -135,7 +135,7 @@ def failures(ran: list[Ran]) -> str:
 
 def test_starts_of_one_name(world: World, campaign: Campaign) -> None:
     """50 parallel starts of one name: one winner, 49 conflicts, one agent."""
-    for number in range(count(1, 20)):
+    for number in range(count(1, 5)):
         name = f"same{number}"
         with campaign.round(name):
             ran = all_at_once(world, [("start", name, "--", "sleep", "1000")] * MANY)
@@ -149,7 +149,7 @@ def test_starts_of_one_name(world: World, campaign: Campaign) -> None:
 
 def test_starts_over_an_ended_name(world: World, campaign: Campaign) -> None:
     """The same where an ended session has the name: it moves to the history once."""
-    for number in range(count(1, 20)):
+    for number in range(count(1, 5)):
         name = f"again{number}"
         with campaign.round(name):
             world.ok("start", name, "--", "true")
@@ -164,7 +164,7 @@ def test_starts_over_an_ended_name(world: World, campaign: Campaign) -> None:
 
 def test_starts_of_many_names(world: World, campaign: Campaign) -> None:
     """50 parallel starts of 50 names, on a server that does not run yet: 50 sessions."""
-    for number in range(count(1, 20)):
+    for number in range(count(1, 5)):
         with campaign.round(f"round {number}"):
             names = [f"n{number}x{one}" for one in range(MANY)]
             ran = all_at_once(world, [("start", name, "--", "sleep", "1000") for name in names])
@@ -198,7 +198,7 @@ def test_mix(world: World, campaign: Campaign, verbs: tuple[str, ...]) -> None:
     """50 parallel commands on three names: each does its work or says why not."""
     names = ["one", "two", "three"]
     codes: Counter[int | None] = Counter()
-    for number in range(count(1, 20)):
+    for number in range(count(1, 5)):
         with campaign.round(f"round {number}"):
             for name in names:
                 world.sesh("start", name, "--", "sleep", "1000")
