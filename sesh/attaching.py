@@ -11,7 +11,7 @@ import re
 import signal
 from shlex import join
 
-from sesh import run
+from sesh import paths, run
 from sesh.config import Config
 from sesh.errors import CannotTellError, UsageError
 from sesh.model import Record
@@ -32,7 +32,7 @@ def attach(record: Record, config: Config, *, read_only: bool, alone: bool) -> N
     argv += ["-t", f"={record.name}"]
     outer = os.environ.get("TMUX", "").split(",")[0]
     if not outer:
-        _become(argv)
+        _become(record.name, argv)
     elif _same_file(outer, server.socket):
         _switch(server, record.name, read_only=read_only, alone=alone)
     else:
@@ -62,9 +62,21 @@ def _own_client(server: Tmux) -> str | None:
     return latest.partition(" ")[2] if latest else None
 
 
-def _become(argv: list[str]) -> None:
+# A client whose server was killed can't put its terminal right, nor say what came of the session.
+# The shell around it does nothing else: no Python sits between a person and Ctrl-C or a hangup.
+_CLIENT = """\
+saved=$(stty -g)
+"$@" && exit
+stty "$saved"
+printf '\\033[r\\033[?1049l\\033[?25h\\033[0m'
+exec {again}
+"""
+
+
+def _become(name: str, argv: list[str]) -> None:
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and exec would pass that on
-    os.execv(argv[0], argv)
+    again = join([*paths.own_command(), "attach", "--ended", name])
+    os.execv("/bin/sh", ["/bin/sh", "-c", _CLIENT.format(again=again), "attach", *argv])
 
 
 def _same_file(one: str, other: str) -> bool:

@@ -11,11 +11,11 @@ import re
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from shlex import join
 
 from sesh import look, observe, paths, processes, store, tmux
 from sesh.config import Config
 from sesh.errors import CannotTellError
+from sesh.lifecycle import panes
 from sesh.lifecycle.stop import stop
 from sesh.look import Seen
 from sesh.model import ALIVE, ENDED, NAME_PATTERN, Record, Session, State
@@ -65,11 +65,8 @@ def _tell_attached(sessions: Sequence[Session], config: Config) -> None:
     for socket in {s.record.place.socket for s in ended}:
         mine = [s for s in ended if s.record.place.socket == socket]
         server = observe.server_of(mine[0].record, config, tmux.find_binary())
-        watched = server.watched()
         for session in mine:
-            if session.name in watched:
-                then = join([*paths.own_command(), "attach", "--ended", session.name])
-                server.detach_all(session.name, then)
+            panes.tell_attached(session.record, server)
 
 
 def _sweep(found: Sequence[Seen], run: str) -> None:

@@ -79,8 +79,10 @@ def _replayed(record: Record, config: Config) -> str:
     socket = f"{record.place.run}/replay-{os.getpid()}.sock"
     tmux.check_socket(socket)
     scratch = Tmux(tmux.find_binary(), socket, record.place.run, own=False, timeout=5)
-    # The pane ends by itself if we are killed; that it sleeps shows that all has been played.
-    play = f'tail -c {REPLAY_LIMIT} "$1"; exec sleep {REPLAY_PATIENCE * 2:g}'
+    # The pane ends by itself if we are killed. A title at the end of the stream (behind the end of
+    # any sequence that was cut short) shows that tmux has read all of it.
+    mark = r"\033\\\033]2;played\007"
+    play = f"tail -c {REPLAY_LIMIT} \"$1\"; printf '{mark}'; exec sleep {REPLAY_PATIENCE * 2:g}"
     width, height = tmux.DEFAULT_SIZE
     try:
         reply = scratch.ask(
@@ -99,8 +101,8 @@ def _replayed(record: Record, config: Config) -> str:
 
 def _play(scratch: Tmux) -> str:
     deadline = time.monotonic() + REPLAY_PATIENCE
-    running = ("display-message", "-p", "-t", "=replay:", "#{pane_current_command}")
-    while time.monotonic() < deadline and scratch.ask(*running).out.strip() != "sleep":
+    running = ("display-message", "-p", "-t", "=replay:", "#{pane_title}")
+    while time.monotonic() < deadline and scratch.ask(*running).out.strip() != "played":
         time.sleep(0.02)
     return scratch.ask("capture-pane", "-p", "-J", "-S", "-", "-t", "=replay:").out
 

@@ -103,6 +103,12 @@ class Terminal:
         pattern = re.compile("\n".join(parts), re.DOTALL)
         assert eventually(lambda: pattern.fullmatch(self.screen()), within), self._missing(text)
 
+    def at_the_shell(self) -> None:
+        """The terminal is as it was: its shell reads a line, echoes it, and runs it."""
+        assert eventually(lambda: self.screen().endswith("$"), _PATIENCE), self.screen()
+        self.type("echo $((6 * 7)). line")
+        self.see("$ echo $((6 * 7)). line\n42. line\n$")
+
     def windows(self) -> list[str]:
         """The names of the windows of the tmux around."""
         return self._tmux("list-windows", "-F", "#{window_name}").splitlines()
@@ -113,3 +119,16 @@ class Terminal:
 
 def _line_pattern(line: str) -> str:
     return "[^\n]*".join(re.escape(part) for part in line.split("…"))
+
+
+# --- who is attached ---------------------------------------------------------------------------
+
+
+def clients(world: World, session: str) -> list[str]:
+    """The terminals that are attached to a session."""
+    return world.tmux("list-clients", "-t", f"={session}", "-F", "#{client_tty}").splitlines()
+
+
+def attached(world: World, session: str, count: int = 1) -> bool:
+    """Wait until that many terminals are attached."""
+    return bool(eventually(lambda: len(clients(world, session)) == count, 10))

@@ -9,15 +9,18 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
 
-from sesh import cli, listing
+from sesh import cli, events, listing
+from sesh.commands import completion
 from sesh.model import State
 from tests.conftest import need
+from tests.test_fast import LANES
 from tests.world import SESH, World, eventually
 
 COMPLETIONS = Path(__file__).parents[1] / "completions"
@@ -127,7 +130,7 @@ def _furnished(world: World, shell: str) -> Terminal:
 def options_of(command: click.Command) -> set[str]:
     context = click.Context(command, **command.context_settings)
     found = [param for param in command.get_params(context) if isinstance(param, click.Option)]
-    return {name for option in found for name in option.opts}
+    return {name for option in found if not option.hidden for name in option.opts}
 
 
 def command_of(name: str) -> click.Command:
@@ -161,14 +164,31 @@ def test_all_options_of_each_command_are_offered_and_no_others(terminal: Termina
 
 
 def test_session_names_are_offered(terminal: Terminal) -> None:
-    for command in ("show", "status", "restart", "rm"):
+    for command in ("show", "status", "restart", "rm", "attach", "logs", "events"):
         assert_listed(terminal, f"sesh {command} ", {"alpha", "beta"})
+    assert_completed(terminal, "sesh logs -n 5 be", "sesh logs -n 5 beta")
     assert_completed(terminal, "sesh rm -f be", "sesh rm -f beta")
     assert_completed(terminal, "sesh restart alpha be", "sesh restart alpha beta")
 
 
-def test_stop_offers_what_can_be_stopped(terminal: Terminal) -> None:
-    assert_completed(terminal, "sesh stop ", "sesh stop alpha")
+def test_only_living_sessions_are_offered_to_what_needs_one(terminal: Terminal) -> None:
+    for command in ("stop", "detach", "send", "wait"):
+        assert_completed(terminal, f"sesh {command} ", f"sesh {command} alpha")
+    assert_completed(terminal, "sesh wait beta --any al", "sesh wait beta --any alpha")
+
+
+def test_names_are_offered_only_where_a_name_goes(terminal: Terminal) -> None:
+    for line in ("sesh send alpha al", "sesh logs alpha be", "sesh start al", "sesh ls al"):
+        terminal.tab(line)
+        time.sleep(0.5)  # a completion would be there by now
+        assert terminal.line() == line, terminal.lines()
+
+
+def test_names_are_asked_of_a_fast_lane() -> None:
+    """Any other command costs five times as much at every Tab."""
+    for script in (path for path in COMPLETIONS.rglob("*") if path.is_file()):
+        calls = re.findall(r"\bsesh (\S.*?) 2>/dev/null", script.read_text())
+        assert [call.split() for call in calls] == [LANES[0]], script
 
 
 def test_a_session_called_like_a_command_confuses_nobody(terminal: Terminal) -> None:
@@ -210,8 +230,17 @@ def test_values_of_filters_are_completed(terminal: Terminal, option: str) -> Non
         assert_completed(terminal, f"sesh ls {option}{typed}", f"sesh ls {option}{done}")
 
 
+def test_states_to_wait_for_and_kinds_of_events(terminal: Terminal) -> None:
+    states = {state.value for state in State}
+    assert_listed(terminal, "sesh wait --for ", {"ended", "alive", *states})
+    assert_listed(terminal, "sesh events --kind ", set(events.KINDS))
+    assert_listed(terminal, "sesh completion ", set(completion.SCRIPTS))
+
+
 def test_values_of_options_are_completed(terminal: Terminal) -> None:
     for typed, done in (
+        ("wait --for=comp", "wait --for=completed"),
+        ("events alpha --kind remo", "events alpha --kind removed"),
         ("ls --color al", "ls --color always"),
         ("ls --colour=ne", "ls --colour=never"),
         ("ls --sort mem", "ls --sort memory_bytes"),

@@ -1,30 +1,40 @@
 """The manual and the README say what there is, and nothing else.
 
-Pages are read as mdoc source: `Fl` marks an option of the page's own command, `Va` a field or a
-key; so what a page only mentions (`Ql`) does not count. Examples are parsed by the commands.
+Pages and completions are generated: a test fails when that would change one. What is prose in them
+is read as mdoc source: `Fl` marks an option of the page's own command, `Va` a field or a key; so
+what a page only mentions (`Ql`) does not count. Examples are parsed by the commands.
 """
 
 from __future__ import annotations
 
+import os
+import pty
 import re
 import shlex
+import socket
 import subprocess
+import termios
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 
 import click
 import pytest
 
+from man import generate
 from sesh import __version__, cli, config, errors, events, listing, view
+from sesh.commands import completion
 from sesh.model import ALIVE, ENDED, Cause, State
 from tests.conftest import need
 from tests.test_layers import LAYERS
-from tests.world import World
+from tests.world import SESH, World
 
 CHECKOUT = Path(__file__).parents[1]
 MAN = CHECKOUT / "man"
-PAGES = sorted(MAN.iterdir())
+COMPLETIONS = CHECKOUT / "completions"
+GENERATED = generate.files()
+PAGES = sorted(MAN.glob("*.[15]"))
 README = (CHECKOUT / "README.md").read_text()
 ARCHITECTURE = (CHECKOUT / "ARCHITECTURE.md").read_text()
 CHANGELOG = (CHECKOUT / "CHANGELOG.md").read_text()
@@ -64,6 +74,41 @@ def plain(text: str) -> str:
     return " ".join(text.replace(r"\e", "\\").replace(r"\&", "").split())
 
 
+# --- what is generated -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", sorted(GENERATED))
+def test_generating_anew_changes_nothing(path: str) -> None:
+    """Fails when code or prose changed and `make docs` did not follow."""
+    assert (CHECKOUT / path).read_text() == GENERATED[path], "run make docs"
+
+
+def test_nothing_lies_beside_what_is_generated() -> None:
+    found = [*PAGES, *(path for path in COMPLETIONS.rglob("*") if path.is_file())]
+    assert {str(path.relative_to(CHECKOUT)) for path in found} == set(GENERATED)
+    assert {path.name for path in generate.PROSE.iterdir()} == {*cli.COMMANDS, *generate.OTHERS}
+
+
+def test_prose_on_what_does_not_exist_is_refused() -> None:
+    with pytest.raises(AssertionError, match="no such option: --gone"):
+        generate.option_list(generate.TREE.options, ".It --gone\nOnce.\n")
+    with pytest.raises(AssertionError):
+        generate.exit_codes(".It 77\nNobody exits with this.\n")
+
+
+def test_an_option_that_is_added_reaches_page_and_completions() -> None:
+    @click.command("ls")
+    @click.option("--quite-new", metavar="WHAT", help="Do it. Or not.")
+    def changed() -> None: ...
+
+    group = click.Group("sesh", commands=[changed])
+    tree = completion.tree(group)
+    page = generate.option_list(tree.verbs[0].options, "")
+    assert ".It Fl -quite-new Ar what\nDo it.\nOr not.\n" in page
+    for shell, write in completion.SCRIPTS.items():
+        assert ("-l quite-new" if shell == "fish" else "--quite-new") in write(tree)
+
+
 # --- commands and options ----------------------------------------------------------------------
 
 
@@ -76,7 +121,7 @@ def command_of(name: str) -> click.Command:
 def options_of(command: click.Command) -> set[str]:
     context = click.Context(command, **command.context_settings)
     found = [param for param in command.get_params(context) if isinstance(param, click.Option)]
-    return {name for option in found for name in option.opts}
+    return {name for option in found if not option.hidden for name in option.opts}
 
 
 def flags(text: str) -> Iterator[str]:
@@ -118,7 +163,7 @@ def test_the_main_page_lists_all_commands_and_no_others() -> None:
 @pytest.mark.parametrize("command", cli.COMMANDS)
 def test_every_option_has_help(command: str) -> None:
     for option in command_of(command).params:
-        assert not isinstance(option, click.Option) or option.help, option.name
+        assert not isinstance(option, click.Option) or option.hidden or option.help, option.name
 
 
 @pytest.mark.parametrize("command", cli.COMMANDS)
@@ -167,9 +212,8 @@ def test_exit_codes_in_the_readme() -> None:
 
 @pytest.mark.parametrize("command", cli.COMMANDS)
 def test_a_page_names_only_exit_codes_that_exist(command: str) -> None:
-    text = plain(section(page_of(command), "EXIT STATUS"))
-    codes = re.findall(r"(?:^|[;.] |\.It )(\d+)\b", text)
-    assert codes
+    codes = re.findall(r"^\.It (\d+)\n", section(page_of(command), "EXIT STATUS"), re.M)
+    assert {"0", "2"} <= set(codes)
     assert {int(code) for code in codes} <= set(errors.EXIT_CODES)
 
 
@@ -196,7 +240,7 @@ def test_kinds_of_events() -> None:
 def test_filters_and_sort_keys() -> None:
     text = page_of("ls")
     assert items(text, "Cm") == list(listing.FILTER_KEYS)
-    found = re.search(r"^\.It Fl -sort .*?\n(.*?)(?=^\.Cm - )", text, re.S | re.M)
+    found = re.search(r"^\.It Fl -sort .*?\n(.*?)(?=^\.It )", text, re.S | re.M)
     assert found
     named = [re.findall(r"\w+", line) for line in re.findall(r"^\.Cm (.*)$", found[1], re.M)]
     assert [key for line in named for key in line] == list(listing.SORT_KEYS)
@@ -327,6 +371,68 @@ def test_the_architecture_names_only_files_that_exist() -> None:
 
 def test_the_changelog_has_this_version() -> None:
     assert re.search(rf"^## \[{re.escape(__version__)}\]", CHANGELOG, re.M)
+
+
+# --- the tour of the README --------------------------------------------------------------------
+
+
+class Shell:
+    """Runs command lines in a terminal of 120 columns, as a person would who follows the tour."""
+
+    def __init__(self, world: World) -> None:
+        self.cwd = world.root / "home" / "shop"
+        path = f"{Path(SESH).parent}:{world.env['PATH']}"
+        self.env = {**world.env, "PATH": path, "NO_COLOR": "1", "LANG": "C.UTF-8"}
+        self.cwd.mkdir()
+        for command in ("init -q -b main", f"{_AUTHOR} commit -q --allow-empty -m first"):
+            subprocess.run(["git", *command.split()], cwd=self.cwd, env=self.env, check=True)
+
+    def run(self, line: str) -> str:
+        """What a command line prints. Whoever attaches is detached by Ctrl-b d."""
+        master, slave = pty.openpty()
+        termios.tcsetwinsize(slave, (40, 120))
+        shell = subprocess.Popen(
+            ["bash", "-c", line],
+            **dict.fromkeys(("stdin", "stdout", "stderr"), slave),
+            cwd=self.cwd,
+            env=self.env,
+            start_new_session=True,
+        )
+        os.close(slave)
+        shown = b""
+        leave = "sesh attach" in line
+        with suppress(OSError):  # EIO: the last of them has closed the terminal
+            while chunk := os.read(master, 1 << 16):
+                shown += chunk
+                if leave and b"Serving" in shown:
+                    os.write(master, b"\x02d")
+                    leave = False
+        os.close(master)
+        assert shell.wait(20) == 0, shown
+        return shown.decode().rpartition("\x1b[?1049l")[2].replace("\r", "")
+
+
+_AUTHOR = "-c user.name=me -c user.email=me@example.org"
+# What differs from one time to the next.
+_TIMES = re.compile(r"\b\d+(\.\d+)?(ms|[smhd])( ago)?\b|\bnow\b|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
+_NUMBERS = re.compile(r"(?<=process )\d+|(?<=%)\d+|\d+(\.\d+)? [KM]?B\b|\x1b\S*")
+
+
+def essence(text: str) -> list[str]:
+    """Lines without times, process ids, sizes, and the widths of columns that follow from them."""
+    plain = _NUMBERS.sub("N", _TIMES.sub("T", text))
+    return [" ".join(line.split()) for line in plain.strip().splitlines()]
+
+
+def test_the_tour_of_the_readme_is_what_one_sees(world: World) -> None:
+    need("git")
+    shell = Shell(world)
+    with socket.create_server(("", 0)) as free:
+        port = str(free.getsockname()[1])
+    for block in re.findall(r"^```console\n(.*?)^```", README, re.S | re.M):
+        for line, expected in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.M):
+            shown = shell.run(line.replace("8123", port)).replace(port, "8123")
+            assert essence(shown) == essence(expected), f"$ {line}\n{shown}"
 
 
 # --- form --------------------------------------------------------------------------------------

@@ -32,11 +32,11 @@ function __sesh_find
 end
 
 function __sesh_sessions
-    __sesh_find 's/^\[?\{"name":"([^"]+)".*/\1/p'
+    __sesh_find 's/^\[?\{"name":"([A-Za-z0-9_-]+)".*/\1/p'
 end
 
 function __sesh_living
-    __sesh_find 's/^\[?\{"name":"([^"]+)",("id":"[^"]*",)?"state":"(starting|running|paused|stopping|recovering|stale|orphan)".*/\1/p'
+    __sesh_find 's/^\[?\{"name":"([A-Za-z0-9_-]+)",("id":"[^"]*",)?"state":"(starting|running|paused|stopping|recovering|stale|orphan)".*/\1/p'
 end
 
 function __sesh_groups
@@ -80,22 +80,22 @@ complete -c sesh -f
 complete -c sesh -n __sesh_behind_dashes -a '(__sesh_command_line)'
 
 complete -c sesh -n __sesh_no_command -a start -d 'Start a session and print its name'
-complete -c sesh -n __sesh_no_command -a ls -d 'List sessions, each with its state as it is right now'
+complete -c sesh -n __sesh_no_command -a ls -d 'List sessions'
 complete -c sesh -n __sesh_no_command -a show -d 'Show everything known of a session'
 complete -c sesh -n __sesh_no_command -a status -d 'Say a session\'s state in one line and as the exit code'
 complete -c sesh -n __sesh_no_command -a stop -d 'Stop sessions'
 complete -c sesh -n __sesh_no_command -a restart -d 'Start the next generation of sessions'
 complete -c sesh -n __sesh_no_command -a rm -d 'Forget sessions'
 complete -c sesh -n __sesh_no_command -a attach -d 'Attach to a session'
-complete -c sesh -n __sesh_no_command -a detach -d 'Detach whoever is attached to the named sessions, or to any'
-complete -c sesh -n __sesh_no_command -a logs -d 'Show a session\'s screen and scrollback as a person would read them, also after its end'
+complete -c sesh -n __sesh_no_command -a detach -d 'Detach whoever is attached to the named sessions'
+complete -c sesh -n __sesh_no_command -a logs -d 'Show a session\'s screen and scrollback as a person would read them'
 complete -c sesh -n __sesh_no_command -a send -d 'Type TEXT into a session and press Enter'
-complete -c sesh -n __sesh_no_command -a wait -d 'Wait until sessions have ended, or have reached another state'
-complete -c sesh -n __sesh_no_command -a events -d 'Show what happened to all sessions, or to one, oldest first'
+complete -c sesh -n __sesh_no_command -a wait -d 'Wait until sessions have ended'
+complete -c sesh -n __sesh_no_command -a events -d 'Show what happened to all sessions'
 complete -c sesh -n __sesh_no_command -a completion -d 'Print the completions of a shell'
-complete -c sesh -n __sesh_no_command -a pass -d 'Look at every session once, write down what ended, finish stops that were interrupted'
+complete -c sesh -n __sesh_no_command -a pass -d 'Look at every session once'
 complete -c sesh -n __sesh_no_command -s V -l version -d 'Show the version and exit'
-complete -c sesh -n __sesh_no_command -s h -l help -d 'Show this message and exit'
+complete -c sesh -n __sesh_no_command -s h -l help -d 'Print a short help'
 
 complete -c sesh -n '__sesh_in show; and __sesh_first --color --colour' -a '(__sesh_sessions)'
 complete -c sesh -n '__sesh_in status; and __sesh_first' -a '(__sesh_sessions)'
@@ -116,7 +116,7 @@ complete -c sesh -n '__sesh_in start' -s g -l group -x -a '(__sesh_groups)' -d '
 complete -c sesh -n '__sesh_in start' -l tag -x -d 'Tag the session'
 complete -c sesh -n '__sesh_in start' -s a -l attach -d 'Attach to it at once'
 complete -c sesh -n '__sesh_in start show status' -l json -d 'Print the session as JSON'
-complete -c sesh -n '__sesh_in start ls show status stop restart rm attach detach logs send wait events completion pass' -s h -l help -d 'Show this message and exit'
+complete -c sesh -n '__sesh_in start ls show status stop restart rm attach detach logs send wait events completion pass' -s h -l help -d 'Print a short help'
 complete -c sesh -n '__sesh_in ls' -l json -d 'Print an array of sessions as JSON'
 complete -c sesh -n '__sesh_in ls' -s f -l filter -x -a '(__sesh_filters)' -d 'Only sessions that match'
 complete -c sesh -n '__sesh_in ls' -l sort -x -a 'name -name state -state group -group created -created started -started ended -ended last_output -last_output memory_bytes -memory_bytes cpu_seconds -cpu_seconds' -d 'Order by a field'

@@ -41,7 +41,7 @@ def command(name: str | None, read_only: bool, detach_others: bool, ended: bool)
     if found.state is State.UNKNOWN:
         raise CannotTellError(f"{found.name}: {found.session.verdict.reason}")
     if found.state in ENDED:
-        if ended and found.state is State.COMPLETED:
+        if ended and found.state in (State.COMPLETED, State.STOPPED):
             output.say(_headline(found.session))
             return 0
         return _menu(found, settings)
@@ -49,6 +49,8 @@ def command(name: str | None, read_only: bool, detach_others: bool, ended: bool)
         raise ConflictError(f"{found.name}: {found.session.verdict.reason}; nothing to attach to")
     if found.state is State.PAUSED:
         raise ConflictError(f"{found.name} is paused; resume it first")
+    if ended:  # the client failed although the session lives: its own words say why
+        return 1
     attaching.need_terminal()
     attaching.attach(found.session.record, settings, read_only=read_only, alone=detach_others)
     return 0
@@ -120,10 +122,10 @@ def _ask(question: str) -> str:
     before = termios.tcgetattr(0)
     try:
         tty.setcbreak(0)
-        key = os.read(0, 1).decode(errors="replace").lower()
+        key = os.read(0, 32).decode(errors="replace").lower()
     except OSError:  # the terminal has gone
         return ""
     finally:
         termios.tcsetattr(0, termios.TCSADRAIN, before)
     output.say(key if key.isprintable() else "")
-    return key
+    return key[:1] if key.isprintable() else key  # an arrow key is ESC and more: none of ours

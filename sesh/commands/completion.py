@@ -59,10 +59,15 @@ def _verb(name: str, found: click.Command) -> Verb:
         name=name,
         help=found.get_short_help_str(limit=200),
         options=_options(found),
-        argument=first.metavar or (first.name or "").upper() if first else None,
+        argument=_bare(first.metavar or first.name or "") if first else None,
         offer=_ARGUMENTS.get(name, "sessions") if first else None,
         many=first is not None and first.nargs == -1,
     )
+
+
+def _bare(metavar: str) -> str:
+    """NAME of [NAME]..."""
+    return metavar.strip("[].").upper()
 
 
 def _options(found: click.Command) -> tuple[Option, ...]:
@@ -80,4 +85,5 @@ def _option(param: click.Option) -> Option:
             offer = tuple(map(str, param.type.choices))
             metavar = "|".join(offer)
     names = tuple(sorted(param.opts, key=lambda name: name.startswith("--")))
-    return Option(names, param.help or "", metavar, offer, param.multiple)
+    text = "Print a short help." if "--help" in names else param.help or ""
+    return Option(names, text, metavar, offer, param.multiple)

@@ -18,7 +18,7 @@ from sesh.errors import UsageError
 @click.option("-f", "--follow", is_flag=True, help="Go on as things happen.")
 @click.option("--since", type=Moment(), help="Only what happened since then (10m, or a date).")
 @click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Only this kind (repeatable).")
-@json_option("a JSON object a line")
+@json_option("one object a line")
 def command(
     name: str | None,
     follow: bool,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from shlex import join
+
 from sesh import paths, processes, store
 from sesh.model import Record
 from sesh.tmux import Pane, Reply, Tmux
@@ -31,6 +33,13 @@ def put_away(record: Record, server: Tmux) -> None:
     if find(record, server.panes()):
         save_screen(record, server)
         server.close_dead(record.place.pane)
+
+
+def tell_attached(record: Record, server: Tmux) -> None:
+    """Whoever is attached to a session that has ended gets its menu, or a line, instead."""
+    if record.name in server.watched():
+        then = join([*paths.own_command(), "attach", "--ended", record.name])
+        server.detach_all(record.name, then)
 
 
 def keeper_gone(pane_id: str, server: Tmux) -> bool:

@@ -1,0 +1,132 @@
+# bash completion for sesh(1); written by `sesh completion bash`. Needs nothing but bash and sed.
+
+# _sesh_words WORD…: those that begin with $cur become the reply. (Not compgen -W, which expands what it is given:
+# a session's group could hold anything.)
+_sesh_words() {
+    local word
+    for word; do
+        [[ $word == "$cur"* ]] && COMPREPLY+=("$word")
+    done
+}
+
+# _sesh_find PREFIX SED: what the program finds in the list of sessions, once each, without what would need quoting.
+_sesh_find() {
+    local -a found
+    mapfile -t found < <(command sesh ls --json 2>/dev/null | sed -nE "$2" |
+        LC_ALL=C grep -x '[A-Za-z0-9][A-Za-z0-9_.,:@/=-]*' | sort -u)
+    _sesh_words "${found[@]/#/$1}"
+}
+
+_sesh_sessions() { _sesh_find "$1" '%NAMES%'; }
+_sesh_living() {
+    _sesh_find '' '%LIVING_NAMES%'
+}
+_sesh_groups() { _sesh_find "$1" '%GROUPS%'; }
+_sesh_variables() { mapfile -t COMPREPLY < <(compgen -e -- "$cur"); }
+_sesh_directories() {
+    compopt -o filenames
+    mapfile -t COMPREPLY < <(compgen -d -- "$cur")
+}
+
+_sesh_filters() {
+    local -a states=(%STATES%) keys=(%FILTERS%)
+    case $cur in
+        state=*) _sesh_words "${states[@]/#/state=}" ;;
+        group=*) _sesh_groups group= ;;
+        name=*) _sesh_sessions name= ;;
+        place=*) _sesh_words place=host ;;
+        attention=*) _sesh_words attention={yes,no} ;;
+        *)
+            _sesh_words "${keys[@]/%/=}"
+            compopt -o nospace
+            ;;
+    esac
+}
+
+_sesh_options() {
+    case $command in
+%OPTIONS%
+    esac
+}
+
+# _sesh_valued OPTION: does it take a value?
+_sesh_valued() {
+    local valued=""
+    case $command in
+%VALUED%
+    esac
+    [[ " $valued " == *" $1 "* ]]
+}
+
+# _sesh_value OPTION: its value
+_sesh_value() {
+    case $command:$1 in
+%VALUES%
+    esac
+}
+
+_sesh_arguments() {
+    case $command in
+%ARGUMENTS%
+    esac
+}
+
+# Is the word being typed the first argument of the command?
+_sesh_first() {
+    local word skip=""
+    for word in "${words[@]:2}"; do
+        if [[ $skip ]]; then
+            skip=""
+        elif _sesh_valued "$word"; then
+            skip=yes
+        elif [[ $word != -* ]]; then
+            return 1
+        fi
+    done
+}
+
+# What a session shall run: a command, then anything.
+_sesh_behind_dashes() {
+    if [[ ${words[-1]} == -- ]]; then
+        mapfile -t COMPREPLY < <(compgen -c -- "$cur" | sort -u)
+    else
+        compopt -o default
+    fi
+}
+
+_sesh() {
+    # bash also splits words at = and :, so the line is split anew.
+    local line=${COMP_LINE:0:COMP_POINT} cur="" command word
+    local -a words
+    COMPREPLY=()
+    read -ra words <<<"$line"
+    if [[ $line != *[[:space:]] ]]; then
+        cur=${words[-1]}
+        unset 'words[-1]'
+    fi
+    command=${words[1]:-}
+    if [[ $command == start ]]; then
+        for word in "${words[@]}"; do
+            [[ $word != -- ]] || { _sesh_behind_dashes; return; }
+        done
+    fi
+    local whole=$cur
+    if [[ -z $command && $cur != -* ]]; then
+        _sesh_words %VERBS%
+    elif [[ $cur == --*=* ]]; then
+        cur=${whole#*=}
+        _sesh_value "${whole%%=*}"
+    elif [[ ${#words[@]} -gt 2 ]] && _sesh_valued "${words[-1]}"; then
+        _sesh_value "${words[-1]}"
+    elif [[ $cur == -* ]]; then
+        _sesh_options
+    else
+        _sesh_arguments
+    fi
+    # Only what is behind the last = is replaced.
+    if [[ $cur == *=* && $COMP_WORDBREAKS == *=* ]]; then
+        COMPREPLY=("${COMPREPLY[@]#"${cur%"${cur##*=}"}"}")
+    fi
+}
+
+complete -F _sesh sesh

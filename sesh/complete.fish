@@ -1,0 +1,87 @@
+# fish completion for sesh(1); written by `sesh completion fish`.
+
+# Is the command that is being typed one of these? (Only the word behind `sesh` counts: a session may be called stop.)
+function __sesh_in
+    set -l words (commandline -opc)
+    set -q words[2]; and contains -- $words[2] $argv
+end
+
+function __sesh_no_command
+    test (count (commandline -opc)) -eq 1
+end
+
+# Is the word being typed the first argument of its command? Given: the options that take a value.
+function __sesh_first
+    set -l words (commandline -opc)
+    set -l skip no
+    for word in $words[3..-1]
+        if test $skip = yes
+            set skip no
+        else if contains -- $word $argv
+            set skip yes
+        else if not string match -q -- '-*' $word
+            return 1
+        end
+    end
+    return 0
+end
+
+# What a sed program finds in the list of sessions
+function __sesh_find
+    command sesh ls --json 2>/dev/null | sed -nE $argv[1] | sort -u
+end
+
+function __sesh_sessions
+    __sesh_find '%NAMES%'
+end
+
+function __sesh_living
+    __sesh_find '%LIVING_NAMES%'
+end
+
+function __sesh_groups
+    __sesh_find '%GROUPS%'
+end
+
+function __sesh_variables
+    set -nx
+end
+
+function __sesh_directories
+    __fish_complete_directories
+end
+
+function __sesh_filters
+    switch (commandline -ct | string replace -r '^(-f|--filter=)' '')
+        case 'group=*'
+            printf 'group=%s\n' (__sesh_groups)
+        case 'name=*'
+            printf 'name=%s\n' (__sesh_sessions)
+        case '*'
+            printf 'state=%s\n' %STATES%
+            printf '%s=\n' %OTHER_FILTERS%
+            printf '%s\n' place=host attention={yes,no}
+    end
+end
+
+# What a session shall run: everything behind the first `--`.
+function __sesh_behind_dashes
+    set -l words (commandline -opc)
+    contains -- -- $words; and __sesh_in start
+end
+
+function __sesh_command_line
+    set -l words (commandline -opc)
+    set -l at (contains -i -- -- $words)
+    complete -C (string join ' ' -- (string escape -- $words[(math $at + 1)..]) (commandline -ct))
+end
+
+complete -c sesh -f
+complete -c sesh -n __sesh_behind_dashes -a '(__sesh_command_line)'
+
+%DESCRIBED%
+%OPTIONS%
+
+%ARGUMENTS%
+
+%VERB_OPTIONS%

@@ -1,0 +1,69 @@
+#compdef sesh
+# zsh completion for sesh(1); written by `sesh completion zsh`.
+
+# _sesh_find WHAT SED: what the program finds in the list of sessions, once each
+_sesh_find() {
+    local expl
+    local -a found
+    found=(${(fu)"$(_call_program $1 sesh ls --json 2>/dev/null | sed -nE $2)"})
+    _wanted $1 expl $1 compadd -a found
+}
+
+_sesh_sessions() { _sesh_find session '%NAMES%' }
+_sesh_living() {
+    _sesh_find session '%LIVING_NAMES%'
+}
+_sesh_groups() { _sesh_find group '%GROUPS%' }
+
+_sesh_filters() {
+    local expl key=${PREFIX%%=*}
+    if ! compset -P '*='; then
+        _wanted keys expl key compadd -qS= -- %FILTERS%
+        return
+    fi
+    case $key in
+        state)
+            _wanted states expl state compadd -- \
+                %STATES%
+            ;;
+        group) _sesh_groups ;;
+        name) _sesh_sessions ;;
+        place) _wanted places expl place compadd -- host ;;
+        attention) _wanted answers expl answer compadd -- yes no ;;
+    esac
+}
+
+_sesh() {
+    local curcontext=$curcontext state at
+    local -a line verbs
+    local -A opt_args
+    verbs=(
+%DESCRIBED%
+    )
+    _arguments -C \
+%OPTIONS%
+        '1:command:->command' '*::argument:->argument' && return
+
+    if [[ $state == command ]]; then
+        _describe -t commands command verbs
+        return
+    fi
+
+    curcontext=${curcontext%:*:*}:sesh-$words[1]:
+    at=${words[(ie)--]}
+    if [[ $words[1] == start ]] && ((at < CURRENT)); then # what the session shall run
+        words=("${(@)words[at + 1, -1]}")
+        ((CURRENT -= at))
+        _normal
+        return
+    fi
+    case $words[1] in
+%CASES%
+    esac
+}
+
+if [[ $funcstack[1] == _sesh ]]; then
+    _sesh "$@"
+else # read by eval or source instead of found in $fpath
+    compdef _sesh sesh
+fi

@@ -1,0 +1,568 @@
+"""sesh attach: into a session's terminal, from any terminal; or the menu of one that has ended."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.surroundings import complains
+from tests.terminal import Terminal, attached, clients
+from tests.world import SESH, World, eventually
+
+MENU = "[R]estart in the same place   [T]ear down   [L]ogs   [C]ancel ▸"
+FAILING = ("sh", "-c", "echo first; echo it broke; exit 3")
+
+
+def ended(world: World, name: str, *command: str) -> None:
+    """A session that has ended, and whose end is known."""
+    world.start(name, *command)
+    assert eventually(lambda: world.session(name)["ended"]), world.ls()
+
+
+# --- a living session --------------------------------------------------------------------------
+
+
+def test_shows_the_session_and_takes_what_is_typed(world: World) -> None:
+    world.start("a", "sh")
+    terminal = Terminal(world)
+    terminal.type("sesh attach a")
+    terminal.see("[a] 0:")
+    terminal.type("echo typed $((1 + 1)) times")
+    terminal.see("typed 2 times")
+    terminal.press("C-b", "d")
+    terminal.see("[detached (from session a)]")
+    terminal.at_the_shell()
+    assert world.state_of("a") == "running"
+
+
+def test_leaves_no_process_of_ours_between_terminal_and_tmux(world: World) -> None:
+    """Ctrl-C and hangups must not meet a Python first: it becomes the tmux client."""
+    world.start("a", "cat")
+    terminal = Terminal(world)
+    terminal.type("sesh attach a")
+    assert attached(world, "a")
+    pid = int(world.tmux("list-clients", "-F", "#{client_pid}"))
+    assert _argv(pid)[0].endswith(b"/tmux")
+    assert not [p for p in world.processes() if SESH.encode() in _argv(p)]
+
+
+def _argv(pid: int) -> list[bytes]:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
+def test_ctrl_c_goes_to_the_agent(world: World) -> None:
+    world.start("a", "sh", "-c", "trap 'echo caught' INT; while :; do sleep 0.05; done")
+    terminal = Terminal(world)
+    terminal.type("sesh attach a")
+    terminal.see("[a] 0:")
+    terminal.press("C-c")
+    terminal.see("caught")
+    assert world.state_of("a") == "running"
+
+
+def test_read_only_looks_but_does_not_type(world: World) -> None:
+    world.start("a", "sh", "-c", "echo ready; exec cat")
+    terminal = Terminal(world)
+    terminal.type("sesh attach -r a")
+    terminal.see("ready")
+    assert attached(world, "a")
+    assert world.tmux("list-clients", "-F", "#{client_readonly}") == "1"
+    terminal.type("not for you")
+    world.ok("send", "a", "from elsewhere")
+    terminal.see("from elsewhere")
+    assert "not for you" not in terminal.screen()
+
+
+def test_detach_others_sends_them_home(world: World) -> None:
+    world.start("a", "cat")
+    one, other = Terminal(world), Terminal(world)
+    one.type("sesh attach a")
+    assert attached(world, "a")
+    other.type("sesh attach -d a")
+    one.see("[detached")
+    one.at_the_shell()
+    assert attached(world, "a", 1)
+    other.see("[a] 0:")
+
+
+def test_two_terminals_share_a_session(world: World) -> None:
+    world.start("a", "cat")
+    one, other = Terminal(world), Terminal(world)
+    for terminal in (one, other):
+        terminal.type("sesh attach a")
+    assert attached(world, "a", 2)
+    one.type("seen by both")
+    for terminal in (one, other):
+        terminal.see("seen by both")
+
+
+def test_a_resize_reaches_the_agent(world: World) -> None:
+    world.start("a", "sh", "-c", "trap 'stty size' WINCH; stty size; while :; do sleep 0.05; done")
+    terminal = Terminal(world, columns=80, rows=24)
+    terminal.type("sesh attach a")
+    terminal.see("23 80")  # a line is tmux's own
+    terminal.resize(61, 12)
+    terminal.see("11 61")
+    terminal.press("C-b", "d")
+    terminal.at_the_shell()
+
+
+def test_a_terminal_of_20_by_5(world: World) -> None:
+    world.start("a", "cat")
+    terminal = Terminal(world, columns=20, rows=5)
+    terminal.type("sesh attach a")
+    assert attached(world, "a")
+    terminal.type("tiny")
+    terminal.see("tiny")
+    terminal.press("C-b", "d")
+    terminal.see("[detached")
+    assert world.state_of("a") == "running"
+
+
+def test_a_dumb_terminal_is_told_so_and_nothing_breaks(world: World) -> None:
+    """tmux can't draw there; it says so, and the session knows nothing of it."""
+    world.start("a", "cat")
+    terminal = Terminal(world, env={"TERM": "dumb"})
+    terminal.type("sesh attach a; echo code $?")
+    terminal.see("code 1")
+    assert "Traceback" not in terminal.screen()
+    assert "terminal" in terminal.screen()
+    terminal.at_the_shell()
+    assert world.state_of("a") == "running"
+
+
+def test_a_hangup_while_attached_leaves_the_session_alone(world: World) -> None:
+    world.start("a", "cat")
+    before = set(world.processes())
+    terminal = Terminal(world)
+    terminal.type("sesh attach a")
+    assert attached(world, "a")
+    terminal.hang_up()
+    assert attached(world, "a", 0)
+    assert world.state_of("a") == "running"
+    assert eventually(lambda: set(world.processes()) == before, 10)
+    world.ok("send", "a", "still there")
+    assert eventually(lambda: "still there" in world.ok("logs", "a").out)
+
+
+# --- without a name ----------------------------------------------------------------------------
+
+
+def test_without_a_name_it_is_the_only_living_one(world: World) -> None:
+    ended(world, "over", "true")
+    world.start("only", "cat")
+    terminal = Terminal(world)
+    terminal.type("sesh attach")
+    terminal.see("[only] 0:")
+
+
+def test_without_a_name_a_person_chooses_among_several(world: World) -> None:
+    for name in ("one", "two", "three"):
+        world.start(name, "cat")
+    terminal = Terminal(world)
+    terminal.type("sesh attach")
+    terminal.see_screen("""
+        $ sesh attach
+          1  one
+          2  three
+          3  two
+        attach to:…
+    """)
+    terminal.type("4")
+    terminal.see("4 is not in the range")
+    terminal.type("3")
+    terminal.see("[two] 0:")
+
+
+def test_a_choice_can_be_refused(world: World) -> None:
+    for name in ("one", "two"):
+        world.start(name, "cat")
+    terminal = Terminal(world)
+    terminal.type("sesh attach; echo code $?")
+    terminal.see("attach to")
+    terminal.press("C-c")
+    terminal.see("code 130")
+    terminal.at_the_shell()
+
+
+def test_without_a_name_and_terminal_the_names_are_told(world: World) -> None:
+    for name in ("one", "two"):
+        world.start(name, "cat")
+    complains(world.sesh("attach"), 2, "one, two")
+
+
+def test_without_a_name_and_a_living_session(world: World) -> None:
+    ended(world, "over", "true")
+    complains(world.sesh("attach"), 2, "no living session", "sesh ls")
+
+
+# --- inside tmux -------------------------------------------------------------------------------
+
+
+def test_inside_another_tmux_it_is_a_window_there(world: World) -> None:
+    world.start("a", "cat")
+    terminal = Terminal(world, nested=True)
+    terminal.type("sesh attach a; echo back with $?")
+    terminal.see("[a] 0:")
+    assert terminal.windows()[1:] == ["a"]
+    terminal.type("through two of them")
+    terminal.see("through two of them")
+    terminal.press("C-b", "d")
+    terminal.see("back with 0")
+    assert len(terminal.windows()) == 1
+    assert world.state_of("a") == "running"
+
+
+def test_an_agent_that_fails_in_that_window_shows_its_menu_there(world: World) -> None:
+    world.start("a", "sh", "-c", "read word; exit 4")
+    terminal = Terminal(world, nested=True)
+    terminal.type("sesh attach a")
+    terminal.see("[a] 0:")
+    terminal.type("go")
+    terminal.see("a failed")
+    terminal.see(MENU)
+    terminal.press("c")
+    assert eventually(lambda: len(terminal.windows()) == 1), terminal.screen()
+
+
+def inside_a(world: World) -> Terminal:
+    """A terminal that is attached to session a, whose agent is a shell with sesh in its PATH."""
+    env = {"PATH": f"{Path(SESH).parent}:{world.env['PATH']}", "PS1": "in a$ ", "ENV": ""}
+    options = [f"-e{name}={value}" for name, value in env.items()]
+    world.start("a", "sh", options=options)
+    terminal = Terminal(world)
+    terminal.type("sesh attach a")
+    terminal.see("in a$")
+    return terminal
+
+
+def test_inside_the_same_server_this_client_is_switched(world: World) -> None:
+    world.start("b", "sh", "-c", "echo here is b; exec cat")
+    terminal = inside_a(world)
+    terminal.type("sesh attach b")
+    terminal.see("here is b")
+    assert (len(clients(world, "a")), len(clients(world, "b"))) == (0, 1)
+    terminal.press("C-b", "d")
+    terminal.see("[detached (from session b)]")
+
+
+def test_only_the_client_that_looks_at_this_pane_is_switched(world: World) -> None:
+    for name in ("b", "c"):
+        world.start(name, "cat")
+    terminal = inside_a(world)
+    other = Terminal(world)
+    other.type("sesh attach c")
+    assert attached(world, "c")
+    terminal.type("sesh attach b")
+    assert attached(world, "b")
+    assert len(clients(world, "c")) == 1
+
+
+def test_read_only_is_kept_when_switching(world: World) -> None:
+    world.start("b", "sh", "-c", "echo here is b; exec cat")
+    terminal = inside_a(world)
+    terminal.type("sesh attach -r b")
+    terminal.see("here is b")
+    assert world.tmux("list-clients", "-F", "#{client_readonly}") == "1"
+
+
+def test_in_a_session_that_nobody_watches_there_is_nothing_to_switch(world: World) -> None:
+    """Typed by `send`, not by a person."""
+    world.start("b", "cat")
+    inside_a(world).press("C-b", "d")
+    assert attached(world, "a", 0)
+    world.ok("send", "a", "sesh attach b; echo code $?")
+    assert eventually(lambda: "code 2" in world.ok("logs", "a").out, 10), world.ok("logs", "a").out
+
+
+# --- without a terminal ------------------------------------------------------------------------
+
+
+def test_a_living_session_needs_a_terminal(world: World) -> None:
+    world.start("a", "cat")
+    complains(world.sesh("attach", "a"), 2, "terminal", "sesh logs")
+
+
+def test_an_ended_one_without_a_terminal_is_exit_3_and_the_hint(world: World) -> None:
+    ended(world, "a", *FAILING)
+    complains(world.sesh("attach", "a"), 3, "a failed", "exit 3", "sesh restart a")
+
+
+def test_a_name_that_nobody_has(world: World) -> None:
+    world.start("payments", "cat")
+    complains(world.sesh("attach", "paymets"), 4, "did you mean payments?")
+
+
+def test_a_session_on_its_way_down_has_no_menu(world: World) -> None:
+    """It is alive until its end is confirmed."""
+    world.start("a", "sh", "-c", "trap '' TERM HUP; echo up; while :; do sleep 0.1; done")
+    stopping = world.popen("stop", "--grace", "60", "a")
+    assert eventually(lambda: world.state_of("a") == "stopping")
+    complains(world.sesh("attach", "a"), 2, "terminal")
+    stopping.kill()
+    stopping.wait()
+
+
+# --- the menu ----------------------------------------------------------------------------------
+
+
+def menu(world: World, *command: str, columns: int = 80, rows: int = 24, **env: str) -> Terminal:
+    """A terminal that shows the menu of the ended session `a`."""
+    ended(world, "a", *(command or FAILING))
+    terminal = Terminal(world, columns=columns, rows=rows, env=env)
+    terminal.type("sesh attach a; echo code $?")
+    return terminal
+
+
+def test_the_menu_says_why_it_ended_and_its_last_lines(world: World) -> None:
+    menu(world).see_screen(f"""
+        $ sesh attach a; echo code $?
+        a failed … ago: exit 3
+
+            │ first
+            │ it broke
+
+        {MENU}
+    """)
+
+
+def test_the_menu_shows_the_last_ten_lines_cut_to_the_width(world: World) -> None:
+    terminal = menu(world, "sh", "-c", "seq 30; printf '%0100d\\n' 0; exit 1", columns=60)
+    terminal.see("▸")
+    lines = [line for line in terminal.screen().splitlines() if line.startswith("    │ ")]
+    assert lines[:-1] == [f"    │ {number}" for number in range(22, 31)]
+    assert lines[-1].endswith("0…")
+    assert len(lines[-1]) <= 60
+
+
+def test_restart_goes_on_in_the_same_place(world: World) -> None:
+    flag = world.root / "flag"
+    script = f"test -e {flag} && exec cat; echo it broke; touch {flag}; exit 3"
+    terminal = menu(world, "sh", "-c", script)
+    terminal.see(MENU)
+    terminal.press("r")
+    terminal.see("[a] 0:")
+    terminal.type("alive again")
+    terminal.see("alive again")
+    assert (world.session("a")["state"], world.session("a")["generation"]) == ("running", 2)
+    terminal.press("C-b", "d")
+    terminal.see("code 0")
+
+
+def test_capital_letters_are_the_same_keys(world: World) -> None:
+    terminal = menu(world)
+    terminal.see(MENU)
+    terminal.press("C")
+    terminal.see("code 3")
+
+
+def test_restart_of_one_that_fails_again_shows_its_menu_again(world: World) -> None:
+    terminal = menu(world, "sh", "-c", "echo it broke; sleep 0.3; exit 3")
+    terminal.see(MENU)
+    terminal.press("r")
+    assert eventually(lambda: terminal.screen().count(MENU) == 2, 15), terminal.screen()
+    assert world.session("a")["generation"] == 2
+    terminal.press("c")
+    terminal.at_the_shell()
+
+
+def test_tear_down_forgets_the_session(world: World) -> None:
+    terminal = menu(world)
+    terminal.see(MENU)
+    terminal.press("t")
+    terminal.see("code 0")
+    assert world.ls() == []
+    assert not list((world.state / "transcripts").iterdir())
+
+
+def test_logs_shows_all_and_the_menu_again(world: World) -> None:
+    terminal = menu(world, "sh", "-c", "seq 15; exit 3", rows=50)
+    terminal.see(MENU)
+    assert "    │ 5" not in terminal.screen()
+    terminal.press("l")
+    assert eventually(lambda: terminal.screen().count(MENU) == 2), terminal.screen()
+    assert [line for line in terminal.screen().splitlines() if line.isdigit()] == [
+        str(number) for number in range(1, 16)
+    ]
+    terminal.press("c")
+    terminal.see("code 3")
+
+
+@pytest.mark.parametrize("key", ["c", "Escape", "Enter", "q"])
+def test_cancel_leaves_it_as_it_is(world: World, key: str) -> None:
+    terminal = menu(world)
+    terminal.see(MENU)
+    before = world.session("a")
+    terminal.press(key)
+    terminal.see("code 3")
+    terminal.at_the_shell()
+    assert world.session("a") == before
+
+
+def test_an_arrow_key_leaves_no_rubbish_behind(world: World) -> None:
+    terminal = menu(world)
+    terminal.see(MENU)
+    terminal.press("Up")
+    terminal.press("c")
+    terminal.see("code 3")
+    assert "[A" not in terminal.screen()
+    terminal.at_the_shell()
+
+
+def test_ctrl_c_in_the_menu(world: World) -> None:
+    terminal = menu(world)
+    terminal.see(MENU)
+    terminal.press("C-c")
+    terminal.see("code 130")
+    assert "Traceback" not in terminal.screen()
+    terminal.at_the_shell()
+    assert world.state_of("a") == "failed"
+
+
+def test_another_key_asks_again(world: World) -> None:
+    terminal = menu(world)
+    terminal.see(MENU)
+    terminal.press("x")
+    assert eventually(lambda: terminal.screen().count(MENU) == 2), terminal.screen()
+    terminal.press("c")
+    terminal.see("code 3")
+
+
+def test_a_hangup_in_the_menu_leaves_nothing_behind(world: World) -> None:
+    terminal = menu(world)
+    terminal.see(MENU)
+    assert [pid for pid in world.processes() if b"attach" in _argv(pid)]
+    terminal.hang_up()
+    assert eventually(lambda: not [p for p in world.processes() if b"attach" in _argv(p)], 10)
+    assert world.state_of("a") == "failed"
+    assert not (world.state / "bugs.log").exists()
+
+
+def test_the_menu_on_a_terminal_of_20_by_5(world: World) -> None:
+    terminal = menu(world, columns=20, rows=5)
+    terminal.see("▸")
+    terminal.press("c")
+    terminal.see("code 3")
+    terminal.type("pwd")
+    terminal.see("$ pwd")
+
+
+def test_the_menu_on_a_dumb_terminal(world: World) -> None:
+    terminal = menu(world, TERM="dumb")
+    terminal.see(MENU)
+    terminal.press("l")
+    assert eventually(lambda: terminal.screen().count("it broke") == 2), terminal.screen()
+    terminal.press("c")
+    terminal.see("code 3")
+
+
+def test_a_session_that_was_stopped_has_the_menu_too(world: World) -> None:
+    world.start("a", "sh", "-c", "echo working; exec cat")
+    assert eventually(lambda: "working" in world.ok("logs", "a").out)
+    world.ok("stop", "a")
+    terminal = Terminal(world)
+    terminal.type("sesh attach a")
+    terminal.see("a stopped")
+    terminal.see("    │ working")
+    terminal.see(MENU)
+
+
+# --- an end while somebody is attached ---------------------------------------------------------
+
+
+def test_an_agent_that_fails_shows_its_menu_to_whoever_is_attached(world: World) -> None:
+    world.start("a", "sh", "-c", "read word; echo cannot $word; exit 3")
+    terminal = Terminal(world)
+    terminal.type("sesh attach a")
+    terminal.see("[a] 0:")
+    terminal.type("work")
+    terminal.see_screen(f"""
+        $ sesh attach a
+        a failed … ago: exit 3
+
+            │ work
+            │ cannot work
+
+        {MENU}
+    """)
+    terminal.press("c")
+    terminal.at_the_shell()
+
+
+def test_each_of_two_terminals_gets_the_menu(world: World) -> None:
+    world.start("a", "sh", "-c", "read word; exit 3")
+    one, other = Terminal(world), Terminal(world)
+    for terminal in (one, other):
+        terminal.type("sesh attach a")
+    assert attached(world, "a", 2)
+    one.type("go")
+    for terminal in (one, other):
+        terminal.see(MENU)
+    one.press("c")
+    other.press("c")
+    one.at_the_shell()
+    other.at_the_shell()
+
+
+def test_an_agent_that_completes_gives_the_shell_back_with_one_line(world: World) -> None:
+    world.start("a", "sh")
+    terminal = Terminal(world)
+    terminal.type("sesh attach a")
+    terminal.see("[a] 0:")
+    terminal.type("exit")
+    terminal.see_screen("""
+        $ sesh attach a
+        a completed … ago: exit 0
+        $
+    """)
+    terminal.at_the_shell()
+
+
+def test_a_stop_elsewhere_gives_the_shell_back(world: World) -> None:
+    world.start("a", "cat")
+    terminal = Terminal(world)
+    terminal.type("sesh attach a")
+    assert attached(world, "a")
+    world.ok("stop", "a")
+    terminal.see_no_more("[a] 0:")
+    terminal.at_the_shell()
+
+
+def test_a_killed_tmux_server_gives_the_shell_back(world: World) -> None:
+    world.start("a", "cat")
+    terminal = Terminal(world)
+    terminal.type("sesh attach a; echo code $?")
+    assert attached(world, "a")
+    os.kill(world.server_pid(), 9)
+    terminal.see("code 1")
+    terminal.at_the_shell()
+    assert eventually(lambda: world.state_of("a") == "lost")
+
+
+# --- start --attach ----------------------------------------------------------------------------
+
+
+def test_start_attach_is_in_it_at_once(world: World) -> None:
+    terminal = Terminal(world)
+    terminal.type("sesh start new --attach -- cat")
+    terminal.see("[new] 0:")
+    terminal.press("C-b", "d")
+    terminal.see("[detached (from session new)]")
+    assert world.state_of("new") == "running"
+
+
+def test_start_attach_of_one_that_fails_at_once_is_back_and_says_so(world: World) -> None:
+    terminal = Terminal(world)
+    terminal.type("sesh start new --attach -- false")
+    terminal.see("exit 1")
+    assert world.state_of("new") == "failed"
+
+
+def test_start_attach_without_a_terminal_starts_nothing(world: World) -> None:
+    complains(world.sesh("start", "new", "--attach", "--", "cat"), 2, "terminal")
+    assert world.ls() == []

@@ -1,0 +1,305 @@
+"""sesh events: what happened, and what happens now."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.surroundings import complains
+from tests.world import SESH, World, eventually
+
+
+def history(world: World) -> None:
+    """A session that fails, is started again, and is stopped; another one that runs."""
+    world.start("a", "sh", "-c", "test -e flag && exec sleep 1000; exit 3")
+    assert eventually(lambda: world.state_of("a") == "failed")
+    world.start("b")
+    (world.cwd / "flag").touch()
+    world.ok("restart", "a")
+    world.ok("stop", "a")
+
+
+def log(world: World) -> Path:
+    return world.state / "events.jsonl"
+
+
+def event(kind: str, name: str, minutes_ago: float, **details: Any) -> str:
+    moment = datetime.now(UTC) - timedelta(minutes=minutes_ago)
+    stamp = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return json.dumps({"time": stamp, "kind": kind, "name": name, **details}) + "\n"
+
+
+def shown(world: World, *options: str) -> list[tuple[str, str]]:
+    """Name and kind of each event."""
+    lines = world.ok("events", "--json", *options).out.splitlines()
+    return [(one["name"], one["kind"]) for one in map(json.loads, lines)]
+
+
+def follow(world: World, *options: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [SESH, "events", "-f", *options],
+        env=world.env,
+        cwd=world.cwd,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+# --- what happened -----------------------------------------------------------------------------
+
+
+def test_everything_in_the_order_in_which_it_happened(world: World) -> None:
+    history(world)
+    assert shown(world) == [
+        ("a", "started"),
+        ("a", "ended"),
+        ("b", "started"),
+        ("a", "restarted"),
+        ("a", "stopping"),
+        ("a", "stopped"),
+    ]
+
+
+def test_the_lines_for_people(world: World) -> None:
+    history(world)
+    lines = [
+        re.sub(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  ", "TIME  ", line)
+        for line in world.ok("events").out.splitlines()
+    ]
+    command = "sh -c 'test -e flag && exec sleep 1000; exit 3'"
+    assert lines == [
+        f"TIME  a                     started         {command}",
+        "TIME  a                     ended           failed: exit 3",
+        "TIME  b                     started         sleep 1000",
+        f"TIME  a                     restarted       {command}",
+        "TIME  a                     stopping",
+        "TIME  a                     stopped         stopped on request",
+    ]
+
+
+def test_of_one_session(world: World) -> None:
+    history(world)
+    assert shown(world, "b") == [("b", "started")]
+
+
+def test_of_a_session_that_was_removed(world: World) -> None:
+    world.start("a", "true")
+    assert eventually(lambda: world.state_of("a") == "completed")
+    world.ok("rm", "a")
+    assert shown(world, "a") == [("a", "started"), ("a", "ended"), ("a", "removed")]
+
+
+def test_of_some_kinds(world: World) -> None:
+    history(world)
+    assert shown(world, "--kind", "ended") == [("a", "ended")]
+    assert shown(world, "--kind", "ended", "--kind", "stopped", "a") == [
+        ("a", "ended"),
+        ("a", "stopped"),
+    ]
+
+
+def test_a_kind_that_does_not_exist(world: World) -> None:
+    complains(world.sesh("events", "--kind", "exploded"), 2, "exploded", "started")
+
+
+def test_since(world: World) -> None:
+    world.start("now")
+    old = event("started", "older", 90) + event("started", "old", 30)
+    log(world).write_text(old + log(world).read_text())
+    assert [name for name, _ in shown(world)] == ["older", "old", "now"]
+    assert [name for name, _ in shown(world, "--since", "1h")] == ["old", "now"]
+    assert [name for name, _ in shown(world, "--since", "10m")] == ["now"]
+    moment = (datetime.now(UTC) - timedelta(minutes=60)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    assert [name for name, _ in shown(world, "--since", moment)] == ["old", "now"]
+    assert shown(world, "--since", "2000-01-01") == shown(world)
+
+
+@pytest.mark.parametrize("moment", ["yesterday", "", "10x", "-5m", "2026-13-01"])
+def test_since_something_that_is_no_time(world: World, moment: str) -> None:
+    world.start("a")
+    complains(world.sesh("events", f"--since={moment}"), 2)
+
+
+def test_json_is_an_object_a_line_with_its_details(world: World) -> None:
+    history(world)
+    lines = world.ok("events", "--json", "--kind", "ended").out.splitlines()
+    (found,) = map(json.loads, lines)
+    datetime.fromisoformat(found["time"])
+    assert found["id"].startswith("a-")
+    wanted = {"generation": 1, "state": "failed", "cause": "exit", "exit_code": 3, "signal": None}
+    assert {key: found[key] for key in wanted} == wanted
+
+
+def test_nothing_has_happened_yet(world: World) -> None:
+    done = world.ok("events")
+    assert (done.out, done.err) == ("", "")
+
+
+def test_no_valid_name(world: World) -> None:
+    complains(world.sesh("events", "../a"), 2, "no valid name")
+
+
+# --- a file that is not as it should be --------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"time":"2026-01-01T00:00:00Z","kind":"started","na',
+        "",
+        "nonsense",
+        "[]",
+        "7",
+        '{"kind":"started"}',
+        '{"kind":"started","name":"x","time":"yesterday"}',
+        '{"kind":"started","name":"x","time":"2026-01-01T00:00:00"}',
+        '{"kind":"started","name":"x","time":5}',
+        '{"kind":null,"name":"x","time":"2026-01-01T00:00:00Z"}',
+        '{"kind":"ended","name":"x","time":"2026-01-01T00:00:00Z","reason":7,"command":5}',
+        '{"kind":"ended","name":"x","time":"2026-01-01T00:00:00Z","reason":"\\u001b[2J"}',
+        '{"kind":"\\u001b[2J","name":"\\u001b[2J","time":"2026-01-01T00:00:00Z"}',
+        "[" * 100_000,
+    ],
+)
+def test_a_line_that_is_torn_or_odd_is_in_nobodys_way(world: World, line: str) -> None:
+    world.start("a")
+    log(world).write_text(line + "\n" + log(world).read_text())
+    for options in ([], ["--since", "1h"], ["--json"]):
+        done = world.ok("events", *options)
+        assert "started" in done.out.splitlines()[-1]
+        assert "\x1b" not in done.out
+    assert shown(world, "a") == [("a", "started")]
+
+
+def test_bytes_that_are_no_text(world: World) -> None:
+    world.start("a")
+    log(world).write_bytes(b"\xff\xfe\x00\n" + log(world).read_bytes())
+    assert shown(world) == [("a", "started")]
+
+
+def test_a_line_cut_short_takes_no_other_with_it(world: World) -> None:
+    """The next event begins on a line of its own."""
+    world.start("a")
+    whole = log(world).read_text()
+    log(world).write_text(whole + whole[: len(whole) // 2])
+    world.start("b")
+    assert shown(world) == [("a", "started"), ("b", "started")]
+
+
+# --- what happens now --------------------------------------------------------------------------
+
+
+def test_following_shows_the_past_and_each_new_one_soon(world: World) -> None:
+    world.start("a")
+    process = follow(world)
+    assert process.stdout is not None
+    assert "a  " in process.stdout.readline()
+    world.start("b")
+    begin = time.monotonic()
+    assert "b  " in process.stdout.readline()
+    assert time.monotonic() - begin < 1
+    assert process.poll() is None
+    process.kill()
+    process.communicate()
+
+
+def test_following_chooses_too(world: World) -> None:
+    world.start("a")
+    process = follow(world, "--json", "--kind", "ended", "b")
+    world.start("b", "sh", "-c", "sleep 0.3; exit 3")
+    assert process.stdout is not None
+    found = json.loads(process.stdout.readline())
+    assert (found["name"], found["kind"], found["exit_code"]) == ("b", "ended", 3)
+    process.kill()
+    process.communicate()
+
+
+def test_following_begins_before_there_is_anything(world: World) -> None:
+    process = follow(world)
+    time.sleep(0.5)
+    assert process.poll() is None
+    world.start("a")
+    assert process.stdout is not None
+    assert "started" in process.stdout.readline()
+    process.kill()
+    process.communicate()
+
+
+def test_following_goes_on_after_a_rotation(world: World) -> None:
+    world.start("a")
+    process = follow(world)
+    assert process.stdout is not None
+    assert "a  " in process.stdout.readline()
+    log(world).rename(log(world).with_suffix(".1"))
+    world.start("b")
+    assert "b  " in process.stdout.readline()
+    process.kill()
+    process.communicate()
+
+
+def test_what_was_written_just_before_a_rotation_is_not_lost(world: World) -> None:
+    world.start("a")
+    process = follow(world)
+    assert process.stdout is not None
+    assert "a  " in process.stdout.readline()
+    with log(world).open("a") as file:
+        file.write(event("started", "last", 0))
+    log(world).rename(log(world).with_suffix(".1"))
+    log(world).write_text(event("started", "first", 0))
+    assert "last" in process.stdout.readline()
+    assert "first" in process.stdout.readline()
+    process.kill()
+    process.communicate()
+
+
+def test_a_line_in_two_pieces_is_shown_whole(world: World) -> None:
+    world.start("a")
+    process = follow(world)
+    assert process.stdout is not None
+    assert "a  " in process.stdout.readline()
+    line = event("started", "pieces", 0)
+    for piece in (line[:20], line[20:]):
+        with log(world).open("a") as file:
+            file.write(piece)
+        time.sleep(0.5)
+    assert "pieces" in process.stdout.readline()
+    process.kill()
+    process.communicate()
+
+
+def test_following_ends_quietly_when_its_reader_goes_away(world: World) -> None:
+    """`sesh events -f | head -1`: also when nothing happens any more."""
+    world.start("a")
+    process = follow(world)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert "a  " in process.stdout.readline()
+    process.stdout.close()
+    try:
+        assert process.wait(timeout=5) == 0
+    finally:
+        process.kill()
+        said = process.stderr.read()
+        process.stderr.close()
+    assert said == ""
+
+
+def test_following_ends_by_ctrl_c_without_a_traceback(world: World) -> None:
+    world.start("a")
+    process = follow(world)
+    assert process.stdout is not None
+    assert "a  " in process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=10)
+    assert process.returncode == 130
+    assert "Traceback" not in err

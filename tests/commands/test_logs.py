@@ -1,0 +1,387 @@
+"""sesh logs: what a session printed, as a person would read it, while it runs and after its end."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.surroundings import complains
+from tests.world import SESH, World, count, eventually
+
+MEGABYTE = 1 << 20
+
+# Draws as a full-screen program does: its own screen, the cursor everywhere, colours, a frame.
+PAINTER = """
+import sys, time
+w = sys.stdout.write
+w("\\033[?1049h\\033[H\\033[2J\\033[?25l")
+w("\\033[3;10H\\033[1;31mred\\033[0m and \\033[4mlined\\033[0m")
+w("\\033[1;1H" + "═" * 20)
+w("\\033[5;1Hprogress 10%\\rprogress 99%")
+w("\\033]0;a title\\007\\033[2;5Htop")
+w("\\033[6;1Hgone\\033[2K")
+sys.stdout.flush()
+time.sleep(1000)
+"""
+
+
+def printed(world: World, name: str, text: str) -> None:
+    """Wait until the session has printed this."""
+    assert eventually(lambda: text in world.ok("logs", name).out, 10), world.ok("logs", name).out
+
+
+def follow(world: World, *options: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [SESH, "logs", "-f", *options],
+        env=world.env,
+        cwd=world.cwd,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def kill_server(world: World) -> None:
+    """Kill the tmux server, and with it all panes."""
+    os.kill(world.server_pid(), signal.SIGKILL)
+
+
+def readable(text: str) -> bool:
+    """Nothing but lines of printable characters."""
+    return all(char.isprintable() or char == "\n" for char in text)
+
+
+# --- a session that runs -----------------------------------------------------------------------
+
+
+def test_shows_what_a_shell_and_its_person_wrote(world: World) -> None:
+    world.start("a", "bash", "--norc", "-i", options=["-ePS1=$ "])
+    world.ok("send", "a", "echo one; echo two")
+    printed(world, "a", "\ntwo\n")
+    assert world.ok("logs", "a").out.splitlines() == ["$ echo one; echo two", "one", "two", "$"]
+
+
+def test_colours_and_titles_are_left_out(world: World) -> None:
+    world.start("a", "sh", "-c", r"printf '\033[31mred\033[0m \033]0;title\007ü €\n'; exec cat")
+    printed(world, "a", "red")
+    assert world.ok("logs", "a").out == "red ü €\n"
+
+
+def test_scrollback_is_shown_and_a_long_line_stays_one(world: World) -> None:
+    world.start("a", "sh", "-c", "seq 1000; printf '%0500d\\n' 7; exec cat")
+    printed(world, "a", "0007")
+    lines = world.ok("logs", "a").out.splitlines()
+    assert lines == [*map(str, range(1, 1001)), f"{7:0500d}"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "lines"),
+    [("0", []), ("1", ["20"]), ("3", ["18", "19", "20"]), ("99", [*map(str, range(1, 21))])],
+)
+def test_only_the_last_lines(world: World, wanted: str, lines: list[str]) -> None:
+    world.start("a", "sh", "-c", "seq 20; exec cat")
+    printed(world, "a", "20")
+    assert world.ok("logs", "-n", wanted, "a").out.splitlines() == lines
+
+
+def test_nothing_printed_is_nothing_shown(world: World) -> None:
+    world.start("a", "sleep", "1000")
+    done = world.ok("logs", "a")
+    assert (done.out, done.err) == ("", "")
+
+
+def test_vim_is_readable(world: World) -> None:
+    editor = shutil.which("vim") or shutil.which("vi")
+    if editor is None:
+        pytest.skip("no vim here")
+    (world.cwd / "letter.txt").write_text("Dear reader,\n\tthis is ünïcode.\n")
+    world.start("a", editor, "-u", "NONE", "letter.txt")
+    printed(world, "a", "Dear reader,")
+    text = world.ok("logs", "a").out
+    assert readable(text), text
+    lines = text.splitlines()
+    assert lines[0] == "Dear reader,"
+    assert lines[1].strip() == "this is ünïcode."
+    assert set(lines[2:-1]) == {"~"}
+
+
+def test_a_full_screen_program_is_readable(world: World) -> None:
+    world.start("a", sys.executable, "-c", PAINTER, options=["-ePYTHONIOENCODING=utf-8"])
+    printed(world, "a", "progress 99%")
+    assert world.ok("logs", "a").out == (
+        "════════════════════\n    top\n         red and lined\n\nprogress 99%\n"
+    )
+
+
+# --- after the end -----------------------------------------------------------------------------
+
+
+def test_after_the_end_while_its_pane_stands(world: World) -> None:
+    world.start("a", "sh", "-c", "echo last words; exit 3")
+    assert eventually(lambda: world.state_of("a") == "failed")
+    assert world.ok("logs", "a").out == "last words\n"
+    assert "Pane is dead" in world.tmux("capture-pane", "-p", "-t", "=a:")  # tmux's own remark
+
+
+def test_after_its_pane_was_closed(world: World) -> None:
+    world.start("a", "sh", "-c", "seq 300; echo last words; exec cat")
+    printed(world, "a", "last words")
+    world.ok("stop", "a")
+    assert world.tmux("list-panes", "-a") == ""
+    assert world.ok("logs", "a").out.splitlines() == [*map(str, range(1, 301)), "last words"]
+
+
+def test_after_the_tmux_server_was_killed(world: World) -> None:
+    script = r"seq 300; printf '\033[31mred\033[0m\n'; echo last words; exec sleep 1000"
+    world.start("a", "sh", "-c", script)
+    printed(world, "a", "last words")
+    kill_server(world)
+    assert world.ok("logs", "a").out.splitlines() == [
+        *map(str, range(1, 301)),
+        "red",
+        "last words",
+    ]
+
+
+def test_after_a_crash_a_full_screen_program_shows_its_last_screen(world: World) -> None:
+    world.start("a", sys.executable, "-c", PAINTER, options=["-ePYTHONIOENCODING=utf-8"])
+    printed(world, "a", "progress 99%")
+    before = world.ok("logs", "a").out
+    kill_server(world)
+    assert world.ok("logs", "a").out == before
+
+
+def test_after_a_crash_the_output_of_the_last_generation_is_there(world: World) -> None:
+    """A capture that was saved at the restart is older than what was printed since."""
+    world.start("a", "sh", "-c", "echo ran at generation $(cat gen 2>/dev/null); exit 1")
+    assert eventually(lambda: world.state_of("a") == "failed")
+    (world.cwd / "gen").write_text("two")
+    world.ok("restart", "a")
+    printed(world, "a", "generation two")
+    kill_server(world)
+    assert "ran at generation two" in world.ok("logs", "a").out
+
+
+def test_a_replay_leaves_nothing_behind(world: World) -> None:
+    world.start("a", "sh", "-c", "echo words; exec sleep 1000")
+    printed(world, "a", "words")
+    kill_server(world)
+    assert eventually(lambda: world.state_of("a") == "lost")
+    assert eventually(lambda: not world.processes())
+    before = sorted(world.state.rglob("*"))
+    assert world.ok("logs", "a").out == "words\n"
+    assert eventually(lambda: not world.processes())
+    assert sorted(world.state.rglob("*")) == before
+
+
+def test_hostile_bytes_in_a_saved_capture_are_shown_as_escapes(world: World) -> None:
+    world.start("a", "sh", "-c", "echo words; exec cat")
+    printed(world, "a", "words")
+    world.ok("stop", "a")
+    (screen,) = (world.state / "transcripts").glob("*.screen")
+    screen.write_bytes(b"\x1b[2Jcleared\xff\n\xc2\x9b31m\n")
+    text = world.ok("logs", "a").out
+    assert readable(text), text
+    assert "cleared" in text
+
+
+# --- raw ---------------------------------------------------------------------------------------
+
+
+def test_raw_is_byte_for_byte(world: World) -> None:
+    """Also what is no UTF-8, and in the order of the terminal."""
+    payload = bytes(byte for byte in range(256) if byte not in b"\n\x05") * 20 + b"end"
+    (world.cwd / "payload").write_bytes(payload)
+    world.start("a", "sh", "-c", "stty raw -echo; cat payload; exec sleep 1000")
+    path = next((world.state / "transcripts").glob("*.log"))
+    assert eventually(lambda: path.read_bytes().endswith(b"end"), 10)
+    done = subprocess.run([SESH, "logs", "--raw", "a"], env=world.env, capture_output=True)
+    assert done.stdout == payload
+    world.ok("stop", "a")
+    done = subprocess.run([SESH, "logs", "--raw", "a"], env=world.env, capture_output=True)
+    assert done.stdout == payload
+
+
+def test_raw_has_no_lines(world: World) -> None:
+    world.start("a")
+    complains(world.sesh("logs", "--raw", "-n", "3", "a"), 2, "tail")
+
+
+# --- following ---------------------------------------------------------------------------------
+
+
+def numbers(text: bytes) -> list[int]:
+    words = [line.split() for line in text.decode().splitlines()]
+    return [int(word[1]) for word in words if len(word) == 2 and word[0] == "line"]
+
+
+def test_following_loses_nothing_and_ends_with_the_session(world: World) -> None:
+    """Begun in the middle of a stream of numbered lines."""
+    total = count(30000, 200000)
+    script = f"i=0; while [ $i -lt {total} ]; do i=$((i+1)); echo line $i; done; exit 3"
+    world.start("a", "sh", "-c", script)
+    process = follow(world, "a")
+    out, err = process.communicate(timeout=100)
+    assert (process.returncode, err) == (0, b"")
+    seen = list(dict.fromkeys(numbers(out)))  # under a flood a line may come twice, never not
+    assert seen == list(range(1, total + 1))
+
+
+def test_following_shows_each_line_soon(world: World) -> None:
+    world.start("a", "cat")
+    process = follow(world, "a")
+    assert process.stdout is not None
+    for word in ("first", "second"):
+        world.ok("send", "a", word)
+        begin = time.monotonic()
+        assert process.stdout.readline() == f"{word}\n".encode()  # what the terminal echoes
+        assert process.stdout.readline() == f"{word}\n".encode()  # what cat prints
+        assert time.monotonic() - begin < 2
+    assert process.poll() is None
+    world.ok("stop", "a")
+    out, err = process.communicate(timeout=10)
+    assert (process.returncode, out.strip(b"\n"), err) == (0, b"", b"")
+
+
+def test_following_an_ended_session_shows_it_and_ends(world: World) -> None:
+    world.start("a", "sh", "-c", "echo words; exit 3")
+    assert eventually(lambda: world.state_of("a") == "failed")
+    assert world.ok("logs", "-f", "a", timeout=10).out == "words\n"
+
+
+def test_following_with_zero_lines_shows_only_what_comes(world: World) -> None:
+    world.start("a", "sh", "-c", "echo before; exec cat")
+    printed(world, "a", "before")
+    process = follow(world, "-n", "0", "a")
+    time.sleep(0.7)
+    world.ok("send", "a", "after")
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"after\n"
+    process.kill()
+    process.communicate()
+
+
+def test_following_has_no_escape_bytes(world: World) -> None:
+    world.start("a", "sh", "-c", r"read go; printf '\033[1;31mred\033[0m\033]0;t\007\302\2332J.\n'")
+    process = follow(world, "a")
+    time.sleep(0.7)
+    world.ok("send", "a", "go")
+    out, _ = process.communicate(timeout=10)
+    assert b"red" in out
+    assert readable(out.decode()), out
+
+
+def test_following_raw_gives_every_byte(world: World) -> None:
+    script = r"printf '\033[31mbefore\033[0m\n'; read go; printf '\033[32mafter\n'"
+    world.start("a", "sh", "-c", script)
+    printed(world, "a", "before")
+    process = follow(world, "--raw", "a")
+    time.sleep(0.7)
+    world.ok("send", "a", "go")
+    out, _ = process.communicate(timeout=10)
+    assert out == next((world.state / "transcripts").glob("*.log")).read_bytes()
+
+
+def test_following_ends_when_its_reader_has_gone(world: World) -> None:
+    world.start("a", "sh", "-c", "while echo tick; do sleep 0.1; done")
+    process = follow(world, "a")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stdout.readline() == b"tick\n"
+    process.stdout.close()
+    assert process.wait(timeout=10) == 0
+    assert process.stderr.read() == b""
+    process.stderr.close()
+
+
+def test_following_ends_by_ctrl_c_without_a_traceback(world: World) -> None:
+    world.start("a", "sh", "-c", "echo up; exec cat")
+    process = follow(world, "a")
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"up\n"
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=10)
+    assert process.returncode == 130
+    assert b"Traceback" not in err
+
+
+# --- much output -------------------------------------------------------------------------------
+
+# Runs a command and says how much memory it took at most (kilobytes), on its last line.
+MEASURE = """
+import resource, subprocess, sys
+with open(sys.argv[1], "wb") as out:
+    code = subprocess.call(sys.argv[2:], stdout=out)
+print(code, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+"""
+
+
+def measured(world: World, out: Path, *args: str) -> int:
+    """Run sesh with its output into a file; the megabytes that it took at most."""
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURE, str(out), SESH, *args],
+        env=world.env,
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    code, kilobytes = map(int, done.stdout.split())
+    assert code == 0, done.stderr
+    return kilobytes // 1024
+
+
+def tail(path: Path) -> bytes:
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - 100))
+        return file.read()
+
+
+def test_much_output_takes_bounded_memory(world: World) -> None:
+    """Whatever was printed: the scrollback is what is shown, and raw bytes pass through."""
+    size = count(20, 200) * MEGABYTE
+    line = "the quick brown fox jumps over the lazy dog, and again"
+    world.start("a", "sh", "-c", f"yes '{line}' | head -c {size}; echo; echo the end; exec cat")
+    path = next((world.state / "transcripts").glob("*.log"))
+    assert eventually(lambda: b"the end" in tail(path), 90), tail(path)
+    out = world.root / "out"
+    idle = measured(world, out, "status", "a")
+    assert measured(world, out, "logs", "--raw", "a") <= idle + 4
+    assert out.stat().st_size == path.stat().st_size
+    assert measured(world, out, "logs", "a") <= idle + 64
+    assert out.read_text().splitlines()[-1] == "the end"
+    kill_server(world)
+    assert eventually(lambda: world.state_of("a") == "lost")
+    assert measured(world, out, "logs", "a") <= idle + 64
+    lines = out.read_text().splitlines()
+    assert (lines[-1], lines[-4]) == ("the end", line)
+    assert len(lines) > 10000
+
+
+# --- what can go wrong -------------------------------------------------------------------------
+
+
+def test_an_unknown_name(world: World) -> None:
+    complains(world.sesh("logs", "nobody"), 4, "nobody")
+
+
+def test_a_transcript_that_was_deleted(world: World) -> None:
+    world.start("a", "cat")
+    next((world.state / "transcripts").glob("*.log")).unlink()
+    complains(world.sesh("logs", "--raw", "a"), 1, "transcript is gone")
+    kill_server(world)
+    assert world.sesh("logs", "a").code in (0, 1)
+    assert not (world.state / "bugs.log").exists()
+
+
+def test_a_damaged_record(world: World) -> None:
+    world.start("a", "cat")
+    world.record("a").write_text("nonsense")
+    complains(world.sesh("logs", "a"), 6, "damaged")

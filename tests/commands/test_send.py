@@ -1,0 +1,241 @@
+"""sesh send: type into a session as a person would."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.surroundings import complains
+from tests.world import SESH, World, eventually
+
+# Reads its terminal as a full-screen agent does: raw, with bracketed paste. Writes all it got.
+RAW_READER = """
+import os, sys, tty
+tty.setraw(0)
+os.write(1, b"\\033[?2004hready")
+with open("got", "wb", buffering=0) as file:
+    while data := os.read(0, 65536):
+        file.write(data)
+        os.write(1, b".")
+"""
+
+
+def reader(world: World) -> None:
+    """A session whose agent prints the lines that it reads, and writes them into the file `got`."""
+    world.start("a", "sh", "-c", "stty -echo; echo ready; exec tee got")
+    assert eventually(lambda: "ready" in world.ok("logs", "a").out)
+
+
+def raw_reader(world: World) -> None:
+    world.start("a", sys.executable, "-c", RAW_READER)
+    assert eventually(lambda: "ready" in world.ok("logs", "a").out)
+
+
+def got(world: World) -> bytes:
+    path = world.cwd / "got"
+    return path.read_bytes() if path.exists() else b""
+
+
+def gets(world: World, wanted: bytes, within: float = 10) -> None:
+    assert eventually(lambda: got(world) == wanted, within), got(world)[:500]
+
+
+# --- text --------------------------------------------------------------------------------------
+
+
+def test_types_the_words_and_presses_enter(world: World) -> None:
+    world.start("a", "cat")
+    done = world.ok("send", "a", "one", "two  three")
+    assert (done.out, done.err) == ("", "")
+    assert eventually(lambda: world.ok("logs", "a").out == "one two  three\n" * 2)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "semi; colon;",
+        ";",
+        "#{pane_id} #(touch hurt) #S",
+        "$(touch hurt) `touch hurt` $HOME ${HOME}",
+        "Enter",
+        "C-c",
+        "-l",
+        "quotes ' \" and \\ back \\n \\;",
+        "%0 ~ ! {a,b} *",
+        "ünï € 漢字 🙂",
+    ],
+)
+def test_every_text_arrives_as_it_is(world: World, text: str) -> None:
+    reader(world)
+    world.ok("send", "a", "--", text)
+    gets(world, f"{text}\n".encode())
+    assert not (world.cwd / "hurt").exists()
+
+
+def test_many_lines_reach_cat_as_lines(world: World) -> None:
+    reader(world)
+    world.ok("send", "a", "first\nsecond\n\nlast")
+    gets(world, b"first\nsecond\n\nlast\n")
+
+
+def test_many_lines_are_one_paste_where_the_program_asks_for_brackets(world: World) -> None:
+    """So that a newline in it is no Enter; the Enter comes by itself, after the paste."""
+    raw_reader(world)
+    world.ok("send", "a", "first\nsecond")
+    gets(world, b"\x1b[200~first\nsecond\x1b[201~\r")
+
+
+def test_no_enter(world: World) -> None:
+    raw_reader(world)
+    world.ok("send", "--no-enter", "a", "half a line")
+    gets(world, b"\x1b[200~half a line\x1b[201~")
+
+
+def test_standard_input(world: World) -> None:
+    reader(world)
+    world.ok("send", "a", "-", stdin="from\nstandard input\n")
+    gets(world, b"from\nstandard input\n")
+
+
+def test_a_dash_among_words_is_a_word(world: World) -> None:
+    reader(world)
+    world.ok("send", "a", "a", "-", "b")
+    gets(world, b"a - b\n")
+
+
+def test_a_hundred_kilobytes(world: World) -> None:
+    """In lines: a terminal that edits lines takes no more than 4095 bytes in one."""
+    reader(world)
+    text = "".join(f"{number:09}\n" for number in range(10240))
+    world.ok("send", "a", "-", stdin=text)
+    gets(world, text.encode(), 20)
+
+
+def test_a_hundred_kilobytes_in_one_line_of_a_raw_terminal(world: World) -> None:
+    raw_reader(world)
+    text = "".join(f"{number:09}." for number in range(10240))
+    world.ok("send", "--no-enter", "a", "-", stdin=text)
+    gets(world, b"\x1b[200~" + text.encode() + b"\x1b[201~", 20)
+
+
+def test_leaves_no_buffer_and_no_text_on_a_command_line(world: World) -> None:
+    reader(world)
+    world.ok("send", "a", "-", stdin="a secret")
+    gets(world, b"a secret\n")
+    assert world.tmux("list-buffers") == ""
+
+
+def test_bytes_that_are_no_utf8(world: World) -> None:
+    reader(world)
+    subprocess.run([SESH, "send", "a", "-"], env=world.env, input=b"\xff\xfe", check=True)
+    gets(world, b"\xff\xfe\n")
+
+
+def test_a_closing_bracket_in_the_text_can_not_end_the_paste(world: World) -> None:
+    """Else the rest would be typed as keys: a newline in it would run it."""
+    raw_reader(world)
+    world.sesh("send", "a", "x\x1b[201~\nrm")
+    time.sleep(0.5)
+    assert got(world).count(b"\x1b[201~") <= 1
+
+
+# --- keys --------------------------------------------------------------------------------------
+
+
+def test_ctrl_c_ends_a_sleep(world: World) -> None:
+    world.start("a", "sleep", "1000")
+    world.sesh("send", "a", "--key", "C-c")
+    assert eventually(lambda: world.session("a")["signal"] == 2), world.session("a")
+
+
+def test_keys_come_after_the_text(world: World) -> None:
+    raw_reader(world)
+    world.ok("send", "--no-enter", "a", "x", "-k", "Escape", "-k", "Up", "-k", "Enter", "-k", ";")
+    gets(world, b"\x1b[200~x\x1b[201~\x1b\x1b[A\r;")
+
+
+def test_keys_alone_press_no_enter(world: World) -> None:
+    raw_reader(world)
+    world.ok("send", "a", "-k", "y")
+    gets(world, b"y")
+
+
+@pytest.mark.parametrize("key", ["Entr", "C-", "-X", "abc", "", "Any", "kill-server"])
+def test_what_is_no_key_is_refused_and_nothing_is_sent(world: World, key: str) -> None:
+    raw_reader(world)
+    complains(world.sesh("send", "a", "text", "--key", key), 2, "no such key")
+    time.sleep(0.2)
+    assert got(world) == b""
+
+
+# --- a sign of arrival -------------------------------------------------------------------------
+
+
+def test_says_when_nothing_showed_that_it_arrived(world: World) -> None:
+    world.start("a", "sh", "-c", "stty -echo; echo ready; exec tee got >/dev/null")
+    assert eventually(lambda: "ready" in world.ok("logs", "a").out)
+    done = world.ok("send", "a", "hello")
+    assert done.out == ""
+    assert done.err.count("\n") == 1
+    assert "no sign that it arrived" in done.err
+    assert "sesh logs a" in done.err
+    gets(world, b"hello\n")  # yet it did
+
+
+def test_a_program_that_echoes_is_sign_enough(world: World) -> None:
+    world.start("a", "cat")
+    begin = time.monotonic()
+    assert world.ok("send", "a", "hello").err == ""
+    assert time.monotonic() - begin < 2
+
+
+# --- what can't be sent to ---------------------------------------------------------------------
+
+
+def test_an_ended_session(world: World) -> None:
+    world.start("a", "false")
+    assert eventually(lambda: world.state_of("a") == "failed")
+    complains(world.sesh("send", "a", "hello"), 3, "ended", "sesh restart a")
+
+
+def test_one_that_is_being_stopped(world: World) -> None:
+    world.start("a", "sh", "-c", "trap '' TERM HUP; echo up; while :; do sleep 0.1; done")
+    assert eventually(lambda: "up" in world.ok("logs", "a").out)
+    stopping = world.popen("stop", "--grace", "60", "a")
+    assert eventually(lambda: world.state_of("a") == "stopping")
+    complains(world.sesh("send", "a", "hello"), 8, "stopping", "nothing was sent")
+    stopping.kill()
+    stopping.wait()
+
+
+def test_an_orphan_has_no_terminal_to_type_into(world: World) -> None:
+    world.start("a", "sh", "-c", "trap '' HUP; echo up; while :; do sleep 0.1; done")
+    assert eventually(lambda: "up" in world.ok("logs", "a").out)
+    world.tmux("kill-pane", "-t", "=a:")
+    assert eventually(lambda: world.state_of("a") == "orphan")
+    complains(world.sesh("send", "a", "hello"), 8, "orphan", "nothing was sent")
+
+
+def test_an_unknown_name(world: World) -> None:
+    complains(world.sesh("send", "nobody", "hello"), 4, "nobody")
+
+
+def test_nothing_to_send(world: World) -> None:
+    world.start("a", "cat")
+    complains(world.sesh("send", "a"), 2, "nothing to send")
+    complains(world.sesh("send", "a", "-", stdin=""), 2, "nothing to send")
+
+
+def test_more_than_a_megabyte_is_refused(world: World) -> None:
+    reader(world)
+    complains(world.sesh("send", "a", "-", stdin="x" * ((1 << 20) + 1)), 2, "1 MiB")
+    assert got(world) == b""
+
+
+def test_a_damaged_record(world: World) -> None:
+    world.start("a", "cat")
+    world.record("a").write_text("nonsense")
+    complains(world.sesh("send", "a", "hello"), 6, "damaged")

@@ -1,0 +1,87 @@
+"""waiting: what has not changed is not looked at again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from sesh import look, waiting
+from sesh.errors import NoSessionError
+from sesh.model import ENDED, State
+from tests.world import World, eventually
+
+
+@pytest.fixture
+def looks(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """In this world's directories; the names that were looked at, in order."""
+    for name, value in world.env.items():
+        monkeypatch.setenv(name, value)
+    made: list[str] = []
+    real = look.one
+
+    def one(name: str) -> look.Seen:
+        made.append(name)
+        return real(name)
+
+    monkeypatch.setattr(look, "one", one)
+    return made
+
+
+def until(
+    names: list[str], states: frozenset[State], seconds: float
+) -> list[tuple[str, State, int | None]]:
+    deadline = time.monotonic() + seconds
+    return [
+        (one.name, one.state, one.exit_code) for one in waiting.until(names, states, deadline)
+    ]
+
+
+def test_a_session_that_goes_on_is_looked_at_once(world: World, looks: list[str]) -> None:
+    world.start("a")
+    assert until(["a"], ENDED, 0.8) == []
+    assert looks == ["a"]
+
+
+def test_an_ended_session_that_waits_to_run_is_looked_at_once(
+    world: World, looks: list[str]
+) -> None:
+    world.start("a", "true")
+    assert eventually(lambda: world.state_of("a") == "completed")
+    assert until(["a"], frozenset({State.RUNNING}), 0.8) == []
+    assert len(looks) == 1
+
+
+def test_only_the_one_that_changed_is_looked_at_again(world: World, looks: list[str]) -> None:
+    world.start("a")
+    world.start("b", "sh", "-c", "sleep 0.5; exit 7")
+    assert until(["a", "b"], ENDED, 2.5) == [("b", State.FAILED, 7)]
+    assert looks.count("a") == 1
+
+
+def test_what_is_reached_already_is_told_before_any_time_has_passed(
+    world: World, looks: list[str]
+) -> None:
+    world.start("a")
+    assert until(["a"], frozenset({State.RUNNING}), 0) == [("a", State.RUNNING, None)]
+
+
+def test_a_rewritten_record_is_looked_at_again(world: World, looks: list[str]) -> None:
+    world.start("a")
+    waiter = waiting.until(["a"], frozenset({State.STOPPED}), time.monotonic() + 10)
+    world.ok("stop", "a")
+    assert [one.state for one in waiter] == [State.STOPPED]
+
+
+def test_a_damaged_record_is_a_state_too(world: World, looks: list[str]) -> None:
+    world.start("a")
+    world.record("a").write_text("nonsense")
+    assert until(["a"], frozenset({State.DAMAGED}), 1) == [("a", State.DAMAGED, None)]
+    assert until(["a"], ENDED, 0.8) == []
+    assert len(looks) <= 3  # not at every tick
+
+
+def test_no_such_session(world: World, looks: list[str]) -> None:
+    with pytest.raises(NoSessionError):
+        until(["nobody"], ENDED, 1)
