@@ -65,8 +65,9 @@ def _tell_attached(sessions: Sequence[Session], config: Config) -> None:
     for socket in {s.record.place.socket for s in ended}:
         mine = [s for s in ended if s.record.place.socket == socket]
         server = observe.server_of(mine[0].record, config, tmux.find_binary())
+        watched = server.watched()
         for session in mine:
-            panes.tell_attached(session.record, server)
+            panes.tell_attached(session.record, server, watched)
 
 
 def _sweep(found: Sequence[Seen], run: str) -> None:

@@ -35,9 +35,9 @@ def put_away(record: Record, server: Tmux) -> None:
         server.close_dead(record.place.pane)
 
 
-def tell_attached(record: Record, server: Tmux) -> None:
+def tell_attached(record: Record, server: Tmux, watched: set[str]) -> None:
     """Whoever is attached to a session that has ended gets its menu, or a line, instead."""
-    if record.name in server.watched():
+    if record.name in watched:
         then = join([*paths.own_command(), "attach", "--ended", record.name])
         server.detach_all(record.name, then)
 

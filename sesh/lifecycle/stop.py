@@ -291,7 +291,7 @@ def _confirm(name: str, config: Config, *, close_panes: bool, inside: bool) -> S
         panes.put_away(record, server)
         return look.one(name)
     if close_panes and found.state not in ALIVE:
-        panes.tell_attached(record, server)
+        panes.tell_attached(record, server, server.watched())
         panes.put_away(record, server)
     if found.state is State.STOPPING:
         server.wake_at(time.time() + 5)
