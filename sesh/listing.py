@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from sesh import guards, look, output, paths, processes, store
+from sesh import look, output, paths, processes, store
 from sesh.digest import Digest
 from sesh.errors import UsageError
 from sesh.look import Seen
@@ -27,7 +27,7 @@ def gather(*, everything: bool, wide: bool) -> tuple[list[View], list[str]]:
 
     Where a digest line still holds, it answers; the others are looked at.
     """
-    held = _held()
+    held = look.held()
     found = look.everything(leaving_out=held)
     views = [complete(one) for one in found if everything or not _hidden(one)]
     views += [_from_digest(one) for one in held.values() if everything or not _past(one)]
@@ -37,25 +37,6 @@ def gather(*, everything: bool, wide: bool) -> tuple[list[View], list[str]]:
     if everything:
         views += [complete(one) for one in look.judge(store.history())]
     return views, [one.trouble for one in found if one.trouble]
-
-
-def _held() -> dict[str, Digest]:
-    """The records that are still as recorded."""
-    directory = paths.sessions_dir()
-    found = {}
-    try:
-        survey = guards.Survey()
-        names = guards.names(directory)
-    except OSError:
-        return {}
-    for name in names:
-        try:
-            one = guards.digest_of(name, directory)
-        except OSError:
-            continue
-        if one is not None and survey.holds(one):
-            found[name] = one
-    return found
 
 
 def _past(found: Digest) -> bool:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from datetime import UTC, datetime
 
-from sesh import config, events, launchfiles, observe, paths, processes, store
+from sesh import config, events, guards, launchfiles, observe, paths, processes, store
+from sesh.digest import Digest
 from sesh.errors import ConflictError, NoSessionError, SeshError, UsageError
 from sesh.model import (
     ENDED,
@@ -57,6 +58,25 @@ class Orphan(Value):
     generation: int
     agent: Agent
     since: datetime
+
+
+def held() -> dict[str, Digest]:
+    """The records whose digest line still holds: nobody has to look at these."""
+    directory = paths.sessions_dir()
+    found = {}
+    try:
+        survey = guards.Survey()
+        names = guards.names(directory)
+    except OSError:
+        return {}
+    for name in names:
+        try:
+            one = guards.digest_of(name, directory)
+        except OSError:
+            continue
+        if one is not None and survey.holds(one):
+            found[name] = one
+    return found
 
 
 def everything(leaving_out: Container[str] = ()) -> list[Seen]:

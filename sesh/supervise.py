@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 
 from sesh import look, observe, paths, processes, store, tmux
 from sesh.config import Config
+from sesh.digest import Digest
 from sesh.errors import CannotTellError
 from sesh.lifecycle import panes
 from sesh.lifecycle.stop import stop
@@ -45,16 +46,18 @@ def run_pass(config: Config) -> list[Seen]:
 
 
 def _work(config: Config, run: str) -> list[Seen]:
-    found = look.everything()
+    """Look at what is not as recorded, and do what is due."""
+    found = look.everything(leaving_out=look.held())
     stopping = [one for one in found if one.state is State.STOPPING]
     if stopping:
         stop(stopping, config, config.stop.grace)
-        found = look.everything()
-    _sweep(found, run)
+    held = look.held()
+    found = [*found, *look.everything(leaving_out={*held, *(one.name for one in found)})]
+    _sweep(found, held.values(), run)
+    sessions = [one.session for one in found if one.session]
     with suppress(CannotTellError):
-        _tell_attached([one.session for one in found if one.session], config)
-    with suppress(CannotTellError):
-        _tend_servers([one.session for one in found if one.session], config)
+        _tell_attached(sessions, config)
+        _tend_servers(sessions, held.values(), config, run)
     return found
 
 
@@ -70,11 +73,13 @@ def _tell_attached(sessions: Sequence[Session], config: Config) -> None:
             panes.tell_attached(session.record, server, watched)
 
 
-def _sweep(found: Sequence[Seen], run: str) -> None:
+def _sweep(found: Sequence[Seen], held: Collection[Digest], run: str) -> None:
     """Remove what a killed start or rm has left: launch files and saved environments of ids that no
     record names, whose agent is gone, and that are old."""
     kept = {one.entry.record.id for one in found if isinstance(one.entry.record, Record)}
-    kept |= {orphan.id for orphan in look.orphans(found)}
+    kept |= {one.id for one in held}
+    claimed = [(one.id, int(one.generation)) for one in held]
+    kept |= {orphan.id for orphan in look.orphans(found, claimed)}
     damaged = {one.name for one in found if one.damaged}
     for path in _launch_leavings(run):
         session_id = os.path.basename(path).partition(".")[0]
@@ -94,17 +99,19 @@ def _launch_leavings(run: str) -> list[str]:
     return found
 
 
-def _tend_servers(sessions: Sequence[Session], config: Config) -> None:
-    """Set the next wake-up; let a server go that has nothing left to do."""
+def _tend_servers(
+    sessions: Sequence[Session], held: Collection[Digest], config: Config, run: str
+) -> None:
+    """Set the next wake-up; let our own server go when it has nothing left to do."""
     here = [s for s in sessions if s.record.place.machine == processes.here()]
-    by_socket = {s.record.place.socket: s.record for s in here}
-    for socket, record in by_socket.items():
-        server = observe.server_of(record, config, tmux.find_binary())
-        mine = [s.verdict for s in here if s.record.place.socket == socket]
-        times = [v.valid_until.timestamp() for v in mine if v.valid_until]
-        times += [time.time() + 30 for v in mine if v.state is State.STOPPING]
+    for socket in {s.record.place.socket for s in here}:
+        mine = [s for s in here if s.record.place.socket == socket]
+        times = [s.verdict.valid_until.timestamp() for s in mine if s.verdict.valid_until]
+        times += [time.time() + 30 for s in mine if s.verdict.state is State.STOPPING]
         if times:
-            server.wake_at(min(times))
-        busy = ALIVE | {State.ORPHAN, State.UNKNOWN}
-        if server.own and not any(v.state in busy for v in mine):
-            server.may_exit()
+            observe.server_of(mine[0].record, config, tmux.find_binary()).wake_at(min(times))
+    busy = ALIVE | {State.ORPHAN, State.UNKNOWN}
+    living = any(s.verdict.state in busy for s in here) or any(one.mode == "pid" for one in held)
+    own = f"{run}/tmux.sock"
+    if not living and os.path.exists(own):
+        observe.server(own, run, config, tmux.find_binary()).may_exit()

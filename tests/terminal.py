@@ -1,4 +1,5 @@
-"""A person at a terminal: a shell in a pane of a tmux server of the test's own.
+"""A person at a terminal: a shell in a pane of a tmux server of the test's own; and whoever reads
+from a pipe what a sesh that goes on (`logs -f`, `events -f`, `wait`) prints.
 
 What is typed goes through a real terminal, and what is seen is its real screen. The server is not
 sesh's: with `nested=False` the shell does not even know that it runs in one.
@@ -8,8 +9,10 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from textwrap import dedent
@@ -132,3 +135,57 @@ def clients(world: World, session: str) -> list[str]:
 def attached(world: World, session: str, count: int = 1) -> bool:
     """Wait until that many terminals are attached."""
     return bool(eventually(lambda: len(clients(world, session)) == count, 10))
+
+
+# --- at the other end of a pipe ----------------------------------------------------------------
+
+
+class Reader:
+    """Reads what a sesh prints."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        self._stdout, self._stderr = process.stdout, process.stderr
+        self._process = process
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def line(self) -> str:
+        """The next line, without its end; waits for it."""
+        return self._stdout.readline().decode().removesuffix("\n")
+
+    def running(self) -> bool:
+        return self._process.poll() is None
+
+    def interrupt(self) -> None:
+        self._process.send_signal(signal.SIGINT)
+
+    def rest(self, within: float = 10) -> tuple[int, bytes, str]:
+        """Wait for its end: the exit code, what it still printed, what it said on stderr."""
+        out, err = self._process.communicate(timeout=within)
+        return self._process.returncode, out, err.decode()
+
+    def go_away(self, within: float = 10) -> tuple[int, str]:
+        """Close the pipe, and wait for the end of who writes into it."""
+        self._stdout.close()
+        return self._process.wait(timeout=within), self._stderr.read().decode()
+
+
+@contextmanager
+def reading(world: World, *args: str) -> Iterator[Reader]:
+    """Run sesh and read along; it is killed at the end of the block."""
+    with subprocess.Popen(
+        [SESH, *args],
+        env=world.env,
+        cwd=world.cwd,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        try:
+            yield Reader(process)
+        finally:
+            process.kill()

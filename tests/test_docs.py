@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import pty
 import re
+import select
 import shlex
 import socket
 import subprocess
@@ -393,29 +394,31 @@ class Shell:
         termios.tcsetwinsize(slave, (40, 120))
         shell = subprocess.Popen(
             ["bash", "-c", line],
-            **dict.fromkeys(("stdin", "stdout", "stderr"), slave),
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
             cwd=self.cwd,
             env=self.env,
             start_new_session=True,
         )
         os.close(slave)
         shown = b""
-        leave = "sesh attach" in line
         with suppress(OSError):  # EIO: the last of them has closed the terminal
-            while chunk := os.read(master, 1 << 16):
-                shown += chunk
-                if leave and b"Serving" in shown:
+            while True:
+                if select.select([master], [], [], 1)[0]:
+                    shown += os.read(master, 1 << 16)
+                elif "sesh attach" in line:  # the screen is drawn
                     os.write(master, b"\x02d")
-                    leave = False
         os.close(master)
         assert shell.wait(20) == 0, shown
-        return shown.decode().rpartition("\x1b[?1049l")[2].replace("\r", "")
+        return _CONTROLS.sub("", shown.decode().rpartition("\x1b[?1049l")[2])
 
 
 _AUTHOR = "-c user.name=me -c user.email=me@example.org"
+_CONTROLS = re.compile(r"\x1b\[[\d;?]*[a-zA-Z]|\r")
 # What differs from one time to the next.
 _TIMES = re.compile(r"\b\d+(\.\d+)?(ms|[smhd])( ago)?\b|\bnow\b|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
-_NUMBERS = re.compile(r"(?<=process )\d+|(?<=%)\d+|\d+(\.\d+)? [KM]?B\b|\x1b\S*")
+_NUMBERS = re.compile(r"(?<=process )\d+|(?<=%)\d+|\d+(\.\d+)? [KM]?B\b")
 
 
 def essence(text: str) -> list[str]:

@@ -33,9 +33,7 @@ def until(
     names: list[str], states: frozenset[State], seconds: float
 ) -> list[tuple[str, State, int | None]]:
     deadline = time.monotonic() + seconds
-    return [
-        (one.name, one.state, one.exit_code) for one in waiting.until(names, states, deadline)
-    ]
+    return [(one.name, one.state, one.exit_code) for one in waiting.until(names, states, deadline)]
 
 
 def test_a_session_that_goes_on_is_looked_at_once(world: World, looks: list[str]) -> None:

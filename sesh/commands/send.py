@@ -11,12 +11,21 @@ import click
 
 from sesh import config, look, observe, output, paths, tmux
 from sesh.commands._options import CONTEXT
-from sesh.errors import CannotTellError, ConflictError, EndedError, SeshError, UsageError
+from sesh.errors import (
+    CannotTellError,
+    ConflictError,
+    EndedError,
+    SeshError,
+    StateError,
+    UsageError,
+)
 from sesh.model import ENDED, Record, State
 
 LIMIT = 1 << 20
 PAUSE = 0.15  # between text and Enter: an agent that reads a paste must not swallow the key
 PATIENCE = 1.0  # how long to wait for a sign that something arrived
+# The end of a bracketed paste: behind it, text would be typed as keys. Terminals filter it too.
+_BRACKETS = (b"\x1b[201~", b"\xc2\x9b201~")
 _NAMED_KEYS = (
     "Enter Escape Tab BTab Space BSpace Up Down Left Right Home End PageUp PageDown PPage NPage "
     "IC DC Insert Delete"
@@ -70,6 +79,8 @@ def _data(text: tuple[str, ...]) -> bytes:
         data = sys.stdin.buffer.read(LIMIT + 1).removesuffix(b"\n")
     else:
         data = os.fsencode(" ".join(text))
+    for bracket in _BRACKETS:
+        data = data.replace(bracket, b"")
     if len(data) > LIMIT:
         raise UsageError("more than 1 MiB: write it to a file and send its name")
     return data
@@ -78,7 +89,7 @@ def _data(text: tuple[str, ...]) -> bytes:
 def _living(name: str) -> Record:
     found = look.one(name)
     if found.session is None:
-        raise SeshError(f"{name}: its record is damaged")
+        raise StateError(f"{name}: its record is damaged; see sesh show {name}")
     reason = found.session.verdict.reason
     if found.state in ENDED:
         raise EndedError(f"{name} has ended ({found.state}); sesh restart {name} brings it back")

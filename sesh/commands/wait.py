@@ -46,8 +46,15 @@ def command(
         left = sorted(set(names) - {one.name for one in reached})
         output.note(f"timed out waiting for {', '.join(left)}")
         return errors.TIMED_OUT
-    codes = [one.exit_code for one in reached if one.exit_code]
+    codes = [code for one in reached if (code := _exit_code(one))]
     return codes[0] if exit_code and codes else errors.OK
+
+
+def _exit_code(one: Reached) -> int:
+    """The agent's exit status; an end without one, or one that is no success, is no 0."""
+    if one.state not in ENDED or one.state in (State.COMPLETED, State.STALE):
+        return one.exit_code or errors.OK
+    return one.exit_code or errors.FAILED
 
 
 def _state(word: str) -> frozenset[State]:

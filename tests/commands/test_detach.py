@@ -57,6 +57,5 @@ def test_nobody_there_is_no_error(world: World) -> None:
         assert (done.out, done.err) == ("", "")
 
 
-
 def test_unknown_names(world: World) -> None:
     complains(world.sesh("detach", "nobody"), 4, "nobody")

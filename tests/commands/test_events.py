@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import signal
-import subprocess
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,7 +12,8 @@ from typing import Any
 import pytest
 
 from tests.surroundings import complains
-from tests.world import SESH, World, eventually
+from tests.terminal import reading
+from tests.world import World, eventually
 
 
 def history(world: World) -> None:
@@ -41,18 +40,6 @@ def shown(world: World, *options: str) -> list[tuple[str, str]]:
     """Name and kind of each event."""
     lines = world.ok("events", "--json", *options).out.splitlines()
     return [(one["name"], one["kind"]) for one in map(json.loads, lines)]
-
-
-def follow(world: World, *options: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [SESH, "events", "-f", *options],
-        env=world.env,
-        cwd=world.cwd,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
 
 
 # --- what happened -----------------------------------------------------------------------------
@@ -201,105 +188,77 @@ def test_a_line_cut_short_takes_no_other_with_it(world: World) -> None:
 
 def test_following_shows_the_past_and_each_new_one_soon(world: World) -> None:
     world.start("a")
-    process = follow(world)
-    assert process.stdout is not None
-    assert "a  " in process.stdout.readline()
-    world.start("b")
-    begin = time.monotonic()
-    assert "b  " in process.stdout.readline()
-    assert time.monotonic() - begin < 1
-    assert process.poll() is None
-    process.kill()
-    process.communicate()
+    with reading(world, "events", "-f") as events:
+        assert "a  " in events.line()
+        world.start("b")
+        begin = time.monotonic()
+        assert "b  " in events.line()
+        assert time.monotonic() - begin < 1
+        assert events.running()
 
 
 def test_following_chooses_too(world: World) -> None:
     world.start("a")
-    process = follow(world, "--json", "--kind", "ended", "b")
-    world.start("b", "sh", "-c", "sleep 0.3; exit 3")
-    assert process.stdout is not None
-    found = json.loads(process.stdout.readline())
-    assert (found["name"], found["kind"], found["exit_code"]) == ("b", "ended", 3)
-    process.kill()
-    process.communicate()
+    with reading(world, "events", "-f", "--json", "--kind", "ended", "b") as events:
+        world.start("b", "sh", "-c", "sleep 0.3; exit 3")
+        found = json.loads(events.line())
+        assert (found["name"], found["kind"], found["exit_code"]) == ("b", "ended", 3)
 
 
 def test_following_begins_before_there_is_anything(world: World) -> None:
-    process = follow(world)
-    time.sleep(0.5)
-    assert process.poll() is None
-    world.start("a")
-    assert process.stdout is not None
-    assert "started" in process.stdout.readline()
-    process.kill()
-    process.communicate()
+    with reading(world, "events", "-f") as events:
+        time.sleep(0.5)
+        assert events.running()
+        world.start("a")
+        assert "started" in events.line()
 
 
 def test_following_goes_on_after_a_rotation(world: World) -> None:
     world.start("a")
-    process = follow(world)
-    assert process.stdout is not None
-    assert "a  " in process.stdout.readline()
-    log(world).rename(log(world).with_suffix(".1"))
-    world.start("b")
-    assert "b  " in process.stdout.readline()
-    process.kill()
-    process.communicate()
+    with reading(world, "events", "-f") as events:
+        assert "a  " in events.line()
+        log(world).rename(log(world).with_suffix(".1"))
+        world.start("b")
+        assert "b  " in events.line()
 
 
 def test_what_was_written_just_before_a_rotation_is_not_lost(world: World) -> None:
     world.start("a")
-    process = follow(world)
-    assert process.stdout is not None
-    assert "a  " in process.stdout.readline()
-    with log(world).open("a") as file:
-        file.write(event("started", "last", 0))
-    log(world).rename(log(world).with_suffix(".1"))
-    log(world).write_text(event("started", "first", 0))
-    assert "last" in process.stdout.readline()
-    assert "first" in process.stdout.readline()
-    process.kill()
-    process.communicate()
+    with reading(world, "events", "-f") as events:
+        assert "a  " in events.line()
+        with log(world).open("a") as file:
+            file.write(event("started", "last", 0))
+        log(world).rename(log(world).with_suffix(".1"))
+        log(world).write_text(event("started", "first", 0))
+        assert "last" in events.line()
+        assert "first" in events.line()
 
 
 def test_a_line_in_two_pieces_is_shown_whole(world: World) -> None:
     world.start("a")
-    process = follow(world)
-    assert process.stdout is not None
-    assert "a  " in process.stdout.readline()
-    line = event("started", "pieces", 0)
-    for piece in (line[:20], line[20:]):
-        with log(world).open("a") as file:
-            file.write(piece)
-        time.sleep(0.5)
-    assert "pieces" in process.stdout.readline()
-    process.kill()
-    process.communicate()
+    with reading(world, "events", "-f") as events:
+        assert "a  " in events.line()
+        line = event("started", "pieces", 0)
+        for piece in (line[:20], line[20:]):
+            with log(world).open("a") as file:
+                file.write(piece)
+            time.sleep(0.5)
+        assert "pieces" in events.line()
 
 
 def test_following_ends_quietly_when_its_reader_goes_away(world: World) -> None:
     """`sesh events -f | head -1`: also when nothing happens any more."""
     world.start("a")
-    process = follow(world)
-    assert process.stdout is not None
-    assert process.stderr is not None
-    assert "a  " in process.stdout.readline()
-    process.stdout.close()
-    try:
-        assert process.wait(timeout=5) == 0
-    finally:
-        process.kill()
-        said = process.stderr.read()
-        process.stderr.close()
-    assert said == ""
+    with reading(world, "events", "-f") as events:
+        assert "a  " in events.line()
+        assert events.go_away(5) == (0, "")
 
 
 def test_following_ends_by_ctrl_c_without_a_traceback(world: World) -> None:
     world.start("a")
-    process = follow(world)
-    assert process.stdout is not None
-    assert "a  " in process.stdout.readline()
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=10)
-    assert process.returncode == 130
+    with reading(world, "events", "-f") as events:
+        assert "a  " in events.line()
+        events.interrupt()
+        code, _, err = events.rest()
+    assert code == 130
     assert "Traceback" not in err

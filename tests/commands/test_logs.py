@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.surroundings import complains
+from tests.terminal import reading
 from tests.world import SESH, World, count, eventually
 
 MEGABYTE = 1 << 20
@@ -37,15 +38,9 @@ def printed(world: World, name: str, text: str) -> None:
     assert eventually(lambda: text in world.ok("logs", name).out, 10), world.ok("logs", name).out
 
 
-def follow(world: World, *options: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [SESH, "logs", "-f", *options],
-        env=world.env,
-        cwd=world.cwd,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+def transcript(world: World) -> Path:
+    (path,) = (world.state / "transcripts").glob("*.log")
+    return path
 
 
 def kill_server(world: World) -> None:
@@ -200,7 +195,7 @@ def test_raw_is_byte_for_byte(world: World) -> None:
     payload = bytes(byte for byte in range(256) if byte not in b"\n\x05") * 20 + b"end"
     (world.cwd / "payload").write_bytes(payload)
     world.start("a", "sh", "-c", "stty raw -echo; cat payload; exec sleep 1000")
-    path = next((world.state / "transcripts").glob("*.log"))
+    path = transcript(world)
     assert eventually(lambda: path.read_bytes().endswith(b"end"), 10)
     done = subprocess.run([SESH, "logs", "--raw", "a"], env=world.env, capture_output=True)
     assert done.stdout == payload
@@ -227,27 +222,25 @@ def test_following_loses_nothing_and_ends_with_the_session(world: World) -> None
     total = count(30000, 200000)
     script = f"i=0; while [ $i -lt {total} ]; do i=$((i+1)); echo line $i; done; exit 3"
     world.start("a", "sh", "-c", script)
-    process = follow(world, "a")
-    out, err = process.communicate(timeout=100)
-    assert (process.returncode, err) == (0, b"")
+    with reading(world, "logs", "-f", "a") as logs:
+        code, out, err = logs.rest(100)
+    assert (code, err) == (0, "")
     seen = list(dict.fromkeys(numbers(out)))  # under a flood a line may come twice, never not
     assert seen == list(range(1, total + 1))
 
 
 def test_following_shows_each_line_soon(world: World) -> None:
     world.start("a", "cat")
-    process = follow(world, "a")
-    assert process.stdout is not None
-    for word in ("first", "second"):
-        world.ok("send", "a", word)
-        begin = time.monotonic()
-        assert process.stdout.readline() == f"{word}\n".encode()  # what the terminal echoes
-        assert process.stdout.readline() == f"{word}\n".encode()  # what cat prints
-        assert time.monotonic() - begin < 2
-    assert process.poll() is None
-    world.ok("stop", "a")
-    out, err = process.communicate(timeout=10)
-    assert (process.returncode, out.strip(b"\n"), err) == (0, b"", b"")
+    with reading(world, "logs", "-f", "a") as logs:
+        for word in ("first", "second"):
+            world.ok("send", "a", word)
+            begin = time.monotonic()
+            assert logs.line() == word  # what the terminal echoes
+            assert logs.line() == word  # what cat prints
+            assert time.monotonic() - begin < 2
+        assert logs.running()
+        world.ok("stop", "a")
+        assert logs.rest() == (0, b"", "")
 
 
 def test_following_an_ended_session_shows_it_and_ends(world: World) -> None:
@@ -259,21 +252,18 @@ def test_following_an_ended_session_shows_it_and_ends(world: World) -> None:
 def test_following_with_zero_lines_shows_only_what_comes(world: World) -> None:
     world.start("a", "sh", "-c", "echo before; exec cat")
     printed(world, "a", "before")
-    process = follow(world, "-n", "0", "a")
-    time.sleep(0.7)
-    world.ok("send", "a", "after")
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"after\n"
-    process.kill()
-    process.communicate()
+    with reading(world, "logs", "-f", "-n", "0", "a") as logs:
+        time.sleep(0.7)
+        world.ok("send", "a", "after")
+        assert logs.line() == "after"
 
 
 def test_following_has_no_escape_bytes(world: World) -> None:
     world.start("a", "sh", "-c", r"read go; printf '\033[1;31mred\033[0m\033]0;t\007\302\2332J.\n'")
-    process = follow(world, "a")
-    time.sleep(0.7)
-    world.ok("send", "a", "go")
-    out, _ = process.communicate(timeout=10)
+    with reading(world, "logs", "-f", "a") as logs:
+        time.sleep(0.7)
+        world.ok("send", "a", "go")
+        _, out, _ = logs.rest()
     assert b"red" in out
     assert readable(out.decode()), out
 
@@ -282,34 +272,29 @@ def test_following_raw_gives_every_byte(world: World) -> None:
     script = r"printf '\033[31mbefore\033[0m\n'; read go; printf '\033[32mafter\n'"
     world.start("a", "sh", "-c", script)
     printed(world, "a", "before")
-    process = follow(world, "--raw", "a")
-    time.sleep(0.7)
-    world.ok("send", "a", "go")
-    out, _ = process.communicate(timeout=10)
-    assert out == next((world.state / "transcripts").glob("*.log")).read_bytes()
+    with reading(world, "logs", "-f", "--raw", "a") as logs:
+        time.sleep(0.7)
+        world.ok("send", "a", "go")
+        _, out, _ = logs.rest()
+    assert out == transcript(world).read_bytes()
 
 
 def test_following_ends_when_its_reader_has_gone(world: World) -> None:
-    world.start("a", "sh", "-c", "while echo tick; do sleep 0.1; done")
-    process = follow(world, "a")
-    assert process.stdout is not None
-    assert process.stderr is not None
-    assert process.stdout.readline() == b"tick\n"
-    process.stdout.close()
-    assert process.wait(timeout=10) == 0
-    assert process.stderr.read() == b""
-    process.stderr.close()
+    """Also when the session prints no more."""
+    world.start("a", "sh", "-c", "echo words; exec cat")
+    with reading(world, "logs", "-f", "a") as logs:
+        assert logs.line() == "words"
+        assert logs.go_away(5) == (0, "")
 
 
 def test_following_ends_by_ctrl_c_without_a_traceback(world: World) -> None:
     world.start("a", "sh", "-c", "echo up; exec cat")
-    process = follow(world, "a")
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"up\n"
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=10)
-    assert process.returncode == 130
-    assert b"Traceback" not in err
+    with reading(world, "logs", "-f", "a") as logs:
+        assert logs.line() == "up"
+        logs.interrupt()
+        code, _, err = logs.rest()
+    assert code == 130
+    assert "Traceback" not in err
 
 
 # --- much output -------------------------------------------------------------------------------
@@ -349,7 +334,7 @@ def test_much_output_takes_bounded_memory(world: World) -> None:
     size = count(20, 200) * MEGABYTE
     line = "the quick brown fox jumps over the lazy dog, and again"
     world.start("a", "sh", "-c", f"yes '{line}' | head -c {size}; echo; echo the end; exec cat")
-    path = next((world.state / "transcripts").glob("*.log"))
+    path = transcript(world)
     assert eventually(lambda: b"the end" in tail(path), 90), tail(path)
     out = world.root / "out"
     idle = measured(world, out, "status", "a")
@@ -374,7 +359,7 @@ def test_an_unknown_name(world: World) -> None:
 
 def test_a_transcript_that_was_deleted(world: World) -> None:
     world.start("a", "cat")
-    next((world.state / "transcripts").glob("*.log")).unlink()
+    transcript(world).unlink()
     complains(world.sesh("logs", "--raw", "a"), 1, "transcript is gone")
     kill_server(world)
     assert world.sesh("logs", "a").code in (0, 1)

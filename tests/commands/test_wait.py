@@ -4,29 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import threading
 import time
 
 import pytest
 
 from tests.surroundings import complains
-from tests.world import SESH, World, count, eventually
+from tests.terminal import Reader, reading
+from tests.world import World, count, eventually
 
 NOTICED_WITHIN = 0.3
 CPU_LIMIT = 0.02  # of a core
-
-
-def waiting(world: World, *args: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [SESH, "wait", *args],
-        env=world.env,
-        cwd=world.cwd,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
 
 
 def cpu_seconds(pid: int) -> float:
@@ -89,41 +77,37 @@ def test_an_end_that_is_not_the_one_waited_for_goes_on(world: World) -> None:
 def test_for_running_again_after_a_restart(world: World) -> None:
     world.start("a", "sh", "-c", "test -e flag && exec sleep 1000; exit 1")
     assert eventually(lambda: world.state_of("a") == "failed")
-    process = waiting(world, "--for", "running", "a")
-    time.sleep(0.5)
-    (world.cwd / "flag").touch()
-    world.ok("restart", "a")
-    out, _ = process.communicate(timeout=10)
-    assert (process.returncode, out) == (0, "a running\n")
+    with reading(world, "wait", "--for", "running", "a") as waiter:
+        time.sleep(0.5)
+        (world.cwd / "flag").touch()
+        world.ok("restart", "a")
+        assert waiter.rest() == (0, b"a running\n", "")
 
 
 def test_a_stop_is_an_end(world: World) -> None:
     world.start("a")
-    process = waiting(world, "a")
-    time.sleep(0.3)
-    world.ok("stop", "a")
-    out, _ = process.communicate(timeout=10)
-    assert (process.returncode, out) == (0, "a stopped\n")
+    with reading(world, "wait", "a") as waiter:
+        time.sleep(0.3)
+        world.ok("stop", "a")
+        assert waiter.rest() == (0, b"a stopped\n", "")
 
 
 def test_an_agent_whose_server_is_killed_is_lost(world: World) -> None:
     world.start("a")
-    process = waiting(world, "a")
-    time.sleep(0.3)
-    os.kill(world.server_pid(), signal.SIGKILL)
-    out, _ = process.communicate(timeout=10)
-    assert (process.returncode, out) == (0, "a lost\n")
+    with reading(world, "wait", "a") as waiter:
+        time.sleep(0.3)
+        os.kill(world.server_pid(), signal.SIGKILL)
+        assert waiter.rest() == (0, b"a lost\n", "")
 
 
 def test_a_frozen_agent_is_still_waited_for(world: World) -> None:
     pid = world.start("a", "sleep", "1")["pid"]
-    process = waiting(world, "a")
-    os.kill(pid, signal.SIGSTOP)
-    time.sleep(1.2)
-    assert process.poll() is None
-    os.kill(pid, signal.SIGCONT)
-    out, _ = process.communicate(timeout=10)
-    assert out == "a completed\n"
+    with reading(world, "wait", "a") as waiter:
+        os.kill(pid, signal.SIGSTOP)
+        time.sleep(1.2)
+        assert waiter.running()
+        os.kill(pid, signal.SIGCONT)
+        assert waiter.rest() == (0, b"a completed\n", "")
 
 
 # --- exit codes --------------------------------------------------------------------------------
@@ -190,78 +174,74 @@ def test_no_name_at_all(world: World) -> None:
 
 def test_a_session_that_is_forgotten_meanwhile(world: World) -> None:
     world.start("a")
-    process = waiting(world, "a")
-    time.sleep(0.5)
-    world.ok("rm", "--force", "a")
-    out, err = process.communicate(timeout=10)
-    assert (process.returncode, out) in ((4, ""), (0, "a stopped\n")), err
+    with reading(world, "wait", "a") as waiter:
+        time.sleep(0.5)
+        world.ok("rm", "--force", "a")
+        code, out, err = waiter.rest()
+        assert (code, out) in ((4, b""), (0, b"a stopped\n")), err
 
 
 def test_ctrl_c(world: World) -> None:
     world.start("a")
-    process = waiting(world, "a")
-    time.sleep(0.5)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=10)
-    assert process.returncode == 130
-    assert "Traceback" not in err
+    with reading(world, "wait", "a") as waiter:
+        time.sleep(0.5)
+        waiter.interrupt()
+        code, _, err = waiter.rest()
+        assert code == 130
+        assert "Traceback" not in err
 
 
 # --- soon, and without busy work ---------------------------------------------------------------
 
 
 class Watch:
-    """Reads what a `wait` prints, with the time of each line."""
+    """Reads the lines of a `wait`, with the time of each."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self.process = process
+    def __init__(self, waiter: Reader, many: int) -> None:
         self.seen: dict[str, float] = {}
+        self._waiter, self._many = waiter, many
         self._thread = threading.Thread(target=self._read)
         self._thread.start()
 
     def _read(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
+        while len(self.seen) < self._many and (line := self._waiter.line()):
             self.seen[line.split()[0]] = time.monotonic()
 
-    def finish(self) -> int:
+    def finish(self) -> None:
         self._thread.join(timeout=30)
-        _, err = self.process.communicate(timeout=10)
-        assert err == ""
-        return self.process.returncode
+        assert self._waiter.rest() == (0, b"", "")
 
 
 def test_each_of_many_is_noticed_soon_and_the_wait_costs_next_to_nothing(world: World) -> None:
-    many = count(10, 50)
-    names = [f"s{number}" for number in range(many)]
+    names = [f"s{number}" for number in range(count(10, 50))]
     pids = {name: world.start(name)["pid"] for name in names}
-    watch = Watch(waiting(world, *names))
-    time.sleep(1.5)  # it has looked at each once
-    before, begin = cpu_seconds(watch.process.pid), time.monotonic()
-    time.sleep(3.5)
-    used = (cpu_seconds(watch.process.pid) - before) / (time.monotonic() - begin)
     killed = {}
-    for name in names:
-        os.kill(pids[name], signal.SIGTERM)
-        killed[name] = time.monotonic()
-        time.sleep(0.12)
-    assert watch.finish() == 0
+    with reading(world, "wait", *names) as waiter:
+        watch = Watch(waiter, len(names))
+        time.sleep(1.5)  # it has looked at each once
+        before, begin = cpu_seconds(waiter.pid), time.monotonic()
+        time.sleep(3.5)
+        used = (cpu_seconds(waiter.pid) - before) / (time.monotonic() - begin)
+        for name in names:
+            os.kill(pids[name], signal.SIGTERM)
+            killed[name] = time.monotonic()
+            time.sleep(0.12)
+        watch.finish()
     assert used < CPU_LIMIT, f"{used:.1%} of a core"
     late = {name: watch.seen[name] - killed[name] for name in names}
     assert max(late.values()) < NOTICED_WITHIN, late
 
 
-def test_all_of_many_at_once_are_noticed_soon(world: World) -> None:
+def test_all_of_many_that_end_at_once_are_noticed(world: World) -> None:
     """Their common end is a file that they all watch for."""
-    many = count(10, 50)
-    names = [f"s{number}" for number in range(many)]
+    names = [f"s{number}" for number in range(count(10, 50))]
     for name in names:
         world.start(name, "sh", "-c", "while ! [ -e go ]; do sleep 0.02; done")
-    watch = Watch(waiting(world, *names))
-    time.sleep(1.5)
-    (world.cwd / "go").touch()
-    begin = time.monotonic()
-    assert watch.finish() == 0
-    assert len(watch.seen) == many
-    # They compete with each other for two cores while they end, so this is looser than for each.
+    with reading(world, "wait", *names) as waiter:
+        watch = Watch(waiter, len(names))
+        time.sleep(1)
+        (world.cwd / "go").touch()
+        begin = time.monotonic()
+        watch.finish()
+    # They compete with each other for the cores while they end: looser than for each alone.
     assert max(watch.seen.values()) - begin < NOTICED_WITHIN * 10
