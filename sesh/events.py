@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, BinaryIO
 
 from sesh import paths, store
 from sesh.model import Record
@@ -45,25 +44,39 @@ def read() -> Iterator[Event]:
         return
 
 
-def follow() -> Iterator[Event]:
-    """All events so far, then each as it happens, for ever; also across a rotation of the file."""
-    offset, inode, rest = 0, 0, b""
+def follow(wait: Callable[[float], bool]) -> Iterator[Event]:
+    """All events so far, then each as it happens, until `wait` says that nobody listens; also
+    across a rotation of the file, whose last lines are read before the new one is opened."""
+    rest = b""
+    file = None
     while True:
-        try:
-            status = os.stat(paths.events_file())
-        except FileNotFoundError:
-            time.sleep(POLL)
-            continue
-        if status.st_ino != inode or status.st_size < offset:
-            offset, inode, rest = 0, status.st_ino, b""
-        if status.st_size > offset:
-            with open(paths.events_file(), "rb") as file:
-                file.seek(offset)
-                rest += file.read(status.st_size - offset)
-            offset = status.st_size
-            *lines, rest = rest.split(b"\n")
+        moved = file is not None and _moved(file)
+        if file is None:
+            file = _open()
+        if file is not None:
+            *lines, rest = (rest + file.read()).split(b"\n")
             yield from (event for line in lines if (event := _parse(line)) is not None)
-        time.sleep(POLL)
+        if moved and file is not None:
+            file.close()
+            file, rest = None, b""
+        elif not wait(POLL):
+            return
+
+
+def _open() -> BinaryIO | None:
+    try:
+        return open(paths.events_file(), "rb")
+    except FileNotFoundError:
+        return None
+
+
+def _moved(file: BinaryIO) -> bool:
+    """Is another file in its place by now, or was it cut?"""
+    try:
+        status = os.stat(paths.events_file())
+    except FileNotFoundError:
+        return False
+    return status.st_ino != os.fstat(file.fileno()).st_ino or status.st_size < file.tell()
 
 
 def _parse(line: bytes) -> Event | None:
@@ -71,7 +84,7 @@ def _parse(line: bytes) -> Event | None:
     try:
         event = json.loads(line)
         zone = datetime.fromisoformat(event["time"]).tzinfo
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
     typed = isinstance(event["kind"], str) if "kind" in event else False
     typed = typed and isinstance(event.get("reason"), str | None)

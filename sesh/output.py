@@ -43,6 +43,16 @@ def write(text: str) -> None:
     _write_all(1, text.encode("utf-8", "backslashreplace"))
 
 
+def pause(seconds: float) -> bool:
+    """Sleep; False when stdout's reader has gone. (A pipe without a reader reports an error even
+    to one who asks for nothing; a terminal or file lets us sleep.)"""
+    from select import POLLERR, POLLHUP, poll
+
+    asked = poll()
+    asked.register(1, 0)
+    return not any(flags & (POLLERR | POLLHUP) for _, flags in asked.poll(seconds * 1000))
+
+
 def write_bytes(data: bytes) -> None:
     _write_all(1, data)
 

@@ -2,7 +2,7 @@
 
 The code is in complete.bash, complete.zsh and complete.fish; the tables in it, `%NAME%`, come from
 here. Names and groups of sessions are asked for while somebody types, by `ls --json`: that is a
-fast lane, any other command costs five times as much.
+fast lane, any other command costs four times as much.
 """
 
 from __future__ import annotations

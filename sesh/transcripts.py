@@ -130,7 +130,9 @@ def raw(record: Record) -> Iterator[bytes]:
             yield chunk
 
 
-def follow(record: Record, offset: int, alive: Callable[[], bool]) -> Iterator[bytes]:
+def follow(
+    record: Record, offset: int, alive: Callable[[], bool], wait: Callable[[float], bool]
+) -> Iterator[bytes]:
     """What is printed from `offset` on, until the session has ended and all of it was read."""
     path = paths.transcript(record.id)
     while True:
@@ -142,9 +144,8 @@ def follow(record: Record, offset: int, alive: Callable[[], bool]) -> Iterator[b
             while chunk := file.read(_CHUNK):
                 offset += len(chunk)
                 yield chunk
-        if not lives:
+        if not lives or not wait(POLL):
             return
-        time.sleep(POLL)
 
 
 class Plain:

@@ -73,6 +73,11 @@ class Terminal:
         self._tmux("send-keys", "-l", "--", text)
         self.press("Enter")
 
+    def run(self, line: str) -> None:
+        """Type a line as soon as the shell asks for one."""
+        assert eventually(lambda: self.screen().endswith("$"), _PATIENCE), self.screen()
+        self.type(line)
+
     def press(self, *keys: str) -> None:
         """Press keys by their tmux names, one after another."""
         self._tmux("send-keys", *keys)
@@ -108,8 +113,7 @@ class Terminal:
 
     def at_the_shell(self) -> None:
         """The terminal is as it was: its shell reads a line, echoes it, and runs it."""
-        assert eventually(lambda: self.screen().endswith("$"), _PATIENCE), self.screen()
-        self.type("echo $((6 * 7)). line")
+        self.run("echo $((6 * 7)). line")
         self.see("$ echo $((6 * 7)). line\n42. line\n$")
 
     def windows(self) -> list[str]:

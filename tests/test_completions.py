@@ -185,7 +185,7 @@ def test_names_are_offered_only_where_a_name_goes(terminal: Terminal) -> None:
 
 
 def test_names_are_asked_of_a_fast_lane() -> None:
-    """Any other command costs five times as much at every Tab."""
+    """Any other command costs four times as much, at every Tab."""
     for script in (path for path in COMPLETIONS.rglob("*") if path.is_file()):
         calls = re.findall(r"\bsesh (\S.*?) 2>/dev/null", script.read_text())
         assert [call.split() for call in calls] == [LANES[0]], script

@@ -1,4 +1,4 @@
-"""The manual and the README say what there is, and nothing else.
+"""The manual and the other documents say what there is, and nothing else.
 
 Pages and completions are generated: a test fails when that would change one. What is prose in them
 is read as mdoc source: `Fl` marks an option of the page's own command, `Va` a field or a key; so
@@ -7,16 +7,10 @@ what a page only mentions (`Ql`) does not count. Examples are parsed by the comm
 
 from __future__ import annotations
 
-import os
-import pty
 import re
-import select
 import shlex
-import socket
 import subprocess
-import termios
 from collections.abc import Iterator
-from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 
@@ -29,7 +23,7 @@ from sesh.commands import completion
 from sesh.model import ALIVE, ENDED, Cause, State
 from tests.conftest import need
 from tests.test_layers import LAYERS
-from tests.world import SESH, World
+from tests.world import World
 
 CHECKOUT = Path(__file__).parents[1]
 MAN = CHECKOUT / "man"
@@ -206,11 +200,6 @@ def test_exit_codes_in_the_manual() -> None:
     assert [int(code) for code in codes] == sorted(errors.EXIT_CODES)
 
 
-def test_exit_codes_in_the_readme() -> None:
-    codes = re.findall(r"^\| (\d+) \|", README, re.M)
-    assert [int(code) for code in codes] == sorted(errors.EXIT_CODES)
-
-
 @pytest.mark.parametrize("command", cli.COMMANDS)
 def test_a_page_names_only_exit_codes_that_exist(command: str) -> None:
     codes = re.findall(r"^\.It (\d+)\n", section(page_of(command), "EXIT STATUS"), re.M)
@@ -325,23 +314,6 @@ def test_an_example_is_a_command_line_that_sesh_takes(words: tuple[str, ...]) ->
     command_of(name).make_context(f"sesh {name}", arguments)
 
 
-def test_the_readme_names_only_commands_that_exist() -> None:
-    named = set(re.findall(r"`sesh ([a-z][a-z-]*)", README))
-    named |= {words[1] for words in examples(README)}
-    assert named
-    assert named <= set(cli.COMMANDS)
-
-
-def test_the_readme_begins_with_the_two_commands_that_do_everything() -> None:
-    first = re.search(r"^```\w*\n(.*?)^```", README, re.S | re.M)
-    assert first
-    targets = [line.partition("#")[0].strip() for line in first[1].splitlines()]
-    assert targets == ["make demo", "make test"]
-    makefile = (CHECKOUT / "Makefile").read_text()
-    for target in re.findall(r"`?make ([a-z]+)", README):
-        assert re.search(rf"^{target}:", makefile, re.M), target
-
-
 def test_links_in_the_documents_lead_somewhere() -> None:
     for name in ("README.md", "ARCHITECTURE.md", "CHANGELOG.md"):
         for link in re.findall(r"\]\(([^)#:]+)\)", (CHECKOUT / name).read_text()):
@@ -372,70 +344,6 @@ def test_the_architecture_names_only_files_that_exist() -> None:
 
 def test_the_changelog_has_this_version() -> None:
     assert re.search(rf"^## \[{re.escape(__version__)}\]", CHANGELOG, re.M)
-
-
-# --- the tour of the README --------------------------------------------------------------------
-
-
-class Shell:
-    """Runs command lines in a terminal of 120 columns, as a person would who follows the tour."""
-
-    def __init__(self, world: World) -> None:
-        self.cwd = world.root / "home" / "shop"
-        path = f"{Path(SESH).parent}:{world.env['PATH']}"
-        self.env = {**world.env, "PATH": path, "NO_COLOR": "1", "LANG": "C.UTF-8"}
-        self.cwd.mkdir()
-        for command in ("init -q -b main", f"{_AUTHOR} commit -q --allow-empty -m first"):
-            subprocess.run(["git", *command.split()], cwd=self.cwd, env=self.env, check=True)
-
-    def run(self, line: str) -> str:
-        """What a command line prints. Whoever attaches is detached by Ctrl-b d."""
-        master, slave = pty.openpty()
-        termios.tcsetwinsize(slave, (40, 120))
-        shell = subprocess.Popen(
-            ["bash", "-c", line],
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            cwd=self.cwd,
-            env=self.env,
-            start_new_session=True,
-        )
-        os.close(slave)
-        shown = b""
-        with suppress(OSError):  # EIO: the last of them has closed the terminal
-            while True:
-                if select.select([master], [], [], 1)[0]:
-                    shown += os.read(master, 1 << 16)
-                elif "sesh attach" in line:  # the screen is drawn
-                    os.write(master, b"\x02d")
-        os.close(master)
-        assert shell.wait(20) == 0, shown
-        return _CONTROLS.sub("", shown.decode().rpartition("\x1b[?1049l")[2])
-
-
-_AUTHOR = "-c user.name=me -c user.email=me@example.org"
-_CONTROLS = re.compile(r"\x1b\[[\d;?]*[a-zA-Z]|\r")
-# What differs from one time to the next.
-_TIMES = re.compile(r"\b\d+(\.\d+)?(ms|[smhd])( ago)?\b|\bnow\b|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
-_NUMBERS = re.compile(r"(?<=process )\d+|(?<=%)\d+|\d+(\.\d+)? [KM]?B\b")
-
-
-def essence(text: str) -> list[str]:
-    """Lines without times, process ids, sizes, and the widths of columns that follow from them."""
-    plain = _NUMBERS.sub("N", _TIMES.sub("T", text))
-    return [" ".join(line.split()) for line in plain.strip().splitlines()]
-
-
-def test_the_tour_of_the_readme_is_what_one_sees(world: World) -> None:
-    need("git")
-    shell = Shell(world)
-    with socket.create_server(("", 0)) as free:
-        port = str(free.getsockname()[1])
-    for block in re.findall(r"^```console\n(.*?)^```", README, re.S | re.M):
-        for line, expected in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.M):
-            shown = shell.run(line.replace("8123", port)).replace(port, "8123")
-            assert essence(shown) == essence(expected), f"$ {line}\n{shown}"
 
 
 # --- form --------------------------------------------------------------------------------------

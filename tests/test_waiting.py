@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -14,7 +13,7 @@ from tests.world import World, eventually
 
 
 @pytest.fixture
-def looks(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def looks(world: World, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """In this world's directories; the names that were looked at, in order."""
     for name, value in world.env.items():
         monkeypatch.setenv(name, value)

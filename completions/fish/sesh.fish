@@ -150,4 +150,4 @@ complete -c sesh -n '__sesh_in wait' -l exit-code -d 'Exit with the agent\'s exi
 complete -c sesh -n '__sesh_in events' -s f -l follow -d 'Go on as things happen'
 complete -c sesh -n '__sesh_in events' -l since -x -d 'Only what happened since then'
 complete -c sesh -n '__sesh_in events' -l kind -x -a 'started start-failed restarted restart-failed ended stopping stopped archived removed' -d 'Only this kind'
-complete -c sesh -n '__sesh_in events' -l json -d 'Print a JSON object a line as JSON'
+complete -c sesh -n '__sesh_in events' -l json -d 'Print one object a line as JSON'

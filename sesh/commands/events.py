@@ -32,7 +32,7 @@ def command(
     for kind in kinds:
         if kind not in events.KINDS:
             raise UsageError(f"--kind {kind}: should be one of {', '.join(events.KINDS)}")
-    source: Iterable[events.Event] = events.follow() if follow else events.read()
+    source: Iterable[events.Event] = events.follow(output.pause) if follow else events.read()
     for event in source:
         if _wanted(event, name, since, kinds):
             output.write((json.dumps(event) if as_json else line(event)) + "\n")
@@ -61,5 +61,5 @@ def line(event: events.Event) -> str:
     if state and state != event["kind"]:
         detail = f"{state}: {detail}"
     who = output.escape(str(event.get("name")))
-    text = f"{moment:%Y-%m-%d %H:%M:%S}  {who:<20}  {event['kind']:<14}  {output.escape(detail)}"
+    text = f"{moment:%Y-%m-%d %H:%M:%S}  {who:<20}  {output.escape(event['kind']):<14}  {output.escape(detail)}"
     return text.rstrip()

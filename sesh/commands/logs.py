@@ -62,7 +62,7 @@ def _follow(record: Record, start: int, *, raw: bool) -> None:
         state = look.one(record.name).state
         return state in ALIVE or state is State.ORPHAN
 
-    for chunk in transcripts.follow(record, start, lives):
+    for chunk in transcripts.follow(record, start, lives, output.pause):
         output.write_bytes(chunk if raw else plain.feed(chunk))
         if output.reader_gone():
             return

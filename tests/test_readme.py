@@ -1,0 +1,120 @@
+"""The README: what it names exists, and its tour is what one sees."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import socket
+import subprocess
+import termios
+from contextlib import suppress
+from pathlib import Path
+
+from sesh import cli, errors
+from tests.conftest import need
+from tests.test_docs import CHECKOUT, README, examples
+from tests.world import SESH, World
+
+
+def test_exit_codes_in_the_readme() -> None:
+    codes = re.findall(r"^\| (\d+) \|", README, re.M)
+    assert [int(code) for code in codes] == sorted(errors.EXIT_CODES)
+
+
+def test_the_readme_names_only_commands_that_exist() -> None:
+    named = set(re.findall(r"`sesh ([a-z][a-z-]*)", README))
+    named |= {words[1] for words in examples(README)}
+    assert named
+    assert named <= set(cli.COMMANDS)
+
+
+def test_the_readme_begins_with_the_two_commands_that_do_everything() -> None:
+    first = re.search(r"^```\w*\n(.*?)^```", README, re.S | re.M)
+    assert first
+    targets = [line.partition("#")[0].strip() for line in first[1].splitlines()]
+    assert targets == ["make demo", "make test"]
+    makefile = (CHECKOUT / "Makefile").read_text()
+    for target in re.findall(r"`?make ([a-z]+)", README):
+        assert re.search(rf"^{target}:", makefile, re.M), target
+
+
+class Shell:
+    """Runs command lines in a terminal of 120 columns, as a person would who follows the tour."""
+
+    def __init__(self, world: World) -> None:
+        self.cwd = world.root / "home" / "shop"
+        path = f"{Path(SESH).parent}:{world.env['PATH']}"
+        self.env = {**world.env, "PATH": path, "NO_COLOR": "1", "LANG": "C.UTF-8"}
+        self.cwd.mkdir()
+        for command in ("init -q -b main", f"{_AUTHOR} commit -q --allow-empty -m first"):
+            subprocess.run(["git", *command.split()], cwd=self.cwd, env=self.env, check=True)
+
+    def run(self, line: str, keys: bytes = b"", code: int = 0) -> str:
+        """What a command line prints; the keys are pressed when it has drawn its screen."""
+        master, slave = pty.openpty()
+        termios.tcsetwinsize(slave, (40, 120))
+        shell = subprocess.Popen(
+            ["bash", "-c", line],
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            cwd=self.cwd,
+            env=self.env,
+            start_new_session=True,
+        )
+        os.close(slave)
+        shown = b""
+        with suppress(OSError):  # EIO: the last of them has closed the terminal
+            while True:
+                if select.select([master], [], [], 1)[0]:
+                    shown += os.read(master, 1 << 16)
+                elif keys:
+                    os.write(master, keys)
+        os.close(master)
+        assert shell.wait(20) == code, shown
+        return _CONTROLS.sub("", shown.decode().rpartition("\x1b[?1049l")[2])
+
+
+CTRL_B_D = b"\x02d"
+_AUTHOR = "-c user.name=me -c user.email=me@example.org"
+_CONTROLS = re.compile(r"\x1b\[[\d;?]*[a-zA-Z]|\r")
+# What differs from one time to the next.
+_TIMES = re.compile(
+    r"\b\d+(ms|[smhd]| (second|minute)s?)( ago)?\b|\bnow\b|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
+)
+_NUMBERS = re.compile(r"(?<=process )\d+|(?<=%)\d+|\d+(\.\d+)? [KM]?B\b")
+
+
+def essence(text: str) -> list[str]:
+    """Lines without times, process ids, sizes, and the widths of columns that follow from them."""
+    plain = _NUMBERS.sub("N", _TIMES.sub("T", text))
+    return [" ".join(line.split()) for line in plain.strip().splitlines()]
+
+
+def screens(kind: str) -> list[tuple[str, str]]:
+    """The command lines of the README's blocks of one kind, and what they print there."""
+    blocks = re.findall(rf"^```{kind}\n(.*?)^```", README, re.S | re.M)
+    return re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", "".join(blocks), re.M)
+
+
+def test_the_tour_of_the_readme_is_what_one_sees(world: World) -> None:
+    need("git")
+    shell = Shell(world)
+    with socket.create_server(("", 0)) as free:
+        port = str(free.getsockname()[1])
+    for line, expected in screens("console"):
+        keys = CTRL_B_D if "sesh attach" in line else b""
+        shown = shell.run(line.replace("8123", port), keys).replace(port, "8123")
+        assert essence(shown) == essence(expected), f"$ {line}\n{shown}"
+
+
+def test_the_menu_of_the_readme_is_what_one_sees(world: World) -> None:
+    need("git")
+    shell = Shell(world)
+    start = next(line for line, _ in screens("console") if line.startswith("sesh start tests"))
+    shell.run(f"{start}; sesh wait tests")
+    ((line, expected),) = screens("text")
+    shown = shell.run(line, keys=b"c", code=errors.ENDED)
+    assert essence(shown.removesuffix("c\n")) == essence(expected), shown
