@@ -6,7 +6,7 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-from sesh import paths, store
+from sesh import files, paths
 from sesh.model import Record
 
 KINDS = (
@@ -26,4 +26,4 @@ def append(kind: str, record: Record, **details: Any) -> None:
         **details,
     }
     data = json.dumps(line, separators=(",", ":")).encode() + b"\n"
-    store.append_line(paths.events_file(), data)
+    files.append_line(paths.events_file(), data)

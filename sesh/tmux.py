@@ -17,7 +17,7 @@ from shlex import quote
 
 from sesh import paths, run
 from sesh.errors import CannotTellError, StateError
-from sesh.store import make_private, write_private
+from sesh.files import make_private, write_private
 from sesh.values import Value
 
 OLDEST = (3, 2)
