@@ -6,7 +6,7 @@ from typing import Any
 
 from sesh import paths
 from sesh.errors import StateError
-from sesh.store import read_regular
+from sesh.files import read_regular
 from sesh.values import Value
 
 LIMIT = 64 << 10

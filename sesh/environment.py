@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from sesh import paths
 from sesh.errors import UsageError
-from sesh.store import make_private, write_private
+from sesh.files import make_private, write_private
 
 _EXPORTABLE = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
 # Of an outer tmux, screen, terminal or systemd unit: wrong or harmful in the new place.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any, BinaryIO
 
-from sesh import paths, store
+from sesh import files, paths
 from sesh.model import Record
 
 KINDS = (
@@ -28,7 +28,7 @@ def append(kind: str, record: Record, **details: Any) -> None:
         **details,
     }
     data = json.dumps(line, separators=(",", ":")).encode() + b"\n"
-    store.append_line(paths.events_file(), data)
+    files.append_line(paths.events_file(), data)
 
 
 Event = dict[str, Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from sesh import run
-from sesh.store import read_regular
+from sesh.files import read_regular
 from sesh.values import Value
 
 TIMEOUT = 2.0

@@ -21,8 +21,8 @@ from shlex import quote
 
 from sesh import paths
 from sesh.errors import ConflictError, StateError, UsageError
+from sesh.files import make_private, read_regular, write_private
 from sesh.model import Agent, ExitWord, LaunchWord, Process, Record
-from sesh.store import make_private, read_regular, write_private
 
 WORD_SIZE = 128
 KINDS = (".launch", ".pid", ".exit.tmp", ".exit", ".error")

@@ -267,12 +267,14 @@ def interactive_shell(pid: int) -> bool:
 
 
 def became(pid: int, launch_file: str) -> bool:
-    """Has the launch file's shell replaced itself by the agent yet?"""
+    """Has the launch file's shell replaced itself by the agent yet, or gone? A process that is just
+    exiting has no command line any more: how it ended will be said in a moment."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
-            return launch_file.encode() not in file.read().split(b"\0")
+            line = file.read()
     except OSError:
         return True
+    return bool(line) and launch_file.encode() not in line.split(b"\0")
 
 
 # --- signals -----------------------------------------------------------------------------------

@@ -9,17 +9,13 @@ fsync, replace, fsync the directory. What fails leaves the old record.
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import json
 import os
-import stat
-import time
-from collections.abc import Container, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Container
+from contextlib import AbstractContextManager
 from datetime import timedelta
 
-from sesh import digest, paths
+from sesh import digest, files, paths
 from sesh.codec import DecodeError, decode, encode
 from sesh.errors import ConflictError, StateError
 from sesh.model import ENDED, Damaged, Record, State, Verdict, valid_name
@@ -28,7 +24,6 @@ from sesh.view import view
 
 RECORD_LIMIT = 1 << 20
 EDITED_LIMIT = 64 << 10  # of what sesh did not write itself: a TOML parser can be made to crawl
-LOCK_TIMEOUT = 10.0
 KEEP_IN_LIST = timedelta(hours=1)  # how long `ls` shows what ended well
 
 
@@ -47,8 +42,8 @@ def prepare() -> None:
     """Make the state directories, private under any umask; refuse another user's."""
     state = paths.state_dir()
     check_owner(state)
-    with _writing(state):
-        _make_parents(os.path.dirname(state))
+    with files.writing(state):
+        files.make_parents(os.path.dirname(state))
         for directory in (
             state,
             paths.sessions_dir(),
@@ -56,14 +51,7 @@ def prepare() -> None:
             paths.transcripts_dir(),
             f"{state}/run",
         ):
-            make_private(directory)
-
-
-def _make_parents(directory: str) -> None:
-    """Like makedirs, but usable under any umask."""
-    if not os.path.isdir(directory):
-        _make_parents(os.path.dirname(directory))
-        make_private(directory)
+            files.make_private(directory)
 
 
 def exists() -> bool:
@@ -79,14 +67,6 @@ def exists() -> bool:
     return True
 
 
-def make_private(directory: str) -> None:
-    try:
-        os.mkdir(directory, 0o700)
-    except FileExistsError:
-        return
-    os.chmod(directory, 0o700)
-
-
 def check_owner(state: str) -> None:
     try:
         owner = os.stat(state).st_uid
@@ -96,15 +76,6 @@ def check_owner(state: str) -> None:
         raise StateError(f"cannot use {state}: {error.strerror}") from None
     if owner != os.getuid():
         raise StateError(f"{state} belongs to uid {owner}, not to you; set XDG_STATE_HOME")
-
-
-@contextmanager
-def _writing(path: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        where = error.filename if isinstance(error.filename, str) else path
-        raise StateError(f"cannot write {where}: {error.strerror}") from None
 
 
 # --- reading -----------------------------------------------------------------------------------
@@ -150,7 +121,7 @@ def _path(name: str) -> str:
 def _read(path: str) -> Entry | None:
     name = os.path.basename(path).removesuffix(".toml")
     try:
-        raw = read_regular(path, RECORD_LIMIT)
+        raw = files.read_regular(path, RECORD_LIMIT)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -161,25 +132,11 @@ def _read(path: str) -> Entry | None:
 def _bytes(path: str) -> bytes | None:
     """What a record file holds right now; None when there is none, b"" when it can't be read."""
     try:
-        return read_regular(path, RECORD_LIMIT)
+        return files.read_regular(path, RECORD_LIMIT)
     except FileNotFoundError:
         return None
     except OSError:
         return b""
-
-
-def read_regular(path: str, limit: int) -> bytes:
-    """The bytes of a regular file: a FIFO can't hang us, a link or a huge file can't fool us."""
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, "not a regular file")
-        if status.st_size > limit:
-            raise OSError(errno.EFBIG, f"larger than {limit >> 10} KiB")
-        return os.read(fd, status.st_size + 1)
-    finally:
-        os.close(fd)
 
 
 def _understand(name: str, path: str, raw: bytes) -> Record | Damaged:
@@ -200,52 +157,9 @@ def _understand(name: str, path: str, raw: bytes) -> Record | Damaged:
 # --- writing -----------------------------------------------------------------------------------
 
 
-@contextmanager
-def lock() -> Iterator[None]:
-    """Hold the one lock. Never run a program or sleep inside."""
-    path = f"{paths.sessions_dir()}/.lock"
-    fd = _open_lock(path)
-    try:
-        _acquire(fd)
-        yield
-    finally:
-        os.close(fd)
-
-
-def _open_lock(path: str) -> int:
-    with _writing(path):
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        os.fchmod(fd, 0o600)
-    return fd
-
-
-def _acquire(fd: int) -> None:
-    deadline = time.monotonic() + LOCK_TIMEOUT
-    while True:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise ConflictError(
-                    f"the records are locked by another sesh for over {LOCK_TIMEOUT:g} s"
-                ) from None
-            time.sleep(0.002)
-
-
-@contextmanager
-def only_one(path: str) -> Iterator[bool]:
-    """True while no other process is inside the same block; False at once otherwise."""
-    fd = _open_lock(path)
-    try:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
-    finally:
-        os.close(fd)
+def lock() -> AbstractContextManager[None]:
+    """The one lock of all records. Never run a program or sleep while it is held."""
+    return files.locked(f"{paths.sessions_dir()}/.lock")
 
 
 def claim(record: Record, verdict: Verdict, over: Entry | None) -> Entry:
@@ -257,12 +171,12 @@ def claim(record: Record, verdict: Verdict, over: Entry | None) -> Entry:
     with lock():
         if _bytes(_path(record.name)) != (over.raw if over else None):
             raise ConflictError(f"{record.name} was taken by another sesh just now")
-        with _temp_file(_path(record.name), raw) as temp:
+        with files.temp_file(_path(record.name), raw) as temp:
             if over is not None and isinstance(over.record, Record):
                 os.replace(over.path, f"{paths.history_dir()}/{over.record.id}.toml")
-                _sync_directory(paths.history_dir())
+                files.sync_directory(paths.history_dir())
             os.replace(temp, _path(record.name))
-            _sync_directory(paths.sessions_dir())
+            files.sync_directory(paths.sessions_dir())
     return Entry(_path(record.name), raw, record)
 
 
@@ -272,9 +186,9 @@ def swap(old: Entry, record: Record, verdict: Verdict) -> Entry | None:
     with lock():
         if _bytes(old.path) != old.raw:
             return None
-        with _temp_file(old.path, raw) as temp:
+        with files.temp_file(old.path, raw) as temp:
             os.replace(temp, old.path)
-            _sync_directory(os.path.dirname(old.path))
+            files.sync_directory(os.path.dirname(old.path))
     return Entry(old.path, raw, record)
 
 
@@ -284,10 +198,10 @@ def archive(old: Entry) -> bool:
     with lock():
         if _bytes(old.path) != old.raw:
             return False
-        with _writing(old.path):
+        with files.writing(old.path):
             os.replace(old.path, f"{paths.history_dir()}/{old.record.id}.toml")
-            _sync_directory(paths.history_dir())
-            _sync_directory(paths.sessions_dir())
+            files.sync_directory(paths.history_dir())
+            files.sync_directory(paths.sessions_dir())
     return True
 
 
@@ -299,9 +213,9 @@ def remove(old: Entry) -> bool:
             return True
         if now != old.raw:
             return False
-        with _writing(old.path):
+        with files.writing(old.path):
             os.unlink(old.path)
-            _sync_directory(os.path.dirname(old.path))
+            files.sync_directory(os.path.dirname(old.path))
     return True
 
 
@@ -345,62 +259,3 @@ def hide_after(record: Record, verdict: Verdict) -> int | None:
     if verdict.state not in (State.COMPLETED, State.STOPPED) or ended is None:
         return None
     return int((ended + KEEP_IN_LIST).timestamp())
-
-
-def append_line(path: str, line: bytes) -> None:
-    """Append one whole line. The file itself is locked, not for the write (one write is atomic) but
-    for the look at its end: in the middle of another's write that would see half a line."""
-    fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        os.fchmod(fd, 0o600)
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        end = os.fstat(fd).st_size
-        if end > 0 and os.pread(fd, 1, end - 1) != b"\n":  # a full disk cut the last one short
-            line = b"\n" + line
-        if os.write(fd, line) != len(line):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
-    finally:
-        os.close(fd)
-
-
-def write_private(path: str, data: bytes, *, durable: bool = True) -> None:
-    """Write a file of ours atomically, 0600 under any umask."""
-    with _temp_file(path, data, durable=durable) as temp:
-        os.replace(temp, path)
-
-
-@contextmanager
-def _temp_file(path: str, data: bytes, *, durable: bool = True) -> Iterator[str]:
-    """A finished, durable temp file beside `path`, to be moved over it inside the block."""
-    directory, name = os.path.split(path)
-    temp = f"{directory}/.{name}.{os.getpid()}.tmp"
-    with _writing(path):
-        try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
-            fd = os.open(temp, flags, 0o600)
-            try:
-                os.fchmod(fd, 0o600)
-                _write_all(fd, data)
-                if durable:
-                    os.fsync(fd)
-            finally:
-                os.close(fd)
-            yield temp
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(temp)
-            raise
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(fd, rest) :]
-
-
-def _sync_directory(directory: str) -> None:
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -12,7 +12,7 @@ import time
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 
-from sesh import look, observe, paths, processes, store, tmux
+from sesh import files, look, observe, paths, processes, store, tmux
 from sesh.config import Config
 from sesh.digest import Digest
 from sesh.errors import CannotTellError
@@ -31,12 +31,12 @@ def run_pass(config: Config) -> list[Seen]:
         return []
     machine = processes.here()
     run = paths.run_dir(machine.id, machine.pidns)
-    store.make_private(run)
+    files.make_private(run)
     again = f"{run}/pass.again"
-    store.write_private(again, b"", durable=False)
+    files.write_private(again, b"", durable=False)
     found: list[Seen] = []
     while os.path.exists(again):
-        with store.only_one(f"{run}/pass.lock") as mine:
+        with files.only_one(f"{run}/pass.lock") as mine:
             if not mine:
                 return []
             with suppress(FileNotFoundError):

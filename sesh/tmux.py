@@ -17,8 +17,8 @@ from shlex import quote
 
 from sesh import paths, run
 from sesh.errors import CannotTellError, StateError
+from sesh.files import make_private, write_private
 from sesh.run import NOTHING
-from sesh.store import make_private, write_private
 from sesh.values import Value
 
 OLDEST = (3, 2)

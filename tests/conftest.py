@@ -7,8 +7,13 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.world import World
+
+# Timings are never asserted: a busy machine makes no test wrong.
+settings.register_profile("sesh", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("sesh")
 
 _REQUIRED = os.environ.get("SESH_TEST_REQUIRE", "").split(",")
 

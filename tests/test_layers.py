@@ -18,13 +18,15 @@ LAYERS = (
     ("commands.*",),
     ("commands._options",),
     ("supervise", "listing", "transcripts", "attaching", "waiting"),
+    ("lifecycle.start",),
     ("lifecycle.launch",),
-    ("lifecycle.stop", "lifecycle.forget"),
+    ("lifecycle.stop", "lifecycle.forget", "lifecycle.servers"),
     ("lifecycle.panes",),
     ("look",),
     ("observe", "output"),
     ("tmux", "processes", "git", "config", "launchfiles", "environment", "events"),
-    ("run", "store"),
+    ("store",),
+    ("run", "files"),
     ("guards",),
     ("codec", "digest", "reconcile", "view", "shells"),
     ("paths",),
@@ -40,7 +42,7 @@ HOMES = {
     "subprocess": {"run"},
     "tomllib": {"codec", "config"},
     "tomli_w": {"codec"},
-    "fcntl": {"store"},
+    "fcntl": {"files"},
 }
 IMPURE = {"os", "time", "subprocess", "socket", "random", "secrets", "sys", "io", "pathlib"}
 

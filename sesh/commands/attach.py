@@ -13,8 +13,8 @@ from sesh import attaching, config, look, output, transcripts
 from sesh.commands._options import CONTEXT
 from sesh.config import Config
 from sesh.errors import CannotTellError, ConflictError, EndedError, StateError, UsageError
-from sesh.lifecycle import launch
 from sesh.lifecycle.forget import forget
+from sesh.lifecycle.start import restart
 from sesh.lifecycle.stop import stop
 from sesh.look import Seen
 from sesh.model import ALIVE, ENDED, Session, State
@@ -108,7 +108,7 @@ def _menu(found: Seen, settings: Config) -> int:
 
 
 def _restart(found: Seen, settings: Config) -> int:
-    done = launch.restart(found, settings)
+    done = restart(found, settings)
     assert done.session is not None
     if done.state in ENDED:
         return _menu(done, settings)

@@ -61,5 +61,6 @@ def line(event: events.Event) -> str:
     if state and state != event["kind"]:
         detail = f"{state}: {detail}"
     who = output.escape(str(event.get("name")))
-    text = f"{moment:%Y-%m-%d %H:%M:%S}  {who:<20}  {output.escape(event['kind']):<14}  {output.escape(detail)}"
+    kind = output.escape(event["kind"])
+    text = f"{moment:%Y-%m-%d %H:%M:%S}  {who:<20}  {kind:<14}  {output.escape(detail)}"
     return text.rstrip()

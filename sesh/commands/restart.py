@@ -14,7 +14,7 @@ from sesh.commands._options import (
     yes_option,
 )
 from sesh.errors import CannotTellError, ConflictError, SeshError, StateError
-from sesh.lifecycle import launch
+from sesh.lifecycle.start import restart
 from sesh.lifecycle.stop import inside, stop
 from sesh.look import Seen
 from sesh.model import ALIVE, State
@@ -70,7 +70,7 @@ def command(
 def _restart(one: Seen, settings: config.Config, grace: float, *, alone: bool) -> int:
     """Restart one; a problem is reported (when it is the only one: raised)."""
     try:
-        done = launch.restart(_ended(one, settings, grace), settings)
+        done = restart(_ended(one, settings, grace), settings)
     except SeshError as error:
         if alone:
             raise

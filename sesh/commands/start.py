@@ -12,7 +12,7 @@ import click
 from sesh import attaching, config, environment, launchfiles, listing, look, output, paths
 from sesh.commands._options import CONTEXT, json_option
 from sesh.errors import ConflictError, SeshError, UsageError
-from sesh.lifecycle import launch
+from sesh.lifecycle.start import Order, start
 from sesh.look import Seen
 from sesh.model import ALIVE, ENDED, Spec
 
@@ -148,12 +148,12 @@ def _start(
     settings: config.Config,
 ) -> Seen:
     if name is not None:
-        return launch.start(launch.Order(name, spec, surroundings), settings)
+        return start(Order(name, spec, surroundings), settings)
     stem = _name_of(spec.cwd)
     for number in range(1, _MOST_NUMBERED + 1):
         candidate = stem if number == 1 else f"{stem[:58]}-{number}"
         try:
-            return launch.start(launch.Order(candidate, spec, surroundings), settings)
+            return start(Order(candidate, spec, surroundings), settings)
         except ConflictError:
             continue
     raise ConflictError(f"all names from {stem} to {candidate} are taken; choose one")

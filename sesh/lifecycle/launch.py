@@ -1,8 +1,4 @@
-"""Launch a session, or the next generation of one. What is true is decided elsewhere.
-
-A launch is crash-safe in this order: files, claim (the record, `starting`), tmux, confirmation. A
-sesh killed in between leaves a record that the next look understands from the launch's files.
-"""
+"""Run a claimed generation in tmux, see that it runs, and write down how that went."""
 
 from __future__ import annotations
 
@@ -14,7 +10,6 @@ from datetime import UTC, datetime, timedelta
 from sesh import (
     environment,
     events,
-    git,
     launchfiles,
     look,
     observe,
@@ -23,190 +18,32 @@ from sesh import (
     store,
     tmux,
 )
-from sesh.config import Config
-from sesh.errors import CannotTellError, ConflictError, SeshError, StateError
+from sesh.errors import CannotTellError, ConflictError, SeshError
 from sesh.lifecycle import panes
-from sesh.lifecycle.forget import bury
 from sesh.look import Seen
 from sesh.model import (
-    ALIVE,
     Cause,
-    Desired,
-    Machine,
     Observation,
-    Place,
-    Process,
     Record,
     Session,
-    Spec,
     State,
-    Status,
-    Verdict,
     absent,
 )
 from sesh.reconcile import reconcile
 from sesh.store import Entry
 from sesh.tmux import Keeper, Launched, Reply, Tmux, Trouble
-from sesh.values import Value, replace
-
-SOCKET_PATIENCE = 1.0
+from sesh.values import replace
 
 
 class LaunchError(SeshError):
     """The agent could not be launched; its record says so."""
 
 
-class Order(Value):
-    """What a person asked `start` for."""
-
-    name: str
-    spec: Spec
-    environment: environment.Environment
-
-
 def now() -> datetime:
     return datetime.now(UTC)
 
 
-# --- start -------------------------------------------------------------------------------------
-
-
-def start(order: Order, config: Config) -> Seen:
-    """Start a new session and see that it runs."""
-    store.prepare()
-    machine = processes.here()
-    run = paths.run_dir(machine.id, machine.pidns)
-    socket = _socket(config, run)
-    tmux.check_socket(socket)
-    server = observe.server(socket, run, config, tmux.find_binary())
-    wrap = _ready(server)
-    before = _free_name(order.name)
-    record = _new_record(order, machine, run, socket)
-    try:
-        environment.save(record.place.snapshot, order.environment)
-        launchfiles.stage(record)
-        launchfiles.make_transcript(record.id)
-        entry = store.claim(record, _starting(record), before.entry if before else None)
-    except BaseException:
-        _forget_files(record)
-        raise
-    if before and before.session:
-        bury(before.session.record, server)
-    return _launch(entry, record, server, wrap, "started")
-
-
-def _socket(config: Config, run: str) -> str:
-    if not config.tmux.socket:
-        return f"{run}/tmux.sock"
-    if config.tmux.socket == "default":
-        base = os.environ.get("TMUX_TMPDIR") or "/tmp"
-        return f"{base}/tmux-{os.getuid()}/default"
-    return config.tmux.socket
-
-
-def _new_record(order: Order, machine: Machine, run: str, socket: str) -> Record:
-    stamp = now()
-    session_id = f"{order.name}-{stamp:%Y%m%d-%H%M%S}-{os.urandom(4).hex()}"
-    return Record(
-        name=order.name,
-        id=session_id,
-        spec=replace(order.spec, created=stamp),
-        place=Place(
-            kind="host",
-            generation=1,
-            machine=machine,
-            run=run,
-            snapshot=environment.snapshot_path(session_id, run),
-            socket=socket,
-            branch=git.branch(order.spec.cwd),
-        ),
-        status=Status(desired=Desired.RUNNING, launched=stamp),
-    )
-
-
-def _starting(record: Record) -> Verdict:
-    return reconcile(record, Observation(absent("not launched yet")), record.status.launched)
-
-
-def _free_name(name: str) -> Seen | None:
-    """The ended session whose name may be used again, or None; raises when it is not free."""
-    entry = store.entry(name)
-    if entry is None:
-        return None
-    found = look.judge([entry])[0]
-    if found.damaged:
-        raise StateError(
-            f"{name}: its record is damaged ({found.damaged.reason}); see sesh show {name}"
-        )
-    state = found.state
-    if state is State.UNKNOWN:
-        raise CannotTellError(f"{name} exists and can't be asked: {_reason(found)}")
-    if state is State.STALE:
-        raise ConflictError(
-            f"{name} is stale ({_reason(found)}); sesh restart {name} or sesh stop {name}"
-        )
-    if state is State.ORPHAN:
-        raise ConflictError(f"{name} is an orphan ({_reason(found)}); sesh stop {name} ends it")
-    if state in ALIVE:
-        raise ConflictError(
-            f"{name} is {state} already; sesh attach {name}, or choose another name"
-        )
-    return found
-
-
-def _reason(found: Seen) -> str:
-    return (found.session.verdict.reason if found.session else None) or found.state
-
-
-def _forget_files(record: Record) -> None:
-    with suppress(OSError):
-        launchfiles.remove(record.place.run, record.id)
-        environment.forget(record.place.snapshot)
-        os.unlink(paths.transcript(record.id))
-
-
-# --- the server --------------------------------------------------------------------------------
-
-
-def _ready(server: Tmux) -> tuple[str, ...]:
-    """Make sure that a launch will reach the one right server; returns how to start it if cold."""
-    if os.path.exists(server.socket):
-        return ()
-    tmux.check_version(server.binary, server.timeout)
-    records = [e.record for e in store.entries() if isinstance(e.record, Record)]
-    hidden = observe.hidden_server(server.socket, records)
-    if hidden is not None:
-        restore_socket(server, hidden)
-        return ()
-    server.write_config()
-    return tmux.scope_prefix() if server.own else ()
-
-
-def restore_socket(server: Tmux, process: Process) -> None:
-    """The socket was swept away under a living server: SIGUSR1 makes the server restore it."""
-    import signal
-
-    stat = processes.look(process.pid)
-    if (
-        stat is None
-        or not stat.comm.startswith("tmux")
-        or not processes.send(process, signal.SIGUSR1)
-    ):
-        raise CannotTellError(f"the tmux socket {server.socket} is gone and can't be restored")
-    deadline = time.monotonic() + SOCKET_PATIENCE
-    while time.monotonic() < deadline:
-        if os.path.exists(server.socket) and server.answers():
-            return
-        time.sleep(0.02)
-    raise CannotTellError(
-        f"tmux server {process.pid} lives, but its socket {server.socket} is gone"
-    )
-
-
-# --- launch ------------------------------------------------------------------------------------
-
-
-def _launch(entry: Entry, record: Record, server: Tmux, wrap: tuple[str, ...], event: str) -> Seen:
+def launch(entry: Entry, record: Record, server: Tmux, wrap: tuple[str, ...], event: str) -> Seen:
     """Run the claimed generation and record how that went."""
     launchfiles.commit(record)
     keeper = _keeper(record, server)
@@ -285,7 +122,7 @@ def _launch_refused(entry: Entry, record: Record, reply: Reply, event: str) -> S
     next look finds out what came of it."""
     if reply.trouble is Trouble.DUPLICATE and record.place.generation == 1:
         store.remove(entry)
-        _forget_files(record)
+        forget_files(record)
         return _foreign(record.name)
     if reply.trouble is Trouble.OTHER:
         return CannotTellError(
@@ -355,85 +192,8 @@ def _note(kind: str, record: Record, **details: object) -> None:
         events.append(kind, record, **details)
 
 
-# --- restart -----------------------------------------------------------------------------------
-
-
-def restart(found: Seen, config: Config) -> Seen:
-    """The next generation of an ended session: same name, same tmux session where it stands."""
-    store.prepare()
-    assert found.session is not None
-    old = found.session.record
-    machine = processes.here()
-    run = paths.run_dir(machine.id, machine.pidns)
-    same_boot = old.place.machine == machine
-    socket = old.place.socket if same_boot else _socket(config, run)
-    tmux.check_socket(socket)
-    server = observe.server(socket, run, config, tmux.find_binary())
-    wrap = _ready(server)
-    pane = old.place.pane if same_boot and _pane_stands(old, server) else None
-    record = _next_generation(old, machine, run, socket, pane)
-    if pane:
-        panes.save_screen(old, server)
-    try:
-        launchfiles.stage(record)
-        launchfiles.make_transcript(record.id)
-        entry = _claim_generation(found, record)
-    except BaseException:
-        launchfiles.discard(record)
-        raise
-    done = _launch(entry, record, server, wrap, "restarted")
-    launchfiles.remove(run, record.id, below=record.place.generation)
-    return done
-
-
-def _next_generation(
-    old: Record, machine: Machine, run: str, socket: str, pane: str | None
-) -> Record:
-    place = Place(
-        kind=old.place.kind,
-        generation=old.place.generation + 1,
-        machine=machine,
-        run=run,
-        snapshot=_snapshot_for_restart(old, run),
-        socket=socket,
-        branch=git.branch(old.spec.cwd),
-        pane=pane,
-    )
-    status = Status(desired=Desired.RUNNING, launched=now(), retries_max=old.status.retries_max)
-    return replace(old, place=place, status=status)
-
-
-def _claim_generation(found: Seen, record: Record) -> Entry:
-    """Write the next generation over the ended one, unless another sesh has done so."""
-    seen: Seen | None = found
-    for _ in range(5):
-        entry = store.swap(seen.entry, record, _starting(record)) if seen else None
-        if entry is not None:
-            return entry
-        seen = look.again(found)
-        if seen is None:
-            break
-    raise ConflictError(f"{record.name} was changed by another sesh just now; try again")
-
-
-def _pane_stands(record: Record, server: Tmux) -> bool:
-    """Is its old pane still there? No answer is no reason to make a second session."""
-    answer = server.panes()
-    if isinstance(answer, Reply) and answer.trouble is not Trouble.NO_SERVER:
-        raise CannotTellError(f"{record.name}: tmux: {answer.text}; not restarted")
-    return panes.find(record, answer) is not None
-
-
-def _snapshot_for_restart(record: Record, run: str) -> str:
-    """The saved environment; if a reboot took it, the caller's, when it has every -e name."""
-    if os.path.exists(record.place.snapshot):
-        return record.place.snapshot
-    lacking = [name for name in record.spec.env if name not in os.environ]
-    if lacking:
-        raise SeshError(
-            f"{record.name}: its saved environment is gone and {', '.join(lacking)} "
-            f"(given with -e) is not set here; export it and restart again"
-        )
-    path = environment.snapshot_path(record.id, run)
-    environment.save(path, environment.caller())
-    return path
+def forget_files(record: Record) -> None:
+    with suppress(OSError):
+        launchfiles.remove(record.place.run, record.id)
+        environment.forget(record.place.snapshot)
+        os.unlink(paths.transcript(record.id))

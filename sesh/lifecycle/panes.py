@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shlex import join
 
-from sesh import paths, processes, store
+from sesh import files, paths, processes
 from sesh.model import Record
 from sesh.tmux import Pane, Reply, Tmux
 
@@ -23,7 +23,7 @@ def save_screen(record: Record, server: Tmux) -> None:
         return
     captured = server.capture(record.place.pane)
     if captured.ok:
-        store.write_private(paths.screen(record.id), captured.out.encode(), durable=False)
+        files.write_private(paths.screen(record.id), captured.out.encode(), durable=False)
 
 
 def put_away(record: Record, server: Tmux) -> None:

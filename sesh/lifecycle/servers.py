@@ -1,0 +1,57 @@
+"""The tmux server that a launch goes to: which one it is, and that it is the only one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+from sesh import observe, processes, store, tmux
+from sesh.config import Config
+from sesh.errors import CannotTellError
+from sesh.model import Process, Record
+from sesh.tmux import Tmux
+
+SOCKET_PATIENCE = 1.0
+
+
+def socket(config: Config, run: str) -> str:
+    if not config.tmux.socket:
+        return f"{run}/tmux.sock"
+    if config.tmux.socket == "default":
+        base = os.environ.get("TMUX_TMPDIR") or "/tmp"
+        return f"{base}/tmux-{os.getuid()}/default"
+    return config.tmux.socket
+
+
+def ready(server: Tmux) -> tuple[str, ...]:
+    """Make sure that a launch will reach the one right server; returns how to start it if cold."""
+    if os.path.exists(server.socket):
+        return ()
+    tmux.check_version(server.binary, server.timeout)
+    records = [e.record for e in store.entries() if isinstance(e.record, Record)]
+    hidden = observe.hidden_server(server.socket, records)
+    if hidden is not None:
+        restore_socket(server, hidden)
+        return ()
+    server.write_config()
+    return tmux.scope_prefix() if server.own else ()
+
+
+def restore_socket(server: Tmux, process: Process) -> None:
+    """The socket was swept away under a living server: SIGUSR1 makes the server restore it."""
+    stat = processes.look(process.pid)
+    if (
+        stat is None
+        or not stat.comm.startswith("tmux")
+        or not processes.send(process, signal.SIGUSR1)
+    ):
+        raise CannotTellError(f"the tmux socket {server.socket} is gone and can't be restored")
+    deadline = time.monotonic() + SOCKET_PATIENCE
+    while time.monotonic() < deadline:
+        if os.path.exists(server.socket) and server.answers():
+            return
+        time.sleep(0.02)
+    raise CannotTellError(
+        f"tmux server {process.pid} lives, but its socket {server.socket} is gone"
+    )
