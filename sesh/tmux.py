@@ -36,7 +36,8 @@ set-option -g history-limit 50000
 set-option -s escape-time 10
 set-option -g focus-events on
 set-option -s extended-keys on
-set-option -g status-right "#{{session_name}}"
+set-option -g status-left-length 66
+set-option -g status-right "detach: C-b d"
 """
 
 _LAUNCH_FORMAT = "#{pane_id} #{pane_pid} #{pid}"
