@@ -232,7 +232,7 @@ def test_from_one_session_into_another(world: World, terminal: Terminal) -> None
         …
         [shell] 0:…
     """)
-    terminal.run("sesh attach api")
+    terminal.type("sesh attach api")
     terminal.see_screen("""
         agent ready
         …
@@ -274,7 +274,7 @@ def test_evening_the_terminal_is_closed_and_opened_again(world: World, terminal:
 
 def test_a_bad_night_the_tmux_server_is_killed(world: World, terminal: Terminal) -> None:
     terminal.run("sesh start api -- ./agent; sesh send api midnight")
-    assert eventually(lambda: "midnight" in world.sesh("logs", "api").out)
+    assert eventually(lambda: "working on midnight" in world.sesh("logs", "api").out)
     os.kill(world.server_pid(), 9)
     assert eventually(lambda: world.state_of("api") == "lost")
     clear(terminal)

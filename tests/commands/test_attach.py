@@ -533,15 +533,20 @@ def test_a_stop_elsewhere_gives_the_shell_back(world: World) -> None:
     terminal.at_the_shell()
 
 
-def test_a_killed_tmux_server_gives_the_shell_back(world: World) -> None:
+def test_a_killed_tmux_server_shows_the_menu_on_a_terminal_that_is_right_again(
+    world: World,
+) -> None:
+    """Its client alone leaves the terminal raw, in its alternate screen."""
     world.start("a", "cat")
     terminal = Terminal(world)
     terminal.type("sesh attach a; echo code $?")
     assert attached(world, "a")
     os.kill(world.server_pid(), 9)
-    terminal.see("code 1")
+    terminal.see("a lost")
+    terminal.see(MENU)
+    terminal.press("c")
+    terminal.see("code 3")
     terminal.at_the_shell()
-    assert eventually(lambda: world.state_of("a") == "lost")
 
 
 # --- start --attach ----------------------------------------------------------------------------
