@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from sesh import guards, look, paths
 from sesh.digest import Digest
+from sesh.errors import StateError
 from sesh.model import State
 from sesh.values import Value
 
@@ -74,5 +75,6 @@ def _look(name: str, one: _Watched) -> Reached:
         one.digest = digest if digest is not None and digest.mode != "look" else None
     except OSError:
         one.stamp = None
-    code = found.session.verdict.exit_code if found.session else None
-    return Reached(name, found.state, code)
+    if found.session is None:
+        raise StateError(f"{name}: its record is damaged; see sesh show {name}")
+    return Reached(name, found.state, found.session.verdict.exit_code)

@@ -75,7 +75,7 @@ def test_morning_start_look_and_leave_it_alone(world: World, terminal: Terminal)
         login
         working on login
         …
-        [payments]…
+        [payments] 0:…detach: C-b d
     """)
     terminal.press("C-b", "d")
     terminal.see_screen("""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.surroundings import complains
+from tests.surroundings import complains, move
 from tests.terminal import Terminal, attached, clients
 from tests.world import SESH, World, eventually
 
@@ -306,6 +306,26 @@ def test_a_session_on_its_way_down_has_no_menu(world: World) -> None:
     complains(world.sesh("attach", "a"), 2, "terminal")
     stopping.kill()
     stopping.wait()
+
+
+def test_an_orphan_has_no_terminal_to_attach_to(world: World) -> None:
+    world.start("a", "sh", "-c", "trap '' HUP; echo up; while :; do sleep 0.1; done")
+    assert eventually(lambda: "up" in world.ok("logs", "a").out)
+    world.tmux("kill-pane", "-t", "=a:")
+    assert eventually(lambda: world.state_of("a") == "orphan")
+    complains(world.sesh("attach", "a"), 8, "nothing to attach to")
+
+
+def test_a_session_of_another_machine_can_not_be_told(world: World) -> None:
+    world.start("a", "cat")
+    move(world, "a", id="f" * 32)
+    complains(world.sesh("attach", "a"), 5, "another machine")
+
+
+def test_a_damaged_record(world: World) -> None:
+    world.start("a", "cat")
+    world.record("a").write_text("nonsense")
+    complains(world.sesh("attach", "a"), 6, "damaged", "sesh show a")
 
 
 # --- the menu ----------------------------------------------------------------------------------
