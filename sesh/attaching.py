@@ -62,11 +62,14 @@ def _own_client(server: Tmux) -> str | None:
     return latest.partition(" ")[2] if latest else None
 
 
-# A client whose server was killed can't put its terminal right, nor say what came of the session.
+# A client whose server was killed can't put its terminal right, nor say what came of the session: a
+# terminal that is not as it was before tells. (The exit code does not: a menu may have come between.)
 # The shell around it does nothing else: no Python sits between a person and Ctrl-C or a hangup.
 _CLIENT = """\
 saved=$(stty -g)
-"$@" && exit
+"$@"
+code=$?
+[ "$(stty -g)" = "$saved" ] && exit $code
 stty "$saved"
 printf '\\033[r\\033[?1049l\\033[?25h\\033[0m'
 exec {again}
