@@ -63,7 +63,7 @@ def _own_client(server: Tmux) -> str | None:
 
 
 # A client whose server was killed can't put its terminal right, nor say what came of the session: a
-# terminal that is not as it was before tells. (The exit code does not: a menu may have come between.)
+# terminal that is not as it was tells. (The exit code does not: a menu may have come between.)
 # The shell around it does nothing else: no Python sits between a person and Ctrl-C or a hangup.
 _CLIENT = """\
 saved=$(stty -g)
