@@ -13,9 +13,11 @@ base=$1 id=$2 name=$3 tmux=$4 callback=$5
 trap : INT QUIT TERM
 (
   trap : HUP INT QUIT TERM
-  exec 3>&2 2>/dev/null # what this shell says of a killed child is not the agent's output
+  # What this shell says of a killed child is not the agent's output: its stderr is kept as 3, for
+  # the launch file to take back. (Not `2>&3` below: dash would redirect itself meanwhile.)
+  exec 3>&2 2>/dev/null
   env -i PATH="$PATH" TERM="$TERM" TMUX="$TMUX" TMUX_PANE="$TMUX_PANE" TERM_PROGRAM=tmux \
-    SESH_ID="$id" SESH_NAME="$name" /bin/sh "$base.launch" 2>&3 3>&-
+    SESH_ID="$id" SESH_NAME="$name" /bin/sh "$base.launch"
   status=$?
   { [ -t 0 ] && true </dev/tty; } 2>/dev/null && terminal=here || terminal=gone
   printf '%-3s %-26s\n' "$status" "$terminal" 1<>"$base.exit.tmp" && mv "$base.exit.tmp" "$base.exit"

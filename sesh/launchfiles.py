@@ -31,6 +31,7 @@ ARGUMENT_LIMIT = 128 * 1024 - 1  # of one argument: the kernel's MAX_ARG_STRLEN
 # A variable that is set after the environment was loaded must not be one of the agent's: SESH_* is
 # the one kind that is never loaded.
 _LAUNCH = """\
+exec 2>&3 3>&-
 umask {umask}
 [ -z "$BASH_VERSION" ] || shopt -s execfail
 read -r line </proc/$$/stat

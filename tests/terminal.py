@@ -159,7 +159,9 @@ class Reader:
 
     def line(self) -> str:
         """The next line, without its end; waits for it."""
-        return self._stdout.readline().decode().removesuffix("\n")
+        data = self._stdout.readline()
+        assert data.endswith(b"\n"), (data, *self.rest())
+        return data.decode().removesuffix("\n")
 
     def running(self) -> bool:
         return self._process.poll() is None

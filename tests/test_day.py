@@ -121,7 +121,7 @@ def test_noon_the_agent_dies_and_the_menu_has_four_keys(world: World, terminal: 
     terminal.see_screen("""
         $ sesh ls
         NAME       STATE    UP   LAST OUTPUT   WHERE   COMMAND
-        payments   failed   –    …             host    ./agent   exit 1
+        payments   failed   –    …host    ./agent   exit 1
 
         1 needs you: restart or stop payments
         $
@@ -137,7 +137,13 @@ def test_noon_the_agent_dies_and_the_menu_has_four_keys(world: World, terminal: 
     """)
     assert world.session("payments")["generation"] == 2
     terminal.type("crash")
-    terminal.see("[C]ancel ▸")
+    terminal.see_screen("""
+        …
+        [R]estart in the same place   [T]ear down   [L]ogs   [C]ancel ▸ r
+        payments failed … ago: exit 1
+        …
+        [R]estart in the same place   [T]ear down   [L]ogs   [C]ancel ▸
+    """)
     terminal.press("t")
     terminal.see_screen("""
         …

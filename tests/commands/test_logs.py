@@ -230,8 +230,9 @@ def test_following_loses_nothing_and_ends_with_the_session(world: World) -> None
 
 
 def test_following_shows_each_line_soon(world: World) -> None:
-    world.start("a", "cat")
+    world.start("a", "sh", "-c", "echo ready; exec cat")
     with reading(world, "logs", "-f", "a") as logs:
+        assert logs.line() == "ready"
         for word in ("first", "second"):
             world.ok("send", "a", word)
             begin = time.monotonic()

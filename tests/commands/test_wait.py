@@ -204,8 +204,8 @@ class Watch:
         self._thread.start()
 
     def _read(self) -> None:
-        while len(self.seen) < self._many and (line := self._waiter.line()):
-            self.seen[line.split()[0]] = time.monotonic()
+        while len(self.seen) < self._many:
+            self.seen[self._waiter.line().split()[0]] = time.monotonic()
 
     def finish(self) -> None:
         self._thread.join(timeout=30)
