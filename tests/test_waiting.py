@@ -7,7 +7,7 @@ import time
 import pytest
 
 from sesh import look, waiting
-from sesh.errors import NoSessionError
+from sesh.errors import NoSessionError, StateError
 from sesh.model import ENDED, State
 from tests.world import World, eventually
 
@@ -71,12 +71,16 @@ def test_a_rewritten_record_is_looked_at_again(world: World, looks: list[str]) -
     assert [one.state for one in waiter] == [State.STOPPED]
 
 
-def test_a_damaged_record_is_a_state_too(world: World, looks: list[str]) -> None:
+def test_a_record_that_gets_damaged_is_told_and_not_waited_for(
+    world: World, looks: list[str]
+) -> None:
     world.start("a")
+    waiter = waiting.until(["a", "b"], ENDED, time.monotonic() + 10)
+    world.start("b", "true")
+    assert next(waiter).name == "b"
     world.record("a").write_text("nonsense")
-    assert until(["a"], frozenset({State.DAMAGED}), 1) == [("a", State.DAMAGED, None)]
-    assert until(["a"], ENDED, 0.8) == []
-    assert len(looks) <= 3  # not at every tick
+    with pytest.raises(StateError):
+        next(waiter)
 
 
 def test_no_such_session(world: World, looks: list[str]) -> None:

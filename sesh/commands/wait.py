@@ -58,8 +58,8 @@ def _exit_code(one: Reached) -> int:
 
 
 def _state(word: str) -> frozenset[State]:
-    try:
-        return frozenset({State(word)})
-    except ValueError:
-        known = ", ".join([*_GROUPS, *State])
-        raise UsageError(f"--for {word}: should be one of {known}") from None
+    known = [state for state in State if state is not State.DAMAGED]  # that one is an error
+    if word not in known:
+        choices = ", ".join([*_GROUPS, *known])
+        raise UsageError(f"--for {word}: should be one of {choices}")
+    return frozenset({State(word)})

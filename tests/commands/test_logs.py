@@ -76,14 +76,12 @@ def test_scrollback_is_shown_and_a_long_line_stays_one(world: World) -> None:
     assert lines == [*map(str, range(1, 1001)), f"{7:0500d}"]
 
 
-@pytest.mark.parametrize(
-    ("wanted", "lines"),
-    [("0", []), ("1", ["20"]), ("3", ["18", "19", "20"]), ("99", [*map(str, range(1, 21))])],
-)
-def test_only_the_last_lines(world: World, wanted: str, lines: list[str]) -> None:
+def test_only_the_last_lines(world: World) -> None:
     world.start("a", "sh", "-c", "seq 20; exec cat")
     printed(world, "a", "20")
-    assert world.ok("logs", "-n", wanted, "a").out.splitlines() == lines
+    for wanted in (0, 1, 3, 99):
+        lines = world.ok("logs", "-n", str(wanted), "a").out.splitlines()
+        assert lines == [str(number) for number in range(max(1, 21 - wanted), 21)]
 
 
 def test_nothing_printed_is_nothing_shown(world: World) -> None:
@@ -226,7 +224,8 @@ def test_following_loses_nothing_and_ends_with_the_session(world: World) -> None
         code, out, err = logs.rest(100)
     assert (code, err) == (0, "")
     seen = list(dict.fromkeys(numbers(out)))  # under a flood a line may come twice, never not
-    assert seen == list(range(1, total + 1))
+    assert seen == list(range(seen[0], total + 1))
+    assert len(seen) >= min(total, 50000 - 100)  # what was there before is what scrollback holds
 
 
 def test_following_shows_each_line_soon(world: World) -> None:
