@@ -417,11 +417,11 @@ def test_logs_shows_all_and_the_menu_again(world: World) -> None:
 def test_cancel_leaves_it_as_it_is(world: World, key: str) -> None:
     terminal = menu(world)
     terminal.see(MENU)
-    before = world.session("a")
+    before = world.record("a").read_bytes()
     terminal.press(key)
     terminal.see("code 3")
     terminal.at_the_shell()
-    assert world.session("a") == before
+    assert world.record("a").read_bytes() == before
 
 
 def test_an_arrow_key_leaves_no_rubbish_behind(world: World) -> None:
