@@ -143,7 +143,7 @@ complete -c sesh -n '__sesh_in logs' -s f -l follow -d 'Go on as it prints, unti
 complete -c sesh -n '__sesh_in logs' -l raw -d 'The bytes that it printed, escape sequences and all'
 complete -c sesh -n '__sesh_in send' -s k -l key -x -d 'Press a key such as Enter, Escape, Up or C-c'
 complete -c sesh -n '__sesh_in send' -l no-enter -d 'Do not press Enter after the text'
-complete -c sesh -n '__sesh_in wait' -l for -x -a 'ended alive damaged starting running paused stopping recovering stale failed timeout completed stopped lost unknown orphan' -d 'A state, or ended'
+complete -c sesh -n '__sesh_in wait' -l for -x -a 'ended alive starting running paused stopping recovering stale failed timeout completed stopped lost unknown orphan' -d 'A state, or ended'
 complete -c sesh -n '__sesh_in wait' -l any -d 'Until one of them is there, not all'
 complete -c sesh -n '__sesh_in wait' -l timeout -x -d 'Give up after that long'
 complete -c sesh -n '__sesh_in wait' -l exit-code -d 'Exit with the agent\'s exit status'

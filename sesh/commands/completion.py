@@ -20,7 +20,7 @@ _VALUES: dict[str, Offer] = {
     "--group": "groups",
     "--filter": "filters",
     "--sort": tuple(dash + key for key in listing.SORT_KEYS for dash in ("", "-")),
-    "--for": ("ended", "alive", *_STATES),
+    "--for": ("ended", "alive", *(state for state in _STATES if state != "damaged")),
     "--kind": events.KINDS,
 }
 _ARGUMENTS: dict[str, Offer] = {
