@@ -107,9 +107,14 @@ def test_unknown_commands(world: World) -> None:
     complains(hostile, 2)
     assert harmless(hostile.err)
     complains(world.sesh("--nope"), 2, "--nope")
-    bare = world.sesh()
-    assert bare.code == 2
-    assert "Usage: sesh" in bare.err
+
+
+def test_no_command_at_all_shows_the_list_and_what_one_needs_first(world: World) -> None:
+    assert "sesh start NAME -- COMMAND" in world.ok().err
+    world.start("a")
+    bare = world.ok()
+    assert bare.out == world.ok("ls").out
+    assert "sesh attach NAME" in bare.err
 
 
 def test_version_and_help(inside: Inside) -> None:
