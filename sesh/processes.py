@@ -266,6 +266,15 @@ def interactive_shell(pid: int) -> bool:
     return all(ignored >> (number - 1) & 1 for number in (signals.SIGTSTP, signals.SIGTTOU))
 
 
+def runs(pid: int, script: str) -> bool:
+    """Is it a process that runs this script?"""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return os.fsencode(script) in file.read().split(b"\0")
+    except OSError:
+        return False
+
+
 def became(pid: int, launch_file: str) -> bool:
     """Has the launch file's shell replaced itself by the agent yet, or gone? A process that is just
     exiting has no command line any more: how it ended will be said in a moment."""

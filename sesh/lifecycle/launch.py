@@ -70,7 +70,7 @@ def _into_tmux(
 ) -> Launched | Reply:
     if record.place.pane is not None:
         reply = _respawn(record, server, keeper)
-        gone = (Trouble.NO_TARGET, Trouble.NO_SERVER, Trouble.EXITING)
+        gone = (Trouble.NO_TARGET, Trouble.NO_SESSIONS, Trouble.NO_SERVER, Trouble.EXITING)
         if isinstance(reply, Launched) or reply.trouble not in gone:
             return reply
         server.write_config()  # the pane, or the server with it, has gone just now: a new one
@@ -90,11 +90,13 @@ def _into_tmux(
 def _beside(record: Record, server: Tmux, keeper: Keeper) -> Launched | Reply | None:
     """A window of its own in the tmux session that stands because a person opened another one
     there; None when that session is not of a sesh session of this name."""
-    listed = server.panes()
-    ours = [p for p in listed if p.name == record.name] if isinstance(listed, list) else []
-    if not ours or any(p.sesh_id.rsplit("-", 3)[0] != record.name for p in ours):
+    standing = panes.of_name(record.name, server)
+    if not standing or any(p.sesh_id.rsplit("-", 3)[0] != record.name for p in standing):
         return None
-    return server.new_window(record.name, keeper)
+    panes.close_dead(record.name, server)  # what a killed start has left there
+    if panes.of_name(record.name, server):
+        return server.new_window(record.name, keeper)
+    return server.new_session(record.name, keeper, record.spec.cwd, _terminal_size())
 
 
 def _respawn(record: Record, server: Tmux, keeper: Keeper) -> Launched | Reply:

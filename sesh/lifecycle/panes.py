@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from shlex import join
 
 from sesh import files, paths, processes
 from sesh.model import Record
 from sesh.tmux import Pane, Reply, Tmux
+
+PATIENCE = 1.0
 
 
 def find(record: Record, panes: list[Pane] | Reply) -> Pane | None:
@@ -27,12 +30,46 @@ def save_screen(record: Record, server: Tmux) -> None:
 
 
 def put_away(record: Record, server: Tmux) -> None:
-    """Keep the last screen, then close the pane if it is dead."""
-    if record.place.pane is None or record.place.machine != processes.here():
+    """Keep the last screen, then close its pane, and others of its name that a killed start or rm
+    has left, if they are dead."""
+    if record.place.machine != processes.here():
         return
     if find(record, server.panes()):
         save_screen(record, server)
-        server.close_dead(record.place.pane)
+    close_dead(record.name, server)
+
+
+def of_name(name: str, server: Tmux) -> list[Pane]:
+    """All panes of the tmux session of that name."""
+    listed = server.panes()
+    return [pane for pane in listed if pane.name == name] if isinstance(listed, list) else []
+
+
+def close_dead(name: str, server: Tmux) -> None:
+    """Close the dead panes of ended sessions of that name. tmux may be late to notice a death, and
+    the keeper has a call to make before it ends: they get a moment."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        ours = [p for p in of_name(name, server) if p.sesh_id.rsplit("-", 3)[0] == name]
+        for pane in ours:
+            if pane.dead:
+                server.close_dead(pane.id)
+            elif _gone(pane.pid):
+                server.kill_pane(pane.id)
+        leaving = [p for p in ours if not p.dead and _is_keeper(p.pid)]
+        if not leaving or time.monotonic() > deadline:
+            return
+        time.sleep(0.02)
+
+
+def _is_keeper(pid: int) -> bool:
+    """Is it a keeper (of an agent that has ended), not a shell in a window that a person opened?"""
+    return processes.runs(pid, paths.package_file("keeper.sh"))
+
+
+def _gone(pid: int) -> bool:
+    stat = processes.look(pid)
+    return stat is None or not stat.alive
 
 
 def tell_attached(record: Record, server: Tmux, watched: set[str]) -> None:
@@ -46,7 +83,4 @@ def keeper_gone(pane_id: str, server: Tmux) -> bool:
     """Is the process of a pane that tmux still calls active proven to be gone?"""
     panes = server.panes()
     found = [pane for pane in panes if pane.id == pane_id] if isinstance(panes, list) else []
-    if not found:
-        return False
-    stat = processes.look(found[0].pid)
-    return stat is None or not stat.alive
+    return bool(found) and _gone(found[0].pid)
