@@ -196,10 +196,6 @@ def command_line(command: Sequence[str]) -> str:
     return escape(join(command))
 
 
-def plural(count: int, word: str) -> str:
-    return f"{count} {word}{'' if count == 1 else 's'}"
-
-
 # --- the table of sessions ---------------------------------------------------------------------
 
 
