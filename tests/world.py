@@ -5,6 +5,7 @@ Real tmux, real processes. Nothing here can reach the home of whoever runs the t
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
 import shutil
@@ -20,7 +21,6 @@ from typing import Any
 
 SESH = str(Path(sys.executable).with_name("sesh"))
 FULL = os.environ.get("SESH_TEST_FULL") == "1"
-KEPT = ("PATH", "LANG", "SHELL", "USER", "LOGNAME")
 
 
 def count(few: int, full: int) -> int:
@@ -58,8 +58,12 @@ class World:
     def __post_init__(self) -> None:
         for name in ("home", "run", "work"):
             (self.root / name).mkdir(mode=0o700)
-        self.env = {name: os.environ[name] for name in KEPT if name in os.environ}
-        self.env |= {
+        self.env = {
+            "PATH": os.environ["PATH"],
+            "LANG": "C.UTF-8",
+            "SHELL": "/bin/sh",
+            "USER": getpass.getuser(),
+            "LOGNAME": getpass.getuser(),
             "HOME": str(self.root / "home"),
             "XDG_STATE_HOME": str(self.root / "state"),
             "XDG_CONFIG_HOME": str(self.root / "config"),
