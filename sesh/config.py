@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from sesh import paths
@@ -10,6 +11,9 @@ from sesh.files import read_regular
 from sesh.values import Value
 
 LIMIT = 64 << 10
+_SIZE = re.compile(r"(\d+)\s*([KMG]?)B?")
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_SMALLEST = 64 << 10
 
 
 class Start(Value):
@@ -18,6 +22,10 @@ class Start(Value):
 
 class Stop(Value):
     grace: float = 10.0
+
+
+class Logs(Value):
+    max_size: int = 32 << 20  # of one transcript
 
 
 class Tmux(Value):
@@ -29,6 +37,7 @@ class Tmux(Value):
 class Config(Value):
     start: Start = Start()
     stop: Stop = Stop()
+    logs: Logs = Logs()
     tmux: Tmux = Tmux()
 
 
@@ -57,6 +66,7 @@ def _decode(path: str, raw: bytes) -> Config:
     sections: dict[str, Any] = {
         "start": _section(path, data, "start", Start),
         "stop": _section(path, data, "stop", Stop),
+        "logs": _section(path, data, "logs", Logs),
         "tmux": _section(path, data, "tmux", Tmux),
     }
     for unknown in data.keys() - sections.keys():
@@ -82,6 +92,17 @@ def _value(path: str, key: str, value: Any, default: Any) -> Any:
         if type(value) not in (int, float) or not 0 < value < 1e6:
             raise StateError(f"{path}: {key} should be a number of seconds above 0")
         return float(value)
+    if isinstance(default, int):
+        return _size(path, key, value)
     if type(value) is not str:
         raise StateError(f"{path}: {key} should be a string")
     return value
+
+
+def _size(path: str, key: str, value: Any) -> int:
+    """A number of bytes, or a text such as "32 MB"."""
+    found = _SIZE.fullmatch(str(value)) if type(value) in (int, str) else None
+    count = int(found[1]) * _UNITS[found[2]] if found else 0
+    if count < _SMALLEST:
+        raise StateError(f'{path}: {key} should be a size such as "32 MB", at least "64 KB"')
+    return count

@@ -142,6 +142,22 @@ def check_command(command: tuple[str, ...]) -> None:
             )
 
 
+# Where another call back has announced a pass that has not begun to look, that one will do; unless
+# it has died, which shows when the word is still there a second later.
+_CALLBACK = """\
+umask 077
+again={again}
+if [ -e "$again" ] && sleep 1 && [ ! -e "$again" ]; then exit; fi
+: >"$again"
+{exports}cd / && exec {command} pass
+"""
+
+
+def pass_announced(run: str) -> str:
+    """The file by which a pass is announced."""
+    return f"{run}/pass.again"
+
+
 def write_callback(run: str, command: list[str]) -> str:
     """The script that makes sesh look: it carries the absolute paths that cron or a server's
     environment do not know."""
@@ -150,7 +166,9 @@ def write_callback(run: str, command: list[str]) -> str:
     exports = "".join(
         f"export {name}={quote(os.environ[name])}\n" for name in names if name in os.environ
     )
-    text = f"{exports}cd / && exec {' '.join(map(quote, command))} pass\n".encode()
+    text = _CALLBACK.format(
+        again=quote(pass_announced(run)), exports=exports, command=" ".join(map(quote, command))
+    ).encode()
     try:
         if read_regular(path, 1 << 16) == text:
             return path

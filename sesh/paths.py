@@ -61,8 +61,17 @@ def transcript(session_id: str) -> str:
     return f"{transcripts_dir()}/{session_id}.log"
 
 
+def times(session_id: str) -> str:
+    return f"{transcripts_dir()}/{session_id}.times"
+
+
 def screen(session_id: str) -> str:
     return f"{transcripts_dir()}/{session_id}.screen"
+
+
+def of_transcript(session_id: str) -> tuple[str, ...]:
+    """All files that hold, or tell of, what a session printed."""
+    return (transcript(session_id), screen(session_id), times(session_id))
 
 
 def run_dir(machine_id: str, pidns: str, initial_pidns: str = "pid:[4026531836]") -> str:

@@ -6,13 +6,14 @@ once are harmless; a second one leaves word and goes.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import time
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 
-from sesh import files, look, observe, paths, processes, store, tmux
+from sesh import files, launchfiles, logfiles, look, observe, paths, processes, store, tmux
 from sesh.config import Config
 from sesh.digest import Digest
 from sesh.errors import CannotTellError
@@ -22,6 +23,7 @@ from sesh.look import Seen
 from sesh.model import ALIVE, ENDED, NAME_PATTERN, Record, Session, State
 
 _NAMED = re.compile(NAME_PATTERN + r"-\d{8}-\d{6}-[0-9a-f]{8}\.")
+STOP_AGAIN = 30.0  # seconds until an unfinished stop is tried again
 LEFTOVER_GRACE = 60.0  # seconds before a launch's files without a record count as left over
 
 
@@ -32,7 +34,7 @@ def run_pass(config: Config) -> list[Seen]:
     machine = processes.here()
     run = paths.run_dir(machine.id, machine.pidns)
     files.make_private(run)
-    again = f"{run}/pass.again"
+    again = launchfiles.pass_announced(run)
     files.write_private(again, b"", durable=False)
     found: list[Seen] = []
     while os.path.exists(again):
@@ -54,6 +56,7 @@ def _work(config: Config, run: str) -> list[Seen]:
     held = look.held()
     found = [*found, *look.everything(leaving_out={*held, *(one.name for one in found)})]
     _sweep(found, held.values(), run)
+    logfiles.tend(config.logs.max_size)
     sessions = [one.session for one in found if one.session]
     with suppress(CannotTellError):
         _tell_attached(sessions, config)
@@ -102,16 +105,30 @@ def _launch_leavings(run: str) -> list[str]:
 def _tend_servers(
     sessions: Sequence[Session], held: Collection[Digest], config: Config, run: str
 ) -> None:
-    """Set the next wake-up; let our own server go when it has nothing left to do."""
+    """Set the next wake-up of each server with living sessions; let our own server go when it has
+    nothing left to do."""
     here = [s for s in sessions if s.record.place.machine == processes.here()]
-    for socket in {s.record.place.socket for s in here}:
-        mine = [s for s in here if s.record.place.socket == socket]
-        times = [s.verdict.valid_until.timestamp() for s in mine if s.verdict.valid_until]
-        times += [time.time() + 30 for s in mine if s.verdict.state is State.STOPPING]
-        if times:
-            observe.server_of(mine[0].record, config, tmux.find_binary()).wake_at(min(times))
-    busy = ALIVE | {State.ORPHAN, State.UNKNOWN}
-    living = any(s.verdict.state in busy for s in here) or any(one.mode == "pid" for one in held)
+    now = time.time()
+    wake = {
+        json.loads(one.view)["socket"]: now + tmux.LOOK_EVERY for one in held if one.mode == "pid"
+    }
+    for session in here:
+        due = _due(session, now)
+        if due is not None:
+            socket = session.record.place.socket
+            wake[socket] = min(due, wake.get(socket, due))
+    for socket, moment in wake.items():
+        observe.server(socket, run, config, tmux.find_binary()).wake_at(moment)
     own = f"{run}/tmux.sock"
-    if not living and os.path.exists(own):
+    if own not in wake and os.path.exists(own):
         observe.server(own, run, config, tmux.find_binary()).may_exit()
+
+
+def _due(session: Session, now: float) -> float | None:
+    """When somebody has to look at it again; None when it has ended."""
+    if session.verdict.valid_until:
+        return session.verdict.valid_until.timestamp()
+    if session.verdict.state is State.STOPPING:
+        return now + STOP_AGAIN
+    alive = session.verdict.state in ALIVE | {State.ORPHAN, State.UNKNOWN}
+    return now + tmux.LOOK_EVERY if alive else None

@@ -22,6 +22,7 @@ from sesh.run import NOTHING
 from sesh.values import Value
 
 OLDEST = (3, 2)
+LOOK_EVERY = 600.0  # seconds after which a server makes sesh look, whatever happens
 DEFAULT_SIZE = (200, 50)
 
 # What a server needs to know of its caller's environment. No more: agents get theirs from a file.
@@ -208,6 +209,7 @@ class Tmux(Value):
             *(";", "set-option", "-t", target, "@sesh_id", keeper.session_id),
             *(";", "set-option", "-t", target, "@sesh_log", quote(keeper.log)),
             *(";", "set-option", "-s", "@sesh_callback", f"/bin/sh {quote(keeper.callback)}"),
+            *(";", *_wake(time.time() + LOOK_EVERY)),
             *keep_alive,
         )
 
@@ -255,13 +257,8 @@ class Tmux(Value):
         return self.ask("send-keys", "-t", pane, *literal)
 
     def wake_at(self, at: float) -> Reply:
-        """Make sesh look again later. One wake-up is pending for all sessions: a new one is set
-        only when it is earlier, or when the pending one has passed."""
-        now, moment = int(time.time()), int(at) + 1
-        delay = max(1, moment - now)
-        pending = f"#{{&&:#{{e|>:#{{@sesh_wake}},{now}}},#{{e|<=:#{{@sesh_wake}},{moment}}}}}"
-        later = f"set-option -s @sesh_wake {moment} ; run-shell -b -d {delay} '{CALLBACK}'"
-        return self.ask("if-shell", "-F", pending, "", later)
+        """Make sesh look again later."""
+        return self.ask(*_wake(at))
 
     def call_back_now(self) -> Reply:
         return self.ask("run-shell", "-b", CALLBACK)
@@ -272,6 +269,16 @@ class Tmux(Value):
 
     def answers(self) -> bool:
         return self.ask("list-sessions").ok
+
+
+def _wake(at: float) -> tuple[str, ...]:
+    """One wake-up is pending for all sessions: a new one is set only when it is earlier, or when
+    the pending one has passed."""
+    now, moment = int(time.time()), int(at) + 1
+    delay = max(1, moment - now)
+    pending = f"#{{&&:#{{e|>:#{{@sesh_wake}},{now}}},#{{e|<=:#{{@sesh_wake}},{moment}}}}}"
+    later = f"set-option -s @sesh_wake {moment} ; run-shell -b -d {delay} '{CALLBACK}'"
+    return ("if-shell", "-F", pending, "", later)
 
 
 def _launched(reply: Reply) -> Launched | Reply:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
-from sesh import observe, paths, processes, tmux
+from sesh import logfiles, observe, paths, processes, tmux
 from sesh.config import Config
 from sesh.errors import CannotTellError
 from sesh.lifecycle import panes
@@ -42,7 +42,16 @@ def text(record: Record, config: Config) -> str:
     if captured is None:
         captured = _saved(record)
     if captured is None:
-        captured = _replayed(record, config)
+        captured = _replayed(record)
+    return _tidy(captured)
+
+
+def text_from(record: Record, offset: int) -> str:
+    """What was printed from an offset of the transcript on."""
+    return _tidy(_replayed(record, offset))
+
+
+def _tidy(captured: str) -> str:
     lines = captured.rstrip().splitlines()
     if lines and _DEAD.match(lines[-1]):  # tmux's own remark below the last screen
         lines = "\n".join(lines[:-1]).rstrip().splitlines()
@@ -71,18 +80,19 @@ def _saved(record: Record) -> str | None:
         return None
 
 
-def _replayed(record: Record, config: Config) -> str:
+def _replayed(record: Record, offset: int = 0) -> str:
     """From the raw transcript, played into a pane of a tmux server of its own."""
     path = paths.transcript(record.id)
     if not os.path.exists(path):
         return ""
+    offset = max(offset, logfiles.begin(path), size(record) - REPLAY_LIMIT)
     socket = f"{record.place.run}/replay-{os.getpid()}.sock"
     tmux.check_socket(socket)
     scratch = Tmux(tmux.find_binary(), socket, record.place.run, own=False, timeout=5)
     # The pane ends by itself if we are killed. A title at the end of the stream (behind the end of
     # any sequence that was cut short) shows that tmux has read all of it.
     mark = r"\033\\\033]2;played\007"
-    play = f"tail -c {REPLAY_LIMIT} \"$1\"; printf '{mark}'; exec sleep {REPLAY_PATIENCE * 2:g}"
+    play = f"tail -c +{offset + 1} \"$1\"; printf '{mark}'; exec sleep {REPLAY_PATIENCE * 2:g}"
     width, height = tmux.DEFAULT_SIZE
     try:
         reply = scratch.ask(
@@ -112,6 +122,15 @@ def size(record: Record) -> int:
     return os.stat(paths.transcript(record.id)).st_size
 
 
+def begin(record: Record) -> int:
+    """The offset of the first byte that is kept."""
+    return logfiles.begin(paths.transcript(record.id))
+
+
+def last_output(record: Record) -> float:
+    return os.stat(paths.transcript(record.id)).st_mtime
+
+
 def text_and_size(record: Record, config: Config) -> tuple[str, int]:
     """What was printed, and up to where in the transcript: for one who goes on from there. Under a
     flood the capture may hold a little more than that: lines come twice rather than never."""
@@ -123,9 +142,20 @@ def text_and_size(record: Record, config: Config) -> tuple[str, int]:
     return captured, before
 
 
-def raw(record: Record) -> Iterator[bytes]:
-    """The transcript as it was written."""
+def unfinished(record: Record) -> str | None:
+    """Has it last printed part of a line? Then the blanks at its end (after a prompt, say), which
+    no captured text has."""
     with open(paths.transcript(record.id), "rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - 256))
+        end = Plain().feed(file.read()).decode(errors="replace")
+    return None if end.endswith("\n") else end[len(end.rstrip()) :]
+
+
+def raw(record: Record, offset: int = 0) -> Iterator[bytes]:
+    """The transcript as it was written, as far as it is kept."""
+    path = paths.transcript(record.id)
+    with open(path, "rb") as file:
+        file.seek(max(offset, logfiles.begin(path)))
         while chunk := file.read(_CHUNK):
             yield chunk
 
@@ -140,6 +170,7 @@ def follow(
         with open(path, "rb") as file:
             if os.fstat(file.fileno()).st_size < offset:
                 offset = 0  # it was trimmed
+            offset = max(offset, logfiles.begin(path))
             file.seek(offset)
             while chunk := file.read(_CHUNK):
                 offset += len(chunk)

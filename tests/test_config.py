@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from sesh import config
 from tests.world import World
 
 
@@ -17,6 +18,9 @@ from tests.world import World
         ("[stop]\ngrace = -1\n", "stop.grace should be a number"),
         ("[tmux]\nsocket = 3\n", "tmux.socket should be a string"),
         ("stop = 3\n", "stop should be a table"),
+        ("[logs]\nmax_size = 100\n", 'at least "64 KB"'),
+        ('[logs]\nmax_size = "lots"\n', 'a size such as "32 MB"'),
+        ("[logs]\nmax_size = true\n", "logs.max_size"),
     ],
 )
 def test_a_wrong_config_is_told_and_nothing_is_done(world: World, text: str, told: str) -> None:
@@ -35,3 +39,13 @@ def test_grace_and_launch_timeout_come_from_the_config(world: World) -> None:
     assert "launch_timeout = 7.0" in world.record("one").read_text()
     world.ok("stop", "one", timeout=8)
     assert world.session("one")["signal"] == 9
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [("100000", 100000), ('"64 KB"', 65536), ('"10M"', 10 << 20), ('"2GB"', 2 << 30)],
+)
+def test_sizes(world: World, monkeypatch: pytest.MonkeyPatch, written: str, meant: int) -> None:
+    world.configure(f"[logs]\nmax_size = {written}\n")
+    monkeypatch.setenv("XDG_CONFIG_HOME", world.env["XDG_CONFIG_HOME"])
+    assert config.load().logs.max_size == meant

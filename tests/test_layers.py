@@ -24,7 +24,10 @@ LAYERS = (
     ("lifecycle.panes",),
     ("look",),
     ("observe", "output"),
-    ("tmux", "processes", "git", "config", "launchfiles", "environment", "events"),
+    (
+        *("tmux", "processes", "git", "config", "launchfiles", "environment", "events"),
+        "logfiles",
+    ),
     ("store",),
     ("run", "files"),
     ("guards",),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import click
 
-from sesh import config, look, output, transcripts
-from sesh.commands._options import CONTEXT
+from sesh import config, logfiles, look, output, transcripts
+from sesh.commands._options import CONTEXT, Moment
 from sesh.errors import SeshError, StateError, UsageError
 from sesh.model import ALIVE, Record, State
 
@@ -14,8 +16,9 @@ from sesh.model import ALIVE, Record, State
 @click.argument("name")
 @click.option("-n", "--lines", type=click.IntRange(0), metavar="N", help="Only the last N lines.")
 @click.option("-f", "--follow", is_flag=True, help="Go on as it prints, until it ends.")
+@click.option("--since", type=Moment(), help="Only what was printed since then.")
 @click.option("--raw", is_flag=True, help="The bytes that it printed, escape sequences and all.")
-def command(name: str, lines: int | None, follow: bool, raw: bool) -> int:
+def command(name: str, lines: int | None, follow: bool, since: datetime | None, raw: bool) -> int:
     """Show a session's screen and scrollback as a person would read them, also after its end."""
     found = look.one(name)
     if found.session is None:
@@ -24,28 +27,49 @@ def command(name: str, lines: int | None, follow: bool, raw: bool) -> int:
     if raw and lines is not None:
         raise UsageError("--raw has no lines; use tail")
     try:
-        start = _show_raw(record) if raw else _show_text(record, lines)
+        logfiles.mark(record.id)
+        begin = _offset(record, since) if since else 0
+        end = _show_raw(record, begin) if raw else _show_text(record, begin, lines, follow=follow)
         if follow:
-            _follow(record, start, raw=raw)
+            _follow(record, end, raw=raw)
     except FileNotFoundError:
         raise SeshError(f"{name}: its transcript is gone") from None
     return 0
 
 
-def _show_raw(record: Record) -> int:
-    """All bytes so far; returns how many."""
-    written = 0
-    for chunk in transcripts.raw(record):
+def _offset(record: Record, since: datetime) -> int:
+    """Where in the transcript that moment is; or, when nobody looked just then, a little before."""
+    if transcripts.last_output(record) < since.timestamp():
+        return transcripts.size(record)
+    offset, known = logfiles.offset_at(record.id, since.timestamp())
+    if known < since.timestamp() - 1:
+        begin = output.clock(known) if known else "its beginning"
+        output.note(f"shown from {begin} on: nobody looked between that and the time asked for")
+    return offset
+
+
+def _show_raw(record: Record, begin: int) -> int:
+    """All bytes so far; returns up to where that is."""
+    end = max(begin, transcripts.begin(record))
+    for chunk in transcripts.raw(record, end):
         output.write_bytes(chunk)
-        written += len(chunk)
-    return written
+        end += len(chunk)
+    return end
 
 
-def _show_text(record: Record, lines: int | None) -> int:
+def _show_text(record: Record, begin: int, lines: int | None, *, follow: bool) -> int:
     """Screen and scrollback; returns up to where in the transcript that is."""
-    text, written = transcripts.text_and_size(record, config.load())
-    output.write(_last(text, lines))
-    return written
+    end = transcripts.size(record)
+    if begin == 0:
+        text, end = transcripts.text_and_size(record, config.load())
+    else:
+        text = transcripts.text_from(record, begin) if begin < end else ""
+    text = _last(text, lines)
+    blanks = transcripts.unfinished(record) if follow and text else None
+    if blanks is not None:
+        text = text.removesuffix("\n") + blanks  # what comes next goes on in that line
+    output.write(text)
+    return end
 
 
 def _last(text: str, lines: int | None) -> str:

@@ -8,7 +8,7 @@ import time
 
 import click
 
-from sesh import git, listing, look, output, paths
+from sesh import git, listing, logfiles, look, output, paths
 from sesh.commands._options import CONTEXT, colour_option, json_option
 from sesh.look import Seen
 from sesh.model import Session, State
@@ -109,8 +109,7 @@ def _life(shown: View) -> str:
     for label in ("started", "ended"):
         moment = output.epoch(shown[label])
         if moment is not None:
-            local = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))
-            parts.append(f"{label} {local} ({output.ago(moment, time.time())})")
+            parts.append(f"{label} {output.clock(moment)} ({output.ago(moment, time.time())})")
     parts.append(f"generation {shown['generation']}")
     return ", ".join(parts)
 
@@ -122,7 +121,7 @@ def _cpu(shown: View) -> str:
 def _output(shown: View) -> str:
     path = paths.transcript(shown["id"])
     try:
-        written = output.size(os.stat(path).st_size)
+        written = output.size(logfiles.kept(path))
     except OSError:
         return "–"
     last = output.ago(output.epoch(shown["last_output"]), time.time())

@@ -27,7 +27,7 @@ def forget(found: Seen, config: Config) -> None:
             break
         found = look.again(found) or _taken(record)
     _forget_launches(record)
-    for path in (paths.transcript(record.id), paths.screen(record.id)):
+    for path in paths.of_transcript(record.id):
         with suppress(FileNotFoundError):
             os.unlink(path)
     with suppress(OSError):

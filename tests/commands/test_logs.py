@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -295,6 +296,124 @@ def test_following_ends_by_ctrl_c_without_a_traceback(world: World) -> None:
         code, _, err = logs.rest()
     assert code == 130
     assert "Traceback" not in err
+
+
+def test_following_goes_on_in_an_unfinished_line(world: World) -> None:
+    world.start("a", "sh", "-c", "printf 'name? '; read -r name; echo; echo hello $name")
+    printed(world, "a", "name?")
+    with reading(world, "logs", "-f", "a") as logs:
+        time.sleep(0.7)
+        world.ok("send", "a", "you")
+        code, out, _ = logs.rest()
+    assert (code, out.decode().splitlines()) == (0, ["name? you", "", "hello you"])
+
+
+# --- since -------------------------------------------------------------------------------------
+
+
+def past(world: World, seconds: float) -> None:
+    """Let what was printed and noted so far have happened that long ago."""
+    then = time.time() - seconds
+    os.utime(transcript(world), (then, then))
+    times = transcript(world).with_suffix(".times")
+    lines = [line.split() for line in times.read_text().splitlines()]
+    times.write_text("".join(f"{int(at) - int(seconds)} {offset}\n" for at, offset in lines))
+    os.utime(times, (then, then))
+
+
+def test_since_a_moment_at_which_somebody_looked(world: World) -> None:
+    world.start("a", "sh", "-c", "echo old; read -r line; echo new $line; exec sleep 1000")
+    printed(world, "a", "old")
+    world.ok("pass")
+    past(world, 3600)
+    world.ok("send", "a", "things")
+    printed(world, "a", "new things")
+    shown = world.ok("logs", "a", "--since", "1h")
+    assert "new things" in shown.out
+    assert "old" not in shown.out
+    assert shown.err == ""
+    raw = world.ok("logs", "a", "--since", "1h", "--raw").out
+    assert raw.splitlines()[-1] == "new things"
+    assert "old" not in raw
+    assert world.ok("logs", "a", "--since", "2h").out.splitlines()[0] == "old"
+
+
+def test_since_a_moment_that_nobody_saw_shows_more_and_says_so(world: World) -> None:
+    world.start("a", "sh", "-c", "echo old; read -r line; echo new $line; exec sleep 1000")
+    printed(world, "a", "old")
+    world.ok("pass")
+    past(world, 3600)
+    world.ok("send", "a", "things")
+    printed(world, "a", "new things")
+    shown = world.ok("logs", "a", "--since", "30m")
+    assert shown.out.splitlines()[-1] == "new things"
+    assert shown.err.startswith("sesh: shown from 20"), shown.err
+
+
+def test_since_a_moment_after_the_last_output_is_nothing(world: World) -> None:
+    world.start("a", "sh", "-c", "echo old; exec sleep 1000")
+    printed(world, "a", "old")
+    past(world, 3600)
+    assert world.ok("logs", "a", "--since", "10m").out == ""
+
+
+def test_since_after_the_end(world: World) -> None:
+    world.start("a", "sh", "-c", "echo old; read -r line; echo new $line")
+    printed(world, "a", "old")
+    world.ok("pass")
+    past(world, 3600)
+    world.ok("send", "a", "things")
+    world.ok("wait", "a")
+    world.ok("stop", "a")
+    assert "new things" in world.ok("logs", "a", "--since", "1h").out
+
+
+# --- bounds ------------------------------------------------------------------------------------
+
+
+def on_disk(path: Path) -> int:
+    return path.stat().st_blocks * 512
+
+
+def larger(path: Path, size: int) -> bool:
+    return path.stat().st_size > size
+
+
+def test_a_transcript_is_trimmed_while_it_is_written_and_nothing_new_is_lost(world: World) -> None:
+    """Numbered lines without a pause, trimmed again and again: the last ones are all there."""
+    world.configure('[logs]\nmax_size = "256 KB"\n')
+    count_lines = "i=0; while :; do i=$((i+1)); echo line $i; done"
+    world.start("a", "sh", "-c", count_lines)
+    path = transcript(world)
+    for _ in range(3):
+        more = path.stat().st_size + MEGABYTE
+        assert eventually(partial(larger, path, more), 60)
+        world.ok("pass")
+        assert on_disk(path) < MEGABYTE
+    world.ok("stop", "a", "--grace", "0.1s")
+    world.ok("pass")
+    assert on_disk(path) <= (256 << 10) + (64 << 10)
+    kept = world.ok("logs", "--raw", "a").out.replace("\r", "").splitlines()[1:-1]
+    numbers = [int(line.removeprefix("line ")) for line in kept]
+    assert len(numbers) > 10000
+    assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+    assert "\0" not in world.ok("logs", "a").out
+
+
+def test_following_while_it_is_trimmed_loses_nothing(world: World) -> None:
+    world.configure('[logs]\nmax_size = "64 KB"\n')
+    lines = count(20000, 200000)
+    loop = f"read -r go; i=0; while [ $i -lt {lines} ]; do i=$((i+1)); echo line $i; done"
+    world.start("a", "sh", "-c", loop)
+    out = world.root / "out"
+    with out.open("wb") as file:
+        follower = subprocess.Popen([SESH, "logs", "-f", "a"], env=world.env, stdout=file)
+        time.sleep(0.5)
+        world.ok("send", "a", "go")
+        while follower.poll() is None:
+            world.ok("pass")
+    shown = [line for line in out.read_text().splitlines() if line.startswith("line ")]
+    assert shown == [f"line {number}" for number in range(1, lines + 1)]
 
 
 # --- much output -------------------------------------------------------------------------------

@@ -1,0 +1,130 @@
+"""Transcripts as files: bounded while they are written, and with a note of what was printed when.
+
+`cat` appends to a transcript all the time. Cutting its head off would lose what is appended in that
+moment and move every offset; so the old part is given back to the disk as a hole: nothing is lost,
+and whoever follows the file or remembers an offset stays right. Readers begin behind the hole.
+
+`ID.times` holds a line "SECONDS OFFSET" for moments at which somebody looked.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from contextlib import suppress
+
+from sesh import files, paths
+
+_BLOCK = 1 << 16  # holes are made of whole blocks of any file system
+_KEEP_SIZE, _PUNCH_HOLE = 1, 2  # of fallocate(2)
+_TIMES_LIMIT = 1 << 16
+
+
+def begin(path: str) -> int:
+    """The offset of the first byte that is kept."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        return _begin(fd)
+    finally:
+        os.close(fd)
+
+
+def _begin(fd: int) -> int:
+    try:
+        return os.lseek(fd, 0, os.SEEK_DATA)
+    except OSError:
+        return 0  # an empty file, or a file system without holes
+
+
+def kept(path: str) -> int:
+    """How many bytes of it there are."""
+    return os.stat(path).st_size - begin(path)
+
+
+def tend(limit: int) -> None:
+    """Note how far each transcript is by now, and trim those that are too large."""
+    with suppress(FileNotFoundError), os.scandir(paths.transcripts_dir()) as found:
+        for entry in found:
+            if entry.name.endswith(".log") and entry.is_file(follow_symlinks=False):
+                mark(entry.name.removesuffix(".log"))
+                if entry.stat().st_size > limit:
+                    trim(entry.path, limit)
+
+
+def trim(path: str, limit: int) -> None:
+    """Keep the last three quarters of `limit`, once there is more than `limit`."""
+    fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        size = os.fstat(fd).st_size
+        if size - _begin(fd) <= limit:
+            return
+        end = (size - limit * 3 // 4) // _BLOCK * _BLOCK
+        if not _punch(fd, end):
+            _cut(fd, end)
+    finally:
+        os.close(fd)
+
+
+def _punch(fd: int, end: int) -> bool:
+    """Give the bytes before `end` back to the disk; False where the file system can't."""
+    import ctypes
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    if not hasattr(libc, "fallocate"):
+        return False
+    offset, length = ctypes.c_int64(0), ctypes.c_int64(end)
+    if libc.fallocate(fd, _PUNCH_HOLE | _KEEP_SIZE, offset, length) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in (errno.EOPNOTSUPP, errno.ENOSYS):
+        return False
+    raise OSError(number, os.strerror(number))
+
+
+def _cut(fd: int, end: int) -> None:
+    """The poorer way: move the rest to the front. What is appended in that very moment is lost."""
+    target = 0
+    while chunk := os.pread(fd, _BLOCK, end + target):
+        os.pwrite(fd, chunk, target)
+        target += len(chunk)
+    os.ftruncate(fd, target)
+
+
+# --- when ----------------------------------------------------------------------------------------
+
+
+def mark(session_id: str) -> None:
+    """Remember how far the transcript is now, if it has grown since the last time. A moment that
+    can't be written down (a full disk) only makes `offset_at` less exact."""
+    log, times = paths.transcript(session_id), paths.times(session_id)
+    with suppress(OSError):
+        status = os.stat(log)
+        if _mtime(times) < status.st_mtime:
+            files.append_line(times, b"%d %d\n" % (time.time(), status.st_size))
+            if os.stat(times).st_size > _TIMES_LIMIT:
+                files.write_private(times, _newer_half(times), durable=False)
+
+
+def _mtime(path: str) -> float:
+    try:
+        return os.stat(path).st_mtime
+    except FileNotFoundError:
+        return 0.0
+
+
+def _newer_half(path: str) -> bytes:
+    raw = files.read_regular(path, _TIMES_LIMIT * 2)
+    return raw[raw.index(b"\n", len(raw) // 2) + 1 :]
+
+
+def offset_at(session_id: str, moment: float) -> tuple[int, float]:
+    """How far the transcript was at that moment or, as far as known, shortly before; and when that
+    was (0: at its beginning)."""
+    known = [(0, 0.0)]
+    with suppress(OSError):
+        for line in files.read_regular(paths.times(session_id), _TIMES_LIMIT * 2).splitlines():
+            at, _, offset = line.partition(b" ")
+            if at.isdigit() and offset.isdigit() and int(at) <= moment:
+                known.append((int(offset), float(at)))
+    return known[-1]
