@@ -38,10 +38,11 @@ def until(
     watched = {name: _Watched() for name in names}
     while watched:
         survey = guards.Survey()
-        for name in [name for name, one in watched.items() if not _unchanged(name, one, survey)]:
-            reached = _look(name, watched[name])
+        changed = [name for name, one in watched.items() if not _unchanged(name, one, survey)]
+        for found in look.some(changed) if changed else ():
+            reached = _note(found, watched[found.name])
             if reached.state in states:
-                del watched[name]
+                del watched[found.name]
                 yield reached
         if deadline is not None and time.monotonic() >= deadline:
             return
@@ -63,8 +64,9 @@ def _unchanged(name: str, one: _Watched, survey: guards.Survey) -> bool:
     return time.monotonic() < one.look_after
 
 
-def _look(name: str, one: _Watched) -> Reached:
-    found = look.one(name)
+def _note(found: look.Seen, one: _Watched) -> Reached:
+    """Remember what was seen, and from when on to look again."""
+    name = found.name
     path = f"{paths.sessions_dir()}/{name}.toml"
     one.digest = None
     one.look_after = time.monotonic() + DOUBT

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import pytest
 
@@ -18,13 +19,13 @@ def looks(world: World, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     for name, value in world.env.items():
         monkeypatch.setenv(name, value)
     made: list[str] = []
-    real = look.one
+    real = look.some
 
-    def one(name: str) -> look.Seen:
-        made.append(name)
-        return real(name)
+    def some(names: Sequence[str]) -> list[look.Seen]:
+        made.extend(names)
+        return real(names)
 
-    monkeypatch.setattr(look, "one", one)
+    monkeypatch.setattr(look, "some", some)
     return made
 
 
