@@ -286,7 +286,7 @@ def _process(table: _Table) -> Process:
 def _agent(table: _Table) -> Agent:
     agent = Agent(
         _process(table),
-        keeper=table.number("keeper", 2),
+        keeper=table.number("keeper", 0),
         leader=table.number("leader", 2),
         tty=table.number("tty", 0),
     )

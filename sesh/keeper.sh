@@ -17,7 +17,7 @@ trap : INT QUIT TERM
   # the launch file to take back. (Not `2>&3` below: dash would redirect itself meanwhile.)
   exec 3>&2 2>/dev/null
   env -i PATH="$PATH" TERM="$TERM" TMUX="$TMUX" TMUX_PANE="$TMUX_PANE" TERM_PROGRAM=tmux \
-    SESH_ID="$id" SESH_NAME="$name" /bin/sh "$base.launch"
+    SESH_ID="$id" SESH_NAME="$name" SESH_RUN="${base%/*}" /bin/sh "$base.launch"
   status=$?
   { [ -t 0 ] && true </dev/tty; } 2>/dev/null && terminal=here || terminal=gone
   printf '%-3s %-26s\n' "$status" "$terminal" 1<>"$base.exit.tmp" && mv "$base.exit.tmp" "$base.exit"

@@ -8,6 +8,7 @@ write into them.
   .exit.tmp  made beforehand at full size, so that a full disk can't lose the word; becomes .exit
   .exit      "STATUS here|gone", written by the keeper when the agent has ended
   .error     why the command could not even be executed
+  .claim     a copy of the record as it was when the launch began, should the record be lost
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from sesh.files import make_private, read_regular, write_private
 from sesh.model import Agent, ExitWord, LaunchWord, Process, Record
 
 WORD_SIZE = 128
-KINDS = (".launch", ".pid", ".exit.tmp", ".exit", ".error")
+CLAIM_LIMIT = 1 << 20
+KINDS = (".launch", ".pid", ".exit.tmp", ".exit", ".error", ".claim")
 ARGUMENT_LIMIT = 128 * 1024 - 1  # of one argument: the kernel's MAX_ARG_STRLEN
 
 # A variable that is set after the environment was loaded must not be one of the agent's: SESH_* is
@@ -84,6 +86,33 @@ def commit(record: Record) -> None:
             os.replace(_staged(record, kind), base(record) + kind)
     except FileNotFoundError:
         raise ConflictError(f"{record.name} was removed by another sesh just now") from None
+
+
+def keep_claim(record: Record, raw: bytes) -> None:
+    """A copy of the record, should it be lost. An insurance: a disk that has no room for it is no
+    reason not to launch."""
+    with suppress(StateError):
+        write_private(base(record) + ".claim", raw, durable=False)
+
+
+def read_claim(run: str, session_id: str, generation: int) -> bytes | None:
+    """The copy of the record of a launch, if there is one."""
+    try:
+        return read_regular(f"{run}/{session_id}.{generation}.claim", CLAIM_LIMIT)
+    except OSError:
+        return None
+
+
+def write_word(run: str, session_id: str, word: LaunchWord) -> None:
+    """Write down again who an agent is: its launch file's word was lost."""
+    agent, server = word.agent, word.server
+    text = (
+        f"{agent.process.pid} {agent.process.start} {agent.keeper} {agent.leader} {agent.tty} "
+        f"{word.pane} {server.pid} {server.start}"
+    )
+    path = f"{run}/{session_id}.{word.generation}.pid"
+    write_private(path, text.ljust(WORD_SIZE - 1).encode() + b"\n", durable=False)
+    os.utime(path, (word.at.timestamp(), word.at.timestamp()))
 
 
 def discard(record: Record) -> None:

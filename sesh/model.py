@@ -87,7 +87,7 @@ class Agent(Value):
     """What the launch file wrote of itself just before it became the agent."""
 
     process: Process
-    keeper: int  # the inner shell of the keeper, which waits for the agent
+    keeper: int  # the inner shell of the keeper, which waits for the agent; 0: adopted, none
     leader: int  # the outer shell of the keeper: session leader of the pane
     tty: int  # the terminal's device number, 0 once the terminal is gone
 

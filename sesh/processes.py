@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal as signals
 import sys
+import time
 from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 
@@ -19,6 +20,7 @@ LINUX = sys.platform.startswith("linux")
 _DEAD_STATES = "ZXx"
 _STOPPED_STATES = "Tt"
 _MARKER = b"SESH_ID="
+_HOME = b"SESH_RUN="
 
 
 class Stat(Value):
@@ -81,9 +83,7 @@ def _link(path: str) -> str:
 
 
 def _boot_by_psutil() -> str:
-    import psutil
-
-    return f"boot-{psutil.boot_time():.0f}"
+    return f"boot-{_boot_time_by_psutil():.0f}"
 
 
 # --- looking -----------------------------------------------------------------------------------
@@ -225,6 +225,28 @@ def marked(processes: Table, ids: Collection[str]) -> dict[str, list[int]]:
     return found
 
 
+def carriers(processes: Table, run: str) -> dict[int, str]:
+    """Every process that carries the marker of a session of ours, with the session's id. `run` is
+    our directory of launches: another state directory's sessions are not ours."""
+    home = _HOME + os.fsencode(run)
+    found = {}
+    for pid in processes:
+        environ = _environ(pid)
+        if _MARKER not in environ:
+            continue
+        entries = environ.split(b"\0")
+        ids = [entry[len(_MARKER) :] for entry in entries if entry.startswith(_MARKER)]
+        if home in entries and len(ids) == 1:
+            found[pid] = ids[0].decode("ascii", errors="replace")
+    return found
+
+
+def environment(pid: int) -> dict[str, str]:
+    """The variables that a process was started with, as far as we may see them."""
+    entries = _environ(pid).decode(errors="surrogateescape").split("\0")
+    return dict(entry.split("=", 1) for entry in entries if "=" in entry)
+
+
 def _environ(pid: int) -> bytes:
     if LINUX:
         try:
@@ -241,10 +263,10 @@ def _environ(pid: int) -> bytes:
     return b"\0".join(f"{key}={value}".encode() for key, value in environ.items())
 
 
-def ancestors(processes: Table) -> set[int]:
-    """Ourselves and everything above us: never to be signalled."""
+def ancestors(processes: Table, pid: int | None = None) -> set[int]:
+    """A process and everything above it. Ours are never to be signalled."""
     found: set[int] = set()
-    pid = os.getpid()
+    pid = os.getpid() if pid is None else pid
     while pid and pid not in found:
         found.add(pid)
         stat = processes.get(pid)
@@ -268,11 +290,50 @@ def interactive_shell(pid: int) -> bool:
 
 def runs(pid: int, script: str) -> bool:
     """Is it a process that runs this script?"""
+    return script in command(pid)
+
+
+def command(pid: int) -> list[str]:
+    """Its command line; empty when it has none (any more), or may not be seen."""
+    if not LINUX:
+        return _command_by_psutil(pid)
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
-            return os.fsencode(script) in file.read().split(b"\0")
+            return os.fsdecode(file.read()).split("\0")[:-1]
     except OSError:
-        return False
+        return []
+
+
+def _command_by_psutil(pid: int) -> list[str]:
+    import psutil
+
+    try:
+        return psutil.Process(pid).cmdline()
+    except psutil.Error:
+        return []
+
+
+def directory(pid: int) -> str | None:
+    """Where it is now."""
+    return _link(f"/proc/{pid}/cwd") or None
+
+
+def same_namespace(pid: int) -> bool:
+    """Is it proven to be in our pid namespace, so that its pids mean to us what they mean to it?"""
+    return not LINUX or _link(f"/proc/{pid}/ns/pid") == here().pidns
+
+
+def started_at(stat: Stat) -> float:
+    """When it began, in seconds of the epoch by the clock as it is set now."""
+    if not LINUX:
+        return _boot_time_by_psutil() + stat.start / 100
+    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + stat.start / _ticks_per_second()
+
+
+def _boot_time_by_psutil() -> float:
+    import psutil
+
+    return psutil.boot_time()
 
 
 def became(pid: int, launch_file: str) -> bool:

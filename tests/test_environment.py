@@ -11,7 +11,7 @@ from tests.surroundings import complains, run, shell
 from tests.world import SESH, World, eventually
 
 # What the new place sets by itself.
-PLACE = {"TERM", "TMUX", "TMUX_PANE", "TERM_PROGRAM", "SESH_ID", "SESH_NAME", "PWD"}
+PLACE = {"TERM", "TMUX", "TMUX_PANE", "TERM_PROGRAM", "SESH_ID", "SESH_NAME", "SESH_RUN", "PWD"}
 OUTER = {
     "TMUX": "/tmp/outer,1,0",
     "TMUX_PANE": "%99",

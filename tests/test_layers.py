@@ -22,6 +22,7 @@ LAYERS = (
     ("lifecycle.launch",),
     ("lifecycle.stop", "lifecycle.forget", "lifecycle.servers"),
     ("lifecycle.panes",),
+    ("orphans",),
     ("look",),
     ("observe", "output"),
     (

@@ -46,6 +46,7 @@ def now() -> datetime:
 def launch(entry: Entry, record: Record, server: Tmux, wrap: tuple[str, ...], event: str) -> Seen:
     """Run the claimed generation and record how that went."""
     launchfiles.commit(record)
+    launchfiles.keep_claim(record, entry.raw)
     keeper = _keeper(record, server)
     reply = _into_tmux(record, server, keeper, wrap)
     if isinstance(reply, Reply):

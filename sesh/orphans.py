@@ -1,0 +1,288 @@
+"""What was left behind: agents that no record claims, processes that outlive their session, tmux
+sessions of ours that nobody knows. Found here; ended elsewhere, and only when asked.
+
+Neither parent nor terminal finds a detached child: the marker in its environment does. What cleared
+its environment, another user's processes and other machines are not seen.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from datetime import UTC, datetime
+
+from sesh import launchfiles, look, observe, paths, processes, tmux
+from sesh.config import Config
+from sesh.digest import Digest
+from sesh.errors import CannotTellError
+from sesh.look import Orphan, Seen
+from sesh.model import (
+    ENDED,
+    NAME_PATTERN,
+    Agent,
+    LaunchWord,
+    Machine,
+    Process,
+    Record,
+    State,
+)
+from sesh.processes import Stat, Table
+from sesh.tmux import Pane
+from sesh.values import Value
+
+_ID = re.compile(NAME_PATTERN + r"-\d{8}-\d{6}-[0-9a-f]{8}")
+_LAUNCH = re.compile(r"(.+)\.(\d+)")
+
+
+class Leftover(Value):
+    """A living process that outlives its session."""
+
+    process: Process
+    session_id: str
+    command: tuple[str, ...]
+    started: float
+    memory_bytes: int
+    keep: str | None = None  # why it must not be ended by us
+
+    @property
+    def name(self) -> str:
+        return name_of(self.session_id)
+
+
+class Stray(Value):
+    """A tmux session of ours that no record claims and in which no agent lives."""
+
+    name: str
+    session_id: str
+    socket: str
+    panes: tuple[Pane, ...]
+
+    @property
+    def alive(self) -> bool:
+        return any(not pane.dead for pane in self.panes)
+
+
+class Census(Value):
+    """One look at everything: sessions, and what was left behind."""
+
+    found: tuple[Seen, ...]  # those that somebody had to look at
+    held: tuple[Digest, ...]  # those that are as recorded
+    agents: tuple[Orphan, ...]
+    leftovers: tuple[Leftover, ...]
+    strays: tuple[Stray, ...]
+    silent: tuple[str, ...]  # servers that gave no usable answer, and why
+
+    @property
+    def orphan_sessions(self) -> list[Seen]:
+        """Sessions whose record is there, but whose agent lives beside it."""
+        return [one for one in self.found if one.state is State.ORPHAN]
+
+
+def name_of(session_id: str) -> str:
+    return session_id.rsplit("-", 3)[0]
+
+
+def census(config: Config) -> Census:
+    """Look at all records, all processes and all servers, once each."""
+    machine = processes.here()
+    run = paths.run_dir(machine.id, machine.pidns)
+    table = processes.table()
+    carriers = processes.carriers(table, run)
+    marked = set(carriers.values())
+    # An end is for ever, says a digest line; unless something of it lives.
+    held = {
+        name: one
+        for name, one in look.held().items()
+        if one.mode != "ended" or one.id not in marked
+    }
+    found = look.everything(leaving_out=held)
+    agents = _agents(found, held.values(), table, run)
+    panes, silent = _panes(found, config, run)
+    known = _known(found, held.values()) | {orphan.id for orphan in agents}
+    living = _living(found, held.values()) | {orphan.id for orphan in agents}
+    damaged = {one.name for one in found if one.damaged}  # whose ids are not known
+    living |= {session_id for session_id in marked if name_of(session_id) in damaged}
+    return Census(
+        found=tuple(found),
+        held=tuple(held.values()),
+        agents=tuple(agents),
+        leftovers=tuple(_leftovers(carriers, living, table)),
+        strays=tuple(_strays(panes, known)),
+        silent=tuple(silent),
+    )
+
+
+def _known(found: Iterable[Seen], held: Iterable[Digest]) -> set[str]:
+    """The ids that a readable record names."""
+    records = (one.entry.record for one in found)
+    return {r.id for r in records if isinstance(r, Record)} | {one.id for one in held}
+
+
+# --- agents --------------------------------------------------------------------------------------
+
+
+def _agents(
+    found: Sequence[Seen], held: Collection[Digest], table: Table, run: str
+) -> list[Orphan]:
+    """Living agents that no record claims: by their launch's files and, where those are gone too,
+    by their keepers."""
+    claimed = [(one.id, int(one.generation)) for one in held]
+    agents = look.orphans(found, claimed)
+    records = [one.entry.record for one in found if isinstance(one.entry.record, Record)]
+    known = {*claimed, *((r.id, r.place.generation) for r in records)}
+    known |= {(orphan.id, orphan.generation) for orphan in agents}
+    for session_id, word in by_keepers(table, run):
+        if (session_id, word.generation) not in known:
+            agents.append(
+                Orphan(name_of(session_id), session_id, word.generation, word.agent, word.at)
+            )
+    return agents
+
+
+def by_keepers(table: Table, run: str) -> list[tuple[str, LaunchWord]]:
+    """Every agent that one of our keepers waits for, as its launch file's word would say it."""
+    family = processes.children(table)
+    found = []
+    for stat in table.values():
+        parent = table.get(stat.ppid)
+        if parent is None or not parent.comm.startswith("tmux: server"):
+            continue
+        launch = _launch_of(stat.pid, run)
+        word = _word(stat, parent, table, family, launch[1]) if launch else None
+        if launch and word:
+            found.append((launch[0], word))
+    return found
+
+
+def _launch_of(pid: int, run: str) -> tuple[str, int] | None:
+    """The launch (id, generation) that a keeper is of; None when it is no keeper of ours."""
+    argv = processes.command(pid)
+    if len(argv) != 7 or not argv[1].endswith("/keeper.sh") or not argv[2].startswith(run + "/"):
+        return None
+    found = _LAUNCH.fullmatch(argv[2].removeprefix(run + "/"))
+    if found is None or found[1] != argv[3] or not _ID.fullmatch(found[1]):
+        return None
+    return found[1], int(found[2])
+
+
+def _word(
+    outer: Stat, server: Stat, table: Table, family: dict[int, list[int]], generation: int
+) -> LaunchWord | None:
+    """Tell who the agent is from where it stands: the only child of the keeper's inner shell."""
+    inner = [pid for pid in family.get(outer.pid, ()) if _same_command(pid, outer.pid)]
+    children = family.get(inner[0], ()) if len(inner) == 1 else ()
+    agents = [table[pid] for pid in children if table[pid].alive]
+    pane = processes.environment(outer.pid).get("TMUX_PANE", "")
+    if len(agents) != 1 or not re.fullmatch(r"%\d+", pane):
+        return None
+    agent = agents[0]
+    return LaunchWord(
+        generation,
+        Agent(agent.process, inner[0], outer.pid, agent.tty),
+        pane,
+        server.process,
+        datetime.fromtimestamp(processes.started_at(agent), UTC),
+    )
+
+
+def _same_command(pid: int, other: int) -> bool:
+    return processes.command(pid) == processes.command(other)
+
+
+# --- processes -----------------------------------------------------------------------------------
+
+
+def _living(found: Iterable[Seen], held: Iterable[Digest]) -> set[str]:
+    """The ids of sessions that have not ended for certain."""
+    records = ((one.entry.record, one.state) for one in found)
+    living = {r.id for r, state in records if isinstance(r, Record) and state not in ENDED}
+    return living | {one.id for one in held if one.mode != "ended"}
+
+
+def _leftovers(carriers: dict[int, str], living: Collection[str], table: Table) -> list[Leftover]:
+    """The processes of sessions that have ended, or that nobody knows any more."""
+    return [
+        _leftover(table[pid], session_id, table)
+        for pid, session_id in sorted(carriers.items())
+        if _ID.fullmatch(session_id) and session_id not in living and table[pid].alive
+    ]
+
+
+def _leftover(stat: Stat, session_id: str, table: Table) -> Leftover:
+    return Leftover(
+        process=stat.process,
+        session_id=session_id,
+        command=tuple(processes.command(stat.pid)) or (stat.comm,),
+        started=processes.started_at(stat),
+        memory_bytes=stat.memory_bytes,
+        keep=_why_keep(stat, table),
+    )
+
+
+def _why_keep(stat: Stat, table: Table) -> str | None:
+    """Why a process that carries a marker must not be ended all the same."""
+    above = processes.ancestors(table, stat.pid)
+    if stat.pid in processes.ancestors(table):
+        return "this very command runs in it"
+    if any(table[pid].comm.startswith("tmux: server") for pid in above if pid in table):
+        return "it runs in a tmux of its own"
+    if not processes.same_namespace(stat.pid):
+        return "it runs in another pid namespace"
+    return None
+
+
+def still_left(leftover: Leftover, here: Machine) -> bool:
+    """Just before a signal: is it still this very process, with this marker, of this machine?"""
+    stat = processes.look(leftover.process.pid)
+    if stat is None or stat.process != leftover.process or not stat.alive:
+        return False
+    run = paths.run_dir(here.id, here.pidns)
+    carried = processes.carriers({stat.pid: stat}, run)
+    return carried.get(stat.pid) == leftover.session_id
+
+
+# --- tmux ----------------------------------------------------------------------------------------
+
+
+def _panes(
+    found: Iterable[Seen], config: Config, run: str
+) -> tuple[dict[str, list[Pane]], list[str]]:
+    """The panes of every server that we know of; and why, where one gave no answer."""
+    here = processes.here()
+    records = [one.entry.record for one in found if isinstance(one.entry.record, Record)]
+    sockets = {f"{run}/tmux.sock"}
+    sockets |= {r.place.socket for r in records if r.place.machine == here}
+    listed: dict[str, list[Pane]] = {}
+    silent = []
+    try:
+        binary = tmux.find_binary()
+    except CannotTellError as error:
+        return {}, [str(error)]
+    for socket in sorted(sockets):
+        answer = observe.server(socket, run, config, binary).panes()
+        if isinstance(answer, list):
+            listed[socket] = answer
+        elif answer.trouble is not tmux.Trouble.NO_SERVER:
+            silent.append(f"{socket}: {answer.text}")
+    return listed, silent
+
+
+def _strays(listed: dict[str, list[Pane]], known: Collection[str]) -> list[Stray]:
+    strays = []
+    for socket, panes in listed.items():
+        for session_id in sorted({pane.sesh_id for pane in panes}):
+            if _ID.fullmatch(session_id) and session_id not in known:
+                mine = tuple(pane for pane in panes if pane.sesh_id == session_id)
+                strays.append(Stray(mine[0].name, session_id, socket, mine))
+    return strays
+
+
+def launch_word(orphan: Orphan, run: str) -> LaunchWord | None:
+    """Who an orphaned agent is: its launch file's word or, where that is gone, what its keeper
+    shows."""
+    word = launchfiles.read_launch(run, orphan.id, orphan.generation)
+    if word is not None:
+        return word
+    launches = by_keepers(processes.table(), run)
+    matching = (w for i, w in launches if i == orphan.id and w.generation == orphan.generation)
+    return next(matching, None)
