@@ -13,7 +13,7 @@ from shlex import join
 
 from sesh import paths, run
 from sesh.config import Config
-from sesh.errors import CannotTellError, UsageError
+from sesh.errors import CannotTellError, ConflictError, UsageError
 from sesh.model import Record
 from sesh.observe import server_of
 from sesh.tmux import Reply, Tmux, find_binary
@@ -26,6 +26,10 @@ def need_terminal() -> None:
 
 def attach(record: Record, config: Config, *, read_only: bool, alone: bool) -> None:
     """Attach this terminal. Returns only when another client or window was told to."""
+    if record.place.pane is None and record.place.agent is not None:
+        raise ConflictError(
+            f"{record.name} was adopted without a terminal; sesh restart {record.name} gives it one"
+        )
     server = server_of(record, config, find_binary())
     options = (*(("-r",) if read_only else ()), *(("-d",) if alone else ()))
     argv = [server.binary, "-u", "-S", server.socket, "attach-session", *options]

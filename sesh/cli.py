@@ -21,6 +21,7 @@ COMMANDS = {
     "stop": "Stop sessions: ask, wait, kill, confirm.",
     "restart": "Start the next generation of sessions, in the same place.",
     "rm": "Forget ended sessions.",
+    "adopt": "Reconnect an orphan, or take over a tmux session.",
     "attach": "Attach to a session, or choose what to do with one that has ended.",
     "detach": "Send everybody home who is attached.",
     "logs": "Show what a session printed.",

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from sesh.model import (
+    ID_PATTERN,
     OUTCOMES,
     SCHEMA,
     Agent,
@@ -22,6 +23,7 @@ from sesh.model import (
     Spec,
     State,
     Status,
+    name_of,
     valid_name,
 )
 
@@ -52,7 +54,7 @@ def decode(raw: bytes) -> Record:
         status=_status(root.table("status")),
         agent=_agent_word(root.table("agent", optional=True)),
     )
-    if not re.fullmatch(re.escape(name) + r"-\d{8}-\d{6}-[0-9a-f]{8}", record.id):
+    if not re.fullmatch(ID_PATTERN, record.id) or name_of(record.id) != name:
         raise DecodeError("id: does not fit the name")
     root.done()
     return record
@@ -287,7 +289,7 @@ def _agent(table: _Table) -> Agent:
     agent = Agent(
         _process(table),
         keeper=table.number("keeper", 0),
-        leader=table.number("leader", 2),
+        leader=table.number("leader", 0),
         tty=table.number("tty", 0),
     )
     table.done()

@@ -29,9 +29,14 @@ Environment = dict[bytes, bytes]
 
 def caller() -> Environment:
     """The caller's environment without what belongs to the terminal around it."""
+    return clean(os.environb)
+
+
+def clean(environment: Mapping[bytes, bytes]) -> Environment:
+    """An environment without what belongs to the terminal around it, or to the shell."""
     return {
         name: value
-        for name, value in os.environb.items()
+        for name, value in environment.items()
         if not _OUTER.fullmatch(name) and name not in _SHELLS_OWN
     }
 

@@ -13,7 +13,7 @@ from sesh.model import Record
 
 KINDS = (
     *("started", "start-failed", "restarted", "restart-failed", "ended", "stopping", "stopped"),
-    *("archived", "removed"),
+    *("archived", "removed", "adopted"),
 )
 
 

@@ -95,6 +95,12 @@ def keep_claim(record: Record, raw: bytes) -> None:
         write_private(base(record) + ".claim", raw, durable=False)
 
 
+def forget_exit(record: Record) -> None:
+    """Take back the word that it has ended: it lives."""
+    with suppress(FileNotFoundError):
+        os.unlink(base(record) + ".exit")
+
+
 def read_claim(run: str, session_id: str, generation: int) -> bytes | None:
     """The copy of the record of a launch, if there is one."""
     try:

@@ -6,13 +6,15 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 
-from sesh import look, output, paths, processes, store
+from sesh import config, look, orphans, output, paths, processes, store
 from sesh.digest import Digest
 from sesh.errors import UsageError
-from sesh.look import Seen
+from sesh.look import Orphan, Seen
 from sesh.model import Process, Record, State
+from sesh.orphans import Leftover
 from sesh.view import FIELDS, View, damaged_view, orphan_view, view
 
 FILTER_KEYS = ("state", "group", "tag", "name", "place", "activity", "attention")
@@ -25,15 +27,17 @@ SORT_KEYS = (
 def gather(*, everything: bool, wide: bool) -> tuple[list[View], list[str]]:
     """What `ls` shows, and what could not be written down while looking.
 
-    Where a digest line still holds, it answers; the others are looked at.
+    Where a digest line still holds, it answers; the others are looked at. `everything` also means
+    what was left behind, and that costs a look at all processes.
     """
-    held = look.held()
-    found = look.everything(leaving_out=held)
+    census = orphans.census(config.load()) if everything else orphans.quick()
+    found, held = census.found, census.held
     views = [complete(one) for one in found if everything or not _hidden(one)]
-    views += [_from_digest(one) for one in held.values() if everything or not _past(one)]
+    views += [_from_digest(one) for one in held if everything or not _past(one)]
     if wide:
-        add_usage(views, {**_agents(found), **_held_agents(held.values())})
-    views += _orphans(found, held.values(), views)
+        add_usage(views, {**_agents(found), **_held_agents(held)})
+    views += _orphans(census.agents, views)
+    views += [_leftover(one) for one in census.leftovers]
     if everything:
         views += [complete(one) for one in look.judge(store.history())]
     return views, [one.trouble for one in found if one.trouble]
@@ -47,19 +51,39 @@ def _from_digest(found: Digest) -> View:
     return _finish(json.loads(found.view), found.id)
 
 
-def _orphans(found: Sequence[Seen], held: Iterable[Digest], views: list[View]) -> list[View]:
+def _orphans(agents: Iterable[Orphan], views: list[View]) -> list[View]:
     """Living agents that no record claims; one whose record is damaged is told with that."""
     damaged = {shown["name"]: shown for shown in views if shown["state"] == State.DAMAGED}
-    claimed = [(one.id, int(one.generation)) for one in held]
     rows = []
-    for orphan in look.orphans(found, claimed):
+    for orphan in agents:
         pid = orphan.agent.process.pid
         if orphan.name in damaged:
             damaged[orphan.name]["reason"] += f"; its agent, process {pid}, lives"
             continue
-        shown = orphan_view(orphan.name, orphan.id, orphan.generation, pid, orphan.since)
+        shown = orphan_view(
+            orphan.id,
+            "alive, but no record claims it",
+            pid,
+            orphan.since,
+            command=processes.command(pid),
+            generation=orphan.generation,
+        )
         rows.append(_finish(shown, orphan.id))
     return rows
+
+
+def _leftover(found: Leftover) -> View:
+    """A process that outlives its session."""
+    keep = f" ({found.keep})" if found.keep else ""
+    shown = orphan_view(
+        found.session_id,
+        f"outlives its session{keep}",
+        found.process.pid,
+        datetime.fromtimestamp(found.started, UTC),
+        command=found.command,
+        memory_bytes=found.memory_bytes,
+    )
+    return _finish(shown, found.session_id)
 
 
 def _hidden(found: Seen) -> bool:

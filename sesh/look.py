@@ -22,6 +22,7 @@ from sesh.model import (
     Session,
     State,
     Verdict,
+    name_of,
     valid_name,
 )
 from sesh.reconcile import how_it_ended, reconcile
@@ -233,6 +234,5 @@ def orphans(found: Iterable[Seen], others: Iterable[tuple[str, int]] = ()) -> li
     for session_id, generation in sorted(launchfiles.known(run) - claimed):
         word = launchfiles.read_launch(run, session_id, generation)
         if word is not None and processes.alive(word.agent.process):
-            name = session_id.rsplit("-", 3)[0]
-            alive.append(Orphan(name, session_id, generation, word.agent, word.at))
+            alive.append(Orphan(name_of(session_id), session_id, generation, word.agent, word.at))
     return alive

@@ -12,11 +12,22 @@ from sesh.values import Value
 
 SCHEMA = 1
 NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}"
+ID_PATTERN = NAME_PATTERN + r"-\d{8}-\d{6}-[0-9a-f]{8}"
 _NAME = re.compile(NAME_PATTERN)
 
 
 def valid_name(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
+
+
+def session_id(name: str, moment: datetime, salt: str) -> str:
+    """A new id: the name, when, and eight random hexadecimal digits."""
+    return f"{name}-{moment:%Y%m%d-%H%M%S}-{salt}"
+
+
+def name_of(session_id: str) -> str:
+    """The name that an id was made of."""
+    return session_id.rsplit("-", 3)[0]
 
 
 class State(StrEnum):

@@ -115,7 +115,7 @@ def _by_process(
                 waiting = unknown("it has ended, but its keeper has not said how yet")
                 return Observation(waiting, launch=launch)
         return Observation(absent(f"{who} is gone"), exit=exit_word, launch=launch)
-    terminal = seen("its terminal stands")
+    terminal = seen("its terminal stands" if agent.tty else "it was adopted without a terminal")
     if agent.tty and stat.tty != agent.tty:
         terminal = absent("its terminal was closed")
     return Observation(

@@ -18,19 +18,20 @@ from sesh.errors import CannotTellError
 from sesh.look import Orphan, Seen
 from sesh.model import (
     ENDED,
-    NAME_PATTERN,
+    ID_PATTERN,
     Agent,
     LaunchWord,
     Machine,
     Process,
     Record,
     State,
+    name_of,
 )
 from sesh.processes import Stat, Table
 from sesh.tmux import Pane
 from sesh.values import Value
 
-_ID = re.compile(NAME_PATTERN + r"-\d{8}-\d{6}-[0-9a-f]{8}")
+_ID = re.compile(ID_PATTERN)
 _LAUNCH = re.compile(r"(.+)\.(\d+)")
 
 
@@ -78,8 +79,14 @@ class Census(Value):
         return [one for one in self.found if one.state is State.ORPHAN]
 
 
-def name_of(session_id: str) -> str:
-    return session_id.rsplit("-", 3)[0]
+def quick() -> Census:
+    """The sessions and the agents whose launch left its files, without a look at every process."""
+    held = look.held()
+    found = look.everything(leaving_out=held)
+    claimed = [(one.id, int(one.generation)) for one in held.values()]
+    return Census(
+        tuple(found), tuple(held.values()), tuple(look.orphans(found, claimed)), (), (), ()
+    )
 
 
 def census(config: Config) -> Census:

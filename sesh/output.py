@@ -341,13 +341,19 @@ def closing_line(views: Sequence[View]) -> str | None:
     needy: dict[str, list[str]] = {}
     for view in views:
         if view.get("attention") or view["state"] == "damaged":
-            needy.setdefault(view["state"], []).append(escape(view["name"]))
+            needy.setdefault(_kind(view), []).append(escape(view["name"]))
     if not needy:
         return None
     count = sum(map(len, needy.values()))
     line = f"{count} {'needs' if count == 1 else 'need'} you: {' · '.join(_advice(needy))}"
     width = terminal_width()
     return line if width is None else cut(line, width)
+
+
+def _kind(view: View) -> str:
+    """Its state; a process that outlives its session is no session that could be adopted."""
+    outlives = view["state"] == "orphan" and view.get("generation") is None
+    return "leftover" if outlives else view["state"]
 
 
 def _advice(needy: dict[str, list[str]]) -> list[str]:
@@ -364,11 +370,13 @@ def _advice(needy: dict[str, list[str]]) -> list[str]:
     if ended:
         advice.append(f"restart or stop {_some(ended)}")
     if "orphan" in needy:
-        advice.append(f"stop {_some(needy['orphan'])}")
+        advice.append(f"adopt or stop {_some(needy['orphan'])}")
+    if "leftover" in needy:
+        advice.append("sesh stop --orphans")
     others = [
         name
         for state, names in needy.items()
-        if state not in ("stale", "failed", "lost", "timeout", "orphan")
+        if state not in ("stale", "failed", "lost", "timeout", "orphan", "leftover")
         for name in names
     ]
     return [*advice, f"show {_some(others)}"] if others else advice

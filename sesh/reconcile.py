@@ -192,9 +192,18 @@ def how_it_ended(record: Record, seen: Observation) -> Verdict:
         return _by_exit_word(word)
     if seen.rebooted:
         return Verdict(State.LOST, reason="this machine was restarted", cause=Cause.REBOOT)
+    if not kept(record):
+        why = "ended, and without a keeper nobody saw how"
+        return Verdict(State.LOST, reason=why, cause=Cause.UNKNOWN)
     if seen.terminal.absent:
         return Verdict(State.LOST, reason=seen.terminal.what, cause=Cause.TERMINAL_GONE)
     return Verdict(State.LOST, reason="ended and nobody saw how", cause=Cause.UNKNOWN)
+
+
+def kept(record: Record) -> bool:
+    """Does a keeper wait for its agent? Not for one that was adopted, until its first restart."""
+    agent = record.place.agent
+    return agent is None or agent.keeper > 0
 
 
 def _by_exit_word(word: ExitWord) -> Verdict:

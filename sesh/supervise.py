@@ -20,9 +20,9 @@ from sesh.errors import CannotTellError
 from sesh.lifecycle import panes
 from sesh.lifecycle.stop import stop
 from sesh.look import Seen
-from sesh.model import ALIVE, ENDED, NAME_PATTERN, Record, Session, State
+from sesh.model import ALIVE, ENDED, ID_PATTERN, Record, Session, State, name_of
 
-_NAMED = re.compile(NAME_PATTERN + r"-\d{8}-\d{6}-[0-9a-f]{8}\.")
+_NAMED = re.compile(ID_PATTERN + r"\.")
 STOP_AGAIN = 30.0  # seconds until an unfinished stop is tried again
 LEFTOVER_GRACE = 60.0  # seconds before a launch's files without a record count as left over
 
@@ -86,7 +86,7 @@ def _sweep(found: Sequence[Seen], held: Collection[Digest], run: str) -> None:
     damaged = {one.name for one in found if one.damaged}
     for path in _launch_leavings(run):
         session_id = os.path.basename(path).partition(".")[0]
-        if session_id in kept or session_id.rsplit("-", 3)[0] in damaged:
+        if session_id in kept or name_of(session_id) in damaged:
             continue
         with suppress(FileNotFoundError):
             if time.time() - os.stat(path).st_mtime > LEFTOVER_GRACE:

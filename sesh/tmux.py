@@ -44,6 +44,7 @@ set-option -g status-right "detach: #{{prefix}} d"
 _LAUNCH_FORMAT = "#{pane_id} #{pane_pid} #{pid}"
 _PANES_FORMAT = "#{pane_id} #{pane_pid} #{pane_dead} #{session_id} s#{@sesh_id} #{session_name}"
 _PANE_LINE = re.compile(r"(%\d+) (\d+) ([01]) (\$\d+) s([A-Za-z0-9_-]*) (.*)")
+_HAND_MADE_FORMAT = "#{pane_active} #{pane_id} #{pane_pid} #{pid} #{pane_pipe} s#{@sesh_id}"
 _PIPE = "umask 077; exec cat >>#{@sesh_log}"
 CALLBACK = "#{@sesh_callback} >/dev/null 2>&1 || :"
 
@@ -98,6 +99,16 @@ class Launched(Value):
     pane: str
     pane_pid: int
     server_pid: int
+
+
+class HandMade(Value):
+    """The pane of a session that a person made."""
+
+    pane: str
+    pid: int
+    server_pid: int
+    piped: bool
+    sesh_id: str
 
 
 class Keeper(Value):
@@ -211,6 +222,32 @@ class Tmux(Value):
             *(";", "set-option", "-s", "@sesh_callback", f"/bin/sh {quote(keeper.callback)}"),
             *(";", *_wake(time.time() + LOOK_EVERY)),
             *keep_alive,
+        )
+
+    def pipe(self, pane: str) -> Reply:
+        """Log a pane anew to where its session's `@sesh_log` says: `cat` may have lost its file."""
+        return self.ask("pipe-pane", "-t", pane, ";", "pipe-pane", "-t", pane, _PIPE)
+
+    def hand_made(self, name: str) -> HandMade | Reply:
+        """The active pane of a session that a person made; the reply when there is none."""
+        reply = self.ask("list-panes", "-t", f"={name}:", "-F", _HAND_MADE_FORMAT)
+        if not reply.ok:
+            return reply
+        found = re.search(r"^1 (%\d+) (\d+) (\d+) ([01]) s([A-Za-z0-9_-]*)$", reply.out, re.M)
+        if found is None:
+            return Reply("", Trouble.OTHER, "tmux answered in an unknown form")
+        return HandMade(found[1], int(found[2]), int(found[3]), found[4] == "1", found[5])
+
+    def adopt(self, name: str, made: HandMade, keeper: Keeper) -> Reply:
+        """Mark a session that a person made as ours; log it, unless it is being logged already."""
+        target = f"={name}:"
+        pipe = () if made.piped else (";", "pipe-pane", "-t", made.pane, _PIPE)
+        return self.ask(
+            *("set-option", "-t", target, "@sesh_id", keeper.session_id),
+            *(";", "set-option", "-t", target, "@sesh_log", quote(keeper.log)),
+            *(";", "set-option", "-s", "@sesh_callback", f"/bin/sh {quote(keeper.callback)}"),
+            *(";", *_wake(time.time() + LOOK_EVERY)),
+            *pipe,
         )
 
     def close_dead(self, pane: str) -> Reply:

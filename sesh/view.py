@@ -6,10 +6,11 @@ fast lane can add them to what the digest line holds.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from sesh.model import ENDED, Damaged, Record, State, Verdict
+from sesh.model import ENDED, Damaged, Record, State, Verdict, name_of
 
 View = dict[str, Any]
 
@@ -86,20 +87,30 @@ def damaged_view(damaged: Damaged) -> View:
     }
 
 
-def orphan_view(name: str, session_id: str, generation: int, pid: int, since: datetime) -> View:
-    """A living agent that no record claims: little is known of it, nothing is left out."""
-    known = {
-        "name": name,
+def orphan_view(
+    session_id: str,
+    reason: str,
+    pid: int,
+    since: datetime,
+    *,
+    command: Sequence[str] = (),
+    generation: int | None = None,
+    memory_bytes: int | None = None,
+) -> View:
+    """Something that lives without a record: little is known of it, nothing is left out."""
+    known: View = {
+        "name": name_of(session_id),
         "id": session_id,
         "state": State.ORPHAN.value,
-        "reason": "alive, but no record claims it",
+        "reason": reason,
         "generation": generation,
         "place": "host",
         "tags": [],
-        "command": [],
+        "command": list(command),
         "pid": pid,
         "started": timestamp(since),
-        "attention": "alive, but no record claims it",
+        "attention": reason,
+        "memory_bytes": memory_bytes,
         "retries": 0,
         "retries_max": 0,
         "metadata": {},

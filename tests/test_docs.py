@@ -279,6 +279,9 @@ def test_what_a_session_really_prints_is_documented(world: World) -> None:
     (world.cwd / "broken").chmod(0o755)
     for command in (("start", "three", "--", "./broken"), ("restart", "three")):
         assert world.sesh(*command).code == errors.FAILED
+    world.start("four")
+    world.record("four").unlink()
+    world.ok("adopt", "four")
     world.record("one").write_text("")
     assert set(world.session("one")) == set(view.DAMAGED_FIELDS)
 

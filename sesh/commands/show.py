@@ -12,13 +12,14 @@ from sesh import git, listing, logfiles, look, output, paths
 from sesh.commands._options import CONTEXT, colour_option, json_option
 from sesh.look import Seen
 from sesh.model import Session, State
+from sesh.reconcile import kept
 from sesh.view import View
 
 _NEXT = {
     State.RUNNING: "sesh attach {0}   ·   sesh stop {0}",
     State.PAUSED: "sesh stop {0}",
     State.STOPPING: "sesh stop {0} tries again",
-    State.ORPHAN: "sesh stop {0}",
+    State.ORPHAN: "sesh adopt {0}   ·   sesh stop {0}",
     State.UNKNOWN: "look again later; nothing was changed",
     State.STARTING: "look again in a moment",
     State.COMPLETED: "sesh restart {0}   ·   sesh rm {0}",
@@ -72,6 +73,8 @@ def _show(session: Session, shown: View, *, colour: bool) -> None:
         ("memory", f"{output.size(shown['memory_bytes'])}   cpu {_cpu(shown)}"),
         ("output", _output(shown)),
     ]
+    if not kept(record):
+        rows.append(("keeper", "none: adopted, so how it ends will not be known before a restart"))
     if verdict.cause:
         rows.append(("cause", _cause(shown)))
     if verdict.state is State.UNKNOWN:

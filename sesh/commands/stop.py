@@ -7,7 +7,7 @@ import time
 
 import click
 
-from sesh import config, errors, look, output, store
+from sesh import config, errors, look, orphans, output, store
 from sesh.commands._options import (
     CONTEXT,
     choose,
@@ -16,6 +16,9 @@ from sesh.commands._options import (
     names_argument,
     yes_option,
 )
+from sesh.config import Config
+from sesh.errors import UsageError
+from sesh.lifecycle.leftovers import stop_leftovers
 from sesh.lifecycle.stop import stop, stop_orphans
 from sesh.look import Seen
 from sesh.model import ALIVE, Damaged, State
@@ -25,10 +28,18 @@ from sesh.model import ALIVE, Damaged, State
 @names_argument
 @click.option("-a", "--all", "everything", is_flag=True, help="Stop every living session.")
 @click.option("-g", "--group", metavar="GROUP", help="Stop the sessions of a group.")
+@click.option(
+    "--orphans", "left_behind", is_flag=True, help="End what was left behind; each is listed first."
+)
 @grace_option
 @yes_option
 def command(
-    names: tuple[str, ...], everything: bool, group: str | None, grace: float | None, yes: bool
+    names: tuple[str, ...],
+    everything: bool,
+    group: str | None,
+    left_behind: bool,
+    grace: float | None,
+    yes: bool,
 ) -> int:
     """Stop sessions: ask (TERM), wait, kill, and confirm that all is gone.
 
@@ -38,6 +49,10 @@ def command(
     costs = ALIVE | {State.ORPHAN, State.STALE}
     selected = (lambda one: one.state in costs) if everything or group is not None else None
     limit = settings.stop.grace if grace is None else grace
+    if left_behind:
+        if names or selected:
+            raise UsageError("give names, or --orphans, but not both")
+        return _stop_orphans(settings, limit, yes=yes)
     given = bool(names)
     names, left = _stop_unclaimed(names, limit)
     if left:
@@ -57,6 +72,47 @@ def command(
     with _Progress() as progress:
         after = stop(able, settings, limit, progress.show)
     return _report(found, able, after)
+
+
+def _stop_orphans(settings: Config, grace: float, *, yes: bool) -> int:
+    """List everything that lives without a session, ask, and end it."""
+    census = orphans.census(settings)
+    leftovers = [one for one in census.leftovers if one.keep is None]
+    for line in _listed(census):
+        output.say(line)
+    count = len(census.orphan_sessions) + len(census.agents) + len(leftovers)
+    if count == 0:
+        output.note("no orphans to end")
+        return errors.OK
+    if not confirm(f"end {count} orphan{'s' if count > 1 else ''}?", yes=yes):
+        return errors.FAILED
+    after = stop(census.orphan_sessions, settings, grace)
+    left = [one.name for one in after if one.state in ALIVE | {State.ORPHAN}]
+    left += [one.name for one in stop_orphans(census.agents, grace)]
+    left += [f"process {one.process.pid}" for one in stop_leftovers(leftovers, grace)]
+    for name in left:
+        output.note(f"{name} could not be ended")
+    return errors.OK if not left else errors.PARTIAL if len(left) < count else errors.FAILED
+
+
+def _listed(census: orphans.Census) -> list[str]:
+    """A line for each: whose it is, what it is, since when, how large."""
+    rows = []
+    for one in census.orphan_sessions:
+        assert one.session is not None
+        rows.append((one.name, one.session.verdict.reason or "", ""))
+    for agent in census.agents:
+        pid = agent.agent.process.pid
+        rows.append((agent.name, f"process {pid}, no record claims it", ""))
+    for left in sorted(census.leftovers, key=lambda left: left.name):
+        age = output.short_time(time.time() - left.started)
+        what = f"process {left.process.pid}, {age}, {output.size(left.memory_bytes)}"
+        kept = f"   left alone: {left.keep}" if left.keep else ""
+        rows.append((left.name, what, output.command_line(left.command) + kept))
+    width = max((len(name) for name, _, _ in rows), default=0)
+    return [
+        f"{name:<{width}}   {output.escape(what)}   {more}".rstrip() for name, what, more in rows
+    ]
 
 
 def _stop_unclaimed(names: tuple[str, ...], grace: float) -> tuple[tuple[str, ...], bool]:

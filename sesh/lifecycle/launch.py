@@ -28,6 +28,7 @@ from sesh.model import (
     Session,
     State,
     absent,
+    name_of,
 )
 from sesh.reconcile import reconcile
 from sesh.store import Entry
@@ -92,7 +93,7 @@ def _beside(record: Record, server: Tmux, keeper: Keeper) -> Launched | Reply | 
     """A window of its own in the tmux session that stands because a person opened another one
     there; None when that session is not of a sesh session of this name."""
     standing = panes.of_name(record.name, server)
-    if not standing or any(p.sesh_id.rsplit("-", 3)[0] != record.name for p in standing):
+    if not standing or any(name_of(p.sesh_id) != record.name for p in standing):
         return None
     panes.close_dead(record.name, server)  # what a killed start has left there
     if panes.of_name(record.name, server):

@@ -6,7 +6,7 @@ import time
 from shlex import join
 
 from sesh import files, paths, processes
-from sesh.model import Record
+from sesh.model import Record, name_of
 from sesh.tmux import Pane, Reply, Tmux
 
 PATIENCE = 1.0
@@ -50,7 +50,7 @@ def close_dead(name: str, server: Tmux) -> None:
     the keeper has a call to make before it ends: they get a moment."""
     deadline = time.monotonic() + PATIENCE
     while True:
-        ours = [p for p in of_name(name, server) if p.sesh_id.rsplit("-", 3)[0] == name]
+        ours = [p for p in of_name(name, server) if name_of(p.sesh_id) == name]
         for pane in ours:
             if pane.dead:
                 server.close_dead(pane.id)

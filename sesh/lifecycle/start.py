@@ -37,6 +37,7 @@ from sesh.model import (
     Status,
     Verdict,
     absent,
+    session_id,
 )
 from sesh.reconcile import reconcile
 from sesh.store import Entry
@@ -81,17 +82,17 @@ def start(order: Order, config: Config) -> Seen:
 
 def _new_record(order: Order, machine: Machine, run: str, socket: str) -> Record:
     stamp = now()
-    session_id = f"{order.name}-{stamp:%Y%m%d-%H%M%S}-{os.urandom(4).hex()}"
+    identity = session_id(order.name, stamp, os.urandom(4).hex())
     return Record(
         name=order.name,
-        id=session_id,
+        id=identity,
         spec=replace(order.spec, created=stamp),
         place=Place(
             kind="host",
             generation=1,
             machine=machine,
             run=run,
-            snapshot=environment.snapshot_path(session_id, run),
+            snapshot=environment.snapshot_path(identity, run),
             socket=socket,
             branch=git.branch(order.spec.cwd),
         ),

@@ -1,0 +1,102 @@
+"""sesh adopt: give what lives a record, so that it is a session again."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from sesh import config, listing, look, orphans, output, store
+from sesh.commands._options import CONTEXT, json_option
+from sesh.config import Config
+from sesh.errors import FAILED, OK, PARTIAL, ConflictError, NoSessionError, SeshError, UsageError
+from sesh.lifecycle import adopt
+from sesh.look import Orphan, Seen
+from sesh.model import Damaged, State
+
+
+@click.command("adopt", context_settings=CONTEXT)
+@click.argument("name", required=False)
+@click.option("-a", "--all", "everything", is_flag=True, help="Adopt every orphan.")
+@click.option(
+    "--tmux",
+    "session",
+    metavar="SESSION",
+    help="Take over a session of your own tmux that sesh did not start.",
+)
+@json_option("the adopted sessions")
+def command(name: str | None, everything: bool, session: str | None, as_json: bool) -> int:
+    """Reconnect an orphan: an agent that lives although no record claims it, or although its record
+    says otherwise. Without NAME: the only one.
+
+    Its record is rebuilt from what its launch left behind, or from its processes.
+    """
+    if (name is not None) + everything + (session is not None) > 1:
+        raise UsageError("give a name, or --all, or --tmux, but only one of them")
+    settings = config.load()
+    if session is not None:
+        adopted = [adopt.take_over(session, settings)]
+        wanted = 1
+    else:
+        chosen = _chosen(name, settings, everything=everything)
+        wanted = len(chosen)
+        adopted = _each(chosen, settings)
+    _print(adopted, as_json=as_json)
+    return OK if len(adopted) == wanted else PARTIAL if adopted else FAILED
+
+
+def _chosen(name: str | None, settings: Config, *, everything: bool) -> list[Orphan | Seen]:
+    census = orphans.census(settings)
+    found: list[Orphan | Seen] = [*census.agents, *census.orphan_sessions]
+    if name is not None:
+        look.check_name(name)
+        mine = [one for one in found if one.name == name]
+        if not mine or _damaged(name):
+            raise _not_an_orphan(name)
+        return mine
+    if not found:
+        raise NoSessionError("no orphan to adopt; sesh ls shows all sessions")
+    if len(found) > 1 and not everything:
+        names = ", ".join(sorted(one.name for one in found))
+        raise UsageError(f"which one? {names}; or --all")
+    return found
+
+
+def _damaged(name: str) -> bool:
+    entry = store.entry(name)
+    return entry is not None and isinstance(entry.record, Damaged)
+
+
+def _not_an_orphan(name: str) -> SeshError:
+    if store.entry(name) is None:
+        return NoSessionError(f"no orphan named {name}; sesh ls --all shows all")
+    if _damaged(name):
+        return ConflictError(f"{name}: its record is damaged; sesh doctor --fix mends that")
+    return ConflictError(f"{name} is no orphan; sesh show {name} says what it is")
+
+
+def _each(chosen: list[Orphan | Seen], settings: Config) -> list[Seen]:
+    """Adopt them; one that fails is told, and in nobody's way. One alone fails as itself."""
+    if len(chosen) == 1:
+        return [_adopt(chosen[0], settings)]
+    adopted = []
+    for one in chosen:
+        try:
+            adopted.append(_adopt(one, settings))
+        except SeshError as error:
+            output.note(str(error))
+    return adopted
+
+
+def _adopt(one: Orphan | Seen, settings: Config) -> Seen:
+    return adopt.rebuild(one, settings) if isinstance(one, Orphan) else adopt.accept(one)
+
+
+def _print(adopted: list[Seen], *, as_json: bool) -> None:
+    if as_json:
+        output.write(json.dumps([listing.complete(one) for one in adopted]) + "\n")
+        return
+    output.write("".join(f"{one.name}\n" for one in adopted))
+    for one in adopted:
+        if one.state is not State.RUNNING:
+            output.note(f"{one.name} is {one.state}")

@@ -1,0 +1,276 @@
+"""Give what lives a record: an agent whose record is lost, a session that lives beside its record,
+or a tmux session that a person started by hand."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from datetime import UTC, datetime
+
+from sesh import (
+    codec,
+    environment,
+    events,
+    git,
+    launchfiles,
+    look,
+    observe,
+    orphans,
+    paths,
+    processes,
+    store,
+    tmux,
+)
+from sesh.config import Config
+from sesh.errors import CannotTellError, ConflictError, SeshError, UsageError
+from sesh.lifecycle import servers
+from sesh.look import Orphan, Seen
+from sesh.model import (
+    Agent,
+    Desired,
+    LaunchWord,
+    Observation,
+    Place,
+    Process,
+    Record,
+    Spec,
+    Status,
+    seen,
+    session_id,
+    valid_name,
+)
+from sesh.reconcile import reconcile
+from sesh.tmux import HandMade, Keeper, Reply, Tmux
+from sesh.values import replace
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+# --- an agent whose record is lost ---------------------------------------------------------------
+
+
+def rebuild(orphan: Orphan, config: Config) -> Seen:
+    """Give a living agent that no record claims its record back, and whatever else was lost with
+    it: its launch's files, its server's socket, its log pipe."""
+    store.prepare()
+    machine = processes.here()
+    run = paths.run_dir(machine.id, machine.pidns)
+    word = orphans.launch_word(orphan, run)
+    if word is None:
+        raise SeshError(f"{orphan.name}: its agent is gone, or can't be told from others")
+    _restore_files(orphan, word, run)
+    record = _by_claim(orphan, word, run) or _by_processes(orphan, word, run)
+    server = observe.server_of(record, config, tmux.find_binary())
+    if not os.path.exists(server.socket):
+        servers.restore_socket(server, word.server)
+    _claim(record)
+    _restore_pipe(record, server)
+    return look.one(record.name)
+
+
+def _restore_files(orphan: Orphan, word: LaunchWord, run: str) -> None:
+    """What the keeper and other commands will look for in `run`."""
+    launchfiles.write_callback(run, paths.own_command())
+    if launchfiles.read_launch(run, orphan.id, orphan.generation) is None:
+        launchfiles.write_word(run, orphan.id, word)
+
+
+def _by_claim(orphan: Orphan, word: LaunchWord, run: str) -> Record | None:
+    """From the copy of the record that its launch has kept."""
+    raw = launchfiles.read_claim(run, orphan.id, orphan.generation)
+    try:
+        record = codec.decode(raw) if raw else None
+    except codec.DecodeError:
+        return None
+    if record is None or record.id != orphan.id or record.place.machine != processes.here():
+        return None
+    place = replace(record.place, agent=word.agent, pane=word.pane, server=word.server)
+    return replace(record, place=place, status=_status(record.status.launched, word.at))
+
+
+def _by_processes(orphan: Orphan, word: LaunchWord, run: str) -> Record:
+    """From what its processes show: the command line and directory as they are now."""
+    pid = word.agent.process.pid
+    cwd = processes.directory(pid) or "/"
+    return Record(
+        name=orphan.name,
+        id=orphan.id,
+        spec=Spec(command=_command(pid), cwd=cwd, created=word.at),
+        place=Place(
+            kind="host",
+            generation=word.generation,
+            machine=processes.here(),
+            run=run,
+            snapshot=environment.snapshot_path(orphan.id, run),
+            socket=_socket_of(word),
+            branch=git.branch(cwd),
+            pane=word.pane,
+            server=word.server,
+            agent=word.agent,
+        ),
+        status=_status(word.at, word.at),
+    )
+
+
+def _command(pid: int) -> tuple[str, ...]:
+    """Its command line, as it could be run again: a login shell's is written with a dash."""
+    argv = processes.command(pid)
+    if not argv or not argv[0]:
+        raise SeshError(f"process {pid}: its command line can't be seen")
+    return (argv[0].removeprefix("-"), *argv[1:])
+
+
+def _socket_of(word: LaunchWord) -> str:
+    """The socket of its server, by what tmux told the keeper."""
+    socket = processes.environment(word.agent.leader).get("TMUX", "").split(",")[0]
+    if not os.path.isabs(socket):
+        raise CannotTellError(f"process {word.agent.process.pid}: which tmux it runs in is unknown")
+    return socket
+
+
+def _status(launched: datetime, started: datetime) -> Status:
+    return Status(desired=Desired.RUNNING, launched=launched, started=started)
+
+
+def _claim(record: Record) -> None:
+    sight = Observation(seen("adopted"), seen("adopted"))
+    try:
+        store.claim(record, reconcile(record, sight, _now()), None)
+    except ConflictError:
+        raise ConflictError(
+            f"a record named {record.name} exists; sesh show {record.name} says of what"
+        ) from None
+    with suppress(OSError):
+        events.append("adopted", record, command=list(record.spec.command))
+
+
+def _restore_pipe(record: Record, server: Tmux) -> None:
+    """Let its output go to its transcript again."""
+    if not os.path.exists(paths.transcript(record.id)):
+        launchfiles.make_transcript(record.id)
+        assert record.place.pane is not None
+        reply = server.pipe(record.place.pane)
+        if not reply.ok:
+            raise CannotTellError(f"{record.name}: its output is not logged: tmux: {reply.text}")
+
+
+# --- a session that lives beside its record ------------------------------------------------------
+
+
+def accept(found: Seen) -> Seen:
+    """Take an orphan for what it is, running: its record said that it had ended, or its terminal is
+    gone for good."""
+    for _ in range(5):
+        assert found.session is not None
+        record = found.session.record
+        agent = record.place.agent
+        stat = processes.look(agent.process.pid) if agent else None
+        if agent is None or stat is None or stat.process != agent.process:
+            raise SeshError(f"{found.name}: its agent is gone")
+        place = record.place
+        if stat.tty != agent.tty:
+            place = replace(place, agent=replace(agent, tty=stat.tty), pane=None)
+        started = record.status.started or record.status.launched
+        status = _status(record.status.launched, started)
+        accepted = replace(record, place=place, status=status)
+        launchfiles.forget_exit(accepted)
+        if store.swap(found.entry, accepted, reconcile(accepted, found.session.seen, _now())):
+            with suppress(OSError):
+                events.append("adopted", accepted)
+            return look.one(found.name)
+        found = look.one(found.name)
+    raise ConflictError(f"{found.name} is being changed by others; try again")
+
+
+# --- a tmux session that a person started --------------------------------------------------------
+
+
+def take_over(name: str, config: Config) -> Seen:
+    """Claim a session of the user's own tmux server. It has no keeper and no marker until its first
+    restart: how it ends will not be known."""
+    if not valid_name(name):
+        raise UsageError(
+            f"{name!a} is no valid name for sesh; rename it first: tmux rename-session -t …"
+        )
+    store.prepare()
+    machine = processes.here()
+    run = paths.run_dir(machine.id, machine.pidns)
+    server = observe.server(_users_socket(run), run, config, tmux.find_binary())
+    made = _hand_made(name, server)
+    stamp = _now()
+    stat = processes.look(made.pid)
+    server_stat = processes.look(made.server_pid)
+    if stat is None or server_stat is None:
+        raise SeshError(f"{name}: its process is gone")
+    identity = session_id(name, stamp, os.urandom(4).hex())
+    cwd = processes.directory(made.pid) or "/"
+    record = Record(
+        name=name,
+        id=identity,
+        spec=Spec(command=_command(made.pid), cwd=cwd, created=stamp),
+        place=Place(
+            kind="host",
+            generation=1,
+            machine=machine,
+            run=run,
+            snapshot=environment.snapshot_path(identity, run),
+            socket=server.socket,
+            branch=git.branch(cwd),
+            pane=made.pane,
+            server=Process(made.server_pid, server_stat.start),
+            agent=Agent(stat.process, keeper=0, leader=0, tty=stat.tty),
+        ),
+        status=_status(stamp, datetime.fromtimestamp(processes.started_at(stat), UTC)),
+    )
+    _take(record, server, made)
+    return look.one(name)
+
+
+def _take(record: Record, server: Tmux, made: HandMade) -> None:
+    """Write the record, then mark the tmux session; what fails leaves neither."""
+    variables = processes.environment(made.pid)
+    values = {os.fsencode(name): os.fsencode(value) for name, value in variables.items()}
+    environment.save(record.place.snapshot, environment.clean(values))
+    log = launchfiles.make_transcript(record.id)
+    try:
+        _claim(record)
+        callback = launchfiles.write_callback(record.place.run, paths.own_command())
+        reply = server.adopt(record.name, made, Keeper((), record.id, log, callback))
+    except SeshError:
+        _forget(record)
+        raise
+    if not reply.ok:
+        entry = store.entry(record.name)
+        if entry is not None:
+            store.remove(entry)
+        _forget(record)
+        raise CannotTellError(f"{record.name}: tmux: {reply.text}")
+
+
+def _forget(record: Record) -> None:
+    environment.forget(record.place.snapshot)
+    with suppress(FileNotFoundError):
+        os.unlink(paths.transcript(record.id))
+
+
+def _users_socket(run: str) -> str:
+    """The tmux around us, unless that is sesh's own; else the user's default server."""
+    around = os.environ.get("TMUX", "").split(",")[0]
+    if os.path.isabs(around) and around != f"{run}/tmux.sock":
+        return around
+    base = os.environ.get("TMUX_TMPDIR") or "/tmp"
+    return f"{base}/tmux-{os.getuid()}/default"
+
+
+def _hand_made(name: str, server: Tmux) -> HandMade:
+    """The session's pane, if it is there and nobody's yet."""
+    made = server.hand_made(name)
+    if isinstance(made, Reply):
+        if made.trouble in (tmux.Trouble.NO_TARGET, tmux.Trouble.NO_SERVER):
+            raise UsageError(f"no tmux session named {name} in {server.socket}; see tmux ls")
+        raise CannotTellError(f"{name}: tmux: {made.text}")
+    if made.sesh_id:
+        raise ConflictError(f"{name} is a session of sesh already; see sesh ls --all")
+    return made
