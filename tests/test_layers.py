@@ -17,7 +17,7 @@ LAYERS = (
     ("fast", "cli"),
     ("commands.*",),
     ("commands._options",),
-    ("supervise", "listing", "transcripts", "attaching", "waiting", "shells"),
+    ("supervise", "listing", "transcripts", "attaching", "waiting", "shells", "timers"),
     ("lifecycle.start",),
     ("lifecycle.launch",),
     ("lifecycle.stop", "lifecycle.forget", "lifecycle.servers"),

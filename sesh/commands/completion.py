@@ -26,6 +26,7 @@ _VALUES: dict[str, Offer] = {
 _ARGUMENTS: dict[str, Offer] = {
     "start": None,  # the name of a new session
     "completion": tuple(SCRIPTS),
+    "timer": ("install", "remove", "status"),
     **dict.fromkeys(("stop", "detach", "send", "wait"), "living"),
 }
 
