@@ -431,15 +431,21 @@ def _read_crontab() -> bytes:
     raise CannotTellError(f"cannot read the crontab: {_why(answer)}")
 
 
-def _write_crontab(data: bytes) -> None:
-    """Give it to crontab(1), which checks it first; an empty one is removed."""
+def _write_crontab(old: bytes, new: bytes) -> None:
+    """Give it to crontab(1), which checks it first; an empty one is removed. Debian's shows a
+    carriage return as the two characters \\r: given back, they would be just that."""
     from tempfile import TemporaryFile
 
-    if not data:
+    if re.search(rb"\\r$", old, re.M):
+        raise StateError(
+            "lines of the crontab seem to end in carriage returns, which crontab -l does not show "
+            "as they are; nothing was changed, remove them with: crontab -e"
+        )
+    if not new:
         answer = _crontab("-r")
     else:
         with TemporaryFile() as file:
-            file.write(data)
+            file.write(new)
             file.seek(0)
             answer = _crontab("-", stdin=file.fileno())
     if not answer.ok:
@@ -450,17 +456,18 @@ def _install_block(block: bytes) -> None:
     old = _read_crontab()
     new = parse(old).with_block(block)
     if new != old:
-        _write_crontab(new)
+        _write_crontab(old, new)
 
 
 def _remove_block() -> bool:
     """True when there was one."""
     if paths.which("crontab") is None:
         return False
-    found = parse(_read_crontab())
+    old = _read_crontab()
+    found = parse(old)
     if found.block is None:
         return False
-    _write_crontab(found.others)
+    _write_crontab(old, found.others)
     return True
 
 
