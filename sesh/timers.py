@@ -20,7 +20,7 @@ COMMAND = ("gc", "--auto")
 SERVICE, TIMER = "sesh-gc.service", "sesh-gc.timer"
 BEGIN, END = b"# sesh begin", b"# sesh end"
 SHORTEST = 60  # seconds between two runs
-_TIMEOUT = 10.0
+_ASK, _DO = 5.0, 20.0  # seconds that a scheduler may take to answer, and to change something
 _LIMIT = 64 << 10  # of a unit file that we read back
 _USUAL_PATH = ("/usr/local/bin", "/usr/bin", "/bin")
 _WRITTEN = "Written by `sesh timer install`; `sesh timer remove` takes it away."
@@ -249,10 +249,11 @@ def _unmatched(mark: bytes) -> StateError:
 
 
 def block_schedule(block: bytes) -> str | None:
-    """The five fields of its first line that is no comment."""
+    """When its first line that is neither comment nor variable runs: five fields, or @daily."""
     for line in block.decode(errors="replace").splitlines():
-        if line.strip() and not line.lstrip().startswith("#"):
-            return " ".join(line.split()[:5])
+        words = line.split()
+        if words and not re.match(r"\s*(#|\w+\s*=)", line):
+            return " ".join(words[: 1 if words[0].startswith("@") else 5])
     return None
 
 
@@ -333,13 +334,13 @@ def _choose(wanted: Scheduler | None) -> Scheduler:
 # --- systemd -------------------------------------------------------------------------------------
 
 
-def _systemctl(*arguments: str) -> run.Answer:
+def _systemctl(*arguments: str, timeout: float = _ASK) -> run.Answer:
     """Ask the user manager, also from where no login has set up the way to it (su, cron)."""
     env = {**os.environ, "LC_ALL": "C"}
     runtime = f"/run/user/{os.getuid()}"
     if not env.get("XDG_RUNTIME_DIR") and os.path.isdir(runtime):
         env["XDG_RUNTIME_DIR"] = runtime
-    return run.call(("systemctl", "--user", *arguments), timeout=_TIMEOUT, env=env)
+    return run.call(("systemctl", "--user", *arguments), timeout=timeout, env=env)
 
 
 def _manager_problem() -> str | None:
@@ -372,7 +373,7 @@ def _install_units(texts: Mapping[str, str]) -> None:
             os.chmod(temp, 0o644)
             os.replace(temp, path)
     for step in (("daemon-reload",), ("enable", TIMER), ("restart", TIMER)):
-        answer = _systemctl(*step)
+        answer = _systemctl(*step, timeout=_DO)
         if not answer.ok:
             _remove_units()
             raise SeshError(
@@ -385,18 +386,19 @@ def _remove_units() -> list[str]:
     found = _unit_files()
     if not found:
         return []
-    stopped = _systemctl("disable", "--now", TIMER)
+    answer = _systemctl("disable", "--now", TIMER, timeout=_DO)
     for path in (*found, f"{paths.timer_stamps()}/stamp-{TIMER}"):
         with files.writing(path), suppress(FileNotFoundError):
             os.unlink(path)
     _remove_empty_directories()
-    reloaded = _systemctl("daemon-reload")
-    _systemctl("reset-failed", SERVICE)  # fails where nothing failed
-    if reloaded.ok:
+    if answer.code is not None:  # it is not hung
+        answer = _systemctl("daemon-reload", timeout=_DO)
+    if answer.ok:
+        _systemctl("reset-failed", SERVICE)  # fails where nothing failed
         return []
     return [
         "the units are deleted, but systemd did not hear of it "
-        f"({_why(stopped)}): what it had loaded may still run until the next login"
+        f"({_why(answer)}): what it had loaded may still run until the next login"
     ]
 
 
@@ -415,7 +417,7 @@ def _crontab(*arguments: str, stdin: int = run.NOTHING) -> run.Answer:
     env = {name: value for name, value in os.environ.items() if name != "CRONTAB_NOHEADER"}
     return run.call(
         ("crontab", *arguments),
-        timeout=_TIMEOUT,
+        timeout=_ASK,
         env={**env, "LC_ALL": "C"},
         stdin=stdin,
         errors="surrogateescape",
@@ -476,14 +478,13 @@ def _remove_block() -> bool:
 
 def state() -> Timer:
     """What is installed, how often it runs, and when it did."""
-    by_systemd, by_cron = _units_state(), _block_state()
-    if by_systemd.installed and by_cron.installed:
-        return _with_problem(by_systemd, "also in the crontab; sesh timer install removes it there")
-    if by_systemd.installed:
-        return by_systemd
-    if by_cron.installed or not by_cron.certain:
-        return by_cron
-    return by_systemd
+    found = [_units_state(), _block_state()]
+    installed = [one for one in found if one.installed]
+    if len(installed) == 2:
+        return _with_problem(installed[0], "also in the crontab; sesh timer install mends it")
+    uncertain = [one for one in found if not one.certain]
+    wrong = [one for one in found if one.problem]
+    return (installed or uncertain or wrong or found)[0]
 
 
 def _with_problem(timer: Timer, problem: str) -> Timer:
@@ -557,7 +558,7 @@ def _next_run() -> float | None:
 def _lingering() -> bool | None:
     """Does the user manager live while the user is not logged in? None: cannot tell."""
     argv = ("loginctl", "show-user", str(os.getuid()), "--property=Linger")
-    answer = run.call(argv, timeout=_TIMEOUT)
+    answer = run.call(argv, timeout=_ASK)
     return {"Linger=yes": True, "Linger=no": False}.get(answer.out.strip()) if answer.ok else None
 
 

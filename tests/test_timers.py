@@ -210,3 +210,16 @@ def test_marks_that_do_not_match_are_no_block(crontab: bytes) -> None:
 def test_words_like_the_marks_are_none() -> None:
     crontab = b"# sesh beginning\n## sesh begin\n# sesh end of all\necho # sesh end\n"
     assert timers.parse(crontab) == timers.Crontab(crontab, None, b"")
+
+
+@pytest.mark.parametrize(
+    ("block", "schedule"),
+    [
+        (b"# x\n\nA = b\n  */5 *  * * * a b c\n", "*/5 * * * *"),
+        (b"@daily a b c d e\n", "@daily"),
+        (b"3 4 * * 1-5 \xff", "3 4 * * 1-5"),
+        (b"#\n", None),
+    ],
+)
+def test_when_a_block_runs(block: bytes, schedule: str | None) -> None:
+    assert timers.block_schedule(block) == schedule
