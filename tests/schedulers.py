@@ -20,7 +20,7 @@ from tests.world import SESH, Done, World, eventually
 
 UNITS = ("sesh-gc.service", "sesh-gc.timer", "timers.target.wants/sesh-gc.timer")
 _SPOOL = "/var/spool/cron/crontabs"
-_LOCK = "/tmp/sesh-tests-crontab.lock"
+_LOCK = f"/tmp/sesh-tests-crontab-{os.getuid()}.lock"
 _INSTALL = """
 import sys
 from sesh import timers
