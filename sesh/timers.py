@@ -272,9 +272,12 @@ def job(command: Sequence[str] = COMMAND) -> Job:
 
 
 def _search_path() -> str:
+    """The caller's, as far as it finds tmux, docker and what every machine has: in its order, so
+    that the same ones are found."""
     found = [paths.which(program) for program in ("tmux", "docker")]
-    own = [os.path.dirname(file) for file in found if file and os.path.isabs(file)]
-    return ":".join(dict.fromkeys((*own, *_USUAL_PATH)))
+    wanted = {*_USUAL_PATH, *(os.path.dirname(file) for file in found if file)}
+    own = [one.rstrip("/") for one in os.environ.get("PATH", "").split(":") if os.path.isabs(one)]
+    return ":".join(dict.fromkeys((*(one for one in own if one in wanted), *_USUAL_PATH)))
 
 
 def _account_home() -> str | None:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sesh import timers
+from sesh import paths, timers
 from sesh.errors import SeshError, StateError, UsageError
 from sesh.timers import BEGIN, END, Job
 from tests.conftest import need
@@ -138,6 +138,39 @@ def test_what_no_unit_can_hold() -> None:
         timers.service_text(Job(("/a\nb",), {}))
     with pytest.raises(SeshError, match="UTF-8"):
         timers.service_text(Job(("/a", "\udcff"), {}))
+
+
+# --- the job -----------------------------------------------------------------------------------
+
+
+def test_a_job_finds_the_programs_that_its_installer_finds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for place in ("first/docker", "second/tmux", "second/docker", "third/tmux", "other/thing"):
+        program = tmp_path / place
+        program.parent.mkdir(exist_ok=True)
+        program.touch(mode=0o755)
+    names = ("other", "first", "second", "third")
+    own = [str(tmp_path / name) for name in names]
+    monkeypatch.setenv("PATH", ":".join(("", "relative", *own, "/usr/bin/", "/sbin")))
+    path = timers.job().env["PATH"]
+    assert path == f"{tmp_path}/first:{tmp_path}/second:/usr/bin:/usr/local/bin:/bin"
+    for name in ("tmux", "docker"):
+        assert paths.which(name, path) == paths.which(name)
+
+
+def test_a_job_knows_where_its_files_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    assert set(timers.job().env) == {"PATH"}
+    monkeypatch.setenv("HOME", paths.home())
+    monkeypatch.setenv("XDG_CONFIG_HOME", "relative, so it does not count")
+    monkeypatch.setenv("TOKEN", "secret")
+    assert set(timers.job().env) == {"PATH"}
+    monkeypatch.setenv("HOME", "/elsewhere")
+    monkeypatch.setenv("XDG_STATE_HOME", "/state")
+    env = timers.job().env
+    assert env == {"PATH": env["PATH"], "HOME": "/elsewhere", "XDG_STATE_HOME": "/state"}
 
 
 # --- cron --------------------------------------------------------------------------------------
