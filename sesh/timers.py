@@ -327,7 +327,9 @@ def _choose(wanted: Scheduler | None) -> Scheduler:
     if paths.which("crontab"):
         return Scheduler.CRON
     if wanted is Scheduler.CRON:
-        raise CannotTellError("there is no crontab command; install cron, or try without --scheduler")
+        raise CannotTellError(
+            "there is no crontab command; install cron, or try without --scheduler"
+        )
     raise CannotTellError(
         "neither systemd's user manager nor a crontab command is here: install cron, "
         f"or have `sesh {' '.join(COMMAND)}` called every few minutes by what you have"
