@@ -29,6 +29,8 @@ from sesh.reconcile import how_it_ended, reconcile
 from sesh.store import Entry
 from sesh.values import Value, replace
 
+LOST = "its record is lost; sesh adopt {0} brings it back, sesh stop {0} ends it"
+
 
 class Seen(Value):
     """One record file and what is true of it."""
@@ -132,6 +134,8 @@ def _launch_of(found: Seen) -> str | None:
 
 
 def missing(name: str) -> NoSessionError:
+    if orphans_named(name):
+        return NoSessionError(f"{name} lives, but {LOST.format(name)}")
     from difflib import get_close_matches
 
     known = [entry.record.name for entry in store.entries() if entry.record.name != name]
@@ -217,22 +221,35 @@ def note_end(record: Record) -> None:
 
 def orphans_named(name: str) -> list[Orphan]:
     """The living agents of a name whose record is gone or damaged."""
-    return [orphan for orphan in orphans(map(_unjudged, store.entries())) if orphan.name == name]
-
-
-def _unjudged(entry: Entry) -> Seen:
-    return Seen(entry, None)
+    entry = store.entry(name)
+    record = entry.record if entry else None
+    claimed = {_launch(record)} if isinstance(record, Record) else set()
+    return _alive({one for one in _launches() if name_of(one[0]) == name} - claimed)
 
 
 def orphans(found: Iterable[Seen], others: Iterable[tuple[str, int]] = ()) -> list[Orphan]:
     """Living agents of launches that no record claims; `others` are launches claimed besides."""
     records = [one.entry.record for one in found if isinstance(one.entry.record, Record)]
-    claimed = {(record.id, record.place.generation) for record in records} | {*others}
+    return _alive(_launches() - {_launch(record) for record in records} - {*others})
+
+
+def _launch(record: Record) -> tuple[str, int]:
+    return record.id, record.place.generation
+
+
+def _run() -> str:
     here = processes.here()
-    run = paths.run_dir(here.id, here.pidns)
+    return paths.run_dir(here.id, here.pidns)
+
+
+def _launches() -> set[tuple[str, int]]:
+    return launchfiles.known(_run())
+
+
+def _alive(launches: set[tuple[str, int]]) -> list[Orphan]:
     alive = []
-    for session_id, generation in sorted(launchfiles.known(run) - claimed):
-        word = launchfiles.read_launch(run, session_id, generation)
+    for session_id, generation in sorted(launches):
+        word = launchfiles.read_launch(_run(), session_id, generation)
         if word is not None and processes.alive(word.agent.process):
             alive.append(Orphan(name_of(session_id), session_id, generation, word.agent, word.at))
     return alive
