@@ -27,6 +27,7 @@ COMMANDS = {
     "send": "Type into a session.",
     "wait": "Wait until sessions reach a state.",
     "events": "Show what happened.",
+    "gc": "Clean up: finish, end, archive and remove what is due.",
     "completion": "Print the completions of a shell.",
     "pass": "Look at every session once (what call backs and timers run).",
 }

@@ -115,8 +115,12 @@ def again(found: Seen) -> Seen | None:
     """The same session, judged anew because its record has changed meanwhile (a pass that writes
     down its end, say); None when it is another launch by now."""
     fresh = one(found.name)
-    same = _launch_of(found) == _launch_of(fresh) and fresh.state is found.state
-    return fresh if same else None
+    return fresh if same(found, fresh) else None
+
+
+def same(before: Seen, after: Seen) -> bool:
+    """Is it the same launch in the same state?"""
+    return _launch_of(before) == _launch_of(after) and after.state is before.state
 
 
 def check_same_launch(before: Seen, after: Seen) -> None:

@@ -8,8 +8,9 @@ its environment, another user's processes and other machines are not seen.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from types import MappingProxyType
 
 from sesh import launchfiles, look, observe, paths, processes, tmux
 from sesh.config import Config
@@ -71,6 +72,7 @@ class Census(Value):
     leftovers: tuple[Leftover, ...]
     strays: tuple[Stray, ...]
     silent: tuple[str, ...]  # servers that gave no usable answer, and why
+    panes: Mapping[str, Sequence[Pane]] = MappingProxyType({})  # of each server, by its socket
 
     @property
     def orphan_sessions(self) -> list[Seen]:
@@ -109,6 +111,7 @@ def census(config: Config) -> Census:
         leftovers=tuple(_leftovers(carriers, living, table)),
         strays=tuple(_strays(panes, known)),
         silent=tuple(silent),
+        panes=panes,
     )
 
 

@@ -49,6 +49,11 @@ def events_file() -> str:
     return state_dir() + "/events.jsonl"
 
 
+def older_events_file() -> str:
+    """What was in events.jsonl before gc rotated it."""
+    return events_file() + ".1"
+
+
 def config_file() -> str:
     return _xdg("XDG_CONFIG_HOME", ".config") + "/sesh/config.toml"
 
@@ -72,6 +77,11 @@ def screen(session_id: str) -> str:
 def of_transcript(session_id: str) -> tuple[str, ...]:
     """All files that hold, or tell of, what a session printed."""
     return (transcript(session_id), screen(session_id), times(session_id))
+
+
+def gc_stamp(run: str) -> str:
+    """Its time is when gc last ran."""
+    return f"{run}/gc.last"
 
 
 def run_dir(machine_id: str, pidns: str, initial_pidns: str = "pid:[4026531836]") -> str:

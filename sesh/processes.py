@@ -330,6 +330,18 @@ def started_at(stat: Stat) -> float:
     return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + stat.start / _ticks_per_second()
 
 
+def age(process: Process, now: float) -> float:
+    """How long ago it began, when `now` is the uptime."""
+    return now - process.start / (_ticks_per_second() if LINUX else 100)
+
+
+def uptime() -> float:
+    """Seconds since this machine was started, sleep included, by a clock that nobody can set."""
+    if LINUX:
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.time() - _boot_time_by_psutil()
+
+
 def _boot_time_by_psutil() -> float:
     import psutil
 

@@ -19,7 +19,7 @@ from sesh.digest import Digest
 from sesh.errors import CannotTellError
 from sesh.lifecycle import panes
 from sesh.lifecycle.stop import stop
-from sesh.look import Seen
+from sesh.look import Orphan, Seen
 from sesh.model import ALIVE, ENDED, NAME_PATTERN, Record, Session, State
 
 _NAMED = re.compile(NAME_PATTERN + r"-\d{8}-\d{6}-[0-9a-f]{8}\.")
@@ -55,13 +55,22 @@ def _work(config: Config, run: str) -> list[Seen]:
         stop(stopping, config, config.stop.grace)
     held = look.held()
     found = [*found, *look.everything(leaving_out={*held, *(one.name for one in found)})]
-    _sweep(found, held.values(), run)
+    claimed = [(one.id, int(one.generation)) for one in held.values()]
+    for path in leavings(found, held.values(), look.orphans(found, claimed), run):
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+    tend(found, held.values(), config, run)
+    return found
+
+
+def tend(found: Sequence[Seen], held: Collection[Digest], config: Config, run: str) -> None:
+    """What every look is followed by: transcripts are bounded, whoever is attached to what has
+    ended is told, and the next wake-ups are set."""
     logfiles.tend(config.logs.max_size)
     sessions = [one.session for one in found if one.session]
     with suppress(CannotTellError):
         _tell_attached(sessions, config)
-        _tend_servers(sessions, held.values(), config, run)
-    return found
+        _tend_servers(sessions, held, config, run)
 
 
 def _tell_attached(sessions: Sequence[Session], config: Config) -> None:
@@ -76,24 +85,27 @@ def _tell_attached(sessions: Sequence[Session], config: Config) -> None:
             panes.tell_attached(session.record, server, watched)
 
 
-def _sweep(found: Sequence[Seen], held: Collection[Digest], run: str) -> None:
-    """Remove what a killed start or rm has left: launch files and saved environments of ids that no
+def leavings(
+    found: Sequence[Seen], held: Collection[Digest], agents: Sequence[Orphan], run: str
+) -> list[str]:
+    """What a killed start or rm has left: launch files and saved environments of ids that no
     record names, whose agent is gone, and that are old."""
     kept = {one.entry.record.id for one in found if isinstance(one.entry.record, Record)}
     kept |= {one.id for one in held}
-    claimed = [(one.id, int(one.generation)) for one in held]
-    kept |= {orphan.id for orphan in look.orphans(found, claimed)}
+    kept |= {orphan.id for orphan in agents}
     damaged = {one.name for one in found if one.damaged}
-    for path in _launch_leavings(run):
+    left = []
+    for path in launch_leavings(run):
         session_id = os.path.basename(path).partition(".")[0]
         if session_id in kept or session_id.rsplit("-", 3)[0] in damaged:
             continue
         with suppress(FileNotFoundError):
             if time.time() - os.stat(path).st_mtime > LEFTOVER_GRACE:
-                os.unlink(path)
+                left.append(path)
+    return left
 
 
-def _launch_leavings(run: str) -> list[str]:
+def launch_leavings(run: str) -> list[str]:
     """The files that are named after a session, here and where environments are saved."""
     found = []
     for directory in {run, paths.runtime_dir() or run}:

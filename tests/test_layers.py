@@ -17,6 +17,8 @@ LAYERS = (
     ("fast", "cli"),
     ("commands.*",),
     ("commands._options",),
+    ("cleaning",),
+    ("planning",),
     ("supervise", "listing", "transcripts", "attaching", "waiting", "shells"),
     ("lifecycle.start",),
     ("lifecycle.launch",),
@@ -27,7 +29,7 @@ LAYERS = (
     ("observe", "output"),
     (
         *("tmux", "processes", "git", "config", "launchfiles", "environment", "events"),
-        "logfiles",
+        *("logfiles", "sightings"),
     ),
     ("store",),
     ("run", "files"),

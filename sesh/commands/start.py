@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import click
 
 from sesh import attaching, config, environment, launchfiles, listing, look, output, paths
-from sesh.commands._options import CONTEXT, json_option
+from sesh.commands._options import CONTEXT, Duration, json_option
 from sesh.errors import ConflictError, SeshError, UsageError
 from sesh.lifecycle.start import Order, start
 from sesh.look import Seen
@@ -46,6 +46,14 @@ class _WithCommand(click.Command):
 )
 @click.option("-g", "--group", metavar="GROUP", help="Put the session into a group.")
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Tag the session (repeatable).")
+@click.option(
+    "--max-age", type=Duration(), help="Let gc end the session when it has run for so long."
+)
+@click.option(
+    "--max-idle",
+    type=Duration(),
+    help="Let gc end the session when it printed nothing for so long.",
+)
 @click.option("-a", "--attach", is_flag=True, help="Attach to it at once.")
 @json_option("the session")
 @click.pass_context
@@ -56,6 +64,8 @@ def command(
     variables: tuple[str, ...],
     group: str | None,
     tags: tuple[str, ...],
+    max_age: float | None,
+    max_idle: float | None,
     attach: bool,
     as_json: bool,
 ) -> int:
@@ -85,6 +95,8 @@ def command(
         tags=tuple(dict.fromkeys(tags)),
         env=tuple(sorted(os.fsdecode(name) for name in extra)),
         launch_timeout=settings.start.launch_timeout,
+        max_age=max_age,
+        max_idle=max_idle,
     )
     name = names[0] if names else None
     if name is not None:
