@@ -89,16 +89,19 @@ def census(config: Config) -> Census:
     machine = processes.here()
     run = paths.run_dir(machine.id, machine.pidns)
     table = processes.table()
-    carriers = processes.carriers(table, run)
+    as_recorded = look.held()
+    settled = _settled(as_recorded.values(), table)
+    others = {pid: stat for pid, stat in table.items() if pid not in settled}
+    carriers = processes.carriers(others, run)
     marked = set(carriers.values())
     # An end is for ever, says a digest line; unless something of it lives.
     held = {
         name: one
-        for name, one in look.held().items()
+        for name, one in as_recorded.items()
         if one.mode != "ended" or one.id not in marked
     }
     found = look.everything(leaving_out=held)
-    agents = _agents(found, held.values(), table, run)
+    agents = _agents(found, held.values(), table, run, settled)
     panes, silent = _panes(found, config, run)
     known = _known(found, held.values()) | {orphan.id for orphan in agents}
     living = _living(found, held.values()) | {orphan.id for orphan in agents}
@@ -115,6 +118,25 @@ def census(config: Config) -> Census:
     )
 
 
+def _settled(held: Iterable[Digest], table: Table) -> set[int]:
+    """The processes about which nothing has to be asked any more: agents that are as recorded,
+    their keepers, and the log pipes of their server. With many sessions these are nearly all."""
+    settled, servers = set(), set()
+    for one in held:
+        chain = [int(one.pid)] if one.mode == "pid" else []
+        while chain and len(chain) < 4 and chain[-1] in table:
+            chain.append(table[chain[-1]].ppid)
+        if len(chain) == 4 and chain[3] in table and _is_server(table[chain[3]]):
+            settled.update(chain[:3])
+            servers.add(chain[3])
+    pipes = {stat.pid for stat in table.values() if stat.ppid in servers and stat.comm == "cat"}
+    return settled | pipes
+
+
+def _is_server(stat: Stat) -> bool:
+    return stat.comm.startswith("tmux: server")
+
+
 def _known(found: Iterable[Seen], held: Iterable[Digest]) -> set[str]:
     """The ids that a readable record names."""
     records = (one.entry.record for one in found)
@@ -125,7 +147,11 @@ def _known(found: Iterable[Seen], held: Iterable[Digest]) -> set[str]:
 
 
 def _agents(
-    found: Sequence[Seen], held: Collection[Digest], table: Table, run: str
+    found: Sequence[Seen],
+    held: Collection[Digest],
+    table: Table,
+    run: str,
+    settled: Collection[int],
 ) -> list[Orphan]:
     """Living agents that no record claims: by their launch's files and, where those are gone too,
     by their keepers."""
@@ -134,7 +160,7 @@ def _agents(
     records = [one.entry.record for one in found if isinstance(one.entry.record, Record)]
     known = {*claimed, *((r.id, r.place.generation) for r in records)}
     known |= {(orphan.id, orphan.generation) for orphan in agents}
-    for session_id, word in by_keepers(table, run):
+    for session_id, word in by_keepers(table, run, settled):
         if (session_id, word.generation) not in known:
             agents.append(
                 Orphan(name_of(session_id), session_id, word.generation, word.agent, word.at)
@@ -142,13 +168,16 @@ def _agents(
     return agents
 
 
-def by_keepers(table: Table, run: str) -> list[tuple[str, LaunchWord]]:
-    """Every agent that one of our keepers waits for, as its launch file's word would say it."""
+def by_keepers(
+    table: Table, run: str, settled: Collection[int] = ()
+) -> list[tuple[str, LaunchWord]]:
+    """Every agent that one of our keepers waits for, as its launch file's word would say it; not
+    of keepers that are `settled`."""
     family = processes.children(table)
     found = []
     for stat in table.values():
         parent = table.get(stat.ppid)
-        if parent is None or not parent.comm.startswith("tmux: server"):
+        if stat.pid in settled or parent is None or not _is_server(parent):
             continue
         launch = _launch_of(stat.pid, run)
         word = _word(stat, parent, table, family, launch[1]) if launch else None

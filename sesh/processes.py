@@ -13,6 +13,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 
+from sesh import guards
 from sesh.model import Machine, Process
 from sesh.values import Value
 
@@ -94,8 +95,7 @@ def look(pid: int) -> Stat | None:
     if not LINUX:
         return next(iter(_by_psutil([pid])), None)
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return _parse_stat(file.read())
+        return _parse_stat(guards.read(f"/proc/{pid}/stat"))
     except (FileNotFoundError, ProcessLookupError):
         return None
 
@@ -250,8 +250,7 @@ def environment(pid: int) -> dict[str, str]:
 def _environ(pid: int) -> bytes:
     if LINUX:
         try:
-            with open(f"/proc/{pid}/environ", "rb") as file:
-                return file.read()
+            return guards.read(f"/proc/{pid}/environ")
         except OSError:
             return b""
     import psutil
@@ -298,8 +297,7 @@ def command(pid: int) -> list[str]:
     if not LINUX:
         return _command_by_psutil(pid)
     try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            return os.fsdecode(file.read()).split("\0")[:-1]
+        return os.fsdecode(guards.read(f"/proc/{pid}/cmdline")).split("\0")[:-1]
     except OSError:
         return []
 
