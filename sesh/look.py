@@ -62,13 +62,18 @@ class Orphan(Value):
 
 def held() -> dict[str, Digest]:
     """The records whose digest line still holds: nobody has to look at these."""
+    return held_and_explained()[0]
+
+
+def held_and_explained() -> tuple[dict[str, Digest], set[int]]:
+    """The same, and the processes that these records explain: living agents and their keepers."""
     directory = paths.sessions_dir()
     found = {}
     try:
         survey = guards.Survey()
         names = guards.names(directory)
     except OSError:
-        return {}
+        return {}, set()
     for name in names:
         try:
             one = guards.digest_of(name, directory)
@@ -76,7 +81,7 @@ def held() -> dict[str, Digest]:
             continue
         if one is not None and survey.holds(one):
             found[name] = one
-    return found
+    return found, {int(pid) for launch in survey.explained for pid in launch}
 
 
 def everything(leaving_out: Container[str] = ()) -> list[Seen]:

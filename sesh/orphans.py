@@ -88,11 +88,10 @@ def census(config: Config) -> Census:
     """Look at all records, all processes and all servers, once each."""
     machine = processes.here()
     run = paths.run_dir(machine.id, machine.pidns)
-    table = processes.table()
-    as_recorded = look.held()
-    settled = _settled(as_recorded.values(), table)
-    others = {pid: stat for pid, stat in table.items() if pid not in settled}
-    carriers = processes.carriers(others, run)
+    # With many sessions, nearly all processes are agents that are as recorded, and their keepers.
+    as_recorded, explained = look.held_and_explained()
+    table = processes.table(leaving_out=explained)
+    carriers = processes.carriers(table, run)
     marked = set(carriers.values())
     # An end is for ever, says a digest line; unless something of it lives.
     held = {
@@ -101,7 +100,7 @@ def census(config: Config) -> Census:
         if one.mode != "ended" or one.id not in marked
     }
     found = look.everything(leaving_out=held)
-    agents = _agents(found, held.values(), table, run, settled)
+    agents = _agents(found, held.values(), table, run)
     panes, silent = _panes(found, config, run)
     known = _known(found, held.values()) | {orphan.id for orphan in agents}
     living = _living(found, held.values()) | {orphan.id for orphan in agents}
@@ -111,30 +110,11 @@ def census(config: Config) -> Census:
         found=tuple(found),
         held=tuple(held.values()),
         agents=tuple(agents),
-        leftovers=tuple(_leftovers(carriers, living, table)),
+        leftovers=tuple(_leftovers(carriers, living)),
         strays=tuple(_strays(panes, known)),
         silent=tuple(silent),
         panes=panes,
     )
-
-
-def _settled(held: Iterable[Digest], table: Table) -> set[int]:
-    """The processes about which nothing has to be asked any more: agents that are as recorded,
-    their keepers, and the log pipes of their server. With many sessions these are nearly all."""
-    settled, servers = set(), set()
-    for one in held:
-        chain = [int(one.pid)] if one.mode == "pid" else []
-        while chain and len(chain) < 4 and chain[-1] in table:
-            chain.append(table[chain[-1]].ppid)
-        if len(chain) == 4 and chain[3] in table and _is_server(table[chain[3]]):
-            settled.update(chain[:3])
-            servers.add(chain[3])
-    pipes = {stat.pid for stat in table.values() if stat.ppid in servers and stat.comm == "cat"}
-    return settled | pipes
-
-
-def _is_server(stat: Stat) -> bool:
-    return stat.comm.startswith("tmux: server")
 
 
 def _known(found: Iterable[Seen], held: Iterable[Digest]) -> set[str]:
@@ -147,11 +127,7 @@ def _known(found: Iterable[Seen], held: Iterable[Digest]) -> set[str]:
 
 
 def _agents(
-    found: Sequence[Seen],
-    held: Collection[Digest],
-    table: Table,
-    run: str,
-    settled: Collection[int],
+    found: Sequence[Seen], held: Collection[Digest], table: Table, run: str
 ) -> list[Orphan]:
     """Living agents that no record claims: by their launch's files and, where those are gone too,
     by their keepers."""
@@ -160,7 +136,7 @@ def _agents(
     records = [one.entry.record for one in found if isinstance(one.entry.record, Record)]
     known = {*claimed, *((r.id, r.place.generation) for r in records)}
     known |= {(orphan.id, orphan.generation) for orphan in agents}
-    for session_id, word in by_keepers(table, run, settled):
+    for session_id, word in by_keepers(table, run):
         if (session_id, word.generation) not in known:
             agents.append(
                 Orphan(name_of(session_id), session_id, word.generation, word.agent, word.at)
@@ -168,16 +144,13 @@ def _agents(
     return agents
 
 
-def by_keepers(
-    table: Table, run: str, settled: Collection[int] = ()
-) -> list[tuple[str, LaunchWord]]:
-    """Every agent that one of our keepers waits for, as its launch file's word would say it; not
-    of keepers that are `settled`."""
+def by_keepers(table: Table, run: str) -> list[tuple[str, LaunchWord]]:
+    """Every agent that one of our keepers waits for, as its launch file's word would say it."""
     family = processes.children(table)
     found = []
     for stat in table.values():
         parent = table.get(stat.ppid)
-        if stat.pid in settled or parent is None or not _is_server(parent):
+        if parent is None or not parent.comm.startswith("tmux: server"):
             continue
         launch = _launch_of(stat.pid, run)
         word = _word(stat, parent, table, family, launch[1]) if launch else None
@@ -231,12 +204,20 @@ def _living(found: Iterable[Seen], held: Iterable[Digest]) -> set[str]:
     return living | {one.id for one in held if one.mode != "ended"}
 
 
-def _leftovers(carriers: dict[int, str], living: Collection[str], table: Table) -> list[Leftover]:
+def _leftovers(carriers: dict[int, str], living: Collection[str]) -> list[Leftover]:
     """The processes of sessions that have ended, or that nobody knows any more."""
+    suspects = {
+        pid: session_id
+        for pid, session_id in sorted(carriers.items())
+        if _ID.fullmatch(session_id) and session_id not in living
+    }
+    if not suspects:
+        return []
+    table = processes.table()  # all of it: what stands above a process may be a reason to keep it
     return [
         _leftover(table[pid], session_id, table)
-        for pid, session_id in sorted(carriers.items())
-        if _ID.fullmatch(session_id) and session_id not in living and table[pid].alive
+        for pid, session_id in suspects.items()
+        if pid in table and table[pid].alive
     ]
 
 

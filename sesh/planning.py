@@ -200,21 +200,23 @@ def _history() -> dict[str, float]:
 
 
 def _transcripts() -> dict[str, Pile]:
-    found: dict[str, Pile] = {}
+    found: dict[str, list[tuple[str, str, os.stat_result]]] = {}
     for entry in _scan(paths.transcripts_dir()):
         session_id, _, kind = entry.name.partition(".")
-        if not _ID.fullmatch(session_id) or kind not in ("log", "screen", "times"):
-            continue
-        with suppress(FileNotFoundError):
-            status = entry.stat(follow_symlinks=False)
-            before = found.get(session_id, _NO_PILE)
-            found[session_id] = Pile(
-                (*before.paths, entry.path),
-                max(before.changed, status.st_mtime),
-                before.size + status.st_blocks * _BLOCK,
-                status.st_mtime if kind == "log" else before.printed,
-            )
-    return found
+        if kind in ("log", "screen", "times") and _ID.fullmatch(session_id):
+            with suppress(FileNotFoundError):
+                status = entry.stat(follow_symlinks=False)
+                found.setdefault(session_id, []).append((entry.path, kind, status))
+    return {session_id: _pile(some) for session_id, some in found.items()}
+
+
+def _pile(found: list[tuple[str, str, os.stat_result]]) -> Pile:
+    return Pile(
+        tuple(path for path, _, _ in found),
+        max(status.st_mtime for _, _, status in found),
+        sum(status.st_blocks for _, _, status in found) * _BLOCK,
+        next((status.st_mtime for _, kind, status in found if kind == "log"), 0.0),
+    )
 
 
 _NO_PILE = Pile((), 0.0, 0, 0.0)

@@ -106,15 +106,15 @@ def alive(process: Process) -> bool:
     return stat is not None and stat.start == process.start and stat.alive
 
 
-def table() -> Table:
+def table(leaving_out: Collection[int] = ()) -> Table:
     """Every process that can be seen, in one pass."""
-    found = _by_proc() if LINUX else _by_psutil()
+    found = _by_proc(leaving_out) if LINUX else _by_psutil()
     return {stat.pid: stat for stat in found}
 
 
-def _by_proc() -> Iterator[Stat]:
+def _by_proc(leaving_out: Collection[int]) -> Iterator[Stat]:
     for name in os.listdir("/proc"):
-        if name.isdigit():
+        if name.isdigit() and int(name) not in leaving_out:
             stat = look(int(name))
             if stat is not None:
                 yield stat

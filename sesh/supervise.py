@@ -23,6 +23,7 @@ from sesh.look import Orphan, Seen
 from sesh.model import ALIVE, ENDED, NAME_PATTERN, Record, Session, State
 
 _NAMED = re.compile(NAME_PATTERN + r"-\d{8}-\d{6}-[0-9a-f]{8}\.")
+_SOCKET = re.compile(rb'"socket":("(?:[^"\\]|\\.)*")')
 STOP_AGAIN = 30.0  # seconds until an unfinished stop is tried again
 LEFTOVER_GRACE = 60.0  # seconds before a launch's files without a record count as left over
 
@@ -121,9 +122,7 @@ def _tend_servers(
     nothing left to do."""
     here = [s for s in sessions if s.record.place.machine == processes.here()]
     now = time.time()
-    wake = {
-        json.loads(one.view)["socket"]: now + tmux.LOOK_EVERY for one in held if one.mode == "pid"
-    }
+    wake = dict.fromkeys(_sockets(held), now + tmux.LOOK_EVERY)
     for session in here:
         due = _due(session, now)
         if due is not None:
@@ -134,6 +133,13 @@ def _tend_servers(
     own = f"{run}/tmux.sock"
     if own not in wake and os.path.exists(own):
         observe.server(own, run, config, tmux.find_binary()).may_exit()
+
+
+def _sockets(held: Collection[Digest]) -> set[str]:
+    """The servers of the living among these. (To parse each view for it takes longer than all else.
+    No text of a user can look like this in front of it: its quotes are escaped.)"""
+    found = {match[1] for one in held if one.mode == "pid" and (match := _SOCKET.search(one.view))}
+    return {json.loads(text) for text in found}
 
 
 def _due(session: Session, now: float) -> float | None:
