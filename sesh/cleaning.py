@@ -32,7 +32,7 @@ from sesh.errors import SeshError
 from sesh.lifecycle import panes
 from sesh.lifecycle.stop import stop
 from sesh.look import Seen
-from sesh.model import ALIVE, Process, Record, State
+from sesh.model import ALIVE, ENDED, Process, Record, State
 from sesh.orphans import Leftover, Stray
 from sesh.planning import Options, Scene, Step, Verb, What
 from sesh.values import Value
@@ -130,7 +130,8 @@ def _guarded(doer: Callable[[list[Step]], Outcomes], steps: list[Step]) -> list[
     """An error ends this kind of step, not the others."""
     told: list[Outcome] = []
     try:
-        told.extend(doer(steps))
+        for outcome in doer(steps):
+            told.append(outcome)
     except (SeshError, OSError) as error:
         reached = {id(one.step) for one in told}
         rest = [step for step in steps if id(step) not in reached]
@@ -276,13 +277,32 @@ def _kill_agents(steps: list[Step], config: Config) -> Outcomes:
 
 
 def _kill_processes(steps: list[Step], config: Config) -> Outcomes:
-    wanted = [(step, step.target) for step in steps if isinstance(step.target, Leftover)]
+    """End processes whose session is still over."""
+    wanted = []
+    for step in steps:
+        assert isinstance(step.target, Leftover)
+        if _over(step.target):
+            wanted.append((step, step.target))
+        else:
+            yield Outcome(step, done=False, skipped=CHANGED)
     left = stop_leftovers([target for _, target in wanted], config.stop.grace)
     for step, target in wanted:
         alive = target in left
         yield Outcome(
             step, done=not alive, skipped="could not be ended" if alive else None, failed=alive
         )
+
+
+def _over(leftover: Leftover) -> bool:
+    """Has its session ended, or does no record name it? (A restart keeps the id.)"""
+    entry = store.entry(leftover.name)
+    if entry is None:
+        return True
+    seen = look.judge([entry])[0]
+    record = seen.entry.record
+    if not isinstance(record, Record):
+        return False
+    return record.id != leftover.session_id or seen.state in ENDED
 
 
 # To be replaced by that of lifecycle.leftovers, which has the same signature.

@@ -412,11 +412,13 @@ def _orphans(scene: Scene, gc: Gc, options: Options) -> Iterator[Step]:
         )
     for left in scene.census.leftovers:
         sure = killing and left.keep is None and _twice(scene, left.process, left.session_id)
+        waits = "ended by the next gc, a minute later" if killing and not sure else None
+        note = left.keep or waits
         yield Step(
             Verb.KILL if sure else Verb.KEEP,
             What.PROCESS,
             f"{left.process.pid} {os.path.basename(left.command[0])}",
-            f"of {left.name}" + (f": {left.keep}" if left.keep else ""),
+            f"of {left.name}" + (f": {note}" if note else ""),
             left.session_id,
             size=left.memory_bytes,
             mend=None if sure or left.keep else "sesh stop --orphans",
