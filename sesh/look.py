@@ -65,13 +65,18 @@ class Orphan(Value):
 
 def held() -> dict[str, Digest]:
     """The records whose digest line still holds: nobody has to look at these."""
+    return held_and_explained()[0]
+
+
+def held_and_explained() -> tuple[dict[str, Digest], set[int]]:
+    """The same, and the processes that these records explain: living agents and their keepers."""
     directory = paths.sessions_dir()
     found = {}
     try:
         survey = guards.Survey()
         names = guards.names(directory)
     except OSError:
-        return {}
+        return {}, set()
     for name in names:
         try:
             one = guards.digest_of(name, directory)
@@ -79,7 +84,7 @@ def held() -> dict[str, Digest]:
             continue
         if one is not None and survey.holds(one):
             found[name] = one
-    return found
+    return found, {int(pid) for launch in survey.explained for pid in launch}
 
 
 def everything(leaving_out: Container[str] = ()) -> list[Seen]:
@@ -118,8 +123,12 @@ def again(found: Seen) -> Seen | None:
     """The same session, judged anew because its record has changed meanwhile (a pass that writes
     down its end, say); None when it is another launch by now."""
     fresh = one(found.name)
-    same = _launch_of(found) == _launch_of(fresh) and fresh.state is found.state
-    return fresh if same else None
+    return fresh if same(found, fresh) else None
+
+
+def same(before: Seen, after: Seen) -> bool:
+    """Is it the same launch in the same state?"""
+    return _launch_of(before) == _launch_of(after) and after.state is before.state
 
 
 def check_same_launch(before: Seen, after: Seen) -> None:
