@@ -32,9 +32,49 @@ def main(argv: list[str] | None = None) -> int:
         table = fast.ls_table()
         if table is not None:
             return _answer(*table)
+    elif argv[:2] == ["doctor", "--prompt"]:
+        code = _prompt(argv[2:])
+        if code is not None:
+            return code
+    elif argv[:1] == ["init"]:
+        code = _init(argv[1:])
+        if code is not None:
+            return code
+    from sesh import prompt
     from sesh.cli import run
 
-    return run(argv)
+    code = run(argv)
+    prompt.refresh()
+    return code
+
+
+def _prompt(options: list[str]) -> int | None:
+    """`doctor --prompt`; None for other options, which are the full path's."""
+    from sesh import errors, prompt
+
+    if options == ["--refresh"]:
+        prompt.refresh(make=True)
+        return errors.OK
+    if options not in ([], ["--exit-code"]):
+        return None
+    line = prompt.line()
+    if not line:
+        return errors.OK
+    failed = _answer(f"{line}\n".encode())
+    return failed or (errors.PROBLEMS if options else errors.OK)
+
+
+def _init(arguments: list[str]) -> int | None:
+    """`init SHELL`, which every shell waits for when it starts; None where there is more to say."""
+    from sesh import errors, prompt
+
+    if len(arguments) != 1 or arguments[0] not in prompt.SHELLS:
+        return None
+    try:
+        script = prompt.script(arguments[0])
+    except (OSError, errors.SeshError):
+        return None
+    return _answer(script.encode())
 
 
 def _answer(data: bytes, closing: str | None = None) -> int:

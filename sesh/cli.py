@@ -27,6 +27,8 @@ COMMANDS = {
     "send": "Type into a session.",
     "wait": "Wait until sessions reach a state.",
     "events": "Show what happened.",
+    "doctor": "Say what needs attention.",
+    "init": "Print what puts sesh into the prompt of a shell.",
     "completion": "Print the completions of a shell.",
     "pass": "Look at every session once (what call backs and timers run).",
 }

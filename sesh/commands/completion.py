@@ -25,7 +25,7 @@ _VALUES: dict[str, Offer] = {
 }
 _ARGUMENTS: dict[str, Offer] = {
     "start": None,  # the name of a new session
-    "completion": tuple(SCRIPTS),
+    **dict.fromkeys(("completion", "init"), tuple(SCRIPTS)),
     **dict.fromkeys(("stop", "detach", "send", "wait"), "living"),
 }
 

@@ -1,0 +1,54 @@
+# sesh in the prompt of bash; printed by `sesh init bash`, explained in sesh-init(1).
+#
+# A prompt reads one small file, with builtins only: when it was written, and what needs you. Once that is 5 seconds old,
+# sesh is started in the background to write it anew, for the prompts that follow. Every other sesh command does so too.
+
+__sesh_file=%FILE%
+__sesh_command=(%COMMAND%)
+__sesh_old=''  # the file that was too old, by when it was written
+__sesh_asked=0 # when a new one was asked for
+SESH_PROMPT=''
+
+__sesh_flag='⚑' __sesh_front='\[\e[33m\]${SESH_PROMPT:+$SESH_PROMPT }\[\e[0m\]'
+case ${LC_ALL:-${LC_CTYPE:-${LANG:-}}} in *[Uu][Tt][Ff]*) ;; *) __sesh_flag='!' ;; esac
+[[ -z ${NO_COLOR-} && ${TERM-} != dumb ]] || __sesh_front='${SESH_PROMPT:+$SESH_PROMPT }'
+
+# Asks for a new file unless this shell is waiting for one already; after a minute it asks again.
+__sesh_refresh() {
+    if [[ $1 != "$__sesh_old" ]] || (($2 < __sesh_asked || $2 >= __sesh_asked + 60)); then
+        __sesh_old=$1 __sesh_asked=$2
+        ("${__sesh_command[@]}" doctor --prompt --refresh </dev/null &) >/dev/null 2>&1
+    fi
+}
+
+__sesh_prompt() {
+    local code=$? written='' line='' now
+    if [[ -r $__sesh_file ]]; then
+        { IFS=' ' builtin read -r written line <"$__sesh_file"; } 2>/dev/null || :
+    fi
+    # The file is data: bash would run what stands in $(…) inside a number.
+    [[ $written && ${#written} -le 12 && $written != *[!0-9]* ]] || written=0
+    [[ $line != *[!a-z0-9\ ·]* ]] || line=''
+    builtin printf -v now '%(%s)T' -1
+    if ((now < 10#$written || now >= 10#$written + 5)); then
+        __sesh_refresh "$written" "$now"
+    fi
+    [[ $__sesh_flag != '!' ]] || line=${line// · /, }
+    SESH_PROMPT=${line:+$__sesh_flag $line}
+    # In front of the prompt, unless that has it somewhere, or was told to expand nothing.
+    if [[ ${PS1-} != *SESH_PROMPT* ]] && shopt -q promptvars; then
+        PS1=$__sesh_front${PS1-}
+    fi
+    [[ $- != *e* ]] || code=0 # under set -e a function that fails would end the shell
+    return "$code"
+}
+
+if ((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] < 402)); then
+    echo 'sesh: the prompt needs bash 4.2 or newer' >&2
+elif [[ ${PROMPT_COMMAND[*]-} != *__sesh_prompt* ]]; then
+    if [[ $(declare -p PROMPT_COMMAND 2>/dev/null) == 'declare -a'* ]]; then
+        PROMPT_COMMAND+=(__sesh_prompt)
+    else
+        PROMPT_COMMAND=${PROMPT_COMMAND:+$PROMPT_COMMAND$'\n'}__sesh_prompt
+    fi
+fi
