@@ -5,33 +5,32 @@
 
 __sesh_file=%FILE%
 __sesh_command=(%COMMAND%)
-__sesh_old=''  # the file that was too old, by when it was written
-__sesh_asked=0 # when a new one was asked for
+__sesh_known='' # the file that was read last, by when it was written
+__sesh_due=0    # when it has to be asked for anew
 SESH_PROMPT=''
 
 __sesh_flag='⚑' __sesh_front='\[\e[33m\]${SESH_PROMPT:+$SESH_PROMPT }\[\e[0m\]'
 case ${LC_ALL:-${LC_CTYPE:-${LANG:-}}} in *[Uu][Tt][Ff]*) ;; *) __sesh_flag='!' ;; esac
 [[ -z ${NO_COLOR-} && ${TERM-} != dumb ]] || __sesh_front='${SESH_PROMPT:+$SESH_PROMPT }'
 
-# Asks for a new file unless this shell is waiting for one already; after a minute it asks again.
-__sesh_refresh() {
-    if [[ $1 != "$__sesh_old" ]] || (($2 < __sesh_asked || $2 >= __sesh_asked + 60)); then
-        __sesh_old=$1 __sesh_asked=$2
+# __sesh_look WRITTEN NOW: asks for a new file if this one is too old; again in a minute if none comes.
+__sesh_look() {
+    __sesh_known=$1 __sesh_due=$((10#$1 + 5))
+    if (($2 >= __sesh_due || $2 < 10#$1)); then
+        __sesh_due=$(($2 + 60))
         ("${__sesh_command[@]}" doctor --prompt --refresh </dev/null &) >/dev/null 2>&1
     fi
 }
 
 __sesh_prompt() {
-    local code=$? written='' line='' now
-    if [[ -r $__sesh_file ]]; then
-        { IFS=' ' builtin read -r written line <"$__sesh_file"; } 2>/dev/null || :
-    fi
+    local code=$? written='' line='' now=${EPOCHSECONDS-}
+    [[ ! -r $__sesh_file ]] || IFS=' ' builtin read -r written line <"$__sesh_file" || :
     # The file is data: bash would run what stands in $(…) inside a number.
     [[ $written && ${#written} -le 12 && $written != *[!0-9]* ]] || written=0
     [[ $line != *[!a-z0-9\ ·]* ]] || line=''
-    builtin printf -v now '%(%s)T' -1
-    if ((now < 10#$written || now >= 10#$written + 5)); then
-        __sesh_refresh "$written" "$now"
+    [[ $now ]] || builtin printf -v now '%(%s)T' -1 # before bash 5
+    if [[ $written != "$__sesh_known" ]] || ((now >= __sesh_due || now < __sesh_due - 60)); then
+        __sesh_look "$written" "$now"
     fi
     [[ $__sesh_flag != '!' ]] || line=${line// · /, }
     SESH_PROMPT=${line:+$__sesh_flag $line}

@@ -5,59 +5,70 @@
 
 set -g __sesh_file %FILE%
 set -g __sesh_command %COMMAND%
-set -g __sesh_old '' # the file that was too old, by when it was written
-set -g __sesh_asked 0 # when a new one was asked for
+set -g __sesh_known '' # the file that was read last, by when it was written
+set -g __sesh_due 0 # when it has to be asked for anew
 set -g SESH_PROMPT ''
 
 set -g __sesh_flag '⚑'
-string match -qir utf "$LC_ALL" "$LC_CTYPE" "$LANG"; or set -g __sesh_flag '!'
+string match -qir utf -- "$LC_ALL" "$LC_CTYPE" "$LANG"; or set -g __sesh_flag '!'
 set -g __sesh_front (set_color yellow) (set_color normal)
 test -z "$NO_COLOR" -a "$TERM" != dumb; or set -g __sesh_front '' ''
 
-# fish has no clock of its own, but knows a file's time and its age (since 3.6).
-if path mtime -R / >/dev/null 2>&1
-    function __sesh_now
-        math (path mtime /) + (path mtime -R /)
+# __sesh_look WRITTEN NOW: asks for a new file if this one is too old; again in a minute if none comes.
+function __sesh_look -a written now
+    set -l age (path mtime -R -- $__sesh_file)
+    set -g __sesh_known "$written"
+    if test -n "$age"; and test $age -ge 0 -a $age -lt 5
+        set -g __sesh_due (math $now + 5 - $age)
+        return
     end
-else
-    function __sesh_now
-        command date +%s
-    end
-end
-
-# Asks for a new file unless this shell is waiting for one already; after a minute it asks again.
-function __sesh_refresh -a written now
-    if test "$written" != "$__sesh_old" -o $now -lt $__sesh_asked -o $now -ge (math $__sesh_asked + 60)
-        set -g __sesh_old $written
-        set -g __sesh_asked $now
-        # By sh, whose child is no job of this shell: no word of its end, and $last_pid stays.
-        command sh -c '"$@" doctor --prompt --refresh &' sh $__sesh_command </dev/null >/dev/null 2>&1
-    end
+    set -g __sesh_due (math $now + 60)
+    # By sh, whose child is no job of this shell: no word of its end, and $last_pid stays.
+    command sh -c '"$@" doctor --prompt --refresh &' sh $__sesh_command </dev/null >/dev/null 2>&1
 end
 
 function __sesh_prompt --on-event fish_prompt
     set -l written ''
     set -l line ''
+    set -l now 0
+    set -l rest
     test -r $__sesh_file; and read -d ' ' written line <$__sesh_file
-    # The file is data.
-    string match -qr '^[0-9]{1,12}$' -- "$written"; or set written 0
-    string match -qr '^[a-z0-9 ·]*$' -- "$line"; or set line ''
-    set -l now (__sesh_now)
-    if test $now -lt $written -o $now -ge (math $written + 5)
-        __sesh_refresh $written $now
+    # fish has no clock; this one costs a third of a command substitution.
+    if test -r /proc/uptime
+        read -d ' ' now rest </proc/uptime
+    else
+        set now (path mtime -R /)
     end
-    test $__sesh_flag = '!'; and set line (string replace -a ' · ' ', ' -- $line)
-    set -g SESH_PROMPT ''
-    test -n "$line"; and set -g SESH_PROMPT "$__sesh_flag $line"
+    if test "$written" != "$__sesh_known" -o "$now" -ge "$__sesh_due"
+        __sesh_look "$written" $now
+    end
+    # The file is data.
+    string match -qr '^[a-z0-9 ·]+$' -- "$line"; or set line ''
+    switch "$line"
+        case ''
+            set -g SESH_PROMPT ''
+        case '*'
+            test $__sesh_flag = '!'; and set line (string replace -a ' · ' ', ' -- $line)
+            set -g SESH_PROMPT "$__sesh_flag $line"
+    end
 end
 
-# In front of the prompt, unless that has it somewhere. The prompt itself comes first, for it looks at $status.
-if not functions fish_prompt | string match -q '*SESH_PROMPT*'
+if not path mtime -R / >/dev/null 2>&1
+    functions -e __sesh_prompt
+    echo 'sesh: the prompt needs fish 3.6 or newer' >&2
+else if not functions fish_prompt | string match -q '*SESH_PROMPT*'
+    # In front of the prompt, unless that has it somewhere. What it sees in $status and $pipestatus is kept: `switch`
+    # leaves them alone, and a command substitution begins with them.
     functions -q __sesh_own_prompt; and functions -e __sesh_own_prompt
     functions -c fish_prompt __sesh_own_prompt
     function fish_prompt
-        set -l own (__sesh_own_prompt)
-        test -n "$SESH_PROMPT"; and echo -n $__sesh_front[1]$SESH_PROMPT$__sesh_front[2]' '
-        string join \n -- $own
+        switch "$SESH_PROMPT"
+            case ''
+                __sesh_own_prompt
+            case '*'
+                set -l own (__sesh_own_prompt)
+                echo -n $__sesh_front[1]$SESH_PROMPT$__sesh_front[2]' '
+                string join \n -- $own
+        end
     end
 end

@@ -5,20 +5,25 @@
 
 __sesh_file=%FILE%
 __sesh_command=(%COMMAND%)
-__sesh_old=''  # the file that was too old, by when it was written
-__sesh_asked=0 # when a new one was asked for
+__sesh_known='' # the file that was read last, by when it was written
+__sesh_due=0    # when it has to be asked for anew
 SESH_PROMPT=''
+
+# `read` takes a file byte by byte; a zsh without modules has nothing else.
+__sesh_read=(sysread)
+zmodload -F zsh/system b:sysread 2>/dev/null || __sesh_read=(read -r)
 
 # The prompt names an element of psvar: that works with and without prompt_subst, and expands nothing in it.
 __sesh_flag='⚑' __sesh_front='%(77V.%F{yellow}%77v%f .)'
 case ${LC_ALL:-${LC_CTYPE:-${LANG:-}}} in *[Uu][Tt][Ff]*) ;; *) __sesh_flag='!' ;; esac
 [[ -z ${NO_COLOR-} && ${TERM-} != dumb ]] || __sesh_front='%(77V.%77v .)'
 
-# Asks for a new file unless this shell is waiting for one already; after a minute it asks again.
-__sesh_refresh() {
-    if [[ $1 != "$__sesh_old" ]] || (( $2 < __sesh_asked || $2 >= __sesh_asked + 60 )); then
-        __sesh_old=$1 __sesh_asked=$2
-        ("${__sesh_command[@]}" doctor --prompt --refresh </dev/null &) >/dev/null 2>&1
+# __sesh_look WRITTEN NOW: asks for a new file if this one is too old; again in a minute if none comes.
+__sesh_look() {
+    __sesh_known=$1 __sesh_due=$(( $1 + 5 ))
+    if (( $2 >= __sesh_due || $2 < $1 )); then
+        __sesh_due=$(( $2 + 60 ))
+        ($__sesh_command doctor --prompt --refresh </dev/null &) >/dev/null 2>&1
     fi
 }
 
@@ -26,15 +31,14 @@ __sesh_prompt() {
     local percent=no
     [[ ! -o prompt_percent ]] || percent=yes
     emulate -L zsh
-    local written='' line='' now=${(%):-%D{%s}}
-    if [[ -r $__sesh_file ]]; then
-        { IFS=' ' builtin read -r written line <$__sesh_file } 2>/dev/null || :
-    fi
+    local text='' written line now=${(%):-%D{%s}}
+    [[ ! -r $__sesh_file ]] || $__sesh_read text <$__sesh_file || :
     # The file is data: zsh would run what stands in $(…) inside a number.
+    written=${text%% *} line=${${text#* }%$'\n'}
     [[ $written == <-> && ${#written} -le 12 ]] || written=0
     [[ $line != *[^a-z0-9\ ·]* ]] || line=''
-    if (( now < written || now >= written + 5 )); then
-        __sesh_refresh $written $now
+    if [[ $written != $__sesh_known ]] || (( now >= __sesh_due || now < __sesh_due - 60 )); then
+        __sesh_look $written $now
     fi
     [[ $__sesh_flag != '!' ]] || line=${line// · /, }
     SESH_PROMPT=${line:+$__sesh_flag $line}
