@@ -28,28 +28,19 @@ function __sesh_look -a written now
 end
 
 function __sesh_prompt --on-event fish_prompt
-    set -l written ''
-    set -l line ''
-    set -l now 0
-    set -l rest
-    test -r $__sesh_file; and read -d ' ' written line <$__sesh_file
+    test -r $__sesh_file; and read -l -d ' ' written line <$__sesh_file
     # fish has no clock; this one costs a third of a command substitution.
-    if test -r /proc/uptime
-        read -d ' ' now rest </proc/uptime
-    else
-        set now (path mtime -R /)
-    end
+    test -r /proc/uptime; and read -l -d ' ' now rest </proc/uptime; or set -l now (path mtime -R /)
     if test "$written" != "$__sesh_known" -o "$now" -ge "$__sesh_due"
         __sesh_look "$written" $now
     end
-    # The file is data.
-    string match -qr '^[a-z0-9 ·]+$' -- "$line"; or set line ''
     switch "$line"
         case ''
             set -g SESH_PROMPT ''
         case '*'
-            test $__sesh_flag = '!'; and set line (string replace -a ' · ' ', ' -- $line)
             set -g SESH_PROMPT "$__sesh_flag $line"
+            string match -qr '[^a-z0-9 ·]' -- "$line"; and set -g SESH_PROMPT '' # the file is data
+            test $__sesh_flag = '!'; and set -g SESH_PROMPT (string replace -a ' · ' ', ' -- $SESH_PROMPT)
     end
 end
 
