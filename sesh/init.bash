@@ -26,7 +26,7 @@ __sesh_prompt() {
     local code=$? written='' line='' now=${EPOCHSECONDS-}
     [[ ! -r $__sesh_file ]] || IFS=' ' builtin read -r written line <"$__sesh_file" || :
     # The file is data: bash would run what stands in $(…) inside a number.
-    [[ $written && ${#written} -le 12 && $written != *[!0-9]* ]] || written=0
+    [[ $written && ${#written} -le 12 && $written != *[!0-9]* ]] || written=0 line=''
     [[ $line != *[!a-z0-9\ ·]* ]] || line=''
     [[ $now ]] || builtin printf -v now '%(%s)T' -1 # before bash 5
     if [[ $written != "$__sesh_known" ]] || ((now >= __sesh_due || now < __sesh_due - 60)); then

@@ -39,7 +39,8 @@ function __sesh_prompt --on-event fish_prompt
             set -g SESH_PROMPT ''
         case '*'
             set -g SESH_PROMPT "$__sesh_flag $line"
-            string match -qr '[^a-z0-9 ·]' -- "$line"; and set -g SESH_PROMPT '' # the file is data
+            # The file is data: what is not such a line is not shown.
+            string match -qr '^[0-9]{1,12} [a-z0-9 ·]+$' -- "$written $line"; or set -g SESH_PROMPT ''
             test $__sesh_flag = '!'; and set -g SESH_PROMPT (string replace -a ' · ' ', ' -- $SESH_PROMPT)
     end
 end

@@ -35,7 +35,7 @@ __sesh_prompt() {
     [[ ! -r $__sesh_file ]] || $__sesh_read text <$__sesh_file || :
     # The file is data: zsh would run what stands in $(…) inside a number.
     written=${text%% *} line=${${text#* }%$'\n'}
-    [[ $written == <-> && ${#written} -le 12 ]] || written=0
+    [[ $written == <-> && ${#written} -le 12 ]] || written=0 line=''
     [[ $line != *[^a-z0-9\ ·]* ]] || line=''
     if [[ $written != $__sesh_known ]] || (( now >= __sesh_due || now < __sesh_due - 60 )); then
         __sesh_look $written $now
