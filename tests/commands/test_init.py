@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import time
+from itertools import count
 from pathlib import Path
 
 import pytest
