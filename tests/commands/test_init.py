@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import need
-from tests.surroundings import as_stranger, need_root, run
+from tests.surroundings import as_stranger, give_to_stranger, run
 from tests.terminal import Terminal
 from tests.test_prompt import prompt_file
 from tests.world import SESH, World, eventually
@@ -106,10 +106,8 @@ def test_names_are_quoted_for_the_shell(world: World, shell: str) -> None:
     place.mkdir(mode=0o700)
     env = {**world.env, "XDG_RUNTIME_DIR": str(place)}
     (world.root / "code").write_text(world.ok("init", shell, env=env).out)
-    script = f". {world.root}/code; echo $__sesh_file"
-    done = subprocess.run(
-        [shell, "-c", script.replace(" $", ' "$') + '"'], env=env, capture_output=True, text=True
-    )
+    script = f". {world.root}/code; printf '%s\\n' \"$__sesh_file\""
+    done = subprocess.run([shell, "-c", script], env=env, capture_output=True, text=True)
     assert (done.stdout, done.stderr) == (f"{place}/sesh/prompt\n", "")
 
 
@@ -118,7 +116,7 @@ def test_the_full_path_prints_the_same(world: World, shell: str) -> None:
 
 
 def test_without_a_home_it_says_why(world: World) -> None:
-    need_root()
+    give_to_stranger(world)
     done = run(world, *as_stranger(SESH, "init", "bash"), env={"PATH": world.env["PATH"]}, cwd="/")
     assert (done.code, done.out) == (6, "")
     assert "no home directory" in done.err
