@@ -74,7 +74,7 @@ def _init(arguments: list[str]) -> int | None:
         script = prompt.script(arguments[0])
     except (OSError, errors.SeshError):
         return None
-    return _answer(script.encode())
+    return _answer(script.encode(errors="surrogateescape"))
 
 
 def _answer(data: bytes, closing: str | None = None) -> int:

@@ -28,7 +28,7 @@ def line() -> str:
     """What needs attention, worst first (`1 failed · 2 lost`); nothing when all is well."""
     try:
         found = _found()
-    except Exception:  # not even a bug of ours may disturb a shell: `sesh ls` will tell
+    except (Exception, KeyboardInterrupt):  # no bug of ours may disturb a shell: `sesh ls` tells
         return ""
     return " · ".join(f"{found.count(word)} {word}" for word in WORDS if word in found)
 
@@ -38,10 +38,9 @@ def line() -> str:
 
 def _found() -> list[str]:
     """The word of every session that needs attention."""
-    state = paths.state_dir()
-    if os.stat(state).st_uid != os.getuid():
+    if _foreign():
         return []
-    directory = state + "/sessions"
+    directory = paths.sessions_dir()
     try:
         survey = guards.Survey()  # before the records: a launch's files are younger than its claim
     except OSError:  # no machine id or no /proc: no digest line can be trusted
@@ -61,6 +60,14 @@ def _found() -> list[str]:
     if len(settled) < len(names) or survey.unclaimed:
         found += _judged(settled, survey.unclaimed)
     return found
+
+
+def _foreign() -> bool:
+    """Does the state directory belong to somebody else?"""
+    try:
+        return os.stat(paths.state_dir()).st_uid != os.getuid()
+    except FileNotFoundError:
+        return False
 
 
 def _names(directory: str) -> list[str]:
@@ -98,6 +105,8 @@ def refresh(*, make: bool = False) -> None:
 
 
 def _refresh(make: bool) -> None:
+    if _foreign():
+        return
     path = file()
     for _ in range(_TRIES):
         before = _version(path)

@@ -40,7 +40,7 @@ from tests.test_fast import (
     stop_agent,
     truncate,
 )
-from tests.world import SESH, World, eventually
+from tests.world import SESH, World, count, eventually
 
 
 def said(world: World, *options: str) -> str:
@@ -193,16 +193,14 @@ def test_the_bytes_of_a_view_say_what_its_json_says() -> None:
 
 
 def test_no_program_is_asked_and_nothing_is_written(world: World) -> None:
-    world.start("one")
-    world.start("two")
-    kill_agent(world)
+    os.kill(world.start("one")["pid"], signal.SIGSTOP)  # nobody is called back for this
     world.record("broken").write_text("nonsense")
-    says(world, "1 damaged · 1 failed")
     env = fake_tmux(world, f"touch {world.root}/asked")
     env["PATH"] = str(world.root / "fake")
-    os.kill(world.session("two")["pid"], signal.SIGSTOP)
     before = files(world.root)
-    assert world.ok("doctor", "--prompt", env=env).out == "1 damaged · 1 failed · 1 frozen\n"
+    assert eventually(
+        lambda: world.ok("doctor", "--prompt", env=env).out == "1 damaged · 1 frozen\n"
+    )
     assert files(world.root) == before
 
 
@@ -286,6 +284,40 @@ def test_without_a_runtime_directory_the_file_is_with_the_launches(world: World)
     (path,) = world.state.glob("run/*/prompt")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(world.state.stat().st_mode) == 0o700
+
+
+def test_nothing_is_written_for_somebody_else(world: World) -> None:
+    need_root()
+    world.ok("doctor", "--prompt", "--refresh")
+    prompt_file(world).unlink()
+    world.state.mkdir(parents=True)
+    os.chown(world.state, STRANGER, STRANGER)
+    world.ok("doctor", "--prompt", "--refresh")
+    assert not prompt_file(world).exists()
+
+
+def test_many_at_once_leave_one_true_line(world: World) -> None:
+    world.start("one", "false")
+    says(world, "1 failed")
+    several = [world.popen("doctor", "--prompt", "--refresh") for _ in range(count(8, 100))]
+    assert [one.wait(60) for one in several] == [0] * len(several)
+    assert kept(world) == "1 failed"
+    assert [path.name for path in prompt_file(world).parent.glob("*prompt*")] == ["prompt"]
+
+
+def test_a_restart_during_refreshes_has_the_last_word(world: World) -> None:
+    """A refresh that began before the restart must not put the old line back after it."""
+    world.start("one", "sh", "-c", "[ -e well ] && exec sleep 1000; exit 3")
+    says(world, "1 failed")
+    for _ in range(count(3, 50)):
+        several = [world.popen("doctor", "--prompt", "--refresh") for _ in range(4)]
+        (world.cwd / "well").touch()
+        world.ok("restart", "one")
+        assert [one.wait(60) for one in several] == [0] * len(several)
+        assert kept(world) == ""
+        (world.cwd / "well").unlink()
+        kill_agent(world)
+        says(world, "1 failed")
 
 
 def test_a_file_that_cannot_be_written_fails_no_command(world: World) -> None:

@@ -111,6 +111,15 @@ def test_names_are_quoted_for_the_shell(world: World, shell: str) -> None:
     assert (done.stdout, done.stderr) == (f"{place}/sesh/prompt\n", "")
 
 
+def test_a_path_that_is_no_text_is_no_trouble(world: World) -> None:
+    place = os.fsencode(world.root) + b"/\xff"
+    os.mkdir(place, 0o700)
+    env = {**world.env, "XDG_RUNTIME_DIR": os.fsdecode(place)}
+    done = subprocess.run([SESH, "init", "bash"], env=env, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"__sesh_file='" + place + b"/sesh/prompt'\n" in done.stdout
+
+
 def test_the_full_path_prints_the_same(world: World, shell: str) -> None:
     assert world.ok("init", "--", shell).out == world.ok("init", shell).out
 
