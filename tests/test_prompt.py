@@ -50,7 +50,7 @@ def said(world: World, *options: str) -> str:
 
 
 def says(world: World, line: str) -> None:
-    assert eventually(lambda: said(world) == line), (said(world), line)
+    assert eventually(lambda: said(world) == line, 20), (said(world), line)
 
 
 def test_every_state_has_a_place_in_the_order() -> None:

@@ -95,7 +95,9 @@ def _lists_against(report: Report, measured: Mapping[int, Times], others: list[s
 
 def prompts(report: Report, times: Times) -> None:
     rows = [[shell, f"{took:.0f}", _limit(took, SHELL_LIMIT)] for shell, took in times.items()]
-    report.table("A prompt inside a shell, no refresh due: median µs", ["", "µs", "limit"], rows)
+    report.table(
+        "A prompt inside a shell, no refresh due: median µs of CPU", ["", "µs", "limit"], rows
+    )
 
 
 def starts(report: Report, times: Times) -> None:

@@ -140,7 +140,7 @@ def test_a_death_shows_on_the_next_prompts_and_a_restart_takes_it_away_at_once(
     world.start("api")
     terminal = at(world, shell, PROMPT[shell], LOAD[shell])
     assert terminal.screen() == "$"
-    assert eventually(lambda: prompt_file(world).exists())
+    assert eventually(prompt_file(world).exists, 20)
     fail(world)
     assert prompts_until(terminal, FLAG), terminal.screen()
     terminal.run("clear; sesh restart api")
@@ -151,7 +151,7 @@ def test_a_death_that_only_a_look_finds_shows_too(world: World, shell: str) -> N
     """No pass follows: the refresh in the background has to find it."""
     world.start("api")
     terminal = at(world, shell, PROMPT[shell], LOAD[shell])
-    assert eventually(lambda: prompt_file(world).exists())
+    assert eventually(prompt_file(world).exists, 20)
     os.kill(world.session("api")["pid"], signal.SIGSTOP)
     assert prompts_until(terminal, "⚑ 1 frozen $"), terminal.screen()
 
@@ -317,7 +317,7 @@ def test_an_uninstalled_sesh_is_no_nuisance(world: World, shell: str) -> None:
 def test_no_noise_no_job_no_zombie(world: World, shell: str) -> None:
     terminal = at(world, shell, PROMPT[shell], LOAD[shell])
     for _ in range(3):
-        assert eventually(lambda: prompt_file(world).exists())
+        assert eventually(prompt_file(world).exists, 20)
         clear(terminal)  # this prompt sees it; the one after it asks again
         prompt_file(world).unlink()
         clear(terminal)
@@ -351,7 +351,7 @@ def test_it_is_asked_for_once_and_not_again_while_nothing_comes(world: World, sh
     terminal = at(world, shell, PROMPT[shell], f". {world.root}/code")
     for _ in range(10):
         clear(terminal)
-    assert eventually(asked.exists)
+    assert eventually(asked.exists, 20)
     assert asked.read_text() == "doctor --prompt --refresh\n"
 
 
