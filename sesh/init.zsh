@@ -9,9 +9,10 @@ __sesh_known='' # the file that was read last, by when it was written
 __sesh_due=0    # when it has to be asked for anew
 SESH_PROMPT=''
 
-# `read` takes a file byte by byte; a zsh without modules has nothing else.
+# Without these modules it works too, only slower: `read` takes a file byte by byte.
 __sesh_read=(sysread)
 zmodload -F zsh/system b:sysread 2>/dev/null || __sesh_read=(read -r)
+zmodload -F zsh/datetime p:EPOCHSECONDS 2>/dev/null || :
 
 # The prompt names an element of psvar: that works with and without prompt_subst, and expands nothing in it.
 __sesh_flag='⚑' __sesh_front='%(77V.%F{yellow}%77v%f .)'
@@ -31,7 +32,7 @@ __sesh_prompt() {
     local percent=no
     [[ ! -o prompt_percent ]] || percent=yes
     emulate -L zsh
-    local text='' written line now=${(%):-%D{%s}}
+    local text='' written line now=${EPOCHSECONDS:-${(%):-%D{%s}}}
     [[ ! -r $__sesh_file ]] || $__sesh_read text <$__sesh_file || :
     # The file is data: zsh would run what stands in $(…) inside a number.
     written=${text%% *} line=${${text#* }%$'\n'}

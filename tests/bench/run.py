@@ -105,7 +105,8 @@ class Bench:
         return "click" in done.stderr
 
     def prompts(self) -> Times:
-        return prompts.measure(self.tools.sesh, self.world.root, self.runner, self.plan.slow_rounds)
+        rounds = self.plan.slow_rounds
+        return prompts.measure(self.tools.sesh, self.world.root, self.world.env, rounds)
 
     # --- start ---
 
