@@ -5,7 +5,7 @@
 
 set -g __sesh_file %FILE%
 set -g __sesh_command %COMMAND%
-set -g __sesh_known '' # the file that was read last, by when it was written
+set -g __sesh_known '' # what was read last
 set -g __sesh_due 0 # when it has to be asked for anew
 set -g SESH_PROMPT ''
 
@@ -14,10 +14,14 @@ string match -qir utf -- "$LC_ALL" "$LC_CTYPE" "$LANG"; or set -g __sesh_flag '!
 set -g __sesh_front (set_color yellow) (set_color normal)
 test -z "$NO_COLOR" -a "$TERM" != dumb; or set -g __sesh_front '' ''
 
-# __sesh_look WRITTEN NOW: asks for a new file if this one is too old; again in a minute if none comes.
-function __sesh_look -a written now
+# __sesh_look TEXT NOW: takes over what the file says, and asks for a new one if it is too old; again in a minute if none
+# comes.
+function __sesh_look -a text now
+    set -g __sesh_known "$text"
+    # The file is data: what is not such a line is not shown.
+    set -g SESH_PROMPT (string replace -rf '^[0-9]{1,12} ([a-z0-9 ·]+)$' "$__sesh_flag \$1" -- "$text"; or echo '')
+    test $__sesh_flag = '!'; and set SESH_PROMPT (string replace -a ' · ' ', ' -- "$SESH_PROMPT")
     set -l age (path mtime -R -- $__sesh_file)
-    set -g __sesh_known "$written"
     if test -n "$age"; and test $age -ge 0 -a $age -lt 5
         set -g __sesh_due (math $now + 5 - $age)
         return
@@ -28,20 +32,11 @@ function __sesh_look -a written now
 end
 
 function __sesh_prompt --on-event fish_prompt
-    test -r $__sesh_file; and read -l -d ' ' written line <$__sesh_file
+    test -r $__sesh_file; and read -l text <$__sesh_file
     # fish has no clock; this one costs a third of a command substitution.
     test -r /proc/uptime; and read -l -d ' ' now rest </proc/uptime; or set -l now (path mtime -R /)
-    if test "$written" != "$__sesh_known" -o "$now" -ge "$__sesh_due"
-        __sesh_look "$written" $now
-    end
-    switch "$line"
-        case ''
-            set -g SESH_PROMPT ''
-        case '*'
-            set -g SESH_PROMPT "$__sesh_flag $line"
-            # The file is data: what is not such a line is not shown.
-            string match -qr '^[0-9]{1,12} [a-z0-9 ·]+$' -- "$written $line"; or set -g SESH_PROMPT ''
-            test $__sesh_flag = '!'; and set -g SESH_PROMPT (string replace -a ' · ' ', ' -- $SESH_PROMPT)
+    if test "$text" != "$__sesh_known" -o "$now" -ge "$__sesh_due"
+        __sesh_look "$text" $now
     end
 end
 
