@@ -21,7 +21,7 @@ LAYERS = (
     ("planning",),
     (
         *("exits", "ordering", "supervise", "listing", "transcripts", "attaching", "waiting"),
-        *("shells", "timers"),
+        *("shells", "timers", "prompt"),
     ),
     ("lifecycle.start",),
     ("lifecycle.launch",),
@@ -29,7 +29,7 @@ LAYERS = (
     ("lifecycle.stop", "lifecycle.forget", "lifecycle.servers", "lifecycle.leftovers"),
     ("lifecycle.panes",),
     ("orphans",),
-    ("look",),
+    ("look", "attention"),
     ("observe", "output"),
     (
         *("tmux", "processes", "git", "config", "launchfiles", "environment", "events"),
