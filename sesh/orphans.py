@@ -8,8 +8,9 @@ its environment, another user's processes and other machines are not seen.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from types import MappingProxyType
 
 from sesh import launchfiles, look, observe, paths, processes, tmux
 from sesh.config import Config
@@ -26,8 +27,9 @@ from sesh.model import (
     Record,
     State,
 )
+from sesh.observe import Answers
 from sesh.processes import Stat, Table
-from sesh.tmux import Pane
+from sesh.tmux import Pane, Reply
 from sesh.values import Value
 
 _ID = re.compile(NAME_PATTERN + r"-\d{8}-\d{6}-[0-9a-f]{8}")
@@ -71,6 +73,7 @@ class Census(Value):
     leftovers: tuple[Leftover, ...]
     strays: tuple[Stray, ...]
     silent: tuple[str, ...]  # servers that gave no usable answer, and why
+    answers: Mapping[str, list[Pane] | Reply] = MappingProxyType({})  # socket → what was said
 
     @property
     def orphan_sessions(self) -> list[Seen]:
@@ -95,9 +98,10 @@ def census(config: Config) -> Census:
         for name, one in look.held().items()
         if one.mode != "ended" or one.id not in marked
     }
-    found = look.everything(leaving_out=held)
+    answers: Answers = {}
+    found = look.everything(held, config, answers)
     agents = _agents(found, held.values(), table, run)
-    panes, silent = _panes(found, config, run)
+    panes, silent = _panes(found, config, run, answers)
     known = _known(found, held.values()) | {orphan.id for orphan in agents}
     living = _living(found, held.values()) | {orphan.id for orphan in agents}
     damaged = {one.name for one in found if one.damaged}  # whose ids are not known
@@ -109,6 +113,7 @@ def census(config: Config) -> Census:
         leftovers=tuple(_leftovers(carriers, living, table)),
         strays=tuple(_strays(panes, known)),
         silent=tuple(silent),
+        answers=answers,
     )
 
 
@@ -245,7 +250,7 @@ def still_left(leftover: Leftover, here: Machine) -> bool:
 
 
 def _panes(
-    found: Iterable[Seen], config: Config, run: str
+    found: Iterable[Seen], config: Config, run: str, answers: Answers
 ) -> tuple[dict[str, list[Pane]], list[str]]:
     """The panes of every server that we know of; and why, where one gave no answer."""
     here = processes.here()
@@ -259,7 +264,9 @@ def _panes(
     except CannotTellError as error:
         return {}, [str(error)]
     for socket in sorted(sockets):
-        answer = observe.server(socket, run, config, binary).panes()
+        if socket not in answers:
+            answers[socket] = observe.server(socket, run, config, binary).panes()
+        answer = answers[socket]
         if isinstance(answer, list):
             listed[socket] = answer
         elif answer.trouble is not tmux.Trouble.NO_SERVER:

@@ -41,6 +41,10 @@ def history_dir() -> str:
     return state_dir() + "/history"
 
 
+def quarantine_dir() -> str:
+    return state_dir() + "/quarantine"
+
+
 def transcripts_dir() -> str:
     return state_dir() + "/transcripts"
 
@@ -81,6 +85,11 @@ def run_dir(machine_id: str, pidns: str, initial_pidns: str = "pid:[4026531836]"
     if pidns != initial_pidns:
         key += "-" + "".join(c for c in pidns if c.isdigit())
     return f"{state_dir()}/run/{key}"
+
+
+def gc_stamp(run: str) -> str:
+    """The file whose mtime is the time of gc's last run on this machine."""
+    return f"{run}/gc.last"
 
 
 def runtime_dir() -> str | None:

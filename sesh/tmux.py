@@ -42,8 +42,13 @@ set-option -g status-right "detach: #{{prefix}} d"
 """
 
 _LAUNCH_FORMAT = "#{pane_id} #{pane_pid} #{pid}"
-_PANES_FORMAT = "#{pane_id} #{pane_pid} #{pane_dead} #{session_id} s#{@sesh_id} #{session_name}"
-_PANE_LINE = re.compile(r"(%\d+) (\d+) ([01]) (\$\d+) s([A-Za-z0-9_-]*) (.*)")
+_PANES_FORMAT = (
+    "#{pane_id} #{pane_pid} #{pane_dead} #{pane_pipe} #{pid} "
+    "#{session_id} s#{@sesh_id} #{session_name}"
+)
+_PANE_LINE = re.compile(
+    r"(%\d+) (\d+) ([01]) ([01]) (\d+) (\$\d+) s([A-Za-z0-9_-]*) (.*)"
+)
 _PIPE = "umask 077; exec cat >>#{@sesh_log}"
 CALLBACK = "#{@sesh_callback} >/dev/null 2>&1 || :"
 
@@ -92,6 +97,8 @@ class Pane(Value):
     session: str
     sesh_id: str
     name: str
+    piped: bool = True  # is its output logged
+    server: int = 0  # the server's own pid
 
 
 class Launched(Value):
@@ -162,8 +169,14 @@ class Tmux(Value):
             found = _PANE_LINE.fullmatch(line)
             if found is None:
                 return Reply("", Trouble.OTHER, "tmux answered in an unknown form")
-            pane, pid, dead, session, sesh_id, name = found.groups()
-            panes.append(Pane(pane, int(pid), dead == "1", session, sesh_id, name))
+            pane, pid, dead, piped, server, session, sesh_id, name = found.groups()
+            panes.append(
+                Pane(
+                    *(pane, int(pid), dead == "1", session, sesh_id, name),
+                    piped=piped == "1",
+                    server=int(server),
+                )
+            )
         return panes
 
     def new_session(
@@ -216,6 +229,10 @@ class Tmux(Value):
     def close_dead(self, pane: str) -> Reply:
         """Close a pane only if it is dead, in one call."""
         return self.ask("if-shell", "-F", "-t", pane, "#{pane_dead}", f"kill-pane -t {pane}")
+
+    def pipe(self, pane: str) -> Reply:
+        """Log a pane's output again; a log pipe that still stands is replaced."""
+        return self.ask("pipe-pane", "-t", pane, _PIPE)
 
     def kill_pane(self, pane: str) -> Reply:
         return self.ask("kill-pane", "-t", pane)
