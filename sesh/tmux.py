@@ -46,9 +46,7 @@ _PANES_FORMAT = (
     "#{pane_id} #{pane_pid} #{pane_dead} #{pane_pipe} #{pid} "
     "#{session_id} s#{@sesh_id} #{session_name}"
 )
-_PANE_LINE = re.compile(
-    r"(%\d+) (\d+) ([01]) ([01]) (\d+) (\$\d+) s([A-Za-z0-9_-]*) (.*)"
-)
+_PANE_LINE = re.compile(r"(%\d+) (\d+) ([01]) ([01]) (\d+) (\$\d+) s([A-Za-z0-9_-]*) (.*)")
 _PIPE = "umask 077; exec cat >>#{@sesh_log}"
 CALLBACK = "#{@sesh_callback} >/dev/null 2>&1 || :"
 

@@ -1,0 +1,133 @@
+"""What the checks share: the form of a finding, and one look at everything for all of them.
+
+Every part of the scene is looked at when the first check asks for it, and once: a server that hangs
+is not asked again by the next check.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from enum import StrEnum
+from functools import cached_property
+
+from sesh import orphans, paths, processes, store
+from sesh.config import Config
+from sesh.look import Seen
+from sesh.model import Record
+from sesh.orphans import Census
+from sesh.store import Entry
+from sesh.values import Value, replace
+from sesh.view import View, view
+
+PATIENCE = 2.0  # seconds that a tmux server gets; the whole is to take no more than three
+FIX = "sesh doctor --fix"
+
+
+class Level(StrEnum):
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+class Finding(Value):
+    """One thing that is not as it should be, and the command that mends it."""
+
+    id: str
+    level: Level
+    text: str
+    mend: str | None = None
+    note: str | None = None  # what the command will do, where its name does not say it
+    subjects: tuple[str, ...] = ()  # the sessions, files or processes that it is about
+
+
+class Scene:
+    """Everything that checks look at."""
+
+    def __init__(self, config: Config, trouble: str | None = None) -> None:
+        patience = min(config.tmux.timeout, PATIENCE)
+        self.config: Config = replace(config, tmux=replace(config.tmux, timeout=patience))
+        self.trouble = trouble  # why the settings are the defaults and not the user's
+
+    @cached_property
+    def census(self) -> Census:
+        return orphans.census(self.config)
+
+    @cached_property
+    def run(self) -> str:
+        here = processes.here()
+        return paths.run_dir(here.id, here.pidns)
+
+    @cached_property
+    def views(self) -> list[View]:
+        """Every readable session as `ls --json` shows it."""
+        judged = [one.session for one in self.census.found if one.session]
+        return self._held_views + [view(one.record, one.verdict) for one in judged]
+
+    @cached_property
+    def _held_views(self) -> list[View]:
+        return [json.loads(one.view) for one in self.census.held]
+
+    @cached_property
+    def held_entries(self) -> list[Entry]:
+        """The records that nobody had to look at, read in full."""
+        entries = (store.entry(view["name"]) for view in self._held_views)
+        return [one for one in entries if one is not None and isinstance(one.record, Record)]
+
+    @cached_property
+    def records(self) -> list[Record]:
+        entries = [*self.held_entries, *(one.entry for one in self.census.found)]
+        return [one.record for one in entries if isinstance(one.record, Record)]
+
+    @cached_property
+    def sessions(self) -> int:
+        return len(self.census.found) + len(self.census.held)
+
+    @cached_property
+    def table(self) -> processes.Table:
+        return processes.table()
+
+    @cached_property
+    def files(self) -> list[tuple[str, os.stat_result]]:
+        """Everything of ours on disk: the state directory and that of environments."""
+        roots = [paths.state_dir(), paths.runtime_dir()]
+        return [found for root in roots if root for found in _walk(root)]
+
+    def judged(self, wanted: Callable[[Seen], bool]) -> list[Seen]:
+        return [one for one in self.census.found if one.session and wanted(one)]
+
+
+def _walk(root: str) -> Iterator[tuple[str, os.stat_result]]:
+    """A directory and all below it, links not followed; what goes away meanwhile is left out."""
+    try:
+        yield root, os.lstat(root)
+        children = list(os.scandir(root))
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return
+    for child in children:
+        try:
+            if child.is_dir(follow_symlinks=False):
+                yield from _walk(child.path)
+            else:
+                yield child.path, child.stat(follow_symlinks=False)
+        except FileNotFoundError:
+            continue
+
+
+def few(texts: Sequence[str], most: int = 4) -> str:
+    """Some of them, and how many more."""
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + more
+
+
+def number(texts: Sequence[object], noun: str) -> str:
+    return f"{len(texts)} {noun}{'' if len(texts) == 1 else 's'}"
+
+
+def shown(path: str) -> str:
+    """A path of ours as people know it: below the state directory, or from home."""
+    for root, short in ((paths.state_dir() + "/", ""), (paths.home() + "/", "~/")):
+        if path.startswith(root):
+            return short + path.removeprefix(root)
+    return path

@@ -1,0 +1,151 @@
+"""Checks of tmux: is it there, does every server answer, and is it the right one?"""
+
+from __future__ import annotations
+
+from shlex import quote
+
+from sesh import paths, processes, tmux
+from sesh.checks.scene import FIX, Finding, Level, Scene, shown
+from sesh.errors import CannotTellError
+from sesh.model import Process
+from sesh.tmux import Reply, Trouble
+from sesh.values import Value
+
+_INSTALLERS = (
+    ("apt-get", "sudo apt-get install tmux"),
+    ("dnf", "sudo dnf install tmux"),
+    ("pacman", "sudo pacman -S tmux"),
+    ("zypper", "sudo zypper install tmux"),
+    ("apk", "sudo apk add tmux"),
+    ("brew", "brew install tmux"),
+)
+
+
+def installed(scene: Scene) -> list[Finding]:
+    """Is there a tmux, new enough? One that hangs has been asked already."""
+    try:
+        binary = tmux.find_binary()
+        if not any(_hangs(answer) for answer in scene.census.answers.values()):
+            tmux.check_version(binary, scene.config.tmux.timeout)
+    except CannotTellError as error:
+        return [Finding("tmux", Level.FAIL, str(error), _how_to_install())]
+    return []
+
+
+def _hangs(answer: object) -> bool:
+    return isinstance(answer, Reply) and answer.text.startswith("no answer within")
+
+
+def _how_to_install() -> str | None:
+    return next((how for program, how in _INSTALLERS if paths.which(program)), None)
+
+
+# --- servers that answer, and those that don't ---------------------------------------------------
+
+
+def silent_servers(scene: Scene) -> list[Finding]:
+    return [
+        _silent(scene, socket, answer)
+        for socket, answer in scene.census.answers.items()
+        if isinstance(answer, Reply) and answer.trouble is not Trouble.NO_SERVER
+    ]
+
+
+def _silent(scene: Scene, socket: str, answer: Reply) -> Finding:
+    living = servers_at(scene, socket)
+    if answer.trouble is Trouble.EXITING and living:
+        pids = ", ".join(str(process.pid) for process in living)
+        text = f"tmux server {pids} is wedged: it says {answer.text!r} to everybody"
+        return Finding("tmux-server", Level.FAIL, text, FIX, "asks, and ends it", (shown(socket),))
+    stopped = [one for one in living if (stat := scene.table.get(one.pid)) and stat.stopped]
+    if stopped:
+        text = f"tmux server {stopped[0].pid} is stopped by a signal: {answer.text}"
+        mend, note = f"kill -CONT {stopped[0].pid}", "lets it go on"
+    else:
+        text = f"the tmux server of {shown(socket)} gives no usable answer: {answer.text}"
+        mend, note = f"tmux -S {quote(socket)} list-sessions", "shows what it says"
+    return Finding("tmux-server", Level.FAIL, text, mend, note, (shown(socket),))
+
+
+def wedged(scene: Scene) -> list[Process]:
+    """The servers that answer nothing but that they are exiting."""
+    return [
+        process
+        for socket, answer in scene.census.answers.items()
+        if isinstance(answer, Reply) and answer.trouble is Trouble.EXITING
+        for process in servers_at(scene, socket)
+    ]
+
+
+def servers_at(scene: Scene, socket: str) -> list[Process]:
+    """The living tmux servers that belong to a socket: by their command line, and as recorded.
+    The oldest first."""
+    here = processes.here()
+    recorded = {
+        record.place.server
+        for record in scene.records
+        if record.place.socket == socket and record.place.machine == here and record.place.server
+    }
+    stats = [
+        stat
+        for stat in scene.table.values()
+        if stat.comm.startswith("tmux: server")
+        and stat.alive
+        and (stat.process in recorded or _serves(stat.pid, socket))
+    ]
+    return [stat.process for stat in sorted(stats, key=lambda stat: stat.start)]
+
+
+def _serves(pid: int, socket: str) -> bool:
+    argv = processes.command(pid)
+    return "-S" in argv[:-1] and argv[argv.index("-S") + 1] == socket
+
+
+# --- sockets -------------------------------------------------------------------------------------
+
+
+class Hidden(Value):
+    """A living server that cannot be reached, because its socket is gone or another's now."""
+
+    socket: str
+    process: Process
+    by: int | None = None  # the server that answers instead
+    empty: bool = True  # has that one no pane?
+
+
+def sockets(scene: Scene) -> list[Finding]:
+    return [_unreachable(one) for one in hidden_servers(scene)]
+
+
+def hidden_servers(scene: Scene) -> list[Hidden]:
+    return [
+        hidden
+        for socket, answer in scene.census.answers.items()
+        for hidden in _hidden_at(scene, socket, answer)
+    ]
+
+
+def _hidden_at(scene: Scene, socket: str, answer: object) -> list[Hidden]:
+    living = servers_at(scene, socket)
+    if isinstance(answer, Reply):
+        swept = answer.trouble is Trouble.NO_SERVER
+        return [Hidden(socket, process) for process in living[:1] if swept]
+    assert isinstance(answer, list)
+    if not answer and len(living) > 1:  # without a pane it does not say who it is: the youngest
+        return [Hidden(socket, process, living[-1].pid) for process in living[:-1]]
+    answering = answer[0].server if answer else None
+    others = [process for process in living if answering and process.pid != answering]
+    return [Hidden(socket, process, answering, empty=False) for process in others]
+
+
+def _unreachable(one: Hidden) -> Finding:
+    pid, where = one.process.pid, shown(one.socket)
+    subjects = (str(pid), where)
+    if one.by is None:
+        text = f"tmux server {pid} lives, but its socket {where} was swept away"
+        return Finding("tmux-socket", Level.FAIL, text, FIX, "restores it", subjects)
+    text = f"tmux server {one.by} hides another that lives, {pid}: both say {where} is theirs"
+    if one.empty:
+        return Finding("tmux-socket", Level.FAIL, text, FIX, "lets the first be reached", subjects)
+    note = f"makes the sessions of {pid} reachable, and those of {one.by} not"
+    return Finding("tmux-socket", Level.FAIL, text, f"kill -USR1 {pid}", note, subjects)
