@@ -120,10 +120,7 @@ def _reach(scene: Scene, hidden: Hidden) -> Step:
     """Make a server that lives reachable again. A server removes the socket when it ends, so one
     that is in the way must go first."""
     server = observe.server(hidden.socket, scene.run, scene.config, tmux.find_binary())
-    blocking = next(
-        (one for one in servers_checks.servers_at(scene, hidden.socket) if one.pid == hidden.by),
-        None,
-    )
+    blocking = hidden.by
 
     def restore() -> None:
         if blocking is not None:

@@ -282,6 +282,12 @@ class Tmux(Value):
         """Let an own server end when its last session has gone."""
         return self.ask("set-option", "-s", "exit-empty", "on")
 
+    def server_pid(self) -> int | None:
+        """Who answers at this socket; None when nobody does."""
+        reply = self.ask("display-message", "-p", "#{pid}")
+        said = reply.out.strip()
+        return int(said) if reply.ok and said.isdigit() else None
+
     def answers(self) -> bool:
         return self.ask("list-sessions").ok
 

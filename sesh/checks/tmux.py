@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from shlex import quote
 
-from sesh import paths, processes, tmux
+from sesh import observe, paths, processes, tmux
 from sesh.checks.scene import FIX, Finding, Level, Scene, shown
 from sesh.errors import CannotTellError
 from sesh.model import Process
-from sesh.tmux import Reply, Trouble
+from sesh.tmux import Pane, Reply, Trouble
 from sesh.values import Value
 
 _INSTALLERS = (
@@ -109,8 +109,8 @@ class Hidden(Value):
 
     socket: str
     process: Process
-    by: int | None = None  # the server that answers instead
-    empty: bool = True  # has that one no pane?
+    by: Process | None = None  # the server that answers instead
+    empty: bool = False  # has that one no pane?
 
 
 def sockets(scene: Scene) -> list[Finding]:
@@ -125,17 +125,25 @@ def hidden_servers(scene: Scene) -> list[Hidden]:
     ]
 
 
-def _hidden_at(scene: Scene, socket: str, answer: object) -> list[Hidden]:
+def _hidden_at(scene: Scene, socket: str, answer: list[Pane] | Reply) -> list[Hidden]:
     living = servers_at(scene, socket)
     if isinstance(answer, Reply):
         swept = answer.trouble is Trouble.NO_SERVER
         return [Hidden(socket, process) for process in living[:1] if swept]
-    assert isinstance(answer, list)
-    if not answer and len(living) > 1:  # without a pane it does not say who it is: the youngest
-        return [Hidden(socket, process, living[-1].pid) for process in living[:-1]]
-    answering = answer[0].server if answer else None
-    others = [process for process in living if answering and process.pid != answering]
-    return [Hidden(socket, process, answering, empty=False) for process in others]
+    pid = answer[0].server if answer else _who_answers(scene, socket) if living else None
+    by = scene.table.get(pid or 0)
+    if by is None:
+        return []
+    return [
+        Hidden(socket, process, by.process, empty=not answer)
+        for process in living
+        if process != by.process
+    ]
+
+
+def _who_answers(scene: Scene, socket: str) -> int | None:
+    """A server without panes does not say who it is unless it is asked."""
+    return observe.server(socket, scene.run, scene.config, tmux.find_binary()).server_pid()
 
 
 def _unreachable(one: Hidden) -> Finding:
@@ -144,8 +152,8 @@ def _unreachable(one: Hidden) -> Finding:
     if one.by is None:
         text = f"tmux server {pid} lives, but its socket {where} was swept away"
         return Finding("tmux-socket", Level.FAIL, text, FIX, "restores it", subjects)
-    text = f"tmux server {one.by} hides another that lives, {pid}: both say {where} is theirs"
+    text = f"tmux server {one.by.pid} hides another that lives, {pid}: both say {where} is theirs"
     if one.empty:
         return Finding("tmux-socket", Level.FAIL, text, FIX, "lets the first be reached", subjects)
-    note = f"makes the sessions of {pid} reachable, and those of {one.by} not"
+    note = f"makes the sessions of {pid} reachable, and those of {one.by.pid} not"
     return Finding("tmux-socket", Level.FAIL, text, f"kill -USR1 {pid}", note, subjects)

@@ -146,7 +146,8 @@ def _print(
         output.write(f"sesh doctor: all well ({count}, {sessions}, {took})\n")
         return
     width = output.terminal_width()
-    output.write(f"sesh doctor: {_summary(bad)} ({count}, {took})\n\n")
+    head, aside = f"sesh doctor: {_summary(bad)}", f" ({count}, {took})"
+    output.write(f"{_if_it_fits(head, aside, width)}\n\n")
     output.write("".join(_block(one, width, colour=colour) for one in _together(bad)))
 
 
@@ -186,9 +187,15 @@ def _block(one: Finding, width: int | None, *, colour: bool) -> str:
     text = f"{level}  {one.id:<{pad}}{first}".rstrip() + "\n"
     text += "".join(f"{indent}{line}\n" for line in rest)
     if one.mend is not None:
-        note = f"   ({one.note})" if one.note else ""
-        text += f"{indent}mend: {output.escape(one.mend)}{note}\n"
+        mend = f"{indent}mend: {output.escape(one.mend)}"
+        text += _if_it_fits(mend, f"   ({one.note})" if one.note else "", width) + "\n"
     return text
+
+
+def _if_it_fits(text: str, aside: str, width: int | None) -> str:
+    """With what need not be said, where there is room for it."""
+    fits = width is None or output.display_width(text + aside) <= width
+    return text + aside if fits else text
 
 
 def _wrapped(text: str, width: int | None) -> list[str]:
