@@ -10,6 +10,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from sesh import launchfiles, look, observe, processes, store, tmux
@@ -44,11 +45,13 @@ class Done(Value):
 
 
 def mend(
-    ids: Collection[str], look_at: Callable[[], Scene], may: Callable[[str], bool]
+    ids: Collection[str],
+    scene: Scene,
+    look_again: Callable[[], Scene],
+    may: Callable[[str], bool],
 ) -> Iterator[Done]:
     """Do what can be done for these checks, one step after the other, looking anew after each check
     for which something was done."""
-    scene = look_at()
     for id_, plan in _PLANS.items():
         if id_ not in ids:
             continue
@@ -56,7 +59,7 @@ def mend(
         for step in steps:
             yield _do(step, may)
         if steps:
-            scene = look_at()
+            scene = look_again()
 
 
 def _planned(id_: str, plan: Callable[[Scene], list[Step]], scene: Scene) -> list[Step]:
@@ -87,7 +90,8 @@ def _permissions(scene: Scene) -> list[Step]:
 
     def make_private() -> None:
         for one in wrong:
-            os.chmod(one.path, one.right)
+            with suppress(FileNotFoundError):
+                os.chmod(one.path, one.right)
 
     what = f"made {number(wrong, 'file')} private"
     return [Step("permissions", what, make_private)] if wrong else []

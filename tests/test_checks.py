@@ -15,14 +15,14 @@ from typing import Any
 
 import pytest
 
-from sesh import checks, store
+from sesh import checks, digest, store
 from sesh.checks import files as file_checks
 from sesh.checks.scene import Scene
 from sesh.config import Config
 from sesh.model import Desired, State, Verdict
 from sesh.values import replace
 from tests.surroundings import fake_tmux, mounted, read_only, read_record, write_record
-from tests.world import SESH, World, eventually
+from tests.world import SESH, World, count, eventually
 
 Found = list[dict[str, Any]]
 LONG_AGO = datetime.now(UTC) - timedelta(hours=2)
@@ -287,7 +287,7 @@ def test_an_agent_whose_record_is_lost_gets_it_back(world: World) -> None:
 @pytest.mark.parametrize("also_run", [False, True], ids=["but run/", "with run/"])
 def test_the_whole_state_directory_is_lost(world: World, also_run: bool) -> None:
     """All are back with name, command, directory and start time."""
-    names = ("one", "two", "three")
+    names = [f"s{number}" for number in range(count(3, 20))]
     before = {name: world.start(name) for name in names}
     for path in world.state.iterdir():
         if path.name == "run" and not also_run:
@@ -312,6 +312,34 @@ def started_alike(one: dict[str, Any], other: dict[str, Any]) -> bool:
     """A process table counts in ticks, a file's time in nanoseconds."""
     first, second = (datetime.fromisoformat(each["started"]) for each in (one, other))
     return abs(first - second) <= timedelta(seconds=2)
+
+
+def test_many_agents_without_a_record_are_one_finding(world: World) -> None:
+    for name in ("one", "two"):
+        world.start(name)
+        world.record(name).unlink()
+    one = the(world, "orphan-agent")
+    assert one["subjects"] == ["one", "two"]
+    assert one["mend"] == "sesh doctor --fix"
+    fixed(world, "orphan-agent")
+
+
+def test_an_agent_without_a_record_whose_name_is_taken(world: World) -> None:
+    session_id = world.start("one")["id"]
+    another = session_id[:-8] + "00000000"
+    text = world.record("one").read_text().partition("\n")[2]
+    world.record("one").write_text(text.replace(session_id, another))
+    assert the(world, "orphan-agent")["mend"] == "sesh stop --orphans"
+    assert found(world, "orphan-agent", "--fix", "-y")
+
+
+def test_sessions_in_a_server_of_the_users_own_are_looked_at(world: World) -> None:
+    world.configure(f'[tmux]\nsocket = "{world.root}/mine"\n')
+    session = world.start("one")
+    assert found(world, "log-pipe") == []
+    subprocess.run([tmux(), "-S", f"{world.root}/mine", "pipe-pane", "-t", session["pane"]])
+    assert the(world, "log-pipe")["subjects"] == ["one"]
+    fixed(world, "log-pipe")
 
 
 def test_an_agent_whose_terminal_is_gone(world: World) -> None:
@@ -389,6 +417,23 @@ def test_a_digest_line_that_lies_is_written_anew(world: World) -> None:
     assert the(world, "digest")["subjects"] == ["one"]
     fixed(world, "digest")
     assert world.session("one")["attention"] is None
+
+
+def test_a_digest_line_that_holds_something_else(world: World) -> None:
+    """Intact by its checksum, but not what any sesh would write: no check falls over it."""
+    world.start("one")
+    world.start("two")
+    raw = world.record("one").read_bytes()
+    guard = digest.parse(raw)
+    assert guard is not None
+    fields = ("id", "generation", "machine", "mode", "pid", "start", "tty", "hide")
+    words = tuple(getattr(guard, field) for field in fields)
+    body = raw.partition(b"\n")[2]
+    world.record("one").write_bytes(digest.encode(words, '{"name":"one","odd":[]}', body))
+    done = world.sesh("doctor", "--json")
+    assert [one["id"] for one in done.json if one["level"] == "fail"] == ["digest"]
+    fixed(world, "digest")
+    assert world.session("one")["state"] == "running"
 
 
 def test_what_could_not_be_written_down(world: World) -> None:

@@ -12,16 +12,20 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from functools import cached_property
 
-from sesh import orphans, paths, processes, store
+from sesh import observe, orphans, paths, processes, store, tmux
 from sesh.config import Config
 from sesh.look import Seen
-from sesh.model import Record
+from sesh.model import ENDED, Record
+from sesh.observe import Answers
 from sesh.orphans import Census
 from sesh.store import Entry
+from sesh.tmux import Reply
 from sesh.values import Value, replace
-from sesh.view import View, view
+from sesh.view import FIELDS, View, view
 
 PATIENCE = 2.0  # seconds that a tmux server gets; the whole is to take no more than three
+HURRY = 0.5  # what further servers get once one hangs
+_FIELDS = frozenset(FIELDS[:-2])
 FIX = "sesh doctor --fix"
 
 
@@ -67,12 +71,25 @@ class Scene:
 
     @cached_property
     def _held_views(self) -> list[View]:
-        return [json.loads(one.view) for one in self.census.held]
+        """What digest lines hold; one that holds something else is the digest check's business."""
+        views = (_parsed(one.view) for one in self.census.held)
+        return [view for view in views if view is not None]
+
+    @cached_property
+    def answers(self) -> Answers:
+        """Socket → what its server said, those of sessions that nobody had to look at included."""
+        answers = dict(self.census.answers)
+        more = {view["socket"] for view in self._held_views if view["state"] not in ENDED}
+        for socket in sorted(more - answers.keys()):
+            timeout = HURRY if any(map(hangs, answers.values())) else self.config.tmux.timeout
+            server = observe.server(socket, self.run, self.config, tmux.find_binary())
+            answers[socket] = replace(server, timeout=timeout).panes()
+        return answers
 
     @cached_property
     def held_entries(self) -> list[Entry]:
         """The records that nobody had to look at, read in full."""
-        entries = (store.entry(view["name"]) for view in self._held_views)
+        entries = (store.entry(orphans.name_of(one.id)) for one in self.census.held)
         return [one for one in entries if one is not None and isinstance(one.record, Record)]
 
     @cached_property
@@ -96,6 +113,18 @@ class Scene:
 
     def judged(self, wanted: Callable[[Seen], bool]) -> list[Seen]:
         return [one for one in self.census.found if one.session and wanted(one)]
+
+
+def hangs(answer: object) -> bool:
+    return isinstance(answer, Reply) and answer.text.startswith("no answer within")
+
+
+def _parsed(raw: bytes) -> View | None:
+    try:
+        view = json.loads(raw)
+    except ValueError:
+        return None
+    return view if isinstance(view, dict) and view.keys() >= _FIELDS else None
 
 
 def _walk(root: str) -> Iterator[tuple[str, os.stat_result]]:

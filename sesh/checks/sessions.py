@@ -120,8 +120,11 @@ def _unclaimed(found: Stray | Orphan) -> bool:
 
 
 def orphan_agent(scene: Scene) -> list[Finding]:
+    found = unclaimed_agents(scene)
+    taken = [orphan for orphan in found if store.entry(orphan.name)]
     return [
-        *map(_unclaimed_agent, unclaimed_agents(scene)),
+        *_unclaimed_agents([orphan for orphan in found if orphan not in taken], None),
+        *_unclaimed_agents(taken, "sesh stop --orphans"),
         *map(_without_terminal, filter(_terminal_gone, scene.census.orphan_sessions)),
     ]
 
@@ -132,12 +135,24 @@ def unclaimed_agents(scene: Scene) -> list[Orphan]:
     return [one for one in scene.census.agents if one.name not in damaged and _unclaimed(one)]
 
 
-def _unclaimed_agent(orphan: Orphan) -> Finding:
-    pid = orphan.agent.process.pid
+def _unclaimed_agents(found: list[Orphan], mend: str | None) -> list[Finding]:
+    """Many at once have lost their records together: `doctor --fix` brings them all back."""
+    if not found:
+        return []
+    names = tuple(orphan.name for orphan in found)
+    if len(found) > 1:
+        which = few([f"{one.name} ({_who(one)})" for one in found])
+        text = f"{len(found)} agents are alive, but no record claims them: {which}"
+        mend, note = mend or FIX, None if mend else "rebuilds their records"
+        return [Finding("orphan-agent", Level.FAIL, text, mend, note, names)]
+    text = f"{names[0]} is alive ({_who(found[0])}), but no record claims it"
+    mend = mend or f"sesh adopt {names[0]}"
+    return [Finding("orphan-agent", Level.FAIL, text, mend, subjects=names)]
+
+
+def _who(orphan: Orphan) -> str:
     age = output.long_time(time.time() - orphan.since.timestamp())
-    text = f"{orphan.name} is alive (pid {pid}, for {age}), but no record claims it"
-    mend = "sesh stop --orphans" if store.entry(orphan.name) else f"sesh adopt {orphan.name}"
-    return Finding("orphan-agent", Level.FAIL, text, mend, subjects=(orphan.name,))
+    return f"pid {orphan.agent.process.pid}, for {age}"
 
 
 def _terminal_gone(one: Seen) -> bool:
@@ -273,7 +288,7 @@ def unlogged(scene: Scene) -> list[Record]:
     """Living sessions whose log pipe is down, or writes to a file that was deleted."""
     panes = {
         (socket, pane.sesh_id, pane.id): pane
-        for socket, answer in scene.census.answers.items()
+        for socket, answer in scene.answers.items()
         if isinstance(answer, list)
         for pane in answer
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from shlex import quote
 
 from sesh import observe, paths, processes, tmux
-from sesh.checks.scene import FIX, Finding, Level, Scene, shown
+from sesh.checks.scene import FIX, Finding, Level, Scene, hangs, shown
 from sesh.errors import CannotTellError
 from sesh.model import Process
 from sesh.tmux import Pane, Reply, Trouble
@@ -25,15 +25,11 @@ def installed(scene: Scene) -> list[Finding]:
     """Is there a tmux, new enough? One that hangs has been asked already."""
     try:
         binary = tmux.find_binary()
-        if not any(_hangs(answer) for answer in scene.census.answers.values()):
+        if not any(hangs(answer) for answer in scene.answers.values()):
             tmux.check_version(binary, scene.config.tmux.timeout)
     except CannotTellError as error:
         return [Finding("tmux", Level.FAIL, str(error), _how_to_install())]
     return []
-
-
-def _hangs(answer: object) -> bool:
-    return isinstance(answer, Reply) and answer.text.startswith("no answer within")
 
 
 def _how_to_install() -> str | None:
@@ -46,7 +42,7 @@ def _how_to_install() -> str | None:
 def silent_servers(scene: Scene) -> list[Finding]:
     return [
         _silent(scene, socket, answer)
-        for socket, answer in scene.census.answers.items()
+        for socket, answer in scene.answers.items()
         if isinstance(answer, Reply) and answer.trouble is not Trouble.NO_SERVER
     ]
 
@@ -71,7 +67,7 @@ def wedged(scene: Scene) -> list[Process]:
     """The servers that answer nothing but that they are exiting."""
     return [
         process
-        for socket, answer in scene.census.answers.items()
+        for socket, answer in scene.answers.items()
         if isinstance(answer, Reply) and answer.trouble is Trouble.EXITING
         for process in servers_at(scene, socket)
     ]
@@ -120,7 +116,7 @@ def sockets(scene: Scene) -> list[Finding]:
 def hidden_servers(scene: Scene) -> list[Hidden]:
     return [
         hidden
-        for socket, answer in scene.census.answers.items()
+        for socket, answer in scene.answers.items()
         for hidden in _hidden_at(scene, socket, answer)
     ]
 

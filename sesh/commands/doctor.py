@@ -46,10 +46,9 @@ def command(
     chosen = checks.choose(only)
     if list_checks:
         return _list(chosen, as_json=as_json)
-    if fix:
-        _mend(chosen, yes=yes, colour=output.use_colour(colour, 2))
-    begin = time.monotonic()
-    scene = _look()
+    begin, scene = time.monotonic(), _look()
+    if fix and _mend(chosen, scene, yes=yes, colour=output.use_colour(colour, 2)):
+        begin, scene = time.monotonic(), _look()
     findings = checks.run(chosen, scene)
     if as_json:
         output.write(_array([_view(one) for one in findings]))
@@ -87,8 +86,8 @@ def _id_width(chosen: Sequence[Check]) -> int:
 # --- mending -------------------------------------------------------------------------------------
 
 
-def _mend(chosen: Sequence[Check], *, yes: bool, colour: bool) -> None:
-    """Do what is safe, each step told as it is done."""
+def _mend(chosen: Sequence[Check], scene: Scene, *, yes: bool, colour: bool) -> bool:
+    """Do what is safe, each step told as it is done. False when there was nothing to do."""
 
     def may(question: str) -> bool:
         if yes or not output.interactive():
@@ -96,11 +95,12 @@ def _mend(chosen: Sequence[Check], *, yes: bool, colour: bool) -> None:
         return click.confirm(output.escape(question), err=True)
 
     told = False
-    for done in mending.mend([one.id for one in chosen], _look, may):
+    for done in mending.mend([one.id for one in chosen], scene, _look, may):
         output.say(_told(done, colour=colour))
         told = True
     if told:
         output.say("")
+    return told
 
 
 def _told(done: Done, *, colour: bool) -> str:
