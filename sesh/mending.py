@@ -22,9 +22,10 @@ from sesh.errors import SeshError, StateError
 from sesh.lifecycle import adopt, servers
 from sesh.lifecycle.stop import stop
 from sesh.look import Orphan, Seen
-from sesh.model import Process, Record, State
+from sesh.model import Process, State
 from sesh.store import Entry
 from sesh.values import Value
+from sesh.view import View
 
 END_PATIENCE = 5.0  # seconds that a server may take to end
 
@@ -238,18 +239,18 @@ def _finish(scene: Scene, found: Seen) -> Step:
 
 
 def _log_pipes(scene: Scene) -> list[Step]:
-    return [_log_again(scene, record) for record in sessions.unlogged(scene)]
+    return [_log_again(scene, view) for view in sessions.unlogged(scene)]
 
 
-def _log_again(scene: Scene, record: Record) -> Step:
+def _log_again(scene: Scene, view: View) -> Step:
     def pipe() -> None:
-        launchfiles.make_transcript(record.id)
-        server = observe.server_of(record, scene.config, tmux.find_binary())
-        reply = server.pipe(record.place.pane or "")
+        launchfiles.make_transcript(view["id"])
+        server = observe.server(view["socket"], scene.run, scene.config, tmux.find_binary())
+        reply = server.pipe(view["pane"])
         if not reply.ok:
             raise SeshError(f"tmux: {reply.text}")
 
-    return Step("log-pipe", f"what {record.name} prints is logged again", pipe)
+    return Step("log-pipe", f"what {view['name']} prints is logged again", pipe)
 
 
 # In the order in which they are tried: what can be read and reached first, then what stands on it.

@@ -15,7 +15,7 @@ from functools import cached_property
 from sesh import observe, orphans, paths, processes, store, tmux
 from sesh.config import Config
 from sesh.look import Seen
-from sesh.model import ENDED, Record
+from sesh.model import Record, State
 from sesh.observe import Answers
 from sesh.orphans import Census
 from sesh.store import Entry
@@ -23,7 +23,7 @@ from sesh.tmux import Reply
 from sesh.values import Value, replace
 from sesh.view import FIELDS, View, view
 
-PATIENCE = 2.0  # seconds that a tmux server gets; the whole is to take no more than three
+PATIENCE = 1.5  # seconds that a tmux server gets; the whole is to take no more than three
 HURRY = 0.5  # what further servers get once one hangs
 _FIELDS = frozenset(FIELDS[:-2])
 FIX = "sesh doctor --fix"
@@ -79,7 +79,7 @@ class Scene:
     def answers(self) -> Answers:
         """Socket → what its server said, those of sessions that nobody had to look at included."""
         answers = dict(self.census.answers)
-        more = {view["socket"] for view in self._held_views if view["state"] not in ENDED}
+        more = {view["socket"] for view in self.living}
         for socket in sorted(more - answers.keys()):
             timeout = HURRY if any(map(hangs, answers.values())) else self.config.tmux.timeout
             server = observe.server(socket, self.run, self.config, tmux.find_binary())
@@ -93,9 +93,9 @@ class Scene:
         return [one for one in entries if one is not None and isinstance(one.record, Record)]
 
     @cached_property
-    def records(self) -> list[Record]:
-        entries = [*self.held_entries, *(one.entry for one in self.census.found)]
-        return [one.record for one in entries if isinstance(one.record, Record)]
+    def living(self) -> list[View]:
+        """Those whose agent was seen alive, on this machine."""
+        return [view for view in self.views if view["state"] in (State.RUNNING, State.PAUSED)]
 
     @cached_property
     def sessions(self) -> int:

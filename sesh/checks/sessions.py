@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from sesh import orphans, output, paths, processes, store
+from sesh import orphans, output, paths, store
 from sesh.checks.scene import FIX, Finding, Level, Scene, few, number
 from sesh.digest import parse
 from sesh.look import Orphan, Seen
@@ -276,15 +276,14 @@ def log_pipe(scene: Scene) -> list[Finding]:
     found = unlogged(scene)
     if not found:
         return []
-    names = tuple(record.name for record in found)
-    verb = "is" if len(found) == 1 else "are"
-    text = f"what {few(names)} prints {verb} not logged any more"
+    names = tuple(str(view["name"]) for view in found)
+    text = f"what {names[0]} prints is not logged any more"
     if len(found) > 1:
         text = f"the output of {len(found)} sessions is not logged any more: {few(names)}"
     return [Finding("log-pipe", Level.FAIL, text, FIX, "logs it from now on", names)]
 
 
-def unlogged(scene: Scene) -> list[Record]:
+def unlogged(scene: Scene) -> list[View]:
     """Living sessions whose log pipe is down, or writes to a file that was deleted."""
     panes = {
         (socket, pane.sesh_id, pane.id): pane
@@ -292,15 +291,11 @@ def unlogged(scene: Scene) -> list[Record]:
         if isinstance(answer, list)
         for pane in answer
     }
-    living = (State.RUNNING, State.PAUSED)
-    names = {view["name"] for view in scene.views if view["state"] in living}
-    here = processes.here()
-    records = [r for r in scene.records if r.name in names and r.place.machine == here]
-    return [record for record in records if not _logged(record, panes)]
+    return [view for view in scene.living if not _logged(view, panes)]
 
 
-def _logged(record: Record, panes: dict[tuple[str, str, str], Pane]) -> bool:
-    pane = panes.get((record.place.socket, record.id, record.place.pane or ""))
+def _logged(view: View, panes: dict[tuple[str, str, str], Pane]) -> bool:
+    pane = panes.get((view["socket"], view["id"], view["pane"]))
     if pane is None or pane.dead:
         return True  # no pane, nothing to log; or its server is silent
-    return pane.piped and os.path.exists(paths.transcript(record.id))
+    return pane.piped and os.path.exists(paths.transcript(view["id"]))

@@ -74,22 +74,22 @@ def wedged(scene: Scene) -> list[Process]:
 
 
 def servers_at(scene: Scene, socket: str) -> list[Process]:
-    """The living tmux servers that belong to a socket: by their command line, and as recorded.
-    The oldest first."""
-    here = processes.here()
-    recorded = {
-        record.place.server
-        for record in scene.records
-        if record.place.socket == socket and record.place.machine == here and record.place.server
-    }
+    """The living tmux servers that belong to a socket: by their command line, and as those above
+    its living sessions. The oldest first."""
+    above = _above_sessions(scene, socket)
     stats = [
         stat
         for stat in scene.table.values()
         if stat.comm.startswith("tmux: server")
         and stat.alive
-        and (stat.process in recorded or _serves(stat.pid, socket))
+        and (stat.pid in above or _serves(stat.pid, socket))
     ]
     return [stat.process for stat in sorted(stats, key=lambda stat: stat.start)]
+
+
+def _above_sessions(scene: Scene, socket: str) -> set[int]:
+    pids = {view["pid"] for view in scene.living if view["socket"] == socket}
+    return {above for pid in pids for above in processes.ancestors(scene.table, pid)}
 
 
 def _serves(pid: int, socket: str) -> bool:
