@@ -27,7 +27,7 @@ from sesh.store import Entry
 from sesh.values import Value
 from sesh.view import View
 
-END_PATIENCE = 5.0  # seconds that a server may take to end
+END_PATIENCE = 5.0  # seconds that a server, or what is killed, may take to vanish
 
 
 class Step(Value):
@@ -124,7 +124,7 @@ def _sockets(scene: Scene) -> list[Step]:
 def _reach(scene: Scene, hidden: Hidden) -> Step:
     """Make a server that lives reachable again. A server removes the socket when it ends, so one
     that is in the way must go first."""
-    server = observe.server(hidden.socket, scene.run, scene.config, tmux.find_binary())
+    server = observe.server(hidden.socket, scene.run, scene.settings, tmux.find_binary())
     blocking = hidden.by
 
     def restore() -> None:
@@ -199,7 +199,7 @@ def _unclaimed(scene: Scene) -> list[Step]:
 
 def _rebuild(scene: Scene, id_: str, orphan: Orphan) -> Step:
     def rebuild() -> None:
-        adopt.rebuild(orphan, scene.config)
+        adopt.rebuild(orphan, scene.settings)
 
     pid = orphan.agent.process.pid
     return Step(id_, f"rebuilt the record of {orphan.name}, which is alive (pid {pid})", rebuild)
@@ -231,11 +231,18 @@ def _stops(scene: Scene) -> list[Step]:
 
 def _finish(scene: Scene, found: Seen) -> Step:
     def go_on() -> None:
-        after = stop([found], scene.config, scene.config.stop.grace)[0]
+        after, deadline = _stop_again(scene, found), time.monotonic() + END_PATIENCE
+        while after.state is State.STOPPING and time.monotonic() < deadline:
+            time.sleep(0.1)  # what was killed just now may not have vanished yet
+            after = _stop_again(scene, after)
         if after.state is State.STOPPING and after.session:
             raise SeshError(after.session.verdict.reason or "not confirmed")
 
     return Step("stuck-stopping", f"finished the stop of {found.name}", go_on)
+
+
+def _stop_again(scene: Scene, found: Seen) -> Seen:
+    return stop([found], scene.settings, scene.settings.stop.grace)[0]
 
 
 def _log_pipes(scene: Scene) -> list[Step]:
@@ -245,7 +252,7 @@ def _log_pipes(scene: Scene) -> list[Step]:
 def _log_again(scene: Scene, view: View) -> Step:
     def pipe() -> None:
         launchfiles.make_transcript(view["id"])
-        server = observe.server(view["socket"], scene.run, scene.config, tmux.find_binary())
+        server = observe.server(view["socket"], scene.run, scene.settings, tmux.find_binary())
         reply = server.pipe(view["pane"])
         if not reply.ok:
             raise SeshError(f"tmux: {reply.text}")

@@ -50,6 +50,7 @@ class Scene:
     """Everything that checks look at."""
 
     def __init__(self, config: Config, trouble: str | None = None) -> None:
+        self.settings = config  # the user's own: for what takes its time
         patience = min(config.tmux.timeout, PATIENCE)
         self.config: Config = replace(config, tmux=replace(config.tmux, timeout=patience))
         self.trouble = trouble  # why the settings are the defaults and not the user's

@@ -26,12 +26,13 @@ STOP_PATIENCE = 10.0  # seconds after its grace that a stop may take to be confi
 
 def stale(scene: Scene) -> list[Finding]:
     found = _needy(scene, State.STALE)
-    return _sessions("stale", found, "{} ended, but something of it is still up", "restart --stale")
+    return _sessions("stale", found, "{} ended and left something up", "restart --stale")
 
 
 def failed(scene: Scene) -> list[Finding]:
     found = [v for v in _needy(scene, State.FAILED, State.TIMEOUT) if not _never_began(v)]
-    return _sessions("failed", found, "{} failed", "restart --failed")
+    all_failed = all(view["state"] == State.FAILED for view in found)
+    return _sessions("failed", found, "{} failed", "restart --failed" if all_failed else None)
 
 
 def lost(scene: Scene) -> list[Finding]:
