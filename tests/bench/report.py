@@ -76,7 +76,11 @@ def lists(report: Report, measured: Mapping[int, Times]) -> None:
                 row += ["", "", ""]
         rows.append(row)
     report.table("Lists: median ms", head, rows)
-    _lists_against(report, measured, [name for name in names if name not in (BARE, *LIST_LIMITS)])
+    _lists_against(report, measured, [name for name in names if _foreign(name)])
+
+
+def _foreign(name: str) -> bool:
+    return name != BARE and not name.startswith("sesh ")
 
 
 def _lists_against(report: Report, measured: Mapping[int, Times], others: list[str]) -> None:

@@ -84,6 +84,7 @@ class Bench:
             Case("sesh ls --json", always(self.tools.sesh, "ls", "--json"), rounds),
             Case("sesh ls", always(self.tools.sesh, "ls"), rounds),
             Case("sesh gc", always(self.tools.sesh, "gc", "--auto"), rounds),  # nothing to do
+            Case("sesh doctor", always(self.tools.sesh, "doctor"), self.plan.slow_rounds),
             Case("tmux ls", ours, rounds),
         ]
         return medians([*cases, *(self.peers.list_cases() if with_peers else ())], self.runner)
