@@ -32,7 +32,7 @@ class Logs(Value):
 class Tmux(Value):
     socket: str = ""  # "": sesh's own server; "default": the user's own; else a path
     include: str = ""  # one's own tmux settings for sesh's server
-    timeout: float = 3.0
+    timeout: float = 2.0
 
 
 class Count(int):

@@ -112,7 +112,7 @@ def _by_process(
 ) -> Observation:
     stat = processes.look(agent.process.pid)
     who = f"process {agent.process.pid}"
-    if stat is None or stat.start != agent.process.start or not stat.alive:
+    if stat is None or stat.start != agent.process.start or not _itself(record, agent, stat):
         if exit_word is None and record.status.outcome is None:
             exit_word = _await_exit(record, agent)
             if exit_word is None and _keeper_alive(agent):
@@ -129,6 +129,16 @@ def _by_process(
         launch=launch,
         frozen=stat.stopped,
     )
+
+
+def _itself(record: Record, agent: Agent, stat: processes.Stat) -> bool:
+    """Is it alive, and not another process of the same pid and tick? Where its place does not show
+    that, its marker must."""
+    if not stat.alive:
+        return False
+    if processes.belongs(stat, agent):
+        return True
+    return bool(processes.marked({stat.pid: stat}, {record.id})[record.id])
 
 
 def _await_exit(record: Record, agent: Agent) -> ExitWord | None:

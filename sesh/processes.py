@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 
 from sesh import guards
-from sesh.model import Machine, Process
+from sesh.model import Agent, Machine, Process
 from sesh.values import Value
 
 LINUX = sys.platform.startswith("linux")
@@ -234,6 +234,13 @@ def _outside_tmux(processes: Table, pids: list[int]) -> list[int]:
 
 def is_tmux(stat: Stat) -> bool:
     return stat.comm.startswith("tmux: server")
+
+
+def belongs(stat: Stat, agent: Agent) -> bool:
+    """Does it stand where its launch has put it: on its terminal, below its keeper or in its
+    session? One that was adopted has no such place."""
+    in_place = stat.tty == agent.tty or stat.ppid == agent.keeper or stat.session == agent.leader
+    return agent.keeper == 0 or in_place
 
 
 def carriers(processes: Table, run: str) -> dict[int, str]:

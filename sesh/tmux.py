@@ -133,7 +133,7 @@ class Tmux(Value):
     run: str  # directory for the server's own config
     own: bool = True  # False: the user's server, whose options are not ours to set
     include: str = ""
-    timeout: float = 3.0
+    timeout: float = 2.0
 
     def ask(
         self,

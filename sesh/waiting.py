@@ -39,7 +39,7 @@ def until(
     while watched:
         survey = guards.Survey()
         changed = [name for name, one in watched.items() if not _unchanged(name, one, survey)]
-        for found in look.some(changed) if changed else ():
+        for found in sorted(look.some(changed), key=_ended) if changed else ():
             reached = _note(found, watched[found.name])
             if reached.state in states:
                 del watched[found.name]
@@ -62,6 +62,12 @@ def _unchanged(name: str, one: _Watched, survey: guards.Survey) -> bool:
     if one.digest is not None:
         return survey.holds(one.digest)
     return time.monotonic() < one.look_after
+
+
+def _ended(found: look.Seen) -> float:
+    """For those that are noticed at once: in the order of their ends."""
+    ended = found.session.verdict.ended if found.session else None
+    return ended.timestamp() if ended else 0.0
 
 
 def _note(found: look.Seen, one: _Watched) -> Reached:

@@ -414,12 +414,12 @@ def test_a_digest_line_that_lies_is_written_anew(world: World) -> None:
     assert eventually(lambda: world.state_of("two") == "completed")
     assert found(world, "digest") == []
     record = read_record(world, "one")
-    lie = Verdict(State.RUNNING, attention="a lie")
+    lie = Verdict(State.RUNNING, reason="a lie")
     world.record("one").write_bytes(store.render(record, lie))
-    assert world.session("one")["attention"] == "a lie"
+    assert world.session("one")["reason"] == "a lie"
     assert the(world, "digest")["subjects"] == ["one"]
     fixed(world, "digest")
-    assert world.session("one")["attention"] is None
+    assert world.session("one")["reason"] is None
 
 
 def test_a_digest_line_that_holds_something_else(world: World) -> None:
@@ -587,7 +587,7 @@ def test_gc_that_is_not_called(world: World) -> None:
     (run / "gc.last").touch()
     assert found(world, "timer") == []
     os.utime(run / "gc.last", (time.time() - 3 * 86400,) * 2)
-    assert the(world, "timer")["text"] == "gc has not run for 3 days"
+    assert the(world, "timer")["text"] == "gc is not scheduled; it last ran 3 days ago"
 
 
 def test_lingering(world: World) -> None:

@@ -37,15 +37,13 @@ def timer(scene: Scene) -> list[Finding]:
         age = None
     if age is not None and age < DAY:
         return []
-    ran = "gc has never run" if age is None else f"gc has not run for {output.long_time(age)}"
-    installed = timers.state()
-    if not installed.installed:
-        why = f": {installed.problem}" if installed.problem else ""
-        return [Finding("timer", Level.WARN, f"{ran}: it is not scheduled{why}", _INSTALL)]
-    text = f"{ran}, though {installed.scheduler} should call it ({installed.schedule})"
-    if installed.problem:
-        text += f": {installed.problem}"
-    return [Finding("timer", Level.WARN, text, _INSTALL if installed.problem else "sesh gc")]
+    ran = "" if age is None else f"; it last ran {output.long_time(age)} ago"
+    found = timers.state()
+    problem = f": {found.problem}" if found.problem else ""
+    if not found.installed:
+        return [Finding("timer", Level.WARN, f"gc is not scheduled{problem}{ran}", _INSTALL)]
+    text = f"gc does not run, though {found.scheduler} should call it{problem}{ran}"
+    return [Finding("timer", Level.WARN, text, _INSTALL if found.problem else "sesh gc")]
 
 
 def linger(scene: Scene) -> list[Finding]:

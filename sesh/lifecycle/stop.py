@@ -162,13 +162,16 @@ def _target(record: Record) -> _Target:
         record.place.generation,
         record.place.agent,
         asked=status.remains,
-        until=_monotonic(asked + timedelta(seconds=grace)),
-        launch_until=_monotonic(launch),
+        until=_within(asked + timedelta(seconds=grace), grace),
+        launch_until=_within(launch, record.spec.launch_timeout),
     )
 
 
-def _monotonic(moment: datetime) -> float:
-    return time.monotonic() + (moment - datetime.now(UTC)).total_seconds()
+def _within(moment: datetime, longest: float) -> float:
+    """When that is by the monotonic clock. Never in the past: what is due still gets its patience.
+    Never further off than was asked for: the clock on the wall may have been set."""
+    left = (moment - datetime.now(UTC)).total_seconds()
+    return time.monotonic() + min(max(left, 0.0), longest)
 
 
 # --- bringing down -----------------------------------------------------------------------------
@@ -227,7 +230,7 @@ def _members(
     pids = set(marked) | {process.pid for process in target.asked if _same(table, process)}
     agent = target.agent
     if agent:
-        if _same(table, agent.process):
+        if _same(table, agent.process) and _still_ours(agent, table, marked):
             pids.update(processes.tree(family, agent.process.pid))
         pids -= {agent.keeper, agent.leader}
     return {
@@ -235,6 +238,13 @@ def _members(
         for pid in pids
         if pid in table and table[pid].alive and not processes.is_tmux(table[pid])
     }
+
+
+def _still_ours(agent: Agent, table: processes.Table, marked: list[int]) -> bool:
+    """Not another process of the same pid and the same tick: that happens when pids are used up
+    within a hundredth of a second."""
+    stat = table[agent.process.pid]
+    return stat.pid in marked or processes.belongs(stat, agent)
 
 
 def _same(table: processes.Table, process: Process) -> bool:

@@ -154,7 +154,7 @@ def test_from_which_level_on_it_counts(healthy: World) -> None:
 def test_every_mend_is_a_command_that_exists(world: World) -> None:
     """One world with much that is wrong."""
     world.start("alive")
-    world.start("pay", "sh", "-c", "setsid sleep 1000 & exit 3")
+    world.start("pay", "sh", "-c", "setsid sleep 1000 & sleep 1; exit 3")
     world.start("gone")
     world.start("away")
     world.tmux("kill-session", "-t", "=away")

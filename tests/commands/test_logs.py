@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -311,28 +312,29 @@ def test_following_goes_on_in_an_unfinished_line(world: World) -> None:
 # --- since -------------------------------------------------------------------------------------
 
 
-def past(world: World, seconds: float) -> None:
-    """Let what was printed and noted so far have happened that long ago."""
+def past(world: World, seconds: float) -> str:
+    """Let what was printed and noted so far have happened that long ago; returns when that was."""
     then = time.time() - seconds
     os.utime(transcript(world), (then, then))
     times = transcript(world).with_suffix(".times")
     lines = [line.split() for line in times.read_text().splitlines()]
     times.write_text("".join(f"{int(at) - int(seconds)} {offset}\n" for at, offset in lines))
     os.utime(times, (then, then))
+    return datetime.fromtimestamp(int(lines[-1][0]) - int(seconds), UTC).isoformat()
 
 
 def test_since_a_moment_at_which_somebody_looked(world: World) -> None:
     world.start("a", "sh", "-c", "echo old; read -r line; echo new $line; exec sleep 1000")
     printed(world, "a", "old")
     world.ok("pass")
-    past(world, 3600)
+    then = past(world, 3600)
     world.ok("send", "a", "things")
     printed(world, "a", "new things")
-    shown = world.ok("logs", "a", "--since", "1h")
+    shown = world.ok("logs", "a", "--since", then)
     assert "new things" in shown.out
     assert "old" not in shown.out
     assert shown.err == ""
-    raw = world.ok("logs", "a", "--since", "1h", "--raw").out
+    raw = world.ok("logs", "a", "--since", then, "--raw").out
     assert raw.splitlines()[-1] == "new things"
     assert "old" not in raw
     assert world.ok("logs", "a", "--since", "2h").out.splitlines()[0] == "old"
