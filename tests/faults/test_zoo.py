@@ -1,0 +1,143 @@
+"""The orphan zoo: whatever dies, every child that keeps its environment is found, named after its
+session and, when asked, ended; and nothing else is ever touched."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from tests.conftest import need
+from tests.faults.brooms import END_ORPHANS, GENTLE, sweep
+from tests.faults.living import dead, until
+from tests.faults.table import Campaign
+from tests.faults.zoo import KINDS, NAME, Animal, Zoo, open_zoo
+from tests.world import World, count
+
+pytestmark = pytest.mark.timeout(count(120, 3600))
+
+
+# --- deaths --------------------------------------------------------------------------------------
+
+
+def kill_pane(zoo: Zoo) -> None:
+    zoo.world.tmux("kill-pane", "-t", str(zoo.session["pane"]))
+
+
+def kill_session(zoo: Zoo) -> None:
+    zoo.world.tmux("kill-session", "-t", f"={NAME}")
+
+
+def end_server(zoo: Zoo) -> None:
+    os.kill(zoo.server.pid, signal.SIGTERM)
+    assert until(lambda: dead(zoo.server)), "the tmux server did not end"
+
+
+def kill_server(zoo: Zoo) -> None:
+    os.kill(zoo.server.pid, signal.SIGKILL)
+    assert until(lambda: dead(zoo.server)), "the tmux server did not end"
+
+
+def kill_agent(zoo: Zoo) -> None:
+    os.kill(zoo.agent.pid, signal.SIGKILL)
+
+
+def kill_outer_keeper(zoo: Zoo) -> None:
+    os.kill(zoo.outer, signal.SIGKILL)
+
+
+def kill_inner_keeper(zoo: Zoo) -> None:
+    os.kill(zoo.inner, signal.SIGKILL)
+
+
+@dataclass(frozen=True)
+class Death:
+    name: str
+    deed: Callable[[Zoo], None]
+    state: str
+
+
+DEATHS = (
+    Death("pane", kill_pane, "lost"),
+    Death("session", kill_session, "lost"),
+    Death("server", end_server, "lost"),
+    Death("server by 9", kill_server, "lost"),
+    Death("agent by 9", kill_agent, "failed"),
+    Death("outer keeper by 9", kill_outer_keeper, "lost"),
+    Death("inner keeper by 9", kill_inner_keeper, "lost"),
+)
+
+
+# --- what must be true ---------------------------------------------------------------------------
+
+
+@dataclass
+class Visit:
+    """What was seen and done after one death."""
+
+    zoo: Zoo
+    lived: set[int]  # pids of what has outlived the session
+    listed: dict[int, dict[str, object]]  # by `ls --all`
+    told: str  # by `stop --orphans`
+
+
+def visit(zoo: Zoo) -> Visit:
+    """Look at what is left, then have it ended."""
+    # What is hung up with its terminal may take a moment to die.
+    until(lambda: not any(one.alive for one in zoo.animals if not one.kind.outlives), within=1)
+    lived = {animal.process.pid for animal in zoo.animals if animal.alive}
+    sweep(zoo.world, *GENTLE)
+    listed = zoo.orphans()
+    return Visit(zoo, lived, listed, zoo.world.ok(*END_ORPHANS).err)
+
+
+def check(seen: Visit, animal: Animal) -> None:
+    pid, kind = animal.process.pid, animal.kind
+    assert pid in seen.lived or not kind.outlives, "it should have outlived its session"
+    findable = pid in seen.lived and kind.hidden is None
+    assert (pid in seen.listed) == findable, f"listed are {sorted(seen.listed)}"
+    assert (f"process {pid}," in seen.told) == findable, seen.told
+    if findable:
+        check_shown(seen.listed[pid], seen.zoo.session, kind.kept)
+    assert animal.alive == (pid in seen.lived and not kind.killable), "wrongly ended, or left"
+
+
+def check_shown(
+    shown: dict[str, object], session: dict[str, object], kept: str | None = None
+) -> None:
+    """An orphan is shown as what it is: whose, and whether it will be left alone."""
+    reason = f"outlives its session ({kept})" if kept else "outlives its session"
+    assert shown["reason"] == reason, shown
+    assert (shown["name"], shown["id"]) == (session["name"], session["id"]), shown
+    assert shown["generation"] is None, shown
+
+
+def check_swept(zoo: Zoo) -> None:
+    """Afterwards only what must be left alone is still shown, and a second broom finds nothing."""
+    kept = {kind.kept for kind in KINDS if kind.kept}
+    for one in zoo.orphans().values():
+        assert any(why in str(one["reason"]) for why in kept), f"still there: {one}"
+    assert "no orphans to end" in zoo.world.ok(*END_ORPHANS).err
+
+
+@pytest.mark.parametrize("death", DEATHS, ids=lambda death: death.name)
+def test_zoo(world: World, campaign: Campaign, death: Death) -> None:
+    need("bash")
+    for _ in range(count(1, 20)):
+        with open_zoo(world) as zoo:
+            with campaign.round("its end"):
+                death.deed(zoo)
+                assert until(lambda zoo=zoo: dead(zoo.agent)), "the agent did not end"
+                assert world.state_of(NAME) == death.state
+            seen = visit(zoo)
+            for animal in zoo.animals:
+                with campaign.round(animal.kind.name):
+                    check(seen, animal)
+            with campaign.round("afterwards"):
+                check_swept(zoo)
+    hidden = [kind.name for kind in KINDS if kind.hidden]
+    campaign.remark(f"can't be found: {', '.join(hidden)}")
+    campaign.conclude()
