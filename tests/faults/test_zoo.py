@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
 
 from tests.conftest import need
-from tests.faults.brooms import END_ORPHANS, GENTLE, sweep
+from tests.faults.brooms import END_ORPHANS, ENDING, GENTLE, GRACE, sweep
+from tests.faults.innocents import Innocents, crowd
 from tests.faults.living import dead, until
 from tests.faults.table import Campaign
 from tests.faults.zoo import KINDS, NAME, Animal, Zoo, open_zoo
@@ -130,7 +132,7 @@ def test_zoo(world: World, campaign: Campaign, death: Death) -> None:
         with open_zoo(world) as zoo:
             with campaign.round("its end"):
                 death.deed(zoo)
-                assert until(lambda zoo=zoo: dead(zoo.agent)), "the agent did not end"
+                assert until(zoo.agent_ended), "the agent did not end"
                 assert world.state_of(NAME) == death.state
             seen = visit(zoo)
             for animal in zoo.animals:
@@ -140,4 +142,98 @@ def test_zoo(world: World, campaign: Campaign, death: Death) -> None:
                 check_swept(zoo)
     hidden = [kind.name for kind in KINDS if kind.hidden]
     campaign.remark(f"can't be found: {', '.join(hidden)}")
+    campaign.conclude()
+
+
+# --- sesh itself is killed -----------------------------------------------------------------------
+
+
+def kill_sesh(zoo: Zoo, campaign: Campaign, *argv: str) -> bool:
+    """Run sesh and kill it at some moment of the first second; was it still at work?"""
+    process = zoo.world.popen(*argv)
+    try:
+        process.wait(campaign.random.uniform(0.05, 1.0))
+    except subprocess.TimeoutExpired:
+        process.kill()
+    return process.wait() == -signal.SIGKILL
+
+
+def check_not_too_early(zoo: Zoo) -> None:
+    """No `stopped` while something lives that a stop has to end: what nothing but its parent ties
+    to the agent, too."""
+    before = [animal for animal in zoo.animals if not animal.kind.kept and animal.alive]
+    if zoo.world.state_of(NAME) == "stopped":
+        left = [animal.kind.name for animal in before if animal.alive]
+        assert not left, f"stopped, but alive: {', '.join(left)}"
+
+
+def test_zoo_stop_killed(world: World, campaign: Campaign) -> None:
+    """A stop that was killed is gone on with by the next one. While the agent lives, its children
+    are known by their parent, and then remembered: none is left, however it hides."""
+    need("bash")
+    hit = 0
+    for _ in range(count(2, 50)):
+        with open_zoo(world) as zoo, campaign.round("stop"):
+            hit += kill_sesh(zoo, campaign, "stop", NAME, "--grace", "1s")
+            check_not_too_early(zoo)
+            world.ok("stop", NAME, "--grace", "1s")
+            assert world.state_of(NAME) == "stopped"
+            left = [one.kind.name for one in zoo.animals if not one.kind.kept and one.alive]
+            assert not left, f"left by the stop: {', '.join(left)}"
+            check_swept(zoo)
+    campaign.remark(f"{hit} hit")
+    campaign.conclude()
+
+
+def test_zoo_broom_killed(world: World, campaign: Campaign) -> None:
+    """A `stop --orphans` that was killed: the next one ends the rest, and nothing else."""
+    need("bash")
+    hit = 0
+    for _ in range(count(2, 50)):
+        with open_zoo(world) as zoo, campaign.round("stop --orphans"):
+            kill_agent(zoo)
+            assert until(zoo.agent_ended), "the agent did not end"
+            hit += kill_sesh(zoo, campaign, "stop", "--orphans", "-y", "--grace", "1s")
+            world.ok(*END_ORPHANS)
+            check_swept(zoo)
+            wrong = [one.kind.name for one in zoo.animals if one.kind.killable == one.alive]
+            dead_already = [one.kind.name for one in zoo.animals if not one.kind.outlives]
+            assert set(wrong) <= set(dead_already), f"wrongly ended, or left: {', '.join(wrong)}"
+    campaign.remark(f"{hit} hit")
+    campaign.conclude()
+
+
+# --- innocents -----------------------------------------------------------------------------------
+
+
+# A server's death would end innocents, too.
+DEATHS_IN_A_CROWD = [one for one in DEATHS if one.deed not in (end_server, kill_server)]
+
+
+def check_innocent(world: World, innocents: Innocents) -> None:
+    """None is listed as what could be ended, none was signalled."""
+    for one in world.ls("--all"):
+        if one["pid"] in innocents.pids():
+            assert one["state"] == "running", f"an innocent is listed: {one}"
+    innocents.check()
+
+
+def test_zoo_innocents(world: World, campaign: Campaign) -> None:
+    """Every death and every broom, in the middle of a crowd."""
+    need("bash")
+    ended = str(world.start("ended", "true")["id"])
+    with crowd(world, count(24, 200), ended) as innocents:
+        campaign.remark(f"{len(innocents.all)} innocents")
+        for death in campaign.random.sample(DEATHS_IN_A_CROWD, count(1, len(DEATHS_IN_A_CROWD))):
+            with open_zoo(world) as zoo:
+                with campaign.round(death.name):
+                    death.deed(zoo)
+                    assert until(zoo.agent_ended), "the agent did not end"
+                for broom in (*GENTLE, *ENDING, ("rm", "-f", NAME), *ENDING):
+                    with campaign.round(f"{death.name}, {' '.join(broom)}"):
+                        sweep(world, broom)
+                        check_innocent(world, innocents)
+        with campaign.round("stop"), open_zoo(world):
+            world.ok("stop", NAME, "--grace", GRACE)
+            check_innocent(world, innocents)
     campaign.conclude()

@@ -68,7 +68,7 @@ KINDS = (
     ),
     Kind(
         "other-name",
-        'setsid bash -c \'echo $$ >"$0.new"; mv "$0.new" "$0"; exec -a "[kworker/0:1]" SLEEP\' FILE &',
+        "setsid bash -c 'echo $$ >$0.new; mv $0.new $0; exec -a \"[kworker/0:1]\" SLEEP' FILE &",
     ),
     Kind(
         "other-tmux",
@@ -102,6 +102,9 @@ class Zoo:
     inner: int  # the keeper's inner shell
     outer: int  # its outer shell, the pane's process
     server: Known
+
+    def agent_ended(self) -> bool:
+        return dead(self.agent)
 
     def orphans(self) -> dict[int, dict[str, object]]:
         """What `ls --all` shows as orphans, by pid."""
