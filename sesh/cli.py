@@ -1,16 +1,13 @@
-"""The click group, and the one place where an error becomes an exit code."""
+"""The click group: commands by name, imported when they run."""
 
 from __future__ import annotations
 
 import importlib
-import os
-import sys
 from typing import Any
 
 import click
 
-from sesh import __version__, errors, output, paths
-from sesh.errors import SeshError
+from sesh import __version__, errors, exits, output
 
 # command → one line of help. Modules are imported only when their command runs.
 COMMANDS = {
@@ -86,46 +83,25 @@ def _overview(context: click.Context) -> int:
 
 
 def run(argv: list[str]) -> int:
-    """Run one command line and return its exit code. No traceback ever reaches a user."""
-    _replace_missing_streams()
+    """Run one command line and return its exit code."""
+    return exits.guarded(lambda: _run(argv))
+
+
+def _run(argv: list[str]) -> int:
     try:
         with group.make_context("sesh", list(argv)) as context:
             result: Any = group.invoke(context)
-        sys.stdout.flush()
         return result if isinstance(result, int) else errors.OK
     except click.exceptions.Exit as asked:  # --help and --version
-        return _flushed(asked.exit_code)
-    except SeshError as error:
-        output.note(str(error))
-        return error.exit_code
+        return asked.exit_code
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.ctx.get_help(), err=True)
         return errors.USAGE
     except click.ClickException as error:
         output.note(_one_line(error))
         return errors.USAGE
-    except (click.Abort, KeyboardInterrupt):
-        output.note("interrupted", after_echo=True)
-        return errors.INTERRUPTED
-    except OSError as error:
-        if isinstance(error, BrokenPipeError):
-            return errors.OK
-        if error.filename is None:
-            return stdout_failed(error)
-        output.note(f"{error.filename}: {error.strerror}")
-        return errors.STATE
-    except Exception as error:
-        return _bug(error)
-
-
-def _flushed(code: int) -> int:
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        return errors.OK
-    except OSError as error:
-        return stdout_failed(error)
-    return code
+    except click.Abort:
+        return exits.interrupted()
 
 
 def _one_line(error: click.ClickException) -> str:
@@ -135,35 +111,3 @@ def _one_line(error: click.ClickException) -> str:
     if "sesh" in message or message.endswith("?"):
         return message
     return f"{message[:1].lower()}{message[1:].rstrip('.')}; see {command} --help"
-
-
-def _replace_missing_streams() -> None:
-    """Python has no sys.stdout when it was started with a closed one; __main__ has reopened it."""
-    if sys.stdout is None:
-        sys.stdout = os.fdopen(1, "w", closefd=False)
-    if sys.stderr is None:
-        sys.stderr = os.fdopen(2, "w", closefd=False)
-
-
-def stdout_failed(error: OSError) -> int:
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else Python tries again, and tells, at its end
-    output.note(f"cannot write to standard output: {error.strerror}")
-    return errors.FAILED
-
-
-def _bug(error: Exception) -> int:
-    """Write the traceback to a file and say where: a bug in sesh is not the user's business."""
-    import traceback
-
-    where = ""
-    try:
-        path = paths.bug_log()
-        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        with open(fd, "w", encoding="utf-8") as file:
-            file.write(f"sesh {__version__}: {sys.argv[1:2]}\n")
-            traceback.print_exception(error, file=file)
-        where = f"; the details are in {path}"
-    except (OSError, SeshError):
-        pass
-    output.note(f"a bug in sesh: {type(error).__name__}: {error}{where}")
-    return errors.BUG

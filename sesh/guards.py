@@ -18,7 +18,7 @@ class Survey:
     """One look at the files of all launches, for questions about each."""
 
     def __init__(self) -> None:
-        machine = read("/etc/machine-id").split(b"\n", 1)[0].strip().decode()
+        machine = machine_id()
         boot = read("/proc/sys/kernel/random/boot_id").strip().decode()
         pidns = os.readlink("/proc/self/ns/pid")
         self.machine = f"{machine}/{boot}/{pidns}"
@@ -48,6 +48,16 @@ class Survey:
             and field[_START_FIELD] == found.start.encode()
             and field[_TTY_FIELD] == found.tty.encode()
         )
+
+
+def machine_id() -> str:
+    """What tells this machine from others on the same home; in a container without an id of its
+    own, its name."""
+    try:
+        found = read("/etc/machine-id").split(b"\n", 1)[0].strip().decode("ascii", "replace")
+    except OSError:
+        found = ""
+    return found or f"host-{os.uname().nodename}"
 
 
 def digest_of(name: str, directory: str) -> digest.Digest | None:

@@ -161,6 +161,20 @@ def by_keepers(table: Table, run: str) -> list[tuple[str, LaunchWord]]:
     return found
 
 
+def hidden_server(socket: str, run: str) -> Process | None:
+    """The living server behind a socket that is gone, by the keepers in it: no record may be left
+    to name it."""
+    for _, word in by_keepers(processes.table(), run):
+        if socket_of(word) == socket:
+            return word.server
+    return None
+
+
+def socket_of(word: LaunchWord) -> str:
+    """The socket of an agent's server, by what tmux told its keeper; empty when that is unknown."""
+    return processes.environment(word.agent.leader).get("TMUX", "").split(",")[0]
+
+
 def _launch_of(pid: int, run: str) -> tuple[str, int] | None:
     """The launch (id, generation) that a keeper is of; None when it is no keeper of ours."""
     argv = processes.command(pid)

@@ -13,6 +13,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 
+from sesh import guards
 from sesh.model import Machine, Process
 from sesh.values import Value
 
@@ -61,7 +62,7 @@ class Usage(Value):
 def here() -> Machine:
     """The machine, boot and pid namespace in which our pids mean something."""
     return Machine(
-        _first_line("/etc/machine-id") or f"host-{os.uname().nodename}",
+        guards.machine_id(),
         _first_line("/proc/sys/kernel/random/boot_id") or _boot_by_psutil(),
         _link("/proc/self/ns/pid") or "none",
     )

@@ -239,7 +239,8 @@ def _summary(record: Record, verdict: Verdict) -> str:
 def _guard(record: Record, verdict: Verdict) -> tuple[str, ...]:
     agent = record.place.agent
     pid = start = tty = hide = "-"
-    if verdict.state in (State.RUNNING, State.PAUSED) and agent is not None:
+    as_it_should = verdict.state in (State.RUNNING, State.PAUSED) and verdict.attention is None
+    if as_it_should and agent is not None:
         mode = "pid"
         pid, start, tty = str(agent.process.pid), str(agent.process.start), str(agent.tty)
     elif verdict.state in ENDED - {State.STALE}:

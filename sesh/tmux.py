@@ -304,6 +304,11 @@ class Tmux(Value):
         """Let an own server end when its last session has gone."""
         return self.ask("set-option", "-s", "exit-empty", "on")
 
+    def pid(self) -> int | None:
+        """The process of the server that answers; None when none does."""
+        said = self.ask("display-message", "-p", "#{pid}").out.strip()
+        return int(said) if said.isdigit() else None
+
     def answers(self) -> bool:
         return self.ask("list-sessions").ok
 

@@ -55,6 +55,37 @@ def test_lane_imports_nothing_heavy(world: World, argv: list[str]) -> None:
     assert not {"sesh.cli", "sesh.tmux", "sesh.store"} & modules
 
 
+def test_a_plain_start_goes_without_click(world: World) -> None:
+    """It has tmux to call and a record to write, but needs no parser of options or TOML."""
+    out, modules = loaded(world, ["start", "one", "--", "sleep", "1000"])
+    assert out == "one\n"
+    assert not modules & {"click", "psutil", "sh", "tomllib", "dataclasses", "inspect", "sesh.cli"}
+    assert world.state_of("one") == "running"
+
+
+@pytest.mark.parametrize(
+    ("argv", "code"),
+    [
+        (("start", "one", "--", "sleep", "1000"), 8),
+        (("start", "b d", "--", "sleep", "1000"), 2),
+        (("start", "two", "--", "no-such-program"), 1),
+        (("start", "two", "--", ""), 1),
+        (("start", "--", "sleep", "1"), 0),
+        (("start", "-h", "--", "sleep"), 0),
+        (("start", "two", "--"), 0),
+    ],
+)
+def test_a_plain_start_and_one_with_options_say_the_same(
+    world: World, argv: tuple[str, ...], code: int
+) -> None:
+    world.start("one")
+    plain = world.sesh(*argv)
+    assert plain.code == code
+    if code:
+        optioned = world.sesh(argv[0], "--tag=x", *argv[1:])
+        assert (optioned.code, optioned.out, optioned.err) == (plain.code, plain.out, plain.err)
+
+
 def test_lane_and_full_path_agree(world: World) -> None:
     """Field by field, in the same order; only the moment of the look may differ."""
     world.start("one", options=("--group", "g", "--tag", "ü"))
@@ -134,11 +165,15 @@ def test_lane_hands_over(world: World, deed: Callable[[World], None], state: str
 def test_lane_hands_over_when_another_boot_is_on_record(world: World) -> None:
     world.start("one")
     path = world.record("one")
+    recorded = path.read_text()
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    for pid in world.processes():
-        with suppress(ProcessLookupError):  # some end with their parents
-            os.kill(pid, signal.SIGKILL)
-    path.write_text(path.read_text().replace(boot, "another-boot"))
+    while pids := world.processes():
+        for pid in pids:
+            with suppress(ProcessLookupError):  # some end with their parents
+                os.kill(pid, signal.SIGKILL)
+    for word in world.state.glob("run/*/*.exit"):  # a machine that goes down writes none
+        word.unlink()
+    path.write_text(recorded.replace(boot, "another-boot"))
     assert world.session("one")["cause"] == "reboot"
 
 

@@ -17,7 +17,7 @@ LAYERS = (
     ("fast", "cli"),
     ("commands.*",),
     ("commands._options",),
-    ("supervise", "listing", "transcripts", "attaching", "waiting", "shells"),
+    ("exits", "ordering", "supervise", "listing", "transcripts", "attaching", "waiting", "shells"),
     ("lifecycle.start",),
     ("lifecycle.launch",),
     ("lifecycle.adopt",),

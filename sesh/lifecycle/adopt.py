@@ -65,8 +65,13 @@ def rebuild(orphan: Orphan, config: Config) -> Seen:
     server = observe.server_of(record, config, tmux.find_binary())
     if not os.path.exists(server.socket):
         servers.restore_socket(server, word.server)
-    _claim(record)
+    if server.pid() != word.server.pid:
+        raise CannotTellError(
+            f"{record.name} runs in tmux server {word.server.pid}, which does not answer at "
+            f"{server.socket}: another one may have taken its place there"
+        )
     _restore_pipe(record, server)
+    _claim(record)
     return look.one(record.name)
 
 
@@ -124,7 +129,7 @@ def _command(pid: int) -> tuple[str, ...]:
 
 def _socket_of(word: LaunchWord) -> str:
     """The socket of its server, by what tmux told the keeper."""
-    socket = processes.environment(word.agent.leader).get("TMUX", "").split(",")[0]
+    socket = orphans.socket_of(word)
     if not os.path.isabs(socket):
         raise CannotTellError(f"process {word.agent.process.pid}: which tmux it runs in is unknown")
     return socket

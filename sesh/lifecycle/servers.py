@@ -6,7 +6,7 @@ import os
 import signal
 import time
 
-from sesh import observe, processes, store, tmux
+from sesh import files, observe, orphans, paths, processes, store, tmux
 from sesh.config import Config
 from sesh.errors import CannotTellError
 from sesh.model import Process, Record
@@ -30,7 +30,11 @@ def ready(server: Tmux) -> tuple[str, ...]:
         return ()
     tmux.check_version(server.binary, server.timeout)
     records = [e.record for e in store.entries() if isinstance(e.record, Record)]
-    hidden = observe.hidden_server(server.socket, records)
+    machine = processes.here()
+    run = paths.run_dir(machine.id, machine.pidns)
+    hidden = observe.hidden_server(server.socket, records) or orphans.hidden_server(
+        server.socket, run
+    )
     if hidden is not None:
         restore_socket(server, hidden)
         return ()
@@ -40,6 +44,8 @@ def ready(server: Tmux) -> tuple[str, ...]:
 
 def restore_socket(server: Tmux, process: Process) -> None:
     """The socket was swept away under a living server: SIGUSR1 makes the server restore it."""
+    if server.own:
+        files.make_private(server.run)  # it may have gone with the socket
     stat = processes.look(process.pid)
     if (
         stat is None

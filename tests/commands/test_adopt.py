@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.surroundings import complains
-from tests.world import World, eventually
+from tests.world import SESH, World, eventually
 
 
 def lose(world: World, *directories: str) -> None:
@@ -226,3 +226,33 @@ def test_its_secrets_are_only_in_the_private_snapshot(world: World) -> None:
         assert holders[0].stat().st_mode & 0o777 == 0o600
     finally:
         subprocess.run(["tmux", "kill-server"], env=world.env, check=False)
+
+
+def test_a_start_after_everything_was_deleted_goes_to_the_server_that_lives(world: World) -> None:
+    """A second server on the same path would hide the first one and all its sessions."""
+    world.start("a")
+    server = world.server_pid()
+    shutil.rmtree(world.state)
+    world.start("b")
+    assert world.server_pid() == server
+    world.ok("adopt", "a")
+    assert {one["name"]: one["state"] for one in world.ls()} == {"a": "running", "b": "running"}
+
+
+def test_a_server_that_another_one_hides_is_told(world: World) -> None:
+    world.start("a")
+    shutil.rmtree(world.state)
+    world.ok("pass")
+    lost = subprocess.run(
+        [SESH, "start", "b", "--", "sleep", "1000"],
+        env={**world.env, "XDG_STATE_HOME": str(world.root / "other")},
+        cwd=world.cwd,
+        check=True,
+    )
+    assert lost.returncode == 0
+    first = next((world.root / "other").rglob("tmux.sock"))
+    place = Path(str(first).replace("/other/", "/state/"))
+    place.parent.mkdir(parents=True)
+    first.rename(place)
+    complains(world.sesh("adopt", "a"), 5, "another one")
+    assert not world.record("a").exists()

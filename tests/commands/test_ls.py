@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import time
 from datetime import timedelta
 from typing import Any
@@ -351,3 +352,11 @@ def test_up_and_last_output_are_times(world: World) -> None:
     os.utime(log, (time.time(), time.time() - 130))
     row = world.ok("ls").out.splitlines()[1]
     assert row.split()[:5] == ["a", "running", "5h", "2m", "ago"]
+
+
+def test_an_agent_that_was_stopped_and_goes_on_needs_nobody_any_more(world: World) -> None:
+    pid = world.start("a")["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    assert eventually(lambda: "stopped by a signal" in str(world.session("a")["attention"]))
+    os.kill(pid, signal.SIGCONT)
+    assert eventually(lambda: world.session("a")["attention"] is None)

@@ -1,0 +1,81 @@
+"""The one place where an error becomes an exit code. No traceback ever reaches a user."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from sesh import __version__, errors, output, paths
+from sesh.errors import SeshError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def guarded(work: Callable[[], int]) -> int:
+    """Do the work of one command; its exit code, whatever happens."""
+    _replace_missing_streams()
+    try:
+        return flushed(work())
+    except SeshError as error:
+        output.note(str(error))
+        return error.exit_code
+    except KeyboardInterrupt:
+        return interrupted()
+    except BrokenPipeError:
+        return errors.OK
+    except OSError as error:
+        if error.filename is None:
+            return stdout_failed(error)
+        output.note(f"{error.filename}: {error.strerror}")
+        return errors.STATE
+    except Exception as error:
+        return _bug(error)
+
+
+def flushed(code: int) -> int:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return errors.OK
+    except OSError as error:
+        return stdout_failed(error)
+    return code
+
+
+def interrupted() -> int:
+    output.note("interrupted", after_echo=True)
+    return errors.INTERRUPTED
+
+
+def stdout_failed(error: OSError) -> int:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else Python tries again, and tells, at its end
+    output.note(f"cannot write to standard output: {error.strerror}")
+    return errors.FAILED
+
+
+def _replace_missing_streams() -> None:
+    """Python has no sys.stdout when it was started with a closed one; __main__ has reopened it."""
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(1, "w", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", closefd=False)
+
+
+def _bug(error: Exception) -> int:
+    """Write the traceback to a file and say where: a bug in sesh is not the user's business."""
+    import traceback
+
+    where = ""
+    try:
+        path = paths.bug_log()
+        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with open(fd, "w", encoding="utf-8") as file:
+            file.write(f"sesh {__version__}: {sys.argv[1:2]}\n")
+            traceback.print_exception(error, file=file)
+        where = f"; the details are in {path}"
+    except (OSError, SeshError):
+        pass
+    output.note(f"a bug in sesh: {type(error).__name__}: {error}{where}")
+    return errors.BUG

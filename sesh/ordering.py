@@ -1,0 +1,134 @@
+"""What a person asks `start` for, checked before anything is done. Knows nothing of click: a plain
+`start NAME -- COMMAND` comes here without it."""
+
+from __future__ import annotations
+
+import os
+import re
+from datetime import UTC, datetime
+
+from sesh import config, environment, launchfiles, look, output, paths
+from sesh.errors import ConflictError, SeshError, UsageError
+from sesh.lifecycle.start import Order, start
+from sesh.look import Seen
+from sesh.model import ENDED, Spec, State
+from sesh.values import Value
+
+_MOST_NUMBERED = 999
+
+
+class Wish(Value):
+    """What was said on the command line."""
+
+    name: str | None
+    command: tuple[str, ...]
+    directory: str | None = None
+    variables: tuple[str, ...] = ()
+    group: str | None = None
+    tags: tuple[str, ...] = ()
+
+
+def fulfil(wish: Wish, settings: config.Config) -> Seen:
+    """Check everything that can be checked, then start."""
+    cwd = _directory(wish.directory)
+    extra = environment.parse_options(wish.variables)
+    surroundings = {**environment.caller(), **extra}
+    argv = _command(wish.command, surroundings, cwd)
+    for word in (*([wish.group] if wish.group is not None else ()), *wish.tags):
+        _check_label(word)
+    spec = Spec(
+        command=argv,
+        cwd=cwd,
+        created=datetime.now(UTC),
+        group=wish.group,
+        tags=tuple(dict.fromkeys(wish.tags)),
+        env=tuple(sorted(os.fsdecode(name) for name in extra)),
+        launch_timeout=settings.start.launch_timeout,
+    )
+    if wish.name is not None:
+        look.check_name(wish.name)
+    left_out = environment.unexportable(surroundings)
+    if left_out:
+        output.note(f"a shell can't export these, they are left out: {', '.join(left_out)}")
+    return _start(wish.name, spec, surroundings, settings)
+
+
+def plain(name: str, command: tuple[str, ...]) -> int:
+    """`start NAME -- COMMAND`, and nothing else."""
+    found = fulfil(Wish(name, command), config.load())
+    output.write(f"{found.name}\n")
+    tell_end(found)
+    return 0
+
+
+def tell_end(found: Seen) -> None:
+    """Say so when it has failed already."""
+    if found.session and found.state in ENDED and found.state is not State.COMPLETED:
+        reason = found.session.verdict.reason
+        output.note(f"{found.name} {found.state} at once: {reason}; see sesh show {found.name}")
+
+
+def _directory(given: str | None) -> str:
+    try:
+        path = os.path.abspath(given) if given is not None else os.getcwd()
+    except FileNotFoundError:
+        raise SeshError("the current directory is gone; choose one with -C DIR") from None
+    if given == "":
+        raise UsageError("-C: the directory's name is empty")
+    if not os.path.isdir(path):
+        raise SeshError(f"{given}: no such directory")
+    if not os.access(path, os.X_OK):
+        raise SeshError(f"{given or path}: no permission to enter that directory")
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise UsageError(
+            "the directory's name is not valid UTF-8: a record can't hold it"
+        ) from None
+    return path
+
+
+def _command(
+    given: tuple[str, ...], surroundings: environment.Environment, cwd: str
+) -> tuple[str, ...]:
+    argv = given or (os.environ.get("SHELL") or "/bin/sh",)
+    launchfiles.check_command(argv)
+    program = argv[0]
+    if "/" in program:
+        path = os.path.join(cwd, program)
+        if not os.path.exists(path):
+            raise SeshError(f"{program}: no such file")
+        if os.path.isdir(path) or not os.access(path, os.X_OK):
+            raise SeshError(f"{program}: not an executable file")
+    elif not program or not paths.which(program, path=os.fsdecode(surroundings.get(b"PATH", b""))):
+        raise SeshError(f"{program or repr(program)}: command not found (looked in PATH)")
+    return argv
+
+
+def _check_label(word: str) -> None:
+    if not word or not word.isprintable() or len(word) > 200:
+        raise UsageError(f"{word!r}: a group or tag should be 1 to 200 printable characters")
+
+
+def _start(
+    name: str | None,
+    spec: Spec,
+    surroundings: environment.Environment,
+    settings: config.Config,
+) -> Seen:
+    if name is not None:
+        return start(Order(name, spec, surroundings), settings)
+    stem = _name_of(spec.cwd)
+    for number in range(1, _MOST_NUMBERED + 1):
+        candidate = stem if number == 1 else f"{stem[:58]}-{number}"
+        try:
+            return start(Order(candidate, spec, surroundings), settings)
+        except ConflictError:
+            continue
+    raise ConflictError(f"all names from {stem} to {candidate} are taken; choose one")
+
+
+def _name_of(directory: str) -> str:
+    """The directory's name, made valid."""
+    base = re.sub(r"[^A-Za-z0-9_-]+", "-", os.path.basename(directory))
+    return base.strip("-_")[:63].rstrip("-_") or "session"
