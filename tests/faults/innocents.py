@@ -6,15 +6,18 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
 
 from tests.faults.living import Known, look
 from tests.faults.zoo import SLEEP
 from tests.world import World, eventually
+
+LAST_PID = Path("/proc/sys/kernel/ns_last_pid")
 
 # Its child is a process like those of the zoo. `dead` is written when that one ends.
 _LISTENER = f"""\
@@ -61,30 +64,40 @@ class Innocents:
     def note(self) -> Path:
         return self.root / str(len(self.all))
 
-    def join(self, what: str, note: Path) -> None:
+    def join(self, what: str, note: Path, pid: int | None = None) -> None:
         """It has been started: from now on nothing may happen to it."""
         file = note.with_name(note.name + ".pid")
-        assert eventually(file.exists, 20), f"{what} did not begin"
-        family = [look(int(pid)) for pid in file.read_text().split()]
+        assert eventually(lambda: _said(file, pid), 20), f"{what} did not begin"
+        family = [look(int(number)) for number in file.read_text().split()]
         assert all(family), f"{what} died young"
         self.all.append(Innocent(what, note, tuple(one for one in family if one)))
 
-    def plain(self, what: str, variables: dict[str, str], *more: str) -> None:
-        """A process of the same user with these variables, in a session of its own."""
+    def plain(
+        self,
+        what: str,
+        variables: dict[str, str] | None = None,
+        *arguments: str,
+        shell: str = "sh",
+        pid: int | None = None,
+    ) -> None:
+        """A process of the same user with these variables, in a session of its own; with a `pid`
+        that was another's, if one is given."""
         note = self.note()
-        environment = {**self.world.env, **variables}
-        self._mine.append(
-            subprocess.Popen(
-                [*self.command(note), *more],
-                env=environment,
-                cwd=self.root,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
+        argv = [shell, *self.command(note)[1:], *arguments]
+        begin = partial(self._begin, argv, {**self.world.env, **(variables or {})})
+        self._mine.append(begin() if pid is None else _with_pid(pid, begin))
+        self.join(what, note, self._mine[-1].pid)
+
+    def _begin(self, argv: list[str], env: dict[str, str]) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            argv,
+            env=env,
+            cwd=self.root,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
         )
-        self.join(what, note)
 
     def inside(self, what: str, name: str, env: dict[str, str] | None = None) -> None:
         """A living session that runs one, and a child of it that nothing ties to it."""
@@ -110,13 +123,36 @@ class Innocents:
         return {process.pid for one in self.all for process in one.family}
 
     def end(self) -> None:
-        for innocent in self.all:
-            for one in innocent.family:
-                now = look(one.pid)
-                if now is not None and now.start == one.start:
-                    os.kill(one.pid, signal.SIGKILL)
+        """End those that we have started; the others end with their world."""
         for process in self._mine:
-            process.wait()
+            if process.poll() is None:
+                _end_group(process)
+
+
+def _said(file: Path, pid: int | None) -> bool:
+    """Has it, and no earlier one of the same name, said who it is?"""
+    said = file.read_text().split() if file.exists() else []
+    return len(said) == 2 and pid in (None, int(said[0]))
+
+
+def _end_group(process: subprocess.Popen[bytes]) -> None:
+    """End one that we have started, and its child: it leads a group of its own."""
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _with_pid(
+    pid: int, begin: Callable[[], subprocess.Popen[bytes]]
+) -> subprocess.Popen[bytes]:
+    """Make the kernel give out this pid next: allowed in a pid namespace of one's own. Others may
+    be faster, so it is tried again."""
+    for _ in range(200):
+        LAST_PID.write_text(str(pid - 1))
+        process = begin()
+        if process.pid == pid:
+            return process
+        _end_group(process)
+    raise AssertionError(f"pid {pid} could not be had again")
 
 
 def lookalikes(ended: str, run: str, elsewhere: str) -> list[tuple[str, dict[str, str]]]:
@@ -159,7 +195,7 @@ def crowd(world: World, size: int, ended: str) -> Iterator[Innocents]:
         made.in_tmux("a second window there", "-S", socket, "new-window", "-d")
         own = ("-S", world.socket, "new-window", "-d", "-t", "=innocent:")
         made.in_tmux("a window that a person opened beside the agent", *own)
-        made.plain("the marker as an argument", {}, f"SESH_ID={ended}", f"SESH_RUN={run}")
+        made.plain("the marker as an argument", None, f"SESH_ID={ended}", f"SESH_RUN={run}")
         kinds: Sequence[tuple[str, dict[str, str]]] = lookalikes(ended, run, f"{world.root}/other")
         for what, variables in islice(cycle(kinds), max(0, size - len(made.all))):
             made.plain(what, variables)

@@ -158,11 +158,7 @@ def test_lost_in_a_burst(
 
 
 @mending
-@pytest.mark.parametrize(
-    "run",
-    [False, pytest.param(True, marks=pytest.mark.xfail(strict=False, reason="second server"))],
-    ids=["run spared", "run too"],
-)
+@pytest.mark.parametrize("run", [False, True], ids=["run spared", "run too"])
 def test_lost_and_started_anew(
     world: World, campaign: Campaign, mend: tuple[str, ...], run: bool
 ) -> None:
