@@ -25,6 +25,7 @@ COMMANDS = {
     "send": "Type into a session.",
     "wait": "Wait until sessions reach a state.",
     "events": "Show what happened.",
+    "timer": "Have gc called regularly, by systemd or cron.",
     "completion": "Print the completions of a shell.",
     "pass": "Look at every session once (what call backs and timers run).",
 }

@@ -152,7 +152,7 @@ def by_keepers(table: Table, run: str) -> list[tuple[str, LaunchWord]]:
     found = []
     for stat in table.values():
         parent = table.get(stat.ppid)
-        if parent is None or not parent.comm.startswith("tmux: server"):
+        if parent is None or not processes.is_tmux(parent):
             continue
         launch = _launch_of(stat.pid, run)
         word = _word(stat, parent, table, family, launch[1]) if launch else None
@@ -245,7 +245,7 @@ def _why_keep(stat: Stat, table: Table) -> str | None:
     above = processes.ancestors(table, stat.pid)
     if stat.pid in processes.ancestors(table):
         return "this very command runs in it"
-    if any(table[pid].comm.startswith("tmux: server") for pid in above if pid in table):
+    if any(processes.is_tmux(table[pid]) for pid in above if pid in table):
         return "it runs in a tmux of its own"
     if not processes.same_namespace(stat.pid):
         return "it runs in another pid namespace"

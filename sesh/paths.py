@@ -83,6 +83,21 @@ def run_dir(machine_id: str, pidns: str, initial_pidns: str = "pid:[4026531836]"
     return f"{state_dir()}/run/{key}"
 
 
+def gc_stamp(run: str) -> str:
+    """The file whose mtime is the time of gc's last run on this machine."""
+    return f"{run}/gc.last"
+
+
+def user_units() -> str:
+    """Where systemd's user manager looks for the user's own units."""
+    return _xdg("XDG_CONFIG_HOME", ".config") + "/systemd/user"
+
+
+def timer_stamps() -> str:
+    """Where systemd's user manager remembers when timers ran."""
+    return _xdg("XDG_DATA_HOME", ".local/share") + "/systemd/timers"
+
+
 def runtime_dir() -> str | None:
     """A private directory that a reboot empties, or None."""
     uid = os.getuid()

@@ -210,9 +210,11 @@ def usage(processes: Table, roots: Iterable[Process]) -> dict[Process, Usage]:
 
 
 def marked(processes: Table, ids: Collection[str]) -> dict[str, list[int]]:
-    """Session id → the processes that carry it in their environment.
+    """Session id → the processes that carry it in their environment and so belong to it.
 
-    Not seen: what cleared or overwrote its environment, and other users' processes.
+    Not seen: what cleared or overwrote its environment, and other users' processes. Not counted: a
+    tmux server that was first started inside the session, and what runs in it. It may hold a
+    person's own work by now, which got the id from that server.
     """
     found: dict[str, list[int]] = {session_id: [] for session_id in ids}
     wanted = {_MARKER + session_id.encode(): session_id for session_id in ids}
@@ -223,7 +225,16 @@ def marked(processes: Table, ids: Collection[str]) -> dict[str, list[int]]:
         for entry in environ.split(b"\0"):
             if entry in wanted:
                 found[wanted[entry]].append(pid)
-    return found
+    return {key: _outside_tmux(processes, pids) for key, pids in found.items()}
+
+
+def _outside_tmux(processes: Table, pids: list[int]) -> list[int]:
+    servers = {pid for pid in pids if is_tmux(processes[pid])}
+    return [pid for pid in pids if not servers & ancestors(processes, pid)] if servers else pids
+
+
+def is_tmux(stat: Stat) -> bool:
+    return stat.comm.startswith("tmux: server")
 
 
 def carriers(processes: Table, run: str) -> dict[int, str]:

@@ -38,8 +38,10 @@ def call(
     env: Mapping[str, str] | None = None,
     cwd: str | None = None,
     stdin: int = NOTHING,
+    errors: str = "replace",
 ) -> Answer:
-    """Run a program to its end, or kill it after `timeout` seconds."""
+    """Run a program to its end, or kill it after `timeout` seconds. With `errors` as
+    "surrogateescape" every byte of its answer can be had back."""
     try:
         with subprocess.Popen(
             argv,
@@ -49,14 +51,14 @@ def call(
             env=env,
             cwd=cwd,
         ) as process:
-            return _communicate(process, timeout)
+            return _communicate(process, timeout, errors)
     except FileNotFoundError as error:
         return Answer(None, "", "", f"{error.filename}: not found")
     except OSError as error:
         return Answer(None, "", "", f"{argv[0]}: {error.strerror}")
 
 
-def _communicate(process: subprocess.Popen[bytes], timeout: float) -> Answer:
+def _communicate(process: subprocess.Popen[bytes], timeout: float, errors: str) -> Answer:
     """Collect both streams until they end, the time is up, or it says more than anyone should."""
     assert process.stdout is not None
     assert process.stderr is not None
@@ -86,7 +88,7 @@ def _communicate(process: subprocess.Popen[bytes], timeout: float) -> Answer:
     except BaseException:
         process.kill()
         raise
-    return Answer(code, _text(out), _text(err))
+    return Answer(code, _text(out, errors), _text(err, errors))
 
 
 def _give_up(process: subprocess.Popen[bytes], problem: str) -> Answer:
@@ -94,8 +96,8 @@ def _give_up(process: subprocess.Popen[bytes], problem: str) -> Answer:
     return Answer(None, "", "", problem)
 
 
-def _text(data: bytes | bytearray) -> str:
-    return data.decode(errors="replace")
+def _text(data: bytes | bytearray, errors: str = "replace") -> str:
+    return data.decode(errors=errors)
 
 
 def tool(argv: Sequence[str], *, timeout: float, cwd: str | None = None) -> Answer:

@@ -32,6 +32,8 @@ package() {
     case $1:$2 in
         apt-get:busybox | apk:busybox) echo busybox-static ;;
         apt-get:docker) echo docker.io ;;
+        apt-get:crontab) echo cron ;;
+        *:crontab) echo cronie ;;
         dnf:docker) echo moby-engine ;;
         *) echo "$2" ;;
     esac
@@ -200,7 +202,7 @@ case ${1:-} in
             fingerprint >.venv/ready-run
             fingerprint >.venv/ready-test
         fi
-        for command in bash zsh fish mandoc busybox; do
+        for command in bash zsh fish mandoc busybox crontab; do
             if required "$command"; then need "$command"; else want "$command"; fi
         done
         if required docker; then need_docker; fi

@@ -17,7 +17,10 @@ LAYERS = (
     ("fast", "cli"),
     ("commands.*",),
     ("commands._options",),
-    ("exits", "ordering", "supervise", "listing", "transcripts", "attaching", "waiting", "shells"),
+    (
+        *("exits", "ordering", "supervise", "listing", "transcripts", "attaching", "waiting"),
+        *("shells", "timers"),
+    ),
     ("lifecycle.start",),
     ("lifecycle.launch",),
     ("lifecycle.adopt",),

@@ -190,3 +190,21 @@ def test_a_record_that_says_stopped_is_looked_at_when_its_agent_lives(
     world.ok("stop", "--orphans", "-y")
     assert world.state_of("a") == "stopped"
     assert world.ls("--all")[0]["state"] == "stopped"
+
+
+def test_a_stop_leaves_a_tmux_alone_that_was_first_started_in_the_session(world: World) -> None:
+    """A person may have gone on to work in it: what runs there got its marker from that server."""
+    socket = world.root / "own.sock"
+    own = f"env -u TMUX tmux -f /dev/null -S {socket} new-session -d sleep 1116; exec sleep 1000"
+    world.start("a", "sh", "-c", own)
+    assert eventually(lambda: pid_of(world, "sleep", "1116"))
+    tmux = ["tmux", "-S", str(socket)]
+    try:
+        subprocess.run([*tmux, "new-session", "-d", "-s", "work", "sleep 1117"], check=True)
+        work = int(str(eventually(lambda: pid_of(world, "sleep", "1117"))))
+        world.ok("stop", "a")
+        assert world.state_of("a") == "stopped"
+        assert alive(work)
+        assert work in {one["pid"] for one in left(world)}
+    finally:
+        subprocess.run([*tmux, "kill-server"], check=False)

@@ -21,14 +21,14 @@ def test_a_hang_ends_at_the_timeout(launch: object) -> None:
     answer = launch(["sleep", "60"], timeout=0.3)
     assert answer.code is None
     assert answer.problem == "no answer within 0.3 s"
-    assert time.monotonic() - begin < 3
+    assert time.monotonic() - begin < 9
 
 
 def test_a_grandchild_that_keeps_the_pipe_open_does_not_hold_us() -> None:
     begin = time.monotonic()
     answer = run.call(["sh", "-c", "sleep 20 & exit 0"], timeout=0.5)
     assert answer.code is None
-    assert time.monotonic() - begin < 3
+    assert time.monotonic() - begin < 9
 
 
 def test_an_endless_answer_is_cut_off() -> None:

@@ -54,7 +54,7 @@ def test_messages(world: World, said: str, trouble: Trouble) -> None:
 def test_a_hang_is_no_answer(world: World) -> None:
     begin = time.monotonic()
     assert server(world, fake(world, "exec sleep 60")).ask("x").trouble is Trouble.OTHER
-    assert time.monotonic() - begin < 3
+    assert time.monotonic() - begin < 9
 
 
 @pytest.mark.parametrize("lie", ["%1 2", "hello", "%1 x 0 $1 s name", "%1 2 3 $1 s name"])

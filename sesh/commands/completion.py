@@ -25,7 +25,6 @@ _VALUES: dict[str, Offer] = {
 }
 _ARGUMENTS: dict[str, Offer] = {
     "start": None,  # the name of a new session
-    "completion": tuple(SCRIPTS),
     **dict.fromkeys(("stop", "detach", "send", "wait"), "living"),
 }
 
@@ -60,9 +59,15 @@ def _verb(name: str, found: click.Command) -> Verb:
         help=found.get_short_help_str(limit=200),
         options=_options(found),
         argument=_bare(first.metavar or first.name or "") if first else None,
-        offer=_ARGUMENTS.get(name, "sessions") if first else None,
+        offer=_argument_offer(name, first) if first else None,
         many=first is not None and first.nargs == -1,
     )
+
+
+def _argument_offer(name: str, argument: click.Argument) -> Offer:
+    if isinstance(argument.type, click.Choice):
+        return tuple(map(str, argument.type.choices))
+    return _ARGUMENTS.get(name, "sessions")
 
 
 def _bare(metavar: str) -> str:

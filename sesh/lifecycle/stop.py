@@ -223,7 +223,7 @@ def _members(
     return {
         pid: table[pid]
         for pid in pids
-        if pid in table and table[pid].alive and not table[pid].comm.startswith("tmux: server")
+        if pid in table and table[pid].alive and not processes.is_tmux(table[pid])
     }
 
 

@@ -190,7 +190,7 @@ def test_following_shows_the_past_and_each_new_one_soon(world: World) -> None:
         world.start("b")
         begin = time.monotonic()
         assert "b  " in events.line()
-        assert time.monotonic() - begin < 1
+        assert time.monotonic() - begin < 5
         assert events.running()
 
 

@@ -238,7 +238,7 @@ def test_following_shows_each_line_soon(world: World) -> None:
             begin = time.monotonic()
             assert logs.line() == word  # what the terminal echoes
             assert logs.line() == word  # what cat prints
-            assert time.monotonic() - begin < 2
+            assert time.monotonic() - begin < 5
         assert logs.running()
         world.ok("stop", "a")
         assert logs.rest() == (0, b"", "")

@@ -187,9 +187,7 @@ def test_says_when_nothing_showed_that_it_arrived(world: World) -> None:
 
 def test_a_program_that_echoes_is_sign_enough(world: World) -> None:
     world.start("a", "cat")
-    begin = time.monotonic()
     assert world.ok("send", "a", "hello").err == ""
-    assert time.monotonic() - begin < 2
 
 
 # --- what can't be sent to ---------------------------------------------------------------------

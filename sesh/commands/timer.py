@@ -1,0 +1,109 @@
+"""sesh timer: have gc called regularly, by systemd or by cron."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import click
+
+from sesh import errors, output, timers
+from sesh.commands._options import CONTEXT, Duration, json_option
+from sesh.errors import UsageError
+from sesh.timers import Scheduler, Timer
+
+ACTIONS = ("install", "remove", "status")
+_DEFAULT = 300.0
+
+
+@click.command("timer", context_settings=CONTEXT)
+@click.argument("action", type=click.Choice(ACTIONS), metavar="ACTION")
+@click.option("--every", type=Duration(), help="How often (5m).")
+@click.option(
+    "--scheduler",
+    type=click.Choice([one.value for one in Scheduler]),
+    help="Who calls it (systemd where it answers, else cron).",
+)
+@json_option("the status")
+def command(action: str, every: float | None, scheduler: str | None, as_json: bool) -> int:
+    """Have sesh gc --auto called regularly: install, remove or status."""
+    if action != "install" and (every is not None or scheduler is not None):
+        raise UsageError("--every and --scheduler go with: sesh timer install")
+    if action != "status" and as_json:
+        raise UsageError("--json goes with: sesh timer status")
+    if action == "install":
+        return _install(_DEFAULT if every is None else every, scheduler)
+    return _remove() if action == "remove" else _status(as_json=as_json)
+
+
+def _install(every: float, scheduler: str | None) -> int:
+    wanted = Scheduler(scheduler) if scheduler else None
+    chosen, remarks = timers.install(every, wanted, timers.job())
+    output.say(f"gc runs every {timers.span(every)}, by {chosen}")
+    state = timers.state()
+    for remark in (*remarks, *_remarks(state)):
+        output.note(remark)
+    return errors.OK
+
+
+def _remove() -> int:
+    found, remarks = timers.remove()
+    for remark in remarks:
+        output.note(remark)
+    if not found:
+        output.say("no timer was installed")
+    return errors.OK
+
+
+def _status(*, as_json: bool) -> int:
+    state = timers.state()
+    if as_json:
+        output.write(json.dumps(_object(state)) + "\n")
+    else:
+        output.write(_text(state, time.time()))
+    if state.installed:
+        return errors.OK
+    return errors.FAILED if state.certain else errors.CANNOT_TELL
+
+
+def _object(state: Timer) -> dict[str, object]:
+    return {
+        "installed": state.installed if state.installed or state.certain else None,
+        "scheduler": state.scheduler,
+        "every": state.every,
+        "schedule": state.schedule,
+        "last_run": None if state.last_run is None else output.stamp(state.last_run),
+        "next_run": None if state.next_run is None else output.stamp(state.next_run),
+        "lingering": state.lingering,
+        "problem": state.problem,
+    }
+
+
+def _text(state: Timer, now: float) -> str:
+    lines = [_head(state)]
+    if state.installed:
+        late = "   late: does the scheduler run?" if state.late(now) else ""
+        last = "never yet" if state.last_run is None else output.ago(state.last_run, now)
+        lines.append(f"  last run   {last}{late}")
+    if state.next_run is not None:
+        lines.append(f"  next run   in {output.short_time(state.next_run - now)}")
+    lines += [f"  problem    {remark}" for remark in _remarks(state)]
+    return "".join(f"{output.escape(line)}\n" for line in lines)
+
+
+def _head(state: Timer) -> str:
+    if not state.installed:
+        known = "gc is not scheduled" if state.certain else "cannot tell whether gc is scheduled"
+        return f"{known}; next: sesh timer install"
+    if state.every is None:
+        return f"gc runs by {state.scheduler}, as edited by hand: {state.schedule}"
+    return f"gc runs every {timers.span(state.every)}, by {state.scheduler}"
+
+
+def _remarks(state: Timer) -> list[str]:
+    remarks = [state.problem] if state.problem else []
+    if state.lingering is False:
+        remarks.append(
+            "lingering is off, so it runs only while you are logged in; loginctl enable-linger"
+        )
+    return remarks

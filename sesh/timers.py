@@ -1,0 +1,588 @@
+"""gc, called regularly: by a timer of systemd's user manager, or by a block in the user's crontab.
+
+First the texts (pure), then what is done with them. Nothing is changed by guessing: a crontab that
+can't be read is an error, and whatever in it is not ours stays as it is, byte for byte.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from enum import StrEnum
+
+from sesh import files, paths, processes, run
+from sesh.errors import CannotTellError, SeshError, StateError, UsageError
+from sesh.values import Value
+
+COMMAND = ("gc", "--auto")
+SERVICE, TIMER = "sesh-gc.service", "sesh-gc.timer"
+BEGIN, END = b"# sesh begin", b"# sesh end"
+SHORTEST = 60  # seconds between two runs
+_ASK, _DO = 5.0, 20.0  # seconds that a scheduler may take to answer, and to change something
+_LIMIT = 64 << 10  # of a unit file that we read back
+_USUAL_PATH = ("/usr/local/bin", "/usr/bin", "/bin")
+_WRITTEN = "Written by `sesh timer install`; `sesh timer remove` takes it away."
+
+
+class Scheduler(StrEnum):
+    SYSTEMD = "systemd"
+    CRON = "cron"
+
+
+class Job(Value):
+    """What is to run: a command with absolute paths, and the variables that it needs."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+
+
+class Timer(Value):
+    """What is installed, and how it fares."""
+
+    scheduler: Scheduler | None = None  # None: nothing is installed
+    every: float | None = None  # seconds; None where `schedule` was edited by hand
+    schedule: str | None = None  # in the scheduler's own words
+    last_run: float | None = None
+    next_run: float | None = None
+    lingering: bool | None = None  # systemd only
+    problem: str | None = None
+    certain: bool = True  # False: something could not be asked
+
+    @property
+    def installed(self) -> bool:
+        return self.scheduler is not None
+
+    def late(self, now: float) -> bool:
+        """Should it have run since its last run? Is cron there at all?"""
+        return bool(self.every and self.last_run and now - self.last_run > 3 * self.every)
+
+
+# --- how often (pure) ----------------------------------------------------------------------------
+
+_MINUTES = [m for m in range(1, 60) if 60 % m == 0]
+_HOURS = [h for h in range(1, 25) if 24 % h == 0]
+_CRON = {
+    **{m * 60: f"*/{m} * * * *" for m in _MINUTES},
+    **{h * 3600: f"0 */{h} * * *" for h in _HOURS},
+    60: "* * * * *",
+    3600: "0 * * * *",
+    86400: "0 0 * * *",
+}
+_CALENDAR = {
+    **{m * 60: f"*-*-* *:0/{m}:00" for m in _MINUTES},
+    **{h * 3600: f"*-*-* 0/{h}:00:00" for h in _HOURS},
+    86400: "*-*-* 00:00:00",
+}
+
+
+def check_every(every: float) -> None:
+    if every < SHORTEST:
+        raise UsageError(f"--every {span(every)}: should be {span(SHORTEST)} at least")
+
+
+def cron_fields(every: float) -> str:
+    """The five fields of a crontab that mean just this, or the error that names the nearest."""
+    if every in _CRON:
+        return _CRON[int(every)]
+    below = max((one for one in _CRON if one < every), default=None)
+    above = min((one for one in _CRON if one > every), default=None)
+    near = " or ".join(span(one) for one in (below, above) if one is not None)
+    raise UsageError(f"--every {span(every)}: cron can't do that; the nearest is {near}")
+
+
+def timer_lines(every: float) -> list[str]:
+    """Times of the clock where they fit: only those are made up for after the machine was off."""
+    if every in _CALENDAR:
+        return [f"OnCalendar={_CALENDAR[int(every)]}", "Persistent=true"]
+    return ["OnStartupSec=1min", f"OnUnitActiveSec={every:.12g}s"]
+
+
+def every_of(schedule: str) -> float | None:
+    """The inverse of both; None for what was edited by hand."""
+    for table in (_CRON, _CALENDAR):
+        for every, text in table.items():
+            if text == schedule:
+                return every
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)s", schedule)
+    return float(found[1]) if found else None
+
+
+def span(seconds: float) -> str:
+    """A length of time, exactly, as options take it."""
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= size and seconds % size == 0:
+            return f"{seconds / size:.0f}{unit}"
+    return f"{seconds:.12g}s"
+
+
+# --- texts for systemd (pure) --------------------------------------------------------------------
+
+
+def service_text(job: Job) -> str:
+    """KillMode: what gc started (a tmux server) must not be killed when gc has ended."""
+    program, *arguments = job.argv
+    if re.search(r"[\"'\\]", program):
+        raise SeshError(f"systemd can't run {program}: quotes in its path; try --scheduler cron")
+    words = [unit_word(program), *(unit_word(word.replace("$", "$$")) for word in arguments)]
+    variables = [f"Environment={unit_word(f'{k}={v}')}" for k, v in job.env.items()]
+    return _lines(
+        f"# {_WRITTEN}",
+        "[Unit]",
+        "Description=Clean up after terminal sessions (sesh gc)",
+        "",
+        "[Service]",
+        "Type=oneshot",
+        f"ExecStart={' '.join(words)}",
+        *variables,
+        "KillMode=process",
+    )
+
+
+def timer_text(every: float) -> str:
+    return _lines(
+        f"# {_WRITTEN}",
+        "[Unit]",
+        f"Description=Run sesh gc every {span(every)}",
+        "",
+        "[Timer]",
+        *timer_lines(every),
+        "",
+        "[Install]",
+        "WantedBy=timers.target",
+    )
+
+
+def unit_word(text: str) -> str:
+    """One word of a unit file; in quotes where it needs them."""
+    _check_line(text)
+    try:
+        os.fsencode(text).decode()
+    except UnicodeDecodeError:
+        raise SeshError(f"systemd takes only UTF-8, not {text!r}; try --scheduler cron") from None
+    plain = text.replace("%", "%%")
+    if re.fullmatch(r"[\w@%+=:,./$-]+", plain, re.ASCII):
+        return plain
+    return '"' + plain.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _lines(*lines: str) -> str:
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _check_line(text: str) -> None:
+    if not text or re.search(r"[\x00-\x1f\x7f]", text):
+        raise SeshError(f"{text!r} can't be part of a timer: it is empty or has control characters")
+
+
+# --- texts for cron (pure) -----------------------------------------------------------------------
+
+
+def cron_block(job: Job, every: float) -> bytes:
+    """Variables go through env(1): an assignment in a crontab would hold for the lines below, too,
+    and its SHELL may be one that has other words for it."""
+    variables = [f"{name}={value}" for name, value in job.env.items()]
+    words = ["/usr/bin/env", *variables, *job.argv]
+    line = f"{cron_fields(every)} {' '.join(cron_word(word) for word in words)}"
+    marks = BEGIN.decode(), END.decode()
+    return os.fsencode(_lines(marks[0], f"# {_WRITTEN}", line, marks[1]))
+
+
+def cron_word(text: str) -> str:
+    r"""One word for the shell that cron calls. Outside of quotes \% is % to a cron that ends the
+    command at % and to one that doesn't; a backslash is never followed by % or another one, which
+    some crons would take for one character."""
+    _check_line(text)
+    pieces = re.split(r"([%\\])", text)
+    return "".join({"%": r"\%", "\\": r"'\'"}.get(piece) or _quoted(piece) for piece in pieces)
+
+
+def _quoted(text: str) -> str:
+    from shlex import quote
+
+    return quote(text) if text else ""
+
+
+class Crontab(Value):
+    """A crontab taken apart: what stands before our block, in it, and behind it."""
+
+    before: bytes
+    block: bytes | None
+    after: bytes
+
+    @property
+    def others(self) -> bytes:
+        return self.before + self.after
+
+    def with_block(self, block: bytes) -> bytes:
+        """The block where it was, or at the end."""
+        before = self.before
+        if before and not before.endswith(b"\n"):
+            before += b"\n"
+        return before + block + self.after
+
+
+def parse(crontab: bytes) -> Crontab:
+    """Find our block by its marks; several count as one."""
+    outside, block, found, inside = [b"", b""], b"", False, False
+    for line in re.findall(rb"[^\n]*\n|[^\n]+", crontab):
+        mark = line.strip()
+        if mark in (BEGIN, END):
+            if inside == (mark == BEGIN):
+                raise _unmatched(mark)
+            inside, found = not inside, True
+        elif inside:
+            block += line
+        else:
+            outside[found] += line
+    if inside:
+        raise _unmatched(BEGIN)
+    return Crontab(outside[0], block if found else None, outside[1])
+
+
+def _unmatched(mark: bytes) -> StateError:
+    return StateError(
+        f"the crontab has “{mark.decode()}” without its other half; nothing was changed, "
+        "mend it with: crontab -e"
+    )
+
+
+def block_schedule(block: bytes) -> str | None:
+    """When its first line that is neither comment nor variable runs: five fields, or @daily."""
+    for line in block.decode(errors="replace").splitlines():
+        words = line.split()
+        if words and not re.match(r"\s*(#|\w+\s*=)", line):
+            return " ".join(words[: 1 if words[0].startswith("@") else 5])
+    return None
+
+
+# --- the job -------------------------------------------------------------------------------------
+
+
+def job(command: Sequence[str] = COMMAND) -> Job:
+    """This sesh with the command. Schedulers start it with next to nothing in the environment, so
+    it is told where its files, tmux and docker are."""
+    env = {"PATH": _search_path()}
+    for name in ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"):
+        value = os.environ.get(name, "")
+        if os.path.isabs(value) and (name != "HOME" or value != _account_home()):
+            env[name] = value
+    return Job((*paths.own_command(), *command), env)
+
+
+def _search_path() -> str:
+    """The caller's, as far as it finds tmux, docker and what every machine has: in its order, so
+    that the same ones are found."""
+    found = [paths.which(program) for program in ("tmux", "docker")]
+    wanted = {*_USUAL_PATH, *(os.path.dirname(file) for file in found if file)}
+    own = [one.rstrip("/") for one in os.environ.get("PATH", "").split(":") if os.path.isabs(one)]
+    return ":".join(dict.fromkeys((*(one for one in own if one in wanted), *_USUAL_PATH)))
+
+
+def _account_home() -> str | None:
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        return None
+
+
+# --- installing and removing ---------------------------------------------------------------------
+
+
+def install(every: float, wanted: Scheduler | None, what: Job) -> tuple[Scheduler, list[str]]:
+    """Have it run by one scheduler, and no more by the other. Says which, and what to know."""
+    check_every(every)
+    chosen = _choose(wanted)
+    if chosen is Scheduler.CRON:
+        _install_block(cron_block(what, every))
+        return chosen, _remove_units()
+    _install_units({SERVICE: service_text(what), TIMER: timer_text(every)})
+    try:
+        _remove_block()
+    except SeshError as error:
+        return chosen, [f"if the crontab has a block of sesh, it stays there: {error}"]
+    return chosen, []
+
+
+def remove() -> tuple[bool, list[str]]:
+    """Leave nothing of either. Says whether there was anything, and what to know."""
+    had_units = bool(_unit_files())
+    remarks = _remove_units()
+    return _remove_block() or had_units, remarks
+
+
+def _choose(wanted: Scheduler | None) -> Scheduler:
+    """What was asked for, else what the machine has."""
+    if wanted is not Scheduler.CRON:
+        problem = _manager_problem()
+        if problem is None:
+            return Scheduler.SYSTEMD
+        if wanted is Scheduler.SYSTEMD:
+            raise CannotTellError(
+                f"systemd's user manager does not answer ({problem}); try --scheduler cron"
+            )
+    if paths.which("crontab"):
+        return Scheduler.CRON
+    if wanted is Scheduler.CRON:
+        raise CannotTellError(
+            "there is no crontab command; install cron, or try without --scheduler"
+        )
+    raise CannotTellError(
+        "neither systemd's user manager nor a crontab command is here: install cron, "
+        f"or have `sesh {' '.join(COMMAND)}` called every few minutes by what you have"
+    )
+
+
+# --- systemd -------------------------------------------------------------------------------------
+
+
+def _systemctl(*arguments: str, timeout: float = _ASK) -> run.Answer:
+    """Ask the user manager, also from where no login has set up the way to it (su, cron)."""
+    env = {**os.environ, "LC_ALL": "C"}
+    runtime = f"/run/user/{os.getuid()}"
+    if not env.get("XDG_RUNTIME_DIR") and os.path.isdir(runtime):
+        env["XDG_RUNTIME_DIR"] = runtime
+    return run.call(("systemctl", "--user", *arguments), timeout=timeout, env=env)
+
+
+def _manager_problem() -> str | None:
+    """Why systemd's user manager can't be used; None when it answers."""
+    answer = _systemctl("show", "--property=Version")
+    return None if answer.ok and answer.out.startswith("Version=") else _why(answer)
+
+
+def _why(answer: run.Answer) -> str:
+    """What a program said of its failure, in one line."""
+    said = answer.problem or " ".join((answer.err.strip() or answer.out.strip()).split())
+    return said.encode(errors="replace").decode() or f"exit status {answer.code}"
+
+
+def _unit_files() -> list[str]:
+    """Those of our files that exist, with the link that `enable` makes."""
+    directory = paths.user_units()
+    names = (SERVICE, TIMER, f"timers.target.wants/{TIMER}")
+    return [path for name in names if os.path.lexists(path := f"{directory}/{name}")]
+
+
+def _install_units(texts: Mapping[str, str]) -> None:
+    """Write, load and start; what can't be started is taken away again."""
+    directory = paths.user_units()
+    with files.writing(directory):
+        files.make_parents(directory)
+    for name, text in texts.items():
+        path = f"{directory}/{name}"
+        with files.temp_file(path, os.fsencode(text)) as temp:
+            os.chmod(temp, 0o644)
+            os.replace(temp, path)
+    for step in (("daemon-reload",), ("enable", TIMER), ("restart", TIMER)):
+        answer = _systemctl(*step, timeout=_DO)
+        if not answer.ok:
+            _remove_units()
+            raise SeshError(
+                f"systemctl --user {' '.join(step)}: {_why(answer)}; nothing is installed now"
+            )
+
+
+def _remove_units() -> list[str]:
+    """Stop and delete, whether or not systemd answers."""
+    found = _unit_files()
+    if not found:
+        return []
+    answer = _systemctl("disable", "--now", TIMER, timeout=_DO)
+    for path in (*found, f"{paths.timer_stamps()}/stamp-{TIMER}"):
+        with files.writing(path), suppress(FileNotFoundError):
+            os.unlink(path)
+    _remove_empty_directories()
+    if answer.code is not None:  # it is not hung
+        answer = _systemctl("daemon-reload", timeout=_DO)
+    if answer.ok:
+        _systemctl("reset-failed", SERVICE)  # fails where nothing failed
+        return []
+    return [
+        "the units are deleted, but systemd did not hear of it "
+        f"({_why(answer)}): what it had loaded may still run until the next login"
+    ]
+
+
+def _remove_empty_directories() -> None:
+    directory = paths.user_units()
+    for one in (f"{directory}/timers.target.wants", directory, os.path.dirname(directory)):
+        with suppress(OSError):  # not empty, or not there
+            os.rmdir(one)
+
+
+# --- cron ----------------------------------------------------------------------------------------
+
+
+def _crontab(*arguments: str, stdin: int = run.NOTHING) -> run.Answer:
+    """CRONTAB_NOHEADER would make Debian's print lines that are not the user's."""
+    env = {name: value for name, value in os.environ.items() if name != "CRONTAB_NOHEADER"}
+    return run.call(
+        ("crontab", *arguments),
+        timeout=_ASK,
+        env={**env, "LC_ALL": "C"},
+        stdin=stdin,
+        errors="surrogateescape",
+    )
+
+
+def _read_crontab() -> bytes:
+    answer = _crontab("-l")
+    if answer.ok:
+        return answer.out.encode(errors="surrogateescape")
+    if re.search(r"no crontab for |can't open '[^']+': No such file", answer.err):
+        return b""
+    raise CannotTellError(f"cannot read the crontab: {_why(answer)}")
+
+
+def _write_crontab(old: bytes, new: bytes) -> None:
+    """Give it to crontab(1), which checks it first; an empty one is removed. Debian's shows a
+    carriage return as the two characters \\r: given back, they would be just that."""
+    from tempfile import TemporaryFile
+
+    if re.search(rb"\\r$", old, re.M):
+        raise StateError(
+            "lines of the crontab seem to end in carriage returns, which crontab -l does not show "
+            "as they are; nothing was changed, remove them with: crontab -e"
+        )
+    if not new:
+        answer = _crontab("-r")
+    else:
+        with TemporaryFile() as file:
+            file.write(new)
+            file.seek(0)
+            answer = _crontab("-", stdin=file.fileno())
+    if not answer.ok:
+        raise SeshError(f"cannot write the crontab: {_why(answer)}")
+
+
+def _install_block(block: bytes) -> None:
+    old = _read_crontab()
+    new = parse(old).with_block(block)
+    if new != old:
+        _write_crontab(old, new)
+
+
+def _remove_block() -> bool:
+    """True when there was one."""
+    if paths.which("crontab") is None:
+        return False
+    old = _read_crontab()
+    found = parse(old)
+    if found.block is None:
+        return False
+    _write_crontab(old, found.others)
+    return True
+
+
+# --- what is there -------------------------------------------------------------------------------
+
+
+def state() -> Timer:
+    """What is installed, how often it runs, and when it did."""
+    found = [_units_state(), _block_state()]
+    installed = [one for one in found if one.installed]
+    if len(installed) == 2:
+        return _with_problem(installed[0], "also in the crontab; sesh timer install mends it")
+    uncertain = [one for one in found if not one.certain]
+    wrong = [one for one in found if one.problem]
+    return (installed or uncertain or wrong or found)[0]
+
+
+def _with_problem(timer: Timer, problem: str) -> Timer:
+    from sesh.values import replace
+
+    return replace(timer, problem=f"{timer.problem}; {problem}" if timer.problem else problem)
+
+
+def _last_run() -> float | None:
+    machine = processes.here()
+    try:
+        return os.stat(paths.gc_stamp(paths.run_dir(machine.id, machine.pidns))).st_mtime
+    except OSError:
+        return None
+
+
+def _units_state() -> Timer:
+    found = _unit_files()
+    if not found:
+        return Timer()
+    if len(found) < 3:
+        return Timer(
+            problem=f"a part of the units in {paths.user_units()} is missing or not enabled; "
+            "sesh timer install mends it"
+        )
+    schedule = _timer_schedule()
+    problem, certain = _activity_problem()
+    return Timer(
+        scheduler=Scheduler.SYSTEMD,
+        every=every_of(schedule) if schedule else None,
+        schedule=schedule,
+        last_run=_last_run(),
+        next_run=_next_run() if certain else None,
+        lingering=_lingering(),
+        problem=problem,
+        certain=certain,
+    )
+
+
+def _timer_schedule() -> str | None:
+    path = f"{paths.user_units()}/{TIMER}"
+    try:
+        text = files.read_regular(path, _LIMIT).decode(errors="replace")
+    except OSError as error:
+        raise StateError(f"cannot read {path}: {error.strerror}") from None
+    found = re.search(r"^(?:OnCalendar|OnUnitActiveSec)=(.*)$", text, re.M)
+    return found[1].strip() if found else None
+
+
+def _activity_problem() -> tuple[str | None, bool]:
+    """What is wrong with the timer as systemd has it, and whether systemd could tell."""
+    answer = _systemctl("show", "--property=ActiveState", TIMER)
+    if not answer.ok:
+        return f"systemd's user manager does not answer: {_why(answer)}", False
+    if answer.out.strip() == "ActiveState=active":
+        return None, True
+    return "systemd has not started the timer; sesh timer install does", True
+
+
+def _next_run() -> float | None:
+    import json
+
+    answer = _systemctl("list-timers", "--output=json", TIMER)
+    try:
+        (entry,) = json.loads(answer.out)
+        return float(entry["next"]) / 1e6 or None
+    except (ValueError, TypeError, KeyError):
+        return None  # an older systemd, which prints a table
+
+
+def _lingering() -> bool | None:
+    """Does the user manager live while the user is not logged in? None: cannot tell."""
+    argv = ("loginctl", "show-user", str(os.getuid()), "--property=Linger")
+    answer = run.call(argv, timeout=_ASK)
+    return {"Linger=yes": True, "Linger=no": False}.get(answer.out.strip()) if answer.ok else None
+
+
+def _block_state() -> Timer:
+    if paths.which("crontab") is None:
+        return Timer()
+    try:
+        found = parse(_read_crontab())
+    except SeshError as error:
+        return Timer(problem=str(error), certain=False)
+    if found.block is None:
+        return Timer()
+    schedule = block_schedule(found.block)
+    if schedule is None:
+        return Timer(problem="the crontab's block is empty; sesh timer install fills it")
+    return Timer(
+        scheduler=Scheduler.CRON,
+        every=every_of(schedule),
+        schedule=schedule,
+        last_run=_last_run(),
+        next_run=None,
+    )

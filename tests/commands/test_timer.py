@@ -1,0 +1,444 @@
+"""sesh timer: real crontabs and a real cron; units run as a systemd user manager would."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+
+import pytest
+
+from tests.conftest import need
+from tests.schedulers import (
+    Cron,
+    Service,
+    Systemd,
+    cron,
+    daemon,
+    install,
+    put_first,
+    systemd,
+    verify,
+)
+from tests.surroundings import complains, run
+from tests.terminal import Terminal
+from tests.world import SESH, World, eventually
+
+__all__ = ["cron", "systemd"]  # fixtures
+
+RUNS = ("pass",)  # the command in the tests to the end; timers.COMMAND as soon as there is gc
+MINE = b'# m\xfcll\nMAILTO=""\n\n*/7 1-5 * * 1 echo 50\\% \t \n@reboot true\n'
+
+
+def line_of(crontab: bytes) -> str:
+    (line,) = [line for line in crontab.decode().splitlines() if "--auto" in line]
+    return line
+
+
+def stamp(world: World, age: float) -> None:
+    """Leave word of a gc that ran `age` seconds ago."""
+    world.start("any")
+    (run_dir,) = (world.state / "run").iterdir()
+    (run_dir / "gc.last").touch()
+    os.utime(run_dir / "gc.last", (time.time() - age,) * 2)
+
+
+# --- cron --------------------------------------------------------------------------------------
+
+
+def test_install_status_remove_by_cron(world: World, cron: Cron) -> None:
+    done = world.ok("timer", "install")
+    assert (done.out, done.err) == ("", "gc runs every 5m, by cron\n")
+    line = line_of(cron.list())
+    assert line.startswith("*/5 * * * * /usr/bin/env PATH=")
+    assert line.endswith(f" {SESH} gc --auto")
+    assert f" XDG_STATE_HOME={world.env['XDG_STATE_HOME']} " in line
+    done = world.ok("timer", "status")
+    assert (done.out, done.err) == ("gc runs every 5m, by cron\n  last run   never yet\n", "")
+    assert world.ok("timer", "remove").err == ""
+    assert not cron.exists
+    assert world.sesh("timer", "status").code == 1
+
+
+def test_a_line_without_what_is_not_set(world: World, cron: Cron) -> None:
+    del world.env["XDG_STATE_HOME"], world.env["XDG_CONFIG_HOME"]
+    world.env["SECRET"] = "do not tell"
+    world.ok("timer", "install", "--scheduler", "cron")
+    assert b"XDG_" not in cron.list()
+    assert b"tell" not in cron.list()
+    assert f" HOME={world.env['HOME']} " in line_of(cron.list())
+
+
+def test_install_again_changes_only_what_changed(world: World, cron: Cron) -> None:
+    cron.set(MINE)
+    world.ok("timer", "install")
+    first = cron.list()
+    cron.set(first + MINE)
+    world.ok("timer", "install")
+    assert cron.list() == first + MINE
+    world.ok("timer", "install", "--every", "1h")
+    assert cron.list() == first.replace(b"*/5 * * * * /usr", b"0 * * * * /usr") + MINE
+    world.ok("timer", "remove")
+    assert cron.list() == MINE + MINE
+    world.ok("timer", "remove")
+    assert cron.list() == MINE + MINE
+
+
+def test_a_block_edited_by_hand(world: World, cron: Cron) -> None:
+    world.ok("timer", "install")
+    ours = cron.list()
+    cron.set(MINE + ours.replace(b"*/5 * * * * /", b"3 4 * * 1-5  nice /"))
+    done = world.ok("timer", "status")
+    assert done.out.startswith("gc runs by cron, as edited by hand: 3 4 * * 1-5\n")
+    assert world.ok("timer", "status", "--json").json["every"] is None
+    world.ok("timer", "install")
+    assert cron.list() == MINE + ours
+    cron.set(MINE + b"# sesh begin\n# nothing left\n# sesh end\n")
+    assert "the crontab's block is empty" in world.sesh("timer", "status").out
+    assert world.sesh("timer", "status").code == 1
+    world.ok("timer", "remove")
+    assert cron.list() == MINE
+
+
+def test_half_a_block_is_not_touched(world: World, cron: Cron) -> None:
+    crontab = b"# sesh begin\n" + MINE
+    cron.set(crontab)
+    complains(world.sesh("timer", "install"), 6, "# sesh begin", "crontab -e")
+    complains(world.sesh("timer", "remove"), 6, "# sesh begin", "crontab -e")
+    done = world.sesh("timer", "status")
+    assert (done.code, "cannot tell" in done.out) == (5, True)
+    assert cron.list() == crontab
+
+
+def test_a_line_that_cron_refuses_changes_nothing(world: World, cron: Cron) -> None:
+    cron.set(MINE)
+    world.env["XDG_STATE_HOME"] = "/" + "long" * 500
+    complains(world.sesh("timer", "install"), 1, "cannot write the crontab", "too long")
+    assert cron.list() == MINE
+
+
+def test_carriage_returns_that_would_be_lost_are_not(world: World, cron: Cron) -> None:
+    """Debian's `crontab -l` shows them as two characters."""
+    cron.set(b"@reboot true\r\n")
+    shown = cron.list()
+    done = world.sesh("timer", "install")
+    if shown == b"@reboot true\r\n":
+        assert cron.list().startswith(shown)
+    else:
+        complains(done, 6, "carriage returns", "crontab -e")
+        assert cron.list() == shown
+
+
+def test_debians_header_does_not_pile_up(world: World, cron: Cron) -> None:
+    world.env["CRONTAB_NOHEADER"] = "N"
+    world.ok("timer", "install")
+    world.ok("timer", "install", "--every", "10m")
+    del world.env["CRONTAB_NOHEADER"]
+    assert cron.list().startswith(b"# sesh begin\n")
+
+
+def test_a_crontab_that_cannot_be_read_is_left_alone(world: World, systemd: Systemd) -> None:
+    systemd.stop_answering()
+    note = world.root / "written"
+    refusal = "You (me) are not allowed to use this program (crontab)"
+    put_first(world, "crontab", f"[ $1 = -l ] || touch {note}; echo '{refusal}' >&2; exit 1")
+    complains(world.sesh("timer", "install"), 5, "cannot read the crontab", "not allowed")
+    complains(world.sesh("timer", "remove"), 5, "cannot read the crontab", "not allowed")
+    done = world.sesh("timer", "status", "--json")
+    assert (done.code, done.json["installed"]) == (5, None)
+    assert "not allowed" in done.json["problem"]
+    assert not note.exists()
+    systemd.answer()
+    done = world.ok("timer", "install")
+    assert done.err.startswith("gc runs every 5m, by systemd\nsesh: if the crontab has a block")
+
+
+def test_busyboxs_words_for_no_crontab(world: World, systemd: Systemd) -> None:
+    systemd.stop_answering()
+    kept = world.root / "kept"
+    script = f"""case $1 in
+        -l) echo "crontab: can't open 'me': No such file or directory" >&2; exit 1 ;;
+        -) cat >{kept} ;;
+    esac"""
+    put_first(world, "crontab", script)
+    world.ok("timer", "install")
+    assert b"--auto" in kept.read_bytes()
+
+
+# --- systemd -----------------------------------------------------------------------------------
+
+
+def test_install_status_remove_by_systemd(world: World, cron: Cron, systemd: Systemd) -> None:
+    done = run(world, "sh", "-c", 'umask 077; exec "$@"', "sh", SESH, "timer", "install")
+    assert (done.code, done.out) == (0, "")
+    said, linger = done.err.splitlines()
+    assert said == "gc runs every 5m, by systemd"
+    assert linger.endswith("loginctl enable-linger")
+    assert [words.split()[0] for words in systemd.asked[:4]] == [
+        *("show", "daemon-reload", "enable", "restart"),
+    ]
+    for name in ("sesh-gc.service", "sesh-gc.timer"):
+        assert stat.S_IMODE((systemd.directory / name).stat().st_mode) == 0o644
+    assert "OnCalendar=*-*-* *:0/5:00\n" in (systemd.directory / "sesh-gc.timer").read_text()
+    lines = world.ok("timer", "status").out.splitlines()
+    assert lines[:2] == ["gc runs every 5m, by systemd", "  last run   never yet"]
+    assert lines[2].startswith("  next run   in ")
+    assert "loginctl enable-linger" in lines[3]
+    world.ok("timer", "remove")
+    assert systemd.asked[-3:] == [
+        "disable --now sesh-gc.timer",
+        "daemon-reload",
+        "reset-failed sesh-gc.service",
+    ]
+    assert not systemd.directory.parent.exists()
+
+
+def test_the_installed_units_pass_systemds_own_check(world: World, systemd: Systemd) -> None:
+    world.env["XDG_STATE_HOME"] = f'{world.root}/100% "odd" $HOME'
+    world.ok("timer", "install", "--every", "7m")
+    done = verify(world, systemd.directory)
+    assert (done.code, done.out, done.err) == (0, "", "")
+    service = Service(systemd.directory / "sesh-gc.service")
+    assert service.argv == [SESH, "gc", "--auto"]
+    assert service.env["XDG_STATE_HOME"] == world.env["XDG_STATE_HOME"]
+    assert world.ok("timer", "status", "--json").json["every"] == 420
+
+
+def test_status_as_json(world: World, systemd: Systemd) -> None:
+    put_first(world, "crontab", "echo no crontab for me >&2; exit 1")
+    systemd.answer(linger="yes")
+    nothing = {
+        "installed": False,
+        "scheduler": None,
+        "every": None,
+        "schedule": None,
+        "last_run": None,
+        "next_run": None,
+        "lingering": None,
+        "problem": None,
+    }
+    done = world.sesh("timer", "status", "--json")
+    assert (done.code, done.json) == (1, nothing)
+    world.ok("timer", "install", "--every", "2h")
+    stamp(world, age=60)
+    shown = world.ok("timer", "status", "--json").json
+    assert shown.pop("last_run")[:2] == "20"
+    assert shown == {
+        "installed": True,
+        "scheduler": "systemd",
+        "every": 7200,
+        "lingering": True,
+        "schedule": "*-*-* 0/2:00:00",
+        "next_run": "2100-01-01T00:00:00Z",
+        "problem": None,
+    }
+
+
+def test_an_old_systemd_does_not_tell_when_it_runs_next(world: World, systemd: Systemd) -> None:
+    world.ok("timer", "install")
+    script = (world.root / "bin" / "systemctl").read_text()
+    put_first(world, "systemctl", script.replace("'[{", "'NEXT LEFT LAST [{"))
+    shown = world.ok("timer", "status", "--json").json
+    assert (shown["installed"], shown["next_run"]) == (True, None)
+
+
+def test_a_timer_that_is_not_started(world: World, systemd: Systemd) -> None:
+    world.ok("timer", "install")
+    systemd.answer(active="inactive")
+    assert "systemd has not started the timer" in world.ok("timer", "status").out
+    (systemd.directory / "timers.target.wants" / "sesh-gc.timer").unlink()
+    done = world.sesh("timer", "status")
+    assert (done.code, "sesh timer install mends it" in done.out) == (1, True)
+    systemd.answer()
+    world.ok("timer", "install")
+    world.ok("timer", "status")
+
+
+def test_units_edited_by_hand(world: World, systemd: Systemd) -> None:
+    world.ok("timer", "install")
+    timer = systemd.directory / "sesh-gc.timer"
+    ours = timer.read_text()
+    timer.write_text(ours.replace("*:0/5:00", "03:00"))
+    assert "as edited by hand: *-*-* 03:00" in world.ok("timer", "status").out
+    world.ok("timer", "install")
+    assert timer.read_text() == ours
+    timer.unlink()
+    timer.symlink_to("/dev/null")  # masked
+    world.ok("timer", "remove")
+    assert systemd.units == []
+
+
+def test_other_units_stay(world: World, systemd: Systemd) -> None:
+    world.ok("timer", "install")
+    other = systemd.directory / "timers.target.wants" / "other.timer"
+    other.write_text("mine")
+    world.ok("timer", "remove")
+    assert (systemd.units, other.read_text()) == ([], "mine")
+
+
+def test_remove_takes_systemds_memory_along(world: World, systemd: Systemd) -> None:
+    world.ok("timer", "install")
+    memory = world.root / "home" / ".local" / "share" / "systemd" / "timers"
+    memory.mkdir(parents=True)
+    (memory / "stamp-sesh-gc.timer").touch()
+    world.ok("timer", "remove")
+    assert list(memory.iterdir()) == []
+
+
+@pytest.mark.parametrize("verb", ["daemon-reload", "enable", "restart"])
+def test_what_systemd_refuses_is_taken_away_again(
+    world: World, systemd: Systemd, verb: str
+) -> None:
+    systemd.answer(failing=verb)
+    complains(world.sesh("timer", "install"), 1, f"{verb}", "it is tired")
+    assert systemd.units == []
+
+
+def test_remove_without_systemd(world: World, systemd: Systemd) -> None:
+    world.ok("timer", "install")
+    systemd.stop_answering()
+    shown = world.ok("timer", "status", "--json").json
+    assert (shown["installed"], shown["every"]) == (True, 300)
+    assert "does not answer: Failed to connect to bus" in shown["problem"]
+    done = world.ok("timer", "remove")
+    assert "systemd did not hear of it" in done.err
+    assert systemd.units == []
+
+
+def test_a_unit_directory_that_cannot_be_written(world: World, systemd: Systemd) -> None:
+    systemd.directory.parent.parent.mkdir()
+    systemd.directory.parent.write_text("a file")
+    complains(world.sesh("timer", "install"), 6, "cannot write")
+
+
+# --- one of them -------------------------------------------------------------------------------
+
+
+def test_the_one_removes_the_other(world: World, cron: Cron, systemd: Systemd) -> None:
+    cron.set(MINE)
+    world.ok("timer", "install", "--scheduler", "cron")
+    assert systemd.units == []
+    world.ok("timer", "install", "--scheduler", "systemd")
+    assert (len(systemd.units), cron.list()) == (3, MINE)
+    world.ok("timer", "install", "--scheduler", "cron")
+    assert (systemd.units, b"--auto" in cron.list()) == ([], True)
+
+
+def test_both_are_seen_and_removed(world: World, cron: Cron, systemd: Systemd) -> None:
+    world.ok("timer", "install", "--scheduler", "cron")
+    block = cron.list()
+    world.ok("timer", "install")
+    cron.set(block)
+    assert "also in the crontab" in world.ok("timer", "status").out
+    world.ok("timer", "remove")
+    assert (systemd.units, cron.exists) == ([], False)
+
+
+@pytest.mark.parametrize("script", ["exec sleep 1000", "exit 1", "echo offline", "kill -9 $$"])
+def test_cron_where_systemd_does_not_answer(
+    world: World, cron: Cron, systemd: Systemd, script: str
+) -> None:
+    systemd.stop_answering(script)
+    assert world.ok("timer", "install").err == "gc runs every 5m, by cron\n"
+    complains(
+        world.sesh("timer", "install", "--scheduler", "systemd"),
+        *(5, "does not answer", "--scheduler cron"),
+    )
+    assert b"--auto" in cron.list()
+
+
+def test_no_scheduler_at_all(world: World) -> None:
+    world.env["PATH"] = str(world.root / "nowhere")
+    complains(world.sesh("timer", "install"), 5, "install cron", "sesh gc --auto")
+    complains(world.sesh("timer", "install", "--scheduler", "cron"), 5, "no crontab command")
+    complains(world.sesh("timer", "install", "--scheduler", "systemd"), 5, "not found")
+    assert world.sesh("timer", "status").code == 1
+    assert world.ok("timer", "remove").err == "no timer was installed\n"
+
+
+# --- options -----------------------------------------------------------------------------------
+
+
+def test_times_that_cannot_be(world: World, cron: Cron, systemd: Systemd) -> None:
+    refused = [
+        (("--every", "59s"), "1m at least"),
+        (("--every", "7m", "--scheduler", "cron"), "the nearest is 6m or 10m"),
+        (("--every", "often"), "is not a time"),
+    ]
+    for options, word in refused:
+        complains(world.sesh("timer", "install", *options), 2, word)
+    assert (cron.exists, systemd.units) == (False, [])
+
+
+def test_options_go_with_their_actions(world: World) -> None:
+    complains(world.sesh("timer", "remove", "--every", "5m"), 2, "sesh timer install")
+    complains(world.sesh("timer", "status", "--scheduler", "cron"), 2, "sesh timer install")
+    complains(world.sesh("timer", "install", "--json"), 2, "sesh timer status")
+    complains(world.sesh("timer"), 2, "install")
+    complains(world.sesh("timer", "start"), 2, "install")
+
+
+def test_when_it_last_ran(world: World, cron: Cron) -> None:
+    world.ok("timer", "install")
+    stamp(world, age=180)
+    assert "  last run   3m ago\n" in world.ok("timer", "status").out
+    stamp_age = 3600 * 5
+    (last,) = world.state.glob("run/*/gc.last")
+    os.utime(last, (time.time() - stamp_age,) * 2)
+    assert "  last run   5h ago   late: " in world.ok("timer", "status").out
+
+
+def test_on_a_terminal(world: World, cron: Cron) -> None:
+    terminal = Terminal(
+        world, env={"PATH": f"{world.root}/bin:{os.path.dirname(SESH)}:/usr/bin:/bin"}
+    )
+    terminal.run("sesh timer status; sesh timer install --every 10m; sesh timer status")
+    terminal.see_screen(
+        """
+        $ sesh timer status; sesh timer install --every 10m; sesh timer status
+        gc is not scheduled; next: sesh timer install
+        gc runs every 10m, by cron
+        gc runs every 10m, by cron
+          last run   never yet
+        $
+        """
+    )
+
+
+# --- to the end --------------------------------------------------------------------------------
+
+
+def an_end_that_nobody_called_about(world: World) -> None:
+    """A session whose keeper's call back is lost: only a timer can tell of its end."""
+    shown = world.start("a", "sh", "-c", "sleep 0.5; exit 3")
+    (callback,) = world.state.glob("run/*/callback")
+    callback.write_text("exit 0\n")
+    assert eventually(lambda: list(world.state.glob(f"run/*/{shown['id']}.1.exit")), 20)
+    assert not noticed(world)
+
+
+def noticed(world: World) -> bool:
+    return [e["exit_code"] for e in world.events() if e["kind"] == "ended"] == [3]
+
+
+def test_the_unit_runs_with_nothing_but_what_it_sets(world: World, systemd: Systemd) -> None:
+    an_end_that_nobody_called_about(world)
+    install(world, "systemd", RUNS)
+    service = Service(systemd.directory / "sesh-gc.service")
+    done = run(world, *service.argv, env=service.env, cwd="/")
+    assert (done.code, done.out, done.err) == (0, "", "")
+    assert noticed(world)
+
+
+@pytest.mark.timeout(300)
+def test_a_real_cron_runs_the_line_in_its_own_environment(world: World, cron: Cron) -> None:
+    """Takes up to a minute: cron looks at the clock."""
+    need("unshare")
+    world.env["XDG_STATE_HOME"] = f"{world.root}/100% o'd\\%"
+    (world.root / "state").symlink_to(world.env["XDG_STATE_HOME"])
+    (world.root / world.env["XDG_STATE_HOME"]).mkdir()
+    cron.set(b'SHELL=/bin/sh\nPATH=/nowhere\nMAILTO=""\n')
+    an_end_that_nobody_called_about(world)
+    install(world, "cron", RUNS)
+    with daemon(world):
+        assert eventually(lambda: noticed(world), 150)

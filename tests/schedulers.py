@@ -1,0 +1,212 @@
+"""Schedulers for tests: a real cron with a spool of its own, and a systemd that answers as told."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import need
+from tests.surroundings import run
+from tests.world import SESH, Done, World, eventually
+
+UNITS = ("sesh-gc.service", "sesh-gc.timer", "timers.target.wants/sesh-gc.timer")
+_SPOOL = "/var/spool/cron/crontabs"
+_LOCK = f"/tmp/sesh-tests-crontab-{os.getuid()}.lock"
+_INSTALL = """
+import sys
+from sesh import timers
+sys.argv[0], scheduler, *command = sys.argv[1:]
+timers.install(60, timers.Scheduler(scheduler), timers.job(command))
+"""
+
+
+def put_first(world: World, name: str, script: str) -> None:
+    """Make this shell script the first program of its name in the world's PATH."""
+    directory = world.root / "bin"
+    if not directory.exists():
+        directory.mkdir()
+        world.env["PATH"] = f"{directory}:{world.env['PATH']}"
+    (directory / name).write_text(f"#!/bin/sh\n{script}\n")
+    (directory / name).chmod(0o755)
+
+
+def install(world: World, scheduler: str, command: Sequence[str]) -> None:
+    """What `sesh timer install` does, every minute and with another command than gc."""
+    done = run(world, sys.executable, "-P", "-c", _INSTALL, SESH, scheduler, *command)
+    assert (done.code, done.err) == (0, "")
+
+
+# --- cron --------------------------------------------------------------------------------------
+
+
+class Cron:
+    """The real crontab(1), which in this world has a spool of its own."""
+
+    def __init__(self, world: World, program: str) -> None:
+        self._world = world
+        self._program = program
+
+    def list(self) -> bytes:
+        """The crontab; none is empty."""
+        done = subprocess.run([self._program, "-l"], env=self._world.env, capture_output=True)
+        assert done.returncode == 0 or b"no crontab for" in done.stderr, done
+        return done.stdout
+
+    def set(self, crontab: bytes) -> None:
+        argv = [self._program, "-"]
+        subprocess.run(argv, env=self._world.env, input=crontab, check=True, timeout=20)
+
+    def remove(self) -> None:
+        subprocess.run([self._program, "-r"], env=self._world.env, capture_output=True, timeout=20)
+
+    @property
+    def exists(self) -> bool:
+        """Is there a crontab at all, and be it an empty one?"""
+        return run(self._world, self._program, "-l").code == 0
+
+
+@pytest.fixture
+def cron(world: World) -> Iterator[Cron]:
+    """In a mount namespace of its own where that is allowed. Elsewhere the user's own crontab, one
+    test at a time, and only if there is none: nothing of a person's can be lost."""
+    need("crontab")
+    if _private(world):
+        yield Cron(world, str(world.root / "bin" / "crontab"))
+        return
+    real = Cron(world, "crontab")
+    with open(_LOCK, "a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if real.exists:
+            pytest.skip("there is a crontab, and this machine allows no private one")
+        try:
+            yield real
+        finally:
+            real.remove()
+
+
+def _private(world: World) -> bool:
+    """Give the world a crontab(1) with a spool of its own; False where that is not allowed."""
+    (world.root / "spool").mkdir(mode=0o700)
+    program = shutil.which("crontab", path=world.env["PATH"])
+    inner = f'mount --bind {world.root}/spool {_SPOOL} && exec {program} "$@"'
+    script = f"exec unshare {_namespace()} sh -c '{inner}' sh \"$@\""
+    done = run(world, "sh", "-c", script, "sh", "-l")
+    if "no crontab for" not in done.err:
+        return False
+    put_first(world, "crontab", script)
+    return True
+
+
+def _namespace() -> str:
+    return "-m" if os.getuid() == 0 else "-rm"
+
+
+@contextmanager
+def daemon(world: World) -> Iterator[None]:
+    """The real cron(8), which sees the world's spool and nothing else that it could run."""
+    path = f"{world.env['PATH']}:/usr/sbin:/sbin"
+    program = shutil.which("cron", path=path)
+    if program is None or os.getuid() != 0 or not (world.root / "bin" / "crontab").exists():
+        pytest.skip("needs Debian's cron, root, and a mount namespace")
+    (world.root / "nothing").mkdir()
+    script = f"""
+        mount --bind {world.root}/spool {_SPOOL} &&
+        mount --bind {world.root}/nothing /etc/cron.d &&
+        mount --bind /dev/null /etc/crontab &&
+        mount -t tmpfs none /run && exec {program} -f"""
+    with subprocess.Popen(["unshare", "-m", "sh", "-c", script], env=world.env) as process:
+        try:
+            assert eventually(lambda: _comm(process.pid) == "cron", 10), process.poll()
+            yield
+        finally:
+            process.kill()
+
+
+def _comm(pid: int) -> str:
+    return Path(f"/proc/{pid}/comm").read_text().strip()
+
+
+# --- systemd -----------------------------------------------------------------------------------
+
+
+class Systemd:
+    """A systemctl and a loginctl that answer as if there was a user manager, and note what they
+    were asked. `enable` and `disable` do with the files what the real ones do."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._asked = world.root / "asked"
+        self.answer()
+
+    def answer(self, *, failing: str = "", linger: str = "no", active: str = "active") -> None:
+        """`failing`: the verb that fails."""
+        wants = '"$XDG_CONFIG_HOME/systemd/user/timers.target.wants"'
+        put_first(
+            self._world,
+            "systemctl",
+            f"""
+            shift; echo "$*" >>{self._asked}
+            [ "$1" != "{failing}" ] || {{ echo "Failed to $1: it is tired" >&2; exit 1; }}
+            case "$*" in
+                *Version*) echo Version=252 ;;
+                *ActiveState*) echo ActiveState={active} ;;
+                enable*) mkdir -p {wants}; ln -sf "../$2" {wants}/"$2" ;;
+                disable*) rm -f {wants}/"$3" ;;
+                list-timers*) echo '[{{"next":4102444800000000,"unit":"sesh-gc.timer"}}]' ;;
+            esac""",
+        )
+        put_first(self._world, "loginctl", f"echo Linger={linger}")
+
+    def stop_answering(self, script: str = "echo 'Failed to connect to bus' >&2; exit 1") -> None:
+        put_first(self._world, "systemctl", script)
+
+    @property
+    def asked(self) -> list[str]:
+        return self._asked.read_text().splitlines() if self._asked.exists() else []
+
+    @property
+    def units(self) -> list[str]:
+        """Those of our unit files that exist."""
+        return [name for name in UNITS if os.path.lexists(self.directory / name)]
+
+    @property
+    def directory(self) -> Path:
+        return Path(self._world.env["XDG_CONFIG_HOME"]) / "systemd" / "user"
+
+
+@pytest.fixture
+def systemd(world: World) -> Systemd:
+    return Systemd(world)
+
+
+def verify(world: World, directory: Path) -> Done:
+    """What systemd itself says of the units in a directory."""
+    need("systemd-analyze")
+    units = [str(directory / name) for name in UNITS[:2]]
+    return run(world, "systemd-analyze", "verify", "--user", "--man=no", *units)
+
+
+class Service:
+    """A service file as systemd reads it: quotes, %% and $$ taken away."""
+
+    def __init__(self, path: Path) -> None:
+        lines = [line.partition("=") for line in path.read_text().splitlines()]
+        program, *arguments = _words(next(v for k, _, v in lines if k == "ExecStart"))
+        self.argv = [program, *(word.replace("$$", "$") for word in arguments)]
+        variables = [_words(v)[0] for k, _, v in lines if k == "Environment"]
+        self.env = dict(variable.split("=", 1) for variable in variables)
+        self.settings = {k: v for k, _, v in lines if k not in ("Environment", "ExecStart")}
+
+
+def _words(text: str) -> list[str]:
+    """Words as in systemd.syntax(7), as far as we use them: these rules are a shell's, too."""
+    return [word.replace("%%", "%") for word in shlex.split(text)]
