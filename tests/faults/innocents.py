@@ -141,9 +141,7 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _with_pid(
-    pid: int, begin: Callable[[], subprocess.Popen[bytes]]
-) -> subprocess.Popen[bytes]:
+def _with_pid(pid: int, begin: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
     """Make the kernel give out this pid next: allowed in a pid namespace of one's own. Others may
     be faster, so it is tried again."""
     for _ in range(200):

@@ -1,6 +1,6 @@
 """Pids that are used again, in a pid namespace of their own: test_identity.py runs this there.
 
-    python -m tests.faults.reuse SCENARIO ROUNDS SEED    prints the campaign's row
+    python -m tests.faults.reuse SCENARIO ROUNDS    prints what went wrong
 
 The namespace's first process must reap what it inherits, else no pid would ever be free.
 """
@@ -34,8 +34,7 @@ def gone(pid: int) -> bool:
 def kill(*pids: int) -> None:
     for pid in pids:
         os.kill(pid, signal.SIGKILL)
-    for pid in pids:
-        assert until(lambda pid=pid: gone(pid)), f"process {pid} is still there"  # type: ignore[misc]
+    assert until(lambda: all(map(gone, pids))), f"of {pids} some are still there"
 
 
 def keepers(session: dict[str, Any]) -> tuple[int, int]:
