@@ -26,6 +26,7 @@ COMMANDS = {
     "wait": "Wait until sessions reach a state.",
     "events": "Show what happened.",
     "timer": "Have gc called regularly, by systemd or cron.",
+    "gc": "Clean up: finish, end, archive and remove what is due.",
     "completion": "Print the completions of a shell.",
     "pass": "Look at every session once (what call backs and timers run).",
 }

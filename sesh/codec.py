@@ -77,6 +77,8 @@ def encode(record: Record) -> bytes:
             "tags": list(spec.tags),
             "env": list(spec.env),
             "launch_timeout": spec.launch_timeout,
+            "max_age": spec.max_age,
+            "max_idle": spec.max_idle,
         },
         "place": {
             "kind": place.kind,
@@ -117,6 +119,8 @@ def encode(record: Record) -> bytes:
             "retry_at": status.retry_at,
             "stop_asked": status.stop_asked,
             "stop_grace": status.stop_grace,
+            "stop_tries": status.stop_tries or None,
+            "stop_reason": status.stop_reason,
             "remains": [_process_dict(process) for process in status.remains] or None,
         },
         "agent": {
@@ -244,6 +248,8 @@ def _spec(table: _Table) -> Spec:
         tags=table.texts("tags"),
         env=table.texts("env"),
         launch_timeout=10.0 if timeout is None else timeout,
+        max_age=_limit(table, "max_age"),
+        max_idle=_limit(table, "max_idle"),
     )
     if not spec.command:
         raise table.fail("command", "missing")
@@ -253,6 +259,13 @@ def _spec(table: _Table) -> Spec:
         raise table.fail("launch_timeout", "out of range")
     table.done()
     return spec
+
+
+def _limit(table: _Table, key: str) -> float | None:
+    value = table.get(key, float)
+    if value is not None and not 0 <= value < 1e9:
+        raise table.fail(key, "out of range")
+    return value
 
 
 def _place(table: _Table) -> Place:
@@ -313,6 +326,8 @@ def _status(table: _Table) -> Status:
         retry_at=table.moment("retry_at"),
         stop_asked=table.moment("stop_asked"),
         stop_grace=table.get("stop_grace", float),
+        stop_tries=table.count("stop_tries"),
+        stop_reason=table.get("stop_reason", str),
         remains=tuple(_process(one) for one in table.tables("remains")),
     )
     if status.outcome is not None and status.outcome not in OUTCOMES:

@@ -14,6 +14,7 @@ LIMIT = 64 << 10
 _SIZE = re.compile(r"(\d+)\s*([KMG]?)B?")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _SMALLEST = 64 << 10
+_HIGHEST = 1e9  # seconds, or pieces
 
 
 class Start(Value):
@@ -34,10 +35,28 @@ class Tmux(Value):
     timeout: float = 3.0
 
 
+class Count(int):
+    """A plain number, where other whole numbers are sizes."""
+
+
+class Gc(Value):
+    archive_after: float = 3600.0  # what ended well leaves the list
+    archive_failed_after: float = 30 * 86400.0  # what needs a person leaves the list
+    close_after: float = 3600.0  # the dead pane of what ended
+    keep_history: float = 30 * 86400.0
+    max_history: Count = Count(1000)
+    max_transcripts: int = 1 << 30  # of all of them together
+    max_events: int = 10 << 20
+    max_age: float = 0.0  # limits end a session; 0: never
+    max_idle: float = 0.0
+    kill_orphans: bool = False
+
+
 class Config(Value):
     start: Start = Start()
     stop: Stop = Stop()
     logs: Logs = Logs()
+    gc: Gc = Gc()
     tmux: Tmux = Tmux()
 
 
@@ -67,6 +86,7 @@ def _decode(path: str, raw: bytes) -> Config:
         "start": _section(path, data, "start", Start),
         "stop": _section(path, data, "stop", Stop),
         "logs": _section(path, data, "logs", Logs),
+        "gc": _section(path, data, "gc", Gc),
         "tmux": _section(path, data, "tmux", Tmux),
     }
     for unknown in data.keys() - sections.keys():
@@ -88,15 +108,30 @@ def _section(path: str, data: dict[str, Any], name: str, kind: type[Value]) -> A
 
 
 def _value(path: str, key: str, value: Any, default: Any) -> Any:
+    if isinstance(default, bool):
+        if type(value) is not bool:
+            raise StateError(f"{path}: {key} should be true or false")
+        return value
     if isinstance(default, float):
-        if type(value) not in (int, float) or not 0 < value < 1e6:
-            raise StateError(f"{path}: {key} should be a number of seconds above 0")
-        return float(value)
+        return _seconds(path, key, value, default)
+    if isinstance(default, Count):
+        if type(value) is not int or not 0 <= value <= _HIGHEST:
+            raise StateError(f"{path}: {key} should be a whole number, 0 or more")
+        return Count(value)
     if isinstance(default, int):
         return _size(path, key, value)
     if type(value) is not str:
         raise StateError(f"{path}: {key} should be a string")
     return value
+
+
+def _seconds(path: str, key: str, value: Any, default: float) -> float:
+    """A time above 0; 0 too where that is the default, and means never."""
+    lowest = 0.0 if default == 0 else 1e-9
+    if type(value) not in (int, float) or not lowest <= value < _HIGHEST:
+        above = "0 or more" if default == 0 else "above 0"
+        raise StateError(f"{path}: {key} should be a number of seconds {above}")
+    return float(value)
 
 
 def _size(path: str, key: str, value: Any) -> int:

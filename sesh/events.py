@@ -31,28 +31,45 @@ def append(kind: str, record: Record, **details: Any) -> None:
     files.append_line(paths.events_file(), data)
 
 
+def rotate() -> None:
+    """Begin a new file. Whoever has the old one open finishes its line in that."""
+    files.move_away(paths.events_file(), paths.older_events_file())
+
+
 Event = dict[str, Any]
 POLL = 0.2
 
 
 def read() -> Iterator[Event]:
     """All events so far. A line that a full disk cut short is passed over."""
-    try:
-        with open(paths.events_file(), "rb") as file:
+    for file in _open_all():
+        with file:
             yield from (event for line in file if (event := _parse(line)) is not None)
-    except FileNotFoundError:
-        return
+
+
+def _open_all() -> list[BinaryIO]:
+    """The files, oldest first. The newest is opened first: rotated in between, it is found twice,
+    instead of missed."""
+    newest, older = _open(paths.events_file()), _open(paths.older_events_file())
+    if newest and older and os.path.sameopenfile(newest.fileno(), older.fileno()):
+        older.close()
+        older = None
+    return [file for file in (older, newest) if file is not None]
 
 
 def follow(wait: Callable[[float], bool]) -> Iterator[Event]:
     """All events so far, then each as it happens, until `wait` says that nobody listens; also
     across a rotation of the file, whose last lines are read before the new one is opened."""
     rest = b""
-    file = None
+    opened = _open_all()
+    file = opened.pop() if opened else None
+    for one in opened:
+        with one:
+            yield from (event for line in one if (event := _parse(line)) is not None)
     while True:
         moved = file is not None and _moved(file)
         if file is None:
-            file = _open()
+            file = _open(paths.events_file())
         if file is not None:
             *lines, rest = (rest + file.read()).split(b"\n")
             yield from (event for line in lines if (event := _parse(line)) is not None)
@@ -63,9 +80,9 @@ def follow(wait: Callable[[float], bool]) -> Iterator[Event]:
             return
 
 
-def _open() -> BinaryIO | None:
+def _open(path: str) -> BinaryIO | None:
     try:
-        return open(paths.events_file(), "rb")
+        return open(path, "rb")
     except FileNotFoundError:
         return None
 

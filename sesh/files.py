@@ -123,11 +123,33 @@ def append_line(path: str, line: bytes) -> None:
     try:
         os.fchmod(fd, 0o600)
         fcntl.flock(fd, fcntl.LOCK_EX)
+        if _moved(path, fd):
+            return append_line(path, line)
         end = os.fstat(fd).st_size
         if end > 0 and os.pread(fd, 1, end - 1) != b"\n":  # a full disk cut the last one short
             line = b"\n" + line
         if os.write(fd, line) != len(line):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+    finally:
+        os.close(fd)
+
+
+def _moved(path: str, fd: int) -> bool:
+    """Was it moved away while we waited for its lock?"""
+    try:
+        now = os.stat(path, follow_symlinks=False)
+    except FileNotFoundError:
+        return True
+    return not os.path.samestat(now, os.fstat(fd))
+
+
+def move_away(path: str, to: str) -> None:
+    """Move a file that lines are appended to, not in the middle of a line."""
+    fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        if not _moved(path, fd):
+            os.replace(path, to)
     finally:
         os.close(fd)
 

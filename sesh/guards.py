@@ -11,7 +11,7 @@ from sesh import digest, paths
 
 _CHUNK = 1 << 14  # a large buffer costs more than the read itself
 _MOST = 1 << 20  # no record is larger: what is, is cut here, and so not intact
-_STATE_FIELD, _TTY_FIELD, _START_FIELD = 0, 4, 19
+_STATE_FIELD, _PARENT_FIELD, _LEADER_FIELD, _TTY_FIELD, _START_FIELD = 0, 1, 3, 4, 19
 
 
 class Survey:
@@ -29,6 +29,7 @@ class Survey:
             names = []
         self.exits = {name[:-5] for name in names if name.endswith(".exit")}
         self.unclaimed = {name[:-4] for name in names if name.endswith(".pid")}
+        self.explained: list[tuple[str, bytes, bytes]] = []  # agents that hold, with their keepers
 
     def holds(self, found: digest.Digest) -> bool:
         """Is it as recorded? Takes the session's launch out of `unclaimed`."""
@@ -43,11 +44,14 @@ class Survey:
         except OSError:
             return False
         field = line[line.rindex(b")") + 2 :].split(None, 20)
-        return (
-            field[_STATE_FIELD] not in (b"Z", b"X", b"x", b"T", b"t")
-            and field[_START_FIELD] == found.start.encode()
-            and field[_TTY_FIELD] == found.tty.encode()
-        )
+        if (
+            field[_STATE_FIELD] in (b"Z", b"X", b"x", b"T", b"t")
+            or field[_START_FIELD] != found.start.encode()
+            or field[_TTY_FIELD] != found.tty.encode()
+        ):
+            return False
+        self.explained.append((found.pid, field[_PARENT_FIELD], field[_LEADER_FIELD]))
+        return True
 
 
 def machine_id() -> str:

@@ -29,6 +29,8 @@ from sesh.reconcile import how_it_ended, reconcile
 from sesh.store import Entry
 from sesh.values import Value, replace
 
+LOST = "its record is lost; sesh adopt {0} brings it back, sesh stop {0} ends it"
+
 
 class Seen(Value):
     """One record file and what is true of it."""
@@ -63,13 +65,18 @@ class Orphan(Value):
 
 def held() -> dict[str, Digest]:
     """The records whose digest line still holds: nobody has to look at these."""
+    return held_and_explained()[0]
+
+
+def held_and_explained() -> tuple[dict[str, Digest], set[int]]:
+    """The same, and the processes that these records explain: living agents and their keepers."""
     directory = paths.sessions_dir()
     found = {}
     try:
         survey = guards.Survey()
         names = guards.names(directory)
     except OSError:
-        return {}
+        return {}, set()
     for name in names:
         try:
             one = guards.digest_of(name, directory)
@@ -77,7 +84,7 @@ def held() -> dict[str, Digest]:
             continue
         if one is not None and survey.holds(one):
             found[name] = one
-    return found
+    return found, {int(pid) for launch in survey.explained for pid in launch}
 
 
 def everything(leaving_out: Container[str] = ()) -> list[Seen]:
@@ -116,8 +123,12 @@ def again(found: Seen) -> Seen | None:
     """The same session, judged anew because its record has changed meanwhile (a pass that writes
     down its end, say); None when it is another launch by now."""
     fresh = one(found.name)
-    same = _launch_of(found) == _launch_of(fresh) and fresh.state is found.state
-    return fresh if same else None
+    return fresh if same(found, fresh) else None
+
+
+def same(before: Seen, after: Seen) -> bool:
+    """Is it the same launch in the same state?"""
+    return _launch_of(before) == _launch_of(after) and after.state is before.state
 
 
 def check_same_launch(before: Seen, after: Seen) -> None:
@@ -132,6 +143,8 @@ def _launch_of(found: Seen) -> str | None:
 
 
 def missing(name: str) -> NoSessionError:
+    if orphans_named(name):
+        return NoSessionError(f"{name} lives, but {LOST.format(name)}")
     from difflib import get_close_matches
 
     known = [entry.record.name for entry in store.entries() if entry.record.name != name]
@@ -217,22 +230,35 @@ def note_end(record: Record) -> None:
 
 def orphans_named(name: str) -> list[Orphan]:
     """The living agents of a name whose record is gone or damaged."""
-    return [orphan for orphan in orphans(map(_unjudged, store.entries())) if orphan.name == name]
-
-
-def _unjudged(entry: Entry) -> Seen:
-    return Seen(entry, None)
+    entry = store.entry(name)
+    record = entry.record if entry else None
+    claimed = {_launch(record)} if isinstance(record, Record) else set()
+    return _alive({one for one in _launches() if name_of(one[0]) == name} - claimed)
 
 
 def orphans(found: Iterable[Seen], others: Iterable[tuple[str, int]] = ()) -> list[Orphan]:
     """Living agents of launches that no record claims; `others` are launches claimed besides."""
     records = [one.entry.record for one in found if isinstance(one.entry.record, Record)]
-    claimed = {(record.id, record.place.generation) for record in records} | {*others}
+    return _alive(_launches() - {_launch(record) for record in records} - {*others})
+
+
+def _launch(record: Record) -> tuple[str, int]:
+    return record.id, record.place.generation
+
+
+def _run() -> str:
     here = processes.here()
-    run = paths.run_dir(here.id, here.pidns)
+    return paths.run_dir(here.id, here.pidns)
+
+
+def _launches() -> set[tuple[str, int]]:
+    return launchfiles.known(_run())
+
+
+def _alive(launches: set[tuple[str, int]]) -> list[Orphan]:
     alive = []
-    for session_id, generation in sorted(launchfiles.known(run) - claimed):
-        word = launchfiles.read_launch(run, session_id, generation)
+    for session_id, generation in sorted(launches):
+        word = launchfiles.read_launch(_run(), session_id, generation)
         if word is not None and processes.alive(word.agent.process):
             alive.append(Orphan(name_of(session_id), session_id, generation, word.agent, word.at))
     return alive

@@ -113,6 +113,8 @@ class Spec(Value):
     tags: tuple[str, ...] = ()
     env: tuple[str, ...] = ()  # names given with -e; their values are only in the snapshot
     launch_timeout: float = 10.0
+    max_age: float | None = None  # seconds it may run; 0: for ever; None: as the settings say
+    max_idle: float | None = None  # seconds it may print nothing; the same
 
 
 class Place(Value):
@@ -148,6 +150,8 @@ class Status(Value):
     retry_at: datetime | None = None
     stop_asked: datetime | None = None
     stop_grace: float | None = None  # seconds between asking and killing
+    stop_tries: int = 0  # how often a stop was tried and could not be confirmed
+    stop_reason: str | None = None  # the limit that it was ended by; None: a person asked
     remains: tuple[Process, ...] = ()  # of its tree, to be ended, and not found by its marker
 
 

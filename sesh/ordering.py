@@ -26,6 +26,8 @@ class Wish(Value):
     variables: tuple[str, ...] = ()
     group: str | None = None
     tags: tuple[str, ...] = ()
+    max_age: float | None = None
+    max_idle: float | None = None
 
 
 def fulfil(wish: Wish, settings: config.Config) -> Seen:
@@ -44,6 +46,8 @@ def fulfil(wish: Wish, settings: config.Config) -> Seen:
         tags=tuple(dict.fromkeys(wish.tags)),
         env=tuple(sorted(os.fsdecode(name) for name in extra)),
         launch_timeout=settings.start.launch_timeout,
+        max_age=wish.max_age,
+        max_idle=wish.max_idle,
     )
     if wish.name is not None:
         look.check_name(wish.name)

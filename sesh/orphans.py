@@ -8,8 +8,9 @@ its environment, another user's processes and other machines are not seen.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from types import MappingProxyType
 
 from sesh import launchfiles, look, observe, paths, processes, tmux
 from sesh.config import Config
@@ -72,6 +73,7 @@ class Census(Value):
     leftovers: tuple[Leftover, ...]
     strays: tuple[Stray, ...]
     silent: tuple[str, ...]  # servers that gave no usable answer, and why
+    panes: Mapping[str, Sequence[Pane]] = MappingProxyType({})  # of each server, by its socket
 
     @property
     def orphan_sessions(self) -> list[Seen]:
@@ -93,13 +95,15 @@ def census(config: Config) -> Census:
     """Look at all records, all processes and all servers, once each."""
     machine = processes.here()
     run = paths.run_dir(machine.id, machine.pidns)
-    table = processes.table()
+    # With many sessions, nearly all processes are agents that are as recorded, and their keepers.
+    as_recorded, explained = look.held_and_explained()
+    table = processes.table(leaving_out=explained)
     carriers = processes.carriers(table, run)
     marked = set(carriers.values())
     # An end is for ever, says a digest line; unless something of it lives.
     held = {
         name: one
-        for name, one in look.held().items()
+        for name, one in as_recorded.items()
         if one.mode != "ended" or one.id not in marked
     }
     found = look.everything(leaving_out=held)
@@ -113,9 +117,10 @@ def census(config: Config) -> Census:
         found=tuple(found),
         held=tuple(held.values()),
         agents=tuple(agents),
-        leftovers=tuple(_leftovers(carriers, living, table)),
+        leftovers=tuple(_leftovers(carriers, living)),
         strays=tuple(_strays(panes, known)),
         silent=tuple(silent),
+        panes=panes,
     )
 
 
@@ -220,12 +225,20 @@ def _living(found: Iterable[Seen], held: Iterable[Digest]) -> set[str]:
     return living | {one.id for one in held if one.mode != "ended"}
 
 
-def _leftovers(carriers: dict[int, str], living: Collection[str], table: Table) -> list[Leftover]:
+def _leftovers(carriers: dict[int, str], living: Collection[str]) -> list[Leftover]:
     """The processes of sessions that have ended, or that nobody knows any more."""
+    suspects = {
+        pid: session_id
+        for pid, session_id in sorted(carriers.items())
+        if _ID.fullmatch(session_id) and session_id not in living
+    }
+    if not suspects:
+        return []
+    table = processes.table()  # all of it: what stands above a process may be a reason to keep it
     return [
         _leftover(table[pid], session_id, table)
-        for pid, session_id in sorted(carriers.items())
-        if _ID.fullmatch(session_id) and session_id not in living and table[pid].alive
+        for pid, session_id in suspects.items()
+        if pid in table and table[pid].alive
     ]
 
 

@@ -49,6 +49,11 @@ def events_file() -> str:
     return state_dir() + "/events.jsonl"
 
 
+def older_events_file() -> str:
+    """What was in events.jsonl before gc rotated it."""
+    return events_file() + ".1"
+
+
 def config_file() -> str:
     return _xdg("XDG_CONFIG_HOME", ".config") + "/sesh/config.toml"
 

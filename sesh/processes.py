@@ -95,8 +95,7 @@ def look(pid: int) -> Stat | None:
     if not LINUX:
         return next(iter(_by_psutil([pid])), None)
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return _parse_stat(file.read())
+        return _parse_stat(guards.read(f"/proc/{pid}/stat"))
     except (FileNotFoundError, ProcessLookupError):
         return None
 
@@ -107,15 +106,15 @@ def alive(process: Process) -> bool:
     return stat is not None and stat.start == process.start and stat.alive
 
 
-def table() -> Table:
+def table(leaving_out: Collection[int] = ()) -> Table:
     """Every process that can be seen, in one pass."""
-    found = _by_proc() if LINUX else _by_psutil()
+    found = _by_proc(leaving_out) if LINUX else _by_psutil()
     return {stat.pid: stat for stat in found}
 
 
-def _by_proc() -> Iterator[Stat]:
+def _by_proc(leaving_out: Collection[int]) -> Iterator[Stat]:
     for name in os.listdir("/proc"):
-        if name.isdigit():
+        if name.isdigit() and int(name) not in leaving_out:
             stat = look(int(name))
             if stat is not None:
                 yield stat
@@ -262,8 +261,7 @@ def environment(pid: int) -> dict[str, str]:
 def _environ(pid: int) -> bytes:
     if LINUX:
         try:
-            with open(f"/proc/{pid}/environ", "rb") as file:
-                return file.read()
+            return guards.read(f"/proc/{pid}/environ")
         except OSError:
             return b""
     import psutil
@@ -310,8 +308,7 @@ def command(pid: int) -> list[str]:
     if not LINUX:
         return _command_by_psutil(pid)
     try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            return os.fsdecode(file.read()).split("\0")[:-1]
+        return os.fsdecode(guards.read(f"/proc/{pid}/cmdline")).split("\0")[:-1]
     except OSError:
         return []
 
@@ -340,6 +337,18 @@ def started_at(stat: Stat) -> float:
     if not LINUX:
         return _boot_time_by_psutil() + stat.start / 100
     return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + stat.start / _ticks_per_second()
+
+
+def age(process: Process, now: float) -> float:
+    """How long ago it began, when `now` is the uptime."""
+    return now - process.start / (_ticks_per_second() if LINUX else 100)
+
+
+def uptime() -> float:
+    """Seconds since this machine was started, sleep included, by a clock that nobody can set."""
+    if LINUX:
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.time() - _boot_time_by_psutil()
 
 
 def _boot_time_by_psutil() -> float:

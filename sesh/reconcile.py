@@ -22,6 +22,7 @@ from sesh.model import (
 )
 
 _HIGHEST_SIGNAL = 64
+MANY_TRIES = 5  # of a stop, after which a person should look
 
 
 def reconcile(record: Record | Damaged, seen: Observation, now: datetime) -> Verdict:
@@ -76,19 +77,24 @@ def _stopping(record: Record, seen: Observation, word: ExitWord | None) -> Verdi
     how = how_it_ended(record, seen)
     gone = seen.agent.absent or (word is not None and not seen.agent.present)
     if gone and seen.remains.absent:
+        limit = record.status.stop_reason
         return Verdict(
-            State.STOPPED,
-            reason="stopped on request",
-            cause=Cause.STOPPED,
+            State.STOPPED if limit is None else State.TIMEOUT,
+            reason=limit or "stopped on request",
+            cause=Cause.STOPPED if limit is None else Cause.LIMIT,
+            attention=limit,
             exit_code=how.exit_code,
             signal=how.signal,
             ended=how.ended,
             evidence=_evidence(record, seen),
         )
     left = seen.agent if not gone else seen.remains
+    tries = record.status.stop_tries
+    hopeless = f"could not be stopped after {tries} tries: {left.what}"
     return Verdict(
         State.STOPPING,
         reason=f"stop not confirmed yet: {left.what}",
+        attention=hopeless if tries >= MANY_TRIES else None,
         exit_code=how.exit_code if gone else None,
         signal=how.signal if gone else None,
         evidence=_evidence(record, seen),
@@ -172,7 +178,8 @@ def _attention(record: Record, how: Verdict) -> str | None:
     if how.state in (State.COMPLETED, State.STOPPED):
         return None
     # A person who has stopped what had ended already has seen it.
-    acknowledged = record.status.desired is Desired.STOPPED and how.state is not State.STALE
+    asked = record.status.desired is Desired.STOPPED and record.status.stop_reason is None
+    acknowledged = asked and how.state is not State.STALE
     return None if acknowledged else how.reason
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
 
@@ -24,6 +24,7 @@ from sesh.view import view
 
 RECORD_LIMIT = 1 << 20
 EDITED_LIMIT = 64 << 10  # of what sesh did not write itself: a TOML parser can be made to crawl
+_AT_ONCE = 50  # records that are moved under one lock: for milliseconds
 KEEP_IN_LIST = timedelta(hours=1)  # how long `ls` shows what ended well
 
 
@@ -173,7 +174,7 @@ def claim(record: Record, verdict: Verdict, over: Entry | None) -> Entry:
             raise ConflictError(f"{record.name} was taken by another sesh just now")
         with files.temp_file(_path(record.name), raw) as temp:
             if over is not None and isinstance(over.record, Record):
-                os.replace(over.path, f"{paths.history_dir()}/{over.record.id}.toml")
+                _to_history(over)
                 files.sync_directory(paths.history_dir())
             os.replace(temp, _path(record.name))
             files.sync_directory(paths.sessions_dir())
@@ -192,16 +193,27 @@ def swap(old: Entry, record: Record, verdict: Verdict) -> Entry | None:
     return Entry(old.path, raw, record)
 
 
-def archive(old: Entry) -> bool:
-    """Move an ended record to the history, unless it has changed since it was read."""
-    assert isinstance(old.record, Record)
-    with lock():
-        if _bytes(old.path) != old.raw:
-            return False
-        with files.writing(old.path):
-            os.replace(old.path, f"{paths.history_dir()}/{old.record.id}.toml")
+def archive(old: Sequence[Entry]) -> list[Entry]:
+    """Move ended records to the history, except those that have changed since they were read.
+    Returns those that were moved."""
+    moved: list[Entry] = []
+    for begin in range(0, len(old), _AT_ONCE):
+        with lock():
+            moved += [one for one in old[begin : begin + _AT_ONCE] if _to_history(one)]
             files.sync_directory(paths.history_dir())
             files.sync_directory(paths.sessions_dir())
+    return moved
+
+
+def _to_history(old: Entry) -> bool:
+    """Under the lock. Its time says from now on when it left the list."""
+    assert isinstance(old.record, Record)
+    if _bytes(old.path) != old.raw:
+        return False
+    target = f"{paths.history_dir()}/{old.record.id}.toml"
+    with files.writing(old.path):
+        os.replace(old.path, target)
+        os.utime(target)
     return True
 
 

@@ -19,10 +19,11 @@ from sesh.digest import Digest
 from sesh.errors import CannotTellError
 from sesh.lifecycle import panes
 from sesh.lifecycle.stop import stop
-from sesh.look import Seen
+from sesh.look import Orphan, Seen
 from sesh.model import ALIVE, ENDED, ID_PATTERN, Record, Session, State, name_of
 
 _NAMED = re.compile(ID_PATTERN + r"\.")
+_SOCKET = re.compile(rb'"socket":("(?:[^"\\]|\\.)*")')
 STOP_AGAIN = 30.0  # seconds until an unfinished stop is tried again
 LEFTOVER_GRACE = 60.0  # seconds before a launch's files without a record count as left over
 
@@ -55,13 +56,22 @@ def _work(config: Config, run: str) -> list[Seen]:
         stop(stopping, config, config.stop.grace)
     held = look.held()
     found = [*found, *look.everything(leaving_out={*held, *(one.name for one in found)})]
-    _sweep(found, held.values(), run)
+    claimed = [(one.id, int(one.generation)) for one in held.values()]
+    for path in leavings(found, held.values(), look.orphans(found, claimed), run):
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+    tend(found, held.values(), config, run)
+    return found
+
+
+def tend(found: Sequence[Seen], held: Collection[Digest], config: Config, run: str) -> None:
+    """What every look is followed by: transcripts are bounded, whoever is attached to what has
+    ended is told, and the next wake-ups are set."""
     logfiles.tend(config.logs.max_size)
     sessions = [one.session for one in found if one.session]
     with suppress(CannotTellError):
         _tell_attached(sessions, config)
-        _tend_servers(sessions, held.values(), config, run)
-    return found
+        _tend_servers(sessions, held, config, run)
 
 
 def _tell_attached(sessions: Sequence[Session], config: Config) -> None:
@@ -76,24 +86,27 @@ def _tell_attached(sessions: Sequence[Session], config: Config) -> None:
             panes.tell_attached(session.record, server, watched)
 
 
-def _sweep(found: Sequence[Seen], held: Collection[Digest], run: str) -> None:
-    """Remove what a killed start or rm has left: launch files and saved environments of ids that no
+def leavings(
+    found: Sequence[Seen], held: Collection[Digest], agents: Sequence[Orphan], run: str
+) -> list[str]:
+    """What a killed start or rm has left: launch files and saved environments of ids that no
     record names, whose agent is gone, and that are old."""
     kept = {one.entry.record.id for one in found if isinstance(one.entry.record, Record)}
     kept |= {one.id for one in held}
-    claimed = [(one.id, int(one.generation)) for one in held]
-    kept |= {orphan.id for orphan in look.orphans(found, claimed)}
+    kept |= {orphan.id for orphan in agents}
     damaged = {one.name for one in found if one.damaged}
-    for path in _launch_leavings(run):
+    left = []
+    for path in launch_leavings(run):
         session_id = os.path.basename(path).partition(".")[0]
         if session_id in kept or name_of(session_id) in damaged:
             continue
         with suppress(FileNotFoundError):
             if time.time() - os.stat(path).st_mtime > LEFTOVER_GRACE:
-                os.unlink(path)
+                left.append(path)
+    return left
 
 
-def _launch_leavings(run: str) -> list[str]:
+def launch_leavings(run: str) -> list[str]:
     """The files that are named after a session, here and where environments are saved."""
     found = []
     for directory in {run, paths.runtime_dir() or run}:
@@ -109,9 +122,7 @@ def _tend_servers(
     nothing left to do."""
     here = [s for s in sessions if s.record.place.machine == processes.here()]
     now = time.time()
-    wake = {
-        json.loads(one.view)["socket"]: now + tmux.LOOK_EVERY for one in held if one.mode == "pid"
-    }
+    wake = dict.fromkeys(_sockets(held), now + tmux.LOOK_EVERY)
     for session in here:
         due = _due(session, now)
         if due is not None:
@@ -122,6 +133,13 @@ def _tend_servers(
     own = f"{run}/tmux.sock"
     if own not in wake and os.path.exists(own):
         observe.server(own, run, config, tmux.find_binary()).may_exit()
+
+
+def _sockets(held: Collection[Digest]) -> set[str]:
+    """The servers of the living among these. (To parse each view for it takes longer than all else.
+    No text of a user can look like this in front of it: its quotes are escaped.)"""
+    found = {match[1] for one in held if one.mode == "pid" and (match := _SOCKET.search(one.view))}
+    return {json.loads(text) for text in found}
 
 
 def _due(session: Session, now: float) -> float | None:

@@ -254,6 +254,12 @@ class Tmux(Value):
         """Close a pane only if it is dead, in one call."""
         return self.ask("if-shell", "-F", "-t", pane, "#{pane_dead}", f"kill-pane -t {pane}")
 
+    def close_of(self, pane: str, pid: int) -> Reply:
+        """Close a pane only if this (gone) process is still what it is of: not one that was
+        respawned in between."""
+        mine = f"#{{==:#{{pane_pid}},{pid}}}"
+        return self.ask("if-shell", "-F", "-t", pane, mine, f"kill-pane -t {pane}")
+
     def kill_pane(self, pane: str) -> Reply:
         return self.ask("kill-pane", "-t", pane)
 

@@ -19,7 +19,8 @@ FIELDS = (
     *("generation", "place", "container", "image", "group", "tags", "template", "command", "cwd"),
     *("branch", "pid", "socket", "pane", "created", "started", "ended", "activity", "waiting_for"),
     *("activity_since", "activity_source", "health", "attention", "retries", "retries_max"),
-    *("retry_at", "phase", "conversation", "summary", "metadata", "memory_bytes", "cpu_seconds"),
+    *("retry_at", "max_age", "max_idle", "phase", "conversation", "summary", "metadata"),
+    *("memory_bytes", "cpu_seconds"),
     *("last_output", "checked_at"),
 )
 DAMAGED_FIELDS = ("name", "state", "reason", "path")
@@ -69,6 +70,8 @@ def view(record: Record, verdict: Verdict) -> View:
         "retries": status.retries,
         "retries_max": status.retries_max,
         "retry_at": timestamp(status.retry_at),
+        "max_age": spec.max_age,
+        "max_idle": spec.max_idle,
         "phase": word.phase,
         "conversation": word.conversation,
         "summary": word.summary,

@@ -21,6 +21,13 @@ from tests.world import World
         ("[logs]\nmax_size = 100\n", 'at least "64 KB"'),
         ('[logs]\nmax_size = "lots"\n', 'a size such as "32 MB"'),
         ("[logs]\nmax_size = true\n", "logs.max_size"),
+        ("[gc]\nkill_orphans = 1\n", "gc.kill_orphans should be true or false"),
+        ('[gc]\nkill_orphans = "true"\n', "gc.kill_orphans should be true or false"),
+        ("[gc]\nmax_history = -1\n", "gc.max_history should be a whole number, 0 or more"),
+        ("[gc]\nmax_history = true\n", "gc.max_history should be a whole number"),
+        ("[gc]\nmax_age = -1\n", "gc.max_age should be a number of seconds 0 or more"),
+        ("[gc]\narchive_after = 0\n", "gc.archive_after should be a number of seconds above 0"),
+        ('[gc]\nmax_events = "1 KB"\n', "gc.max_events"),
     ],
 )
 def test_a_wrong_config_is_told_and_nothing_is_done(world: World, text: str, told: str) -> None:
@@ -49,3 +56,13 @@ def test_sizes(world: World, monkeypatch: pytest.MonkeyPatch, written: str, mean
     world.configure(f"[logs]\nmax_size = {written}\n")
     monkeypatch.setenv("XDG_CONFIG_HOME", world.env["XDG_CONFIG_HOME"])
     assert config.load().logs.max_size == meant
+
+
+def test_what_gc_needs(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.configure(
+        "[gc]\nkill_orphans = true\nmax_history = 3\nmax_idle = 0\nkeep_history = 5e6\n"
+    )
+    monkeypatch.setenv("XDG_CONFIG_HOME", world.env["XDG_CONFIG_HOME"])
+    found = config.load().gc
+    assert (found.kill_orphans, found.max_history, found.max_idle) == (True, 3, 0.0)
+    assert found.keep_history == 5e6

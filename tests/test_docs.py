@@ -247,7 +247,7 @@ def test_settings_and_their_defaults() -> None:
     }
     settings = config.Config()
     assert said == {
-        (name, key): str(value) if (value := getattr(getattr(settings, name), key)) else '""'
+        (name, key): '""' if (value := getattr(getattr(settings, name), key)) == "" else str(value)
         for name in settings.fields
         for key in getattr(settings, name).fields
     }

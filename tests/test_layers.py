@@ -17,6 +17,8 @@ LAYERS = (
     ("fast", "cli"),
     ("commands.*",),
     ("commands._options",),
+    ("cleaning",),
+    ("planning",),
     (
         *("exits", "ordering", "supervise", "listing", "transcripts", "attaching", "waiting"),
         *("shells", "timers"),
@@ -31,7 +33,7 @@ LAYERS = (
     ("observe", "output"),
     (
         *("tmux", "processes", "git", "config", "launchfiles", "environment", "events"),
-        "logfiles",
+        *("logfiles", "sightings"),
     ),
     ("store",),
     ("run", "files"),

@@ -39,6 +39,7 @@ LATER = NOW + timedelta(hours=1)
 RUNNING = record()
 CLAIMED = record(launched=False)
 STOPPING = record(desired=Desired.STOPPED)
+LIMITED = record(desired=Desired.STOPPED, stop_reason="ran too long")
 PAUSED = record(paused=NOW)
 RETRYING = record(
     outcome=State.FAILED, cause=Cause.EXIT, exit_code=1, reason="exit 1",
@@ -102,6 +103,9 @@ def ended(outcome: State, desired: Desired = Desired.RUNNING, cause: Cause | Non
          Observation(GONE, CLOSED, remains=absent("none")), "stopped", "stopped"),
         ("asked, rebooted", STOPPING,
          Observation(GONE, GONE, GONE, GONE, rebooted=True), "stopped", "stopped"),
+        ("over its limit, alive", LIMITED, Observation(ALIVE, HERE), "stopping", None),
+        ("over its limit, all gone", LIMITED,
+         Observation(GONE, HERE, remains=absent("none"), exit=exit_word(143)), "timeout", "limit"),
         ("stopped", ended(State.STOPPED, desired=Desired.STOPPED), Observation(GONE), "stopped",
          None),
         # retry
@@ -292,3 +296,20 @@ def test_all_combinations_of_sights_give_a_state() -> None:
         assert reconcile(rec, sight, NOW).state in State
         count += 1
     assert count == len(recs) * 3**4 * 4 * 2
+
+
+def test_what_a_limit_ended_needs_a_person_until_one_has_seen_it() -> None:
+    sight = Observation(GONE, HERE, remains=absent("none"))
+    assert reconcile(LIMITED, sight, NOW).attention == "ran too long"
+    over = ended(State.TIMEOUT, desired=Desired.STOPPED)
+    limited = replace(over, status=replace(over.status, stop_reason="ran too long"))
+    assert reconcile(limited, sight, NOW).attention is not None
+    assert reconcile(over, sight, NOW).attention is None
+
+
+@pytest.mark.parametrize(("tries", "asks"), [(0, False), (4, False), (5, True), (6, True)])
+def test_a_stop_that_was_tried_often_asks_for_attention(tries: int, asks: bool) -> None:
+    sight = Observation(ALIVE, HERE)
+    verdict = reconcile(record(desired=Desired.STOPPED, stop_tries=tries), sight, NOW)
+    assert verdict.state is State.STOPPING
+    assert (verdict.attention is not None) is asks

@@ -7,7 +7,7 @@ import json
 import click
 
 from sesh import attaching, config, listing, ordering, output
-from sesh.commands._options import CONTEXT, json_option
+from sesh.commands._options import CONTEXT, Duration, json_option
 from sesh.errors import UsageError
 from sesh.model import ALIVE
 
@@ -39,6 +39,14 @@ class _WithCommand(click.Command):
 )
 @click.option("-g", "--group", metavar="GROUP", help="Put the session into a group.")
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Tag the session (repeatable).")
+@click.option(
+    "--max-age", type=Duration(), help="Let gc end the session when it has run for so long."
+)
+@click.option(
+    "--max-idle",
+    type=Duration(),
+    help="Let gc end the session when it printed nothing for so long.",
+)
 @click.option("-a", "--attach", is_flag=True, help="Attach to it at once.")
 @json_option("the session")
 @click.pass_context
@@ -49,6 +57,8 @@ def command(
     variables: tuple[str, ...],
     group: str | None,
     tags: tuple[str, ...],
+    max_age: float | None,
+    max_idle: float | None,
     attach: bool,
     as_json: bool,
 ) -> int:
@@ -65,7 +75,7 @@ def command(
         attaching.need_terminal()
     settings = config.load()
     name = names[0] if names else None
-    wish = ordering.Wish(name, ctx.obj or (), directory, variables, group, tags)
+    wish = ordering.Wish(name, ctx.obj or (), directory, variables, group, tags, max_age, max_idle)
     found = ordering.fulfil(wish, settings)
     output.write(json.dumps(listing.complete(found)) + "\n" if as_json else f"{found.name}\n")
     ordering.tell_end(found)

@@ -20,7 +20,7 @@ from sesh.config import Config
 from sesh.errors import UsageError
 from sesh.lifecycle.leftovers import stop_leftovers
 from sesh.lifecycle.stop import stop, stop_orphans
-from sesh.look import Seen
+from sesh.look import Orphan, Seen
 from sesh.model import ALIVE, Damaged, State
 
 
@@ -54,7 +54,7 @@ def command(
             raise UsageError("give names, or --orphans, but not both")
         return _stop_orphans(settings, limit, yes=yes)
     given = bool(names)
-    names, left = _stop_unclaimed(names, limit)
+    names, left = _stop_unclaimed(names, settings, limit)
     if left:
         return errors.FAILED
     if given and not names and selected is None:
@@ -115,17 +115,27 @@ def _listed(census: orphans.Census) -> list[str]:
     ]
 
 
-def _stop_unclaimed(names: tuple[str, ...], grace: float) -> tuple[tuple[str, ...], bool]:
+def _stop_unclaimed(
+    names: tuple[str, ...], settings: Config, grace: float
+) -> tuple[tuple[str, ...], bool]:
     """End the named agents that no readable record claims. Returns the other names, and whether
     something could not be ended."""
     if not names:
         return names, False
-    unclaimed = {name: look.orphans_named(name) for name in names if _unreadable(name)}
-    chosen = [orphan for orphans in unclaimed.values() for orphan in orphans]
+    unclaimed = {name: _unclaimed(name, settings) for name in names if _unreadable(name)}
+    chosen = [orphan for agents in unclaimed.values() for orphan in agents]
     left = stop_orphans(chosen, grace)
     for orphan in left:
         output.note(f"{orphan.name}: process {orphan.agent.process.pid} could not be ended")
     return tuple(name for name in names if not unclaimed.get(name)), bool(left)
+
+
+def _unclaimed(name: str, settings: Config) -> list[Orphan]:
+    """By the files of their launches or, where those are lost too, by a look at all processes."""
+    found = look.orphans_named(name)
+    if found:
+        return found
+    return [one for one in orphans.census(settings).agents if one.name == name]
 
 
 def _unreadable(name: str) -> bool:

@@ -35,6 +35,8 @@ from sesh.store import Entry
 from sesh.tmux import Keeper, Launched, Reply, Tmux, Trouble
 from sesh.values import replace
 
+LIVES = "in the tmux session of that name an agent lives that no record claims"
+
 
 class LaunchError(SeshError):
     """The agent could not be launched; its record says so."""
@@ -96,7 +98,10 @@ def _beside(record: Record, server: Tmux, keeper: Keeper) -> Launched | Reply | 
     if not standing or any(name_of(p.sesh_id) != record.name for p in standing):
         return None
     panes.close_dead(record.name, server)  # what a killed start has left there
-    if panes.of_name(record.name, server):
+    standing = panes.of_name(record.name, server)
+    if any(not pane.dead and panes.is_keeper(pane.pid) for pane in standing):
+        return Reply("", Trouble.DUPLICATE, LIVES)
+    if standing:
         return server.new_window(record.name, keeper)
     return server.new_session(record.name, keeper, record.spec.cwd, _terminal_size())
 
@@ -127,7 +132,7 @@ def _launch_refused(entry: Entry, record: Record, reply: Reply, event: str) -> S
     if reply.trouble is Trouble.DUPLICATE and record.place.generation == 1:
         store.remove(entry)
         forget_files(record)
-        return _foreign(record.name)
+        return _foreign(record.name, reply)
     if reply.trouble is Trouble.OTHER:
         return CannotTellError(
             f"{record.name}: tmux: {reply.text}; sesh show {record.name} looks again"
@@ -135,11 +140,13 @@ def _launch_refused(entry: Entry, record: Record, reply: Reply, event: str) -> S
     why = f"tmux: {reply.text}"
     _record_failure(entry, record, why, event)
     if reply.trouble is Trouble.DUPLICATE:
-        return _foreign(record.name)
+        return _foreign(record.name, reply)
     return LaunchError(f"{record.name} could not be launched: {why}")
 
 
-def _foreign(name: str) -> ConflictError:
+def _foreign(name: str, reply: Reply) -> ConflictError:
+    if reply.text == LIVES:
+        return ConflictError(f"{name}: {LIVES}; sesh ls --all shows it")
     return ConflictError(f"a tmux session named {name} exists that sesh did not start")
 
 

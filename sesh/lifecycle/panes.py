@@ -55,14 +55,14 @@ def close_dead(name: str, server: Tmux) -> None:
             if pane.dead:
                 server.close_dead(pane.id)
             elif _gone(pane.pid):
-                server.kill_pane(pane.id)
-        leaving = [p for p in ours if not p.dead and _is_keeper(p.pid)]
+                server.close_of(pane.id, pane.pid)
+        leaving = [p for p in ours if not p.dead and is_keeper(p.pid)]
         if not leaving or time.monotonic() > deadline:
             return
         time.sleep(0.02)
 
 
-def _is_keeper(pid: int) -> bool:
+def is_keeper(pid: int) -> bool:
     """Is it a keeper (of an agent that has ended), not a shell in a window that a person opened?"""
     return processes.runs(pid, paths.package_file("keeper.sh"))
 

@@ -104,6 +104,8 @@ def _free_name(name: str) -> Seen | None:
     """The ended session whose name may be used again, or None; raises when it is not free."""
     entry = store.entry(name)
     if entry is None:
+        if look.orphans_named(name):
+            raise ConflictError(f"{name} lives, but {look.LOST.format(name)}")
         return None
     found = look.judge([entry])[0]
     if found.damaged:

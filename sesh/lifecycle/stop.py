@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 
 from sesh import events, launchfiles, look, observe, paths, processes, store, tmux
 from sesh.config import Config
@@ -65,9 +66,12 @@ def stop(
     progress: Progress | None = None,
     *,
     close_panes: bool = True,
+    limits: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Seen]:
-    """Stop sessions together. Returns what is true of each afterwards."""
-    wished = [session for one in found if (session := _wish(one, grace)) is not None]
+    """Stop sessions together. Returns what is true of each afterwards. `limits` says of those that
+    no person wants to stop which limit ends them."""
+    asked = [_wish(one, grace, limits.get(one.name)) for one in found]
+    wished = [session for session in asked if session is not None]
     _insure([session.record for session in wished], config)
     targets = [_target(session.record) for session in wished]
     _bring_down(targets, progress)
@@ -93,14 +97,18 @@ def stop_orphans(
     return [orphan for orphan, target in zip(orphans, targets, strict=True) if not target.done]
 
 
-def _wish(found: Seen, grace: float) -> Session | None:
-    """Write that it shall stop. Returns the session to bring down, or None when it has ended."""
+def _wish(found: Seen, grace: float, limit: str | None) -> Session | None:
+    """Write that it shall stop. Returns the session to bring down, or None when it has ended, or
+    when a limit was reached by another launch than this one."""
+    first = found
     for _ in range(5):
         if found.session is None or found.state is State.UNKNOWN:
             raise CannotTellError(f"{found.name}: {_why(found)}")
         record, verdict = found.session.record, found.session.verdict
         status = record.status
         alive = verdict.state in ALIVE or verdict.state is State.ORPHAN
+        if limit is not None and not (alive and look.same(first, found)):
+            return None
         if verdict.state is State.STOPPING and status.desired is Desired.STOPPED:
             return found.session
         status = replace(
@@ -108,6 +116,8 @@ def _wish(found: Seen, grace: float) -> Session | None:
             desired=Desired.STOPPED,
             stop_asked=datetime.now(UTC),
             stop_grace=float(grace),
+            stop_tries=0,
+            stop_reason=limit,
             outcome=None if alive else status.outcome,
             retry_at=None,
         )
@@ -295,7 +305,20 @@ def _confirm(name: str, config: Config, *, close_panes: bool, inside: bool) -> S
         panes.put_away(record, server)
     if found.state is State.STOPPING:
         server.wake_at(time.time() + 5)
+        return _count_try(found)
     return found
+
+
+def _count_try(found: Seen) -> Seen:
+    """It could not be confirmed: after some tries a person should look. (When another sesh has
+    changed the record meanwhile, that one counts.)"""
+    assert found.session is not None
+    record, sight = found.session.record, found.session.seen
+    status = replace(record.status, stop_tries=record.status.stop_tries + 1)
+    tried = replace(record, status=status)
+    verdict = reconcile(tried, sight, datetime.now(UTC))
+    entry = store.swap(found.entry, tried, verdict)
+    return Seen(entry, Session(tried, sight, verdict)) if entry else found
 
 
 def _close_others(record: Record, server: tmux.Tmux) -> None:

@@ -14,7 +14,9 @@ BARE = "bare (python -c pass)"
 LIST_LIMITS: dict[str, dict[int, float]] = {
     "sesh ls --json": {10: 1.3, 100: 1.4, 1000: 2.6},
     "sesh ls": {10: 5, 100: 5.5, 1000: 8},
+    "sesh gc": {10: 7, 100: 8, 1000: 12},
 }
+LISTS = ("sesh ls --json", "sesh ls")
 START = "sesh start"
 START_LIMIT = 6.5  # × bare
 # `sesh start` may take so many times what the other takes
@@ -72,7 +74,7 @@ def lists(report: Report, measured: Mapping[int, Times]) -> None:
 
 def _lists_against(report: Report, measured: Mapping[int, Times], others: list[str]) -> None:
     rows = []
-    for name in LIST_LIMITS:
+    for name in LISTS:
         for other in others:
             against = [
                 _times(times[name] / times[other]) if other in times else ""

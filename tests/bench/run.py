@@ -82,6 +82,7 @@ class Bench:
             self._bare(),
             Case("sesh ls --json", always(self.tools.sesh, "ls", "--json"), rounds),
             Case("sesh ls", always(self.tools.sesh, "ls"), rounds),
+            Case("sesh gc", always(self.tools.sesh, "gc", "--auto"), rounds),  # nothing to do
             Case("tmux ls", ours, rounds),
         ]
         return medians([*cases, *(self.peers.list_cases() if with_peers else ())], self.runner)

@@ -101,13 +101,27 @@ def test_what_is_no_orphan(world: World) -> None:
 
 
 def test_a_name_that_is_taken_meanwhile(world: World) -> None:
-    """Its record was lost and the name used again, in another tmux session."""
+    """Its record was lost, and the name used again before the old record came back."""
     world.start("a")
-    world.record("a").rename(world.root / "kept")
-    world.tmux("rename-session", "-t", "=a:", "old")
+    lost = world.record("a").read_bytes()
+    world.ok("stop", "a")
     world.start("a", "cat")
+    newer = world.record("a").read_bytes()
+    world.record("a").write_bytes(lost)
     complains(world.sesh("adopt", "a"), 8, "exists")
-    assert [one["command"] for one in world.ls()] == [["cat"], ["sleep", "1000"]]
+    world.record("a").write_bytes(newer)
+    assert [one["command"] for one in world.ls()] == [["cat"]]
+
+
+def test_a_start_without_any_file_does_not_join_the_session_of_a_living_agent(
+    world: World,
+) -> None:
+    world.start("a")
+    shutil.rmtree(world.state)
+    complains(world.sesh("start", "a", "--", "cat"), 8, "an agent lives", "ls --all")
+    assert world.ls() == []
+    world.ok("adopt", "a")
+    assert [one["command"] for one in world.ls()] == [["sleep", "1000"]]
 
 
 # --- an orphan that has a record -----------------------------------------------------------------
@@ -256,3 +270,22 @@ def test_a_server_that_another_one_hides_is_told(world: World) -> None:
     first.rename(place)
     complains(world.sesh("adopt", "a"), 5, "another one")
     assert not world.record("a").exists()
+
+
+def test_a_name_whose_agent_lives_is_not_given_away(world: World) -> None:
+    world.start("a")
+    lose(world, "sessions")
+    complains(world.sesh("start", "a", "--", "cat"), 8, "its record is lost", "sesh adopt a")
+    for command in ("show", "status", "logs", "restart", "attach"):
+        complains(world.sesh(command, "a"), 4, "its record is lost", "sesh adopt a")
+    world.ok("stop", "a")
+    assert world.ls() == []
+    world.start("a")
+
+
+def test_a_stop_by_name_without_any_file(world: World) -> None:
+    world.start("a")
+    shutil.rmtree(world.state)
+    world.ok("stop", "a")
+    assert world.ls("--all") == []
+    complains(world.sesh("stop", "a"), 4, "no session named a")

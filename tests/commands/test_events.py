@@ -259,3 +259,15 @@ def test_following_ends_by_ctrl_c_without_a_traceback(world: World) -> None:
         code, _, err = events.rest()
     assert code == 130
     assert "Traceback" not in err
+
+
+def test_what_was_rotated_before_is_shown_too(world: World) -> None:
+    history(world)
+    log(world).rename(log(world).with_suffix(".jsonl.1"))
+    world.ok("stop", "b")
+    assert [name for name, _ in shown(world)] == ["a", "a", "b", "a", "a", "a", "b", "b"]
+    with reading(world, "events", "-f", "--json") as reader:
+        kinds = [json.loads(reader.line())["kind"] for _ in range(8)]
+        assert (kinds[0], kinds[-1]) == ("started", "stopped")
+        world.ok("rm", "b")
+        assert json.loads(reader.line())["kind"] == "removed"

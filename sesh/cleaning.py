@@ -1,0 +1,389 @@
+"""gc: the plan, carried out. Each step checks its proof again just before it acts; what does not
+hold any more is skipped and told. Killed anywhere, the next gc plans anew and converges.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, suppress
+
+from sesh import (
+    digest,
+    environment,
+    events,
+    files,
+    guards,
+    look,
+    observe,
+    paths,
+    planning,
+    processes,
+    sightings,
+    store,
+    supervise,
+    tmux,
+)
+from sesh.config import Config
+from sesh.errors import SeshError
+from sesh.lifecycle import panes
+from sesh.lifecycle.leftovers import stop_leftovers
+from sesh.lifecycle.stop import stop
+from sesh.look import Seen
+from sesh.model import ALIVE, ENDED, Process, Record, State, name_of
+from sesh.orphans import Leftover, Stray
+from sesh.planning import Options, Scene, Step, Verb, What
+from sesh.values import Value
+
+CHANGED = "changed meanwhile"
+
+
+class Outcome(Value):
+    """What came of a step."""
+
+    step: Step
+    done: bool
+    skipped: str | None = None  # why it was not done
+    failed: bool = False  # it was tried
+
+    @property
+    def kept(self) -> bool:
+        return self.step.verb is Verb.KEEP
+
+
+Outcomes = Iterator[Outcome]
+
+
+def alone(run: str) -> AbstractContextManager[bool]:
+    """True while no other gc is at work."""
+    files.make_private(run)
+    return files.only_one(f"{run}/gc.lock")
+
+
+def rehearse(config: Config, options: Options) -> list[Outcome]:
+    """The plan alone: nothing is done."""
+    steps = planning.plan(config, options, time.time())
+    return [_kept(step) or Outcome(step, done=False, skipped="dry run") for step in steps]
+
+
+def clean(config: Config, options: Options, run: str) -> list[Outcome]:
+    """Plan, and do it; then what every pass does at its end."""
+    scene = planning.survey(config)
+    steps = planning.decide(scene, config.gc, options, time.time())
+    _remember(scene, steps, run)
+    told = apply(steps, config, options)
+    found, held = scene.census.found, scene.census.held
+    if any(one.done for one in told):
+        fresh = look.held()
+        found, held = tuple(look.everything(leaving_out=fresh)), tuple(fresh.values())
+    supervise.tend(found, held, config, run)
+    files.write_private(paths.gc_stamp(run), b"", durable=False)
+    return told
+
+
+def _remember(scene: Scene, steps: Iterable[Step], run: str) -> None:
+    """Note which orphans this pass sees, for the next one to agree."""
+    seen = [
+        (step.target.process if isinstance(step.target, Leftover) else step.target, step.session_id)
+        for step in steps
+        if isinstance(step.target, Leftover | Process) and step.session_id
+    ]
+    keys = [(process, session_id) for process, session_id in seen]
+    sightings.remember(run, processes.here().boot, scene.seen, keys, scene.uptime)
+
+
+def apply(steps: Sequence[Step], config: Config, options: Options) -> list[Outcome]:
+    """Do them, those of one kind together. What fails is told, and the others go on."""
+    doers: dict[tuple[Verb, What], Callable[[list[Step]], Outcomes]] = {
+        (Verb.FINISH, What.STOP): lambda some: _finish(some, config),
+        (Verb.END, What.SESSION): lambda some: _end(some, config),
+        (Verb.KILL, What.AGENT): lambda some: _kill_agents(some, config),
+        (Verb.KILL, What.PROCESS): lambda some: _kill_processes(some, config),
+        (Verb.CLOSE, What.PANE): lambda some: _close(some, config),
+        (Verb.CLOSE, What.STRAY): lambda some: _close_strays(some, config),
+        (Verb.ARCHIVE, What.RECORD): lambda some: _archive(some, config, options),
+        (Verb.REMOVE, What.HISTORY): _remove_history,
+        (Verb.REMOVE, What.TRANSCRIPT): _remove_files,
+        (Verb.REMOVE, What.LEAVING): _remove_files,
+        (Verb.REMOVE, What.TEMP): _remove_files,
+        (Verb.REMOVE, What.EVENTS): _remove_files,
+        (Verb.ROTATE, What.EVENTS): _rotate,
+    }
+    told = [outcome for step in steps if (outcome := _kept(step)) is not None]
+    for kind, doer in doers.items():
+        some = [step for step in steps if (step.verb, step.what) == kind]
+        if some:
+            told += _guarded(doer, some)
+    return told
+
+
+def _kept(step: Step) -> Outcome | None:
+    if step.verb is not Verb.KEEP:
+        return None
+    return Outcome(step, done=False, skipped=f"kept {step.why}")
+
+
+def _guarded(doer: Callable[[list[Step]], Outcomes], steps: list[Step]) -> list[Outcome]:
+    """An error ends this kind of step, not the others."""
+    told: list[Outcome] = []
+    try:
+        for outcome in doer(steps):
+            told.append(outcome)
+    except (SeshError, OSError) as error:
+        reached = {id(one.step) for one in told}
+        rest = [step for step in steps if id(step) not in reached]
+        told += [Outcome(step, done=False, skipped=str(error), failed=True) for step in rest]
+    return told
+
+
+# --- sessions ------------------------------------------------------------------------------------
+
+
+def _again(steps: Iterable[Step]) -> list[tuple[Step, Seen | None]]:
+    """Each step with its session, judged now; None when the name means another session by now."""
+    steps = list(steps)
+    entries = [entry for step in steps if (entry := store.entry(step.subject)) is not None]
+    fresh = {seen.name: seen for seen in look.judge(entries)}
+    return [(step, _same(step, fresh.get(step.subject))) for step in steps]
+
+
+def _same(step: Step, seen: Seen | None) -> Seen | None:
+    record = seen.entry.record if seen else None
+    return seen if isinstance(record, Record) and record.id == step.session_id else None
+
+
+def _split(
+    judged: Iterable[tuple[Step, Seen | None]], state: State
+) -> tuple[list[tuple[Step, Seen]], list[Outcome]]:
+    """Those that are still in this state, and the others as skipped."""
+    still, skipped = [], []
+    for step, seen in judged:
+        if seen is not None and seen.state is state:
+            still.append((step, seen))
+        else:
+            skipped.append(Outcome(step, done=False, skipped=CHANGED))
+    return still, skipped
+
+
+def _stopped(step: Step, after: Seen) -> Outcome:
+    if after.state in ALIVE or after.state in (State.ORPHAN, State.UNKNOWN):
+        reason = after.session.verdict.reason if after.session else None
+        return Outcome(step, done=False, skipped=reason or after.state.value, failed=True)
+    return Outcome(step, done=True)
+
+
+def _finish(steps: list[Step], config: Config) -> Outcomes:
+    still, skipped = _split(_again(steps), State.STOPPING)
+    yield from skipped
+    after = stop([seen for _, seen in still], config, config.stop.grace)
+    for (step, _), now in zip(still, after, strict=True):
+        yield _stopped(step, now)
+
+
+def _end(steps: list[Step], config: Config) -> Outcomes:
+    """End sessions that are still over their limit."""
+    still, skipped = _split(_again(steps), State.RUNNING)
+    yield from skipped
+    over = []
+    for step, seen in still:
+        why = _limit_of(seen, config)
+        if why:
+            over.append((step, seen, why))
+        else:
+            yield Outcome(step, done=False, skipped=CHANGED)
+    limits = {seen.name: why for _, seen, why in over}
+    after = stop([seen for _, seen, _ in over], config, config.stop.grace, limits=limits)
+    for (step, _, _), now in zip(over, after, strict=True):
+        yield _stopped(step, now)
+
+
+def _limit_of(seen: Seen, config: Config) -> str | None:
+    one = planning.running_of(seen)
+    if one is None:
+        return None
+    try:
+        printed = os.stat(paths.transcript(one.session_id)).st_mtime
+    except FileNotFoundError:
+        printed = 0.0
+    age = processes.age(one.process, processes.uptime())
+    why = planning.limit_reached(one, printed, config.gc, now=time.time(), age=age)
+    return why[1] if why else None
+
+
+def _close(steps: list[Step], config: Config) -> Outcomes:
+    """Close the dead panes of what has ended, their screens saved first."""
+    for step, seen in _again(steps):
+        if seen is None or planning.ended_of(seen) is None or seen.session is None:
+            yield Outcome(step, done=False, skipped=CHANGED)
+            continue
+        record = seen.session.record
+        panes.put_away(record, observe.server_of(record, config, tmux.find_binary()))
+        yield Outcome(step, done=True)
+
+
+def _archive(steps: list[Step], config: Config, options: Options) -> Outcomes:
+    """Move records to the history, and remove what only a restart would have needed."""
+    due = {}
+    for step, seen in _again(steps):
+        one = planning.ended_of(seen) if seen else None
+        if seen and one and planning.archive_due(one, config.gc, options, time.time()):
+            due[one.session_id] = (step, seen)
+        else:
+            yield Outcome(step, done=False, skipped=CHANGED)
+    moved = store.archive([seen.entry for _, seen in due.values()])
+    records = {e.record.id: e.record for e in moved if isinstance(e.record, Record)}
+    _forget_launches(records.values())
+    for session_id, (step, _) in due.items():
+        if session_id not in records:
+            yield Outcome(step, done=False, skipped=CHANGED)
+            continue
+        with suppress(OSError):
+            events.append("archived", records[session_id])
+        yield Outcome(step, done=True)
+
+
+def _forget_launches(records: Iterable[Record]) -> None:
+    here = processes.here()
+    gone = {record.id for record in records if record.place.machine.id == here.id}
+    if gone:
+        for path in supervise.launch_leavings(paths.run_dir(here.id, here.pidns)):
+            if os.path.basename(path).partition(".")[0] in gone:
+                with suppress(FileNotFoundError):
+                    os.unlink(path)
+    for record in records:
+        environment.forget(record.place.snapshot)
+
+
+# --- orphans -------------------------------------------------------------------------------------
+
+
+def _kill_agents(steps: list[Step], config: Config) -> Outcomes:
+    """End the agents of sessions that are orphans; the very processes that were seen before."""
+    still, skipped = _split(_again(steps), State.ORPHAN)
+    yield from skipped
+    proven = []
+    for step, seen in still:
+        agent = seen.session.record.place.agent if seen.session else None
+        if agent is not None and agent.process == step.target:
+            proven.append((step, seen))
+        else:
+            yield Outcome(step, done=False, skipped=CHANGED)
+    after = stop([seen for _, seen in proven], config, config.stop.grace)
+    for (step, _), now in zip(proven, after, strict=True):
+        yield _stopped(step, now)
+
+
+def _kill_processes(steps: list[Step], config: Config) -> Outcomes:
+    """End processes whose session is still over."""
+    wanted = []
+    for step in steps:
+        assert isinstance(step.target, Leftover)
+        if _over(step.target):
+            wanted.append((step, step.target))
+        else:
+            yield Outcome(step, done=False, skipped=CHANGED)
+    left = stop_leftovers([target for _, target in wanted], config.stop.grace)
+    for step, target in wanted:
+        alive = target in left
+        yield Outcome(
+            step, done=not alive, skipped="could not be ended" if alive else None, failed=alive
+        )
+
+
+def _over(leftover: Leftover) -> bool:
+    """Has its session ended, or does no record name it? (A restart keeps the id.)"""
+    entry = store.entry(leftover.name)
+    if entry is None:
+        return True
+    seen = look.judge([entry])[0]
+    record = seen.entry.record
+    if not isinstance(record, Record):
+        return False
+    return record.id != leftover.session_id or seen.state in ENDED
+
+
+def _close_strays(steps: list[Step], config: Config) -> Outcomes:
+    """Close dead panes that carry the id of a session that no record names."""
+    machine = processes.here()
+    run = paths.run_dir(machine.id, machine.pidns)
+    for step in steps:
+        assert isinstance(step.target, Stray)
+        if _claimed(step.target.session_id):
+            yield Outcome(step, done=False, skipped=CHANGED)
+            continue
+        server = observe.server(step.target.socket, run, config, tmux.find_binary())
+        for pane in step.target.panes:
+            _save_screen(step.target.session_id, pane.id, server)
+            server.close_dead(pane.id)
+        yield Outcome(step, done=True)
+
+
+def _save_screen(session_id: str, pane: str, server: tmux.Tmux) -> None:
+    """Keep the last screen of a session whose transcript is kept."""
+    if os.path.exists(paths.transcript(session_id)) and not os.path.exists(
+        paths.screen(session_id)
+    ):
+        captured = server.capture(pane)
+        if captured.ok:
+            files.write_private(paths.screen(session_id), captured.out.encode(), durable=False)
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+def _remove_history(steps: list[Step]) -> Outcomes:
+    """Transcripts first: a record without one is still found by its age."""
+    for step in steps:
+        record = f"{paths.history_dir()}/{step.session_id}.toml"
+        with store.lock():
+            held = _unchanged(record, step.changed) and not _claimed(step.session_id)
+            if held:
+                _unlink((*step.paths, record))
+        yield Outcome(step, done=held, skipped=None if held else CHANGED)
+
+
+def _remove_files(steps: list[Step]) -> Outcomes:
+    for step in steps:
+        with store.lock():
+            newest = max((_changed(path) for path in step.paths), default=0.0)
+            held = newest == step.changed and not _claimed(step.session_id)
+            if held:
+                _unlink(step.paths)
+        yield Outcome(step, done=held, skipped=None if held else CHANGED)
+
+
+def _rotate(steps: list[Step]) -> Outcomes:
+    for step in steps:
+        events.rotate()
+        yield Outcome(step, done=True)
+
+
+def _unlink(doomed: Iterable[str]) -> None:
+    for path in doomed:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+
+
+def _unchanged(path: str, changed: float) -> bool:
+    return _changed(path) == changed
+
+
+def _changed(path: str) -> float:
+    try:
+        return os.stat(path, follow_symlinks=False).st_mtime
+    except FileNotFoundError:
+        return 0.0
+
+
+def _claimed(session_id: str | None) -> bool:
+    """Does a record in the list name this id by now? One that can't be read may."""
+    if session_id is None:
+        return False
+    try:
+        raw = guards.read(f"{paths.sessions_dir()}/{name_of(session_id)}.toml")
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return session_id.encode() in raw or not digest.intact(raw)

@@ -1,0 +1,544 @@
+"""What gc would do: one look at everything, and the steps that follow from it.
+
+`survey` looks, `decide` is pure. Nothing is changed here. What is unknown, damaged or another
+machine's appears in no step.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from sesh import observe, orphans, output, paths, processes, sightings, supervise, tmux
+from sesh.config import Config, Gc
+from sesh.digest import Digest
+from sesh.errors import CannotTellError
+from sesh.look import Seen
+from sesh.model import ENDED, ID_PATTERN, Process, Record, State, name_of
+from sesh.orphans import Census, Leftover, Stray
+from sesh.sightings import Sightings
+from sesh.tmux import Pane
+from sesh.values import Value
+
+ORPHAN_GRACE = 60.0  # seconds between two passes that agree on an orphan
+TEMP_GRACE = 3600.0  # seconds after which a temp file's writer is dead
+_ID = re.compile(ID_PATTERN)
+_UNLIMITED = b'"max_age":null,"max_idle":null,'
+_BLOCK = 512  # of st_blocks
+
+
+class Verb(StrEnum):
+    FINISH = "finish"
+    END = "end"
+    KILL = "kill"
+    CLOSE = "close"
+    ARCHIVE = "archive"
+    REMOVE = "remove"
+    ROTATE = "rotate"
+    KEEP = "keep"
+
+
+class What(StrEnum):
+    STOP = "stop"
+    SESSION = "session"
+    AGENT = "agent"
+    PROCESS = "orphaned process"
+    PANE = "tmux session"
+    STRAY = "forgotten tmux session"
+    RECORD = "record"
+    HISTORY = "history record"
+    TRANSCRIPT = "transcript"
+    TEMP = "temporary file"
+    LEAVING = "launch file"
+    EVENTS = "event log"
+
+
+class Step(Value):
+    """One thing to do, or to leave alone on purpose."""
+
+    verb: Verb
+    what: What
+    subject: str  # a session's name, a process, or a file
+    why: str
+    session_id: str | None = None
+    paths: tuple[str, ...] = ()  # the files to remove
+    size: int = 0  # bytes on disk
+    changed: float = 0.0  # the files' time when they were seen
+    mend: str | None = None  # the command for a person who wants what gc does not do
+    target: Leftover | Stray | Process | None = None
+
+
+class Options(Value):
+    older_than: float | None = None
+    kill_orphans: bool = False
+
+
+class Pile(Value):
+    """The files of one session's transcript."""
+
+    paths: tuple[str, ...]
+    changed: float
+    size: int
+    printed: float  # when the last output came
+
+
+class Scene(Value):
+    """Everything that steps follow from."""
+
+    census: Census
+    uptime: float
+    panes: Mapping[str, Sequence[Pane]]  # by socket
+    leavings: tuple[tuple[str, float], ...]  # path and time
+    temps: tuple[tuple[str, float], ...]
+    history: Mapping[str, float]  # session id → when it left the list
+    transcripts: Mapping[str, Pile]  # by session id
+    events: int = 0  # size
+    older_events: float | None = None  # time
+    seen: Sightings = Sightings({})
+
+
+class Ended(Value):
+    """A session in the list that has ended, with nothing left up."""
+
+    name: str
+    session_id: str
+    state: str
+    ended: float
+    needs_person: bool
+    socket: str
+
+
+class Running(Value):
+    name: str
+    session_id: str
+    process: Process
+    started: float
+    max_age: float | None
+    max_idle: float | None
+
+
+def plan(config: Config, options: Options, now: float) -> list[Step]:
+    """The steps of a gc at this moment."""
+    return decide(survey(config), config.gc, options, now)
+
+
+# --- looking -------------------------------------------------------------------------------------
+
+
+def survey(config: Config) -> Scene:
+    machine = processes.here()
+    run = paths.run_dir(machine.id, machine.pidns)
+    census = orphans.census(config)
+    older = _stat(paths.older_events_file())
+    newest = _stat(paths.events_file())
+    return Scene(
+        census=census,
+        uptime=processes.uptime(),
+        panes=_panes(census, config, run),
+        leavings=tuple(_leavings(census, run)),
+        temps=tuple(_temps(run)),
+        history=_history(),
+        transcripts=_transcripts(),
+        events=newest.st_size if newest else 0,
+        older_events=older.st_mtime if older else None,
+        seen=sightings.read(run, machine.boot),
+    )
+
+
+def _stat(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def _panes(census: Census, config: Config, run: str) -> dict[str, Sequence[Pane]]:
+    """The panes of the census, and those of servers that only ended sessions name."""
+    found = dict(census.panes)
+    asked = {f"{run}/tmux.sock", *(text.partition(": ")[0] for text in census.silent)}
+    with suppress(CannotTellError):
+        for socket in sorted({one.socket for one in ended_in(census)} - found.keys() - asked):
+            if not os.path.exists(socket):
+                continue
+            listed = observe.server(socket, run, config, tmux.find_binary()).panes()
+            if isinstance(listed, list):
+                found[socket] = listed
+    return found
+
+
+def _leavings(census: Census, run: str) -> Iterator[tuple[str, float]]:
+    for path in supervise.leavings(census.found, census.held, census.agents, run):
+        status = _stat(path)
+        if status:
+            yield path, status.st_mtime
+
+
+def _temps(run: str) -> Iterator[tuple[str, float]]:
+    """Temp files of writes that were killed, or are under way."""
+    places = {paths.sessions_dir(), paths.history_dir(), paths.transcripts_dir(), run}
+    runtime = paths.runtime_dir()
+    for directory in sorted(places | ({runtime} if runtime else set())):
+        for entry in _scan(directory):
+            if entry.name.startswith(".") and entry.name.endswith(".tmp"):
+                with suppress(FileNotFoundError):
+                    yield entry.path, entry.stat(follow_symlinks=False).st_mtime
+
+
+def _history() -> dict[str, float]:
+    found = {}
+    for entry in _scan(paths.history_dir()):
+        session_id = entry.name.removesuffix(".toml")
+        if entry.name.endswith(".toml") and _ID.fullmatch(session_id):
+            with suppress(FileNotFoundError):
+                found[session_id] = entry.stat(follow_symlinks=False).st_mtime
+    return found
+
+
+def _transcripts() -> dict[str, Pile]:
+    found: dict[str, list[tuple[str, str, os.stat_result]]] = {}
+    for entry in _scan(paths.transcripts_dir()):
+        session_id, _, kind = entry.name.partition(".")
+        if kind in ("log", "screen", "times") and _ID.fullmatch(session_id):
+            with suppress(FileNotFoundError):
+                status = entry.stat(follow_symlinks=False)
+                found.setdefault(session_id, []).append((entry.path, kind, status))
+    return {session_id: _pile(some) for session_id, some in found.items()}
+
+
+def _pile(found: list[tuple[str, str, os.stat_result]]) -> Pile:
+    return Pile(
+        tuple(path for path, _, _ in found),
+        max(status.st_mtime for _, _, status in found),
+        sum(status.st_blocks for _, _, status in found) * _BLOCK,
+        next((status.st_mtime for _, kind, status in found if kind == "log"), 0.0),
+    )
+
+
+_NO_PILE = Pile((), 0.0, 0, 0.0)
+
+
+def _scan(directory: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(directory) as found:
+            return list(found)
+    except FileNotFoundError:
+        return []
+
+
+# --- sessions in the list ------------------------------------------------------------------------
+
+
+def ended_in(census: Census) -> Iterator[Ended]:
+    """The sessions that have ended for certain, and left nothing up."""
+    for digest in census.held:
+        if digest.mode == "ended":
+            yield _ended_of_digest(digest)
+    for seen in census.found:
+        one = ended_of(seen)
+        if one:
+            yield one
+
+
+def _ended_of_digest(found: Digest) -> Ended:
+    view = json.loads(found.view)
+    ended = output.epoch(view["ended"])
+    return Ended(
+        name=view["name"],
+        session_id=found.id,
+        state=view["state"],
+        ended=_never() if ended is None else ended,
+        needs_person=view["attention"] is not None,
+        socket=view["socket"],
+    )
+
+
+def ended_of(found: Seen) -> Ended | None:
+    """The same of a session that was looked at; None when it has not ended, or costs something."""
+    if found.session is None or found.state not in ENDED - {State.STALE}:
+        return None
+    record, verdict = found.session.record, found.session.verdict
+    ended = verdict.ended or record.status.ended
+    return Ended(
+        name=record.name,
+        session_id=record.id,
+        state=verdict.state.value,
+        ended=ended.timestamp() if ended else _never(),
+        needs_person=verdict.attention is not None,
+        socket=record.place.socket,
+    )
+
+
+def _never() -> float:
+    """An end whose time is not known is never long ago."""
+    return float("inf")
+
+
+def archive_due(one: Ended, gc: Gc, options: Options, now: float) -> str | None:
+    """Why it may leave the list; None when it may not yet."""
+    if one.needs_person:
+        if now - one.ended <= gc.archive_failed_after:
+            return None
+        return f"that needed somebody more than {span(gc.archive_failed_after)} ago"
+    age = gc.archive_after if options.older_than is None else options.older_than
+    if now - one.ended <= age:
+        return None
+    return f"ended more than {span(age)} ago" if age else "that ended well"
+
+
+def running_in(census: Census, gc: Gc) -> Iterator[Running]:
+    """The running sessions that have a limit."""
+    anyway = bool(gc.max_age or gc.max_idle)
+    for digest in census.held:
+        if digest.mode == "pid" and (anyway or _limited(digest.view)):
+            view = json.loads(digest.view)
+            if view["state"] == State.RUNNING:
+                yield Running(
+                    view["name"],
+                    digest.id,
+                    Process(int(digest.pid), int(digest.start)),
+                    output.epoch(view["started"]) or _never(),
+                    view.get("max_age"),
+                    view.get("max_idle"),
+                )
+    for seen in census.found:
+        one = running_of(seen)
+        if one:
+            yield one
+
+
+def _limited(view: bytes) -> bool:
+    return _UNLIMITED not in view and b'"max_age":' in view
+
+
+def running_of(found: Seen) -> Running | None:
+    """The same of a session that was looked at; None when it does not run."""
+    if found.session is None or found.state is not State.RUNNING:
+        return None
+    record = found.session.record
+    if record.place.agent is None or record.status.started is None:
+        return None
+    return Running(
+        record.name,
+        record.id,
+        record.place.agent.process,
+        record.status.started.timestamp(),
+        record.spec.max_age,
+        record.spec.max_idle,
+    )
+
+
+def limit_reached(
+    one: Running, printed: float, gc: Gc, *, now: float, age: float
+) -> tuple[str, str] | None:
+    """The limit that it is over, and the sentence for its record. Its age is by a clock that nobody
+    can set. For how long it has been idle, only files tell: what the clock was set forward since it
+    began does not count."""
+    oldest = gc.max_age if one.max_age is None else one.max_age
+    if oldest and age > oldest:
+        return f"over max_age ({span(oldest)})", f"ran longer than max_age ({span(oldest)})"
+    quiet = gc.max_idle if one.max_idle is None else one.max_idle
+    moved = max(0.0, now - age - one.started)
+    idle = min(age, now - max(printed, one.started) - moved)
+    if quiet and idle > quiet:
+        return (
+            f"over max_idle ({span(quiet)})",
+            f"printed nothing for longer than max_idle ({span(quiet)})",
+        )
+    return None
+
+
+def span(seconds: float) -> str:
+    """A time in its largest whole unit."""
+    for unit, size in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        if seconds >= size and seconds % size == 0:
+            count = int(seconds // size)
+            return f"{count} {unit}{'s' if count > 1 else ''}"
+    return f"{seconds:g} second{'s' if seconds != 1 else ''}"
+
+
+# --- deciding ------------------------------------------------------------------------------------
+
+
+def decide(scene: Scene, gc: Gc, options: Options, now: float) -> list[Step]:
+    """The steps, in the order in which they are taken. Pure."""
+    ended = list(ended_in(scene.census))
+    return [
+        *_stops(scene.census),
+        *_limits(scene, gc, now),
+        *_orphans(scene, gc, options),
+        *_closes(scene, ended, gc, options, now),
+        *_archives(ended, gc, options, now),
+        *_prunes(scene, gc, now),
+        *_files(scene, gc, now),
+    ]
+
+
+def _stops(census: Census) -> Iterator[Step]:
+    for one in census.found:
+        if one.session and one.state is State.STOPPING:
+            yield Step(Verb.FINISH, What.STOP, one.name, "not confirmed yet", one.session.record.id)
+
+
+def _limits(scene: Scene, gc: Gc, now: float) -> Iterator[Step]:
+    for one in running_in(scene.census, gc):
+        printed = scene.transcripts.get(one.session_id, _NO_PILE).printed
+        age = processes.age(one.process, scene.uptime)
+        why = limit_reached(one, printed, gc, now=now, age=age)
+        if why:
+            yield Step(Verb.END, What.SESSION, one.name, why[0], one.session_id)
+
+
+def _orphans(scene: Scene, gc: Gc, options: Options) -> Iterator[Step]:
+    """Kill what two passes agree on, if that is wanted; else name it, and how to be rid of it."""
+    killing = (options.kill_orphans or gc.kill_orphans) and not scene.census.silent
+    for one in scene.census.orphan_sessions:
+        if one.session is None or one.session.record.place.agent is None:
+            continue
+        record, process = one.session.record, one.session.record.place.agent.process
+        sure = killing and _twice(scene, process, record.id)
+        yield Step(
+            Verb.KILL if sure else Verb.KEEP,
+            What.AGENT,
+            one.name,
+            f"of {one.name}: {one.session.verdict.reason}",
+            record.id,
+            mend=None if sure else f"sesh stop {one.name}",
+            target=process,
+        )
+    for left in scene.census.leftovers:
+        sure = killing and left.keep is None and _twice(scene, left.process, left.session_id)
+        waits = "ended by the next gc, a minute later" if killing and not sure else None
+        note = left.keep or waits
+        yield Step(
+            Verb.KILL if sure else Verb.KEEP,
+            What.PROCESS,
+            f"{left.process.pid} {os.path.basename(left.command[0])}",
+            f"of {left.name}" + (f": {note}" if note else ""),
+            left.session_id,
+            size=left.memory_bytes,
+            mend=None if sure or left.keep else "sesh stop --orphans",
+            target=left,
+        )
+    for agent in scene.census.agents:
+        yield Step(
+            Verb.KEEP,
+            What.AGENT,
+            agent.name,
+            f"of {agent.name}: alive, but no record claims it",
+            agent.id,
+            mend=f"sesh adopt {agent.name}",
+            target=agent.agent.process,
+        )
+
+
+def _twice(scene: Scene, process: Process, session_id: str) -> bool:
+    """Has an earlier pass seen it, long enough ago?"""
+    first = scene.seen.first(process, session_id)
+    return first is not None and scene.uptime - first >= ORPHAN_GRACE
+
+
+def _closes(
+    scene: Scene, ended: Iterable[Ended], gc: Gc, options: Options, now: float
+) -> Iterator[Step]:
+    for one in ended:
+        dead = [p for p in scene.panes.get(one.socket, ()) if p.sesh_id == one.session_id]
+        leaves = archive_due(one, gc, options, now) is not None
+        if any(p.dead for p in dead) and (leaves or now - one.ended > gc.close_after):
+            yield Step(Verb.CLOSE, What.PANE, one.name, "of an ended agent", one.session_id)
+    for stray in scene.census.strays:
+        if not stray.alive and now - _last_sign(scene, stray.session_id) > gc.close_after:
+            yield Step(
+                *(Verb.CLOSE, What.STRAY, stray.name, "without a live pane", stray.session_id),
+                target=stray,
+            )
+
+
+def _last_sign(scene: Scene, session_id: str) -> float:
+    """When something is known to have happened in a session: its last output, or its creation."""
+    pile = scene.transcripts.get(session_id)
+    if pile and pile.printed:
+        return pile.printed
+    stamp = "".join(session_id.rsplit("-", 3)[1:3])
+    try:
+        return datetime.strptime(stamp, "%Y%m%d%H%M%S").replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return _never()
+
+
+def _archives(ended: Iterable[Ended], gc: Gc, options: Options, now: float) -> Iterator[Step]:
+    for one in ended:
+        why = archive_due(one, gc, options, now)
+        if why:
+            yield Step(Verb.ARCHIVE, What.RECORD, one.name, why, one.session_id)
+
+
+def _prunes(scene: Scene, gc: Gc, now: float) -> Iterator[Step]:
+    """History by age, by number and by size, the oldest first; transcripts that nobody names."""
+    listed = _listed(scene.census)
+    damaged = {one.name for one in scene.census.found if one.damaged}
+    total = sum(pile.size for pile in scene.transcripts.values())
+    number = len(scene.history)
+    for session_id, left in sorted(scene.history.items(), key=lambda item: item[1]):
+        pile = scene.transcripts.get(session_id, _NO_PILE)
+        if session_id in listed:
+            continue
+        if now - left > gc.keep_history:
+            why = f"older than {span(gc.keep_history)}"
+        elif number > gc.max_history:
+            why = f"beyond the newest {gc.max_history}"
+        elif total > gc.max_transcripts and pile.size:
+            why = f"to keep all transcripts below {output.size(gc.max_transcripts)}"
+        else:
+            continue
+        number -= 1
+        total -= pile.size
+        yield Step(
+            *(Verb.REMOVE, What.HISTORY, name_of(session_id), why, session_id),
+            paths=pile.paths,
+            size=pile.size,
+            changed=left,
+        )
+    for session_id, pile in scene.transcripts.items():
+        known = session_id in listed or session_id in scene.history
+        if known or name_of(session_id) in damaged:
+            continue
+        if now - pile.changed > gc.keep_history:
+            why = f"without a record, older than {span(gc.keep_history)}"
+            yield Step(
+                *(Verb.REMOVE, What.TRANSCRIPT, name_of(session_id), why, session_id),
+                paths=pile.paths,
+                size=pile.size,
+                changed=pile.changed,
+            )
+
+
+def _listed(census: Census) -> set[str]:
+    """The ids whose files belong to something: a record in the list, or what lives."""
+    records = [one.entry.record for one in census.found]
+    ids = {record.id for record in records if isinstance(record, Record)}
+    ids |= {one.id for one in census.held} | {one.id for one in census.agents}
+    return ids | {one.session_id for one in census.leftovers}
+
+
+def _files(scene: Scene, gc: Gc, now: float) -> Iterator[Step]:
+    for path, changed in scene.leavings:
+        session_id = os.path.basename(path).partition(".")[0]
+        yield _file(What.LEAVING, path, "that no record names", changed, session_id)
+    for path, changed in scene.temps:
+        if now - changed > TEMP_GRACE:
+            yield _file(What.TEMP, path, f"older than {span(TEMP_GRACE)}", changed)
+    if scene.older_events is not None and now - scene.older_events > gc.keep_history:
+        why = f"older than {span(gc.keep_history)}"
+        yield _file(What.EVENTS, paths.older_events_file(), why, scene.older_events)
+    if scene.events > gc.max_events:
+        path, why = paths.events_file(), f"larger than {output.size(gc.max_events)}"
+        yield Step(Verb.ROTATE, What.EVENTS, path, why, size=scene.events)
+
+
+def _file(what: What, path: str, why: str, changed: float, session_id: str | None = None) -> Step:
+    return Step(Verb.REMOVE, what, path, why, session_id, paths=(path,), changed=changed)

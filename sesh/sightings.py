@@ -1,0 +1,54 @@
+"""When orphans were first seen: gc ends one only when two passes, some time apart, agree on it.
+
+`run/MACHINE/orphans.seen` holds the boot id, then a line "PID START ID SECONDS" each; the seconds
+are since the boot, so that a moved clock changes nothing. Of another boot, it says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+
+from sesh import files
+from sesh.model import Process
+from sesh.values import Value
+
+_LIMIT = 1 << 20
+Key = tuple[Process, str]
+
+
+class Sightings(Value):
+    """Process and session id → the seconds since the boot at which it was first seen."""
+
+    known: Mapping[Key, float]
+
+    def first(self, process: Process, session_id: str) -> float | None:
+        return self.known.get((process, session_id))
+
+
+def read(run: str, boot: str) -> Sightings:
+    """What was seen before; nothing, where that can't be read or understood."""
+    try:
+        first, *lines = files.read_regular(_path(run), _LIMIT).decode().splitlines()
+    except (OSError, ValueError):
+        return Sightings({})
+    known = {}
+    if first == boot:
+        for line in lines:
+            with suppress(ValueError):
+                pid, start, session_id, seconds = line.split(" ")
+                known[Process(int(pid), int(start)), session_id] = float(seconds)
+    return Sightings(known)
+
+
+def remember(run: str, boot: str, before: Sightings, now: Iterable[Key], uptime: float) -> None:
+    """Write down what is seen now; what is gone is forgotten."""
+    known = {key: before.known.get(key, uptime) for key in now}
+    if known == before.known:
+        return
+    lines = [f"{p.pid} {p.start} {session_id} {at}" for (p, session_id), at in known.items()]
+    files.write_private(_path(run), "\n".join([boot, *lines, ""]).encode(), durable=False)
+
+
+def _path(run: str) -> str:
+    return f"{run}/orphans.seen"
