@@ -10,14 +10,13 @@ from tests.world import Done, World
 GRACE = "0.3s"
 END_ORPHANS = ("stop", "--orphans", "-y", "--grace", GRACE)
 
+# Look at everything.
+LOOKING: tuple[tuple[str, ...], ...] = (("ls",), ("ls", "--all"), ("pass",), ("gc", "--dry-run"))
 # Look, and clean up without ending anything that lives.
-GENTLE: tuple[tuple[str, ...], ...] = (
-    ("ls",),
-    ("ls", "--all"),
-    ("pass",),
-)
-# End what was left behind.
-ENDING: tuple[tuple[str, ...], ...] = (END_ORPHANS,)
+GENTLE: tuple[tuple[str, ...], ...] = (*LOOKING, ("gc",))
+# End what was left behind. A gc alone ends nothing that it sees for the first time.
+KILLING_GC = ("gc", "--kill-orphans")
+ENDING: tuple[tuple[str, ...], ...] = (KILLING_GC, END_ORPHANS, KILLING_GC)
 # Bring lost records back.
 MENDING: tuple[tuple[str, ...], ...] = (("adopt", "--all"),)
 

@@ -21,7 +21,8 @@ from sesh.model import Agent, Desired, Process, State, Status
 from sesh.values import replace
 from tests.conftest import need
 from tests.faults import reuse
-from tests.faults.brooms import ENDING, GENTLE, GRACE
+from tests.faults.brooms import END_ORPHANS, ENDING, GENTLE, GRACE, KILLING_GC, LOOKING
+from tests.faults.clock import at
 from tests.faults.innocents import Innocents
 from tests.faults.living import Known, dead, look
 from tests.faults.table import Campaign
@@ -98,7 +99,12 @@ def abandon(world: World, name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     "boot",
-    [pytest.param(None, marks=pytest.mark.xfail(strict=False, reason="its marker is not asked for")), OLD_BOOT],
+    [
+        pytest.param(
+            None, marks=pytest.mark.xfail(strict=False, reason="its marker is not asked for")
+        ),
+        OLD_BOOT,
+    ],
     ids=["this boot", "an older boot"],
 )
 def test_same_pid_and_same_tick(world: World, campaign: Campaign, boot: str | None) -> None:
@@ -120,29 +126,6 @@ def test_same_pid_and_same_tick(world: World, campaign: Campaign, boot: str | No
 
 
 # --- a clock that moves --------------------------------------------------------------------------
-
-
-# Python's clock, moved. Files keep the times that they have, and what counts from the boot goes on,
-# as when a machine's clock is set.
-_CLOCK = """\
-import datetime, os, time
-shift, real, true_time = int(os.environ["TEST_CLOCK"]), datetime.datetime, time.time
-class Moved(real):
-    @classmethod
-    def now(cls, tz=None):
-        return real.now(tz) + datetime.timedelta(seconds=shift)
-datetime.datetime = Moved
-time.time = lambda: true_time() + shift
-"""
-
-
-def at(world: World, shift: int, *argv: str, timeout: float = 60) -> Done:
-    """Run sesh by a clock that is `shift` seconds off."""
-    clock = world.root / "clock"
-    clock.mkdir(exist_ok=True)
-    (clock / "sitecustomize.py").write_text(_CLOCK)
-    env = {**world.env, "PYTHONPATH": str(clock), "TEST_CLOCK": str(shift)}
-    return run(world, SESH, *argv, env=env, timeout=timeout)
 
 
 def test_the_clock_is_moved(world: World) -> None:
@@ -202,7 +185,7 @@ def test_moved_clock(world: World, campaign: Campaign, shift: int) -> None:
         assert eventually(lambda: world.state_of("done") == "completed")
         orphan = leave_behind(world, "left")
         before = {one["name"]: one for one in world.ls()}
-        for argv in (("ls",), ("show", "lives"), ("pass",), ("ls", "--wide"), *GENTLE):
+        for argv in (("show", "lives"), ("ls", "--wide"), *LOOKING):
             with campaign.round(" ".join(argv)):
                 done = at(world, shift, *argv)
                 assert done.code == 0, done
@@ -217,6 +200,13 @@ def test_moved_clock(world: World, campaign: Campaign, shift: int) -> None:
         with campaign.round("start of an orphan"):
             began = seconds(listed(world, shift, "--all")[f"left {orphan.pid}"]["started"])
             assert abs(began - (time.time() + shift)) < 60, f"{began}: by its clock a minute ago"
+        with campaign.round("gc"):
+            world.ok(*KILLING_GC)
+            done = at(
+                world, shift, *KILLING_GC
+            )  # an orphan since just now, whatever the clock says
+            assert (done.code, dead(orphan), dead(agent)) == (0, False, False), done
+            check_same(before["lives"], listed(world, shift)["lives"])
         with campaign.round("stop --orphans"):
             done = at(world, shift, "stop", "--orphans", "-y", "--grace", GRACE)
             assert (done.code, dead(orphan), dead(agent)) == (0, True, False), done
@@ -320,7 +310,7 @@ def test_changed_boot_id(world: World, campaign: Campaign) -> None:
         with campaign.round("its record names another boot"):
             move(world, lives, boot=OLD_BOOT)
             assert world.state_of(lives) == "running"
-            world.ok(*ENDING[0])
+            world.ok(*END_ORPHANS)
             assert not dead(agent), "a living agent was ended"
         with campaign.round("stop"):
             world.ok("stop", lives)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pytest
 
 from tests.conftest import need
-from tests.faults.brooms import END_ORPHANS, ENDING, GENTLE, GRACE, sweep
+from tests.faults.brooms import END_ORPHANS, ENDING, GENTLE, GRACE, KILLING_GC, sweep
 from tests.faults.innocents import Innocents, crowd
 from tests.faults.living import dead, until
 from tests.faults.table import Campaign
@@ -142,6 +142,38 @@ def test_zoo(world: World, campaign: Campaign, death: Death) -> None:
                 check_swept(zoo)
     hidden = [kind.name for kind in KINDS if kind.hidden]
     campaign.remark(f"can't be found: {', '.join(hidden)}")
+    campaign.conclude()
+
+
+def wait_two_minutes(world: World) -> None:
+    """Make what gc has seen that much older, instead."""
+    (path,) = world.state.glob("run/*/orphans.seen")
+    boot, *lines = path.read_text().splitlines()
+    words = [line.rpartition(" ") for line in lines]
+    older = [f"{what} {float(seconds) - 120}" for what, _, seconds in words]
+    path.write_text("\n".join([boot, *older, ""]))
+
+
+def test_zoo_gc(world: World, campaign: Campaign) -> None:
+    """`gc --kill-orphans` ends the same, but not what it sees for the first time."""
+    need("bash")
+    for _ in range(count(1, 10)):
+        with open_zoo(world) as zoo, campaign.round("gc"):
+            kill_agent(zoo)
+            assert until(zoo.agent_ended), "the agent did not end"
+            until(lambda: not any(one.alive for one in zoo.animals if not one.kind.outlives), 1)
+            lived = {one.kind.name for one in zoo.animals if one.alive}
+            sweep(world, KILLING_GC, KILLING_GC)
+            assert {one.kind.name for one in zoo.animals if one.alive} == lived, "too early"
+            wait_two_minutes(world)
+            sweep(world, KILLING_GC)
+            wrong = [
+                one.kind.name
+                for one in zoo.animals
+                if one.alive != (one.kind.name in lived and not one.kind.killable)
+            ]
+            assert not wrong, f"wrongly ended, or left: {', '.join(wrong)}"
+            check_swept(zoo)
     campaign.conclude()
 
 
