@@ -195,7 +195,7 @@ def check_nothing_deleted(scene: Scene, before: dict[str, bytes]) -> None:
 @pytest.mark.parametrize("name", TROUBLES)
 def test_tmux_troubles(world: World, campaign: Campaign, name: str) -> None:
     if not FULL:
-        world.configure("[tmux]\ntimeout = 0.4\n")
+        world.configure("[tmux]\ntimeout = 0.25\n")
     scene = set_up(world)
     slowest = 0.0
     before = files(world.state)
