@@ -20,19 +20,38 @@ def main(argv: list[str] | None = None) -> int:
     if argv is None:
         argv = sys.argv[1:]
     _reopen_closed_streams()
+    code = _lane(argv)
+    if code is None:
+        code = _full(argv)
+        from sesh import prompt
+
+        prompt.refresh()
+    return code
+
+
+def _lane(argv: list[str]) -> int | None:
+    """Answer by a fast lane; None where there is none, or where somebody has to look."""
     if argv == ["ls", "--json"]:
         from sesh import fast
 
         answer = fast.ls_json()
-        if answer is not None:
-            return _answer(answer)
-    elif argv == ["ls"]:
+        return None if answer is None else _answer(answer)
+    if argv == ["ls"]:
         from sesh import fast
 
         table = fast.ls_table()
-        if table is not None:
-            return _answer(*table)
-    elif argv[:1] == ["start"] and _plain_start(argv):
+        return None if table is None else _answer(*table)
+    if argv[:2] == ["doctor", "--prompt"]:
+        return _prompt(argv[2:])
+    if argv[:1] == ["init"]:
+        return _init(argv[1:])
+    return None
+
+
+def _full(argv: list[str]) -> int:
+    """A plain `start NAME -- COMMAND...`, the commonest, goes without click, which costs as much as
+    all the rest of it."""
+    if argv[:1] == ["start"] and len(argv) > 3 and argv[2] == "--" and argv[1][:1] != "-":
         from sesh import exits, ordering
 
         return exits.guarded(lambda: ordering.plain(argv[1], tuple(argv[3:])))
@@ -41,10 +60,33 @@ def main(argv: list[str] | None = None) -> int:
     return run(argv)
 
 
-def _plain_start(argv: list[str]) -> bool:
-    """`start NAME -- COMMAND...` without any option: the commonest, and click costs as much as all
-    the rest."""
-    return len(argv) > 3 and argv[2] == "--" and not argv[1].startswith("-")
+def _prompt(options: list[str]) -> int | None:
+    """`doctor --prompt`; None for other options, which are the full path's."""
+    from sesh import errors, prompt
+
+    if options == ["--refresh"]:
+        prompt.refresh(make=True)
+        return errors.OK
+    if options not in ([], ["--exit-code"]):
+        return None
+    line = prompt.line()
+    if not line:
+        return errors.OK
+    failed = _answer(f"{line}\n".encode())
+    return failed or (errors.PROBLEMS if options else errors.OK)
+
+
+def _init(arguments: list[str]) -> int | None:
+    """`init SHELL`, which every shell waits for when it starts; None where there is more to say."""
+    from sesh import errors, prompt
+
+    if len(arguments) != 1 or arguments[0] not in prompt.SHELLS:
+        return None
+    try:
+        script = prompt.script(arguments[0])
+    except (OSError, errors.SeshError):
+        return None
+    return _answer(script.encode(errors="surrogateescape"))
 
 
 def _answer(data: bytes, closing: str | None = None) -> int:

@@ -27,6 +27,8 @@ COMMANDS = {
     "events": "Show what happened.",
     "timer": "Have gc called regularly, by systemd or cron.",
     "gc": "Clean up: finish, end, archive and remove what is due.",
+    "doctor": "Say what is wrong and which command mends it; or mend it.",
+    "init": "Print what puts sesh into the prompt of a shell.",
     "completion": "Print the completions of a shell.",
     "pass": "Look at every session once (what call backs and timers run).",
 }

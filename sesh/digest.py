@@ -67,3 +67,14 @@ def parse(raw: bytes) -> Digest | None:
     if guard[0] != _VERSION:
         return None
     return Digest(guard, view[:-1])
+
+
+def state(view: bytes) -> str:
+    """The state in a view; only name and id, which hold no quotes, stand before it."""
+    return view.partition(b'"state":"')[2].partition(b'"')[0].decode("ascii")
+
+
+def needs_attention(view: bytes) -> bool:
+    """Is `attention` set in a view? Its bytes tell: inside a string every quote has a backslash, so
+    this can only be a key, and no object with keys of others stands before it."""
+    return not view.partition(b'"attention":')[2].startswith(b"null,")

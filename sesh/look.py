@@ -11,6 +11,7 @@ from collections.abc import Container, Iterable, Sequence
 from datetime import UTC, datetime
 
 from sesh import config, events, guards, launchfiles, observe, paths, processes, store
+from sesh.config import Config
 from sesh.digest import Digest
 from sesh.errors import ConflictError, NoSessionError, SeshError, UsageError
 from sesh.model import (
@@ -25,6 +26,7 @@ from sesh.model import (
     name_of,
     valid_name,
 )
+from sesh.observe import Answers
 from sesh.reconcile import how_it_ended, reconcile
 from sesh.store import Entry
 from sesh.values import Value, replace
@@ -87,9 +89,13 @@ def held_and_explained() -> tuple[dict[str, Digest], set[int]]:
     return found, {int(pid) for launch in survey.explained for pid in launch}
 
 
-def everything(leaving_out: Container[str] = ()) -> list[Seen]:
+def everything(
+    leaving_out: Container[str] = (),
+    settings: Config | None = None,
+    answers: Answers | None = None,
+) -> list[Seen]:
     """All records, judged now."""
-    return judge(store.entries(leaving_out))
+    return judge(store.entries(leaving_out), settings, answers)
 
 
 def one(name: str) -> Seen:
@@ -153,11 +159,13 @@ def missing(name: str) -> NoSessionError:
     return NoSessionError(f"no session named {name}{hint}")
 
 
-def judge(entries: Sequence[Entry]) -> list[Seen]:
+def judge(
+    entries: Sequence[Entry], settings: Config | None = None, answers: Answers | None = None
+) -> list[Seen]:
     """Look at them, decide, and write down what is new."""
-    settings = config.load()
+    settings = settings or config.load()
     records = [entry.record for entry in entries if isinstance(entry.record, Record)]
-    sights = iter(observe.observe(records, settings))
+    sights = iter(observe.observe(records, settings, answers))
     found = []
     for entry in entries:
         if isinstance(entry.record, Damaged):

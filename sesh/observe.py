@@ -27,11 +27,12 @@ from sesh.model import (
     seen,
     unknown,
 )
-from sesh.tmux import Pane, Tmux, Trouble
+from sesh.tmux import Pane, Reply, Tmux, Trouble
 from sesh.values import replace
 
 KEEPER_PATIENCE = 1.0  # how long a keeper may take from its agent's end to its word
 Panes = list[Pane] | str  # all panes of a server, or why they are not known
+Answers = dict[str, list[Pane] | Reply]  # socket → what its server said, to ask each one once
 
 
 def server(socket: str, run: str, config: Config, binary: str) -> Tmux:
@@ -49,11 +50,14 @@ def server_of(record: Record, config: Config, binary: str) -> Tmux:
     return server(record.place.socket, record.place.run, config, binary)
 
 
-def observe(records: Sequence[Record], config: Config) -> list[Observation]:
-    """Look at all of them. The order is kept."""
+def observe(
+    records: Sequence[Record], config: Config, answers: Answers | None = None
+) -> list[Observation]:
+    """Look at all of them. The order is kept. What servers say is kept in `answers`."""
+    answers = {} if answers is None else answers
     first = [by_files(record) for record in records]
     doubtful = [r for r, sight in zip(records, first, strict=True) if _needs_tmux(r, sight)]
-    panes = _ask_servers(doubtful, records, config)
+    panes = _ask_servers(doubtful, records, config, answers)
     stopping = [r for r, sight in zip(records, first, strict=True) if _being_stopped(r, sight)]
     left = _remains(stopping) if stopping else {}
     return [
@@ -160,7 +164,7 @@ def _being_stopped(record: Record, sight: Observation) -> bool:
 
 
 def _ask_servers(
-    doubtful: Iterable[Record], records: Iterable[Record], config: Config
+    doubtful: Iterable[Record], records: Iterable[Record], config: Config, answers: Answers
 ) -> dict[str, Panes]:
     """One list-panes a server."""
     servers = {record.place.socket: record for record in doubtful}
@@ -171,13 +175,13 @@ def _ask_servers(
     except Exception as error:  # no tmux: nothing can be proven absent
         return {socket: str(error) for socket in servers}
     return {
-        socket: _panes(server_of(record, config, binary), records)
+        socket: _panes(server_of(record, config, binary), records, answers)
         for socket, record in servers.items()
     }
 
 
-def _panes(host: Tmux, records: Iterable[Record]) -> Panes:
-    answer = host.panes()
+def _panes(host: Tmux, records: Iterable[Record], answers: Answers) -> Panes:
+    answer = answers[host.socket] = host.panes()
     if isinstance(answer, list):
         return answer
     if answer.trouble is not Trouble.NO_SERVER:

@@ -28,8 +28,9 @@ from sesh.model import (
     State,
     name_of,
 )
+from sesh.observe import Answers
 from sesh.processes import Stat, Table
-from sesh.tmux import Pane
+from sesh.tmux import Pane, Reply
 from sesh.values import Value
 
 _ID = re.compile(ID_PATTERN)
@@ -73,7 +74,12 @@ class Census(Value):
     leftovers: tuple[Leftover, ...]
     strays: tuple[Stray, ...]
     silent: tuple[str, ...]  # servers that gave no usable answer, and why
-    panes: Mapping[str, Sequence[Pane]] = MappingProxyType({})  # of each server, by its socket
+    answers: Mapping[str, list[Pane] | Reply] = MappingProxyType({})  # socket → what was said
+
+    @property
+    def panes(self) -> dict[str, list[Pane]]:
+        """The panes of each server that answered, by its socket."""
+        return {socket: said for socket, said in self.answers.items() if isinstance(said, list)}
 
     @property
     def orphan_sessions(self) -> list[Seen]:
@@ -106,9 +112,10 @@ def census(config: Config) -> Census:
         for name, one in as_recorded.items()
         if one.mode != "ended" or one.id not in marked
     }
-    found = look.everything(leaving_out=held)
+    answers: Answers = {}
+    found = look.everything(held, config, answers)
     agents = _agents(found, held.values(), table, run)
-    panes, silent = _panes(found, config, run)
+    panes, silent = _panes(found, config, run, answers)
     known = _known(found, held.values()) | {orphan.id for orphan in agents}
     living = _living(found, held.values()) | {orphan.id for orphan in agents}
     damaged = {one.name for one in found if one.damaged}  # whose ids are not known
@@ -120,7 +127,7 @@ def census(config: Config) -> Census:
         leftovers=tuple(_leftovers(carriers, living)),
         strays=tuple(_strays(panes, known)),
         silent=tuple(silent),
-        panes=panes,
+        answers=answers,
     )
 
 
@@ -279,7 +286,7 @@ def still_left(leftover: Leftover, here: Machine) -> bool:
 
 
 def _panes(
-    found: Iterable[Seen], config: Config, run: str
+    found: Iterable[Seen], config: Config, run: str, answers: Answers
 ) -> tuple[dict[str, list[Pane]], list[str]]:
     """The panes of every server that we know of; and why, where one gave no answer."""
     here = processes.here()
@@ -293,7 +300,9 @@ def _panes(
     except CannotTellError as error:
         return {}, [str(error)]
     for socket in sorted(sockets):
-        answer = observe.server(socket, run, config, binary).panes()
+        if socket not in answers:
+            answers[socket] = observe.server(socket, run, config, binary).panes()
+        answer = answers[socket]
         if isinstance(answer, list):
             listed[socket] = answer
         elif answer.trouble is not tmux.Trouble.NO_SERVER:

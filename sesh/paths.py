@@ -41,6 +41,10 @@ def history_dir() -> str:
     return state_dir() + "/history"
 
 
+def quarantine_dir() -> str:
+    return state_dir() + "/quarantine"
+
+
 def transcripts_dir() -> str:
     return state_dir() + "/transcripts"
 

@@ -159,7 +159,7 @@ def _stat(path: str) -> os.stat_result | None:
 
 def _panes(census: Census, config: Config, run: str) -> dict[str, Sequence[Pane]]:
     """The panes of the census, and those of servers that only ended sessions name."""
-    found = dict(census.panes)
+    found: dict[str, Sequence[Pane]] = {**census.panes}
     asked = {f"{run}/tmux.sock", *(text.partition(": ")[0] for text in census.silent)}
     with suppress(CannotTellError):
         for socket in sorted({one.socket for one in ended_in(census)} - found.keys() - asked):

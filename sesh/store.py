@@ -25,6 +25,7 @@ from sesh.view import view
 RECORD_LIMIT = 1 << 20
 EDITED_LIMIT = 64 << 10  # of what sesh did not write itself: a TOML parser can be made to crawl
 _AT_ONCE = 50  # records that are moved under one lock: for milliseconds
+_LONGEST_STEM = 200  # bytes of a damaged record's name that its name in quarantine keeps
 KEEP_IN_LIST = timedelta(hours=1)  # how long `ls` shows what ended well
 
 
@@ -215,6 +216,32 @@ def _to_history(old: Entry) -> bool:
         os.replace(old.path, target)
         os.utime(target)
     return True
+
+
+def quarantine(old: Entry, stamp: str) -> str | None:
+    """Move a damaged record out of the way, whatever kind of file it is; returns where to. None
+    when it has changed since it was read."""
+    assert isinstance(old.record, Damaged)
+    directory = paths.quarantine_dir()
+    with lock(), files.writing(old.path):
+        if not os.path.lexists(old.path) or _bytes(old.path) != old.raw:
+            return None
+        files.make_private(directory)
+        target = _free_name(directory, old.record.name, stamp)
+        os.rename(old.path, target)
+        files.sync_directory(directory)
+        files.sync_directory(os.path.dirname(old.path))
+        if os.path.isfile(target) and not os.path.islink(target):
+            os.chmod(target, 0o600)
+    return target
+
+
+def _free_name(directory: str, name: str, stamp: str) -> str:
+    """A name that nothing has yet, and that the file system takes."""
+    stem = os.fsdecode(os.fsencode(name)[:_LONGEST_STEM])
+    numbers = ("", *(f"-{number}" for number in range(2, 10000)))
+    candidates = (f"{directory}/{stem}.{stamp}{number}.toml" for number in numbers)
+    return next(path for path in candidates if not os.path.lexists(path))
 
 
 def remove(old: Entry) -> bool:

@@ -42,8 +42,11 @@ set-option -g status-right "detach: #{{prefix}} d"
 """
 
 _LAUNCH_FORMAT = "#{pane_id} #{pane_pid} #{pid}"
-_PANES_FORMAT = "#{pane_id} #{pane_pid} #{pane_dead} #{session_id} s#{@sesh_id} #{session_name}"
-_PANE_LINE = re.compile(r"(%\d+) (\d+) ([01]) (\$\d+) s([A-Za-z0-9_-]*) (.*)")
+_PANES_FORMAT = (
+    "#{pane_id} #{pane_pid} #{pane_dead} #{pane_pipe} #{pid} "
+    "#{session_id} s#{@sesh_id} #{session_name}"
+)
+_PANE_LINE = re.compile(r"(%\d+) (\d+) ([01]) ([01]) (\d+) (\$\d+) s([A-Za-z0-9_-]*) (.*)")
 _HAND_MADE_FORMAT = "#{pane_active} #{pane_id} #{pane_pid} #{pid} #{pane_pipe} s#{@sesh_id}"
 _PIPE = "umask 077; exec cat >>#{@sesh_log}"
 CALLBACK = "#{@sesh_callback} >/dev/null 2>&1 || :"
@@ -93,6 +96,8 @@ class Pane(Value):
     session: str
     sesh_id: str
     name: str
+    piped: bool = True  # is its output logged
+    server: int = 0  # the server's own pid
 
 
 class Launched(Value):
@@ -173,8 +178,14 @@ class Tmux(Value):
             found = _PANE_LINE.fullmatch(line)
             if found is None:
                 return Reply("", Trouble.OTHER, "tmux answered in an unknown form")
-            pane, pid, dead, session, sesh_id, name = found.groups()
-            panes.append(Pane(pane, int(pid), dead == "1", session, sesh_id, name))
+            pane, pid, dead, piped, server, session, sesh_id, name = found.groups()
+            panes.append(
+                Pane(
+                    *(pane, int(pid), dead == "1", session, sesh_id, name),
+                    piped=piped == "1",
+                    server=int(server),
+                )
+            )
         return panes
 
     def new_session(
@@ -310,10 +321,11 @@ class Tmux(Value):
         """Let an own server end when its last session has gone."""
         return self.ask("set-option", "-s", "exit-empty", "on")
 
-    def pid(self) -> int | None:
-        """The process of the server that answers; None when none does."""
-        said = self.ask("display-message", "-p", "#{pid}").out.strip()
-        return int(said) if said.isdigit() else None
+    def server_pid(self) -> int | None:
+        """Who answers at this socket; None when nobody does."""
+        reply = self.ask("display-message", "-p", "#{pid}")
+        said = reply.out.strip()
+        return int(said) if reply.ok and said.isdigit() else None
 
     def answers(self) -> bool:
         return self.ask("list-sessions").ok

@@ -58,6 +58,15 @@ expect() {
     done
 }
 
+# find_it: doctor must find what was killed, and say what to do; 10 is its exit status for that
+find_it() {
+    printf '$ sesh doctor\n'
+    status=0
+    sesh doctor || status=$?
+    [ "$status" -eq 10 ] || fail "sesh doctor: exit status $status, expected 10"
+    sesh doctor --only failed | grep -q 'mend: sesh restart demo' || fail "doctor does not name the remedy"
+}
+
 say "start something that runs for long"
 run sesh start demo -- sh -c 'echo working; exec sleep 1000'
 expect state running
@@ -70,6 +79,7 @@ expect state failed
 expect cause signal
 expect signal 9
 run sesh ls
+find_it
 run sesh show demo
 
 say "bring it back: same name, next generation"

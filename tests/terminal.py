@@ -96,6 +96,10 @@ class Terminal:
         lines = self._tmux("capture-pane", "-p").splitlines()
         return "\n".join(line.rstrip() for line in lines).rstrip()
 
+    def coloured(self) -> str:
+        """The screen with its colours, as escape sequences."""
+        return self._tmux("capture-pane", "-p", "-e")
+
     def see(self, text: str, within: float = _PATIENCE) -> None:
         """Wait until the text is on the screen."""
         assert eventually(lambda: text in self.screen(), within), self._missing(text)

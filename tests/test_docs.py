@@ -18,7 +18,7 @@ import click
 import pytest
 
 from man import generate
-from sesh import __version__, cli, config, errors, events, listing, view
+from sesh import __version__, checks, cli, config, errors, events, listing, view
 from sesh.commands import completion
 from sesh.model import ALIVE, ENDED, Cause, State
 from tests.conftest import need
@@ -225,6 +225,15 @@ def test_causes_of_an_end() -> None:
 
 def test_kinds_of_events() -> None:
     assert items(section(source("sesh-json.5"), "Events"), "Cm") == list(events.KINDS)
+
+
+def test_checks_of_doctor() -> None:
+    assert items(section(page_of("doctor"), "Checks"), "Cm") == list(checks.IDS)
+
+
+def test_json_fields_of_a_finding(world: World) -> None:
+    fields = items(section(source("sesh-json.5"), "Findings"), "Va")
+    assert all(list(one) == fields for one in world.sesh("doctor", "--json").json)
 
 
 def test_filters_and_sort_keys() -> None:

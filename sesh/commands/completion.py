@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from sesh import events, listing, output, shells
+from sesh.checks import IDS
 from sesh.commands._options import CONTEXT
 from sesh.model import ALIVE, State
 from sesh.shells import Offer, Option, Tree, Verb
@@ -22,6 +23,7 @@ _VALUES: dict[str, Offer] = {
     "--sort": tuple(dash + key for key in listing.SORT_KEYS for dash in ("", "-")),
     "--for": ("ended", "alive", *(state for state in _STATES if state != "damaged")),
     "--kind": events.KINDS,
+    "--only": IDS,
 }
 _ARGUMENTS: dict[str, Offer] = {
     "start": None,  # the name of a new session

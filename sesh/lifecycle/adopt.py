@@ -65,7 +65,7 @@ def rebuild(orphan: Orphan, config: Config) -> Seen:
     server = observe.server_of(record, config, tmux.find_binary())
     if not os.path.exists(server.socket):
         servers.restore_socket(server, word.server)
-    if server.pid() != word.server.pid:
+    if server.server_pid() != word.server.pid:
         raise CannotTellError(
             f"{record.name} runs in tmux server {word.server.pid}, which does not answer at "
             f"{server.socket}: another one may have taken its place there"

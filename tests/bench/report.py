@@ -10,13 +10,20 @@ from tests.bench.memory import Memory
 Times = Mapping[str, float]  # case → median in ms
 BARE = "bare (python -c pass)"
 
+PROMPT = "sesh doctor --prompt"
+
 # × bare, by number of sessions
 LIST_LIMITS: dict[str, dict[int, float]] = {
+    PROMPT: {10: 1.2, 100: 1.35, 1000: 2.7},
     "sesh ls --json": {10: 1.3, 100: 1.4, 1000: 2.6},
     "sesh ls": {10: 5, 100: 5.5, 1000: 8},
     "sesh gc": {10: 7, 100: 8, 1000: 12},
 }
-LISTS = ("sesh ls --json", "sesh ls")
+LISTS = (PROMPT, "sesh ls --json", "sesh ls")
+# `doctor --prompt` may take so many times what the other takes, with so many sessions
+PROMPT_AGAINST = {"pm2 ls": 1 / 12, "supervisorctl status": 1 / 9, "tmuxp ls": 1 / 12}
+PROMPT_AGAINST_SIZE = 100
+SHELL_LIMIT = 100.0  # µs a prompt
 START = "sesh start"
 START_LIMIT = 6.5  # × bare
 # `sesh start` may take so many times what the other takes
@@ -69,19 +76,34 @@ def lists(report: Report, measured: Mapping[int, Times]) -> None:
                 row += ["", "", ""]
         rows.append(row)
     report.table("Lists: median ms", head, rows)
-    _lists_against(report, measured, [name for name in names if name not in (BARE, *LIST_LIMITS)])
+    _lists_against(report, measured, [name for name in names if _foreign(name)])
+
+
+def _foreign(name: str) -> bool:
+    return name != BARE and not name.startswith("sesh ")
 
 
 def _lists_against(report: Report, measured: Mapping[int, Times], others: list[str]) -> None:
     rows = []
     for name in LISTS:
         for other in others:
-            against = [
-                _times(times[name] / times[other]) if other in times else ""
-                for times in measured.values()
-            ]
-            rows.append([f"{name} to {other}", *against])
-    report.table("Lists against others", ["sessions", *map(str, measured)], rows)
+            row = [f"{name} to {other}"]
+            for size, times in measured.items():
+                limit = PROMPT_AGAINST.get(other) if name == PROMPT else None
+                limit = limit if size == PROMPT_AGAINST_SIZE else None
+                row += _ratio(times[name] / times[other], limit) if other in times else ["", ""]
+            rows.append(row)
+    head = ["sessions"]
+    for size in measured:
+        head += [str(size), "limit"]
+    report.table("Lists against others", head, rows)
+
+
+def prompts(report: Report, times: Times) -> None:
+    rows = [[shell, f"{took:.0f}", _limit(took, SHELL_LIMIT)] for shell, took in times.items()]
+    report.table(
+        "A prompt inside a shell, no refresh due: median µs of CPU", ["", "µs", "limit"], rows
+    )
 
 
 def starts(report: Report, times: Times) -> None:

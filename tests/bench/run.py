@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.bench import inprocess, memory, report
+from tests.bench import inprocess, memory, prompts, report
 from tests.bench.install import BENCH, NotInstalledError, Tools, install
 from tests.bench.peers import Peers, docker_case, docker_image
 from tests.bench.report import Report, Times
@@ -80,9 +80,11 @@ class Bench:
         ours = always(self.peers.tmux, "-S", self.world.socket, "ls")
         cases = [
             self._bare(),
+            Case(report.PROMPT, always(self.tools.sesh, "doctor", "--prompt"), rounds),
             Case("sesh ls --json", always(self.tools.sesh, "ls", "--json"), rounds),
             Case("sesh ls", always(self.tools.sesh, "ls"), rounds),
             Case("sesh gc", always(self.tools.sesh, "gc", "--auto"), rounds),  # nothing to do
+            Case("sesh doctor", always(self.tools.sesh, "doctor"), self.plan.slow_rounds),
             Case("tmux ls", ours, rounds),
         ]
         return medians([*cases, *(self.peers.list_cases() if with_peers else ())], self.runner)
@@ -92,7 +94,8 @@ class Bench:
 
     def full_path(self) -> list[str]:
         """The lists that no fast lane answered, though nothing has changed: that would be a bug."""
-        return [" ".join(words) for words in (["ls", "--json"], ["ls"]) if self._imports(words)]
+        lanes = (["doctor", "--prompt"], ["ls", "--json"], ["ls"])
+        return [" ".join(words) for words in lanes if self._imports(words)]
 
     def _imports(self, words: list[str]) -> bool:
         done = subprocess.run(
@@ -102,6 +105,10 @@ class Bench:
             text=True,
         )
         return "click" in done.stderr
+
+    def prompts(self) -> Times:
+        rounds = self.plan.slow_rounds
+        return prompts.measure(self.tools.sesh, self.world.root, self.world.env, rounds)
 
     # --- start ---
 
@@ -206,7 +213,10 @@ def _measure(bench: Bench, told: Report) -> None:
         if size == 100:
             listed = bench.in_process("list", bench.world.env)
             inside |= {name.replace("list", "list 100"): took for name, took in listed.items()}
+    _note("measuring prompts")
+    inside_shells = bench.prompts()
     report.lists(told, lists)
+    report.prompts(told, inside_shells)
     report.starts(told, starts)
     report.memory(told, used)
     report.in_process(told, inside)

@@ -267,6 +267,8 @@ def test_max_idle_ends_what_prints_nothing(world: World) -> None:
 def test_after_some_tries_a_stop_asks_for_attention(inside: World) -> None:
     """As when its processes hang in the kernel: nothing here can be killed, it seems."""
     inside.start("one")
+    (callback,) = inside.state.glob("run/*/callback")
+    callback.write_text("exit 0\n")  # or a pass would come and kill it for real
     program = """
 import sys
 from sesh import config, processes

@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from sesh import timers
 from tests.conftest import need
 from tests.schedulers import (
     Cron,
@@ -26,7 +27,7 @@ from tests.world import SESH, World, eventually
 
 __all__ = ["cron", "systemd"]  # fixtures
 
-RUNS = ("pass",)  # the command in the tests to the end; timers.COMMAND as soon as there is gc
+RUNS = timers.COMMAND  # the command in the tests to the end
 MINE = b'# m\xfcll\nMAILTO=""\n\n*/7 1-5 * * 1 echo 50\\% \t \n@reboot true\n'
 
 

@@ -278,6 +278,79 @@ def test_damage_record_truncated(scene: Scene, campaign: Campaign) -> None:
     campaign.conclude()
 
 
+# --- doctor --fix ------------------------------------------------------------------------------
+
+
+def no_permission(path: Path, raw: bytes) -> None:
+    """Damaged for everybody but root, who reads it all the same: then the file is empty, too."""
+    path.write_bytes(b"" if os.getuid() == 0 else raw)
+    path.chmod(0)
+
+
+FIXABLE: dict[str, Damage] = {
+    **UNREADABLE,
+    "mode 0000": no_permission,
+    "a byte order mark": bytes_instead(lambda raw: b"\xef\xbb\xbf" + raw.partition(b"\n")[2]),
+}
+
+
+def spread_damage(scene: Scene, total: int) -> set[Path]:
+    """Damaged records of every kind, the rest of them cut off at every byte in turn."""
+    made: set[Path] = set()
+    kinds = list(FIXABLE.values())
+    body_at = scene.raw.index(b"\n") + 1
+    for number in range(total):
+        path = scene.path.with_name(f"bad{number:04}.toml")
+        raw = scene.raw.replace(NAME.encode(), f"bad{number:04}".encode())
+        path.write_bytes(raw)
+        path.chmod(0o600)
+        if number < len(kinds):
+            kinds[number](path, scene.raw)
+        else:
+            path.write_bytes(raw[: body_at + (number * 7) % 500])
+        made.add(path)
+    return made
+
+
+def test_damage_is_quarantined(scene: Scene, campaign: Campaign) -> None:
+    """Every damaged record is reported and moved, none deleted; the good ones are listed, before
+    and after, and the victim's own record is rebuilt."""
+    world, total = scene.world, count(120, 1000)
+    made = spread_damage(scene, total)
+    scene.path.write_bytes(b"")
+    with campaign.round("all are told"):
+        listed = scene.list()
+        scene.check_others(listed)
+        told = {name for name, one in listed.items() if one["state"] == "damaged"}
+        assert told >= {path.name.removesuffix(".toml") for path in made}, "not all are told"
+    with campaign.round("a report changes nothing"):
+        before = {path: fingerprint(path) for path in made}
+        done = world.sesh("doctor", "--json", "--only", "record-damaged", timeout=600)
+        assert done.code == 10
+        (finding,) = done.json
+        assert len(finding["subjects"]) == total + 1, len(finding["subjects"])
+        assert {path: fingerprint(path) for path in made} == before
+    with campaign.round("--fix moves them"):
+        kinds = sorted((path.lstat().st_mode & 0o170000, path.lstat().st_size) for path in made)
+        fixed = world.sesh("doctor", "--fix", "--only", "record-damaged", timeout=600)
+        assert fixed.code == 0, fixed.out + fixed.err[-500:]
+        quarantine = [p for p in (world.state / "quarantine").iterdir() if p.name[:3] == "bad"]
+        found = [(path.lstat().st_mode & 0o170000, path.lstat().st_size) for path in quarantine]
+        assert sorted(found) == kinds, "something is missing, or not as it was"
+        assert all(
+            p.lstat().st_mode & 0o77 == 0 for p in quarantine if p.is_file() and not p.is_symlink()
+        )
+        assert not any(os.path.lexists(path) for path in made)
+    with campaign.round("the good ones are there"):
+        listed = scene.list()
+        scene.check_others(listed)
+        assert set(listed) == {*OTHERS, NAME}
+        assert listed[NAME]["id"] == scene.session["id"]
+        assert listed[NAME]["state"] == "running"
+    campaign.remark(f"{total} damaged records")
+    campaign.conclude()
+
+
 # --- edited by hand ----------------------------------------------------------------------------
 
 EDITS: dict[str, tuple[Damage, dict[str, object]]] = {

@@ -1,0 +1,131 @@
+"""Checks of files: private, readable, none left over, room for more."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import time
+
+from sesh import output, paths, processes
+from sesh.checks.scene import FIX, Finding, Level, Scene, few, number, shown
+from sesh.values import Value
+
+TEMP_AGE = 3600.0  # seconds after which a temporary file counts as left over
+LARGE = 2 << 30
+SCARCE = 100 << 20
+SCARCE_SHARE = 0.05
+PLENTY = 10 << 30  # with this much free, a share of a large disk does not matter
+_TEMP = re.compile(r"\..+\.(\d+)\.tmp|.+\.\d+\.(?:launch|pid|exit\.tmp)\.(\d+)")
+
+
+# --- permissions ---------------------------------------------------------------------------------
+
+
+class Wrong(Value):
+    """A file that has not the permissions it should have."""
+
+    path: str
+    mode: int
+    right: int
+    owner: int
+
+
+def permissions(scene: Scene) -> list[Finding]:
+    found = wrong_permissions(scene)
+    foreign = [one for one in found if one.owner != os.getuid()]
+    own = [one for one in found if one.owner == os.getuid()]
+    findings = []
+    if foreign:
+        which = few([f"{shown(one.path)} (uid {one.owner})" for one in foreign])
+        text = f"{number(foreign, 'file')} of sesh not yours: {which}"
+        subjects = tuple(one.path for one in foreign)
+        mend = f"sudo chown -R {os.getuid()} {paths.state_dir()}"
+        findings.append(Finding("permissions", Level.FAIL, text, mend, subjects=subjects))
+    if own:
+        which = few([f"{shown(one.path)} ({one.mode:04o}, not {one.right:04o})" for one in own])
+        verb = "has wrong permissions" if len(own) == 1 else "have wrong permissions"
+        text = f"{number(own, 'file')} {verb}: {which}"
+        subjects = tuple(one.path for one in own)
+        findings.append(Finding("permissions", Level.FAIL, text, FIX, subjects=subjects))
+    return findings
+
+
+def wrong_permissions(scene: Scene) -> list[Wrong]:
+    """What others may read or write, what we may not, and what belongs to somebody else. Only
+    directories and regular files: no other kind holds anything of ours."""
+    found = []
+    for path, status in scene.files:
+        directory = stat.S_ISDIR(status.st_mode)
+        if not directory and not stat.S_ISREG(status.st_mode):
+            continue
+        mode, right = stat.S_IMODE(status.st_mode), 0o700 if directory else 0o600
+        if mode & 0o077 or mode & right != right or status.st_uid != os.getuid():
+            found.append(Wrong(path, mode, right, status.st_uid))
+    return found
+
+
+def settings(scene: Scene) -> list[Finding]:
+    if scene.trouble is None:
+        return []
+    path = paths.config_file()
+    return [
+        Finding(
+            "config",
+            Level.FAIL,
+            scene.trouble,
+            f"${{EDITOR:-vi}} {path}",
+            "see sesh-config(5)",
+            (path,),
+        )
+    ]
+
+
+# --- left over -----------------------------------------------------------------------------------
+
+
+def temp_files(scene: Scene) -> list[Finding]:
+    found = [path for path, status in scene.files if left_over(path, status)]
+    if not found:
+        return []
+    which = few([shown(path) for path in found], 2)
+    text = f"{number(found, 'temporary file')} left over: {which}"
+    return [Finding("temp-files", Level.WARN, text, FIX, subjects=tuple(found))]
+
+
+def left_over(path: str, status: os.stat_result) -> bool:
+    """Is it a temporary file, older than any write takes, of a process that is gone?"""
+    found = _TEMP.fullmatch(os.path.basename(path))
+    if found is None or not stat.S_ISREG(status.st_mode):
+        return False
+    old = abs(time.time() - status.st_mtime) > TEMP_AGE
+    return old and processes.look(int(found[1] or found[2])) is None
+
+
+# --- room ----------------------------------------------------------------------------------------
+
+
+def disk(scene: Scene) -> list[Finding]:
+    place = paths.state_dir()
+    while not os.path.exists(place):
+        place = os.path.dirname(place)
+    room = os.statvfs(place)
+    free, total = room.f_bavail * room.f_frsize, room.f_blocks * room.f_frsize
+    if free < 1 << 20 or (room.f_files and not room.f_favail):
+        what = "no room" if free < 1 << 20 else "no room for another file"
+        text = f"{what} is left on the disk of {shown(place)}"
+        return [Finding("disk", Level.FAIL, text, "sesh gc", subjects=(place,))]
+    if free < SCARCE or (free < SCARCE_SHARE * total and free < PLENTY):
+        room_left = f"{output.size(free)} of {output.size(total)}"
+        text = f"only {room_left} are free on the disk of {shown(place)}"
+        return [Finding("disk", Level.WARN, text, "sesh gc", subjects=(place,))]
+    return []
+
+
+def state_size(scene: Scene) -> list[Finding]:
+    size = sum(status.st_blocks * 512 for _, status in scene.files)
+    if size <= LARGE:
+        return []
+    place = paths.state_dir()
+    text = f"the state directory {shown(place)} takes {output.size(size)}"
+    return [Finding("state-size", Level.WARN, text, "sesh gc", subjects=(place,))]

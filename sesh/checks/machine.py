@@ -1,0 +1,62 @@
+"""Checks of the machine around: which sesh a shell finds, whether gc is called, whether systemd
+lets sessions outlive a login."""
+
+from __future__ import annotations
+
+import os
+import time
+from shlex import quote
+
+from sesh import output, paths, run, timers
+from sesh.checks.scene import Finding, Level, Scene
+
+DAY = 86400.0
+_INSTALL = "sesh timer install"
+_TIMEOUT = 1.0  # of loginctl
+
+
+def other_sesh(scene: Scene) -> list[Finding]:
+    """There is another program of this name: a session manager for tmux, written in Go."""
+    own = paths.own_command()
+    first = paths.which("sesh")
+    if len(own) != 1 or first is None or os.path.samefile(first, own[0]):
+        return []
+    text = f"{first} comes before {own[0]} on PATH: that one runs when you type sesh"
+    mend = f"export PATH={quote(os.path.dirname(own[0]))}:$PATH"
+    return [Finding("other-sesh", Level.WARN, text, mend, subjects=(first,))]
+
+
+def timer(scene: Scene) -> list[Finding]:
+    """Has gc run within a day? Nothing to clean where nothing was ever started. The schedulers are
+    asked only if it has not: that may take a while."""
+    if not os.path.exists(paths.sessions_dir()):
+        return []
+    try:
+        age = time.time() - os.stat(paths.gc_stamp(scene.run)).st_mtime
+    except FileNotFoundError:
+        age = None
+    if age is not None and age < DAY:
+        return []
+    ran = "gc has never run" if age is None else f"gc has not run for {output.long_time(age)}"
+    installed = timers.state()
+    if not installed.installed:
+        why = f": {installed.problem}" if installed.problem else ""
+        return [Finding("timer", Level.WARN, f"{ran}: it is not scheduled{why}", _INSTALL)]
+    text = f"{ran}, though {installed.scheduler} should call it ({installed.schedule})"
+    if installed.problem:
+        text += f": {installed.problem}"
+    return [Finding("timer", Level.WARN, text, _INSTALL if installed.problem else "sesh gc")]
+
+
+def linger(scene: Scene) -> list[Finding]:
+    """Does systemd end what a user left running when the last login ends?"""
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    program = paths.which("loginctl")
+    if not runtime or not os.path.exists(f"{runtime}/systemd") or program is None:
+        return []
+    user = str(os.getuid())
+    answer = run.call([program, "show-user", user, "--property=Linger"], timeout=_TIMEOUT)
+    if not answer.ok or answer.out.strip() != "Linger=no":
+        return []
+    text = "sessions end with your last login: systemd does not let your processes linger"
+    return [Finding("linger", Level.WARN, text, f"loginctl enable-linger {user}")]

@@ -1,0 +1,163 @@
+"""What the checks share: the form of a finding, and one look at everything for all of them.
+
+Every part of the scene is looked at when the first check asks for it, and once: a server that hangs
+is not asked again by the next check.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from enum import StrEnum
+from functools import cached_property
+
+from sesh import observe, orphans, paths, processes, store, tmux
+from sesh.config import Config
+from sesh.look import Seen
+from sesh.model import Record, State, name_of
+from sesh.observe import Answers
+from sesh.orphans import Census
+from sesh.store import Entry
+from sesh.tmux import Reply
+from sesh.values import Value, replace
+from sesh.view import FIELDS, View, view
+
+PATIENCE = 1.5  # seconds that a tmux server gets; the whole is to take no more than three
+HURRY = 0.5  # what further servers get once one hangs
+_FIELDS = frozenset(FIELDS[:-2])
+FIX = "sesh doctor --fix"
+
+
+class Level(StrEnum):
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+class Finding(Value):
+    """One thing that is not as it should be, and the command that mends it."""
+
+    id: str
+    level: Level
+    text: str
+    mend: str | None = None
+    note: str | None = None  # what the command will do, where its name does not say it
+    subjects: tuple[str, ...] = ()  # the sessions, files or processes that it is about
+
+
+class Scene:
+    """Everything that checks look at."""
+
+    def __init__(self, config: Config, trouble: str | None = None) -> None:
+        self.settings = config  # the user's own: for what takes its time
+        patience = min(config.tmux.timeout, PATIENCE)
+        self.config: Config = replace(config, tmux=replace(config.tmux, timeout=patience))
+        self.trouble = trouble  # why the settings are the defaults and not the user's
+
+    @cached_property
+    def census(self) -> Census:
+        return orphans.census(self.config)
+
+    @cached_property
+    def run(self) -> str:
+        here = processes.here()
+        return paths.run_dir(here.id, here.pidns)
+
+    @cached_property
+    def views(self) -> list[View]:
+        """Every readable session as `ls --json` shows it."""
+        judged = [one.session for one in self.census.found if one.session]
+        return self._held_views + [view(one.record, one.verdict) for one in judged]
+
+    @cached_property
+    def _held_views(self) -> list[View]:
+        """What digest lines hold; one that holds something else is the digest check's business."""
+        views = (_parsed(one.view) for one in self.census.held)
+        return [view for view in views if view is not None]
+
+    @cached_property
+    def answers(self) -> Answers:
+        """Socket → what its server said, those of sessions that nobody had to look at included."""
+        answers = dict(self.census.answers)
+        more = {view["socket"] for view in self.living}
+        for socket in sorted(more - answers.keys()):
+            timeout = HURRY if any(map(hangs, answers.values())) else self.config.tmux.timeout
+            server = observe.server(socket, self.run, self.config, tmux.find_binary())
+            answers[socket] = replace(server, timeout=timeout).panes()
+        return answers
+
+    @cached_property
+    def held_entries(self) -> list[Entry]:
+        """The records that nobody had to look at, read in full."""
+        entries = (store.entry(name_of(one.id)) for one in self.census.held)
+        return [one for one in entries if one is not None and isinstance(one.record, Record)]
+
+    @cached_property
+    def living(self) -> list[View]:
+        """Those whose agent was seen alive, on this machine."""
+        return [view for view in self.views if view["state"] in (State.RUNNING, State.PAUSED)]
+
+    @cached_property
+    def sessions(self) -> int:
+        return len(self.census.found) + len(self.census.held)
+
+    @cached_property
+    def table(self) -> processes.Table:
+        return processes.table()
+
+    @cached_property
+    def files(self) -> list[tuple[str, os.stat_result]]:
+        """Everything of ours on disk: the state directory and that of environments."""
+        roots = [paths.state_dir(), paths.runtime_dir()]
+        return [found for root in roots if root for found in _walk(root)]
+
+    def judged(self, wanted: Callable[[Seen], bool]) -> list[Seen]:
+        return [one for one in self.census.found if one.session and wanted(one)]
+
+
+def hangs(answer: object) -> bool:
+    return isinstance(answer, Reply) and answer.text.startswith("no answer within")
+
+
+def _parsed(raw: bytes) -> View | None:
+    try:
+        view = json.loads(raw)
+    except ValueError:
+        return None
+    return view if isinstance(view, dict) and view.keys() >= _FIELDS else None
+
+
+def _walk(root: str) -> Iterator[tuple[str, os.stat_result]]:
+    """A directory and all below it, links not followed; what goes away meanwhile is left out."""
+    try:
+        yield root, os.lstat(root)
+        children = list(os.scandir(root))
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return
+    for child in children:
+        try:
+            if child.is_dir(follow_symlinks=False):
+                yield from _walk(child.path)
+            else:
+                yield child.path, child.stat(follow_symlinks=False)
+        except FileNotFoundError:
+            continue
+
+
+def few(texts: Sequence[str], most: int = 4) -> str:
+    """Some of them, and how many more."""
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + more
+
+
+def number(texts: Sequence[object], noun: str) -> str:
+    return f"{len(texts)} {noun}{'' if len(texts) == 1 else 's'}"
+
+
+def shown(path: str) -> str:
+    """A path of ours as people know it: below the state directory, or from home."""
+    for root, short in ((paths.state_dir() + "/", ""), (paths.home() + "/", "~/")):
+        if path.startswith(root):
+            return short + path.removeprefix(root)
+    return path

@@ -1,0 +1,230 @@
+"""sesh doctor: what is wrong, and the command that mends it; or mend it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from textwrap import wrap
+
+import click
+
+from sesh import checks, config, errors, mending, output, prompt
+from sesh.checks import CHECKS, Check
+from sesh.checks.scene import Finding, Level, Scene
+from sesh.commands._options import CONTEXT, colour_option, json_option, yes_option
+from sesh.errors import StateError
+from sesh.mending import Done
+
+_NARROW = 64  # columns below which texts stand under their ids, not beside them
+_COLOURS = {Level.FAIL: "failed", Level.WARN: "stale"}
+
+
+@click.command("doctor", context_settings=CONTEXT)
+@click.option("--fix", is_flag=True, help="Mend what is safe to mend, then check again.")
+@yes_option
+@click.option("--only", multiple=True, metavar="ID", help="Make only this check (repeatable).")
+@click.option("--list-checks", is_flag=True, help="List the checks and do nothing else.")
+@click.option(
+    "--fail-on",
+    type=click.Choice([Level.WARN.value, Level.FAIL.value]),
+    default=Level.FAIL.value,
+    help="From which level on the exit code is 10.",
+)
+@click.option(
+    "--prompt",
+    "as_prompt",
+    is_flag=True,
+    help="Print one short line if something needs attention, else nothing.",
+)
+@click.option(
+    "--exit-code", is_flag=True, help="With --prompt: exit with 10 if something needs attention."
+)
+@click.option("--refresh", is_flag=True, hidden=True)  # what `sesh init` runs in the background
+@json_option("an array of findings")
+@colour_option
+def command(
+    fix: bool,
+    yes: bool,
+    only: tuple[str, ...],
+    list_checks: bool,
+    fail_on: str,
+    as_prompt: bool,
+    exit_code: bool,
+    refresh: bool,
+    as_json: bool,
+    colour: str,
+) -> int:
+    """Check everything, and say what is wrong and which command mends it."""
+    if as_prompt:
+        return _prompt(exit_code=exit_code, refresh=refresh)
+    chosen = checks.choose(only)
+    if list_checks:
+        return _list(chosen, as_json=as_json)
+    begin, scene = time.monotonic(), _look()
+    if fix and _mend(chosen, scene, yes=yes, colour=output.use_colour(colour, 2)):
+        begin, scene = time.monotonic(), _look()
+    findings = checks.run(chosen, scene)
+    if as_json:
+        output.write(_array([_view(one) for one in findings]))
+    else:
+        _print(findings, chosen, scene, begin, colour=output.use_colour(colour))
+    bad = (Level.WARN, Level.FAIL) if fail_on == Level.WARN else (Level.FAIL,)
+    return errors.PROBLEMS if any(one.level in bad for one in findings) else errors.OK
+
+
+def _prompt(*, exit_code: bool, refresh: bool) -> int:
+    """The line for prompts. (A fast lane answers the usual ways to ask for it before we do.)"""
+    if refresh:
+        prompt.refresh(make=True)
+        return errors.OK
+    line = prompt.line()
+    if line:
+        output.write(f"{line}\n")
+    return errors.PROBLEMS if line and exit_code else errors.OK
+
+
+def _look() -> Scene:
+    """A fresh look; with the default settings where the user's can't be read."""
+    try:
+        return Scene(config.load())
+    except StateError as error:
+        return Scene(config.Config(), str(error))
+
+
+def _list(chosen: Sequence[Check], *, as_json: bool) -> int:
+    if as_json:
+        output.write(_array([{"id": one.id, "text": one.what} for one in chosen]))
+    else:
+        output.write("".join(f"{one.id:<{_id_width(CHECKS)}}   {one.what}\n" for one in chosen))
+    return errors.OK
+
+
+def _array(objects: Sequence[dict[str, object]]) -> str:
+    """A JSON array, an object a line."""
+    return "[" + ",\n".join(json.dumps(one, separators=(",", ":")) for one in objects) + "]\n"
+
+
+def _id_width(chosen: Sequence[Check]) -> int:
+    return max(len(one.id) for one in chosen)
+
+
+# --- mending -------------------------------------------------------------------------------------
+
+
+def _mend(chosen: Sequence[Check], scene: Scene, *, yes: bool, colour: bool) -> bool:
+    """Do what is safe, each step told as it is done. False when there was nothing to do."""
+
+    def may(question: str) -> bool:
+        if yes or not output.interactive():
+            return yes
+        return click.confirm(output.escape(question), err=True)
+
+    told = False
+    for done in mending.mend([one.id for one in chosen], scene, _look, may):
+        output.say(_told(done, colour=colour))
+        told = True
+    if told:
+        output.say("")
+    return told
+
+
+def _told(done: Done, *, colour: bool) -> str:
+    step = done.step
+    if done.left:
+        word, text = "left", f"{step.question} (-y answers yes)"
+    elif done.problem is not None:
+        word, text = "failed", done.problem
+    else:
+        word, text = "mended", step.what
+    state = {"mended": "running", "failed": "failed"}.get(word, "stale")
+    painted = output.paint(f"{word:<6}", state, colour=colour)
+    return f"{painted}  {step.id:<{_id_width(CHECKS)}}  {output.escape(text)}"
+
+
+# --- the report ----------------------------------------------------------------------------------
+
+
+def _view(one: Finding) -> dict[str, object]:
+    return {
+        "id": one.id,
+        "level": one.level.value,
+        "text": one.text,
+        "mend": one.mend,
+        "subjects": list(one.subjects),
+    }
+
+
+def _print(
+    findings: Sequence[Finding],
+    chosen: Sequence[Check],
+    scene: Scene,
+    begin: float,
+    *,
+    colour: bool,
+) -> None:
+    bad = [one for one in findings if one.level is not Level.OK]
+    bad.sort(key=lambda one: one.level is not Level.FAIL)
+    count = f"{len(chosen)} check{'s' if len(chosen) > 1 else ''}"
+    took = f"{(time.monotonic() - begin) * 1000:.0f} ms"
+    if not bad:
+        sessions = f"{scene.sessions} session{'' if scene.sessions == 1 else 's'}"
+        output.write(f"sesh doctor: all well ({count}, {sessions}, {took})\n")
+        return
+    width = output.terminal_width()
+    head, aside = f"sesh doctor: {_summary(bad)}", f" ({count}, {took})"
+    output.write(f"{_if_it_fits(head, aside, width)}\n\n")
+    output.write("".join(_block(one, width, colour=colour) for one in _together(bad)))
+
+
+def _summary(bad: Sequence[Finding]) -> str:
+    problems = sum(one.level is Level.FAIL for one in bad)
+    warnings = len(bad) - problems
+    words = [
+        f"{count} {noun}{'s' if count > 1 else ''}"
+        for count, noun in ((problems, "problem"), (warnings, "warning"))
+        if count
+    ]
+    return ", ".join(words)
+
+
+def _together(bad: Sequence[Finding]) -> list[Finding]:
+    """Checks that failed for the same reason are one block."""
+    ids: dict[tuple[Level, str, str | None], list[str]] = {}
+    for one in bad:
+        ids.setdefault((one.level, one.text, one.mend), []).append(one.id)
+    first = {(one.level, one.text, one.mend): one for one in reversed(bad)}
+    return [
+        first[key]
+        if len(same) == 1
+        else Finding(f"{len(same)} checks", key[0], f"{key[1]} ({', '.join(same)})", key[2])
+        for key, same in ids.items()
+    ]
+
+
+def _block(one: Finding, width: int | None, *, colour: bool) -> str:
+    """A finding: level, id and text, and the command under it."""
+    level = output.paint(f"{one.level.value:<4}", _COLOURS[one.level], colour=colour)
+    narrow = width is not None and width < _NARROW
+    pad = _id_width(CHECKS) + 3
+    indent = " " * (6 if narrow else 6 + pad)
+    lines = _wrapped(output.escape(one.text), None if width is None else width - len(indent))
+    first, rest = ("", lines) if narrow else (lines[0], lines[1:])
+    text = f"{level}  {one.id:<{pad}}{first}".rstrip() + "\n"
+    text += "".join(f"{indent}{line}\n" for line in rest)
+    if one.mend is not None:
+        mend = f"{indent}mend: {output.escape(one.mend)}"
+        text += _if_it_fits(mend, f"   ({one.note})" if one.note else "", width) + "\n"
+    return text
+
+
+def _if_it_fits(text: str, aside: str, width: int | None) -> str:
+    """With what need not be said, where there is room for it."""
+    fits = width is None or output.display_width(text + aside) <= width
+    return text + aside if fits else text
+
+
+def _wrapped(text: str, width: int | None) -> list[str]:
+    if width is None:
+        return [text]
+    return wrap(text, max(20, width), break_on_hyphens=False) or [""]

@@ -1,0 +1,16 @@
+"""sesh init: the code that puts what needs attention into a shell's prompt."""
+
+from __future__ import annotations
+
+import click
+
+from sesh import errors, output, prompt
+from sesh.commands._options import CONTEXT
+
+
+@click.command("init", context_settings=CONTEXT)
+@click.argument("shell", type=click.Choice(list(prompt.SHELLS)), metavar="SHELL")
+def command(shell: str) -> int:
+    """Print what puts sesh into the prompt of a shell: bash, zsh or fish."""
+    output.write(prompt.script(shell))
+    return errors.OK

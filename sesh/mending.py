@@ -1,0 +1,274 @@
+"""What `doctor --fix` does: for each check the steps that mend what it found.
+
+A step re-checks its proof when it is done; what ends something that lives carries a question.
+Nothing is deleted but temporary files; a damaged record is moved, never removed.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+
+from sesh import launchfiles, look, observe, processes, store, tmux
+from sesh.checks import files, sessions
+from sesh.checks import tmux as servers_checks
+from sesh.checks.scene import Scene, number, shown
+from sesh.checks.tmux import Hidden
+from sesh.errors import SeshError, StateError
+from sesh.lifecycle import adopt, servers
+from sesh.lifecycle.stop import stop
+from sesh.look import Orphan, Seen
+from sesh.model import Process, State
+from sesh.store import Entry
+from sesh.values import Value
+from sesh.view import View
+
+END_PATIENCE = 5.0  # seconds that a server, or what is killed, may take to vanish
+
+
+class Step(Value):
+    id: str  # of the check that it mends
+    what: str
+    do: Callable[[], None]
+    question: str | None = None  # to be answered first: it ends something
+
+
+class Done(Value):
+    """What became of a step: done; `left`, because nobody said yes; or failed, and why."""
+
+    step: Step
+    left: bool = False
+    problem: str | None = None
+
+
+def mend(
+    ids: Collection[str],
+    scene: Scene,
+    look_again: Callable[[], Scene],
+    may: Callable[[str], bool],
+) -> Iterator[Done]:
+    """Do what can be done for these checks, one step after the other, looking anew after each check
+    for which something was done."""
+    for id_, plan in _PLANS.items():
+        if id_ not in ids:
+            continue
+        steps = _planned(id_, plan, scene)
+        for step in steps:
+            yield _do(step, may)
+        if steps:
+            scene = look_again()
+
+
+def _planned(id_: str, plan: Callable[[Scene], list[Step]], scene: Scene) -> list[Step]:
+    """The steps; none where the check itself can't be made, which its finding tells."""
+    try:
+        return plan(scene)
+    except (SeshError, OSError):
+        return []
+
+
+def _do(step: Step, may: Callable[[str], bool]) -> Done:
+    if step.question is not None and not may(step.question):
+        return Done(step, left=True)
+    try:
+        step.do()
+    except SeshError as error:
+        return Done(step, problem=str(error))
+    except OSError as error:
+        return Done(step, problem=f"{error.filename or 'system'}: {error.strerror}")
+    return Done(step)
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+def _permissions(scene: Scene) -> list[Step]:
+    wrong = [one for one in files.wrong_permissions(scene) if one.owner == os.getuid()]
+
+    def make_private() -> None:
+        for one in wrong:
+            with suppress(FileNotFoundError):
+                os.chmod(one.path, one.right)
+
+    what = f"made {number(wrong, 'file')} private"
+    return [Step("permissions", what, make_private)] if wrong else []
+
+
+def _temp_files(scene: Scene) -> list[Step]:
+    found = [path for path, status in scene.files if files.left_over(path, status)]
+
+    def remove() -> None:
+        for path in found:
+            if os.path.lexists(path) and files.left_over(path, os.lstat(path)):
+                os.unlink(path)
+
+    what = f"removed {number(found, 'temporary file')}"
+    return [Step("temp-files", what, remove)] if found else []
+
+
+# --- tmux ----------------------------------------------------------------------------------------
+
+
+def _sockets(scene: Scene) -> list[Step]:
+    return [
+        _reach(scene, hidden)
+        for hidden in servers_checks.hidden_servers(scene)
+        if hidden.by is None or hidden.empty
+    ]
+
+
+def _reach(scene: Scene, hidden: Hidden) -> Step:
+    """Make a server that lives reachable again. A server removes the socket when it ends, so one
+    that is in the way must go first."""
+    server = observe.server(hidden.socket, scene.run, scene.settings, tmux.find_binary())
+    blocking = hidden.by
+
+    def restore() -> None:
+        if blocking is not None:
+            _end_server(blocking)
+        servers.restore_socket(server, hidden.process)
+
+    what = f"restored {shown(hidden.socket)}, the socket of tmux server {hidden.process.pid}"
+    question = None
+    if blocking is not None:
+        question = f"end tmux server {blocking.pid}, which has no session and hides another?"
+    return Step("tmux-socket", what, restore, question)
+
+
+def _wedged(scene: Scene) -> list[Step]:
+    return [
+        Step(
+            "tmux-server",
+            f"ended the wedged tmux server {process.pid}",
+            lambda process=process: _end_server(process),  # type: ignore[misc]
+            f"end the wedged tmux server {process.pid} and whatever runs in it?",
+        )
+        for process in servers_checks.wedged(scene)
+    ]
+
+
+def _end_server(process: Process) -> None:
+    """Ask exactly this process to end, and see that it does."""
+    stat = processes.look(process.pid)
+    if stat is None or stat.process != process:
+        return
+    if not stat.comm.startswith("tmux: server"):
+        raise SeshError(f"process {process.pid} is no tmux server")
+    processes.send(process, signal.SIGTERM)
+    deadline = time.monotonic() + END_PATIENCE
+    while processes.alive(process):
+        if time.monotonic() > deadline:
+            raise SeshError(f"tmux server {process.pid} does not end")
+        time.sleep(0.02)
+
+
+# --- records -------------------------------------------------------------------------------------
+
+
+def _damaged(scene: Scene) -> list[Step]:
+    steps = []
+    for one in scene.census.found:
+        if one.damaged:
+            steps.append(_quarantine(one.entry))
+            agents = [agent for agent in scene.census.agents if agent.name == one.name]
+            steps += [_rebuild(scene, "record-damaged", agent) for agent in agents]
+    return steps
+
+
+def _quarantine(entry: Entry) -> Step:
+    stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+
+    def move() -> None:
+        if store.quarantine(entry, stamp) is None:
+            raise StateError(f"{shown(entry.path)} has changed meanwhile; left as it is")
+
+    return Step("record-damaged", f"moved {shown(entry.path)} to quarantine", move)
+
+
+def _unclaimed(scene: Scene) -> list[Step]:
+    return [
+        _rebuild(scene, "orphan-agent", orphan)
+        for orphan in sessions.unclaimed_agents(scene)
+        if store.entry(orphan.name) is None
+    ]
+
+
+def _rebuild(scene: Scene, id_: str, orphan: Orphan) -> Step:
+    def rebuild() -> None:
+        adopt.rebuild(orphan, scene.settings)
+
+    pid = orphan.agent.process.pid
+    return Step(id_, f"rebuilt the record of {orphan.name}, which is alive (pid {pid})", rebuild)
+
+
+def _digests(scene: Scene) -> list[Step]:
+    names = [one.name for one in scene.census.found if one.trouble]
+    names += sessions.lying_digests(scene)
+    return [_rewrite(name) for name in names]
+
+
+def _rewrite(name: str) -> Step:
+    """A full look writes the digest line anew wherever it says something else."""
+
+    def look_again() -> None:
+        found = look.one(name)
+        if found.trouble:
+            raise StateError(found.trouble)
+
+    return Step("digest", f"wrote the digest line of {name} anew", look_again)
+
+
+# --- sessions ------------------------------------------------------------------------------------
+
+
+def _stops(scene: Scene) -> list[Step]:
+    return [_finish(scene, one) for one in scene.judged(sessions.stops_too_long)]
+
+
+def _finish(scene: Scene, found: Seen) -> Step:
+    def go_on() -> None:
+        after, deadline = _stop_again(scene, found), time.monotonic() + END_PATIENCE
+        while after.state is State.STOPPING and time.monotonic() < deadline:
+            time.sleep(0.1)  # what was killed just now may not have vanished yet
+            after = _stop_again(scene, after)
+        if after.state is State.STOPPING and after.session:
+            raise SeshError(after.session.verdict.reason or "not confirmed")
+
+    return Step("stuck-stopping", f"finished the stop of {found.name}", go_on)
+
+
+def _stop_again(scene: Scene, found: Seen) -> Seen:
+    return stop([found], scene.settings, scene.settings.stop.grace)[0]
+
+
+def _log_pipes(scene: Scene) -> list[Step]:
+    return [_log_again(scene, view) for view in sessions.unlogged(scene)]
+
+
+def _log_again(scene: Scene, view: View) -> Step:
+    def pipe() -> None:
+        launchfiles.make_transcript(view["id"])
+        server = observe.server(view["socket"], scene.run, scene.settings, tmux.find_binary())
+        reply = server.pipe(view["pane"])
+        if not reply.ok:
+            raise SeshError(f"tmux: {reply.text}")
+
+    return Step("log-pipe", f"what {view['name']} prints is logged again", pipe)
+
+
+# In the order in which they are tried: what can be read and reached first, then what stands on it.
+_PLANS: dict[str, Callable[[Scene], list[Step]]] = {
+    "permissions": _permissions,
+    "tmux-socket": _sockets,
+    "tmux-server": _wedged,
+    "record-damaged": _damaged,
+    "orphan-agent": _unclaimed,
+    "stuck-stopping": _stops,
+    "digest": _digests,
+    "log-pipe": _log_pipes,
+    "temp-files": _temp_files,
+}

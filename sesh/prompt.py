@@ -1,0 +1,160 @@
+"""What a prompt says of all sessions: one short line, and only when something needs a person.
+
+A record whose digest line still holds is counted from that line's bytes, like in a fast lane;
+`attention` judges the others. No error of ours ever reaches a shell. Imports next to nothing, on
+purpose.
+
+The file that shells read (see init.bash) is one line: when it was written, in seconds, and what to
+say. It exists where some shell uses it; then every command writes it anew at its end.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from sesh import digest, guards, paths
+
+# Worst first: states, and `frozen`, which is running but stopped by a signal.
+WORDS = (
+    *("damaged", "orphan", "failed", "timeout", "stale", "lost", "frozen"),
+    *("stopping", "recovering", "starting", "running", "paused", "unknown", "completed", "stopped"),
+)
+SHELLS = ("bash", "zsh", "fish")
+_TRIES = 3
+
+
+def line() -> str:
+    """What needs attention, worst first (`1 failed · 2 lost`); nothing when all is well."""
+    try:
+        found = _found()
+    except (Exception, KeyboardInterrupt):  # no bug of ours may disturb a shell: `sesh ls` tells
+        return ""
+    return " · ".join(f"{found.count(word)} {word}" for word in WORDS if word in found)
+
+
+# --- as recorded ---------------------------------------------------------------------------------
+
+
+def _found() -> list[str]:
+    """The word of every session that needs attention."""
+    if _foreign():
+        return []
+    directory = paths.sessions_dir()
+    try:
+        survey = guards.Survey()  # before the records: a launch's files are younger than its claim
+    except OSError:  # no machine id or no /proc: no digest line can be trusted
+        return _judged(set(), None)
+    found = []
+    settled = set()
+    names = _names(directory)
+    for name in names:
+        one = _held(name, directory, survey)
+        if one is None:
+            continue
+        if digest.needs_attention(one.view):
+            if one.mode != "ended":  # alive when something was wrong: that may be over by now
+                continue
+            found.append(digest.state(one.view))
+        settled.add(name)
+    if len(settled) < len(names) or survey.unclaimed:
+        found += _judged(settled, survey.unclaimed)
+    return found
+
+
+def _foreign() -> bool:
+    """Does the state directory belong to somebody else?"""
+    try:
+        return os.stat(paths.state_dir()).st_uid != os.getuid()
+    except FileNotFoundError:
+        return False
+
+
+def _names(directory: str) -> list[str]:
+    try:
+        return guards.names(directory)
+    except FileNotFoundError:  # agents may live all the same
+        return []
+
+
+def _held(name: str, directory: str, survey: guards.Survey) -> digest.Digest | None:
+    """The digest of a record, if it is intact and still the truth."""
+    try:
+        one = guards.digest_of(name, directory)
+        return one if one is not None and survey.holds(one) else None
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _judged(settled: set[str], launches: set[str] | None) -> list[str]:
+    """The words of all others; the slow path, so imported only here."""
+    from sesh import attention
+
+    return attention.words(settled, launches)
+
+
+# --- the file that shells read -------------------------------------------------------------------
+
+
+def refresh(*, make: bool = False) -> None:
+    """Write the file anew; without `make` only if it exists, so if some shell reads it."""
+    try:
+        _refresh(make)
+    except (Exception, KeyboardInterrupt):  # a command that has done its work does not fail here
+        return
+
+
+def _refresh(make: bool) -> None:
+    if _foreign():
+        return
+    path = file()
+    for _ in range(_TRIES):
+        before = _version(path)
+        if before is None and not make:
+            return
+        text = f"{time.time():.0f} {line()}\n".encode()
+        if _version(path) == before:  # else another sesh wrote, and may have seen less than we do
+            break
+    from sesh import files
+
+    files.make_parents(os.path.dirname(path))
+    files.write_private(path, text, durable=False)
+
+
+def _version(path: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_mtime_ns
+
+
+def file() -> str:
+    """Where the line is kept for the shells of this machine."""
+    directory = paths.runtime_dir()
+    if directory is None:
+        from sesh import processes
+
+        here = processes.here()
+        directory = paths.run_dir(here.id, here.pidns)
+    return f"{directory}/prompt"
+
+
+# --- what a shell loads --------------------------------------------------------------------------
+
+
+def script(shell: str) -> str:
+    """The code that puts the line in front of a shell's prompt."""
+    quote = _quoted_for_fish if shell == "fish" else _quoted
+    with open(paths.package_file(f"init.{shell}"), encoding="utf-8") as template:
+        text = template.read()
+    command = " ".join(quote(word) for word in paths.own_command())
+    return text.replace("%FILE%", quote(file())).replace("%COMMAND%", command)
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+def _quoted_for_fish(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
