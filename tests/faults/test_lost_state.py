@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.faults.brooms import MENDING
+from tests.faults.brooms import MENDING, sweep
 from tests.faults.living import servers
 from tests.faults.table import Campaign
 from tests.world import World, count, eventually
@@ -122,7 +123,7 @@ def test_lost_state(world: World, campaign: Campaign, mend: tuple[str, ...], run
             (name, "orphan", one["pid"]) for name, one in before.items()
         }
     with campaign.round("mended"):
-        world.ok(*mend)
+        sweep(world, mend)
         check_server(world, server)
     after = by_name(world.ls())
     for index, name in enumerate(before):
@@ -149,7 +150,7 @@ def test_lost_in_a_burst(
             before = world.start("burst", "sh", "-c", BURST)
             assert logs_much(world, before), "it prints nothing"
             lose(world, run=run)
-            world.ok(*mend)
+            sweep(world, mend)
             check_back(before, world.session("burst"), KEPT if run else ASKED)
             assert logs_much(world, before), "not logged any more"
             world.ok("stop", "burst")
@@ -171,7 +172,7 @@ def test_lost_and_started_anew(
             world.start("new", "sh", "-c", LISTEN)
             check_server(world, server)
         with campaign.round("mended"):
-            world.ok(*mend)
+            sweep(world, mend)
             after = by_name(world.ls())
             for name, one in before.items():
                 check_back(one, after.get(name), KEPT if run else ASKED)
@@ -188,12 +189,16 @@ def test_lost_and_the_mending_killed(
     """The command that brings them back is killed at any moment, or runs twice at once."""
     before = populate(world, 3)
     hit = 0
+    lose(world, run=False)
+    begin = time.monotonic()
+    sweep(world, mend)
+    usual = time.monotonic() - begin
     for _ in range(count(1, 60)):
         with campaign.round("killed"):
             lose(world, run=campaign.random.random() < 0.5)
             process = world.popen(*mend)
             try:
-                process.wait(campaign.random.uniform(0.05, 0.6))
+                process.wait(campaign.random.uniform(0.1, 1.0) * usual)
             except subprocess.TimeoutExpired:
                 process.kill()
             hit += process.wait() == -signal.SIGKILL

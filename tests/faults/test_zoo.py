@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pytest
 
 from tests.conftest import need
-from tests.faults.brooms import END_ORPHANS, ENDING, GENTLE, GRACE, KILLING_GC, sweep
+from tests.faults.brooms import END_ORPHANS, ENDING, FIX, GENTLE, GRACE, KILLING_GC, sweep
 from tests.faults.innocents import Innocents, crowd
 from tests.faults.living import dead, until
 from tests.faults.table import Campaign
@@ -261,7 +261,7 @@ def test_zoo_innocents(world: World, campaign: Campaign) -> None:
                 with campaign.round(death.name):
                     death.deed(zoo)
                     assert until(zoo.agent_ended), "the agent did not end"
-                for broom in (*GENTLE, *ENDING, ("rm", "-f", NAME), *ENDING):
+                for broom in (*GENTLE, FIX, *ENDING, ("rm", "-f", NAME), FIX):
                     with campaign.round(f"{death.name}, {' '.join(broom)}"):
                         sweep(world, broom)
                         check_innocent(world, innocents)
