@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,6 +44,13 @@ def dead(process: Known) -> bool:
     """Gone, a zombie, or another process by now."""
     now = look(process.pid)
     return now is None or now.start != process.start or not now.alive
+
+
+def kill(*pids: int) -> None:
+    """By -9; one may take the next along."""
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def until(check: Callable[[], bool], within: float = 10.0) -> bool:

@@ -16,7 +16,7 @@ from typing import Any
 
 from tests.faults.brooms import ENDING, GENTLE, GRACE, sweep
 from tests.faults.innocents import Innocents
-from tests.faults.living import look, until
+from tests.faults.living import kill, look, until
 from tests.faults.table import Campaign
 from tests.surroundings import Terminal
 from tests.world import SESH, World, eventually
@@ -31,9 +31,9 @@ def gone(pid: int) -> bool:
     return look(pid) is None
 
 
-def kill(*pids: int) -> None:
-    for pid in pids:
-        os.kill(pid, signal.SIGKILL)
+def free(*pids: int) -> None:
+    """Kill them, and see that their numbers can be had again."""
+    kill(*pids)
     assert until(lambda: all(map(gone, pids))), f"of {pids} some are still there"
 
 
@@ -63,7 +63,7 @@ def agent(world: World, innocents: Innocents) -> None:
     """Agent and keeper die unseen, and the agent's pid is somebody else's."""
     session = world.start(NAME)
     inner, outer = keepers(session)
-    kill(inner, session["pid"], outer)
+    free(inner, session["pid"], outer)
     innocents.plain("who has the agent's pid", pid=session["pid"])
     check(world, innocents, "lost")
 
@@ -72,7 +72,7 @@ def keeper(world: World, innocents: Innocents) -> None:
     """The keeper's pids are others': nobody may wait for their word."""
     session = world.start(NAME)
     inner, outer = keepers(session)
-    kill(inner, session["pid"], outer)
+    free(inner, session["pid"], outer)
     innocents.plain("who has the inner keeper's pid", pid=inner)
     innocents.plain("who has the outer keeper's pid", pid=outer)
     check(world, innocents, "lost")
@@ -84,7 +84,7 @@ def server(world: World, innocents: Innocents) -> None:
     session = world.start(NAME)
     pid = world.server_pid()
     socket = Path(session["socket"])
-    kill(pid)
+    free(pid)
     assert until(lambda: gone(session["pid"])), "the agent did not end"
     socket.unlink()
     disguise = world.root / "tmux: server"
@@ -108,7 +108,7 @@ def leftover(world: World, innocents: Innocents) -> None:
     terminal = Terminal(world, SESH, "stop", "--orphans", "--grace", GRACE)
     assert terminal.shows(f"process {orphan}"), terminal.screen()
     assert terminal.shows("[y/N]"), terminal.screen()
-    kill(orphan)
+    free(orphan)
     innocents.plain("who has the orphan's pid", pid=orphan)
     terminal.type("y", "Enter")
     terminal.finish()
@@ -127,7 +127,7 @@ def remains(world: World, innocents: Innocents) -> None:
     assert eventually(lambda: f"pid = {hidden}" in world.record(NAME).read_text()), "not noted"
     stop.kill()
     stop.wait()
-    kill(hidden, session["pid"])
+    free(hidden, session["pid"])
     innocents.plain("who has the child's pid", pid=hidden)
     check(world, innocents, None)
 

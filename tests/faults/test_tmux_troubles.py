@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.brooms import END_ORPHANS, GENTLE, KILLING_GC, MENDING, PROBLEMS
-from tests.faults.living import Known, dead, look, until
+from tests.faults.living import Known, dead, kill, look, until
 from tests.faults.table import Campaign
 from tests.surroundings import fake_tmux, files
 from tests.world import FULL, World, count, eventually
@@ -68,8 +68,7 @@ def abandon(world: World, name: str) -> None:
     assert agent is not None
     inner = look(agent.parent)
     assert inner is not None
-    for pid in (inner.pid, agent.pid):
-        os.kill(pid, signal.SIGKILL)
+    kill(inner.pid, agent.pid)
     assert until(lambda: dead(agent)), "the agent did not end"
 
 
