@@ -183,6 +183,24 @@ def test_lost_and_started_anew(
 
 
 @mending
+@pytest.mark.xfail(strict=False, reason="tmux.conf is not written again")
+def test_lost_and_the_next_server(world: World, campaign: Campaign, mend: tuple[str, ...]) -> None:
+    """Mended, then all ended: the server of the next session has its configuration again."""
+    for _ in range(count(1, 10)):
+        with campaign.round("the next server"):
+            world.start("s0", "cat")
+            lose(world, run=True)
+            sweep(world, mend)
+            world.ok("rm", "-f", "s0")
+            assert eventually(lambda: not servers(world), 10), "the server did not end"
+            world.start("s0", "cat")
+            shown = world.tmux("list-panes", "-a", "-F", "#{pane_in_mode} #{history_limit}")
+            assert shown == "0 50000", f"in a mode, or not our configuration: {shown}"
+            world.ok("rm", "-f", "s0")
+    campaign.conclude()
+
+
+@mending
 def test_lost_and_the_mending_killed(
     world: World, campaign: Campaign, mend: tuple[str, ...]
 ) -> None:
