@@ -145,7 +145,7 @@ def _wedged(scene: Scene) -> list[Step]:
             "tmux-server",
             f"ended the wedged tmux server {process.pid}",
             lambda process=process: _end_server(process),  # type: ignore[misc]
-            f"end the wedged tmux server {process.pid} and whatever runs in it?",
+            f"end the wedged tmux server {process.pid}, in which nothing runs?",
         )
         for process in servers_checks.wedged(scene)
     ]

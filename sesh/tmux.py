@@ -298,7 +298,8 @@ class Tmux(Value):
             os.lseek(fd, 0, os.SEEK_SET)
             buffer = f"sesh-{os.getpid()}"
             return self.ask(
-                *("load-buffer", "-b", buffer, "-"),
+                *_leave_mode(pane),
+                *(";", "load-buffer", "-b", buffer, "-"),
                 *(";", "paste-buffer", "-d", "-p", "-r", "-b", buffer, "-t", pane),
                 stdin=fd,
             )
@@ -308,7 +309,7 @@ class Tmux(Value):
     def press(self, pane: str, *keys: str) -> Reply:
         """Press keys by their tmux names."""
         literal = [key.replace(";", "\\;") if key.endswith(";") else key for key in keys]
-        return self.ask("send-keys", "-t", pane, *literal)
+        return self.ask(*_leave_mode(pane), ";", "send-keys", "-t", pane, *literal)
 
     def wake_at(self, at: float) -> Reply:
         """Make sesh look again later."""
@@ -329,6 +330,11 @@ class Tmux(Value):
 
     def answers(self) -> bool:
         return self.ask("list-sessions").ok
+
+
+def _leave_mode(pane: str) -> tuple[str, ...]:
+    """Somebody may have left the pane scrolled back: then keys would move about in the history."""
+    return ("if-shell", "-F", "-t", pane, "#{pane_in_mode}", f"send-keys -X -t {pane} cancel")
 
 
 def _wake(at: float) -> tuple[str, ...]:

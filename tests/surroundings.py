@@ -211,3 +211,18 @@ def files(root: Path, *, without: Sequence[str] = ()) -> dict[str, bytes]:
         for path in sorted(root.rglob("*"))
         if path.is_file() and not path.is_symlink() and path.name not in without
     }
+
+
+def empty_server(world: World) -> int:
+    """A tmux server without any session at our socket; its pid."""
+    world.start("short", "true")
+    socket = world.socket
+    assert eventually(lambda: world.state_of("short") == "completed")
+    world.ok("rm", "short")
+    server = ("tmux", "-S", socket)
+    run(world, *server, "kill-server")
+    assert eventually(lambda: run(world, *server, "list-sessions").code != 0)
+    Path(socket).unlink(missing_ok=True)
+    keep = ("start-server", ";", "set-option", "-s", "exit-empty", "off")
+    run(world, *server, "-f", os.devnull, *keep)
+    return world.server_pid()

@@ -22,7 +22,14 @@ from sesh.checks.scene import Scene
 from sesh.config import Config
 from sesh.model import Desired, State, Verdict
 from sesh.values import replace
-from tests.surroundings import fake_tmux, mounted, read_only, read_record, write_record
+from tests.surroundings import (
+    empty_server,
+    fake_tmux,
+    mounted,
+    read_only,
+    read_record,
+    write_record,
+)
 from tests.world import SESH, World, count, eventually
 
 Found = list[dict[str, Any]]
@@ -114,8 +121,7 @@ def test_a_tmux_that_gives_no_usable_answer_is_asked_once(world: World, script: 
 
 
 def test_a_wedged_tmux_server_is_ended_after_a_yes(world: World) -> None:
-    world.start("one")
-    pid = world.server_pid()
+    pid = empty_server(world)
     says = 'echo "server exited unexpectedly" >&2; exit 1'
     env = fake_tmux(world, f'case "$*" in *list-panes*) {says};; esac; exec {tmux()} "$@"')
     one = the(world, "tmux-server", env=env)
@@ -127,6 +133,17 @@ def test_a_wedged_tmux_server_is_ended_after_a_yes(world: World) -> None:
     done = world.sesh("doctor", "--fix", "-y", "--only", "tmux-server", env=env)
     assert f"ended the wedged tmux server {pid}" in done.err
     assert not alive(pid)
+
+
+def test_a_server_in_which_something_lives_is_not_ended_whatever_it_says(world: World) -> None:
+    world.start("one")
+    pid = world.server_pid()
+    says = 'echo "server exited unexpectedly" >&2; exit 1'
+    env = fake_tmux(world, f'case "$*" in *list-panes*) {says};; esac; exec {tmux()} "$@"')
+    assert "exited unexpectedly" in the(world, "tmux-server", env=env)["text"]
+    world.sesh("doctor", "--fix", "-y", env=env)
+    assert alive(pid)
+    assert world.state_of("one") == "running"
 
 
 def tmux() -> str:

@@ -49,8 +49,9 @@ def silent_servers(scene: Scene) -> list[Finding]:
 
 def _silent(scene: Scene, socket: str, answer: Reply) -> Finding:
     living = servers_at(scene, socket)
-    if answer.trouble is Trouble.EXITING and living:
-        pids = ", ".join(str(process.pid) for process in living)
+    empty = [process for process in living if not _inhabited(scene, process)]
+    if answer.trouble is Trouble.EXITING and empty:
+        pids = ", ".join(str(process.pid) for process in empty)
         text = f"tmux server {pids} is wedged: it says {answer.text!r} to everybody"
         return Finding("tmux-server", Level.FAIL, text, FIX, "asks, and ends it", (shown(socket),))
     stopped = [one for one in living if (stat := scene.table.get(one.pid)) and stat.stopped]
@@ -64,13 +65,19 @@ def _silent(scene: Scene, socket: str, answer: Reply) -> Finding:
 
 
 def wedged(scene: Scene) -> list[Process]:
-    """The servers that answer nothing but that they are exiting."""
+    """The servers that answer nothing but that they are exiting, and in which nothing lives."""
     return [
         process
         for socket, answer in scene.answers.items()
         if isinstance(answer, Reply) and answer.trouble is Trouble.EXITING
         for process in servers_at(scene, socket)
+        if not _inhabited(scene, process)
     ]
+
+
+def _inhabited(scene: Scene, server: Process) -> bool:
+    """Does anything live in it? Then it is not ours to end, whatever it says."""
+    return any(stat.ppid == server.pid and stat.alive for stat in scene.table.values())
 
 
 def servers_at(scene: Scene, socket: str) -> list[Process]:

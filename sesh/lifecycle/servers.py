@@ -6,7 +6,7 @@ import os
 import signal
 import time
 
-from sesh import files, observe, orphans, paths, processes, store, tmux
+from sesh import observe, orphans, paths, processes, store, tmux
 from sesh.config import Config
 from sesh.errors import CannotTellError
 from sesh.model import Process, Record
@@ -44,8 +44,7 @@ def ready(server: Tmux) -> tuple[str, ...]:
 
 def restore_socket(server: Tmux, process: Process) -> None:
     """The socket was swept away under a living server: SIGUSR1 makes the server restore it."""
-    if server.own:
-        files.make_private(server.run)  # it may have gone with the socket
+    server.write_config()  # it may have gone with the socket, and the next server needs it
     stat = processes.look(process.pid)
     if (
         stat is None

@@ -13,7 +13,15 @@ import pytest
 from sesh import cli
 from sesh.checks import CHECKS, IDS
 from sesh.errors import OK, PROBLEMS
-from tests.surroundings import STRANGER, Terminal, complains, fake_tmux, files, need_root
+from tests.surroundings import (
+    STRANGER,
+    Terminal,
+    complains,
+    empty_server,
+    fake_tmux,
+    files,
+    need_root,
+)
 from tests.world import SESH, World, eventually
 
 
@@ -208,13 +216,13 @@ def test_fix_with_json_says_its_steps_elsewhere(healthy: World) -> None:
 
 
 @pytest.mark.parametrize(("answer", "ended"), [("n", False), ("y", True)])
-def test_fix_asks_before_it_ends_a_server(healthy: World, answer: str, ended: bool) -> None:
-    pid = healthy.server_pid()
+def test_fix_asks_before_it_ends_a_server(world: World, answer: str, ended: bool) -> None:
+    pid = empty_server(world)
     real = shutil.which("tmux")
     says = 'echo "server exited unexpectedly" >&2; exit 1'
-    env = fake_tmux(healthy, f'case "$*" in *list-panes*) {says};; esac; exec {real} "$@"')
+    env = fake_tmux(world, f'case "$*" in *list-panes*) {says};; esac; exec {real} "$@"')
     options = ("doctor", "--fix", "--only", "tmux-server")
-    terminal = Terminal(healthy, SESH, *options, env=env)
+    terminal = Terminal(world, SESH, *options, env=env)
     assert terminal.shows("end the wedged tmux server")
     assert running(pid)
     terminal.type(answer, "Enter")

@@ -237,3 +237,12 @@ def test_a_damaged_record(world: World) -> None:
     world.start("a", "cat")
     world.record("a").write_text("nonsense")
     complains(world.sesh("send", "a", "hello"), 6, "damaged")
+
+
+def test_a_pane_that_somebody_has_left_scrolled_back(world: World) -> None:
+    world.start("a", "sh", "-c", "seq 200; exec tee got")
+    assert eventually(lambda: "200" in world.ok("logs", "a").out)
+    world.tmux("copy-mode", "-t", "=a:")
+    world.tmux("send-keys", "-t", "=a:", "-X", "page-up")
+    world.ok("send", "a", "hello")
+    gets(world, b"hello\n")

@@ -183,7 +183,6 @@ def test_lost_and_started_anew(
 
 
 @mending
-@pytest.mark.xfail(strict=False, reason="tmux.conf is not written again")
 def test_lost_and_the_next_server(world: World, campaign: Campaign, mend: tuple[str, ...]) -> None:
     """Mended, then all ended: the server of the next session has its configuration again."""
     for _ in range(count(1, 10)):

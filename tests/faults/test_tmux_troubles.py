@@ -191,13 +191,7 @@ def check_nothing_deleted(scene: Scene, before: dict[str, bytes]) -> None:
     assert not records, f"deleted: {sorted(records)}"
 
 
-ENDS_THE_SERVER = pytest.mark.xfail(strict=False, reason="doctor --fix -y ends a wedged server")
-NAMES = [
-    pytest.param(name, marks=ENDS_THE_SERVER) if name == "wedged" else name for name in TROUBLES
-]
-
-
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", TROUBLES)
 def test_tmux_troubles(world: World, campaign: Campaign, name: str) -> None:
     if not FULL:
         world.configure("[tmux]\ntimeout = 0.15\n")
