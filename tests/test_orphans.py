@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -41,8 +42,9 @@ def leave(world: World, name: str, seconds: str) -> int:
 def pid_of(world: World, *command: str) -> int | None:
     wanted = "\0".join(command).encode() + b"\0"
     for pid in world.processes():
-        if Path(f"/proc/{pid}/cmdline").read_bytes() == wanted:
-            return pid
+        with suppress(OSError):  # it may just have ended
+            if Path(f"/proc/{pid}/cmdline").read_bytes() == wanted:
+                return pid
     return None
 
 

@@ -21,6 +21,7 @@ from sesh.model import ALIVE, ENDED, Session, State
 from sesh.view import view
 
 LAST_LINES = 10
+END_PATIENCE = 5.0  # seconds that a keeper may take to say how its agent ended
 
 
 @click.command("attach", context_settings=CONTEXT)
@@ -34,7 +35,7 @@ def command(name: str | None, read_only: bool, detach_others: bool, ended: bool)
     A session that has ended is shown with its last lines and a menu: restart, tear down, logs,
     cancel. Detach with C-b d.
     """
-    found = look.one(name) if name is not None else _choose()
+    found = _choose() if name is None else _settled(name) if ended else look.one(name)
     settings = config.load()
     if found.session is None:
         raise StateError(f"{found.name}: its record is damaged; see sesh show {found.name}")
@@ -54,6 +55,14 @@ def command(name: str | None, read_only: bool, detach_others: bool, ended: bool)
     attaching.need_terminal()
     attaching.attach(found.session.record, settings, read_only=read_only, alone=detach_others)
     return 0
+
+
+def _settled(name: str) -> Seen:
+    """The session whose terminal has just gone; how it ended may take a moment to be said."""
+    deadline = time.monotonic() + END_PATIENCE
+    while (found := look.one(name)).state is State.UNKNOWN and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return found
 
 
 def _choose() -> Seen:
