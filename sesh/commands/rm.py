@@ -48,7 +48,7 @@ def command(names: tuple[str, ...], force: bool, grace: float | None) -> int:
 def _remove(name: str, settings: config.Config, grace: float, *, force: bool, alone: bool) -> int:
     look.check_name(name)
     if force and store.entry(name) is None:
-        return errors.OK
+        return _end_unclaimed(name, grace)
     try:
         forget(_ended(look.one(name), settings, grace, force=force), settings)
     except SeshError as error:
@@ -59,6 +59,14 @@ def _remove(name: str, settings: config.Config, grace: float, *, force: bool, al
         output.note(str(error))
         return error.exit_code
     return errors.OK
+
+
+def _end_unclaimed(name: str, grace: float) -> int:
+    """There is no record to forget; an agent whose record is lost is ended all the same."""
+    left = stop_orphans(look.orphans_named(name), grace)
+    for orphan in left:
+        output.note(f"{name}: process {orphan.agent.process.pid} could not be ended")
+    return errors.FAILED if left else errors.OK
 
 
 def _ended(one: Seen, settings: config.Config, grace: float, *, force: bool) -> Seen:

@@ -289,3 +289,12 @@ def test_a_stop_by_name_without_any_file(world: World) -> None:
     world.ok("stop", "a")
     assert world.ls("--all") == []
     complains(world.sesh("stop", "a"), 4, "no session named a")
+
+
+def test_rm_by_force_ends_an_agent_whose_record_is_lost(world: World) -> None:
+    world.start("a")
+    lose(world, "sessions")
+    complains(world.sesh("rm", "a"), 4, "its record is lost")
+    assert world.state_of("a") == "orphan"
+    world.ok("rm", "-f", "a")
+    assert world.ls("--all") == []
