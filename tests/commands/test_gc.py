@@ -253,13 +253,13 @@ def test_limits_of_the_settings_and_a_session_that_has_none(world: World) -> Non
 
 
 def test_max_idle_ends_what_prints_nothing(world: World) -> None:
-    world.configure("[gc]\nmax_idle = 8\n")
+    world.configure("[gc]\nmax_idle = 4\n")
     world.start("busy", "sh", "-c", "while :; do echo; sleep 0.1; done")
     world.start("idle")
-    time.sleep(10)
+    time.sleep(5)
     assert gc(world) == [("end", "session", "idle")]
     assert world.session("idle")["reason"] == (
-        "printed nothing for longer than max_idle (8 seconds)"
+        "printed nothing for longer than max_idle (4 seconds)"
     )
     assert world.state_of("busy") == "running"
 

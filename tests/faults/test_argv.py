@@ -143,7 +143,7 @@ def test_argv(world: World, campaign: Campaign) -> None:
     told, programs = install_helpers(world)
     world.ok("start", "server", "--", "sleep", "1000")
     rng = campaign.random
-    vectors = [[rng.choice(programs), *vector(rng)] for _ in range(count(40, 1000))]
+    vectors = [[rng.choice(programs), *vector(rng)] for _ in range(count(25, 1000))]
     vectors[:2] = [[programs[0], b"y" * BIG], [programs[0], b"\xff"]]
 
     def one(number: int) -> bool | AssertionError:

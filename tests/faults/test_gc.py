@@ -61,7 +61,7 @@ def test_kill_gc(eager: World, campaign: Campaign) -> None:
 
     length = typical(world, prepare, GC)
     campaign.remark(f"kills within {length * 1000:.0f} ms")
-    for _ in range(count(6, 300)):
+    for _ in range(count(3, 100)):
         delay = campaign.random.uniform(0.05, 1.1) * length
         with campaign.round(f"killed after {delay:.3f} s"):
             prepare()
@@ -118,7 +118,7 @@ def test_gc_against_start(eager: World, campaign: Campaign) -> None:
         cleaner.start()
     try:
         with ThreadPoolExecutor(4) as pool:
-            started = list(pool.map(start, range(count(40, 1000))))
+            started = list(pool.map(start, range(count(20, 1000))))
     finally:
         over.set()
         for cleaner in cleaners:

@@ -50,7 +50,7 @@ def need_namespaces(*command: str) -> None:
 def test_pid_reuse(campaign: Campaign, scenario: str) -> None:
     need("tmux")
     need_namespaces(*NAMESPACE)
-    rounds = count(1, 40)
+    rounds = count(1, 5)
     # A shell is the namespace's first process: it reaps what it inherits.
     reaper = ("sh", "-c", '"$@"; exit $?', "sh")
     python = (sys.executable, "-m", "tests.faults.reuse", scenario, str(rounds))
@@ -101,7 +101,7 @@ def test_same_pid_and_same_tick(world: World, campaign: Campaign, boot: str | No
     """Start ticks count from the boot on, so another boot's process may have the same; and of two
     processes of one pid in one boot, two thirds had when it was forced."""
     with innocents_in(world) as innocents:
-        for number in range(count(2, 50)):
+        for number in range(count(1, 5)):
             with campaign.round("same pid, same tick"):
                 name = f"s{number}"
                 abandon(world, name)
@@ -168,7 +168,7 @@ shifts = pytest.mark.parametrize(
 @shifts
 def test_moved_clock(world: World, campaign: Campaign, shift: int) -> None:
     """All say the same as before the clock was set; what lives is ended only when asked for."""
-    for _ in range(count(1, 10)):
+    for _ in range(count(1, 5)):
         agent = look(world.start("lives")["pid"])
         assert agent is not None
         world.ok("start", "done", "--", "true")
@@ -217,7 +217,7 @@ def test_clock_moved_during_a_stop(world: World, campaign: Campaign, shift: int)
     """A stop was killed, then the clock was set: the next one ends it within the grace."""
     up = world.cwd / "up"
     script = f"trap '' TERM HUP; touch {up}; while :; do sleep 0.1; done"
-    for _ in range(count(1, 10)):
+    for _ in range(count(1, 5)):
         with campaign.round("stop"):
             up.unlink(missing_ok=True)
             agent = look(world.start("slow", "sh", "-c", script)["pid"])
@@ -240,7 +240,7 @@ def test_clock_moved_during_a_start(world: World, campaign: Campaign, shift: int
     """A start was killed right after its claim, then the clock was set: it can be stopped and
     forgotten, and never for long is in anybody's way."""
     world.configure("[start]\nlaunch_timeout = 1\n")
-    for number in range(count(1, 10)):
+    for number in range(count(1, 5)):
         with campaign.round("start"):
             name = f"s{number}"
             claim_only(world, name, datetime.now(UTC) - timedelta(seconds=shift))
@@ -280,7 +280,7 @@ def test_changed_boot_id(world: World, campaign: Campaign) -> None:
     need_namespaces("unshare", "--mount")
     if after_reboot(world, "--version").code:
         pytest.skip("may not mount over the boot id here")
-    for number in range(count(1, 20)):
+    for number in range(count(1, 5)):
         lives, gone = f"lives{number}", f"gone{number}"
         agent = look(world.start(lives)["pid"])
         assert agent is not None

@@ -160,7 +160,7 @@ def again(world: World, argv: tuple[str, ...], wanted: Callable[[], bool]) -> st
 def rounds(world: World, campaign: Campaign, length: float, full: int = 500) -> Iterator[float]:
     """The moments at which to kill, over the whole length of the command."""
     campaign.remark(f"kills within {length * 1000:.0f} ms")
-    for _ in range(count(4, full)):
+    for _ in range(count(3, full)):
         before = len(campaign.wrong)
         yield campaign.random.uniform(0.05, 1.1) * length
         if len(campaign.wrong) > before:  # a wrong round must not make the next one wrong

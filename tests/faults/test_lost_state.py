@@ -114,7 +114,7 @@ mending = pytest.mark.parametrize("mend", MENDING, ids=" ".join)
 @mending
 @pytest.mark.parametrize("run", [False, True], ids=["run spared", "run too"])
 def test_lost_state(world: World, campaign: Campaign, mend: tuple[str, ...], run: bool) -> None:
-    before = populate(world, count(5, 20))
+    before = populate(world, count(3, 20))
     server = world.server_pid()
     lose(world, run=run)
     with campaign.round("shown"):
@@ -145,7 +145,7 @@ def test_lost_in_a_burst(
     world: World, campaign: Campaign, mend: tuple[str, ...], run: bool
 ) -> None:
     """Deleted while it prints as fast as it can: the rest of it is logged again."""
-    for _ in range(count(1, 10)):
+    for _ in range(count(1, 3)):
         with campaign.round("burst"):
             before = world.start("burst", "sh", "-c", BURST)
             assert logs_much(world, before), "it prints nothing"
@@ -164,7 +164,7 @@ def test_lost_and_started_anew(
     world: World, campaign: Campaign, mend: tuple[str, ...], run: bool
 ) -> None:
     """A session that is started after the deletion hides none of the others."""
-    for _ in range(count(1, 10)):
+    for _ in range(count(1, 3)):
         before = populate(world, 2)
         server = world.server_pid()
         lose(world, run=run)
@@ -185,7 +185,7 @@ def test_lost_and_started_anew(
 @mending
 def test_lost_and_the_next_server(world: World, campaign: Campaign, mend: tuple[str, ...]) -> None:
     """Mended, then all ended: the server of the next session has its configuration again."""
-    for _ in range(count(1, 10)):
+    for _ in range(count(1, 3)):
         with campaign.round("the next server"):
             world.start("s0", "cat")
             lose(world, run=True)
@@ -210,7 +210,7 @@ def test_lost_and_the_mending_killed(
     begin = time.monotonic()
     sweep(world, mend)
     usual = time.monotonic() - begin
-    for _ in range(count(1, 60)):
+    for _ in range(count(1, 20)):
         with campaign.round("killed"):
             lose(world, run=campaign.random.random() < 0.5)
             process = world.popen(*mend)

@@ -128,7 +128,7 @@ def check_swept(zoo: Zoo) -> None:
 @pytest.mark.parametrize("death", DEATHS, ids=lambda death: death.name)
 def test_zoo(world: World, campaign: Campaign, death: Death) -> None:
     need("bash")
-    for _ in range(count(1, 20)):
+    for _ in range(count(1, 5)):
         with open_zoo(world) as zoo:
             with campaign.round("its end"):
                 death.deed(zoo)
@@ -157,7 +157,7 @@ def wait_two_minutes(world: World) -> None:
 def test_zoo_gc(world: World, campaign: Campaign) -> None:
     """`gc --kill-orphans` ends the same, but not what it sees for the first time."""
     need("bash")
-    for _ in range(count(1, 10)):
+    for _ in range(count(1, 3)):
         with open_zoo(world) as zoo, campaign.round("gc"):
             kill_agent(zoo)
             assert until(zoo.agent_ended), "the agent did not end"
@@ -204,7 +204,7 @@ def test_zoo_stop_killed(world: World, campaign: Campaign) -> None:
     are known by their parent, and then remembered: none is left, however it hides."""
     need("bash")
     hit = 0
-    for _ in range(count(2, 50)):
+    for _ in range(count(1, 20)):
         with open_zoo(world) as zoo, campaign.round("stop"):
             hit += kill_sesh(zoo, campaign, "stop", NAME, "--grace", "1s")
             check_not_too_early(zoo)
@@ -221,7 +221,7 @@ def test_zoo_broom_killed(world: World, campaign: Campaign) -> None:
     """A `stop --orphans` that was killed: the next one ends the rest, and nothing else."""
     need("bash")
     hit = 0
-    for _ in range(count(2, 50)):
+    for _ in range(count(1, 20)):
         with open_zoo(world) as zoo, campaign.round("stop --orphans"):
             kill_agent(zoo)
             assert until(zoo.agent_ended), "the agent did not end"
@@ -254,7 +254,7 @@ def test_zoo_innocents(world: World, campaign: Campaign) -> None:
     """Every death and every broom, in the middle of a crowd."""
     need("bash")
     ended = str(world.start("ended", "true")["id"])
-    with crowd(world, count(24, 200), ended) as innocents:
+    with crowd(world, count(20, 200), ended) as innocents:
         campaign.remark(f"{len(innocents.all)} innocents")
         for death in campaign.random.sample(DEATHS_IN_A_CROWD, count(1, len(DEATHS_IN_A_CROWD))):
             with open_zoo(world) as zoo:
