@@ -254,7 +254,7 @@ def test_zoo_innocents(world: World, campaign: Campaign) -> None:
     """Every death and every broom, in the middle of a crowd."""
     need("bash")
     ended = str(world.start("ended", "true")["id"])
-    with crowd(world, count(20, 200), ended) as innocents:
+    with crowd(world, count(24, 200), ended) as innocents:
         campaign.remark(f"{len(innocents.all)} innocents")
         for death in campaign.random.sample(DEATHS_IN_A_CROWD, count(1, len(DEATHS_IN_A_CROWD))):
             with open_zoo(world) as zoo:
