@@ -18,6 +18,8 @@ from __future__ import annotations
 from binascii import crc32
 
 _START = b'#{"crc":'
+_GUARD, _VIEW = b'"guard":"', b'","view":'
+_GUARD_FIELDS = 9
 _VERSION = "1"
 
 
@@ -61,12 +63,13 @@ def parse(raw: bytes) -> Digest | None:
     """The digest of an intact file of this version, else None: then the full path must look."""
     if not intact(raw):
         return None
-    line = raw[: raw.index(b"\n")]
-    head, _, view = line.partition(b',"view":')
-    guard = head.decode("ascii").rsplit('"', 2)[1].split(" ")
-    if guard[0] != _VERSION:
+    end = raw.find(b"\n")
+    begin = raw.find(_GUARD, 0, end) + len(_GUARD)
+    middle = raw.find(_VIEW, begin, end)
+    guard = raw[begin:middle].decode("ascii", "replace").split(" ")
+    if guard[0] != _VERSION or len(guard) != _GUARD_FIELDS or middle < 0:
         return None
-    return Digest(guard, view[:-1])
+    return Digest(guard, raw[middle + len(_VIEW) : end - 1])
 
 
 def state(view: bytes) -> str:

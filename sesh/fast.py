@@ -52,13 +52,15 @@ def _unchanged() -> list[bytes] | None:
     now = time.time()
     checked = _stamp(now)
     views = []
+    records = guards.directory(directory)  # not closed: a lane ends with its process
+    transcripts = guards.directory(f"{state}/transcripts")
     for name in names:
-        found = guards.digest_of(name, directory)
+        found = guards.digest_of(name, records)
         if found is None or not survey.holds(found):
             return None
         if found.hide != "-" and now >= int(found.hide):
             continue
-        output = _last_output(f"{state}/transcripts/{found.id}.log")
+        output = _last_output(f"{found.id}.log", transcripts)
         views.append(b'%s,"last_output":%s,"checked_at":"%s"}' % (found.view[:-1], output, checked))
     # A launch without a record may be an orphan; and where no record is left at all, only tmux
     # could know of sessions.
@@ -67,9 +69,9 @@ def _unchanged() -> list[bytes] | None:
     return views
 
 
-def _last_output(path: str) -> bytes:
+def _last_output(name: str, directory: int) -> bytes:
     try:
-        return b'"%s"' % _stamp(os.stat(path).st_mtime)
+        return b'"%s"' % _stamp(os.stat(name, dir_fd=directory).st_mtime)
     except OSError:
         return b"null"
 

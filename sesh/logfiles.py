@@ -44,12 +44,21 @@ def kept(path: str) -> int:
 
 def tend(limit: int) -> None:
     """Note how far each transcript is by now, and trim those that are too large."""
+    entries: dict[str, os.DirEntry[str]] = {}
     with suppress(FileNotFoundError), os.scandir(paths.transcripts_dir()) as found:
-        for entry in found:
-            if entry.name.endswith(".log") and entry.is_file(follow_symlinks=False):
-                mark(entry.name.removesuffix(".log"))
-                if entry.stat().st_size > limit:
-                    trim(entry.path, limit)
+        entries = {entry.name: entry for entry in found}
+    for name, entry in entries.items():
+        if name.endswith(".log") and entry.is_file(follow_symlinks=False):
+            with suppress(FileNotFoundError):
+                _tend(entry, entries.get(name.removesuffix("log") + "times"), limit)
+
+
+def _tend(log: os.DirEntry[str], times: os.DirEntry[str] | None, limit: int) -> None:
+    status = log.stat(follow_symlinks=False)
+    if times is None or times.stat(follow_symlinks=False).st_mtime < status.st_mtime:
+        mark(log.name.removesuffix(".log"))
+    if status.st_size > limit:
+        trim(log.path, limit)
 
 
 def trim(path: str, limit: int) -> None:

@@ -7,6 +7,7 @@ the same.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Container, Iterable, Sequence
 from datetime import UTC, datetime
 
@@ -72,11 +73,11 @@ def held() -> dict[str, Digest]:
 
 def held_and_explained() -> tuple[dict[str, Digest], set[int]]:
     """The same, and the processes that these records explain: living agents and their keepers."""
-    directory = paths.sessions_dir()
     found = {}
     try:
         survey = guards.Survey()
-        names = guards.names(directory)
+        names = guards.names(paths.sessions_dir())
+        directory = guards.directory(paths.sessions_dir())
     except OSError:
         return {}, set()
     for name in names:
@@ -86,6 +87,7 @@ def held_and_explained() -> tuple[dict[str, Digest], set[int]]:
             continue
         if one is not None and survey.holds(one):
             found[name] = one
+    os.close(directory)
     return found, {int(pid) for launch in survey.explained for pid in launch}
 
 

@@ -48,8 +48,9 @@ def _found() -> list[str]:
     found = []
     settled = set()
     names = _names(directory)
+    records = guards.directory(directory) if names else -1  # not closed: ends with the process
     for name in names:
-        one = _held(name, directory, survey)
+        one = _held(name, records, survey)
         if one is None:
             continue
         if digest.needs_attention(one.view):
@@ -77,7 +78,7 @@ def _names(directory: str) -> list[str]:
         return []
 
 
-def _held(name: str, directory: str, survey: guards.Survey) -> digest.Digest | None:
+def _held(name: str, directory: int, survey: guards.Survey) -> digest.Digest | None:
     """The digest of a record, if it is intact and still the truth."""
     try:
         one = guards.digest_of(name, directory)

@@ -79,7 +79,11 @@ def _note(found: look.Seen, one: _Watched) -> Reached:
     try:
         status = os.stat(path)
         one.stamp = (status.st_mtime_ns, status.st_ino)
-        digest = guards.digest_of(name, paths.sessions_dir())
+        directory = guards.directory(paths.sessions_dir())
+        try:
+            digest = guards.digest_of(name, directory)
+        finally:
+            os.close(directory)
         one.digest = digest if digest is not None and digest.mode != "look" else None
     except OSError:
         one.stamp = None
