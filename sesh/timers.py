@@ -1,7 +1,7 @@
 """gc, called regularly: by a timer of systemd's user manager, or by a block in the user's crontab.
 
-First the texts (pure), then what is done with them. Nothing is changed by guessing: a crontab that
-can't be read is an error, and whatever in it is not ours stays as it is, byte for byte.
+The texts are made in `schedules`. Nothing is changed by guessing: a crontab that can't be read is
+an error, and whatever in it is not ours stays as it is, byte for byte.
 """
 
 from __future__ import annotations
@@ -12,30 +12,21 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
 
-from sesh import files, paths, processes, run
-from sesh.errors import CannotTellError, SeshError, StateError, UsageError
-from sesh.values import Value
+from sesh import files, paths, processes, run, schedules
+from sesh.errors import CannotTellError, SeshError, StateError
+from sesh.schedules import Job
+from sesh.values import Value, replace
 
 COMMAND = ("gc", "--auto")
 SERVICE, TIMER = "sesh-gc.service", "sesh-gc.timer"
-BEGIN, END = b"# sesh begin", b"# sesh end"
-SHORTEST = 60  # seconds between two runs
 _ASK, _DO = 5.0, 20.0  # seconds that a scheduler may take to answer, and to change something
 _LIMIT = 64 << 10  # of a unit file that we read back
 _USUAL_PATH = ("/usr/local/bin", "/usr/bin", "/bin")
-_WRITTEN = "Written by `sesh timer install`; `sesh timer remove` takes it away."
 
 
 class Scheduler(StrEnum):
     SYSTEMD = "systemd"
     CRON = "cron"
-
-
-class Job(Value):
-    """What is to run: a command with absolute paths, and the variables that it needs."""
-
-    argv: tuple[str, ...]
-    env: Mapping[str, str]
 
 
 class Timer(Value):
@@ -57,204 +48,6 @@ class Timer(Value):
     def late(self, now: float) -> bool:
         """Should it have run since its last run? Is cron there at all?"""
         return bool(self.every and self.last_run and now - self.last_run > 3 * self.every)
-
-
-# --- how often (pure) ----------------------------------------------------------------------------
-
-_MINUTES = [m for m in range(1, 60) if 60 % m == 0]
-_HOURS = [h for h in range(1, 25) if 24 % h == 0]
-_CRON = {
-    **{m * 60: f"*/{m} * * * *" for m in _MINUTES},
-    **{h * 3600: f"0 */{h} * * *" for h in _HOURS},
-    60: "* * * * *",
-    3600: "0 * * * *",
-    86400: "0 0 * * *",
-}
-_CALENDAR = {
-    **{m * 60: f"*-*-* *:0/{m}:00" for m in _MINUTES},
-    **{h * 3600: f"*-*-* 0/{h}:00:00" for h in _HOURS},
-    86400: "*-*-* 00:00:00",
-}
-
-
-def check_every(every: float) -> None:
-    if every < SHORTEST:
-        raise UsageError(f"--every {span(every)}: should be {span(SHORTEST)} at least")
-
-
-def cron_fields(every: float) -> str:
-    """The five fields of a crontab that mean just this, or the error that names the nearest."""
-    if every in _CRON:
-        return _CRON[int(every)]
-    below = max((one for one in _CRON if one < every), default=None)
-    above = min((one for one in _CRON if one > every), default=None)
-    near = " or ".join(span(one) for one in (below, above) if one is not None)
-    raise UsageError(f"--every {span(every)}: cron can't do that; the nearest is {near}")
-
-
-def timer_lines(every: float) -> list[str]:
-    """Times of the clock where they fit: only those are made up for after the machine was off."""
-    if every in _CALENDAR:
-        return [f"OnCalendar={_CALENDAR[int(every)]}", "Persistent=true"]
-    return ["OnStartupSec=1min", f"OnUnitActiveSec={every:.12g}s"]
-
-
-def every_of(schedule: str) -> float | None:
-    """The inverse of both; None for what was edited by hand."""
-    for table in (_CRON, _CALENDAR):
-        for every, text in table.items():
-            if text == schedule:
-                return every
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)s", schedule)
-    return float(found[1]) if found else None
-
-
-def span(seconds: float) -> str:
-    """A length of time, exactly, as options take it."""
-    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
-        if seconds >= size and seconds % size == 0:
-            return f"{seconds / size:.0f}{unit}"
-    return f"{seconds:.12g}s"
-
-
-# --- texts for systemd (pure) --------------------------------------------------------------------
-
-
-def service_text(job: Job) -> str:
-    """KillMode: what gc started (a tmux server) must not be killed when gc has ended."""
-    program, *arguments = job.argv
-    if re.search(r"[\"'\\]", program):
-        raise SeshError(f"systemd can't run {program}: quotes in its path; try --scheduler cron")
-    words = [unit_word(program), *(unit_word(word.replace("$", "$$")) for word in arguments)]
-    variables = [f"Environment={unit_word(f'{k}={v}')}" for k, v in job.env.items()]
-    return _lines(
-        f"# {_WRITTEN}",
-        "[Unit]",
-        "Description=Clean up after terminal sessions (sesh gc)",
-        "",
-        "[Service]",
-        "Type=oneshot",
-        f"ExecStart={' '.join(words)}",
-        *variables,
-        "KillMode=process",
-    )
-
-
-def timer_text(every: float) -> str:
-    return _lines(
-        f"# {_WRITTEN}",
-        "[Unit]",
-        f"Description=Run sesh gc every {span(every)}",
-        "",
-        "[Timer]",
-        *timer_lines(every),
-        "",
-        "[Install]",
-        "WantedBy=timers.target",
-    )
-
-
-def unit_word(text: str) -> str:
-    """One word of a unit file; in quotes where it needs them."""
-    _check_line(text)
-    try:
-        os.fsencode(text).decode()
-    except UnicodeDecodeError:
-        raise SeshError(f"systemd takes only UTF-8, not {text!r}; try --scheduler cron") from None
-    plain = text.replace("%", "%%")
-    if re.fullmatch(r"[\w@%+=:,./$-]+", plain, re.ASCII):
-        return plain
-    return '"' + plain.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def _lines(*lines: str) -> str:
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _check_line(text: str) -> None:
-    if not text or re.search(r"[\x00-\x1f\x7f]", text):
-        raise SeshError(f"{text!r} can't be part of a timer: it is empty or has control characters")
-
-
-# --- texts for cron (pure) -----------------------------------------------------------------------
-
-
-def cron_block(job: Job, every: float) -> bytes:
-    """Variables go through env(1): an assignment in a crontab would hold for the lines below, too,
-    and its SHELL may be one that has other words for it."""
-    variables = [f"{name}={value}" for name, value in job.env.items()]
-    words = ["/usr/bin/env", *variables, *job.argv]
-    line = f"{cron_fields(every)} {' '.join(cron_word(word) for word in words)}"
-    marks = BEGIN.decode(), END.decode()
-    return os.fsencode(_lines(marks[0], f"# {_WRITTEN}", line, marks[1]))
-
-
-def cron_word(text: str) -> str:
-    r"""One word for the shell that cron calls. Outside of quotes \% is % to a cron that ends the
-    command at % and to one that doesn't; a backslash is never followed by % or another one, which
-    some crons would take for one character."""
-    _check_line(text)
-    pieces = re.split(r"([%\\])", text)
-    return "".join({"%": r"\%", "\\": r"'\'"}.get(piece) or _quoted(piece) for piece in pieces)
-
-
-def _quoted(text: str) -> str:
-    from shlex import quote
-
-    return quote(text) if text else ""
-
-
-class Crontab(Value):
-    """A crontab taken apart: what stands before our block, in it, and behind it."""
-
-    before: bytes
-    block: bytes | None
-    after: bytes
-
-    @property
-    def others(self) -> bytes:
-        return self.before + self.after
-
-    def with_block(self, block: bytes) -> bytes:
-        """The block where it was, or at the end."""
-        before = self.before
-        if before and not before.endswith(b"\n"):
-            before += b"\n"
-        return before + block + self.after
-
-
-def parse(crontab: bytes) -> Crontab:
-    """Find our block by its marks; several count as one."""
-    outside, block, found, inside = [b"", b""], b"", False, False
-    for line in re.findall(rb"[^\n]*\n|[^\n]+", crontab):
-        mark = line.strip()
-        if mark in (BEGIN, END):
-            if inside == (mark == BEGIN):
-                raise _unmatched(mark)
-            inside, found = not inside, True
-        elif inside:
-            block += line
-        else:
-            outside[found] += line
-    if inside:
-        raise _unmatched(BEGIN)
-    return Crontab(outside[0], block if found else None, outside[1])
-
-
-def _unmatched(mark: bytes) -> StateError:
-    return StateError(
-        f"the crontab has “{mark.decode()}” without its other half; nothing was changed, "
-        "mend it with: crontab -e"
-    )
-
-
-def block_schedule(block: bytes) -> str | None:
-    """When its first line that is neither comment nor variable runs: five fields, or @daily."""
-    for line in block.decode(errors="replace").splitlines():
-        words = line.split()
-        if words and not re.match(r"\s*(#|\w+\s*=)", line):
-            return " ".join(words[: 1 if words[0].startswith("@") else 5])
-    return None
 
 
 # --- the job -------------------------------------------------------------------------------------
@@ -294,12 +87,12 @@ def _account_home() -> str | None:
 
 def install(every: float, wanted: Scheduler | None, what: Job) -> tuple[Scheduler, list[str]]:
     """Have it run by one scheduler, and no more by the other. Says which, and what to know."""
-    check_every(every)
+    schedules.check_every(every)
     chosen = _choose(wanted)
     if chosen is Scheduler.CRON:
-        _install_block(cron_block(what, every))
+        _install_block(schedules.cron_block(what, every))
         return chosen, _remove_units()
-    _install_units({SERVICE: service_text(what), TIMER: timer_text(every)})
+    _install_units({SERVICE: schedules.service_text(what), TIMER: schedules.timer_text(every)})
     try:
         _remove_block()
     except SeshError as error:
@@ -461,7 +254,7 @@ def _write_crontab(old: bytes, new: bytes) -> None:
 
 def _install_block(block: bytes) -> None:
     old = _read_crontab()
-    new = parse(old).with_block(block)
+    new = schedules.parse(old).with_block(block)
     if new != old:
         _write_crontab(old, new)
 
@@ -471,7 +264,7 @@ def _remove_block() -> bool:
     if paths.which("crontab") is None:
         return False
     old = _read_crontab()
-    found = parse(old)
+    found = schedules.parse(old)
     if found.block is None:
         return False
     _write_crontab(old, found.others)
@@ -493,8 +286,6 @@ def state() -> Timer:
 
 
 def _with_problem(timer: Timer, problem: str) -> Timer:
-    from sesh.values import replace
-
     return replace(timer, problem=f"{timer.problem}; {problem}" if timer.problem else problem)
 
 
@@ -519,7 +310,7 @@ def _units_state() -> Timer:
     problem, certain = _activity_problem()
     return Timer(
         scheduler=Scheduler.SYSTEMD,
-        every=every_of(schedule) if schedule else None,
+        every=schedules.every_of(schedule) if schedule else None,
         schedule=schedule,
         last_run=_last_run(),
         next_run=_next_run() if certain else None,
@@ -571,17 +362,17 @@ def _block_state() -> Timer:
     if paths.which("crontab") is None:
         return Timer()
     try:
-        found = parse(_read_crontab())
+        found = schedules.parse(_read_crontab())
     except SeshError as error:
         return Timer(problem=str(error), certain=False)
     if found.block is None:
         return Timer()
-    schedule = block_schedule(found.block)
+    schedule = schedules.block_schedule(found.block)
     if schedule is None:
         return Timer(problem="the crontab's block is empty; sesh timer install fills it")
     return Timer(
         scheduler=Scheduler.CRON,
-        every=every_of(schedule),
+        every=schedules.every_of(schedule),
         schedule=schedule,
         last_run=_last_run(),
         next_run=None,

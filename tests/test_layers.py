@@ -41,7 +41,7 @@ LAYERS = (
     ("store",),
     ("run", "files"),
     ("guards",),
-    ("codec", "digest", "reconcile", "view"),
+    ("codec", "digest", "reconcile", "view", "schedules"),
     ("paths",),
     ("model", "errors"),
     ("values",),

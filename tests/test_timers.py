@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sesh import paths, timers
+from sesh import paths, schedules, timers
 from sesh.errors import SeshError, StateError, UsageError
-from sesh.timers import BEGIN, END, Job
+from sesh.schedules import BEGIN, END, Job
 from tests.conftest import need
 from tests.schedulers import Service, verify
 from tests.world import World
 
-EXACT = sorted(timers._CRON)
+EXACT = sorted(schedules._CRON)
 ODD = "a b%c$d"  # may be in any path
 WORDS = st.text(
     st.characters(exclude_categories=["Cc", "Cs"]) | st.sampled_from("%\\'\"$ `;"), min_size=1
@@ -40,7 +40,7 @@ def field(text: str, values: range) -> list[int]:
 
 @pytest.mark.parametrize("every", EXACT)
 def test_cron_runs_it_just_so_often(every: int) -> None:
-    minutes, hours, *days = timers.cron_fields(every).split()
+    minutes, hours, *days = schedules.cron_fields(every).split()
     assert days == ["*"] * 3
     runs = [h * 60 + m for h in field(hours, range(24)) for m in field(minutes, range(60))]
     gaps = {b - a for a, b in zip(runs, [*runs[1:], runs[0] + 24 * 60], strict=True)}
@@ -50,7 +50,7 @@ def test_cron_runs_it_just_so_often(every: int) -> None:
 @pytest.mark.parametrize("every", EXACT)
 def test_systemd_runs_it_just_so_often(every: int) -> None:
     need("systemd-analyze")
-    (calendar, persistent) = timers.timer_lines(every)
+    (calendar, persistent) = schedules.timer_lines(every)
     assert persistent == "Persistent=true"
     argv = ["systemd-analyze", "calendar", "--iterations=3", calendar.removeprefix("OnCalendar=")]
     env = {**os.environ, "TZ": "UTC", "LC_ALL": "C"}
@@ -67,20 +67,20 @@ def test_systemd_runs_it_just_so_often(every: int) -> None:
 )
 def test_what_cron_cannot_do_is_refused_with_the_nearest(every: float, near: str) -> None:
     with pytest.raises(UsageError, match=rf"the nearest is {near}$"):
-        timers.cron_fields(every)
+        schedules.cron_fields(every)
 
 
 @given(st.floats(60, 366 * 86400) | st.sampled_from(EXACT))
 def test_how_often_is_read_back_from_what_was_written(every: float) -> None:
     every = round(every, 3)
-    line = next(line for line in timers.timer_lines(every) if "Startup" not in line)
-    assert timers.every_of(line.partition("=")[2]) == every
+    line = next(line for line in schedules.timer_lines(every) if "Startup" not in line)
+    assert schedules.every_of(line.partition("=")[2]) == every
     if every in EXACT:
-        assert timers.every_of(timers.cron_fields(every)) == every
+        assert schedules.every_of(schedules.cron_fields(every)) == every
 
 
 def test_a_time_is_said_exactly() -> None:
-    said = [timers.span(seconds) for seconds in (60, 90, 300, 5400, 3600, 86400, 61.5, 1234567)]
+    said = [schedules.span(seconds) for seconds in (60, 90, 300, 5400, 3600, 86400, 61.5, 1234567)]
     assert said == ["1m", "90s", "5m", "90m", "1h", "1d", "61.5s", "1234567s"]
 
 
@@ -89,8 +89,8 @@ def test_a_time_is_said_exactly() -> None:
 
 def write_units(directory: Path, job: Job, every: float = 300) -> None:
     directory.mkdir(exist_ok=True)
-    (directory / timers.SERVICE).write_bytes(os.fsencode(timers.service_text(job)))
-    (directory / timers.TIMER).write_text(timers.timer_text(every))
+    (directory / timers.SERVICE).write_bytes(os.fsencode(schedules.service_text(job)))
+    (directory / timers.TIMER).write_text(schedules.timer_text(every))
 
 
 def odd_job(world: World) -> Job:
@@ -130,14 +130,14 @@ def test_the_words_of_a_service_are_the_jobs(world: World) -> None:
 @pytest.mark.parametrize("program", ["/a'b/sesh", '/a"b/sesh', "/a\\b/sesh"])
 def test_a_program_that_systemd_cannot_run(program: str) -> None:
     with pytest.raises(SeshError, match="--scheduler cron"):
-        timers.service_text(Job((program,), {}))
+        schedules.service_text(Job((program,), {}))
 
 
 def test_what_no_unit_can_hold() -> None:
     with pytest.raises(SeshError, match="control characters"):
-        timers.service_text(Job(("/a\nb",), {}))
+        schedules.service_text(Job(("/a\nb",), {}))
     with pytest.raises(SeshError, match="UTF-8"):
-        timers.service_text(Job(("/a", "\udcff"), {}))
+        schedules.service_text(Job(("/a", "\udcff"), {}))
 
 
 # --- the job -----------------------------------------------------------------------------------
@@ -188,7 +188,7 @@ def as_cron_reads_it(command: str, *, pairs: bool) -> str:
 @settings(max_examples=20)
 @given(st.lists(WORDS, min_size=1, max_size=30))
 def test_words_reach_the_program_through_cron_and_shell(words: list[str]) -> None:
-    line = " ".join(timers.cron_word(word) for word in words)
+    line = " ".join(schedules.cron_word(word) for word in words)
     assert "\n" not in line
     readings = {as_cron_reads_it(line, pairs=True), as_cron_reads_it(line, pairs=False), line}
     for reading in readings:  # the last is a cron to which % is nothing special
@@ -200,35 +200,35 @@ def test_words_reach_the_program_through_cron_and_shell(words: list[str]) -> Non
 def test_what_no_crontab_can_hold() -> None:
     for word in ("a\nb", "", "a\rb"):
         with pytest.raises(SeshError):
-            timers.cron_word(word)
+            schedules.cron_word(word)
 
 
 def test_a_path_that_is_not_utf8_stays_as_it_is() -> None:
-    assert b"'/\xff/sesh'" in timers.cron_block(Job(("/\udcff/sesh",), {}), 300)
+    assert b"'/\xff/sesh'" in schedules.cron_block(Job(("/\udcff/sesh",), {}), 300)
 
 
 @given(st.lists(st.binary().filter(lambda line: b"sesh" not in line)), st.booleans())
 def test_what_is_not_ours_stays_byte_for_byte(lines: list[bytes], behind: bool) -> None:
     others = b"".join(line + b"\n" for line in lines)
-    block = timers.cron_block(JOB, 300)
-    new = timers.parse(others).with_block(block)
+    block = schedules.cron_block(JOB, 300)
+    new = schedules.parse(others).with_block(block)
     if behind:
         new = block + others  # somebody moved it
-    assert timers.parse(new).others == others
-    assert timers.parse(new).with_block(block) == new
-    other = timers.cron_block(JOB, 60)
-    assert timers.parse(timers.parse(new).with_block(other)).others == others
+    assert schedules.parse(new).others == others
+    assert schedules.parse(new).with_block(block) == new
+    other = schedules.cron_block(JOB, 60)
+    assert schedules.parse(schedules.parse(new).with_block(other)).others == others
 
 
 def test_several_blocks_become_one() -> None:
-    block = timers.cron_block(JOB, 300)
-    new = timers.parse(b"a\n" + block + b"b\n" + block + b"c\n").with_block(block)
+    block = schedules.cron_block(JOB, 300)
+    new = schedules.parse(b"a\n" + block + b"b\n" + block + b"c\n").with_block(block)
     assert new == b"a\n" + block + b"b\nc\n"
 
 
 def test_a_crontab_without_an_end_of_line() -> None:
-    block = timers.cron_block(JOB, 300)
-    assert timers.parse(b"# mine").with_block(block) == b"# mine\n" + block
+    block = schedules.cron_block(JOB, 300)
+    assert schedules.parse(b"# mine").with_block(block) == b"# mine\n" + block
 
 
 @pytest.mark.parametrize(
@@ -237,12 +237,12 @@ def test_a_crontab_without_an_end_of_line() -> None:
 )
 def test_marks_that_do_not_match_are_no_block(crontab: bytes) -> None:
     with pytest.raises(StateError, match="crontab -e"):
-        timers.parse(b"a\n" + crontab + b"\nb\n")
+        schedules.parse(b"a\n" + crontab + b"\nb\n")
 
 
 def test_words_like_the_marks_are_none() -> None:
     crontab = b"# sesh beginning\n## sesh begin\n# sesh end of all\necho # sesh end\n"
-    assert timers.parse(crontab) == timers.Crontab(crontab, None, b"")
+    assert schedules.parse(crontab) == schedules.Crontab(crontab, None, b"")
 
 
 @pytest.mark.parametrize(
@@ -255,4 +255,4 @@ def test_words_like_the_marks_are_none() -> None:
     ],
 )
 def test_when_a_block_runs(block: bytes, schedule: str | None) -> None:
-    assert timers.block_schedule(block) == schedule
+    assert schedules.block_schedule(block) == schedule

@@ -7,7 +7,7 @@ import time
 
 import click
 
-from sesh import errors, output, timers
+from sesh import errors, output, schedules, timers
 from sesh.commands._options import CONTEXT, Duration, json_option
 from sesh.errors import UsageError
 from sesh.timers import Scheduler, Timer
@@ -39,7 +39,7 @@ def command(action: str, every: float | None, scheduler: str | None, as_json: bo
 def _install(every: float, scheduler: str | None) -> int:
     wanted = Scheduler(scheduler) if scheduler else None
     chosen, remarks = timers.install(every, wanted, timers.job())
-    output.say(f"gc runs every {timers.span(every)}, by {chosen}")
+    output.say(f"gc runs every {schedules.span(every)}, by {chosen}")
     state = timers.state()
     for remark in (*remarks, *_remarks(state)):
         output.note(remark)
@@ -97,7 +97,7 @@ def _head(state: Timer) -> str:
         return f"{known}; next: sesh timer install"
     if state.every is None:
         return f"gc runs by {state.scheduler}, as edited by hand: {state.schedule}"
-    return f"gc runs every {timers.span(state.every)}, by {state.scheduler}"
+    return f"gc runs every {schedules.span(state.every)}, by {state.scheduler}"
 
 
 def _remarks(state: Timer) -> list[str]:
