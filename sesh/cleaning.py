@@ -23,6 +23,7 @@ from sesh import (
     sightings,
     store,
     supervise,
+    surveying,
     tmux,
 )
 from sesh.config import Config
@@ -33,7 +34,8 @@ from sesh.lifecycle.stop import stop
 from sesh.look import Seen
 from sesh.model import ALIVE, ENDED, Process, Record, State, name_of
 from sesh.orphans import Leftover, Stray
-from sesh.planning import Options, Scene, Step, Verb, What
+from sesh.planning import Options, Step, Verb, What
+from sesh.surveying import Scene
 from sesh.values import Value
 
 CHANGED = "changed meanwhile"
@@ -69,7 +71,7 @@ def rehearse(config: Config, options: Options) -> list[Outcome]:
 
 def clean(config: Config, options: Options, run: str) -> list[Outcome]:
     """Plan, and do it; then what every pass does at its end."""
-    scene = planning.survey(config)
+    scene = surveying.survey(config)
     steps = planning.decide(scene, config.gc, options, time.time())
     _remember(scene, steps, run)
     told = apply(steps, config, options)
@@ -199,7 +201,7 @@ def _end(steps: list[Step], config: Config) -> Outcomes:
 
 
 def _limit_of(seen: Seen, config: Config) -> str | None:
-    one = planning.running_of(seen)
+    one = surveying.running_of(seen)
     if one is None:
         return None
     try:
@@ -214,7 +216,7 @@ def _limit_of(seen: Seen, config: Config) -> str | None:
 def _close(steps: list[Step], config: Config) -> Outcomes:
     """Close the dead panes of what has ended, their screens saved first."""
     for step, seen in _again(steps):
-        if seen is None or planning.ended_of(seen) is None or seen.session is None:
+        if seen is None or surveying.ended_of(seen) is None or seen.session is None:
             yield Outcome(step, done=False, skipped=CHANGED)
             continue
         record = seen.session.record
@@ -226,7 +228,7 @@ def _archive(steps: list[Step], config: Config, options: Options) -> Outcomes:
     """Move records to the history, and remove what only a restart would have needed."""
     due = {}
     for step, seen in _again(steps):
-        one = planning.ended_of(seen) if seen else None
+        one = surveying.ended_of(seen) if seen else None
         if seen and one and planning.archive_due(one, config.gc, options, time.time()):
             due[one.session_id] = (step, seen)
         else:

@@ -1,35 +1,25 @@
-"""What gc would do: one look at everything, and the steps that follow from it.
+"""What gc would do: the steps that follow from one look at everything.
 
-`survey` looks, `decide` is pure. Nothing is changed here. What is unknown, damaged or another
-machine's appears in no step.
+`decide` is pure, and nothing is changed here. What is unknown, damaged or another machine's appears
+in no step.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from sesh import observe, orphans, output, paths, processes, sightings, supervise, tmux
+from sesh import output, paths, processes
 from sesh.config import Config, Gc
-from sesh.digest import Digest
-from sesh.errors import CannotTellError
-from sesh.look import Seen
-from sesh.model import ENDED, ID_PATTERN, Process, Record, State, name_of
+from sesh.model import Process, Record, State, name_of
 from sesh.orphans import Census, Leftover, Stray
-from sesh.sightings import Sightings
-from sesh.tmux import Pane
+from sesh.surveying import NO_PILE, Ended, Running, Scene, ended_in, never, running_in, survey
 from sesh.values import Value
 
 ORPHAN_GRACE = 60.0  # seconds between two passes that agree on an orphan
 TEMP_GRACE = 3600.0  # seconds after which a temp file's writer is dead
-_ID = re.compile(ID_PATTERN)
-_UNLIMITED = b'"max_age":null,"max_idle":null,'
-_BLOCK = 512  # of st_blocks
 
 
 class Verb(StrEnum):
@@ -78,204 +68,12 @@ class Options(Value):
     kill_orphans: bool = False
 
 
-class Pile(Value):
-    """The files of one session's transcript."""
-
-    paths: tuple[str, ...]
-    changed: float
-    size: int
-    printed: float  # when the last output came
-
-
-class Scene(Value):
-    """Everything that steps follow from."""
-
-    census: Census
-    uptime: float
-    panes: Mapping[str, Sequence[Pane]]  # by socket
-    leavings: tuple[tuple[str, float], ...]  # path and time
-    temps: tuple[tuple[str, float], ...]
-    history: Mapping[str, float]  # session id → when it left the list
-    transcripts: Mapping[str, Pile]  # by session id
-    events: int = 0  # size
-    older_events: float | None = None  # time
-    seen: Sightings = Sightings({})
-
-
-class Ended(Value):
-    """A session in the list that has ended, with nothing left up."""
-
-    name: str
-    session_id: str
-    state: str
-    ended: float
-    needs_person: bool
-    socket: str
-
-
-class Running(Value):
-    name: str
-    session_id: str
-    process: Process
-    started: float
-    max_age: float | None
-    max_idle: float | None
-
-
 def plan(config: Config, options: Options, now: float) -> list[Step]:
     """The steps of a gc at this moment."""
     return decide(survey(config), config.gc, options, now)
 
 
-# --- looking -------------------------------------------------------------------------------------
-
-
-def survey(config: Config) -> Scene:
-    machine = processes.here()
-    run = paths.run_dir(machine.id, machine.pidns)
-    census = orphans.census(config)
-    older = _stat(paths.older_events_file())
-    newest = _stat(paths.events_file())
-    return Scene(
-        census=census,
-        uptime=processes.uptime(),
-        panes=_panes(census, config, run),
-        leavings=tuple(_leavings(census, run)),
-        temps=tuple(_temps(run)),
-        history=_history(),
-        transcripts=_transcripts(),
-        events=newest.st_size if newest else 0,
-        older_events=older.st_mtime if older else None,
-        seen=sightings.read(run, machine.boot),
-    )
-
-
-def _stat(path: str) -> os.stat_result | None:
-    try:
-        return os.stat(path, follow_symlinks=False)
-    except FileNotFoundError:
-        return None
-
-
-def _panes(census: Census, config: Config, run: str) -> dict[str, Sequence[Pane]]:
-    """The panes of the census, and those of servers that only ended sessions name."""
-    found: dict[str, Sequence[Pane]] = {**census.panes}
-    asked = {f"{run}/tmux.sock", *(text.partition(": ")[0] for text in census.silent)}
-    with suppress(CannotTellError):
-        for socket in sorted({one.socket for one in ended_in(census)} - found.keys() - asked):
-            if not os.path.exists(socket):
-                continue
-            listed = observe.server(socket, run, config, tmux.find_binary()).panes()
-            if isinstance(listed, list):
-                found[socket] = listed
-    return found
-
-
-def _leavings(census: Census, run: str) -> Iterator[tuple[str, float]]:
-    for path in supervise.leavings(census.found, census.held, census.agents, run):
-        status = _stat(path)
-        if status:
-            yield path, status.st_mtime
-
-
-def _temps(run: str) -> Iterator[tuple[str, float]]:
-    """Temp files of writes that were killed, or are under way."""
-    places = {paths.sessions_dir(), paths.history_dir(), paths.transcripts_dir(), run}
-    runtime = paths.runtime_dir()
-    for directory in sorted(places | ({runtime} if runtime else set())):
-        for entry in _scan(directory):
-            if entry.name.startswith(".") and entry.name.endswith(".tmp"):
-                with suppress(FileNotFoundError):
-                    yield entry.path, entry.stat(follow_symlinks=False).st_mtime
-
-
-def _history() -> dict[str, float]:
-    found = {}
-    for entry in _scan(paths.history_dir()):
-        session_id = entry.name.removesuffix(".toml")
-        if entry.name.endswith(".toml") and _ID.fullmatch(session_id):
-            with suppress(FileNotFoundError):
-                found[session_id] = entry.stat(follow_symlinks=False).st_mtime
-    return found
-
-
-def _transcripts() -> dict[str, Pile]:
-    found: dict[str, list[tuple[str, str, os.stat_result]]] = {}
-    for entry in _scan(paths.transcripts_dir()):
-        session_id, _, kind = entry.name.partition(".")
-        if kind in ("log", "screen", "times") and _ID.fullmatch(session_id):
-            with suppress(FileNotFoundError):
-                status = entry.stat(follow_symlinks=False)
-                found.setdefault(session_id, []).append((entry.path, kind, status))
-    return {session_id: _pile(some) for session_id, some in found.items()}
-
-
-def _pile(found: list[tuple[str, str, os.stat_result]]) -> Pile:
-    return Pile(
-        tuple(path for path, _, _ in found),
-        max(status.st_mtime for _, _, status in found),
-        sum(status.st_blocks for _, _, status in found) * _BLOCK,
-        next((status.st_mtime for _, kind, status in found if kind == "log"), 0.0),
-    )
-
-
-_NO_PILE = Pile((), 0.0, 0, 0.0)
-
-
-def _scan(directory: str) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(directory) as found:
-            return list(found)
-    except FileNotFoundError:
-        return []
-
-
-# --- sessions in the list ------------------------------------------------------------------------
-
-
-def ended_in(census: Census) -> Iterator[Ended]:
-    """The sessions that have ended for certain, and left nothing up."""
-    for digest in census.held:
-        if digest.mode == "ended":
-            yield _ended_of_digest(digest)
-    for seen in census.found:
-        one = ended_of(seen)
-        if one:
-            yield one
-
-
-def _ended_of_digest(found: Digest) -> Ended:
-    view = json.loads(found.view)
-    ended = output.epoch(view["ended"])
-    return Ended(
-        name=view["name"],
-        session_id=found.id,
-        state=view["state"],
-        ended=_never() if ended is None else ended,
-        needs_person=view["attention"] is not None,
-        socket=view["socket"],
-    )
-
-
-def ended_of(found: Seen) -> Ended | None:
-    """The same of a session that was looked at; None when it has not ended, or costs something."""
-    if found.session is None or found.state not in ENDED - {State.STALE}:
-        return None
-    record, verdict = found.session.record, found.session.verdict
-    ended = verdict.ended or record.status.ended
-    return Ended(
-        name=record.name,
-        session_id=record.id,
-        state=verdict.state.value,
-        ended=ended.timestamp() if ended else _never(),
-        needs_person=verdict.attention is not None,
-        socket=record.place.socket,
-    )
-
-
-def _never() -> float:
-    """An end whose time is not known is never long ago."""
-    return float("inf")
+# --- rules ---------------------------------------------------------------------------------------
 
 
 def archive_due(one: Ended, gc: Gc, options: Options, now: float) -> str | None:
@@ -288,48 +86,6 @@ def archive_due(one: Ended, gc: Gc, options: Options, now: float) -> str | None:
     if now - one.ended <= age:
         return None
     return f"ended more than {span(age)} ago" if age else "that ended well"
-
-
-def running_in(census: Census, gc: Gc) -> Iterator[Running]:
-    """The running sessions that have a limit."""
-    anyway = bool(gc.max_age or gc.max_idle)
-    for digest in census.held:
-        if digest.mode == "pid" and (anyway or _limited(digest.view)):
-            view = json.loads(digest.view)
-            if view["state"] == State.RUNNING:
-                yield Running(
-                    view["name"],
-                    digest.id,
-                    Process(int(digest.pid), int(digest.start)),
-                    output.epoch(view["started"]) or _never(),
-                    view.get("max_age"),
-                    view.get("max_idle"),
-                )
-    for seen in census.found:
-        one = running_of(seen)
-        if one:
-            yield one
-
-
-def _limited(view: bytes) -> bool:
-    return _UNLIMITED not in view and b'"max_age":' in view
-
-
-def running_of(found: Seen) -> Running | None:
-    """The same of a session that was looked at; None when it does not run."""
-    if found.session is None or found.state is not State.RUNNING:
-        return None
-    record = found.session.record
-    if record.place.agent is None or record.status.started is None:
-        return None
-    return Running(
-        record.name,
-        record.id,
-        record.place.agent.process,
-        record.status.started.timestamp(),
-        record.spec.max_age,
-        record.spec.max_idle,
-    )
 
 
 def limit_reached(
@@ -386,7 +142,7 @@ def _stops(census: Census) -> Iterator[Step]:
 
 def _limits(scene: Scene, gc: Gc, now: float) -> Iterator[Step]:
     for one in running_in(scene.census, gc):
-        printed = scene.transcripts.get(one.session_id, _NO_PILE).printed
+        printed = scene.transcripts.get(one.session_id, NO_PILE).printed
         age = processes.age(one.process, scene.uptime)
         why = limit_reached(one, printed, gc, now=now, age=age)
         if why:
@@ -467,7 +223,7 @@ def _last_sign(scene: Scene, session_id: str) -> float:
     try:
         return datetime.strptime(stamp, "%Y%m%d%H%M%S").replace(tzinfo=UTC).timestamp()
     except ValueError:
-        return _never()
+        return never()
 
 
 def _archives(ended: Iterable[Ended], gc: Gc, options: Options, now: float) -> Iterator[Step]:
@@ -484,7 +240,7 @@ def _prunes(scene: Scene, gc: Gc, now: float) -> Iterator[Step]:
     total = sum(pile.size for pile in scene.transcripts.values())
     number = len(scene.history)
     for session_id, left in sorted(scene.history.items(), key=lambda item: item[1]):
-        pile = scene.transcripts.get(session_id, _NO_PILE)
+        pile = scene.transcripts.get(session_id, NO_PILE)
         if session_id in listed:
             continue
         if now - left > gc.keep_history:

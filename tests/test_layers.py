@@ -19,6 +19,7 @@ LAYERS = (
     ("commands._options",),
     ("cleaning",),
     ("planning",),
+    ("surveying",),
     (
         *("exits", "ordering", "supervise", "listing", "transcripts", "attaching", "waiting"),
         *("shells", "prompt", "mending"),

@@ -11,18 +11,9 @@ from sesh import digest
 from sesh.config import Gc
 from sesh.model import Process
 from sesh.orphans import Census, Leftover, Stray
-from sesh.planning import (
-    Options,
-    Pile,
-    Running,
-    Scene,
-    Verb,
-    What,
-    decide,
-    limit_reached,
-    span,
-)
+from sesh.planning import Options, Verb, What, decide, limit_reached, span
 from sesh.sightings import Sightings
+from sesh.surveying import Pile, Running, Scene
 from sesh.tmux import Pane
 from sesh.values import replace
 

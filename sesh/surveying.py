@@ -1,0 +1,261 @@
+"""What gc looks at: records, processes, tmux and files, once each, as data to decide on."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+
+from sesh import observe, orphans, output, paths, processes, sightings, supervise, tmux
+from sesh.config import Config, Gc
+from sesh.digest import Digest
+from sesh.errors import CannotTellError
+from sesh.look import Seen
+from sesh.model import ENDED, ID_PATTERN, Process, State
+from sesh.orphans import Census
+from sesh.sightings import Sightings
+from sesh.tmux import Pane
+from sesh.values import Value
+
+_ID = re.compile(ID_PATTERN)
+_UNLIMITED = b'"max_age":null,"max_idle":null,'
+_BLOCK = 512  # of st_blocks
+
+
+class Pile(Value):
+    """The files of one session's transcript."""
+
+    paths: tuple[str, ...]
+    changed: float
+    size: int
+    printed: float  # when the last output came
+
+
+class Scene(Value):
+    """Everything that steps follow from."""
+
+    census: Census
+    uptime: float
+    panes: Mapping[str, Sequence[Pane]]  # by socket
+    leavings: tuple[tuple[str, float], ...]  # path and time
+    temps: tuple[tuple[str, float], ...]
+    history: Mapping[str, float]  # session id → when it left the list
+    transcripts: Mapping[str, Pile]  # by session id
+    events: int = 0  # size
+    older_events: float | None = None  # time
+    seen: Sightings = Sightings({})
+
+
+class Ended(Value):
+    """A session in the list that has ended, with nothing left up."""
+
+    name: str
+    session_id: str
+    state: str
+    ended: float
+    needs_person: bool
+    socket: str
+
+
+class Running(Value):
+    name: str
+    session_id: str
+    process: Process
+    started: float
+    max_age: float | None
+    max_idle: float | None
+
+
+# --- looking -------------------------------------------------------------------------------------
+
+
+def survey(config: Config) -> Scene:
+    machine = processes.here()
+    run = paths.run_dir(machine.id, machine.pidns)
+    census = orphans.census(config)
+    older = _stat(paths.older_events_file())
+    newest = _stat(paths.events_file())
+    return Scene(
+        census=census,
+        uptime=processes.uptime(),
+        panes=_panes(census, config, run),
+        leavings=tuple(_leavings(census, run)),
+        temps=tuple(_temps(run)),
+        history=_history(),
+        transcripts=_transcripts(),
+        events=newest.st_size if newest else 0,
+        older_events=older.st_mtime if older else None,
+        seen=sightings.read(run, machine.boot),
+    )
+
+
+def _stat(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def _panes(census: Census, config: Config, run: str) -> dict[str, Sequence[Pane]]:
+    """The panes of the census, and those of servers that only ended sessions name."""
+    found: dict[str, Sequence[Pane]] = {**census.panes}
+    asked = {f"{run}/tmux.sock", *(text.partition(": ")[0] for text in census.silent)}
+    with suppress(CannotTellError):
+        for socket in sorted({one.socket for one in ended_in(census)} - found.keys() - asked):
+            if not os.path.exists(socket):
+                continue
+            listed = observe.server(socket, run, config, tmux.find_binary()).panes()
+            if isinstance(listed, list):
+                found[socket] = listed
+    return found
+
+
+def _leavings(census: Census, run: str) -> Iterator[tuple[str, float]]:
+    for path in supervise.leavings(census.found, census.held, census.agents, run):
+        status = _stat(path)
+        if status:
+            yield path, status.st_mtime
+
+
+def _temps(run: str) -> Iterator[tuple[str, float]]:
+    """Temp files of writes that were killed, or are under way."""
+    places = {paths.sessions_dir(), paths.history_dir(), paths.transcripts_dir(), run}
+    runtime = paths.runtime_dir()
+    for directory in sorted(places | ({runtime} if runtime else set())):
+        for entry in _scan(directory):
+            if entry.name.startswith(".") and entry.name.endswith(".tmp"):
+                with suppress(FileNotFoundError):
+                    yield entry.path, entry.stat(follow_symlinks=False).st_mtime
+
+
+def _history() -> dict[str, float]:
+    found = {}
+    for entry in _scan(paths.history_dir()):
+        session_id = entry.name.removesuffix(".toml")
+        if entry.name.endswith(".toml") and _ID.fullmatch(session_id):
+            with suppress(FileNotFoundError):
+                found[session_id] = entry.stat(follow_symlinks=False).st_mtime
+    return found
+
+
+def _transcripts() -> dict[str, Pile]:
+    found: dict[str, list[tuple[str, str, os.stat_result]]] = {}
+    for entry in _scan(paths.transcripts_dir()):
+        session_id, _, kind = entry.name.partition(".")
+        if kind in ("log", "screen", "times") and _ID.fullmatch(session_id):
+            with suppress(FileNotFoundError):
+                status = entry.stat(follow_symlinks=False)
+                found.setdefault(session_id, []).append((entry.path, kind, status))
+    return {session_id: _pile(some) for session_id, some in found.items()}
+
+
+def _pile(found: list[tuple[str, str, os.stat_result]]) -> Pile:
+    return Pile(
+        tuple(path for path, _, _ in found),
+        max(status.st_mtime for _, _, status in found),
+        sum(status.st_blocks for _, _, status in found) * _BLOCK,
+        next((status.st_mtime for _, kind, status in found if kind == "log"), 0.0),
+    )
+
+
+NO_PILE = Pile((), 0.0, 0, 0.0)
+
+
+def _scan(directory: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(directory) as found:
+            return list(found)
+    except FileNotFoundError:
+        return []
+
+
+# --- sessions in the list ------------------------------------------------------------------------
+
+
+def ended_in(census: Census) -> Iterator[Ended]:
+    """The sessions that have ended for certain, and left nothing up."""
+    for digest in census.held:
+        if digest.mode == "ended":
+            yield _ended_of_digest(digest)
+    for seen in census.found:
+        one = ended_of(seen)
+        if one:
+            yield one
+
+
+def _ended_of_digest(found: Digest) -> Ended:
+    view = json.loads(found.view)
+    ended = output.epoch(view["ended"])
+    return Ended(
+        name=view["name"],
+        session_id=found.id,
+        state=view["state"],
+        ended=never() if ended is None else ended,
+        needs_person=view["attention"] is not None,
+        socket=view["socket"],
+    )
+
+
+def ended_of(found: Seen) -> Ended | None:
+    """The same of a session that was looked at; None when it has not ended, or costs something."""
+    if found.session is None or found.state not in ENDED - {State.STALE}:
+        return None
+    record, verdict = found.session.record, found.session.verdict
+    ended = verdict.ended or record.status.ended
+    return Ended(
+        name=record.name,
+        session_id=record.id,
+        state=verdict.state.value,
+        ended=ended.timestamp() if ended else never(),
+        needs_person=verdict.attention is not None,
+        socket=record.place.socket,
+    )
+
+
+def never() -> float:
+    """An end whose time is not known is never long ago."""
+    return float("inf")
+
+
+def running_in(census: Census, gc: Gc) -> Iterator[Running]:
+    """The running sessions that have a limit."""
+    anyway = bool(gc.max_age or gc.max_idle)
+    for digest in census.held:
+        if digest.mode == "pid" and (anyway or _limited(digest.view)):
+            view = json.loads(digest.view)
+            if view["state"] == State.RUNNING:
+                yield Running(
+                    view["name"],
+                    digest.id,
+                    Process(int(digest.pid), int(digest.start)),
+                    output.epoch(view["started"]) or never(),
+                    view.get("max_age"),
+                    view.get("max_idle"),
+                )
+    for seen in census.found:
+        one = running_of(seen)
+        if one:
+            yield one
+
+
+def _limited(view: bytes) -> bool:
+    return _UNLIMITED not in view and b'"max_age":' in view
+
+
+def running_of(found: Seen) -> Running | None:
+    """The same of a session that was looked at; None when it does not run."""
+    if found.session is None or found.state is not State.RUNNING:
+        return None
+    record = found.session.record
+    if record.place.agent is None or record.status.started is None:
+        return None
+    return Running(
+        record.name,
+        record.id,
+        record.place.agent.process,
+        record.status.started.timestamp(),
+        record.spec.max_age,
+        record.spec.max_idle,
+    )
