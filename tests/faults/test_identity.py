@@ -126,12 +126,12 @@ def test_the_clock_is_moved(world: World) -> None:
 
 
 def listed(world: World, shift: int, *options: str) -> dict[str, dict[str, Any]]:
-    """By name, and by pid for what outlives its session."""
+    """By name, and by pid for what outlives its session; the history comes last and is older."""
     done = at(world, shift, "ls", "--json", *options)
     assert done.code == 0, done
     return {
         one["name"] if one["generation"] else f"{one['name']} {one['pid']}": one
-        for one in done.json
+        for one in reversed(done.json)
     }
 
 
@@ -150,6 +150,7 @@ def check_same(before: dict[str, Any], after: dict[str, Any]) -> None:
 def leave_behind(world: World, name: str) -> Known:
     """A process that outlives its session, and does not end when it is asked to."""
     file = world.cwd / f"{name}.pid"
+    file.unlink(missing_ok=True)
     child = f"trap '' TERM HUP; echo $$ >{file}.new; mv {file}.new {file}; exec sleep 1000"
     session = world.start(name, "sh", "-c", 'setsid sh -c "$0" & exec sleep 1000', child)
     assert eventually(file.exists)
