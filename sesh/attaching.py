@@ -14,6 +14,7 @@ from shlex import join
 from sesh import paths, run
 from sesh.config import Config
 from sesh.errors import CannotTellError, ConflictError, UsageError
+from sesh.lifecycle import servers
 from sesh.model import Record
 from sesh.observe import server_of
 from sesh.tmux import Reply, Tmux, find_binary
@@ -31,8 +32,9 @@ def attach(record: Record, config: Config, *, read_only: bool, alone: bool) -> N
             f"{record.name} was adopted without a terminal; sesh restart {record.name} gives it one"
         )
     server = server_of(record, config, find_binary())
+    servers.reach(record, server)
     options = (*(("-r",) if read_only else ()), *(("-d",) if alone else ()))
-    argv = [server.binary, "-u", "-S", server.socket, "attach-session", *options]
+    argv = [server.binary, "-N", "-u", "-S", server.socket, "attach-session", *options]
     argv += ["-t", f"={record.name}"]
     outer = os.environ.get("TMUX", "").split(",")[0]
     if not outer:

@@ -282,7 +282,7 @@ def _listed(census: Census) -> set[str]:
 
 
 def _files(scene: Scene, gc: Gc, now: float) -> Iterator[Step]:
-    for path, changed in scene.leavings:
+    for path, changed in scene.leavings if not scene.census.silent else ():
         session_id = os.path.basename(path).partition(".")[0]
         yield _file(What.LEAVING, path, "that no record names", changed, session_id)
     for path, changed in scene.temps:

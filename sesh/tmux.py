@@ -261,6 +261,13 @@ class Tmux(Value):
             *pipe,
         )
 
+    def release(self, name: str, session_id: str) -> Reply:
+        """Take our marks off a session that stands on: it is nobody's again."""
+        target = f"={name}:"
+        mine = f"#{{==:#{{@sesh_id}},{session_id}}}"
+        unset = " ; ".join(f"set-option -u -t {target} @sesh_{what}" for what in ("id", "log"))
+        return self.ask("if-shell", "-F", "-t", target, mine, unset)
+
     def close_dead(self, pane: str) -> Reply:
         """Close a pane only if it is dead, in one call."""
         return self.ask("if-shell", "-F", "-t", pane, "#{pane_dead}", f"kill-pane -t {pane}")

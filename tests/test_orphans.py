@@ -210,3 +210,15 @@ def test_a_stop_leaves_a_tmux_alone_that_was_first_started_in_the_session(world:
         assert work in {one["pid"] for one in left(world)}
     finally:
         subprocess.run([*tmux, "kill-server"], check=False)
+
+
+def test_a_tmux_session_that_no_record_claims_is_closed(world: World) -> None:
+    world.start("a", "true")
+    assert eventually(lambda: world.state_of("a") == "completed")
+    world.record("a").unlink()
+    assert world.tmux("list-sessions", "-F", "#{session_name}") == "a"
+    world.start("b")
+    done = world.ok("stop", "--orphans", "-y")
+    assert "a   tmux session, 1 pane, no record claims it" in done.err
+    assert world.tmux("list-sessions", "-F", "#{session_name}") == "b"
+    complains_nothing_to_do(world)

@@ -109,7 +109,8 @@ def orphan_tmux(scene: Scene) -> list[Finding]:
     which = few([f"{one.name} ({number(one.panes, 'pane')})" for one in found])
     text = f"{number(found, 'tmux session')} of ours without a record: {which}"
     names = tuple(one.name for one in found)
-    return [Finding("orphan-tmux", Level.FAIL, text, "sesh stop --orphans", subjects=names)]
+    level = Level.FAIL if any(one.alive for one in found) else Level.WARN
+    return [Finding("orphan-tmux", level, text, "sesh stop --orphans", subjects=names)]
 
 
 def _unclaimed(found: Stray | Orphan) -> bool:

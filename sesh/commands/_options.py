@@ -104,7 +104,7 @@ def choose(
     """The sessions that names or a selection mean; exactly one of both must be given."""
     selecting = wanted is not None or group is not None
     if bool(names) == selecting:
-        raise UsageError(f"give names, or {how}, but not both")
+        raise UsageError(f"give names, or {how}{', but not both' if names else ''}")
     if names:
         return look.some(names)
     return [

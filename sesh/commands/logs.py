@@ -42,7 +42,8 @@ def _offset(record: Record, since: datetime) -> int:
     if transcripts.last_output(record) < since.timestamp():
         return transcripts.size(record)
     offset, known = logfiles.offset_at(record.id, since.timestamp())
-    if known < since.timestamp() - 1:
+    younger = known == 0 and since <= record.spec.created
+    if known < since.timestamp() - 1 and not younger:
         begin = output.clock(known) if known else "its beginning"
         output.note(f"shown from {begin} on: nobody looked between that and the time asked for")
     return offset

@@ -19,6 +19,7 @@ from sesh.errors import (
     StateError,
     UsageError,
 )
+from sesh.lifecycle import servers
 from sesh.model import ENDED, Record, State
 
 LIMIT = 1 << 20
@@ -61,6 +62,7 @@ def command(name: str, text: tuple[str, ...], keys: tuple[str, ...], no_enter: b
     pane = record.place.pane
     if pane is None:
         raise CannotTellError(f"{name}: its tmux pane is not known yet; try again")
+    servers.reach(record, server)
     before = _written(record)
     if data:
         _check(name, server.paste(pane, data))

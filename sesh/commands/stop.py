@@ -18,7 +18,7 @@ from sesh.commands._options import (
 )
 from sesh.config import Config
 from sesh.errors import UsageError
-from sesh.lifecycle.leftovers import stop_leftovers
+from sesh.lifecycle.leftovers import close_strays, stop_leftovers
 from sesh.lifecycle.stop import stop, stop_orphans
 from sesh.look import Orphan, Seen
 from sesh.model import ALIVE, Damaged, State
@@ -80,7 +80,7 @@ def _stop_orphans(settings: Config, grace: float, *, yes: bool) -> int:
     leftovers = [one for one in census.leftovers if one.keep is None]
     for line in _listed(census):
         output.say(line)
-    count = len(census.orphan_sessions) + len(census.agents) + len(leftovers)
+    count = len(census.orphan_sessions) + len(census.agents) + len(leftovers) + len(census.strays)
     if count == 0:
         output.note("no orphans to end")
         return errors.OK
@@ -90,6 +90,7 @@ def _stop_orphans(settings: Config, grace: float, *, yes: bool) -> int:
     left = [one.name for one in after if one.state in ALIVE | {State.ORPHAN}]
     left += [one.name for one in stop_orphans(census.agents, grace)]
     left += [f"process {one.process.pid}" for one in stop_leftovers(leftovers, grace)]
+    close_strays(census.strays, settings)
     for name in left:
         output.note(f"{name} could not be ended")
     return errors.OK if not left else errors.PARTIAL if len(left) < count else errors.FAILED
@@ -109,6 +110,9 @@ def _listed(census: orphans.Census) -> list[str]:
         what = f"process {left.process.pid}, {age}, {output.size(left.memory_bytes)}"
         kept = f"   left alone: {left.keep}" if left.keep else ""
         rows.append((left.name, what, output.command_line(left.command) + kept))
+    for stray in census.strays:
+        panes = f"{len(stray.panes)} pane{'s' if len(stray.panes) > 1 else ''}"
+        rows.append((stray.name, f"tmux session, {panes}, no record claims it", ""))
     width = max((len(name) for name, _, _ in rows), default=0)
     return [
         f"{name:<{width}}   {output.escape(what)}   {more}".rstrip() for name, what, more in rows

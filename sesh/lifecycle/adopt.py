@@ -22,7 +22,7 @@ from sesh import (
     tmux,
 )
 from sesh.config import Config
-from sesh.errors import CannotTellError, ConflictError, SeshError, UsageError
+from sesh.errors import CannotTellError, ConflictError, NoSessionError, SeshError, UsageError
 from sesh.lifecycle import servers
 from sesh.look import Orphan, Seen
 from sesh.model import (
@@ -240,12 +240,12 @@ def _take(record: Record, server: Tmux, made: HandMade) -> None:
     environment.save(record.place.snapshot, environment.clean(values))
     log = launchfiles.make_transcript(record.id)
     try:
-        _claim(record)
         callback = launchfiles.write_callback(record.place.run, paths.own_command())
-        reply = server.adopt(record.name, made, Keeper((), record.id, log, callback))
+        _claim(record)
     except SeshError:
         _forget(record)
         raise
+    reply = server.adopt(record.name, made, Keeper((), record.id, log, callback))
     if not reply.ok:
         entry = store.entry(record.name)
         if entry is not None:
@@ -274,8 +274,8 @@ def _hand_made(name: str, server: Tmux) -> HandMade:
     made = server.hand_made(name)
     if isinstance(made, Reply):
         if made.trouble in (tmux.Trouble.NO_TARGET, tmux.Trouble.NO_SERVER):
-            raise UsageError(f"no tmux session named {name} in {server.socket}; see tmux ls")
+            raise NoSessionError(f"no tmux session named {name} in {server.socket}; see tmux ls")
         raise CannotTellError(f"{name}: tmux: {made.text}")
-    if made.sesh_id:
+    if made.sesh_id and store.entry(name) is not None:
         raise ConflictError(f"{name} is a session of sesh already; see sesh ls --all")
     return made

@@ -21,7 +21,9 @@ def forget(found: Seen, config: Config) -> None:
         store.remove(found.entry)
         return
     with suppress(CannotTellError):  # without tmux there is no pane to put away
-        panes.put_away(record, observe.server_of(record, config, tmux.find_binary()))
+        server = observe.server_of(record, config, tmux.find_binary())
+        panes.put_away(record, server)
+        server.release(record.name, record.id)
     for _ in range(5):
         if store.remove(found.entry):
             break

@@ -6,8 +6,9 @@ import signal
 import time
 from collections.abc import Sequence
 
-from sesh import orphans, processes
-from sesh.orphans import Leftover
+from sesh import observe, orphans, paths, processes, tmux
+from sesh.config import Config
+from sesh.orphans import Leftover, Stray
 
 KILL_PATIENCE = 3.0  # how long a killed process may take to vanish (disk sleep)
 
@@ -30,6 +31,17 @@ def stop_leftovers(leftovers: Sequence[Leftover], grace: float) -> list[Leftover
             for one in living:
                 _signal(one, signal.SIGKILL)
     return living
+
+
+def close_strays(strays: Sequence[Stray], config: Config) -> None:
+    """Close the panes of tmux sessions that no record claims; one that answers for another session
+    by now is left alone."""
+    here = processes.here()
+    run = paths.run_dir(here.id, here.pidns)
+    for stray in strays:
+        server = observe.server(stray.socket, run, config, tmux.find_binary())
+        for pane in stray.panes:
+            server.close_of(pane.id, pane.pid)
 
 
 def _signal(leftover: Leftover, *numbers: int) -> None:

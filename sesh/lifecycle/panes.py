@@ -13,11 +13,13 @@ PATIENCE = 1.0
 
 
 def find(record: Record, panes: list[Pane] | Reply) -> Pane | None:
-    """The recorded pane, if it still stands and still belongs to this session."""
+    """The recorded pane, if it still stands and still belongs to this session: ids of panes are
+    each server's own, and another server may have taken the socket."""
     if isinstance(panes, Reply):
         return None
     own = (pane for pane in panes if pane.id == record.place.pane and pane.sesh_id == record.id)
-    return next(own, None)
+    server = record.place.server
+    return next((pane for pane in own if server is None or pane.server == server.pid), None)
 
 
 def save_screen(record: Record, server: Tmux) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import socket as socketlib
 import time
 
 from sesh import observe, orphans, paths, processes, store, tmux
 from sesh.config import Config
 from sesh.errors import CannotTellError
+from sesh.lifecycle import panes
 from sesh.model import Process, Record
-from sesh.tmux import Tmux
+from sesh.tmux import Reply, Tmux, Trouble
 
 SOCKET_PATIENCE = 1.0
 
@@ -24,9 +26,25 @@ def socket(config: Config, run: str) -> str:
     return config.tmux.socket
 
 
+def reach(record: Record, server: Tmux) -> None:
+    """Make sure that who answers is the server that the session's pane is in; a socket that was
+    swept away under it is restored."""
+    own = record.place.server
+    if own is not None and not os.path.exists(server.socket) and processes.alive(own):
+        restore_socket(server, own)
+    listed = server.panes()
+    if isinstance(listed, Reply) and listed.trouble is not Trouble.NO_SERVER:
+        raise CannotTellError(f"{record.name}: tmux: {listed.text}")
+    if panes.find(record, listed) is None:
+        raise CannotTellError(
+            f"{record.name} runs, but its tmux server can't be reached at {server.socket}; "
+            "sesh doctor says why"
+        )
+
+
 def ready(server: Tmux) -> tuple[str, ...]:
     """Make sure that a launch will reach the one right server; returns how to start it if cold."""
-    if os.path.exists(server.socket):
+    if _somebody_listens(server.socket):
         return ()
     tmux.check_version(server.binary, server.timeout)
     records = [e.record for e in store.entries() if isinstance(e.record, Record)]
@@ -40,6 +58,19 @@ def ready(server: Tmux) -> tuple[str, ...]:
         return ()
     server.write_config()
     return tmux.scope_prefix() if server.own else ()
+
+
+def _somebody_listens(path: str) -> bool:
+    """Not only is there a socket: a server that was killed leaves one behind."""
+    with socketlib.socket(socketlib.AF_UNIX) as probe:
+        probe.setblocking(False)
+        try:
+            probe.connect(path)
+        except BlockingIOError:
+            return True  # it is busy
+        except OSError:
+            return False
+    return True
 
 
 def restore_socket(server: Tmux, process: Process) -> None:

@@ -218,7 +218,7 @@ def test_a_stop_ends_it_and_leaves_the_other_sessions_of_that_server(own_tmux: W
 
 def test_what_can_not_be_taken_over(own_tmux: World) -> None:
     world = own_tmux
-    complains(world.sesh("adopt", "--tmux", "nobody"), 2, "no tmux session named nobody")
+    complains(world.sesh("adopt", "--tmux", "nobody"), 4, "no tmux session named nobody")
     complains(world.sesh("adopt", "--tmux", "a b"), 2, "no valid name", "rename-session")
     world.start("mine")
     complains(world.sesh("adopt", "--tmux", "mine"), 8, "mine")
@@ -298,3 +298,14 @@ def test_rm_by_force_ends_an_agent_whose_record_is_lost(world: World) -> None:
     assert world.state_of("a") == "orphan"
     world.ok("rm", "-f", "a")
     assert world.ls("--all") == []
+
+
+def test_what_was_adopted_and_forgotten_can_be_adopted_again(own_tmux: World) -> None:
+    """A second pane stands on when the first is stopped and forgotten."""
+    world = own_tmux
+    subprocess.run(["tmux", "split-window", "-d", "-t", "=mine:", "cat"], env=world.env, check=True)
+    world.ok("adopt", "--tmux", "mine")
+    world.ok("stop", "mine")
+    world.ok("rm", "-f", "mine")
+    world.ok("adopt", "--tmux", "mine")
+    assert world.state_of("mine") == "running"

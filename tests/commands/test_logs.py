@@ -359,6 +359,13 @@ def test_since_a_moment_after_the_last_output_is_nothing(world: World) -> None:
     assert world.ok("logs", "a", "--since", "10m").out == ""
 
 
+def test_since_before_it_began_is_everything(world: World) -> None:
+    world.start("a", "sh", "-c", "echo old; exec sleep 1000")
+    printed(world, "a", "old")
+    shown = world.ok("logs", "a", "--since", "1h")
+    assert (shown.out, shown.err) == ("old\n", "")
+
+
 def test_since_after_the_end(world: World) -> None:
     world.start("a", "sh", "-c", "echo old; read -r line; echo new $line")
     printed(world, "a", "old")

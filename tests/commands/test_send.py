@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
-from tests.surroundings import complains
+from tests.surroundings import complains, run
 from tests.world import SESH, World, eventually
 
 # Reads its terminal as a full-screen agent does: raw, with bracketed paste. Writes all it got.
@@ -244,5 +246,24 @@ def test_a_pane_that_somebody_has_left_scrolled_back(world: World) -> None:
     assert eventually(lambda: "200" in world.ok("logs", "a").out)
     world.tmux("copy-mode", "-t", "=a:")
     world.tmux("send-keys", "-t", "=a:", "-X", "page-up")
+    world.ok("send", "a", "hello")
+    gets(world, b"hello\n")
+
+
+def test_another_server_at_the_socket_gets_nothing(world: World) -> None:
+    """Panes are numbered by each server: the same number there is another session's."""
+    world.start("a", "cat")
+    hidden = Path(world.socket)
+    hidden.rename(hidden.with_name("hidden"))
+    keep = ("new-session", "-d", "-s", "a", "exec tee wrong")
+    run(world, "tmux", "-S", str(hidden), "-f", os.devnull, *keep)
+    complains(world.sesh("send", "a", "hello"), 5, "can't be reached", "sesh doctor")
+    assert (world.cwd / "wrong").read_bytes() == b""
+    run(world, "tmux", "-S", str(hidden), "kill-server")
+
+
+def test_a_socket_that_was_swept_away_is_restored(world: World) -> None:
+    world.start("a", "tee", "got")
+    Path(world.socket).unlink()
     world.ok("send", "a", "hello")
     gets(world, b"hello\n")
