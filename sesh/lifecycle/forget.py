@@ -23,7 +23,8 @@ def forget(found: Seen, config: Config) -> None:
     with suppress(CannotTellError):  # without tmux there is no pane to put away
         server = observe.server_of(record, config, tmux.find_binary())
         panes.put_away(record, server)
-        server.release(record.name, record.id)
+        if not server.own:  # in a server of ours nothing is a person's, and marks find what is left
+            server.release(record.name, record.id)
     for _ in range(5):
         if store.remove(found.entry):
             break
