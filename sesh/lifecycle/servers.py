@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket as socketlib
 import time
 
 from sesh import observe, orphans, paths, processes, store, tmux
@@ -44,7 +43,7 @@ def reach(record: Record, server: Tmux) -> None:
 
 def ready(server: Tmux) -> tuple[str, ...]:
     """Make sure that a launch will reach the one right server; returns how to start it if cold."""
-    if _somebody_listens(server.socket):
+    if os.path.exists(server.socket):
         return ()
     tmux.check_version(server.binary, server.timeout)
     records = [e.record for e in store.entries() if isinstance(e.record, Record)]
@@ -58,19 +57,6 @@ def ready(server: Tmux) -> tuple[str, ...]:
         return ()
     server.write_config()
     return tmux.scope_prefix() if server.own else ()
-
-
-def _somebody_listens(path: str) -> bool:
-    """Not only is there a socket: a server that was killed leaves one behind."""
-    with socketlib.socket(socketlib.AF_UNIX) as probe:
-        probe.setblocking(False)
-        try:
-            probe.connect(path)
-        except BlockingIOError:
-            return True  # it is busy
-        except OSError:
-            return False
-    return True
 
 
 def restore_socket(server: Tmux, process: Process) -> None:
