@@ -8,19 +8,16 @@ from __future__ import annotations
 from collections.abc import Container
 from datetime import UTC, datetime
 
-from sesh import digest, launchfiles, observe, paths, processes, store
-from sesh.model import ENDED, Damaged, Record, State
+from sesh import digest, launchfiles, look, observe, processes, store
+from sesh.model import Damaged, Observation, Record, State, seen
 from sesh.reconcile import reconcile
 from sesh.store import Entry
+from sesh.values import replace
 
 
 def words(leaving_out: Container[str], launches: set[str] | None) -> list[str]:
     """One word (its state, or `frozen`) for each record that needs attention, and `orphan` for each
     living agent among the launches that no record claims; None stands for all launches."""
-    here = processes.here()
-    run = paths.run_dir(here.id, here.pidns)
-    if launches is None:
-        launches = {f"{session}.{generation}" for session, generation in launchfiles.known(run)}
     found = []
     claimed, damaged = set(), set()
     for entry in store.entries(leaving_out):
@@ -30,37 +27,30 @@ def words(leaving_out: Container[str], launches: set[str] | None) -> list[str]:
         else:
             found += _word(entry, entry.record)
             claimed.add(entry.record.launch)
-    living = [launch for launch in launches - claimed if _lives(run, launch)]
-    return found + [State.ORPHAN.value for launch in living if _name(launch) not in damaged]
+    unclaimed = [
+        (session_id, generation)
+        for session_id, generation in launchfiles.known(processes.run_dir())
+        if (launches is None or f"{session_id}.{generation}" in launches)
+        and f"{session_id}.{generation}" not in claimed
+    ]
+    orphans = [one for one in look.living(unclaimed) if one.name not in damaged]
+    return found + [State.ORPHAN.value for _ in orphans]
 
 
 def _word(entry: Entry, record: Record) -> list[str]:
-    sight = observe.by_files(record)
+    sight = _with_last_word(observe.by_files(record), entry, record)
     verdict = reconcile(record, sight, datetime.now(UTC))
-    if verdict.state in ENDED and _was_stale(entry, record):
-        return [State.STALE.value]
     if verdict.attention is None:
         return []
     return ["frozen" if verdict.state is State.RUNNING and sight.frozen else verdict.state.value]
 
 
-def _was_stale(entry: Entry, record: Record) -> bool:
-    """Did tmux show another pane of it when it was last asked? Those are gone with its server."""
+def _with_last_word(sight: Observation, entry: Entry, record: Record) -> Observation:
+    """Add the other panes that tmux showed when last asked; they are gone with its server."""
     server = record.place.server
     if server is None or record.place.machine != processes.here() or not processes.alive(server):
-        return False
+        return sight
     known = digest.parse(entry.raw)
-    return known is not None and digest.state(known.view) == State.STALE
-
-
-def _lives(run: str, launch: str) -> bool:
-    session, _, generation = launch.rpartition(".")
-    if not generation.isdigit():
-        return False
-    word = launchfiles.read_launch(run, session, int(generation))
-    return word is not None and processes.alive(word.agent.process)
-
-
-def _name(launch: str) -> str:
-    """The session's name: an id is the name with date, time and a random word behind it."""
-    return launch.rpartition(".")[0].rsplit("-", 3)[0]
+    if known is None or digest.state(known.view) != State.STALE:
+        return sight
+    return replace(sight, others=seen("another pane, at the last look,"))

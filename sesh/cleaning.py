@@ -249,7 +249,7 @@ def _forget_launches(records: Iterable[Record]) -> None:
     here = processes.here()
     gone = {record.id for record in records if record.place.machine.id == here.id}
     if gone:
-        for path in supervise.launch_leavings(paths.run_dir(here.id, here.pidns)):
+        for path in supervise.launch_leavings(processes.run_dir()):
             if os.path.basename(path).partition(".")[0] in gone:
                 with suppress(FileNotFoundError):
                     os.unlink(path)
@@ -307,8 +307,7 @@ def _over(leftover: Leftover) -> bool:
 
 def _close_strays(steps: list[Step], config: Config) -> Outcomes:
     """Close dead panes that carry the id of a session that no record names."""
-    machine = processes.here()
-    run = paths.run_dir(machine.id, machine.pidns)
+    run = processes.run_dir()
     for step in steps:
         assert isinstance(step.target, Stray)
         if _claimed(step.target.session_id):

@@ -28,10 +28,10 @@ def ls_table() -> tuple[bytes, str | None] | None:
         return None
     import json
 
-    from sesh import output
+    from sesh import output, tables
 
     sessions = [json.loads(view) for view in views]
-    return output.ls_text(sessions, wide=False, colour=output.use_colour("auto"))
+    return tables.ls_text(sessions, wide=False, colour=output.use_colour("auto"))
 
 
 def unchanged() -> list[bytes] | None:

@@ -14,7 +14,7 @@ from sesh.digest import Digest
 from sesh.errors import UsageError
 from sesh.look import Orphan, Seen
 from sesh.model import Process, Record, State
-from sesh.orphans import Leftover
+from sesh.orphans import Leftover, Stray
 from sesh.view import FIELDS, View, damaged_view, orphan_view, view
 
 FILTER_KEYS = ("state", "group", "tag", "name", "place", "activity", "attention")
@@ -38,6 +38,7 @@ def gather(*, everything: bool, wide: bool) -> tuple[list[View], list[str]]:
         add_usage(views, {**_agents(found), **_held_agents(held)})
     views += _orphans(census.agents, views)
     views += [_leftover(one) for one in census.leftovers]
+    views += [_stray(one) for one in census.strays]
     if everything:
         views += [complete(one) for one in look.judge(store.history())]
     return views, [one.trouble for one in found if one.trouble]
@@ -84,6 +85,13 @@ def _leftover(found: Leftover) -> View:
         memory_bytes=found.memory_bytes,
     )
     return _finish(shown, found.session_id)
+
+
+def _stray(found: Stray) -> View:
+    """A tmux session of ours in which no agent lives and that no record claims."""
+    pid = next((pane.pid for pane in found.panes if not pane.dead), None)
+    shown = orphan_view(found.session_id, "a tmux session that no record claims", pid, None)
+    return _finish({**shown, "socket": found.socket}, found.session_id)
 
 
 def _hidden(found: Seen) -> bool:

@@ -65,17 +65,15 @@ def trim(path: str, limit: int) -> None:
     """Keep the last three quarters of `limit`, once there is more than `limit`."""
     fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        size = os.fstat(fd).st_size
-        if size - _begin(fd) <= limit:
-            return
+        size, start = os.fstat(fd).st_size, _begin(fd)
         end = (size - limit * 3 // 4) // _BLOCK * _BLOCK
-        if not _punch(fd, end):
+        if size - start > limit and end > start and not _punch(fd, path, end):
             _cut(fd, end)
     finally:
         os.close(fd)
 
 
-def _punch(fd: int, end: int) -> bool:
+def _punch(fd: int, path: str, end: int) -> bool:
     """Give the bytes before `end` back to the disk; False where the file system can't."""
     import ctypes
 
@@ -88,7 +86,7 @@ def _punch(fd: int, end: int) -> bool:
     number = ctypes.get_errno()
     if number in (errno.EOPNOTSUPP, errno.ENOSYS):
         return False
-    raise OSError(number, os.strerror(number))
+    raise OSError(number, os.strerror(number), path)
 
 
 def _cut(fd: int, end: int) -> None:

@@ -243,32 +243,28 @@ def orphans_named(name: str) -> list[Orphan]:
     entry = store.entry(name)
     record = entry.record if entry else None
     claimed = {_launch(record)} if isinstance(record, Record) else set()
-    return _alive({one for one in _launches() if name_of(one[0]) == name} - claimed)
+    return living({one for one in _launches() if name_of(one[0]) == name} - claimed)
 
 
 def orphans(found: Iterable[Seen], others: Iterable[tuple[str, int]] = ()) -> list[Orphan]:
     """Living agents of launches that no record claims; `others` are launches claimed besides."""
     records = [one.entry.record for one in found if isinstance(one.entry.record, Record)]
-    return _alive(_launches() - {_launch(record) for record in records} - {*others})
+    return living(_launches() - {_launch(record) for record in records} - {*others})
 
 
 def _launch(record: Record) -> tuple[str, int]:
     return record.id, record.place.generation
 
 
-def _run() -> str:
-    here = processes.here()
-    return paths.run_dir(here.id, here.pidns)
-
-
 def _launches() -> set[tuple[str, int]]:
-    return launchfiles.known(_run())
+    return launchfiles.known(processes.run_dir())
 
 
-def _alive(launches: set[tuple[str, int]]) -> list[Orphan]:
+def living(launches: Iterable[tuple[str, int]]) -> list[Orphan]:
+    """The launches whose agent lives."""
     alive = []
     for session_id, generation in sorted(launches):
-        word = launchfiles.read_launch(_run(), session_id, generation)
+        word = launchfiles.read_launch(processes.run_dir(), session_id, generation)
         if word is not None and processes.alive(word.agent.process):
             alive.append(Orphan(name_of(session_id), session_id, generation, word.agent, word.at))
     return alive

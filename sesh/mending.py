@@ -27,7 +27,7 @@ from sesh.store import Entry
 from sesh.values import Value
 from sesh.view import View
 
-END_PATIENCE = 5.0  # seconds that a server, or what is killed, may take to vanish
+END_PATIENCE = 5.0  # seconds that a server may take to vanish
 
 
 class Step(Value):
@@ -156,7 +156,7 @@ def _end_server(process: Process) -> None:
     stat = processes.look(process.pid)
     if stat is None or stat.process != process:
         return
-    if not stat.comm.startswith("tmux: server"):
+    if not processes.is_tmux(stat):
         raise SeshError(f"process {process.pid} is no tmux server")
     processes.send(process, signal.SIGTERM)
     deadline = time.monotonic() + END_PATIENCE
@@ -231,18 +231,11 @@ def _stops(scene: Scene) -> list[Step]:
 
 def _finish(scene: Scene, found: Seen) -> Step:
     def go_on() -> None:
-        after, deadline = _stop_again(scene, found), time.monotonic() + END_PATIENCE
-        while after.state is State.STOPPING and time.monotonic() < deadline:
-            time.sleep(0.1)  # what was killed just now may not have vanished yet
-            after = _stop_again(scene, after)
+        after = stop([found], scene.settings, scene.settings.stop.grace)[0]
         if after.state is State.STOPPING and after.session:
             raise SeshError(after.session.verdict.reason or "not confirmed")
 
     return Step("stuck-stopping", f"finished the stop of {found.name}", go_on)
-
-
-def _stop_again(scene: Scene, found: Seen) -> Seen:
-    return stop([found], scene.settings, scene.settings.stop.grace)[0]
 
 
 def _log_pipes(scene: Scene) -> list[Step]:

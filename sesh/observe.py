@@ -13,6 +13,7 @@ from functools import partial
 
 from sesh import launchfiles, processes, tmux
 from sesh.config import Config
+from sesh.errors import CannotTellError
 from sesh.model import (
     Agent,
     Desired,
@@ -182,7 +183,7 @@ def _ask_servers(
         return {}
     try:
         binary = tmux.find_binary()
-    except Exception as error:  # no tmux: nothing can be proven absent
+    except CannotTellError as error:  # no tmux: nothing can be proven absent
         return {socket: str(error) for socket in servers}
     return {
         socket: _panes(server_of(record, config, binary), records, answers)

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from types import MappingProxyType
 
-from sesh import launchfiles, look, observe, paths, processes, tmux
+from sesh import launchfiles, look, observe, processes, tmux
 from sesh.config import Config
 from sesh.digest import Digest
 from sesh.errors import CannotTellError
@@ -22,7 +22,6 @@ from sesh.model import (
     ID_PATTERN,
     Agent,
     LaunchWord,
-    Machine,
     Process,
     Record,
     State,
@@ -99,8 +98,7 @@ def quick() -> Census:
 
 def census(config: Config) -> Census:
     """Look at all records, all processes and all servers, once each."""
-    machine = processes.here()
-    run = paths.run_dir(machine.id, machine.pidns)
+    run = processes.run_dir()
     # With many sessions, nearly all processes are agents that are as recorded, and their keepers.
     as_recorded, explained = look.held_and_explained()
     table = processes.table(leaving_out=explained)
@@ -272,13 +270,12 @@ def _why_keep(stat: Stat, table: Table) -> str | None:
     return None
 
 
-def still_left(leftover: Leftover, here: Machine) -> bool:
+def still_left(leftover: Leftover) -> bool:
     """Just before a signal: is it still this very process, with this marker, of this machine?"""
     stat = processes.look(leftover.process.pid)
     if stat is None or stat.process != leftover.process or not stat.alive:
         return False
-    run = paths.run_dir(here.id, here.pidns)
-    carried = processes.carriers({stat.pid: stat}, run)
+    carried = processes.carriers({stat.pid: stat}, processes.run_dir())
     return carried.get(stat.pid) == leftover.session_id
 
 

@@ -1,4 +1,4 @@
-"""What people see: tables, colour, escaping, times. Works on the JSON objects of sessions.
+"""What people see: streams, colour, escaping, times, widths.
 
 Imported by a fast lane: only light modules here.
 """
@@ -12,9 +12,7 @@ from unicodedata import category, east_asian_width
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from sesh.view import View
+    from collections.abc import Sequence
 
 _COLOURS = {
     "stale": "33",
@@ -30,8 +28,7 @@ _COLOURS = {
     "completed": "2",
     "stopped": "2",
 }
-_NOTHING = "–"
-_SHORTEST = 16  # what a long column is cut to before columns are dropped
+NOTHING = "–"
 
 
 # --- streams -----------------------------------------------------------------------------------
@@ -172,7 +169,7 @@ def short_time(seconds: float) -> str:
 
 def ago(seconds: float | None, now: float) -> str:
     if seconds is None:
-        return _NOTHING
+        return NOTHING
     return "now" if now - seconds < 5 else f"{short_time(now - seconds)} ago"
 
 
@@ -187,7 +184,7 @@ def long_time(seconds: float) -> str:
 
 def size(count: float | None) -> str:
     if count is None:
-        return _NOTHING
+        return NOTHING
     for unit in ("B", "KB", "MB", "GB"):
         if count < 1024 or unit == "GB":
             break
@@ -201,84 +198,7 @@ def command_line(command: Sequence[str]) -> str:
     return escape(join(command))
 
 
-# --- the table of sessions ---------------------------------------------------------------------
-
-
-def session_table(
-    views: Sequence[View], *, wide: bool, colour: bool, width: int | None, now: float
-) -> str:
-    """The table for people. Columns are dropped from the right until it fits, never wrapped."""
-    columns = _columns(views, wide, now)
-    cells = [[title for title, _ in columns]]
-    cells += [[cell(view) for _, cell in columns] for view in views]
-    widths = [max(display_width(row[i]) for row in cells) for i in range(len(columns))]
-    lines = [_line(row, widths) for row in cells]
-    if width is not None:
-        lines = _fit(cells, widths, width)
-    if colour:
-        lines[1:] = [
-            _paint_state(line, view["state"]) for line, view in zip(lines[1:], views, strict=True)
-        ]
-    return "\n".join(line.rstrip() for line in lines) + "\n"
-
-
-def ls_text(views: Sequence[View], *, wide: bool, colour: bool) -> tuple[bytes, str | None]:
-    """What `ls` prints on stdout, and the closing line for people on stderr."""
-    table = session_table(views, wide=wide, colour=colour, width=terminal_width(), now=time.time())
-    return table.encode("utf-8", "backslashreplace"), closing_line(views)
-
-
-def _columns(
-    views: Sequence[View], wide: bool, now: float
-) -> list[tuple[str, Callable[[View], str]]]:
-    columns: list[tuple[str, Callable[[View], str]]] = [
-        ("NAME", lambda v: escape(v["name"])),
-        ("STATE", lambda v: v["state"]),
-    ]
-    if any(v.get("activity") for v in views):
-        columns.append(("ACTIVITY", _activity))
-    columns += [
-        ("UP", lambda v: _up(v, now)),
-        ("LAST OUTPUT", lambda v: ago(epoch(v.get("last_output")), now)),
-        ("WHERE", lambda v: escape(v.get("container") or v.get("place") or _NOTHING)),
-    ]
-    if wide:
-        columns += [
-            ("PID", lambda v: str(v.get("pid") or _NOTHING)),
-            ("MEMORY", lambda v: size(v.get("memory_bytes"))),
-            ("CPU", lambda v: _cpu(v.get("cpu_seconds"))),
-            ("GEN", lambda v: str(v.get("generation") or _NOTHING)),
-            ("GROUP", lambda v: escape(v.get("group") or _NOTHING)),
-            ("BRANCH", lambda v: escape(v.get("branch") or _NOTHING)),
-            ("DIRECTORY", lambda v: escape(v.get("cwd") or _NOTHING)),
-        ]
-    columns.append(("COMMAND", lambda v: command_line(v.get("command") or []) or _NOTHING))
-    if any(_remark(v) for v in views):
-        columns.append(("", _remark))
-    return columns
-
-
-def _activity(view: View) -> str:
-    activity = view.get("activity") or _NOTHING
-    waiting = view.get("waiting_for")
-    return escape(f"{activity}: {waiting}" if waiting else activity)
-
-
-def _up(view: View, now: float) -> str:
-    started = epoch(view.get("started"))
-    alive = view["state"] in ("running", "paused", "stopping", "orphan")
-    return short_time(now - started) if alive and started is not None else _NOTHING
-
-
-def _cpu(seconds: float | None) -> str:
-    return _NOTHING if seconds is None else f"{seconds:.1f}s"
-
-
-def _remark(view: View) -> str:
-    reason = escape(view.get("reason") or "")
-    if view["state"] == "unknown":
-        return f"(was {view.get('last_known')}) {reason}"
-    return "" if reason in ("exit 0", "stopped on request") else reason
+# --- widths --------------------------------------------------------------------------------------
 
 
 def display_width(text: str) -> int:
@@ -298,92 +218,6 @@ def cut(text: str, width: int) -> str:
             break
         kept.append(char)
     return "".join(kept) + "…" if width > 0 else ""
-
-
-def _pad(text: str, width: int) -> str:
-    return text + " " * (width - display_width(text))
-
-
-def _line(row: Iterable[str], widths: Iterable[int]) -> str:
-    return "   ".join(_pad(text, width) for text, width in zip(row, widths, strict=True))
-
-
-def _fit(cells: list[list[str]], widths: list[int], room: int) -> list[str]:
-    """Cut the long columns (the command, then the remark), then drop columns from the right, until
-    every line fits."""
-    wanted = list(widths)
-    titles = cells[0]
-    for title in ("DIRECTORY", "COMMAND", ""):
-        if title in titles:
-            at = titles.index(title)
-            spare = max(0, wanted[at] - _SHORTEST)
-            wanted[at] -= min(spare, max(0, _total(wanted) - room))
-    while len(wanted) > 2 and _total(wanted) > room:
-        wanted.pop()
-    lines = []
-    for row in cells:
-        fitted = [cut(text, width) for text, width in zip(row, wanted, strict=False)]
-        lines.append(cut(_line(fitted, wanted).rstrip(), room))
-    return lines
-
-
-def _total(widths: list[int]) -> int:
-    return sum(widths) + 3 * (len(widths) - 1)
-
-
-def _paint_state(line: str, state: str) -> str:
-    before, found, after = line.partition(f" {state}")
-    return before + " " + paint(state, state, colour=True) + after if found else line
-
-
-def closing_line(views: Sequence[View]) -> str | None:
-    """What needs a person, and what to do about it; None when nothing does."""
-    needy: dict[str, list[str]] = {}
-    for view in views:
-        if view.get("attention") or view["state"] == "damaged":
-            needy.setdefault(_kind(view), []).append(escape(view["name"]))
-    if not needy:
-        return None
-    count = sum(map(len, needy.values()))
-    line = f"{count} {'needs' if count == 1 else 'need'} you: {' · '.join(_advice(needy))}"
-    width = terminal_width()
-    return line if width is None else cut(line, width)
-
-
-def _kind(view: View) -> str:
-    """Its state; a process that outlives its session is no session that could be adopted."""
-    outlives = view["state"] == "orphan" and view.get("generation") is None
-    return "leftover" if outlives else view["state"]
-
-
-def _advice(needy: dict[str, list[str]]) -> list[str]:
-    """What to do, the commands that mend many at once first."""
-    advice = [
-        f"sesh restart --{state}" for state in ("lost", "failed") if len(needy.get(state, ())) > 1
-    ]
-    ended = [
-        name
-        for state in ("stale", "failed", "lost", "timeout")
-        for name in needy.get(state, ())
-        if f"sesh restart --{state}" not in advice
-    ]
-    if ended:
-        advice.append(f"restart or stop {_some(ended)}")
-    if "orphan" in needy:
-        advice.append(f"adopt or stop {_some(needy['orphan'])}")
-    if "leftover" in needy:
-        advice.append("sesh stop --orphans")
-    others = [
-        name
-        for state, names in needy.items()
-        if state not in ("stale", "failed", "lost", "timeout", "orphan", "leftover")
-        for name in names
-    ]
-    return [*advice, f"show {_some(others)}"] if others else advice
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def progress_bar(done: int, total: int, cells: int = 24) -> str:

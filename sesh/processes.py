@@ -13,7 +13,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 
-from sesh import guards
+from sesh import guards, paths
 from sesh.model import Agent, Machine, Process
 from sesh.values import Value
 
@@ -66,6 +66,12 @@ def here() -> Machine:
         _first_line("/proc/sys/kernel/random/boot_id") or _boot_by_psutil(),
         _link("/proc/self/ns/pid") or "none",
     )
+
+
+def run_dir() -> str:
+    """The directory of this machine's launches."""
+    machine = here()
+    return paths.run_dir(machine.id, machine.pidns)
 
 
 def _first_line(path: str) -> str:

@@ -136,8 +136,7 @@ def file() -> str:
     if directory is None:
         from sesh import processes
 
-        here = processes.here()
-        directory = paths.run_dir(here.id, here.pidns)
+        directory = processes.run_dir()
     return f"{directory}/prompt"
 
 

@@ -32,8 +32,7 @@ def run_pass(config: Config) -> list[Seen]:
     """One pass, unless another is at work: then that one runs once more."""
     if not store.exists():
         return []
-    machine = processes.here()
-    run = paths.run_dir(machine.id, machine.pidns)
+    run = processes.run_dir()
     files.make_private(run)
     again = launchfiles.pass_announced(run)
     files.write_private(again, b"", durable=False)

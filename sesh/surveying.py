@@ -73,7 +73,7 @@ class Running(Value):
 
 def survey(config: Config) -> Scene:
     machine = processes.here()
-    run = paths.run_dir(machine.id, machine.pidns)
+    run = processes.run_dir()
     census = orphans.census(config)
     older = _stat(paths.older_events_file())
     newest = _stat(paths.events_file())

@@ -290,9 +290,8 @@ def _with_problem(timer: Timer, problem: str) -> Timer:
 
 
 def _last_run() -> float | None:
-    machine = processes.here()
     try:
-        return os.stat(paths.gc_stamp(paths.run_dir(machine.id, machine.pidns))).st_mtime
+        return os.stat(paths.gc_stamp(processes.run_dir())).st_mtime
     except OSError:
         return None
 

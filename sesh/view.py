@@ -93,8 +93,8 @@ def damaged_view(damaged: Damaged) -> View:
 def orphan_view(
     session_id: str,
     reason: str,
-    pid: int,
-    since: datetime,
+    pid: int | None,
+    since: datetime | None,
     *,
     command: Sequence[str] = (),
     generation: int | None = None,

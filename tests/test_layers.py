@@ -33,8 +33,10 @@ LAYERS = (
     ("checks.scene",),
     ("lifecycle.panes",),
     ("orphans",),
-    ("look", "attention"),
-    ("observe", "output", "timers"),
+    ("attention",),
+    ("look",),
+    ("observe", "tables", "timers"),
+    ("output",),
     (
         *("tmux", "processes", "git", "config", "launchfiles", "environment", "events"),
         *("logfiles", "sightings"),

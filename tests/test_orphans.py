@@ -217,6 +217,9 @@ def test_a_tmux_session_that_no_record_claims_is_closed(world: World) -> None:
     assert eventually(lambda: world.state_of("a") == "completed")
     world.record("a").unlink()
     assert world.tmux("list-sessions", "-F", "#{session_name}") == "a"
+    (shown,) = world.ls("--all")
+    assert (shown["name"], shown["state"]) == ("a", "orphan")
+    assert shown["reason"] == "a tmux session that no record claims"
     world.start("b")
     done = world.ok("stop", "--orphans", "-y")
     assert "a   tmux session, 1 pane, no record claims it" in done.err

@@ -133,7 +133,7 @@ complete -c sesh -n '__sesh_in ls' -l sort -x -a 'name -name state -state group 
 complete -c sesh -n '__sesh_in ls' -l format -x -d 'Print each session by a template such as \'{name} {state}\''
 complete -c sesh -n '__sesh_in ls' -s q -l quiet -d 'Print names only'
 complete -c sesh -n '__sesh_in ls' -s w -l wide -d 'Show memory, CPU, pid, group, branch and directory'
-complete -c sesh -n '__sesh_in ls' -s a -l all -d 'Show also what ended longer ago, and the history'
+complete -c sesh -n '__sesh_in ls' -s a -l all -d 'Show also what ended longer ago, the history, and what was left behind'
 complete -c sesh -n '__sesh_in ls' -l exit-code -d 'Exit with 1 when nothing matches'
 complete -c sesh -n '__sesh_in ls show doctor' -l color -l colour -x -a 'auto always never' -d 'Colour the output'
 complete -c sesh -n '__sesh_in stop' -s a -l all -d 'Stop every living session'

@@ -61,8 +61,7 @@ class Scene:
 
     @cached_property
     def run(self) -> str:
-        here = processes.here()
-        return paths.run_dir(here.id, here.pidns)
+        return processes.run_dir()
 
     @cached_property
     def views(self) -> list[View]:

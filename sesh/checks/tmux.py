@@ -87,7 +87,7 @@ def servers_at(scene: Scene, socket: str) -> list[Process]:
     stats = [
         stat
         for stat in scene.table.values()
-        if stat.comm.startswith("tmux: server")
+        if processes.is_tmux(stat)
         and stat.alive
         and (stat.pid in above or _serves(stat.pid, socket))
     ]

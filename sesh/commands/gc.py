@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import click
 
-from sesh import cleaning, config, errors, output, paths, processes, store
+from sesh import cleaning, config, errors, output, processes, store
 from sesh.cleaning import Outcome
 from sesh.commands._options import CONTEXT, Duration, json_option
 from sesh.errors import ConflictError
@@ -73,8 +73,7 @@ def _work(
         return []
     if dry_run:
         return cleaning.rehearse(settings, options)
-    machine = processes.here()
-    run = paths.run_dir(machine.id, machine.pidns)
+    run = processes.run_dir()
     with cleaning.alone(run) as mine:
         if mine:
             return cleaning.clean(settings, options, run)

@@ -7,7 +7,7 @@ import os
 
 import click
 
-from sesh import listing, output
+from sesh import listing, output, tables
 from sesh.commands._options import CONTEXT, colour_option, json_option
 from sesh.view import View
 
@@ -45,7 +45,7 @@ from sesh.view import View
     "--all",
     "everything",
     is_flag=True,
-    help="Show also what ended longer ago, and the history.",
+    help="Show also what ended longer ago, the history, and what was left behind.",
 )
 @click.option("--exit-code", is_flag=True, help="Exit with 1 when nothing matches.")
 @colour_option
@@ -88,7 +88,7 @@ def _print_table(views: list[View], *, wide: bool, colour: bool, filtered: bool)
             else "no sessions; start one with: sesh start NAME -- COMMAND"
         )
         return
-    table, closing = output.ls_text(views, wide=wide, colour=colour)
+    table, closing = tables.ls_text(views, wide=wide, colour=colour)
     output.write(table.decode())
     if closing and os.isatty(1):
         output.say(f"\n{closing}")

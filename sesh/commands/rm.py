@@ -48,7 +48,7 @@ def command(names: tuple[str, ...], force: bool, grace: float | None) -> int:
 def _remove(name: str, settings: config.Config, grace: float, *, force: bool, alone: bool) -> int:
     look.check_name(name)
     if force and store.entry(name) is None:
-        return _end_unclaimed(name, grace)
+        return _end_unclaimed(name, settings, grace)
     try:
         forget(_ended(look.one(name), settings, grace, force=force), settings)
     except SeshError as error:
@@ -61,9 +61,9 @@ def _remove(name: str, settings: config.Config, grace: float, *, force: bool, al
     return errors.OK
 
 
-def _end_unclaimed(name: str, grace: float) -> int:
+def _end_unclaimed(name: str, settings: config.Config, grace: float) -> int:
     """There is no record to forget; an agent whose record is lost is ended all the same."""
-    left = stop_orphans(look.orphans_named(name), grace)
+    left = stop_orphans(look.orphans_named(name), settings, grace)
     for orphan in left:
         output.note(f"{name}: process {orphan.agent.process.pid} could not be ended")
     return errors.FAILED if left else errors.OK
@@ -72,7 +72,7 @@ def _end_unclaimed(name: str, grace: float) -> int:
 def _ended(one: Seen, settings: config.Config, grace: float, *, force: bool) -> Seen:
     """The session, ended; raises when it may not be forgotten."""
     if one.damaged:
-        if force and not stop_orphans(look.orphans_named(one.name), grace):
+        if force and not stop_orphans(look.orphans_named(one.name), settings, grace):
             return one
         why = f"its record is damaged ({one.damaged.reason})"
         raise StateError(f"{one.name}: {why}; rm --force ends its agent and forgets it")

@@ -88,7 +88,7 @@ def _stop_orphans(settings: Config, grace: float, *, yes: bool) -> int:
         return errors.FAILED
     after = stop(census.orphan_sessions, settings, grace)
     left = [one.name for one in after if one.state in ALIVE | {State.ORPHAN}]
-    left += [one.name for one in stop_orphans(census.agents, grace)]
+    left += [one.name for one in stop_orphans(census.agents, settings, grace)]
     left += [f"process {one.process.pid}" for one in stop_leftovers(leftovers, grace)]
     close_strays(census.strays, settings)
     for name in left:
@@ -128,7 +128,7 @@ def _stop_unclaimed(
         return names, False
     unclaimed = {name: _unclaimed(name, settings) for name in names if _unreadable(name)}
     chosen = [orphan for agents in unclaimed.values() for orphan in agents]
-    left = stop_orphans(chosen, grace)
+    left = stop_orphans(chosen, settings, grace)
     for orphan in left:
         output.note(f"{orphan.name}: process {orphan.agent.process.pid} could not be ended")
     return tuple(name for name in names if not unclaimed.get(name)), bool(left)

@@ -55,8 +55,7 @@ def rebuild(orphan: Orphan, config: Config) -> Seen:
     """Give a living agent that no record claims its record back, and whatever else was lost with
     it: its launch's files, its server's socket, its log pipe."""
     store.prepare()
-    machine = processes.here()
-    run = paths.run_dir(machine.id, machine.pidns)
+    run = processes.run_dir()
     word = orphans.launch_word(orphan, run)
     if word is None:
         raise SeshError(f"{orphan.name}: its agent is gone, or can't be told from others")
@@ -201,7 +200,7 @@ def take_over(name: str, config: Config) -> Seen:
         )
     store.prepare()
     machine = processes.here()
-    run = paths.run_dir(machine.id, machine.pidns)
+    run = processes.run_dir()
     server = observe.server(_users_socket(run), run, config, tmux.find_binary())
     made = _hand_made(name, server)
     stamp = _now()

@@ -6,7 +6,7 @@ import signal
 import time
 from collections.abc import Sequence
 
-from sesh import observe, orphans, paths, processes, tmux
+from sesh import observe, orphans, processes, tmux
 from sesh.config import Config
 from sesh.orphans import Leftover, Stray
 
@@ -15,7 +15,6 @@ KILL_PATIENCE = 3.0  # how long a killed process may take to vanish (disk sleep)
 
 def stop_leftovers(leftovers: Sequence[Leftover], grace: float) -> list[Leftover]:
     """Ask, wait, kill. Returns those that could not be ended; what must be kept is not touched."""
-    here = processes.here()
     begin = time.monotonic()
     living = list(leftovers)
     for one in living:
@@ -25,7 +24,7 @@ def stop_leftovers(leftovers: Sequence[Leftover], grace: float) -> list[Leftover
     while living and time.monotonic() < begin + grace + KILL_PATIENCE:
         time.sleep(pause)
         pause = min(pause * 1.3, 0.1)
-        living = [one for one in living if orphans.still_left(one, here)]
+        living = [one for one in living if orphans.still_left(one)]
         if not killed and time.monotonic() >= begin + grace:
             killed = True
             for one in living:
@@ -36,8 +35,7 @@ def stop_leftovers(leftovers: Sequence[Leftover], grace: float) -> list[Leftover
 def close_strays(strays: Sequence[Stray], config: Config) -> None:
     """Close the panes of tmux sessions that no record claims; one that answers for another session
     by now is left alone."""
-    here = processes.here()
-    run = paths.run_dir(here.id, here.pidns)
+    run = processes.run_dir()
     for stray in strays:
         server = observe.server(stray.socket, run, config, tmux.find_binary())
         for pane in stray.panes:
@@ -46,6 +44,6 @@ def close_strays(strays: Sequence[Stray], config: Config) -> None:
 
 def _signal(leftover: Leftover, *numbers: int) -> None:
     """Signal a process that is still what it was, and not one that must be kept."""
-    if leftover.keep is None and orphans.still_left(leftover, processes.here()):
+    if leftover.keep is None and orphans.still_left(leftover):
         for number in numbers:
             processes.send(leftover.process, number)

@@ -6,7 +6,7 @@ import os
 import signal
 import time
 
-from sesh import observe, orphans, paths, processes, store, tmux
+from sesh import observe, orphans, processes, store, tmux
 from sesh.config import Config
 from sesh.errors import CannotTellError
 from sesh.lifecycle import panes
@@ -47,11 +47,8 @@ def ready(server: Tmux) -> tuple[str, ...]:
         return ()
     tmux.check_version(server.binary, server.timeout)
     records = [e.record for e in store.entries() if isinstance(e.record, Record)]
-    machine = processes.here()
-    run = paths.run_dir(machine.id, machine.pidns)
-    hidden = observe.hidden_server(server.socket, records) or orphans.hidden_server(
-        server.socket, run
-    )
+    hidden = observe.hidden_server(server.socket, records)
+    hidden = hidden or orphans.hidden_server(server.socket, processes.run_dir())
     if hidden is not None:
         restore_socket(server, hidden)
         return ()

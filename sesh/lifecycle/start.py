@@ -14,7 +14,6 @@ from sesh import (
     launchfiles,
     look,
     observe,
-    paths,
     processes,
     store,
     tmux,
@@ -60,7 +59,7 @@ def start(order: Order, config: Config) -> Seen:
     """Start a new session and see that it runs."""
     store.prepare()
     machine = processes.here()
-    run = paths.run_dir(machine.id, machine.pidns)
+    run = processes.run_dir()
     socket = servers.socket(config, run)
     tmux.check_socket(socket)
     server = observe.server(socket, run, config, tmux.find_binary())
@@ -145,7 +144,7 @@ def restart(found: Seen, config: Config) -> Seen:
     assert found.session is not None
     old = found.session.record
     machine = processes.here()
-    run = paths.run_dir(machine.id, machine.pidns)
+    run = processes.run_dir()
     same_boot = old.place.machine == machine
     socket = old.place.socket if same_boot else servers.socket(config, run)
     tmux.check_socket(socket)

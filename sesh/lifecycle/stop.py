@@ -14,7 +14,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 
-from sesh import events, launchfiles, look, observe, paths, processes, store, tmux
+from sesh import events, launchfiles, look, observe, processes, store, tmux
 from sesh.config import Config
 from sesh.errors import CannotTellError, ConflictError
 from sesh.lifecycle import panes
@@ -82,18 +82,19 @@ def stop(
     ]
 
 
-def stop_orphans(
-    orphans: Sequence[Orphan], grace: float, progress: Progress | None = None
-) -> list[Orphan]:
-    """End agents that no readable record claims. Returns those that could not be ended."""
-    here = processes.here()
-    run = paths.run_dir(here.id, here.pidns)
+def stop_orphans(orphans: Sequence[Orphan], config: Config, grace: float) -> list[Orphan]:
+    """End agents that no readable record claims, and close their panes. Returns those that could
+    not be ended."""
+    run = processes.run_dir()
     until = time.monotonic() + grace
     targets = [_Target(o.name, o.id, run, o.generation, o.agent, until=until) for o in orphans]
-    _bring_down(targets, progress)
+    _bring_down(targets, None)
     for target in targets:
         if target.done:
             launchfiles.remove(run, target.id)
+            with suppress(CannotTellError):  # without tmux there is no pane to put away
+                server = observe.server(f"{run}/tmux.sock", run, config, tmux.find_binary())
+                panes.close_dead(target.name, server)
     return [orphan for orphan, target in zip(orphans, targets, strict=True) if not target.done]
 
 

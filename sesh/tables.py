@@ -1,0 +1,186 @@
+"""The table of sessions, and what to do about those that need somebody: from their JSON objects.
+
+Imported by a fast lane: only light modules here.
+"""
+
+from __future__ import annotations
+
+import time
+
+from sesh import output
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from sesh.view import View
+
+_SHORTEST = 16  # what a long column is cut to before columns are dropped
+
+
+def session_table(
+    views: Sequence[View], *, wide: bool, colour: bool, width: int | None, now: float
+) -> str:
+    """The table for people. Columns are dropped from the right until it fits, never wrapped."""
+    columns = _columns(views, wide, now)
+    cells = [[title for title, _ in columns]]
+    cells += [[cell(view) for _, cell in columns] for view in views]
+    widths = [max(output.display_width(row[i]) for row in cells) for i in range(len(columns))]
+    lines = [_line(row, widths) for row in cells]
+    if width is not None:
+        lines = _fit(cells, widths, width)
+    if colour:
+        lines[1:] = [
+            _paint_state(line, view["state"]) for line, view in zip(lines[1:], views, strict=True)
+        ]
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def ls_text(views: Sequence[View], *, wide: bool, colour: bool) -> tuple[bytes, str | None]:
+    """What `ls` prints on stdout, and the closing line for people on stderr."""
+    width = output.terminal_width()
+    table = session_table(views, wide=wide, colour=colour, width=width, now=time.time())
+    return table.encode("utf-8", "backslashreplace"), closing_line(views)
+
+
+def _columns(
+    views: Sequence[View], wide: bool, now: float
+) -> list[tuple[str, Callable[[View], str]]]:
+    columns: list[tuple[str, Callable[[View], str]]] = [
+        ("NAME", lambda v: output.escape(v["name"])),
+        ("STATE", lambda v: v["state"]),
+    ]
+    if any(v.get("activity") for v in views):
+        columns.append(("ACTIVITY", _activity))
+    columns += [
+        ("UP", lambda v: _up(v, now)),
+        ("LAST OUTPUT", lambda v: output.ago(output.epoch(v.get("last_output")), now)),
+        ("WHERE", lambda v: output.escape(v.get("container") or v.get("place") or output.NOTHING)),
+    ]
+    if wide:
+        columns += [
+            ("PID", lambda v: str(v.get("pid") or output.NOTHING)),
+            ("MEMORY", lambda v: output.size(v.get("memory_bytes"))),
+            ("CPU", lambda v: _cpu(v.get("cpu_seconds"))),
+            ("GEN", lambda v: str(v.get("generation") or output.NOTHING)),
+            ("GROUP", lambda v: output.escape(v.get("group") or output.NOTHING)),
+            ("BRANCH", lambda v: output.escape(v.get("branch") or output.NOTHING)),
+            ("DIRECTORY", lambda v: output.escape(v.get("cwd") or output.NOTHING)),
+        ]
+    columns.append(("COMMAND", _command))
+    if any(_remark(v) for v in views):
+        columns.append(("", _remark))
+    return columns
+
+
+def _command(view: View) -> str:
+    return output.command_line(view.get("command") or []) or output.NOTHING
+
+
+def _activity(view: View) -> str:
+    activity = view.get("activity") or output.NOTHING
+    waiting = view.get("waiting_for")
+    return output.escape(f"{activity}: {waiting}" if waiting else activity)
+
+
+def _up(view: View, now: float) -> str:
+    started = output.epoch(view.get("started"))
+    alive = view["state"] in ("running", "paused", "stopping", "orphan")
+    return output.short_time(now - started) if alive and started is not None else output.NOTHING
+
+
+def _cpu(seconds: float | None) -> str:
+    return output.NOTHING if seconds is None else f"{seconds:.1f}s"
+
+
+def _remark(view: View) -> str:
+    reason = output.escape(view.get("reason") or "")
+    if view["state"] == "unknown":
+        return f"(was {view.get('last_known')}) {reason}"
+    return "" if reason in ("exit 0", "stopped on request") else reason
+
+
+def _pad(text: str, width: int) -> str:
+    return text + " " * (width - output.display_width(text))
+
+
+def _line(row: Iterable[str], widths: Iterable[int]) -> str:
+    return "   ".join(_pad(text, width) for text, width in zip(row, widths, strict=True))
+
+
+def _fit(cells: list[list[str]], widths: list[int], room: int) -> list[str]:
+    """Cut the long columns (the command, then the remark), then drop columns from the right, until
+    every line fits."""
+    wanted = list(widths)
+    titles = cells[0]
+    for title in ("DIRECTORY", "COMMAND", ""):
+        if title in titles:
+            at = titles.index(title)
+            spare = max(0, wanted[at] - _SHORTEST)
+            wanted[at] -= min(spare, max(0, _total(wanted) - room))
+    while len(wanted) > 2 and _total(wanted) > room:
+        wanted.pop()
+    lines = []
+    for row in cells:
+        fitted = [output.cut(text, width) for text, width in zip(row, wanted, strict=False)]
+        lines.append(output.cut(_line(fitted, wanted).rstrip(), room))
+    return lines
+
+
+def _total(widths: list[int]) -> int:
+    return sum(widths) + 3 * (len(widths) - 1)
+
+
+def _paint_state(line: str, state: str) -> str:
+    before, found, after = line.partition(f" {state}")
+    return before + " " + output.paint(state, state, colour=True) + after if found else line
+
+
+def closing_line(views: Sequence[View]) -> str | None:
+    """What needs a person, and what to do about it; None when nothing does."""
+    needy: dict[str, list[str]] = {}
+    for view in views:
+        if view.get("attention") or view["state"] == "damaged":
+            needy.setdefault(_kind(view), []).append(output.escape(view["name"]))
+    if not needy:
+        return None
+    count = sum(map(len, needy.values()))
+    line = f"{count} {'needs' if count == 1 else 'need'} you: {' · '.join(_advice(needy))}"
+    width = output.terminal_width()
+    return line if width is None else output.cut(line, width)
+
+
+def _kind(view: View) -> str:
+    """Its state; a process that outlives its session is no session that could be adopted."""
+    outlives = view["state"] == "orphan" and view.get("generation") is None
+    return "leftover" if outlives else view["state"]
+
+
+def _advice(needy: dict[str, list[str]]) -> list[str]:
+    """What to do, the commands that mend many at once first."""
+    advice = [
+        f"sesh restart --{state}" for state in ("lost", "failed") if len(needy.get(state, ())) > 1
+    ]
+    ended = [
+        name
+        for state in ("stale", "failed", "lost", "timeout")
+        for name in needy.get(state, ())
+        if f"sesh restart --{state}" not in advice
+    ]
+    if ended:
+        advice.append(f"restart or stop {_some(ended)}")
+    if "orphan" in needy:
+        advice.append(f"adopt or stop {_some(needy['orphan'])}")
+    if "leftover" in needy:
+        advice.append("sesh stop --orphans")
+    others = [
+        name
+        for state, names in needy.items()
+        if state not in ("stale", "failed", "lost", "timeout", "orphan", "leftover")
+        for name in names
+    ]
+    return [*advice, f"show {_some(others)}"] if others else advice
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
