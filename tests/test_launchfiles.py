@@ -21,7 +21,7 @@ def passes(tmp_path: Path) -> Path:
     return tmp_path / "passes"
 
 
-def test_many_call_backs_at_once_are_one_pass(passes: Path) -> None:
+def test_many_call_backs_at_once_are_few_passes(passes: Path) -> None:
     run = passes.parent
     callback = launchfiles.write_callback(str(run), [str(run / "stand-in")])
     first = subprocess.Popen(["/bin/sh", callback])
@@ -30,7 +30,8 @@ def test_many_call_backs_at_once_are_one_pass(passes: Path) -> None:
         assert first.poll() is None
     rest = [subprocess.Popen(["/bin/sh", callback]) for _ in range(20)]
     assert [one.wait(20) for one in (first, *rest)] == [0] * 21
-    assert passes.read_text() == "pass\n"
+    # On a busy machine some may come so late that the first pass is over.
+    assert passes.read_text() in ["pass\n" * number for number in range(1, 5)]
 
 
 def test_a_pass_that_was_announced_and_never_came_is_made_up_for(passes: Path) -> None:
