@@ -17,7 +17,7 @@ from sesh.errors import CannotTellError, ConflictError, UsageError
 from sesh.lifecycle import servers
 from sesh.model import Record
 from sesh.observe import server_of
-from sesh.tmux import Reply, Tmux, find_binary
+from sesh.tmux import Reply, Tmux
 
 
 def need_terminal() -> None:
@@ -31,7 +31,7 @@ def attach(record: Record, config: Config, *, read_only: bool, alone: bool) -> N
         raise ConflictError(
             f"{record.name} was adopted without a terminal; sesh restart {record.name} gives it one"
         )
-    server = server_of(record, config, find_binary())
+    server = server_of(record, config)
     servers.reach(record, server)
     options = (*(("-r",) if read_only else ()), *(("-d",) if alone else ()))
     argv = [server.binary, "-N", "-u", "-S", server.socket, "attach-session", *options]

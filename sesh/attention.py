@@ -5,7 +5,7 @@ Asks no program and writes nothing. Where only tmux could tell, what it said las
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Collection
 from datetime import UTC, datetime
 
 from sesh import digest, launchfiles, look, observe, processes, store
@@ -15,7 +15,7 @@ from sesh.store import Entry
 from sesh.values import replace
 
 
-def words(leaving_out: Container[str], launches: set[str] | None) -> list[str]:
+def words(leaving_out: Collection[str], launches: set[str] | None) -> list[str]:
     """One word (its state, or `frozen`) for each record that needs attention, and `orphan` for each
     living agent among the launches that no record claims; None stands for all launches."""
     found = []

@@ -220,7 +220,7 @@ def _close(steps: list[Step], config: Config) -> Outcomes:
             yield Outcome(step, done=False, skipped=CHANGED)
             continue
         record = seen.session.record
-        panes.put_away(record, observe.server_of(record, config, tmux.find_binary()))
+        panes.put_away(record, observe.server_of(record, config))
         yield Outcome(step, done=True)
 
 
@@ -313,7 +313,7 @@ def _close_strays(steps: list[Step], config: Config) -> Outcomes:
         if _claimed(step.target.session_id):
             yield Outcome(step, done=False, skipped=CHANGED)
             continue
-        server = observe.server(step.target.socket, run, config, tmux.find_binary())
+        server = observe.server(step.target.socket, run, config)
         for pane in step.target.panes:
             _save_screen(step.target.session_id, pane.id, server)
             server.close_dead(pane.id)

@@ -14,8 +14,11 @@ from sesh.model import (
     SCHEMA,
     Agent,
     AgentWord,
+    Boxing,
     Cause,
+    Container,
     Desired,
+    Engine,
     Machine,
     Place,
     Process,
@@ -26,6 +29,7 @@ from sesh.model import (
     name_of,
     valid_name,
 )
+from sesh.values import Value
 
 T = TypeVar("T")
 E = TypeVar("E", bound=StrEnum)
@@ -79,6 +83,7 @@ def encode(record: Record) -> bytes:
             "launch_timeout": spec.launch_timeout,
             "max_age": spec.max_age,
             "max_idle": spec.max_idle,
+            "box": _box_dict(spec.box) if spec.box else None,
         },
         "place": {
             "kind": place.kind,
@@ -102,6 +107,8 @@ def encode(record: Record) -> bytes:
                 if agent
                 else None
             ),
+            "engine": _fields(place.engine) if place.engine else None,
+            "container": _container_dict(place.container) if place.container else None,
         },
         "status": {
             "desired": status.desired.value,
@@ -122,6 +129,8 @@ def encode(record: Record) -> bytes:
             "stop_tries": status.stop_tries or None,
             "stop_reason": status.stop_reason,
             "remains": [_process_dict(process) for process in status.remains] or None,
+            "keep": status.keep or None,
+            "held": status.held or None,
         },
         "agent": {
             "phase": word.phase,
@@ -135,6 +144,19 @@ def encode(record: Record) -> bytes:
 
 def _process_dict(process: Process) -> dict[str, int]:
     return {"pid": process.pid, "start": process.start}
+
+
+def _box_dict(box: Boxing) -> dict[str, Any]:
+    return {**_fields(box), "mounts": list(box.mounts), "options": list(box.options)}
+
+
+def _container_dict(container: Container) -> dict[str, Any]:
+    init = container.init
+    return {**_fields(container), "init": _process_dict(init) if init else None}
+
+
+def _fields(value: Value) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in value.fields}
 
 
 def _without_none(tree: Mapping[str, Any]) -> dict[str, Any]:
@@ -250,6 +272,7 @@ def _spec(table: _Table) -> Spec:
         launch_timeout=10.0 if timeout is None else timeout,
         max_age=_limit(table, "max_age"),
         max_idle=_limit(table, "max_idle"),
+        box=_box(table.maybe_table("box")),
     )
     if not spec.command:
         raise table.fail("command", "missing")
@@ -259,6 +282,26 @@ def _spec(table: _Table) -> Spec:
         raise table.fail("launch_timeout", "out of range")
     table.done()
     return spec
+
+
+def _box(table: _Table | None) -> Boxing | None:
+    if table is None:
+        return None
+    box = Boxing(
+        image=table.get("image", str),
+        existing=table.get("existing", str),
+        mount=table.take("mount", bool),
+        mounts=table.texts("mounts"),
+        user=table.get("user", str),
+        network=table.get("network", str),
+        memory=table.get("memory", str),
+        cpus=table.get("cpus", str),
+        options=table.texts("options"),
+    )
+    if (box.image is None) == (box.existing is None):
+        raise table.fail("image", "either image or existing should be there")
+    table.done()
+    return box
 
 
 def _limit(table: _Table, key: str) -> float | None:
@@ -283,15 +326,51 @@ def _place(table: _Table) -> Place:
         pane=table.get("pane", str),
         server=_process(server) if server else None,
         agent=_agent(agent) if agent else None,
+        engine=_engine(table.maybe_table("engine")),
+        container=_container(table.maybe_table("container")),
     )
-    if place.kind != "host":
+    if place.kind not in ("host", "docker"):
         raise table.fail("kind", "unknown word")
+    if (place.kind == "docker") != (place.engine is not None):
+        raise table.fail("engine", "should be there for a container, and only then")
     if place.pane is not None and not re.fullmatch(r"%\d+", place.pane):
         raise table.fail("pane", "not a tmux pane id")
     if server:
         server.done()
     table.done()
     return place
+
+
+def _engine(table: _Table | None) -> Engine | None:
+    if table is None:
+        return None
+    engine = Engine(
+        table.take("command", str), host=table.get("host", str), context=table.get("context", str)
+    )
+    table.done()
+    return engine
+
+
+def _container(table: _Table | None) -> Container | None:
+    if table is None:
+        return None
+    init = table.maybe_table("init")
+    container = Container(
+        id=table.take("id", str),
+        name=table.take("name", str),
+        started=table.take("started", str),
+        made=table.take("made", bool),
+        mounted=table.take("mounted", bool),
+        init=_process(init) if init else None,
+        freezer=table.get("freezer", str),
+        ooms=table.count("ooms"),
+    )
+    if not re.fullmatch(r"[0-9a-f]{64}", container.id):
+        raise table.fail("id", "not a container id")
+    if init:
+        init.done()
+    table.done()
+    return container
 
 
 def _process(table: _Table) -> Process:
@@ -329,6 +408,8 @@ def _status(table: _Table) -> Status:
         stop_tries=table.count("stop_tries"),
         stop_reason=table.get("stop_reason", str),
         remains=tuple(_process(one) for one in table.tables("remains")),
+        keep=table.get("keep", bool) or False,
+        held=table.get("held", float) or 0.0,
     )
     if status.outcome is not None and status.outcome not in OUTCOMES:
         raise table.fail("outcome", "not an end")

@@ -52,12 +52,18 @@ class Gc(Value):
     kill_orphans: bool = False
 
 
+class Docker(Value):
+    command: str = "docker"  # or podman
+    timeout: float = 2.5  # for one question
+
+
 class Config(Value):
     start: Start = Start()
     stop: Stop = Stop()
     logs: Logs = Logs()
     gc: Gc = Gc()
     tmux: Tmux = Tmux()
+    docker: Docker = Docker()
 
 
 def load() -> Config:
@@ -88,6 +94,7 @@ def _decode(path: str, raw: bytes) -> Config:
         "logs": _section(path, data, "logs", Logs),
         "gc": _section(path, data, "gc", Gc),
         "tmux": _section(path, data, "tmux", Tmux),
+        "docker": _section(path, data, "docker", Docker),
     }
     for unknown in data.keys() - sections.keys():
         raise StateError(f"{path}: unknown section [{unknown}]; see sesh-config(5)")

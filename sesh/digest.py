@@ -6,6 +6,9 @@
 `guard` says under which conditions `view` is still the truth:
   MODE `pid`    while process PID with start ticks START lives, is neither zombie nor stopped, has
                 terminal TTY, and no exit file of ID.GEN exists, on MACHINE (id/boot/pid namespace);
+  MODE `box`    the same, its exit file being in the session's box; behind a colon may stand the
+                file of a control group that must not say that it is paused;
+  MODE `up`     while process PID with START lives: it has ended, and its container stands;
   MODE `ended`  for ever: the end is proven and nothing is left up;
   MODE `look`   never: somebody has to look.
 HIDE is the time (epoch seconds) from which `ls` leaves it out without --all, or `-`.

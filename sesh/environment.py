@@ -24,6 +24,8 @@ _SHELLS_OWN = frozenset(
     rb"_ PWD OLDPWD SHLVL PPID UID EUID GROUPS BASHOPTS SHELLOPTS BASH_VERSINFO".split()
 )
 
+_EXPORT = re.compile(rb"^export ([A-Za-z_][A-Za-z0-9_]*)='((?:[^']|'\"'\"')*)'$", re.M)
+
 Environment = dict[bytes, bytes]
 
 
@@ -63,6 +65,21 @@ def parse_options(options: Sequence[str]) -> Environment:
     return found
 
 
+def parse_files(paths_given: Sequence[str]) -> Environment:
+    """Files of NAME=VALUE lines, as docker reads them; NAME alone takes the caller's value."""
+    found: Environment = {}
+    for path in paths_given:
+        try:
+            with open(path, encoding="utf-8", errors="surrogateescape") as file:
+                lines = [line.strip("\n").lstrip() for line in file]
+        except OSError as error:
+            raise UsageError(f"--env-file {path}: {error.strerror}") from None
+        for line in lines:
+            if line and not line.startswith("#") and ("=" in line or line in os.environ):
+                found.update(parse_options([line]))
+    return found
+
+
 def snapshot_path(session_id: str, run: str) -> str:
     directory = paths.runtime_dir() or run
     return f"{directory}/{session_id}.env"
@@ -70,15 +87,31 @@ def snapshot_path(session_id: str, run: str) -> str:
 
 def save(path: str, environment: Mapping[bytes, bytes]) -> None:
     """Write the snapshot: an sh file of exports, for the launch file to read."""
-    lines = [
+    text = exports(environment)
+    if b"PATH" not in environment:
+        text += b"unset PATH\n"
+    save_text(path, text)
+
+
+def save_text(path: str, text: bytes) -> None:
+    make_private(os.path.dirname(path))
+    write_private(path, text, durable=False)
+
+
+def exports(environment: Mapping[bytes, bytes]) -> bytes:
+    """These variables as lines of sh."""
+    return b"".join(
         b"export %s=%s\n" % (name, _quote(value))
         for name, value in sorted(environment.items())
         if _EXPORTABLE.fullmatch(name)
-    ]
-    if b"PATH" not in environment:
-        lines.append(b"unset PATH\n")
-    make_private(os.path.dirname(path))
-    write_private(path, b"".join(lines), durable=False)
+    )
+
+
+def load(path: str) -> Environment:
+    """The variables of a snapshot."""
+    with open(path, "rb") as file:
+        found = _EXPORT.findall(file.read())
+    return {name: value.replace(b"'\"'\"'", b"'") for name, value in found}
 
 
 def _quote(value: bytes) -> bytes:

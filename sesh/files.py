@@ -51,6 +51,8 @@ def make_parents(directory: str) -> None:
 
 def read_regular(path: str, limit: int) -> bytes:
     """The bytes of a regular file: a FIFO can't hang us, a link or a huge file can't fool us."""
+    if not stat.S_ISREG(os.lstat(path).st_mode):  # merely to open a device may do something
+        raise OSError(errno.EINVAL, "not a regular file")
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         status = os.fstat(fd)
@@ -171,7 +173,7 @@ def temp_file(path: str, data: bytes, *, durable: bool = True) -> Iterator[str]:
             fd = os.open(temp, flags, 0o600)
             try:
                 os.fchmod(fd, 0o600)
-                _write_all(fd, data)
+                write_all(fd, data)
                 if durable:
                     os.fsync(fd)
             finally:
@@ -183,7 +185,7 @@ def temp_file(path: str, data: bytes, *, durable: bool = True) -> Iterator[str]:
             raise
 
 
-def _write_all(fd: int, data: bytes) -> None:
+def write_all(fd: int, data: bytes) -> None:
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(fd, rest) :]

@@ -38,7 +38,14 @@ class Survey:
         self.unclaimed.discard(launch)
         if found.mode == "ended":
             return True
-        if found.mode != "pid" or found.machine != self.machine or launch in self.exits:
+        mode, _, freezer = found.mode.partition(":")
+        if mode not in ("pid", "box", "up") or found.machine != self.machine:
+            return False
+        if mode == "box":
+            ended = os.path.lexists(f"{self.run}/{found.id}.box/{launch}.exit")
+        else:
+            ended = mode == "pid" and launch in self.exits
+        if ended or (freezer and frozen(freezer)):
             return False
         try:
             line = read(f"/proc/{found.pid}/stat")
@@ -48,11 +55,20 @@ class Survey:
         if (
             field[_STATE_FIELD] in (b"Z", b"X", b"x", b"T", b"t")
             or field[_START_FIELD] != found.start.encode()
-            or field[_TTY_FIELD] != found.tty.encode()
+            or (field[_TTY_FIELD] != found.tty.encode() and mode != "up")
         ):
             return False
         self.explained.append((found.pid, field[_PARENT_FIELD], field[_LEADER_FIELD]))
         return True
+
+
+def frozen(path: str) -> bool:
+    """Does this file of a control group say that it is paused?"""
+    try:
+        said = read(path)
+    except OSError:
+        return False
+    return b"FROZEN" in said or b"frozen 1" in said
 
 
 def machine_id() -> str:

@@ -1,8 +1,9 @@
 # The keeper: what a pane runs. Starts one agent and writes down how it ended.
-# usage: keeper.sh BASE ID NAME TMUX CALLBACK
+# usage: keeper.sh BASE ID NAME TMUX [CALLBACK]
 #   BASE      stem of the launch's files: BASE.launch is run, BASE.exit is written
 #   TMUX      the tmux binary
-#   CALLBACK  a script that makes sesh look
+#   CALLBACK  a script that makes sesh look; without one this is a container, where sesh does not
+#             exist: the environment is the container's, and whoever is attached is sent home
 #
 # Two levels of one shell. The outer one (session leader of the pane) leaves every signal but HUP to
 # the agent; the inner one survives HUP too. So a hangup ends the outer shell, the kernel hangs up
@@ -16,11 +17,12 @@ trap : INT QUIT TERM
   # What this shell says of a killed child is not the agent's output: its stderr is kept as 3, for
   # the launch file to take back. (Not `2>&3` below: dash would redirect itself meanwhile.)
   exec 3>&2 2>/dev/null
-  env -i PATH="$PATH" TERM="$TERM" TMUX="$TMUX" TMUX_PANE="$TMUX_PANE" TERM_PROGRAM=tmux \
+  env ${callback:+-i} PATH="$PATH" TERM="$TERM" TMUX="$TMUX" TMUX_PANE="$TMUX_PANE" TERM_PROGRAM=tmux \
     SESH_ID="$id" SESH_NAME="$name" SESH_RUN="${base%/*}" /bin/sh "$base.launch"
   status=$?
   { [ -t 0 ] && true </dev/tty; } 2>/dev/null && terminal=here || terminal=gone
   printf '%-3s %-26s\n' "$status" "$terminal" 1<>"$base.exit.tmp" && mv "$base.exit.tmp" "$base.exit"
+  [ -n "$callback" ] || { "$tmux" -S "${TMUX%%,*}" detach-client -s "=$name" 2>/dev/null; exit "$status"; }
   # A child of the pane can't respawn it: the server makes the call, or we do when there is none.
   "$tmux" -S "${TMUX%%,*}" run-shell -b '#{@sesh_callback} >/dev/null 2>&1 || :' >/dev/null 2>&1 ||
     /bin/sh "$callback" >/dev/null 2>&1

@@ -50,7 +50,7 @@ cd {cwd} || exit 126
 unset OLDPWD
 SESH_STEP=environment
 . {snapshot} || exit 126
-SESH_STEP=command
+{forget}SESH_STEP=command
 {limits}export PWD
 exec {command}
 """
@@ -139,7 +139,24 @@ def _script(record: Record) -> str:
         trap=quote(f'umask 077; echo "$SESH_STEP" >{quote(base(record))}.error'),
         cwd=quote(record.spec.cwd),
         snapshot=quote(record.place.snapshot),
+        forget="",
         limits=_limits(),
+        command=" ".join(quote(word) for word in record.spec.command),
+    )
+
+
+def boxed_script(record: Record, stem: str) -> str:
+    """The same for a container: umask and limits are its own, and so are most variables; what was
+    given is removed once it is loaded."""
+    return _LAUNCH.format(
+        umask="0022",
+        width=WORD_SIZE - 1,
+        base=quote(stem),
+        trap=quote(f'echo "$SESH_STEP" >{quote(stem)}.error'),
+        cwd=quote(record.spec.cwd),
+        snapshot=f"{quote(stem)}.env",
+        forget=f"rm -f {quote(stem)}.env\n",
+        limits="",
         command=" ".join(quote(word) for word in record.spec.command),
     )
 
@@ -249,8 +266,8 @@ def read_exit(run: str, session_id: str, generation: int) -> ExitWord | None:
 def _word(path: str) -> tuple[list[str], datetime] | None:
     try:
         text = read_regular(path, 4096).decode("ascii", errors="replace")
-        at = datetime.fromtimestamp(os.stat(path).st_mtime, UTC)
-    except OSError:
+        at = datetime.fromtimestamp(os.lstat(path).st_mtime, UTC)
+    except (OSError, OverflowError, ValueError):
         return None
     return text.split(), at
 

@@ -8,7 +8,7 @@ the same.
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 
 from sesh import config, events, guards, launchfiles, observe, paths, processes, store
@@ -92,7 +92,7 @@ def held_and_explained() -> tuple[dict[str, Digest], set[int]]:
 
 
 def everything(
-    leaving_out: Container[str] = (),
+    leaving_out: Collection[str] = (),
     settings: Config | None = None,
     answers: Answers | None = None,
 ) -> list[Seen]:

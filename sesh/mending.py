@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from sesh import launchfiles, look, observe, processes, store, tmux
+from sesh import launchfiles, look, observe, processes, store
 from sesh.checks import files, sessions
 from sesh.checks import tmux as servers_checks
 from sesh.checks.scene import Scene, number, shown
@@ -124,7 +124,7 @@ def _sockets(scene: Scene) -> list[Step]:
 def _reach(scene: Scene, hidden: Hidden) -> Step:
     """Make a server that lives reachable again. A server removes the socket when it ends, so one
     that is in the way must go first."""
-    server = observe.server(hidden.socket, scene.run, scene.settings, tmux.find_binary())
+    server = observe.server(hidden.socket, scene.run, scene.settings)
     blocking = hidden.by
 
     def restore() -> None:
@@ -245,7 +245,7 @@ def _log_pipes(scene: Scene) -> list[Step]:
 def _log_again(scene: Scene, view: View) -> Step:
     def pipe() -> None:
         launchfiles.make_transcript(view["id"])
-        server = observe.server(view["socket"], scene.run, scene.settings, tmux.find_binary())
+        server = observe.server(view["socket"], scene.run, scene.settings)
         reply = server.pipe(view["pane"])
         if not reply.ok:
             raise SeshError(f"tmux: {reply.text}")

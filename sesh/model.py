@@ -103,6 +103,41 @@ class Agent(Value):
     tty: int  # the terminal's device number, 0 once the terminal is gone
 
 
+class Boxing(Value):
+    """The container that a session was asked to run in: a new one, or one that exists."""
+
+    image: str | None = None
+    existing: str | None = None  # used, and never removed by sesh
+    mount: bool = True  # the session's directory, at the same path
+    mounts: tuple[str, ...] = ()
+    user: str | None = None
+    network: str | None = None
+    memory: str | None = None
+    cpus: str | None = None
+    options: tuple[str, ...] = ()  # passed on to the engine as they are
+
+
+class Engine(Value):
+    """Which container engine: the program that speaks to it, and where it is, if that was said."""
+
+    command: str
+    host: str | None = None
+    context: str | None = None
+
+
+class Container(Value):
+    """The container that a session runs in now."""
+
+    id: str
+    name: str
+    started: str  # as the engine says it: a container that was started again has another
+    made: bool  # by sesh, so that sesh may remove it
+    mounted: bool  # its words come through the private mount
+    init: Process | None = None  # its first process; None: not on this machine
+    freezer: str | None = None  # the file by which the kernel says that it is paused
+    ooms: int = 0  # how often the kernel had killed there for want of memory before this launch
+
+
 class Spec(Value):
     """What was asked for. Never changed after start."""
 
@@ -115,6 +150,7 @@ class Spec(Value):
     launch_timeout: float = 10.0
     max_age: float | None = None  # seconds it may run; 0: for ever; None: as the settings say
     max_idle: float | None = None  # seconds it may print nothing; the same
+    box: Boxing | None = None  # None: on this machine
 
 
 class Place(Value):
@@ -130,6 +166,13 @@ class Place(Value):
     pane: str | None = None
     server: Process | None = None
     agent: Agent | None = None
+    engine: Engine | None = None
+    container: Container | None = None
+
+    @property
+    def far(self) -> bool:
+        """Do its pids mean nothing here, because its engine runs on another machine?"""
+        return self.container is not None and self.container.init is None
 
 
 class Status(Value):
@@ -153,6 +196,8 @@ class Status(Value):
     stop_tries: int = 0  # how often a stop was tried and could not be confirmed
     stop_reason: str | None = None  # the limit that it was ended by; None: a person asked
     remains: tuple[Process, ...] = ()  # of its tree, to be ended, and not found by its marker
+    keep: bool = False  # its container outlives the stop
+    held: float = 0.0  # seconds that it was paused for, all in all
 
 
 class AgentWord(Value):
@@ -172,6 +217,11 @@ class Record(Value):
     status: Status
     agent: AgentWord = AgentWord()
     schema: int = SCHEMA
+
+    @property
+    def boxed(self) -> bool:
+        """Does it run in a container?"""
+        return self.spec.box is not None
 
     @property
     def launch(self) -> str:
@@ -255,6 +305,9 @@ class Observation(Value):
     launch: LaunchWord | None = None
     rebooted: bool = False
     frozen: bool = False  # the agent is stopped by a signal
+    paused: bool = False  # its container is paused
+    container: Sight = Sight(Presence.UNKNOWN, "not looked for")
+    oom: bool = False  # the kernel has killed for want of memory there
 
 
 class Verdict(Value):

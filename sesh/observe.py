@@ -11,7 +11,7 @@ import time
 from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 
-from sesh import launchfiles, processes, tmux
+from sesh import containers, launchfiles, processes, tmux
 from sesh.config import Config
 from sesh.errors import CannotTellError
 from sesh.model import (
@@ -36,9 +36,9 @@ Panes = list[Pane] | str  # all panes of a server, or why they are not known
 Answers = dict[str, list[Pane] | Reply]  # socket → what its server said, to ask each one once
 
 
-def server(socket: str, run: str, config: Config, binary: str) -> Tmux:
+def server(socket: str, run: str, config: Config) -> Tmux:
     return Tmux(
-        binary,
+        tmux.find_binary(),
         socket,
         run,
         own=socket == f"{run}/tmux.sock",
@@ -47,8 +47,11 @@ def server(socket: str, run: str, config: Config, binary: str) -> Tmux:
     )
 
 
-def server_of(record: Record, config: Config, binary: str) -> Tmux:
-    return server(record.place.socket, record.place.run, config, binary)
+def server_of(record: Record, config: Config) -> Tmux:
+    """The server that a session is in, on this machine or in its container."""
+    if record.place.container is not None:
+        return containers.server(record, config)
+    return server(record.place.socket, record.place.run, config)
 
 
 def observe(
@@ -61,8 +64,12 @@ def observe(
     panes = _ask_servers(doubtful, records, config, answers)
     stopping = [r for r, sight in zip(records, first, strict=True) if _being_stopped(r, sight)]
     left = _remains(stopping) if stopping else {}
+    asked = [r for r, sight in zip(records, first, strict=True) if _needs_engine(r, sight)]
+    told = containers.ask_engines(asked, config)
     return [
-        _complete(record, sight, panes.get(record.place.socket), left.get(record.id))
+        containers.complete(record, sight, told.get(record.id), config)
+        if record.boxed
+        else _complete(record, sight, panes.get(record.place.socket), left.get(record.id))
         for record, sight in zip(records, first, strict=True)
     ]
 
@@ -76,18 +83,28 @@ def by_files(record: Record) -> Observation:
     if elsewhere:
         return Observation(unknown(elsewhere))
     place = record.place
-    if record.status.outcome is None:
-        launch = launchfiles.read_launch(place.run, record.id, place.generation)
-        exit_word = launchfiles.read_exit(place.run, record.id, place.generation)
-    else:
-        launch, exit_word = None, None
+    launch, exit_word = _words(record) if record.status.outcome is None else (None, None)
     agent = place.agent or (launch.agent if launch else None)
+    if place.far:
+        over = record.status.outcome is not None or exit_word is not None
+        far = absent("it has ended") if over else unknown("its engine was not asked")
+        return Observation(far, exit=exit_word, launch=launch)
     if place.machine.boot != processes.here().boot and not _still_carries(record, agent):
         gone = absent("this machine was restarted")
         return Observation(gone, gone, gone, gone, exit=exit_word, launch=launch, rebooted=True)
     if agent is None:
         return Observation(absent("it has not said that it began"), exit=exit_word)
     return _by_process(record, agent, launch, exit_word)
+
+
+def _words(record: Record) -> tuple[LaunchWord | None, ExitWord | None]:
+    place = record.place
+    if record.boxed:
+        return containers.words(record)
+    return (
+        launchfiles.read_launch(place.run, record.id, place.generation),
+        launchfiles.read_exit(place.run, record.id, place.generation),
+    )
 
 
 def _still_carries(record: Record, agent: Agent | None) -> bool:
@@ -103,7 +120,7 @@ def _elsewhere(record: Record) -> str | None:
     there, here = record.place.machine, processes.here()
     if there.id != here.id:
         return "it runs on another machine"
-    if there.boot == here.boot and there.pidns != here.pidns:
+    if not record.place.far and there.boot == here.boot and there.pidns != here.pidns:
         return "it runs in another pid namespace (a container, or its host)"
     return None
 
@@ -166,12 +183,16 @@ def _keeper_alive(agent: Agent) -> bool:
 
 def _needs_tmux(record: Record, sight: Observation) -> bool:
     settled = record.status.outcome in (State.STOPPED, State.FAILED, State.TIMEOUT)
-    return sight.agent.absent and not sight.rebooted and not settled
+    return not record.boxed and sight.agent.absent and not sight.rebooted and not settled
 
 
 def _being_stopped(record: Record, sight: Observation) -> bool:
     asked = record.status.desired is Desired.STOPPED and record.status.outcome is None
-    return asked and not sight.agent.unknown and not sight.rebooted
+    return not record.boxed and asked and not sight.agent.unknown and not sight.rebooted
+
+
+def _needs_engine(record: Record, sight: Observation) -> bool:
+    return record.boxed and containers.needs_engine(record, sight)
 
 
 def _ask_servers(
@@ -182,11 +203,11 @@ def _ask_servers(
     if not servers:
         return {}
     try:
-        binary = tmux.find_binary()
+        tmux.find_binary()
     except CannotTellError as error:  # no tmux: nothing can be proven absent
         return {socket: str(error) for socket in servers}
     return {
-        socket: _panes(server_of(record, config, binary), records, answers)
+        socket: _panes(server_of(record, config), records, answers)
         for socket, record in servers.items()
     }
 

@@ -7,12 +7,13 @@ import os
 import re
 from datetime import UTC, datetime
 
-from sesh import config, environment, launchfiles, look, output, paths
+from sesh import config, engines, environment, launchfiles, look, output, paths
 from sesh.errors import ConflictError, SeshError, UsageError
-from sesh.lifecycle.start import Order, start
+from sesh.lifecycle.claims import Order
+from sesh.lifecycle.start import start
 from sesh.look import Seen
-from sesh.model import ENDED, Spec, State
-from sesh.values import Value
+from sesh.model import ENDED, Boxing, Spec, State
+from sesh.values import Value, replace
 
 _MOST_NUMBERED = 999
 
@@ -28,14 +29,26 @@ class Wish(Value):
     tags: tuple[str, ...] = ()
     max_age: float | None = None
     max_idle: float | None = None
+    box: Boxing | None = None
+    env_files: tuple[str, ...] = ()
 
 
 def fulfil(wish: Wish, settings: config.Config) -> Seen:
     """Check everything that can be checked, then start."""
-    cwd = _directory(wish.directory)
     extra = environment.parse_options(wish.variables)
-    surroundings = {**environment.caller(), **extra}
-    argv = _command(wish.command, surroundings, cwd)
+    if wish.box:
+        extra = {**environment.parse_files(wish.env_files), **extra}
+        box = _checked(wish.box)
+        cwd = _directory(wish.directory) if box.mount else _inner_directory(wish.directory)
+        surroundings = extra
+        argv = wish.command or ("/bin/sh",)
+        launchfiles.check_command(argv)
+        patience = settings.start.launch_timeout + engines.RUN_TIMEOUT
+    else:
+        box, patience = None, settings.start.launch_timeout
+        cwd = _directory(wish.directory)
+        surroundings = {**environment.caller(), **extra}
+        argv = _command(wish.command, surroundings, cwd)
     for word in (*([wish.group] if wish.group is not None else ()), *wish.tags):
         _check_label(word)
     spec = Spec(
@@ -45,9 +58,10 @@ def fulfil(wish: Wish, settings: config.Config) -> Seen:
         group=wish.group,
         tags=tuple(dict.fromkeys(wish.tags)),
         env=tuple(sorted(os.fsdecode(name) for name in extra)),
-        launch_timeout=settings.start.launch_timeout,
+        launch_timeout=patience,
         max_age=wish.max_age,
         max_idle=wish.max_idle,
+        box=box,
     )
     if wish.name is not None:
         look.check_name(wish.name)
@@ -92,6 +106,44 @@ def _directory(given: str | None) -> str:
     return path
 
 
+# --- containers ----------------------------------------------------------------------------------
+
+
+def _checked(box: Boxing) -> Boxing:
+    """What can be checked before the engine is asked."""
+    if box.memory is not None and not re.fullmatch(r"[1-9]\d*[bkmgBKMG]?", box.memory):
+        raise UsageError(f"--memory {box.memory}: should be a size such as 512m or 2g")
+    if box.cpus is not None and not re.fullmatch(r"\d+(\.\d+)?|\.\d+", box.cpus):
+        raise UsageError(f"--cpus {box.cpus}: should be a number such as 1.5")
+    return replace(box, mounts=tuple(_mount(given) for given in box.mounts))
+
+
+def _mount(given: str) -> str:
+    """SOURCE:TARGET:MODE of a mount; a directory of this machine must be there, a name without a
+    slash is a volume's."""
+    source, target, mode = (*given.split(":"), "", "")[:3]
+    if given.count(":") > 2 or not source or mode not in ("", "ro", "rw"):
+        raise UsageError(f"--mount {given}: should be DIR[:DIR_INSIDE[:ro]]")
+    if "/" in source or source in (".", "..", "~"):
+        source = os.path.abspath(os.path.expanduser(source))
+        if not os.path.exists(source):
+            raise SeshError(f"--mount {given}: {source} does not exist")
+    target = target or source
+    if not target.startswith("/"):
+        raise UsageError(f"--mount {given}: {target} should be an absolute path inside")
+    return f"{source}:{target}:{mode or 'rw'}"
+
+
+def _inner_directory(given: str | None) -> str:
+    """A directory of the container; empty: its own."""
+    if given is not None and not given.startswith("/"):
+        raise UsageError(f"-C {given}: without a mount it should be an absolute path inside")
+    return given or ""
+
+
+# --- on this machine -----------------------------------------------------------------------------
+
+
 def _command(
     given: tuple[str, ...], surroundings: environment.Environment, cwd: str
 ) -> tuple[str, ...]:
@@ -122,7 +174,7 @@ def _start(
 ) -> Seen:
     if name is not None:
         return start(Order(name, spec, surroundings), settings)
-    stem = _name_of(spec.cwd)
+    stem = _name_of(spec.cwd or os.getcwd())
     for number in range(1, _MOST_NUMBERED + 1):
         candidate = stem if number == 1 else f"{stem[:58]}-{number}"
         try:

@@ -293,12 +293,12 @@ def _panes(
     listed: dict[str, list[Pane]] = {}
     silent = []
     try:
-        binary = tmux.find_binary()
+        tmux.find_binary()
     except CannotTellError as error:
         return {}, [str(error)]
     for socket in sorted(sockets):
         if socket not in answers:
-            answers[socket] = observe.server(socket, run, config, binary).panes()
+            answers[socket] = observe.server(socket, run, config).panes()
         answer = answers[socket]
         if isinstance(answer, list):
             listed[socket] = answer

@@ -110,8 +110,9 @@ def _alive(record: Record, seen: Observation, word: ExitWord | None) -> Verdict:
     if seen.terminal.absent:
         why = "alive, but its terminal is gone"
         return Verdict(State.ORPHAN, reason=why, attention=why, evidence=evidence)
-    if record.status.paused is not None:
-        return Verdict(State.PAUSED, reason="paused on request", evidence=evidence)
+    if record.status.paused is not None or seen.paused:
+        why = "paused on request" if record.status.paused else "its container is paused"
+        return Verdict(State.PAUSED, reason=why, evidence=evidence)
     attention = (
         "the agent is stopped by a signal (kill -CONT continues it)" if seen.frozen else None
     )
@@ -196,9 +197,11 @@ def how_it_ended(record: Record, seen: Observation) -> Verdict:
             ended=status.ended,
         )
     if word is not None:
-        return _by_exit_word(word)
+        return _by_exit_word(word, oom=seen.oom)
     if seen.rebooted:
         return Verdict(State.LOST, reason="this machine was restarted", cause=Cause.REBOOT)
+    if seen.container.absent:
+        return _with_container(seen)
     if not kept(record):
         why = "ended, and without a keeper nobody saw how"
         return Verdict(State.LOST, reason=why, cause=Cause.UNKNOWN)
@@ -207,13 +210,20 @@ def how_it_ended(record: Record, seen: Observation) -> Verdict:
     return Verdict(State.LOST, reason="ended and nobody saw how", cause=Cause.UNKNOWN)
 
 
+def _with_container(seen: Observation) -> Verdict:
+    """Gone with its container, which the kernel may have ended for want of memory."""
+    cause = Cause.OOM if seen.oom else Cause.CONTAINER_GONE
+    state = State.FAILED if seen.oom else State.LOST
+    return Verdict(state, reason=seen.container.what, cause=cause)
+
+
 def kept(record: Record) -> bool:
     """Does a keeper wait for its agent? Not for one that was adopted, until its first restart."""
     agent = record.place.agent
     return agent is None or agent.keeper > 0
 
 
-def _by_exit_word(word: ExitWord) -> Verdict:
+def _by_exit_word(word: ExitWord, *, oom: bool = False) -> Verdict:
     if word.problem is not None:
         return Verdict(
             State.FAILED,
@@ -234,10 +244,11 @@ def _by_exit_word(word: ExitWord) -> Verdict:
             ended=word.at,
         )
     if signal is not None:
+        starved = oom and signal == Signals.SIGKILL
         return Verdict(
             State.FAILED,
-            reason=f"killed by {signal_name(signal)}",
-            cause=Cause.SIGNAL,
+            reason="killed: out of memory" if starved else f"killed by {signal_name(signal)}",
+            cause=Cause.OOM if starved else Cause.SIGNAL,
             exit_code=word.code,
             signal=signal,
             ended=word.at,
@@ -263,6 +274,7 @@ def _evidence(record: Record, seen: Observation) -> tuple[str, ...]:
             ("terminal", seen.terminal),
             ("others", seen.others),
             ("remains", seen.remains),
+            ("container", seen.container),
         )
         if sight.what != "not looked for"
     ]

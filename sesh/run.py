@@ -1,7 +1,7 @@
 """The one launcher of programs. A timeout on every call; nothing here judges what was said.
 
-tmux, which is on every path, goes through `subprocess`; docker, git and users' own commands go
-through `sh`, which costs more to import than they cost to run.
+tmux and the container engines, which are on every path, go through `subprocess`; git and users'
+own commands go through `sh`, which costs more to import than they cost to run.
 """
 
 from __future__ import annotations
@@ -14,8 +14,14 @@ from collections.abc import Mapping, Sequence
 
 from sesh.values import Value
 
-NOTHING = subprocess.DEVNULL
+NOTHING, PIPE = subprocess.DEVNULL, subprocess.PIPE
 OUTPUT_LIMIT = 16 << 20
+
+
+def engine_environment() -> dict[str, str]:
+    """What an engine's command needs to know; not which engine: that is said to it each time."""
+    outer = ("DOCKER_HOST", "DOCKER_CONTEXT", "CONTAINER_HOST", "CONTAINER_CONNECTION")
+    return {name: value for name, value in os.environ.items() if name not in outer}
 
 
 class Answer(Value):
@@ -38,15 +44,16 @@ def call(
     env: Mapping[str, str] | None = None,
     cwd: str | None = None,
     stdin: int = NOTHING,
+    stdout: int = PIPE,
     errors: str = "replace",
 ) -> Answer:
     """Run a program to its end, or kill it after `timeout` seconds. With `errors` as
-    "surrogateescape" every byte of its answer can be had back."""
+    "surrogateescape" every byte of its answer can be had back; `stdout` may be a file instead."""
     try:
         with subprocess.Popen(
             argv,
             stdin=stdin,
-            stdout=subprocess.PIPE,
+            stdout=stdout,
             stderr=subprocess.PIPE,
             env=env,
             cwd=cwd,
@@ -60,10 +67,9 @@ def call(
 
 def _communicate(process: subprocess.Popen[bytes], timeout: float, errors: str) -> Answer:
     """Collect both streams until they end, the time is up, or it says more than anyone should."""
-    assert process.stdout is not None
-    assert process.stderr is not None
-    said = {process.stdout.fileno(): bytearray(), process.stderr.fileno(): bytearray()}
-    out, err = said.values()
+    out, err = bytearray(), bytearray()
+    streams = ((process.stdout, out), (process.stderr, err))
+    said = {stream.fileno(): heard for stream, heard in streams if stream is not None}
     deadline = time.monotonic() + timeout
     poll = select.poll()
     for fd in said:

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Container, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
 
 from sesh import digest, files, paths
 from sesh.codec import DecodeError, decode, encode
 from sesh.errors import ConflictError, StateError
-from sesh.model import ENDED, Damaged, Record, State, Verdict, valid_name
+from sesh.model import ENDED, Container, Damaged, Record, State, Verdict, valid_name
 from sesh.values import Value
 from sesh.view import view
 
@@ -83,7 +83,7 @@ def check_owner(state: str) -> None:
 # --- reading -----------------------------------------------------------------------------------
 
 
-def entries(leaving_out: Container[str] = ()) -> list[Entry]:
+def entries(leaving_out: Collection[str] = ()) -> list[Entry]:
     """All records, by name; a damaged one is reported and never in the way of the others."""
     return _entries(paths.sessions_dir(), leaving_out)
 
@@ -92,7 +92,7 @@ def history() -> list[Entry]:
     return _entries(paths.history_dir())
 
 
-def _entries(directory: str, leaving_out: Container[str] = ()) -> list[Entry]:
+def _entries(directory: str, leaving_out: Collection[str] = ()) -> list[Entry]:
     check_owner(paths.state_dir())
     try:
         names = sorted(
@@ -278,10 +278,15 @@ def _summary(record: Record, verdict: Verdict) -> str:
 def _guard(record: Record, verdict: Verdict) -> tuple[str, ...]:
     agent = record.place.agent
     pid = start = tty = hide = "-"
-    as_it_should = verdict.state in (State.RUNNING, State.PAUSED) and verdict.attention is None
-    if as_it_should and agent is not None:
-        mode = "pid"
+    asked_for = verdict.state is State.RUNNING or record.status.paused is not None
+    alive = verdict.state in (State.RUNNING, State.PAUSED)
+    as_it_should = alive and asked_for and verdict.attention is None
+    container = record.place.container
+    if as_it_should and agent is not None and not record.place.far:
+        mode = "pid" if container is None else _box_mode(container)
         pid, start, tty = str(agent.process.pid), str(agent.process.start), str(agent.tty)
+    elif verdict.state is State.STALE and container is not None and container.init is not None:
+        mode, pid, start = "up", str(container.init.pid), str(container.init.start)
     elif verdict.state in ENDED - {State.STALE}:
         mode = "ended"
     else:
@@ -291,6 +296,10 @@ def _guard(record: Record, verdict: Verdict) -> tuple[str, ...]:
         hide = str(hides)
     generation = str(record.place.generation)
     return (record.id, generation, record.place.machine.key, mode, pid, start, tty, hide)
+
+
+def _box_mode(container: Container) -> str:
+    return f"box:{container.freezer}" if container.freezer else "box"
 
 
 def hide_after(record: Record, verdict: Verdict) -> int | None:

@@ -79,7 +79,7 @@ def _tell_attached(sessions: Sequence[Session], config: Config) -> None:
     ended = [s for s in here if s.verdict.state in ENDED and s.record.place.pane]
     for socket in {s.record.place.socket for s in ended}:
         mine = [s for s in ended if s.record.place.socket == socket]
-        server = observe.server_of(mine[0].record, config, tmux.find_binary())
+        server = observe.server_of(mine[0].record, config)
         watched = server.watched()
         for session in mine:
             panes.tell_attached(session.record, server, watched)
@@ -128,10 +128,10 @@ def _tend_servers(
             socket = session.record.place.socket
             wake[socket] = min(due, wake.get(socket, due))
     for socket, moment in wake.items():
-        observe.server(socket, run, config, tmux.find_binary()).wake_at(moment)
+        observe.server(socket, run, config).wake_at(moment)
     own = f"{run}/tmux.sock"
     if own not in wake and os.path.exists(own):
-        observe.server(own, run, config, tmux.find_binary()).may_exit()
+        observe.server(own, run, config).may_exit()
 
 
 def _sockets(held: Collection[Digest]) -> set[str]:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
-from sesh import observe, orphans, output, paths, processes, sightings, supervise, tmux
+from sesh import observe, orphans, output, paths, processes, sightings, supervise
 from sesh.config import Config, Gc
 from sesh.digest import Digest
 from sesh.errors import CannotTellError
@@ -106,7 +106,7 @@ def _panes(census: Census, config: Config, run: str) -> dict[str, Sequence[Pane]
         for socket in sorted({one.socket for one in ended_in(census)} - found.keys() - asked):
             if not os.path.exists(socket):
                 continue
-            listed = observe.server(socket, run, config, tmux.find_binary()).panes()
+            listed = observe.server(socket, run, config).panes()
             if isinstance(listed, list):
                 found[socket] = listed
     return found

@@ -134,6 +134,7 @@ class Tmux(Value):
     own: bool = True  # False: the user's server, whose options are not ours to set
     include: str = ""
     timeout: float = 2.0
+    prefix: tuple[str, ...] = ()  # what stands before tmux where it runs in a container
 
     def ask(
         self,
@@ -143,8 +144,14 @@ class Tmux(Value):
         stdin: int = NOTHING,
     ) -> Reply:
         """Hand one command list to the server."""
-        argv = [*wrap, self.binary, "-u", "-S", self.socket, *self._config_option(), *command]
-        answer = run.call(argv, timeout=self.timeout, env=_environment(), cwd=cwd, stdin=stdin)
+        argv = [*wrap, *self.prefix, self.binary, "-u", "-S", self.socket, *self._config_option()]
+        answer = run.call(
+            [*argv, *command],
+            timeout=self.timeout,
+            env=run.engine_environment() if self.prefix else _environment(),
+            cwd=None if self.prefix else cwd,
+            stdin=stdin,
+        )
         if answer.ok:
             return Reply(answer.out)
         said = answer.problem or answer.err.strip() or f"exit {answer.code} without a word"
@@ -158,9 +165,9 @@ class Tmux(Value):
 
     def write_config(self) -> None:
         """The config of a server of ours about to start."""
-        if not self.own:
+        if not self.own or self.prefix:
             return
-        text = _CONFIG.format(terminal=_terminal())
+        text = config_text(_terminal())
         if self.include:
             text += f"source-file {quote(self.include)}\n"
         make_private(self.run)
@@ -226,10 +233,15 @@ class Tmux(Value):
 
     def _options(self, target: str, keeper: Keeper) -> tuple[str, ...]:
         keep_alive = (";", "set-option", "-s", "exit-empty", "off") if self.own else ()
-        return (
+        marks = (
             *(";", "set-option", "-p", "-t", target, "remain-on-exit", "on"),
             *(";", "set-option", "-t", target, "@sesh_id", keeper.session_id),
             *(";", "set-option", "-t", target, "@sesh_log", quote(keeper.log)),
+        )
+        if self.prefix:  # in a container nobody could be called back
+            return marks
+        return (
+            *marks,
             *(";", "set-option", "-s", "@sesh_callback", f"/bin/sh {quote(keeper.callback)}"),
             *(";", *_wake(time.time() + LOOK_EVERY)),
             *keep_alive,
@@ -320,9 +332,13 @@ class Tmux(Value):
 
     def wake_at(self, at: float) -> Reply:
         """Make sesh look again later."""
+        if self.prefix:
+            return Reply("")
         return self.ask(*_wake(at))
 
     def call_back_now(self) -> Reply:
+        if self.prefix:
+            return Reply("")
         return self.ask("run-shell", "-b", CALLBACK)
 
     def may_exit(self) -> Reply:
@@ -337,6 +353,11 @@ class Tmux(Value):
 
     def answers(self) -> bool:
         return self.ask("list-sessions").ok
+
+
+def config_text(terminal: str) -> str:
+    """The settings of a server of ours."""
+    return _CONFIG.format(terminal=terminal)
 
 
 def _leave_mode(pane: str) -> tuple[str, ...]:

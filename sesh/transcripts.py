@@ -62,7 +62,7 @@ def _captured(record: Record, config: Config) -> str | None:
     """From the pane, while it stands."""
     if record.place.pane is None or record.place.machine != processes.here():
         return None
-    server = observe.server_of(record, config, tmux.find_binary())
+    server = observe.server_of(record, config)
     if panes.find(record, server.panes()) is None:
         return None
     reply = server.capture(record.place.pane)

@@ -34,7 +34,7 @@ def timestamp(moment: datetime | None) -> str | None:
 def view(record: Record, verdict: Verdict) -> View:
     """Everything but `last_output` and `checked_at`, in the order of FIELDS."""
     spec, place, status, word = record.spec, record.place, record.status, record.agent
-    agent = place.agent if verdict.state not in ENDED else None
+    agent = place.agent if verdict.state not in ENDED and not place.far else None
     return {
         "name": record.name,
         "id": record.id,
@@ -47,8 +47,8 @@ def view(record: Record, verdict: Verdict) -> View:
         "desired": status.desired.value,
         "generation": place.generation,
         "place": place.kind,
-        "container": None,
-        "image": None,
+        "container": place.container.name if place.container else None,
+        "image": spec.box.image if spec.box else None,
         "group": spec.group,
         "tags": list(spec.tags),
         "template": None,

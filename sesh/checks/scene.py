@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from functools import cached_property
 
-from sesh import observe, orphans, paths, processes, store, tmux
+from sesh import observe, orphans, paths, processes, store
 from sesh.config import Config
 from sesh.look import Seen
 from sesh.model import Record, State, name_of
@@ -82,7 +82,7 @@ class Scene:
         more = {view["socket"] for view in self.living}
         for socket in sorted(more - answers.keys()):
             timeout = HURRY if any(map(hangs, answers.values())) else self.config.tmux.timeout
-            server = observe.server(socket, self.run, self.config, tmux.find_binary())
+            server = observe.server(socket, self.run, self.config)
             answers[socket] = replace(server, timeout=timeout).panes()
         return answers
 

@@ -146,7 +146,7 @@ def _hidden_at(scene: Scene, socket: str, answer: list[Pane] | Reply) -> list[Hi
 
 def _who_answers(scene: Scene, socket: str) -> int | None:
     """A server without panes does not say who it is unless it is asked."""
-    return observe.server(socket, scene.run, scene.config, tmux.find_binary()).server_pid()
+    return observe.server(socket, scene.run, scene.config).server_pid()
 
 
 def _unreachable(one: Hidden) -> Finding:

@@ -19,7 +19,7 @@ def command(names: tuple[str, ...]) -> int:
             if names:
                 raise StateError(f"{found.name}: its record is damaged")
             continue
-        server = observe.server_of(found.session.record, settings, tmux.find_binary())
+        server = observe.server_of(found.session.record, settings)
         reply = server.detach_all(found.name)
         if reply.trouble is tmux.Trouble.OTHER:
             raise CannotTellError(f"{found.name}: tmux: {reply.text}")

@@ -93,7 +93,7 @@ def _ended(one: Seen, settings: config.Config, grace: float) -> Seen:
         raise ConflictError(f"{one.name} can't restart itself; call it from another terminal")
     if one.state is State.STARTING:
         raise ConflictError(f"{one.name} is starting just now")
-    after = stop([one], settings, grace, close_panes=False)[0]
+    after = stop([one], settings, grace, close_panes=False, keep=True)[0]
     look.check_same_launch(one, after)
     if after.state in _LIVING:
         raise SeshError(f"{one.name} could not be stopped: {after.state}; not restarted")

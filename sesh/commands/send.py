@@ -58,7 +58,7 @@ def command(name: str, text: tuple[str, ...], keys: tuple[str, ...], no_enter: b
     if not data and not keys:
         raise UsageError("nothing to send: give a text, - for standard input, or --key")
     record = _living(name)
-    server = observe.server_of(record, config.load(), tmux.find_binary())
+    server = observe.server_of(record, config.load())
     pane = record.place.pane
     if pane is None:
         raise CannotTellError(f"{name}: its tmux pane is not known yet; try again")

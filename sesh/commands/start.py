@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import click
 
-from sesh import attaching, config, listing, ordering, output
+from sesh import attaching, config, engines, listing, ordering, output
 from sesh.commands._options import CONTEXT, Duration, json_option
 from sesh.errors import UsageError
-from sesh.model import ALIVE
+from sesh.model import ALIVE, Boxing
 
 
 class _WithCommand(click.Command):
@@ -47,11 +48,43 @@ class _WithCommand(click.Command):
     type=Duration(),
     help="Let gc end the session when it printed nothing for so long.",
 )
+@click.option("-i", "--image", metavar="IMAGE", help="Run in a new container of IMAGE.")
+@click.option(
+    "--container", metavar="ID", help="Run in a container that exists; it is never removed."
+)
+@click.option("--no-mount", is_flag=True, help="Do not mount the directory in the container.")
+@click.option(
+    "--mount",
+    "mounts",
+    multiple=True,
+    metavar="DIR[:DIR[:ro]]",
+    help="Mount a further directory or volume (repeatable).",
+)
+@click.option("--user", metavar="USER", help="The user in the container.")
+@click.option("--network", metavar="NET", help="The container's network.")
+@click.option("--memory", metavar="SIZE", help="The container's memory, such as 2g.")
+@click.option("--cpus", metavar="N", help="The container's processors, such as 1.5.")
+@click.option(
+    "--env-file",
+    "env_files",
+    multiple=True,
+    metavar="FILE",
+    help="Variables for the container, a NAME=VALUE a line (repeatable).",
+)
+@click.option(
+    "--docker-opt",
+    "options",
+    multiple=True,
+    metavar="OPTION",
+    help="A further option for the engine's run, as one word (repeatable).",
+)
+@click.option("--pull", is_flag=True, help="Fetch the image first.")
 @click.option("-a", "--attach", is_flag=True, help="Attach to it at once.")
 @json_option("the session")
 @click.pass_context
 def command(
     ctx: click.Context,
+    /,
     names: tuple[str, ...],
     directory: str | None,
     variables: tuple[str, ...],
@@ -61,6 +94,9 @@ def command(
     max_idle: float | None,
     attach: bool,
     as_json: bool,
+    pull: bool,
+    env_files: tuple[str, ...],
+    **boxing: Any,
 ) -> int:
     """Start a session and print its name.
 
@@ -75,10 +111,54 @@ def command(
         attaching.need_terminal()
     settings = config.load()
     name = names[0] if names else None
-    wish = ordering.Wish(name, ctx.obj or (), directory, variables, group, tags, max_age, max_idle)
+    box = _box(**boxing)
+    if not box and (env_files or pull):
+        raise UsageError("--env-file and --pull are for a container; give --image too")
+    if pull and box and box.image:
+        _pull(box.image, settings)
+    wish = ordering.Wish(
+        *(name, ctx.obj or (), directory, variables, group, tags, max_age, max_idle),
+        box=box,
+        env_files=env_files,
+    )
     found = ordering.fulfil(wish, settings)
     output.write(json.dumps(listing.complete(found)) + "\n" if as_json else f"{found.name}\n")
     ordering.tell_end(found)
     if attach and found.session and found.state in ALIVE:
         attaching.attach(found.session.record, settings, read_only=False, alone=False)
     return 0
+
+
+def _box(
+    image: str | None,
+    container: str | None,
+    no_mount: bool,
+    mounts: tuple[str, ...],
+    options: tuple[str, ...],
+    user: str | None,
+    **limits: str | None,
+) -> Boxing | None:
+    """The container that was asked for, if any."""
+    for_new = no_mount or mounts or options or any(value is not None for value in limits.values())
+    if image is not None and container is not None:
+        raise UsageError("give --image or --container, but not both")
+    if "" in (image, container):
+        raise UsageError("the name of the image or container is empty")
+    if container is not None:
+        if for_new:
+            raise UsageError("mounts, limits and engine options are for a new container (--image)")
+        return Boxing(existing=container, mount=False, user=user)
+    if image is None:
+        if for_new or user is not None:
+            raise UsageError("these options are for a container; give --image too")
+        return None
+    return Boxing(
+        image=image, mount=not no_mount, mounts=mounts, options=options, user=user, **limits
+    )
+
+
+def _pull(image: str, settings: config.Config) -> None:
+    engine = engines.chosen(settings)
+    said = engines.ask(engine, "pull", image, timeout=engines.PULL_TIMEOUT)
+    if not said.ok:
+        raise engines.problem(engine, said)

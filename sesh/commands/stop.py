@@ -31,6 +31,7 @@ from sesh.model import ALIVE, Damaged, State
 @click.option(
     "--orphans", "left_behind", is_flag=True, help="End what was left behind; each is listed first."
 )
+@click.option("--keep", is_flag=True, help="Keep a container that sesh has made.")
 @grace_option
 @yes_option
 def command(
@@ -38,11 +39,13 @@ def command(
     everything: bool,
     group: str | None,
     left_behind: bool,
+    keep: bool,
     grace: float | None,
     yes: bool,
 ) -> int:
     """Stop sessions: ask (TERM), wait, kill, and confirm that all is gone.
 
+    A container that sesh has made is removed, unless --keep is given; others never are.
     What can't be confirmed stays `stopping` (exit 1); the next stop or pass goes on from there.
     """
     settings = config.load()
@@ -70,7 +73,7 @@ def command(
             output.note(f"{one.name}: {_why(one)}; left as it is")
     able = [one for one in found if one.state is not State.UNKNOWN and not one.damaged]
     with _Progress() as progress:
-        after = stop(able, settings, limit, progress.show)
+        after = stop(able, settings, limit, progress.show, keep=keep)
     return _report(found, able, after)
 
 

@@ -61,7 +61,7 @@ def rebuild(orphan: Orphan, config: Config) -> Seen:
         raise SeshError(f"{orphan.name}: its agent is gone, or can't be told from others")
     _restore_files(orphan, word, run)
     record = _by_claim(orphan, word, run) or _by_processes(orphan, word, run)
-    server = observe.server_of(record, config, tmux.find_binary())
+    server = observe.server_of(record, config)
     if not os.path.exists(server.socket):
         servers.restore_socket(server, word.server)
     if server.server_pid() != word.server.pid:
@@ -201,7 +201,7 @@ def take_over(name: str, config: Config) -> Seen:
     store.prepare()
     machine = processes.here()
     run = processes.run_dir()
-    server = observe.server(_users_socket(run), run, config, tmux.find_binary())
+    server = observe.server(_users_socket(run), run, config)
     made = _hand_made(name, server)
     stamp = _now()
     stat = processes.look(made.pid)

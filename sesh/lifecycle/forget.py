@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-from sesh import environment, events, launchfiles, look, observe, paths, processes, store, tmux
+from sesh import boxes, environment, events, launchfiles, look, observe, paths, processes, store
 from sesh.config import Config
 from sesh.errors import CannotTellError, ConflictError
 from sesh.lifecycle import panes
 from sesh.look import Seen
 from sesh.model import Damaged, Record
-from sesh.tmux import Tmux
 
 
 def forget(found: Seen, config: Config) -> None:
@@ -20,11 +19,10 @@ def forget(found: Seen, config: Config) -> None:
     if isinstance(record, Damaged):
         store.remove(found.entry)
         return
-    with suppress(CannotTellError):  # without tmux there is no pane to put away
-        server = observe.server_of(record, config, tmux.find_binary())
-        panes.put_away(record, server)
-        if not server.own:  # in a server of ours nothing is a person's, and marks find what is left
-            server.release(record.name, record.id)
+    if record.boxed:
+        _remove_container(record, config)
+    else:
+        _leave_tmux(record, config)
     for _ in range(5):
         if store.remove(found.entry):
             break
@@ -37,13 +35,31 @@ def forget(found: Seen, config: Config) -> None:
         events.append("removed", record)
 
 
+def _leave_tmux(record: Record, config: Config) -> None:
+    with suppress(CannotTellError):  # without tmux there is no pane to put away
+        server = observe.server_of(record, config)
+        panes.put_away(record, server)
+        if not server.own:  # in a server of ours nothing is a person's, and marks find what is left
+            server.release(record.name, record.id)
+
+
+def _remove_container(record: Record, config: Config) -> None:
+    """Only when that is done, or nothing is there to be removed, a session may be forgotten."""
+    said = boxes.remove_container(record, config.docker.timeout * 2)
+    if not said.ok:
+        raise CannotTellError(f"{record.name}: its container: {said.text}; not forgotten")
+
+
 def _taken(record: Record) -> Seen:
     raise ConflictError(f"{record.name} was changed by another sesh just now; try again")
 
 
-def bury(record: Record, server: Tmux) -> None:
+def bury(record: Record, config: Config) -> None:
     """Put away what an ended session left in tmux and in run/: its name is used again."""
-    panes.put_away(record, server)
+    if record.boxed:
+        _remove_container(record, config)
+    else:
+        panes.put_away(record, observe.server_of(record, config))
     _forget_launches(record)
     with suppress(OSError):
         events.append("archived", record)
@@ -51,5 +67,8 @@ def bury(record: Record, server: Tmux) -> None:
 
 def _forget_launches(record: Record) -> None:
     if record.place.machine.id == processes.here().id:
-        launchfiles.remove(record.place.run, record.id)
+        if record.boxed:
+            boxes.remove(record.place.run)
+        else:
+            launchfiles.remove(record.place.run, record.id)
     environment.forget(record.place.snapshot)

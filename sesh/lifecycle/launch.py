@@ -51,7 +51,7 @@ def launch(entry: Entry, record: Record, server: Tmux, wrap: tuple[str, ...], ev
     launchfiles.commit(record)
     launchfiles.keep_claim(record, entry.raw)
     keeper = _keeper(record, server)
-    reply = _into_tmux(record, server, keeper, wrap)
+    reply = into_tmux(record, server, keeper, wrap)
     if isinstance(reply, Reply):
         raise _launch_refused(entry, record, reply, event)
     return _confirm(entry, record, server, reply.pane, event)
@@ -69,7 +69,7 @@ def _keeper(record: Record, server: Tmux) -> Keeper:
     )
 
 
-def _into_tmux(
+def into_tmux(
     record: Record, server: Tmux, keeper: Keeper, wrap: tuple[str, ...]
 ) -> Launched | Reply:
     if record.place.pane is not None:
@@ -112,6 +112,9 @@ def _respawn(record: Record, server: Tmux, keeper: Keeper) -> Launched | Reply:
     assert record.place.pane is not None
     reply = server.respawn(record.place.pane, keeper, force=False)
     late = isinstance(reply, Reply) and reply.trouble is Trouble.ACTIVE
+    if late and server.prefix:
+        time.sleep(0.5)
+        return server.respawn(record.place.pane, keeper, force=False)
     if late and panes.keeper_gone(record.place.pane, server):
         return server.respawn(record.place.pane, keeper, force=True)
     return reply
@@ -138,7 +141,7 @@ def _launch_refused(entry: Entry, record: Record, reply: Reply, event: str) -> S
             f"{record.name}: tmux: {reply.text}; sesh show {record.name} looks again"
         )
     why = f"tmux: {reply.text}"
-    _record_failure(entry, record, why, event)
+    record_failure(entry, record, why, event)
     if reply.trouble is Trouble.DUPLICATE:
         return _foreign(record.name, reply)
     return LaunchError(f"{record.name} could not be launched: {why}")
@@ -150,7 +153,7 @@ def _foreign(name: str, reply: Reply) -> ConflictError:
     return ConflictError(f"a tmux session named {name} exists that sesh did not start")
 
 
-def _record_failure(entry: Entry, record: Record, why: str, event: str) -> None:
+def record_failure(entry: Entry, record: Record, why: str, event: str) -> None:
     status = replace(
         record.status, outcome=State.FAILED, cause=Cause.LAUNCH, reason=why, ended=now()
     )
@@ -179,9 +182,12 @@ def _confirm(entry: Entry, record: Record, server: Tmux, pane: str, event: str) 
 
 
 def _judge_launch(entry: Entry, record: Record, event: str) -> Seen:
+    return judge_launch(entry, record, observe.by_files(record), event)
+
+
+def judge_launch(entry: Entry, record: Record, sight: Observation, event: str) -> Seen:
     """Write down what is known of the agent by now, and what happened."""
     moment = now()
-    sight = observe.by_files(record)
     verdict = reconcile(record, sight, moment)
     learned = look.learn(record, sight, verdict, moment)
     written = store.swap(entry, learned, verdict)

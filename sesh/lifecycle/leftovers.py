@@ -6,7 +6,7 @@ import signal
 import time
 from collections.abc import Sequence
 
-from sesh import observe, orphans, processes, tmux
+from sesh import observe, orphans, processes
 from sesh.config import Config
 from sesh.orphans import Leftover, Stray
 
@@ -37,7 +37,7 @@ def close_strays(strays: Sequence[Stray], config: Config) -> None:
     by now is left alone."""
     run = processes.run_dir()
     for stray in strays:
-        server = observe.server(stray.socket, run, config, tmux.find_binary())
+        server = observe.server(stray.socket, run, config)
         for pane in stray.panes:
             server.close_of(pane.id, pane.pid)
 

@@ -56,9 +56,9 @@ def close_dead(name: str, server: Tmux) -> None:
         for pane in ours:
             if pane.dead:
                 server.close_dead(pane.id)
-            elif _gone(pane.pid):
+            elif not server.prefix and _gone(pane.pid):
                 server.close_of(pane.id, pane.pid)
-        leaving = [p for p in ours if not p.dead and is_keeper(p.pid)]
+        leaving = [p for p in ours if not p.dead and not server.prefix and is_keeper(p.pid)]
         if not leaving or time.monotonic() > deadline:
             return
         time.sleep(0.02)
@@ -82,7 +82,10 @@ def tell_attached(record: Record, server: Tmux, watched: set[str]) -> None:
 
 
 def keeper_gone(pane_id: str, server: Tmux) -> bool:
-    """Is the process of a pane that tmux still calls active proven to be gone?"""
+    """Is the process of a pane that tmux still calls active proven to be gone? (Pids of a container
+    prove nothing here.)"""
+    if server.prefix:
+        return False
     panes = server.panes()
     found = [pane for pane in panes if pane.id == pane_id] if isinstance(panes, list) else []
     return bool(found) and _gone(found[0].pid)

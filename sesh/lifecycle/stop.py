@@ -14,12 +14,23 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 
-from sesh import events, launchfiles, look, observe, processes, store, tmux
+from sesh import boxes, events, launchfiles, look, observe, processes, store, tmux
 from sesh.config import Config
 from sesh.errors import CannotTellError, ConflictError
-from sesh.lifecycle import panes
+from sesh.lifecycle import boxed, panes
 from sesh.look import Orphan, Seen
-from sesh.model import ALIVE, Agent, Desired, Observation, Process, Record, Session, State, seen
+from sesh.model import (
+    ALIVE,
+    ENDED,
+    Agent,
+    Desired,
+    Observation,
+    Process,
+    Record,
+    Session,
+    State,
+    seen,
+)
 from sesh.reconcile import reconcile
 from sesh.values import replace
 
@@ -66,20 +77,44 @@ def stop(
     progress: Progress | None = None,
     *,
     close_panes: bool = True,
+    keep: bool = False,
     limits: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Seen]:
     """Stop sessions together. Returns what is true of each afterwards. `limits` says of those that
-    no person wants to stop which limit ends them."""
-    asked = [_wish(one, grace, limits.get(one.name)) for one in found]
+    no person wants to stop which limit ends them; with `keep` their containers stay."""
+    asked = [_wish(one, grace, limits.get(one.name), keep=keep) for one in found]
     wished = [session for session in asked if session is not None]
-    _insure([session.record for session in wished], config)
-    targets = [_target(session.record) for session in wished]
+    boxed_ones = [session.record for session in wished if session.record.boxed]
+    hosted = [session.record for session in wished if not session.record.boxed]
+    _insure(hosted, config)
+    targets = [_target(record) for record in hosted]
     _bring_down(targets, progress)
+    _bring_down_boxed(boxed_ones, config)
     inside = {target.name for target in targets if target.inside}
     return [
         _confirm(one.name, config, close_panes=close_panes, inside=one.name in inside)
         for one in found
     ]
+
+
+def _bring_down_boxed(records: Sequence[Record], config: Config) -> None:
+    """Some at once: an engine takes its time."""
+    if not records:
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    def end(record: Record) -> None:
+        boxed.bring_down(record, config, _grace_left(record))
+
+    with ThreadPoolExecutor(min(8, len(records))) as pool:
+        list(pool.map(end, records))
+
+
+def _grace_left(record: Record) -> float:
+    status = record.status
+    grace = status.stop_grace or 0.0
+    asked = status.stop_asked or datetime.now(UTC)
+    return _within(asked + timedelta(seconds=grace), grace) - time.monotonic()
 
 
 def stop_orphans(orphans: Sequence[Orphan], config: Config, grace: float) -> list[Orphan]:
@@ -93,12 +128,12 @@ def stop_orphans(orphans: Sequence[Orphan], config: Config, grace: float) -> lis
         if target.done:
             launchfiles.remove(run, target.id)
             with suppress(CannotTellError):  # without tmux there is no pane to put away
-                server = observe.server(f"{run}/tmux.sock", run, config, tmux.find_binary())
+                server = observe.server(f"{run}/tmux.sock", run, config)
                 panes.close_dead(target.name, server)
     return [orphan for orphan, target in zip(orphans, targets, strict=True) if not target.done]
 
 
-def _wish(found: Seen, grace: float, limit: str | None) -> Session | None:
+def _wish(found: Seen, grace: float, limit: str | None, *, keep: bool) -> Session | None:
     """Write that it shall stop. Returns the session to bring down, or None when it has ended, or
     when a limit was reached by another launch than this one."""
     first = found
@@ -121,6 +156,7 @@ def _wish(found: Seen, grace: float, limit: str | None) -> Session | None:
             stop_reason=limit,
             outcome=None if alive else status.outcome,
             retry_at=None,
+            keep=keep,
         )
         wished = replace(record, status=status)
         verdict = reconcile(wished, found.session.seen, datetime.now(UTC))
@@ -139,7 +175,7 @@ def _insure(records: Sequence[Record], config: Config) -> None:
     """Set a wake-up for after the grace: should this process be killed, a pass goes on."""
     for record in {record.place.socket: record for record in records}.values():
         with suppress(CannotTellError):
-            server = observe.server_of(record, config, tmux.find_binary())
+            server = observe.server_of(record, config)
             grace = max(r.status.stop_grace or 0.0 for r in records)
             server.wake_at(time.time() + grace + KILL_PATIENCE)
 
@@ -300,8 +336,10 @@ def _confirm(name: str, config: Config, *, close_panes: bool, inside: bool) -> S
     if found.session is None:
         return found
     record = found.session.record
+    if record.boxed:
+        return _confirm_boxed(found, record, config)
     try:
-        server = observe.server_of(record, config, tmux.find_binary())
+        server = observe.server_of(record, config)
     except CannotTellError:
         return found
     if inside:
@@ -317,6 +355,17 @@ def _confirm(name: str, config: Config, *, close_panes: bool, inside: bool) -> S
     if found.state is State.STOPPING:
         server.wake_at(time.time() + 5)
         return _count_try(found)
+    return found
+
+
+def _confirm_boxed(found: Seen, record: Record, config: Config) -> Seen:
+    if found.state is State.STOPPING:
+        return _count_try(found)
+    if found.state in ENDED and not record.status.keep:
+        said = boxes.remove_container(record, config.docker.timeout * 2)
+        if not said.ok:
+            raise CannotTellError(f"{found.name}: its container: {said.text}")
+        return look.one(found.name)
     return found
 
 

@@ -1,0 +1,271 @@
+"""The box: what a session in a container has outside of it, and how files and words get in and out.
+
+On this machine it is the directory `run/MACHINE/ID.box`, open to any user below a private one. It
+is mounted into containers that sesh makes; into others, and on far engines, its files go through
+the engine, and the words that come back are kept in it all the same: what reads them need not know.
+What is in a mounted box may be forged by what runs in the container: regular files only, none
+larger than a word, no links followed, deleted by name.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from contextlib import suppress
+from shlex import quote
+
+from sesh import engines, environment, files, launchfiles, paths, tmux
+from sesh.engines import Said, Trouble
+from sesh.model import Container, Engine, Record
+
+MOUNT = "/run/sesh"  # where a box is mounted
+LABEL = "sesh.id"
+LOG = "/run/sesh.log"  # where the transcript is
+_LINE = re.compile(r"(pid|exit|error) (\d+) (\d*) ?(.*)")
+_OPEN = 0o666  # below a directory that nobody else can enter
+
+# Prints what is known of one launch, a line each; its status says whether the agent lives.
+_WORDS = """\
+for kind in pid exit error; do
+  file={base}.$kind line= at=
+  [ -f "$file" ] && read -r line <"$file" && at=$(stat -c %Y "$file" 2>/dev/null)
+  echo "$kind {generation} $at $line"
+done
+[ ! -e {base}.exit ] && read -r pid rest <{base}.pid && [ -d "/proc/$pid" ] &&
+  echo "alive {generation}"
+"""
+
+# Signals whatever carries the session's marker; prints who that is. Asked to end, a shell with a
+# person in front (it ignores TSTP and TTOU) gets a HUP too: it ignores TERM.
+_REAP = """\
+for file in $(grep -lF "SESH_ID=$1" /proc/[0-9]*/environ 2>/dev/null); do
+  pid=${file#/proc/} pid=${pid%/environ}
+  [ "$2" = 0 ] || kill -"$2" "$pid" 2>/dev/null || continue
+  echo "$pid"
+  [ "$2" = 15 ] || continue
+  while read -r key value; do
+    [ "$key" = SigIgn: ] && [ $((0x$value >> 19 & 0x$value >> 21 & 1)) = 1 ] && kill -1 "$pid"
+  done <"/proc/$pid/status"
+  kill -18 "$pid"
+done 2>/dev/null
+exit 0
+"""
+
+
+def path(run: str, session_id: str) -> str:
+    return f"{run}/{session_id}.box"
+
+
+def home(session_id: str) -> str:
+    """Inside: where its tmux socket is, and all else where nothing is mounted."""
+    return f"/tmp/.sesh-{session_id[-8:]}"
+
+
+def inside(record: Record) -> str:
+    """Inside: the directory of its launches."""
+    container = record.place.container
+    assert container is not None
+    return MOUNT if container.mounted else home(record.id)
+
+
+def base(record: Record) -> str:
+    return f"{inside(record)}/{record.launch}"
+
+
+def log(record: Record) -> str:
+    """Inside: where its output goes."""
+    container = record.place.container
+    assert container is not None
+    return LOG if container.mounted else f"{home(record.id)}/log"
+
+
+def make(record: Record) -> None:
+    """The directory on this machine."""
+    files.make_private(os.path.dirname(record.place.run))
+    with suppress(FileExistsError):
+        os.mkdir(record.place.run)
+    os.chmod(record.place.run, 0o777)
+    os.chmod(launchfiles.make_transcript(record.id), _OPEN)
+
+
+def remove(directory: str) -> bool:
+    """Delete a box whose container is gone; False when something in it is not ours to delete."""
+    shutil.rmtree(directory, ignore_errors=True)  # follows no link
+    return not os.path.lexists(directory)
+
+
+# --- files for a launch --------------------------------------------------------------------------
+
+
+def fill(record: Record, variables: environment.Environment, timeout: float) -> Said:
+    """Put in what a launch needs."""
+    container, engine = record.place.container, record.place.engine
+    assert container is not None
+    assert engine is not None
+    contents = _contents(record, variables)
+    if container.mounted:
+        directory = os.open(record.place.run, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            for name, data in contents.items():
+                _put(directory, name, data)
+        finally:
+            os.close(directory)
+        return Said("")
+    return _push(record, engine, container, contents, timeout)
+
+
+def _contents(record: Record, variables: environment.Environment) -> dict[str, bytes]:
+    stem = record.launch
+    blank = b" " * (launchfiles.WORD_SIZE - 1) + b"\n"
+    words = _WORDS.format(base=quote(base(record)), generation=record.place.generation)
+    with open(paths.package_file("keeper.sh"), "rb") as file:
+        keeper = file.read()
+    return {
+        f"{stem}.pid": blank,
+        f"{stem}.exit.tmp": blank,
+        f"{stem}.env": environment.exports(variables),
+        f"{stem}.launch": launchfiles.boxed_script(record, base(record)).encode(),
+        "keeper.sh": keeper,
+        "words.sh": words.encode(),
+        "reap.sh": _REAP.encode(),
+        "tmux.conf": tmux.config_text("screen-256color").encode(),
+    }
+
+
+def _put(directory: int, name: str, data: bytes) -> None:
+    """Write a file where others may write too: never through a link that one of them has put."""
+    temp = f".{name}.{os.urandom(4).hex()}"
+    with files.writing(name):
+        how = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd = os.open(temp, how, 0o600, dir_fd=directory)
+        try:
+            os.fchmod(fd, _OPEN)
+            files.write_all(fd, data)
+        finally:
+            os.close(fd)
+        os.replace(temp, name, src_dir_fd=directory, dst_dir_fd=directory)
+
+
+def _push(
+    record: Record,
+    engine: Engine,
+    container: Container,
+    contents: dict[str, bytes],
+    timeout: float,
+) -> Said:
+    """Hand files over as a shell script: nothing else is sure to be in there."""
+    end = f"END-{os.urandom(8).hex()}"
+    begin = f"umask 022; mkdir -p -m 700 {home(record.id)} && cd {home(record.id)} || exit 1\n"
+    script = begin.encode()
+    for name, data in contents.items():
+        whole = data if data.endswith(b"\n") else data + b"\n"
+        here = b"cat >%s <<'%s' || exit 1\n%s%s\n"
+        script += here % (quote(name).encode(), end.encode(), whole, end.encode())
+    fd = os.memfd_create("sesh-box", os.MFD_CLOEXEC)
+    try:
+        files.write_all(fd, script)
+        os.lseek(fd, 0, os.SEEK_SET)
+        argv = ("exec", "-i", *as_user(record), container.id, "sh")
+        return engines.ask(engine, *argv, timeout=timeout, stdin=fd)
+    finally:
+        os.close(fd)
+
+
+def as_user(record: Record) -> tuple[str, ...]:
+    box = record.spec.box
+    return ("--user", box.user) if box and box.user else ()
+
+
+# --- words ---------------------------------------------------------------------------------------
+
+
+def look_inside(record: Record, timeout: float) -> str | Said:
+    """The words of a launch, fetched through the engine."""
+    container, engine = record.place.container, record.place.engine
+    assert container is not None
+    assert engine is not None
+    argv = ("exec", *as_user(record), container.id, "sh", f"{inside(record)}/words.sh")
+    said = engines.ask(engine, *argv, timeout=timeout)
+    return said.out if said.ok or _LINE.search(said.out) else said
+
+
+def refresh(record: Record, timeout: float) -> None:
+    """Fetch the words where no mount brings them."""
+    container = record.place.container
+    if container is not None and not container.mounted:
+        said = look_inside(record, timeout)
+        if isinstance(said, str):
+            keep_words(record, said)
+
+
+def says_alive(record: Record, said: str) -> bool:
+    return f"alive {record.place.generation}" in said.splitlines()
+
+
+def keep_words(record: Record, said: str) -> bool:
+    """Keep words of this generation as the keeper would have written them. Was there any?"""
+    found = False
+    for line in said[:4096].splitlines():
+        match = _LINE.fullmatch(line.rstrip())
+        if match is None or int(match[2]) != record.place.generation:
+            continue
+        found = True
+        kind, _, at, word = match.groups()
+        if word:
+            _keep_word(f"{record.place.run}/{record.launch}.{kind}", word, at)
+    return found
+
+
+def _keep_word(file: str, word: str, at: str) -> None:
+    with suppress(OSError):
+        if files.read_regular(file, 4096).decode(errors="replace").split() == word.split():
+            return
+    files.write_private(file, word.encode(errors="replace") + b"\n", durable=False)
+    if at:
+        os.utime(file, (int(at), int(at)))
+
+
+def reap(record: Record, signal: int, timeout: float) -> list[int] | Said:
+    """Signal (0: only look for) whatever carries the session's marker in there; its pids."""
+    container, engine = record.place.container, record.place.engine
+    assert container is not None
+    assert engine is not None
+    said = engines.ask(
+        *(engine, "exec", "--user", "0", container.id),
+        *("sh", f"{inside(record)}/reap.sh", record.id, str(signal)),
+        timeout=timeout,
+    )
+    return [int(pid) for pid in said.out.split() if pid.isdigit()] if said.ok else said
+
+
+def pull_transcript(record: Record, timeout: float) -> Said:
+    """Bring what was printed since the last time, where no mount does."""
+    container, engine = record.place.container, record.place.engine
+    if container is None or engine is None or container.mounted:
+        return Said("")
+    target = paths.transcript(record.id)
+    fd = os.open(target, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        tail = ("tail", "-c", f"+{os.fstat(fd).st_size + 1}", log(record))
+        argv = ("exec", *as_user(record), container.id, *tail)
+        return engines.ask(engine, *argv, timeout=timeout, stdout=fd)
+    finally:
+        os.close(fd)
+
+
+def remove_container(record: Record, timeout: float) -> Said:
+    """Remove every container that sesh has made for a session, also one that was never started. Not
+    all done: the reply that says why."""
+    engine = record.place.engine
+    assert engine is not None
+    found = engines.labelled(engine, f"{LABEL}={record.id}", timeout)
+    if isinstance(found, Said):
+        return found
+    for facts in found:
+        if facts.labels.get("sesh.run") != os.path.dirname(record.place.run):
+            continue  # another one's that carries our label
+        said = engines.ask(engine, "rm", "--force", facts.id, timeout=engines.STOP_TIMEOUT)
+        if not said.ok and said.trouble is not Trouble.NO_CONTAINER:
+            return said
+    return Said("")

@@ -1,0 +1,322 @@
+"""Sessions in containers → observations. Looks; never decides, never changes anything.
+
+On an engine of this machine an agent is known from /proc, as on the host, and how it ended from its
+box; the engine is asked only about what has ended or is being ended. On a far engine one question
+about all containers tells, with what their health checks have printed. Engines are asked at the
+same time.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from sesh import boxes, engines, guards, launchfiles, processes
+from sesh.config import Config
+from sesh.engines import Facts, Said
+from sesh.model import (
+    Agent,
+    Container,
+    Desired,
+    Engine,
+    ExitWord,
+    LaunchWord,
+    Observation,
+    Process,
+    Record,
+    Sight,
+    State,
+    absent,
+    seen,
+    unknown,
+)
+from sesh.tmux import Tmux, Trouble
+from sesh.values import replace
+
+_PLAIN = re.compile(r"[A-Za-z0-9_./:@-]+")
+T = TypeVar("T")
+Answer = dict[str, Facts] | Said  # of one engine: its containers, or why that is not known
+
+
+def server(record: Record, config: Config, *options: str) -> Tmux:
+    """The tmux server inside."""
+    place = record.place
+    assert place.container is not None
+    assert place.engine is not None
+    user = boxes.as_user(record)
+    prefix = engines.argv(place.engine, "exec", "-i", *options, *user, place.container.id)
+    return Tmux(
+        "tmux",
+        place.socket,
+        boxes.inside(record),
+        timeout=config.docker.timeout,
+        prefix=tuple(prefix),
+    )
+
+
+# --- what this machine knows ---------------------------------------------------------------------
+
+
+def near(facts: Facts) -> Process | None:
+    """The container's first process, if it is proven to be one of this machine."""
+    stat = processes.look(facts.pid) if facts.pid else None
+    return stat.process if stat and _is_of(stat.pid, facts.id) else None
+
+
+def _is_of(pid: int, container_id: str) -> bool:
+    """Is it in this container, by its control group? (Anybody may read that.)"""
+    return container_id.encode() in _read(f"/proc/{pid}/cgroup")
+
+
+def _read(path: str) -> bytes:
+    try:
+        return guards.read(path)
+    except OSError:
+        return b""
+
+
+def host_agent(container: Container, inner: Agent) -> Agent | None:
+    """An agent as this machine counts processes: the one below the container's first process that
+    has this number in there."""
+    assert container.init is not None
+    table = processes.table()
+    for pid in processes.tree(processes.children(table), container.init.pid):
+        stat = table.get(pid)
+        if (
+            stat is not None
+            and stat.start == inner.process.start
+            and _inner_pid(pid) == inner.process.pid
+            and _is_of(pid, container.id)
+        ):
+            return Agent(stat.process, keeper=stat.ppid, leader=stat.session, tty=stat.tty)
+    return None
+
+
+def _inner_pid(pid: int) -> int:
+    found = re.search(rb"^NSpid:.*\t(\d+)$", _read(f"/proc/{pid}/status"), re.M)
+    return int(found[1]) if found else 0
+
+
+def freezer(pid: int) -> str | None:
+    """The file by which the kernel says that a process's control group is paused."""
+    return _control_file(pid, "freezer", "freezer.state", "cgroup.events")
+
+
+def ooms(pid: int) -> int:
+    """How often the kernel has killed for want of memory in a process's control group."""
+    path = _control_file(pid, "memory", "memory.oom_control", "memory.events")
+    found = re.search(rb"^oom_kill (\d+)$", _read(path) if path else b"", re.M)
+    return int(found[1]) if found else 0
+
+
+def _control_file(pid: int, controller: str, old: str, new: str) -> str | None:
+    """A file of a process's control group, in the first or the second version of those."""
+    root = "/sys/fs/cgroup"
+    for line in os.fsdecode(_read(f"/proc/{pid}/cgroup")).splitlines():
+        _, names, path = line.split(":", 2)
+        if controller in names.split(","):
+            file = f"{root}/{controller}{path}/{old}"
+        elif names == "":
+            file = f"{root}{path}/{new}"
+        else:
+            continue
+        if _PLAIN.fullmatch(file) and os.path.exists(file):
+            return file
+    return None
+
+
+def is_paused(container: Container | None) -> bool:
+    return container is not None and guards.frozen(container.freezer or "")
+
+
+def words(record: Record) -> tuple[LaunchWord | None, ExitWord | None]:
+    """What the box says of this generation; who the agent is, as this machine counts."""
+    place = record.place
+    launch = launchfiles.read_launch(place.run, record.id, place.generation)
+    exit_word = launchfiles.read_exit(place.run, record.id, place.generation)
+    container = place.container
+    if launch is not None and container is not None and container.init is not None:
+        agent = place.agent or host_agent(container, launch.agent)
+        launch = replace(launch, agent=agent) if agent else None
+    return launch, exit_word
+
+
+# --- what engines know ---------------------------------------------------------------------------
+
+
+def needs_engine(record: Record, sight: Observation) -> bool:
+    """Does the answer hang on the engine?"""
+    place, status = record.place, record.status
+    if place.container is None or sight.rebooted or (sight.agent.unknown and not place.far):
+        return False
+    if status.desired is Desired.STOPPED and status.outcome is None:
+        return True
+    if place.far:
+        return status.outcome is not State.STOPPED
+    undecided = status.outcome is None and sight.exit is None
+    return sight.agent.absent and undecided
+
+
+def ask_engines(records: Sequence[Record], config: Config) -> dict[str, Answer]:
+    """Session id → what its engine says. One question to each engine about all of its containers,
+    all at the same time."""
+    wanted: dict[Engine, list[str]] = {}
+    for record in records:
+        place = record.place
+        if place.engine is not None and place.container is not None:
+            wanted.setdefault(place.engine, []).append(place.container.id)
+    answers = at_once(
+        lambda engine: engines.inspect(engine, sorted(set(wanted[engine])), config.docker.timeout),
+        list(wanted),
+    )
+    return {r.id: answers[r.place.engine] for r in records if r.place.engine is not None}
+
+
+def at_once(question: Callable[[Engine], T], asked: Sequence[Engine]) -> dict[Engine, T]:
+    """Put the same question to several engines: one that hangs holds up no other."""
+    if len(asked) < 2:
+        return {engine: question(engine) for engine in asked}
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(len(asked)) as pool:
+        return dict(zip(asked, pool.map(question, asked), strict=True))
+
+
+def complete(
+    record: Record, sight: Observation, answer: Answer | None, config: Config
+) -> Observation:
+    """Add what the engine said, or what /proc says of the container itself."""
+    container = record.place.container
+    if container is None:
+        return sight
+    if answer is None:
+        return _by_init(record, container, sight)
+    if isinstance(answer, Said):
+        return _without_engine(record, sight, answer)
+    facts = answer.get(container.id)
+    if facts is None:
+        return _without_container(sight, absent("its container is gone"))
+    if not facts.running:
+        return _without_container(sight, absent(_how_it_stopped(facts)), facts)
+    if facts.started != container.started:
+        anew = absent("its container was started anew")
+        return replace(_without_container(sight, anew, facts), others=seen("its container"))
+    return _in_running(record, sight, facts, config)
+
+
+def _by_init(record: Record, container: Container, sight: Observation) -> Observation:
+    """No question was needed. What has ended is stale while its container stands."""
+    if sight.agent.present:
+        return replace(sight, paused=is_paused(container))
+    if container.init is None or sight.rebooted:
+        return sight
+    up = processes.alive(container.init)
+    return replace(
+        sight,
+        others=seen("its container") if up else absent("its container does not run"),
+        container=seen("it runs") if up else absent("its container does not run"),
+        oom=up and ooms(container.init.pid) > container.ooms,
+    )
+
+
+def _without_engine(record: Record, sight: Observation, said: Said) -> Observation:
+    why = unknown(f"container engine: {said.text}")
+    undecided = sight.exit is None and record.status.outcome is None
+    agent = why if undecided and not sight.agent.present else sight.agent
+    return replace(sight, agent=agent, container=why, others=why, remains=why)
+
+
+def _without_container(sight: Observation, gone: Sight, facts: Facts | None = None) -> Observation:
+    """It is gone, or stands there without a process."""
+    return replace(
+        sight,
+        agent=gone if not sight.agent.present else sight.agent,
+        terminal=gone,
+        container=gone,
+        others=absent("its container does not run"),
+        remains=seen(f"its container {facts.name} is there") if facts else absent("nothing of it"),
+        oom=facts is not None and facts.oom,
+    )
+
+
+def _how_it_stopped(facts: Facts) -> str:
+    if facts.status == "created":
+        return "its container was never started"
+    how = "out of memory" if facts.oom else f"exit {facts.exit_code}"
+    return f"its container has stopped ({how})"
+
+
+def _in_running(record: Record, sight: Observation, facts: Facts, config: Config) -> Observation:
+    container = record.place.container
+    assert container is not None
+    sight = replace(
+        sight, container=seen("it runs"), others=seen("its container"), paused=facts.paused
+    )
+    undecided = record.status.outcome is None and sight.exit is None
+    if undecided and not sight.agent.present and not facts.paused:
+        sight = _by_words(record, sight, facts, config)
+    elif undecided and record.place.far:
+        sight = replace(sight, agent=seen("its container is paused"))
+    if container.init is not None:
+        sight = replace(sight, oom=ooms(container.init.pid) > container.ooms)
+    return replace(sight, remains=_remains(record, container, sight, config))
+
+
+def _by_words(record: Record, sight: Observation, facts: Facts, config: Config) -> Observation:
+    """By what its health check has printed or, where there is none, by a look inside."""
+    container = record.place.container
+    assert container is not None
+    if not container.mounted or record.place.far:
+        said: str | Said = facts.word
+        if not boxes.keep_words(record, facts.word):
+            said = boxes.look_inside(record, config.docker.timeout)
+        if isinstance(said, Said):
+            return replace(sight, agent=unknown(f"container engine: {said.text}"))
+        boxes.keep_words(record, said)
+        launch, exit_word = words(record)
+        sight = replace(sight, launch=launch or sight.launch, exit=exit_word)
+        if record.place.far:
+            sight = replace(sight, agent=_from_afar(record, said, launch))
+    return sight if sight.exit or not sight.agent.absent else _by_pane(record, sight, config)
+
+
+def _from_afar(record: Record, said: str, launch: LaunchWord | None) -> Sight:
+    if boxes.says_alive(record, said):
+        return seen("it lives in its container")
+    return absent("it is gone" if launch else "it has not said that it began")
+
+
+def _by_pane(record: Record, sight: Observation, config: Config) -> Observation:
+    """Its word is lost, with its box perhaps: a dead pane still knows how its keeper ended."""
+    if record.place.pane is None:
+        return sight
+    form = "#{pane_dead} #{pane_dead_status}"
+    reply = server(record, config).ask("display-message", "-p", "-t", record.place.pane, form)
+    if reply.trouble in (Trouble.NO_SERVER, Trouble.NO_TARGET, Trouble.NO_SESSIONS):
+        return replace(sight, terminal=absent("its terminal was closed"))
+    if not reply.ok:
+        return replace(sight, agent=unknown(f"tmux in its container: {reply.text}"))
+    dead, _, status = reply.out.strip().partition(" ")
+    if dead != "1" or not status.isdigit():
+        return sight
+    word = ExitWord(record.place.generation, int(status), True, datetime.now(UTC))
+    return replace(sight, exit=word, terminal=seen("its pane stands"))
+
+
+def _remains(record: Record, container: Container, sight: Observation, config: Config) -> Sight:
+    """What has to go before a stop is confirmed: a container that sesh made, or every process that
+    carries the marker."""
+    status = record.status
+    if status.desired is not Desired.STOPPED or status.outcome is not None:
+        return sight.remains
+    if container.made and not status.keep:
+        return seen(f"its container {container.name} is there")
+    found = boxes.reap(record, 0, config.docker.timeout)
+    if isinstance(found, Said):
+        return unknown(f"container engine: {found.text}")
+    if found:
+        return seen(f"{len(found)} of its processes are left in {container.name}")
+    return absent("no process of it is left")

@@ -1,0 +1,272 @@
+"""A container engine, spoken to through its command (docker or podman), in one way.
+
+Three-valued, as tmux is: "no such container" is an answer only in words that are known. A timeout,
+an engine that is down and an unknown text prove nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Sequence
+from enum import Enum
+from typing import Any
+
+from sesh import paths, run
+from sesh.config import Config
+from sesh.errors import CannotTellError, ConflictError, SeshError
+from sesh.model import Engine
+from sesh.run import NOTHING, PIPE
+from sesh.values import Value
+
+RUN_TIMEOUT = 120.0  # to make a container: the engine copies a whole image with some drivers
+PULL_TIMEOUT = 3600.0
+STOP_TIMEOUT = 30.0
+_ID = re.compile(r"[0-9a-f]{64}")
+
+
+class Trouble(Enum):
+    DOWN = "the engine can't be reached"
+    DENIED = "no permission to speak to the engine"
+    NO_CONTAINER = "no such container"
+    NO_IMAGE = "no such image"
+    NOT_RUNNING = "the container does not run"
+    PAUSED = "the container is paused"
+    NAME_TAKEN = "the container's name is taken"
+    NO_PROGRAM = "the program is not in the container"
+    NO_DIRECTORY = "the directory is not in the container"
+    OTHER = "the engine gave no usable answer"
+
+
+_MESSAGES = (
+    (re.compile(r"permission denied while trying to connect", re.I), Trouble.DENIED),
+    (
+        re.compile(
+            r"cannot connect to (the docker daemon|podman)|error during connect"
+            r"|failed to connect to the docker api|unable to connect to podman",
+            re.I,
+        ),
+        Trouble.DOWN,
+    ),
+    (
+        re.compile(r"no such (container|object)|no container with name or id", re.I),
+        Trouble.NO_CONTAINER,
+    ),
+    (
+        re.compile(r"no such image|unable to find image|image not known", re.I),
+        Trouble.NO_IMAGE,
+    ),
+    (re.compile(r"name \S+ is already in use", re.I), Trouble.NAME_TAKEN),
+    (re.compile(r"is paused, unpause|container is paused", re.I), Trouble.PAUSED),
+    (re.compile(r"is not running|container state improper", re.I), Trouble.NOT_RUNNING),
+    (re.compile(r"chdir to cwd|cwd must be an absolute", re.I), Trouble.NO_DIRECTORY),
+    (re.compile(r"executable file .*not found|exec: .* no such file", re.I), Trouble.NO_PROGRAM),
+)
+_PREFIX = re.compile(r"^(docker: |podman: )?(Error response from daemon: |Error: |error: )?", re.I)
+_SUFFIX = re.compile(r"\s*(See '\S+ .*--help'\.?|Run '\S+ .*--help' for more information)\s*$")
+
+
+class Said(Value):
+    """What the engine's command said: `trouble` is None when it did what was asked."""
+
+    out: str
+    trouble: Trouble | None = None
+    text: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return self.trouble is None
+
+
+class Facts(Value):
+    """What an engine says of one container."""
+
+    id: str
+    name: str
+    status: str  # created, running, paused, restarting, exited, dead …
+    pid: int
+    started: str
+    finished: str
+    exit_code: int
+    oom: bool
+    labels: dict[str, str]
+    image: str
+    directory: str
+    word: str  # what its health check printed last
+
+    @property
+    def running(self) -> bool:
+        return self.status in ("running", "paused")
+
+    @property
+    def paused(self) -> bool:
+        return self.status == "paused"
+
+
+def chosen(config: Config) -> Engine:
+    """The engine that commands of this user speak to now; recorded, so that cron finds it too."""
+    command = paths.which(config.docker.command)
+    if command is None:
+        raise CannotTellError(
+            f"{config.docker.command} is not installed; containers need it "
+            "([docker] command in config.toml names another)"
+        )
+    host = os.environ.get("DOCKER_HOST") or None
+    context = None if host else os.environ.get("DOCKER_CONTEXT") or _current_context()
+    return Engine(os.path.abspath(command), host, context)
+
+
+def _current_context() -> str | None:
+    directory = os.environ.get("DOCKER_CONFIG") or os.path.expanduser("~/.docker")
+    try:
+        with open(f"{directory}/config.json", encoding="utf-8") as file:
+            found = json.load(file)
+    except (OSError, ValueError):
+        return None
+    name = found.get("currentContext") if isinstance(found, dict) else None
+    return name if isinstance(name, str) and name not in ("", "default") else None
+
+
+def far(engine: Engine) -> bool:
+    """Does it run on another machine, where no directory of ours can be mounted? A context may
+    point anywhere, so it counts as far too."""
+    here = engine.host is None or engine.host.startswith(("unix:", "/"))
+    return not here or engine.context is not None
+
+
+def argv(engine: Engine, *args: str) -> list[str]:
+    """The command line that speaks to just this engine."""
+    program = engine.command if os.path.exists(engine.command) else _again(engine.command)
+    podman = os.path.basename(program).startswith("podman")
+    where: tuple[str, ...] = ()
+    if engine.host:
+        where = ("--url" if podman else "--host", engine.host)
+    elif engine.context:
+        where = ("--connection" if podman else "--context", engine.context)
+    return [program, *where, *args]
+
+
+def _again(command: str) -> str:
+    """The program has moved since it was recorded."""
+    return paths.which(os.path.basename(command)) or command
+
+
+def ask(
+    engine: Engine, *args: str, timeout: float, stdin: int = NOTHING, stdout: int = PIPE
+) -> Said:
+    answer = run.call(
+        argv(engine, *args),
+        timeout=timeout,
+        env=run.engine_environment(),
+        stdin=stdin,
+        stdout=stdout,
+    )
+    if answer.ok:
+        return Said(answer.out)
+    return _said(answer)
+
+
+def _said(answer: run.Answer) -> Said:
+    said = answer.problem or answer.err.strip() or f"exit {answer.code} without a word"
+    trouble = Trouble.OTHER if answer.code is None else trouble_in(said)
+    return Said(answer.out, trouble, tidy(said))
+
+
+def trouble_in(said: str) -> Trouble:
+    return next((t for pattern, t in _MESSAGES if pattern.search(said)), Trouble.OTHER)
+
+
+def tidy(said: str) -> str:
+    """One line of it, without what the command says about itself."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    known = [line for line in lines if trouble_in(line) is not Trouble.OTHER]
+    line = (known or [line for line in lines if not _SUFFIX.match(line)] or lines or [""])[0]
+    return _SUFFIX.sub("", _PREFIX.sub("", line)).rstrip(".")[:300]
+
+
+def problem(engine: Engine, said: Said) -> SeshError:
+    """The error for a person: what is wrong, with what, what to do."""
+    where = engine.host or engine.context or "the engine of this machine"
+    if said.trouble is Trouble.DENIED:
+        return CannotTellError(
+            f"no permission to speak to {where}; a member of the group docker has it"
+        )
+    if said.trouble is Trouble.DOWN:
+        return CannotTellError(f"{where} does not answer; is dockerd running?")
+    if said.trouble is Trouble.NAME_TAKEN:
+        return ConflictError(said.text)
+    if said.trouble is Trouble.OTHER and "no answer within" in said.text:
+        return CannotTellError(f"{where}: {said.text}")
+    return SeshError(said.text)
+
+
+# --- looking -------------------------------------------------------------------------------------
+
+
+def inspect(engine: Engine, ids: Sequence[str], timeout: float) -> dict[str, Facts] | Said:
+    """What is true of these containers: those that are missing in the answer are proven to be
+    gone. The reply when it proves nothing."""
+    answer = run.call(
+        argv(engine, "container", "inspect", *ids), timeout=timeout, env=run.engine_environment()
+    )
+    if answer.code is None:
+        return _said(answer)
+    lines = [line for line in answer.err.splitlines() if line.strip()]
+    if any(trouble_in(line) is not Trouble.NO_CONTAINER for line in lines):
+        return _said(answer)
+    try:
+        found = [_facts(one) for one in json.loads(answer.out or "[]")]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return Said("", Trouble.OTHER, "the engine answered in an unknown form")
+    if len(found) + len(lines) < len(set(ids)):
+        return Said("", Trouble.OTHER, "the engine's answer is not whole")
+    return {one.id: one for one in found}
+
+
+def _facts(told: dict[str, Any]) -> Facts:
+    state = told["State"]
+    checks = (state.get("Health") or state.get("Healthcheck") or {}).get("Log") or []
+    labels = told["Config"].get("Labels") or {}
+    facts = Facts(
+        id=told["Id"],
+        name=told["Name"].removeprefix("/"),
+        status=state["Status"],
+        pid=state["Pid"],
+        started=str(state["StartedAt"]),
+        finished=str(state.get("FinishedAt", "")),
+        exit_code=state["ExitCode"],
+        oom=bool(state.get("OOMKilled", False)),
+        labels={str(key): str(value) for key, value in labels.items()},
+        image=str(told["Config"].get("Image", "")),
+        directory=str(told["Config"].get("WorkingDir") or "/"),
+        word=str(checks[-1].get("Output", "")) if checks else "",
+    )
+    if not _ID.fullmatch(facts.id) or type(facts.pid) is not int:
+        raise ValueError("not a container")
+    return facts
+
+
+def labelled(engine: Engine, label: str, timeout: float) -> list[Facts] | Said:
+    """All containers that carry a label, whatever they do."""
+    form = ("--format", "{{.ID}}", "--no-trunc", "--filter", f"label={label}")
+    said = ask(engine, "ps", "--all", *form, timeout=timeout)
+    if not said.ok:
+        return said
+    ids = said.out.split()
+    if not ids:
+        return []
+    found = inspect(engine, ids, timeout)
+    return list(found.values()) if isinstance(found, dict) else found
+
+
+def directory_of(engine: Engine, image: str, timeout: float) -> str | Said:
+    """The working directory that an image names, which proves that the image is here."""
+    said = ask(engine, "image", "inspect", "--format", "{{json .Config}}", image, timeout=timeout)
+    if not said.ok:
+        return said
+    try:
+        settings = json.loads(said.out) or {}
+    except ValueError:
+        return Said("", Trouble.OTHER, "the engine answered in an unknown form")
+    return str(settings.get("WorkingDir") or "/")

@@ -1,0 +1,113 @@
+"""The claim on a name or on the next generation of a session: what comes before every launch."""
+
+from __future__ import annotations
+
+import os
+
+from sesh import environment, look, store
+from sesh.errors import CannotTellError, ConflictError, SeshError, StateError
+from sesh.lifecycle.launch import now
+from sesh.look import Seen
+from sesh.model import (
+    ALIVE,
+    Desired,
+    Observation,
+    Place,
+    Record,
+    Spec,
+    State,
+    Status,
+    Verdict,
+    absent,
+    session_id,
+)
+from sesh.reconcile import reconcile
+from sesh.store import Entry
+from sesh.values import Value, replace
+
+
+class Order(Value):
+    """What a person asked `start` for."""
+
+    name: str
+    spec: Spec
+    environment: environment.Environment
+
+
+def new_id(name: str) -> str:
+    return session_id(name, now(), os.urandom(4).hex())
+
+
+def new_record(order: Order, identity: str, place: Place) -> Record:
+    stamp = now()
+    return Record(
+        name=order.name,
+        id=identity,
+        spec=replace(order.spec, created=stamp),
+        place=place,
+        status=Status(desired=Desired.RUNNING, launched=stamp),
+    )
+
+
+def free_name(name: str) -> Seen | None:
+    """The ended session whose name may be used again, or None; raises when it is not free."""
+    entry = store.entry(name)
+    if entry is None:
+        if look.orphans_named(name):
+            raise ConflictError(f"{name} lives, but {look.LOST.format(name)}")
+        return None
+    found = look.judge([entry])[0]
+    if found.damaged:
+        raise StateError(
+            f"{name}: its record is damaged ({found.damaged.reason}); see sesh show {name}"
+        )
+    state = found.state
+    if state is State.UNKNOWN:
+        raise CannotTellError(f"{name} exists and can't be asked: {_reason(found)}")
+    if state is State.STALE:
+        raise ConflictError(
+            f"{name} is stale ({_reason(found)}); sesh restart {name} or sesh stop {name}"
+        )
+    if state is State.ORPHAN:
+        raise ConflictError(f"{name} is an orphan ({_reason(found)}); sesh stop {name} ends it")
+    if state in ALIVE:
+        raise ConflictError(
+            f"{name} is {state} already; sesh attach {name}, or choose another name"
+        )
+    return found
+
+
+def _reason(found: Seen) -> str:
+    return (found.session.verdict.reason if found.session else None) or found.state
+
+
+def starting(record: Record) -> Verdict:
+    return reconcile(record, Observation(absent("not launched yet")), record.status.launched)
+
+
+def next_generation(old: Record, place: Place) -> Record:
+    status = Status(desired=Desired.RUNNING, launched=now(), retries_max=old.status.retries_max)
+    return replace(old, place=place, status=status)
+
+
+def claim_generation(found: Seen, record: Record) -> Entry:
+    """Write the next generation over the ended one, unless another sesh has done so."""
+    seen: Seen | None = found
+    for _ in range(5):
+        entry = store.swap(seen.entry, record, starting(record)) if seen else None
+        if entry is not None:
+            return entry
+        seen = look.again(found)
+        if seen is None:
+            break
+    raise ConflictError(f"{record.name} was changed by another sesh just now; try again")
+
+
+def lacking(record: Record) -> None:
+    """Raise when its saved environment is gone and a variable that was given is not set here."""
+    names = [name for name in record.spec.env if name not in os.environ]
+    if names:
+        raise SeshError(
+            f"{record.name}: its saved environment is gone and {', '.join(names)} "
+            f"(given with -e) is not set here; export it and restart again"
+        )
