@@ -9,6 +9,7 @@ import atexit
 import io
 import os
 import re
+import secrets
 import shutil
 import signal
 import socket
@@ -48,7 +49,9 @@ class Engine:
     """
 
     def __init__(self, images: Path, *, tcp: bool = False, live_restore: bool = False) -> None:
-        self.directory = Path(tempfile.mkdtemp(prefix="sesh-engine-", dir="/tmp"))
+        # Short, as sockets' paths must be; and its name is one of containerd's, which allow less.
+        self.directory = Path(f"/tmp/sesh-engine-{secrets.token_hex(4)}")
+        self.directory.mkdir()
         self.host = f"unix://{self.directory}/docker.sock"
         self.tcp_host = f"tcp://127.0.0.1:{_free_port()}" if tcp else ""
         self.env = {"DOCKER_HOST": self.host}
