@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.engine import Engine, EngineError, lacking
 from tests.world import World
 
 # Timings are never asserted: a busy machine makes no test wrong.
@@ -20,11 +24,14 @@ _REQUIRED = os.environ.get("SESH_TEST_REQUIRE", "").split(",")
 
 def need(program: str) -> None:
     """Skip the test without `program`, or fail where it is required."""
-    if shutil.which(program) is not None:
-        return
+    if shutil.which(program) is None:
+        _do_without(program, f"{program} is not installed")
+
+
+def _do_without(program: str, reason: str) -> NoReturn:
     if program in _REQUIRED:
-        pytest.fail(f"{program} is required here (SESH_TEST_REQUIRE) and missing")
-    pytest.skip(f"{program} is not installed")
+        pytest.fail(f"{program} is required here (SESH_TEST_REQUIRE): {reason}")
+    pytest.skip(reason)
 
 
 @pytest.fixture
@@ -33,3 +40,49 @@ def world() -> Iterator[World]:
     made = World()
     yield made
     made.end()
+
+
+@pytest.fixture(scope="session")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory for the images' archives: one for all workers of a test run."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+
+@pytest.fixture(scope="session")
+def engine(images: Path) -> Iterator[Engine]:
+    """The engine that the tests of a worker share; see `boxed`."""
+    with _started(images) as made:
+        yield made
+
+
+@pytest.fixture
+def own_engine(images: Path) -> Iterator[Callable[..., Engine]]:
+    """Starts engines that the test may stop, kill and start again; options as of `Engine`."""
+    with ExitStack() as made:
+        yield lambda **options: made.enter_context(_started(images, **options))
+
+
+@pytest.fixture
+def boxed(engine: Engine, world: World) -> Iterator[World]:
+    """A world with an engine, which has no containers at its start."""
+    world.env |= engine.env
+    yield world
+    engine.clear()
+
+
+@contextmanager
+def _started(images: Path, **options: bool) -> Iterator[Engine]:
+    """A running engine. As root one may still lack what it takes: in most containers, say."""
+    if reason := lacking():
+        _do_without("docker", reason)
+    made = Engine(images, **options)
+    try:
+        made.start()
+    except EngineError as error:
+        made.stop()
+        _do_without("docker", str(error))
+    try:
+        yield made
+    finally:
+        made.stop()
