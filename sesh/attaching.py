@@ -11,13 +11,13 @@ import re
 import signal
 from shlex import join
 
-from sesh import paths, run
+from sesh import boxes, engines, files, paths, processes, run
 from sesh.config import Config
 from sesh.errors import CannotTellError, ConflictError, UsageError
 from sesh.lifecycle import servers
-from sesh.model import Record
+from sesh.model import Process, Record
 from sesh.observe import server_of
-from sesh.tmux import Reply, Tmux
+from sesh.tmux import Reply, Tmux, find_binary
 
 
 def need_terminal() -> None:
@@ -27,6 +27,9 @@ def need_terminal() -> None:
 
 def attach(record: Record, config: Config, *, read_only: bool, alone: bool) -> None:
     """Attach this terminal. Returns only when another client or window was told to."""
+    if record.boxed:
+        _into_container(record, read_only=read_only, alone=alone)
+        return
     if record.place.pane is None and record.place.agent is not None:
         raise ConflictError(
             f"{record.name} was adopted without a terminal; sesh restart {record.name} gives it one"
@@ -38,7 +41,7 @@ def attach(record: Record, config: Config, *, read_only: bool, alone: bool) -> N
     argv += ["-t", f"={record.name}"]
     outer = os.environ.get("TMUX", "").split(",")[0]
     if not outer:
-        _become(record.name, argv)
+        _become(_client(record.name, argv))
     elif _same_file(outer, server.socket):
         _switch(server, record.name, read_only=read_only, alone=alone)
     else:
@@ -75,17 +78,90 @@ _CLIENT = """\
 saved=$(stty -g)
 "$@"
 code=$?
-[ "$(stty -g)" = "$saved" ] && exit $code
-stty "$saved"
-printf '\\033[r\\033[?1049l\\033[?25h\\033[0m'
+{keep}if [ "$(stty -g)" != "$saved" ]; then
+  stty "$saved"
+  printf '\\033[r\\033[?1049l\\033[?25h\\033[0m'
+fi
 exec {again}
+"""
+_IN_ORDER = '[ "$(stty -g)" = "$saved" ] && exit $code\n'
+
+
+def _become(client: list[str]) -> None:
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and exec would pass that on
+    os.execv(client[0], client)
+
+
+def _client(name: str, argv: list[str], *, always: bool = False) -> list[str]:
+    """The client, and what comes after it: a word about the session if the terminal was left in
+    disorder, or `always`."""
+    again = join([*paths.own_command(), "attach", "--ended", name])
+    script = _CLIENT.format(again=again, keep="" if always else _IN_ORDER)
+    return ["/bin/sh", "-c", script, "attach", *argv]
+
+
+# --- containers ----------------------------------------------------------------------------------
+
+# Inside: clients whose terminal has gone without a word are detached (a killed `docker exec` leaves
+# its process), ours is noted, and a terminal type is chosen that is known in there.
+_INSIDE = """\
+home=$1 name=$2 mine=$3 how=$4
+shift 4
+for gone in "$@"; do
+  [ -f "$home/client.$gone" ] || continue
+  read -r tty <"$home/client.$gone" && tmux -S "$home/tmux.sock" detach-client -t "$tty" 2>/dev/null
+  rm -f "$home/client.$gone"
+done
+tty >"$home/client.$mine"
+for term in "$TERM" xterm-256color xterm screen linux vt100; do
+  for place in /usr/share/terminfo /lib/terminfo /etc/terminfo /usr/lib/terminfo; do
+    [ -e "$place/${term%"${term#?}"}/$term" ] && break 2
+  done
+done
+export TERM=$term
+tmux -N -u -S "$home/tmux.sock" attach-session $how -t "=$name"
+code=$?
+rm -f "$home/client.$mine"
+exit $code
 """
 
 
-def _become(name: str, argv: list[str]) -> None:
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and exec would pass that on
-    again = join([*paths.own_command(), "attach", "--ended", name])
-    os.execv("/bin/sh", ["/bin/sh", "-c", _CLIENT.format(again=again), "attach", *argv])
+def _into_container(record: Record, *, read_only: bool, alone: bool) -> None:
+    """Become the client inside. When it ends, the session may have: then its menu comes."""
+    engine, container = record.place.engine, record.place.container
+    if engine is None or container is None:
+        raise CannotTellError(f"{record.name}: its container is not known yet; try again")
+    how = " ".join((*(("-r",) if read_only else ()), *(("-d",) if alone else ())))
+    user = boxes.as_user(record)
+    argv = engines.argv(engine, "exec", "-it", "-e", f"TERM={_terminal()}", *user, container.id)
+    mine, gone = _clients(record)
+    argv += ["sh", "-c", _INSIDE, "attach", boxes.home(record.id), record.name, mine, how, *gone]
+    client = _client(record.name, argv, always=True)
+    outer = os.environ.get("TMUX", "").split(",")[0]
+    if outer:
+        _in_a_window_of(outer, record.name, find_binary(), client)
+    else:
+        _become(client)
+
+
+def _terminal() -> str:
+    return os.environ.get("TERM") or "dumb"
+
+
+def _clients(record: Record) -> tuple[str, list[str]]:
+    """A token for this terminal, and those of terminals whose client ended without a word."""
+    path = f"{record.place.run}.clients"
+    me = processes.look(os.getpid())
+    assert me is not None
+    mine = f"{me.pid}.{me.start}"
+    try:
+        known = files.read_regular(path, 1 << 16).decode(errors="replace").split()
+    except OSError:
+        known = []
+    found = [token for token in known if re.fullmatch(r"\d+\.\d+", token)]
+    living = [token for token in found if processes.alive(Process(*map(int, token.split("."))))]
+    files.write_private(path, " ".join({*living, mine}).encode(), durable=False)
+    return mine, sorted(set(found) - set(living))
 
 
 def _same_file(one: str, other: str) -> bool:

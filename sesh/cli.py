@@ -17,6 +17,8 @@ COMMANDS = {
     "status": "Say a session's state in one line and as the exit code.",
     "stop": "Stop sessions: ask, wait, kill, confirm.",
     "restart": "Start the next generation of sessions, in the same place.",
+    "pause": "Hold sessions, or freeze them.",
+    "resume": "Let paused sessions go on.",
     "rm": "Forget ended sessions.",
     "adopt": "Reconnect an orphan, or take over a tmux session.",
     "attach": "Attach to a session, or choose what to do with one that has ended.",

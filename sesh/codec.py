@@ -131,6 +131,7 @@ def encode(record: Record) -> bytes:
             "remains": [_process_dict(process) for process in status.remains] or None,
             "keep": status.keep or None,
             "held": status.held or None,
+            "resumed": status.resumed,
         },
         "agent": {
             "phase": word.phase,
@@ -410,6 +411,7 @@ def _status(table: _Table) -> Status:
         remains=tuple(_process(one) for one in table.tables("remains")),
         keep=table.get("keep", bool) or False,
         held=table.get("held", float) or 0.0,
+        resumed=table.moment("resumed"),
     )
     if status.outcome is not None and status.outcome not in OUTCOMES:
         raise table.fail("outcome", "not an end")

@@ -198,6 +198,7 @@ class Status(Value):
     remains: tuple[Process, ...] = ()  # of its tree, to be ended, and not found by its marker
     keep: bool = False  # its container outlives the stop
     held: float = 0.0  # seconds that it was paused for, all in all
+    resumed: datetime | None = None  # when that ended last
 
 
 class AgentWord(Value):

@@ -93,13 +93,13 @@ def limit_reached(
 ) -> tuple[str, str] | None:
     """The limit that it is over, and the sentence for its record. Its age is by a clock that nobody
     can set. For how long it has been idle, only files tell: what the clock was set forward since it
-    began does not count."""
+    began does not count. Time that it was paused for counts for neither."""
     oldest = gc.max_age if one.max_age is None else one.max_age
-    if oldest and age > oldest:
+    if oldest and age - one.held > oldest:
         return f"over max_age ({span(oldest)})", f"ran longer than max_age ({span(oldest)})"
     quiet = gc.max_idle if one.max_idle is None else one.max_idle
     moved = max(0.0, now - age - one.started)
-    idle = min(age, now - max(printed, one.started) - moved)
+    idle = min(age, now - max(printed, one.started, one.resumed) - moved)
     if quiet and idle > quiet:
         return (
             f"over max_idle ({span(quiet)})",

@@ -66,6 +66,8 @@ class Running(Value):
     started: float
     max_age: float | None
     max_idle: float | None
+    held: float = 0.0  # seconds that it was paused for
+    resumed: float = 0.0
 
 
 # --- looking -------------------------------------------------------------------------------------
@@ -223,7 +225,7 @@ def running_in(census: Census, gc: Gc) -> Iterator[Running]:
     """The running sessions that have a limit."""
     anyway = bool(gc.max_age or gc.max_idle)
     for digest in census.held:
-        if digest.mode == "pid" and (anyway or _limited(digest.view)):
+        if digest.pid != "-" and (anyway or _limited(digest.view)):
             view = json.loads(digest.view)
             if view["state"] == State.RUNNING:
                 yield Running(
@@ -233,6 +235,8 @@ def running_in(census: Census, gc: Gc) -> Iterator[Running]:
                     output.epoch(view["started"]) or never(),
                     view.get("max_age"),
                     view.get("max_idle"),
+                    view.get("held") or 0.0,
+                    output.epoch(view.get("resumed")) or 0.0,
                 )
     for seen in census.found:
         one = running_of(seen)
@@ -258,4 +262,6 @@ def running_of(found: Seen) -> Running | None:
         record.status.started.timestamp(),
         record.spec.max_age,
         record.spec.max_idle,
+        record.status.held,
+        record.status.resumed.timestamp() if record.status.resumed else 0.0,
     )

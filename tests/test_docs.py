@@ -256,9 +256,10 @@ def test_settings_and_their_defaults() -> None:
     }
     settings = config.Config()
     assert said == {
-        (name, key): '""' if (value := getattr(getattr(settings, name), key)) == "" else str(value)
+        (name, key): f'"{value}"' if isinstance(value, str) else str(value)
         for name in settings.fields
         for key in getattr(settings, name).fields
+        if (value := getattr(getattr(settings, name), key)) is not None
     }
 
 

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import click
 
-from sesh import look, output
-from sesh.errors import UsageError
+from sesh import errors, look, output
+from sesh.errors import SeshError, UsageError
 from sesh.look import Seen
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -113,3 +113,22 @@ def choose(
         if (wanted is None or wanted(one))
         and (group is None or (one.session and one.session.record.spec.group == group))
     ]
+
+
+def each(found: Sequence[Seen], verb: str, work: Callable[[Seen], None]) -> int:
+    """Do the same with each; a problem with one is told and keeps none of the others waiting."""
+    if not found:
+        output.note(f"nothing to {verb}")
+        return errors.OK
+    bad = []
+    for one in found:
+        try:
+            work(one)
+        except SeshError as error:
+            if len(found) == 1:
+                raise
+            output.note(str(error))
+            bad.append(error.exit_code)
+    if not bad:
+        return errors.OK
+    return errors.PARTIAL if len(bad) < len(found) else bad[0]

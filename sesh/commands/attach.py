@@ -49,9 +49,9 @@ def command(name: str | None, read_only: bool, detach_others: bool, ended: bool)
     if found.state is State.ORPHAN:
         raise ConflictError(f"{found.name}: {found.session.verdict.reason}; nothing to attach to")
     if found.state is State.PAUSED:
-        raise ConflictError(f"{found.name} is paused; resume it first")
-    if ended:  # the client failed although the session lives: its own words say why
-        return 1
+        raise ConflictError(f"{found.name} is paused; sesh resume {found.name} first")
+    if ended:  # the client has left it, or failed although it lives: its own words say why
+        return 0 if found.session.record.boxed else 1
     attaching.need_terminal()
     attaching.attach(found.session.record, settings, read_only=read_only, alone=detach_others)
     return 0

@@ -11,7 +11,7 @@ import click
 from sesh import git, listing, logfiles, look, output, paths
 from sesh.commands._options import CONTEXT, colour_option, json_option
 from sesh.look import Seen
-from sesh.model import Session, State
+from sesh.model import Record, Session, State
 from sesh.reconcile import kept
 from sesh.view import View
 
@@ -67,7 +67,7 @@ def _show(session: Session, shown: View, *, colour: bool) -> None:
     reason = f"    {output.escape(verdict.reason)}" if verdict.reason else ""
     rows = [
         ("command", output.command_line(record.spec.command)),
-        ("where", f"{record.place.kind}, tmux pane {record.place.pane or '–'}"),
+        ("where", f"{_where(record)}, tmux pane {record.place.pane or '–'}"),
         ("directory", _directory(record.spec.cwd)),
         ("life", _life(shown)),
         ("memory", f"{output.size(shown['memory_bytes'])}   cpu {_cpu(shown)}"),
@@ -88,6 +88,19 @@ def _show(session: Session, shown: View, *, colour: bool) -> None:
     rows += [("why" if i == 0 else "", line) for i, line in enumerate(verdict.evidence)]
     rows.append(("next", _NEXT.get(verdict.state, _NEXT_ENDED).format(record.name)))
     _print(f"{record.name}  {state}{reason}", rows)
+
+
+def _where(record: Record) -> str:
+    place, box = record.place, record.spec.box
+    if box is None:
+        return place.kind
+    name = place.container.name if place.container else "no container yet"
+    engine = place.engine.host or place.engine.context if place.engine else None
+    return (
+        f"container {name}"
+        f"{f', image {box.image}' if box.image else ', not made by sesh'}"
+        f"{f', engine {engine}' if engine else ''}"
+    )
 
 
 def _print(head: str, rows: list[tuple[str, str]]) -> None:

@@ -1,0 +1,25 @@
+"""sesh pause: hold sessions."""
+
+from __future__ import annotations
+
+import click
+
+from sesh import config
+from sesh.commands._options import CONTEXT, choose, each, names_argument
+from sesh.lifecycle.pause import pause
+from sesh.model import State
+
+
+@click.command("pause", context_settings=CONTEXT)
+@names_argument
+@click.option("-g", "--group", metavar="GROUP", help="Pause the running sessions of a group.")
+@click.option("--freeze", is_flag=True, help="Stop its processes too, or pause its container.")
+def command(names: tuple[str, ...], group: str | None, freeze: bool) -> int:
+    """Hold sessions: whoever is attached is sent home, attach and send refuse, limits stand still.
+
+    The agent goes on with what it is doing, unless it is frozen.
+    """
+    settings = config.load()
+    running = (lambda one: one.state is State.RUNNING) if group is not None else None
+    found = choose(names, running, group, "--group")
+    return each(found, "pause", lambda one: pause(one, settings, freeze=freeze))

@@ -1,0 +1,21 @@
+"""sesh resume: let paused sessions go on."""
+
+from __future__ import annotations
+
+import click
+
+from sesh import config
+from sesh.commands._options import CONTEXT, choose, each, names_argument
+from sesh.lifecycle.pause import resume
+from sesh.model import State
+
+
+@click.command("resume", context_settings=CONTEXT)
+@names_argument
+@click.option("-g", "--group", metavar="GROUP", help="Resume the paused sessions of a group.")
+def command(names: tuple[str, ...], group: str | None) -> int:
+    """Let paused sessions go on: thawed, attachable, their limits running again."""
+    settings = config.load()
+    paused = (lambda one: one.state is State.PAUSED) if group is not None else None
+    found = choose(names, paused, group, "--group")
+    return each(found, "resume", lambda one: resume(one, settings))

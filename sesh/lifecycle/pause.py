@@ -1,0 +1,122 @@
+"""Pause sessions and resume them. A paused one is held: nobody is attached, nothing can be sent,
+its limits stand still. Frozen, it does not even run."""
+
+from __future__ import annotations
+
+import signal
+from contextlib import suppress
+from datetime import UTC, datetime
+
+from sesh import boxes, engines, events, look, observe, processes, store
+from sesh.config import Config
+from sesh.engines import Said
+from sesh.errors import CannotTellError, ConflictError, EndedError, SeshError, StateError
+from sesh.look import Seen
+from sesh.model import ENDED, Observation, Record, State, Status
+from sesh.reconcile import reconcile
+from sesh.values import replace
+
+
+def pause(found: Seen, config: Config, *, freeze: bool) -> None:
+    """Hold a running session; one that is held already may still be frozen."""
+    record = _living(found, State.RUNNING, State.PAUSED)
+    if record.status.paused is None:
+        status = replace(record.status, paused=datetime.now(UTC))
+        _write(found, record, status, "paused")
+    with suppress(SeshError):
+        observe.server_of(record, config).detach_all(record.name)
+    if freeze:
+        _freeze(record, config)
+
+
+def resume(found: Seen, config: Config) -> None:
+    """Let it go on. Thawed first: what could not be thawed stays paused."""
+    record = _living(found, State.PAUSED, State.RUNNING)
+    _thaw(record, config)
+    since = record.status.paused
+    if since is None:
+        return
+    moment = datetime.now(UTC)
+    held = record.status.held + max(0.0, (moment - since).total_seconds())
+    _write(found, record, replace(record.status, paused=None, held=held, resumed=moment), "resumed")
+
+
+def _living(found: Seen, *states: State) -> Record:
+    if found.session is None:
+        raise StateError(f"{found.name}: its record is damaged; see sesh show {found.name}")
+    reason = found.session.verdict.reason
+    if found.state in ENDED:
+        raise EndedError(f"{found.name} has ended ({found.state})")
+    if found.state is State.UNKNOWN:
+        raise CannotTellError(f"{found.name}: {reason}")
+    if found.state not in states:
+        raise ConflictError(f"{found.name} is {found.state}: {reason or 'not ready'}")
+    return found.session.record
+
+
+def _write(found: Seen, record: Record, status: Status, event: str) -> None:
+    changed = replace(record, status=status)
+    fresh: Seen | None = found
+    for _ in range(5):
+        assert fresh is not None
+        assert fresh.session is not None
+        verdict = reconcile(changed, _unpaused(fresh.session.seen), datetime.now(UTC))
+        if store.swap(fresh.entry, changed, verdict) is not None:
+            with suppress(OSError):
+                events.append(event, changed)
+            return
+        fresh = look.again(found)
+        if fresh is None or fresh.session is None:
+            break
+        changed = replace(fresh.session.record, status=status)
+    raise ConflictError(f"{found.name} was changed by another sesh just now; try again")
+
+
+def _unpaused(seen: Observation) -> Observation:
+    """What was seen, but for what we have just changed about it."""
+    return replace(seen, frozen=False, paused=False)
+
+
+def _freeze(record: Record, config: Config) -> None:
+    container, engine = record.place.container, record.place.engine
+    if container is None or engine is None:
+        _signal_tree(record, signal.SIGSTOP)
+    elif container.made:
+        said = engines.ask(engine, "pause", container.id, timeout=config.docker.timeout * 2)
+        if not said.ok and said.trouble is not engines.Trouble.PAUSED:
+            raise engines.problem(engine, said)
+    else:  # others may run in there
+        _check(record, boxes.reap(record, signal.SIGSTOP, config.docker.timeout * 2))
+
+
+def _thaw(record: Record, config: Config) -> None:
+    container, engine = record.place.container, record.place.engine
+    if container is None or engine is None:
+        _signal_tree(record, signal.SIGCONT)
+        return
+    found = engines.inspect(engine, [container.id], config.docker.timeout)
+    if isinstance(found, Said):
+        raise engines.problem(engine, found)
+    facts = found.get(container.id)
+    if facts is not None and facts.paused:
+        said = engines.ask(engine, "unpause", container.id, timeout=config.docker.timeout * 2)
+        if not said.ok:
+            raise engines.problem(engine, said)
+    if not container.made:
+        _check(record, boxes.reap(record, signal.SIGCONT, config.docker.timeout * 2))
+
+
+def _check(record: Record, said: list[int] | Said) -> None:
+    if isinstance(said, Said):
+        raise CannotTellError(f"{record.name}: its container: {said.text}")
+
+
+def _signal_tree(record: Record, number: int) -> None:
+    """The agent's tree, parents first; never its keeper: tmux would continue the group."""
+    agent = record.place.agent
+    if agent is None or not processes.alive(agent.process):
+        return
+    table = processes.table()
+    for pid in processes.tree(processes.children(table), agent.process.pid):
+        if pid in table:
+            processes.send(table[pid].process, number)
