@@ -36,10 +36,11 @@ done
   echo "alive {generation}"
 """
 
-# Signals whatever carries the session's marker; prints who that is. Asked to end, a shell with a
-# person in front (it ignores TSTP and TTOU) gets a HUP too: it ignores TERM.
+# Signals whatever carries the session's marker; prints who that is. (No `grep -F`: busybox's ends
+# at the first NUL.) Asked to end, a shell with a person in front (it ignores TSTP and TTOU) gets a
+# HUP too: it ignores TERM.
 _REAP = """\
-for file in $(grep -lF "SESH_ID=$1" /proc/[0-9]*/environ 2>/dev/null); do
+for file in $(grep -l "SESH_ID=$1" /proc/[0-9]*/environ 2>/dev/null); do
   pid=${file#/proc/} pid=${pid%/environ}
   [ "$2" = 0 ] || kill -"$2" "$pid" 2>/dev/null || continue
   echo "$pid"
@@ -252,6 +253,16 @@ def pull_transcript(record: Record, timeout: float) -> Said:
         return engines.ask(engine, *argv, timeout=timeout, stdout=fd)
     finally:
         os.close(fd)
+
+
+def leave(record: Record, timeout: float) -> None:
+    """Take what a session has put into a container that stays."""
+    container, engine = record.place.container, record.place.engine
+    if container is not None and engine is not None and not container.made:
+        inner = home(record.id)
+        script = f"tmux -S {inner}/tmux.sock kill-session -t ={record.name}; rm -rf {inner}"
+        argv = ("exec", *as_user(record), container.id, "sh", "-c", script)
+        engines.ask(engine, *argv, timeout=timeout)
 
 
 def remove_container(record: Record, timeout: float) -> Said:

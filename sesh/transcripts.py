@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
-from sesh import logfiles, observe, paths, processes, tmux
+from sesh import boxes, logfiles, observe, paths, processes, tmux
 from sesh.config import Config
 from sesh.errors import CannotTellError
 from sesh.lifecycle import panes
@@ -34,6 +34,14 @@ _ESCAPES = re.compile(
 _UNFINISHED = re.compile(
     rb"(?:\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]{0,4096}\x1b?|[ -/]*)?|\xc2)\Z"
 )
+
+
+def fetch(record: Record, config: Config) -> None:
+    """Bring a transcript that is kept in a container up to date here."""
+    container = record.place.container
+    if container is not None and not container.mounted:
+        with suppress(OSError):
+            boxes.pull_transcript(record, config.docker.timeout)
 
 
 def text(record: Record, config: Config) -> str:
@@ -62,11 +70,19 @@ def _captured(record: Record, config: Config) -> str | None:
     """From the pane, while it stands."""
     if record.place.pane is None or record.place.machine != processes.here():
         return None
+    if record.boxed and (record.place.container is None or not _stands(record)):
+        return None
     server = observe.server_of(record, config)
     if panes.find(record, server.panes()) is None:
         return None
     reply = server.capture(record.place.pane)
     return reply.out if reply.ok else None
+
+
+def _stands(record: Record) -> bool:
+    """Might its container run? (One that is known to be gone need not be asked.)"""
+    container = record.place.container
+    return container is not None and (container.init is None or processes.alive(container.init))
 
 
 def _saved(record: Record) -> str | None:

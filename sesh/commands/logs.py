@@ -26,12 +26,14 @@ def command(name: str, lines: int | None, follow: bool, since: datetime | None, 
     record = found.session.record
     if raw and lines is not None:
         raise UsageError("--raw has no lines; use tail")
+    settings = config.load()
     try:
+        transcripts.fetch(record, settings)
         logfiles.mark(record.id)
         begin = _offset(record, since) if since else 0
         end = _show_raw(record, begin) if raw else _show_text(record, begin, lines, follow=follow)
         if follow:
-            _follow(record, end, raw=raw)
+            _follow(record, end, settings, raw=raw)
     except FileNotFoundError:
         raise SeshError(f"{name}: its transcript is gone") from None
     return 0
@@ -80,10 +82,11 @@ def _last(text: str, lines: int | None) -> str:
     return "".join(output.escape(line) + "\n" for line in wanted)
 
 
-def _follow(record: Record, start: int, *, raw: bool) -> None:
+def _follow(record: Record, start: int, settings: config.Config, *, raw: bool) -> None:
     plain = transcripts.Plain()
 
     def lives() -> bool:
+        transcripts.fetch(record, settings)
         state = look.one(record.name).state
         return state in ALIVE or state is State.ORPHAN
 

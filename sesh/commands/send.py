@@ -9,7 +9,7 @@ import time
 
 import click
 
-from sesh import config, look, observe, output, paths, tmux
+from sesh import config, look, observe, output, paths, tmux, transcripts
 from sesh.commands._options import CONTEXT
 from sesh.errors import (
     CannotTellError,
@@ -58,12 +58,13 @@ def command(name: str, text: tuple[str, ...], keys: tuple[str, ...], no_enter: b
     if not data and not keys:
         raise UsageError("nothing to send: give a text, - for standard input, or --key")
     record = _living(name)
-    server = observe.server_of(record, config.load())
+    settings = config.load()
+    server = observe.server_of(record, settings)
     pane = record.place.pane
     if pane is None:
         raise CannotTellError(f"{name}: its tmux pane is not known yet; try again")
     servers.reach(record, server)
-    before = _written(record)
+    before = _written(record, settings)
     if data:
         _check(name, server.paste(pane, data))
         if not no_enter:
@@ -71,7 +72,7 @@ def command(name: str, text: tuple[str, ...], keys: tuple[str, ...], no_enter: b
             _check(name, server.press(pane, "Enter"))
     if keys:
         _check(name, server.press(pane, *keys))
-    if not _arrived(record, before):
+    if not _arrived(record, before, settings):
         output.note(f"{name} has shown no sign that it arrived; sesh logs {name} tells more")
     return 0
 
@@ -109,18 +110,19 @@ def _check(name: str, reply: tmux.Reply) -> None:
         raise SeshError(f"{name}: tmux: {reply.text}; nothing was sent")
 
 
-def _written(record: Record) -> int:
+def _written(record: Record, settings: config.Config) -> int:
+    transcripts.fetch(record, settings)
     try:
         return os.stat(paths.transcript(record.id)).st_size
     except OSError:
         return 0
 
 
-def _arrived(record: Record, before: int) -> bool:
+def _arrived(record: Record, before: int, settings: config.Config) -> bool:
     """Did it print anything since? Most programs echo what is typed."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
-        if _written(record) != before:
+        if _written(record, settings) != before:
             return True
         time.sleep(0.02)
     return False

@@ -45,6 +45,7 @@ def _leave_tmux(record: Record, config: Config) -> None:
 
 def _remove_container(record: Record, config: Config) -> None:
     """Only when that is done, or nothing is there to be removed, a session may be forgotten."""
+    boxes.leave(record, config.docker.timeout * 2)
     said = boxes.remove_container(record, config.docker.timeout * 2)
     if not said.ok:
         raise CannotTellError(f"{record.name}: its container: {said.text}; not forgotten")

@@ -337,7 +337,7 @@ def _confirm(name: str, config: Config, *, close_panes: bool, inside: bool) -> S
         return found
     record = found.session.record
     if record.boxed:
-        return _confirm_boxed(found, record, config)
+        return _confirm_boxed(found, record, config, close_panes=close_panes)
     try:
         server = observe.server_of(record, config)
     except CannotTellError:
@@ -358,15 +358,23 @@ def _confirm(name: str, config: Config, *, close_panes: bool, inside: bool) -> S
     return found
 
 
-def _confirm_boxed(found: Seen, record: Record, config: Config) -> Seen:
+def _confirm_boxed(found: Seen, record: Record, config: Config, *, close_panes: bool) -> Seen:
     if found.state is State.STOPPING:
         return _count_try(found)
+    container = record.place.container
+    stays = container is not None and not (container.made and not record.status.keep)
+    if close_panes and stays and _container_runs(found):
+        panes.put_away(record, observe.server_of(record, config))
     if found.state in ENDED and not record.status.keep:
         said = boxes.remove_container(record, config.docker.timeout * 2)
         if not said.ok:
             raise CannotTellError(f"{found.name}: its container: {said.text}")
         return look.one(found.name)
     return found
+
+
+def _container_runs(found: Seen) -> bool:
+    return found.state in ENDED and bool(found.session and found.session.seen.container.present)
 
 
 def _count_try(found: Seen) -> Seen:
