@@ -74,8 +74,9 @@ def tend(found: Sequence[Seen], held: Collection[Digest], config: Config, run: s
 
 
 def _tell_attached(sessions: Sequence[Session], config: Config) -> None:
-    """Whoever is attached to a session that has ended gets its menu, or a line, instead."""
-    here = [s for s in sessions if s.record.place.machine == processes.here()]
+    """Whoever is attached to a session that has ended gets its menu, or a line, instead. (In a
+    container the keeper sends them home itself.)"""
+    here = _of_this_machine(sessions)
     ended = [s for s in here if s.verdict.state in ENDED and s.record.place.pane]
     for socket in {s.record.place.socket for s in ended}:
         mine = [s for s in ended if s.record.place.socket == socket]
@@ -83,6 +84,12 @@ def _tell_attached(sessions: Sequence[Session], config: Config) -> None:
         watched = server.watched()
         for session in mine:
             panes.tell_attached(session.record, server, watched)
+
+
+def _of_this_machine(sessions: Sequence[Session]) -> list[Session]:
+    """Those whose tmux server runs here, and outside of containers."""
+    here = processes.here()
+    return [s for s in sessions if s.record.place.machine == here and not s.record.boxed]
 
 
 def leavings(
@@ -119,7 +126,7 @@ def _tend_servers(
 ) -> None:
     """Set the next wake-up of each server with living sessions; let our own server go when it has
     nothing left to do."""
-    here = [s for s in sessions if s.record.place.machine == processes.here()]
+    here = _of_this_machine(sessions)
     now = time.time()
     wake = dict.fromkeys(_sockets(held), now + tmux.LOOK_EVERY)
     for session in here:
