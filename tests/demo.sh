@@ -11,8 +11,11 @@ private=$(mktemp -d /tmp/sesh.XXXXXX)
 mkdir -m 700 "$private/state" "$private/config" "$private/run"
 export XDG_STATE_HOME="$private/state" XDG_CONFIG_HOME="$private/config" XDG_RUNTIME_DIR="$private/run"
 
+image=sesh-demo-$$
+
 clean_up() {
     sesh stop --all -y >/dev/null 2>&1 || :
+    [ -z "${imported:-}" ] || docker rmi "$image" >/dev/null 2>&1 || :
     rm -rf "$private"
 }
 trap clean_up EXIT
@@ -93,3 +96,34 @@ run sesh stop demo
 expect state stopped
 run sesh rm demo
 expect name ""
+
+say "the same in a container"
+if ! timeout 5 docker version >/dev/null 2>&1; then
+    echo "# (left out: no container engine answers here; all else works without one)"
+    exit
+fi
+if [ -n "$(docker ps --all --quiet --filter 'name=^/sesh-demo$')" ]; then
+    echo "# (left out: a container named sesh-demo exists already)"
+    exit
+fi
+tests/image.sh | docker import - "$image" >/dev/null
+imported=yes
+run sesh start demo --image "$image" --network none -- sh -c 'echo working; read line'
+expect state running
+run sesh ls
+
+say "somebody leaves the agent instead of detaching; its container runs on"
+run sesh send demo bye
+expect state stale
+run docker ps --filter name=sesh-demo --format '{{.Names}}  {{.Status}}'
+run sesh ls
+
+say "bring it back: same container, next generation"
+run sesh restart demo
+expect state running
+expect generation 2
+run sesh stop demo
+expect state stopped
+run sesh rm demo
+expect name ""
+[ -z "$(docker ps --all --quiet --filter name=sesh-demo)" ] || fail "the container was not removed"
