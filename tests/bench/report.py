@@ -33,6 +33,8 @@ START_AGAINST = {
     "tmuxp load -d": 1 / 4,
     "docker run -d": 1 / 3,
 }
+BOXED_START = "sesh start --image"
+BOXED_LIMITS = {"sesh ls --json": 1.3, PROMPT: 1.2}  # × bare, with ten sessions
 MEMORY_LIMIT = 0.4  # MB
 IN_PROCESS_LIMITS = {"create": 5.0, "update": 3.0, "get": 1.0, "list 100": 10.0}  # ms
 
@@ -116,6 +118,19 @@ def starts(report: Report, times: Times) -> None:
         rows.append([name, _ms(took), *_ratio(took / times[BARE], limit), *against])
     head = ["with 10 sessions", "ms", "× bare", "limit", "start to it", "limit"]
     report.table("Start: median ms", head, rows)
+
+
+def containers(report: Report, times: Times | str) -> None:
+    if isinstance(times, str):
+        report.say(f"without containers: {times}")
+        return
+    rows = []
+    for name, took in times.items():
+        against = _times(times[BOXED_START] / took) if name == "docker run -d" else ""
+        limits = _ratio(took / times[BARE], BOXED_LIMITS.get(name))
+        rows.append([name, _ms(took), *limits, against])
+    head = ["with 10 sessions", "ms", "× bare", "limit", "start to it"]
+    report.table("In containers: median ms", head, rows)
 
 
 def memory(report: Report, measured: Mapping[int, Memory]) -> None:

@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.bench import inprocess, memory, prompts, report
+from tests.bench import containers, inprocess, memory, prompts, report
 from tests.bench.install import BENCH, NotInstalledError, Tools, install
 from tests.bench.peers import Peers, docker_case, docker_image
 from tests.bench.report import Report, Times
@@ -218,6 +218,10 @@ def _measure(bench: Bench, told: Report) -> None:
     report.lists(told, lists)
     report.prompts(told, inside_shells)
     report.starts(told, starts)
+    _note("measuring containers")
+    plan, tools = bench.plan, bench.tools
+    boxed = containers.measure(tools.sesh, tools.python, plan.rounds, plan.slow_rounds)
+    report.containers(told, boxed)
     report.memory(told, used)
     report.in_process(told, inside)
 
