@@ -106,7 +106,7 @@ class Facts(Value):
 
 def chosen(config: Config) -> Engine:
     """The engine that commands of this user speak to now; recorded, so that cron finds it too."""
-    command = paths.which(config.docker.command)
+    command = _program(config.docker.command)
     if command is None:
         raise CannotTellError(
             f"{config.docker.command} is not installed; containers need it "
@@ -115,6 +115,14 @@ def chosen(config: Config) -> Engine:
     host = os.environ.get("DOCKER_HOST") or None
     context = None if host else os.environ.get("DOCKER_CONTEXT") or _current_context()
     return Engine(os.path.abspath(command), host, context)
+
+
+def _program(given: str) -> str | None:
+    """A program by its name or path."""
+    if "/" not in given:
+        return paths.which(given)
+    path = os.path.expanduser(given)
+    return path if os.access(path, os.X_OK) else None
 
 
 def _current_context() -> str | None:
