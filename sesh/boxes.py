@@ -173,6 +173,12 @@ def _push(
         os.close(fd)
 
 
+def forget_variables(record: Record) -> None:
+    """The agent has them by now, or never will."""
+    with suppress(OSError):
+        os.unlink(f"{record.place.run}/{record.launch}.env")
+
+
 def as_user(record: Record) -> tuple[str, ...]:
     box = record.spec.box
     return ("--user", box.user) if box and box.user else ()

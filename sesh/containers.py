@@ -152,7 +152,7 @@ def needs_engine(record: Record, sight: Observation) -> bool:
     place, status = record.place, record.status
     if place.container is None or sight.rebooted or (sight.agent.unknown and not place.far):
         return False
-    if status.desired is Desired.STOPPED and status.outcome is None:
+    if _stopping(record):
         return True
     if place.far:
         return status.outcome is not State.STOPPED
@@ -191,7 +191,7 @@ def complete(
     """Add what the engine said, or what /proc says of the container itself."""
     container = record.place.container
     if container is None:
-        return sight
+        return replace(sight, remains=_unmade(record, config)) if _stopping(record) else sight
     if answer is None:
         return _by_init(record, container, sight)
     if isinstance(answer, Said):
@@ -205,6 +205,20 @@ def complete(
         anew = absent("its container was started anew")
         return replace(_without_container(sight, anew, facts), others=seen("its container"))
     return _in_running(record, sight, facts, config)
+
+
+def _stopping(record: Record) -> bool:
+    return record.status.desired is Desired.STOPPED and record.status.outcome is None
+
+
+def _unmade(record: Record, config: Config) -> Sight:
+    """What a start that was killed may have left: a container that its record does not know."""
+    assert record.place.engine is not None
+    label = f"{boxes.LABEL}={record.id}"
+    found = engines.labelled(record.place.engine, label, config.docker.timeout)
+    if isinstance(found, Said):
+        return unknown(f"container engine: {found.text}")
+    return seen(f"its container {found[0].name} is there") if found else absent("nothing of it")
 
 
 def _by_init(record: Record, container: Container, sight: Observation) -> Observation:
@@ -309,10 +323,9 @@ def _by_pane(record: Record, sight: Observation, config: Config) -> Observation:
 def _remains(record: Record, container: Container, sight: Observation, config: Config) -> Sight:
     """What has to go before a stop is confirmed: a container that sesh made, or every process that
     carries the marker."""
-    status = record.status
-    if status.desired is not Desired.STOPPED or status.outcome is not None:
+    if not _stopping(record):
         return sight.remains
-    if container.made and not status.keep:
+    if container.made and not record.status.keep:
         return seen(f"its container {container.name} is there")
     found = boxes.reap(record, 0, config.docker.timeout)
     if isinstance(found, Said):

@@ -409,14 +409,19 @@ def check_version(binary: str, timeout: float) -> None:
     answer = run.call([binary, "-V"], timeout=timeout, env=_environment())
     if not answer.ok:
         raise CannotTellError(f"{binary} -V: {answer.problem or answer.err.strip() or 'failed'}")
-    said = answer.out.strip()
+    problem = too_old(answer.out.strip())
+    if problem:
+        raise CannotTellError(f"{problem} ({binary})")
+
+
+def too_old(said: str) -> str | None:
+    """Why the tmux that says this of itself will not do."""
     version = re.search(r"(\d+)\.(\d+)", said)
     if version is None and "master" not in said:
-        raise CannotTellError(
-            f"{binary} -V says {said[:40]!r}: is that tmux? 3.2 or newer is needed"
-        )
+        return f"tmux -V says {said[:40]!r}: is that tmux? 3.2 or newer is needed"
     if version and "openbsd" not in said and (int(version[1]), int(version[2])) < OLDEST:
-        raise CannotTellError(f"{said} is too old: sesh needs tmux 3.2 or newer ({binary})")
+        return f"{said} is too old: sesh needs tmux 3.2 or newer"
+    return None
 
 
 def check_socket(path: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import datetime
 
 import click
@@ -10,6 +11,8 @@ from sesh import config, logfiles, look, output, transcripts
 from sesh.commands._options import CONTEXT, Moment
 from sesh.errors import SeshError, StateError, UsageError
 from sesh.model import ALIVE, Record, State
+
+FETCH_EVERY = 1.0  # seconds between questions to an engine for more output
 
 
 @click.command("logs", context_settings=CONTEXT)
@@ -84,9 +87,13 @@ def _last(text: str, lines: int | None) -> str:
 
 def _follow(record: Record, start: int, settings: config.Config, *, raw: bool) -> None:
     plain = transcripts.Plain()
+    fetched = 0.0
 
     def lives() -> bool:
-        transcripts.fetch(record, settings)
+        nonlocal fetched
+        if time.monotonic() > fetched + FETCH_EVERY:
+            transcripts.fetch(record, settings)
+            fetched = time.monotonic()
         state = look.one(record.name).state
         return state in ALIVE or state is State.ORPHAN
 

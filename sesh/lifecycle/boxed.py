@@ -25,6 +25,7 @@ from sesh import (
     paths,
     processes,
     store,
+    tmux,
 )
 from sesh.config import Config
 from sesh.engines import Facts, Said, Trouble
@@ -305,9 +306,12 @@ def _prepare(record: Record, container: Container, config: Config) -> None:
     script = _PREPARE.format(home=boxes.home(record.id))
     argv = ("exec", *boxes.as_user(record), container.id, "sh", "-c", script)
     said = engines.ask(engine, *argv, timeout=config.docker.timeout * 4)
-    if said.ok:
-        return
     where = box.image or f"the container {box.existing}"
+    if said.ok:
+        old = tmux.too_old(said.out.strip())
+        if old:
+            raise SeshError(f"{where}: {old}")
+        return
     if "no tmux" in said.text:
         raise SeshError(_NO_TMUX.format(where))
     if said.trouble is Trouble.NO_PROGRAM:
@@ -328,6 +332,7 @@ def _launch(entry: Entry, record: Record, config: Config, event: str) -> Seen:
         raise _refused(record, reply)
     record = replace(record, place=replace(record.place, pane=reply.pane))
     _await_agent(record, config)
+    boxes.forget_variables(record)
     return judge_launch(entry, record, observe.observe([record], config)[0], event)
 
 
@@ -372,17 +377,29 @@ def restart(found: Seen, config: Config) -> Seen:
     if facts and old.place.container and facts.started == old.place.container.started:
         place = replace(place, pane=_pane(old, config))
     record = claims.next_generation(old, place)
+    if facts is None:
+        _clear(record, engine, config)
     boxes.make(record)
     environment.save_text(place.snapshot, environment.exports(variables))
     entry = claims.claim_generation(found, record)
     try:
         if facts is None:
-            return _begin(entry, record, variables, config, "restarted")
-        return _launch_in(facts, entry, record, variables, config, "restarted")
+            done = _begin(entry, record, variables, config, "restarted")
+        else:
+            done = _launch_in(facts, entry, record, variables, config, "restarted")
+        launchfiles.remove(record.place.run, record.id, below=record.place.generation)
+        return done
     except BaseException:
         if facts is None:
             boxes.remove_container(record, config.docker.timeout * 2)
         raise
+
+
+def _clear(record: Record, engine: Engine, config: Config) -> None:
+    """A start that was killed may have left a container that its record does not know."""
+    said = boxes.remove_container(record, config.docker.timeout * 2)
+    if not said.ok:
+        raise engines.problem(engine, said)
 
 
 def _standing(old: Record, engine: Engine, config: Config) -> Facts | None:
