@@ -92,6 +92,8 @@ def make(record: Record) -> None:
 
 def remove(directory: str) -> bool:
     """Delete a box whose container is gone; False when something in it is not ours to delete."""
+    with suppress(FileNotFoundError):
+        os.unlink(f"{directory}.clients")
     shutil.rmtree(directory, ignore_errors=True)  # follows no link
     return not os.path.lexists(directory)
 

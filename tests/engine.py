@@ -275,6 +275,11 @@ _USERS = "root:x:0:0:root:/root:/bin/sh\ndev:x:1000:1000:dev:/home/dev:/bin/sh\n
 _GROUPS = "root:x:0:\ndev:x:1000:\n"
 
 
+def image_archive(directory: Path) -> Path:
+    """The file system of the image with tmux, for `import`."""
+    return _archive(directory, "tmux", "busybox")
+
+
 def _archive(directory: Path, *programs: str) -> Path:
     """The file system of an image with these programs; made once for all that share `directory`."""
     path = directory / f"{'-'.join(programs)}.tar"

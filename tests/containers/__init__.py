@@ -1,0 +1,1 @@
+"""Sessions in containers, on real engines."""
