@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import UTC, datetime
 
-from sesh import digest, launchfiles, look, observe, processes, store
+from sesh import containers, digest, launchfiles, look, observe, processes, store
 from sesh.model import Damaged, Observation, Record, State, seen
 from sesh.reconcile import reconcile
 from sesh.store import Entry
@@ -46,11 +46,16 @@ def _word(entry: Entry, record: Record) -> list[str]:
 
 
 def _with_last_word(sight: Observation, entry: Entry, record: Record) -> Observation:
-    """Add the other panes that tmux showed when last asked; they are gone with its server."""
-    server = record.place.server
-    if server is None or record.place.machine != processes.here() or not processes.alive(server):
-        return sight
+    """Add what only a program could tell, as it was when last asked: other panes of its tmux
+    session, which are gone with their server; a container on a far engine."""
+    if record.boxed and not record.place.far:
+        return containers.by_init(record, sight)
     known = digest.parse(entry.raw)
     if known is None or digest.state(known.view) != State.STALE:
+        return sight
+    if record.place.far:
+        return replace(sight, others=seen("its container, at the last look,"))
+    server = record.place.server
+    if server is None or record.place.machine != processes.here() or not processes.alive(server):
         return sight
     return replace(sight, others=seen("another pane, at the last look,"))

@@ -193,7 +193,7 @@ def complete(
     if container is None:
         return replace(sight, remains=_unmade(record, config)) if _stopping(record) else sight
     if answer is None:
-        return _by_init(record, container, sight)
+        return by_init(record, sight)
     if isinstance(answer, Said):
         return _without_engine(record, sight, answer)
     facts = answer.get(container.id)
@@ -221,11 +221,12 @@ def _unmade(record: Record, config: Config) -> Sight:
     return seen(f"its container {found[0].name} is there") if found else absent("nothing of it")
 
 
-def _by_init(record: Record, container: Container, sight: Observation) -> Observation:
-    """No question was needed. What has ended is stale while its container stands."""
+def by_init(record: Record, sight: Observation) -> Observation:
+    """By /proc alone. What has ended is stale while its container stands."""
+    container = record.place.container
     if sight.agent.present:
         return replace(sight, paused=is_paused(container))
-    if container.init is None or sight.rebooted:
+    if container is None or container.init is None or sight.rebooted:
         return sight
     up = processes.alive(container.init)
     return replace(
