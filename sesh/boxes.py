@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from contextlib import suppress
 from shlex import quote
 
@@ -92,6 +91,8 @@ def make(record: Record) -> None:
 
 def remove(directory: str) -> bool:
     """Delete a box whose container is gone; False when something in it is not ours to delete."""
+    import shutil
+
     with suppress(FileNotFoundError):
         os.unlink(f"{directory}.clients")
     shutil.rmtree(directory, ignore_errors=True)  # follows no link

@@ -39,32 +39,24 @@ class Trouble(Enum):
     OTHER = "the engine gave no usable answer"
 
 
+# What it says in small letters, and what that means. (Compiled when something went wrong, only.)
 _MESSAGES = (
-    (re.compile(r"permission denied while trying to connect", re.I), Trouble.DENIED),
+    (r"permission denied while trying to connect", Trouble.DENIED),
     (
-        re.compile(
-            r"cannot connect to (the docker daemon|podman)|error during connect"
-            r"|failed to connect to the docker api|unable to connect to podman",
-            re.I,
-        ),
+        r"cannot connect to (the docker daemon|podman)|error during connect"
+        r"|failed to connect to the docker api|unable to connect to podman",
         Trouble.DOWN,
     ),
-    (
-        re.compile(r"no such (container|object)|no container with name or id", re.I),
-        Trouble.NO_CONTAINER,
-    ),
-    (
-        re.compile(r"no such image|unable to find image|image not known", re.I),
-        Trouble.NO_IMAGE,
-    ),
-    (re.compile(r"name \S+ is already in use", re.I), Trouble.NAME_TAKEN),
-    (re.compile(r"is paused, unpause|container is paused", re.I), Trouble.PAUSED),
-    (re.compile(r"is not running|container state improper", re.I), Trouble.NOT_RUNNING),
-    (re.compile(r"chdir to cwd|cwd must be an absolute", re.I), Trouble.NO_DIRECTORY),
-    (re.compile(r"executable file .*not found|exec: .* no such file", re.I), Trouble.NO_PROGRAM),
+    (r"no such (container|object)|no container with name or id", Trouble.NO_CONTAINER),
+    (r"no such image|unable to find image|image not known", Trouble.NO_IMAGE),
+    (r"name \S+ is already in use", Trouble.NAME_TAKEN),
+    (r"is paused, unpause|container is paused", Trouble.PAUSED),
+    (r"is not running|container state improper", Trouble.NOT_RUNNING),
+    (r"chdir to cwd|cwd must be an absolute", Trouble.NO_DIRECTORY),
+    (r"executable file .*not found|exec: .* no such file", Trouble.NO_PROGRAM),
 )
-_PREFIX = re.compile(r"^(docker: |podman: )?(Error response from daemon: |Error: |error: )?", re.I)
-_SUFFIX = re.compile(r"\s*(See '\S+ .*--help'\.?|Run '\S+ .*--help' for more information)\s*$")
+_PREFIX = r"(?i)^(docker: |podman: )?(Error response from daemon: |Error: |error: )?"
+_SUFFIX = r"\s*(See '\S+ .*--help'\.?|Run '\S+ .*--help' for more information)\s*$"
 
 
 class Said(Value):
@@ -182,15 +174,15 @@ def _said(answer: run.Answer) -> Said:
 
 
 def trouble_in(said: str) -> Trouble:
-    return next((t for pattern, t in _MESSAGES if pattern.search(said)), Trouble.OTHER)
+    return next((t for pattern, t in _MESSAGES if re.search(pattern, said.lower())), Trouble.OTHER)
 
 
 def tidy(said: str) -> str:
     """One line of it, without what the command says about itself."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     known = [line for line in lines if trouble_in(line) is not Trouble.OTHER]
-    line = (known or [line for line in lines if not _SUFFIX.match(line)] or lines or [""])[0]
-    return _SUFFIX.sub("", _PREFIX.sub("", line)).rstrip(".")[:300]
+    line = (known or [line for line in lines if not re.match(_SUFFIX, line)] or lines or [""])[0]
+    return re.sub(_SUFFIX, "", re.sub(_PREFIX, "", line)).rstrip(".")[:300]
 
 
 def problem(engine: Engine, said: Said) -> SeshError:
