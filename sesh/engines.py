@@ -198,7 +198,7 @@ def problem(engine: Engine, said: Said) -> SeshError:
         return ConflictError(said.text)
     if said.trouble is Trouble.OTHER and "no answer within" in said.text:
         return CannotTellError(f"{where}: {said.text}")
-    return SeshError(said.text)
+    return SeshError(f"{os.path.basename(engine.command)}: {said.text}")
 
 
 # --- looking -------------------------------------------------------------------------------------

@@ -295,7 +295,7 @@ def _name_taken(record: Record, engine: Engine, config: Config) -> SeshError:
             f"the container {name} is left of a session whose record is lost; "
             f"sesh adopt {record.name} brings it back, sesh gc removes it once it has ended"
         )
-    return ConflictError(f"a container named {name} exists that sesh did not make; choose a name")
+    return ConflictError(f"a container named {name} exists that sesh did not make; choose another name")
 
 
 def _prepare(record: Record, container: Container, config: Config) -> None:
