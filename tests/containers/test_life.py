@@ -42,7 +42,8 @@ def test_an_agent_runs_in_a_new_container(boxed: World, engine: Engine) -> None:
     assert "cat" in processes_in(engine, "sesh-a")
     assert f"SESH_ID={shown['id']}".encode() in environ(shown["pid"])
     assert boxed.session("a") | {"checked_at": 0, "last_output": 0} == shown | {
-        **{"checked_at": 0, "last_output": 0}
+        "checked_at": 0,
+        "last_output": 0,
     }
 
 
