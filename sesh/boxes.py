@@ -242,11 +242,8 @@ def reap(record: Record, signal: int, timeout: float) -> list[int] | Said:
     container, engine = record.place.container, record.place.engine
     assert container is not None
     assert engine is not None
-    said = engines.ask(
-        *(engine, "exec", *as_user(record), container.id),
-        *("sh", "-c", _REAP, "reap", record.id, str(signal)),
-        timeout=timeout,
-    )
+    argv = ("exec", *as_user(record), container.id, "sh", "-c", _REAP, "reap", record.id)
+    said = engines.ask(engine, *argv, str(signal), timeout=timeout)
     return [int(pid) for pid in said.out.split() if pid.isdigit()] if said.ok else said
 
 
