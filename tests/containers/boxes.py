@@ -88,10 +88,11 @@ class Calls:
         self._log = world.root / "docker-calls"
         directory = world.root / "bin"
         directory.mkdir()
-        wrapper = directory / "docker"
-        real = shutil.which("docker")
-        wrapper.write_text(f'#!/bin/sh\necho "$*" >>{self._log}\nexec {real} "$@"\n')
-        wrapper.chmod(0o755)
+        self._wrapper = directory / "docker"
+        self._wrapper.write_text(
+            f'#!/bin/sh\necho "$*" >>{self._log}\nexec {shutil.which("docker")} "$@"\n'
+        )
+        self._wrapper.chmod(0o755)
         world.env["PATH"] = f"{directory}:{world.env['PATH']}"
 
     def made(self) -> list[str]:
