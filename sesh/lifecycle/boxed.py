@@ -52,8 +52,8 @@ _LABEL_LIMIT = 60_000  # bytes: docker reads no longer lines
 _MAIN = 'trap "exit 0" TERM INT; while :; do sleep 3600 & wait $!; done'
 _HEALTH_EVERY = "5s"  # how old the word of an agent on a far engine may be
 _PREPARE = (
-    "mkdir -p -m 700 {home} || exit 1; command -v tmux >/dev/null || "
-    "{{ echo no tmux >&2; exit 1; }}; tmux -V"
+    "command -v tmux >/dev/null || {{ echo no tmux >&2; exit 1; }}; "
+    "tmux -V && mkdir -p -m 700 {home}"
 )
 _NO_TMUX = (
     "{0} has no tmux; add it to the image (Debian, Ubuntu: apt-get install -y tmux; "
