@@ -72,10 +72,10 @@ def processes_in(engine: Engine, container: str) -> list[str]:
     return sorted(line.strip() for line in shown[1:] if "ps -o args" not in line)
 
 
-def run_box(engine: Engine, name: str, *options: str) -> str:
+def run_box(engine: Engine, name: str, *options: str, image: str = IMAGE) -> str:
     """A container that somebody else has made; its id."""
     base = ("run", "--detach", "--init", "--network", "none", "--name", name)
-    return engine.docker(*base, *options, IMAGE, "sleep", "1000")
+    return engine.docker(*base, *options, image, "sleep", "1000")
 
 
 # --- who calls docker ---
