@@ -132,7 +132,6 @@ def _contents(record: Record, variables: environment.Environment) -> dict[str, b
         f"{stem}.launch": launchfiles.boxed_script(record, base(record)).encode(),
         "keeper.sh": keeper,
         "words.sh": words.encode(),
-        "reap.sh": _REAP.encode(),
         "tmux.conf": tmux.config_text("screen-256color").encode(),
     }
 
@@ -237,15 +236,14 @@ def _keep_word(file: str, word: str, at: str) -> None:
 
 
 def reap(record: Record, signal: int, timeout: float) -> list[int] | Said:
-    """Signal (0: only look for) whatever carries the session's marker in there; its pids."""
+    """Signal (0: only look for) whatever carries the session's marker in there; its pids. As the
+    session's own user, whose environments not even root can read in there; and by a script from
+    here: one that lies in there may be anybody's."""
     container, engine = record.place.container, record.place.engine
     assert container is not None
     assert engine is not None
-    said = engines.ask(
-        *(engine, "exec", "--user", "0", container.id),
-        *("sh", f"{inside(record)}/reap.sh", record.id, str(signal)),
-        timeout=timeout,
-    )
+    argv = ("exec", *as_user(record), container.id, "sh", "-c", _REAP, "reap", record.id)
+    said = engines.ask(engine, *argv, str(signal), timeout=timeout)
     return [int(pid) for pid in said.out.split() if pid.isdigit()] if said.ok else said
 
 

@@ -33,7 +33,14 @@ from sesh.errors import CannotTellError, ConflictError, SeshError
 from sesh.lifecycle import claims, panes
 from sesh.lifecycle.claims import Order
 from sesh.lifecycle.forget import bury
-from sesh.lifecycle.launch import LaunchError, forget_files, into_tmux, judge_launch, now
+from sesh.lifecycle.launch import (
+    LaunchError,
+    forget_files,
+    into_tmux,
+    judge_launch,
+    now,
+    record_failure,
+)
 from sesh.look import Seen
 from sesh.model import Boxing, Container, Engine, Place, Record, Spec
 from sesh.store import Entry
@@ -45,8 +52,8 @@ _LABEL_LIMIT = 60_000  # bytes: docker reads no longer lines
 _MAIN = 'trap "exit 0" TERM INT; while :; do sleep 3600 & wait $!; done'
 _HEALTH_EVERY = "5s"  # how old the word of an agent on a far engine may be
 _PREPARE = (
-    "mkdir -p -m 700 {home} || exit 1; command -v tmux >/dev/null || "
-    "{{ echo no tmux >&2; exit 1; }}; tmux -V"
+    "command -v tmux >/dev/null || {{ echo no tmux >&2; exit 1; }}; "
+    "tmux -V && mkdir -p -m 700 {home}"
 )
 _NO_TMUX = (
     "{0} has no tmux; add it to the image (Debian, Ubuntu: apt-get install -y tmux; "
@@ -389,10 +396,20 @@ def restart(found: Seen, config: Config) -> Seen:
             done = _launch_in(facts, entry, record, variables, config, "restarted")
         launchfiles.remove(record.place.run, record.id, below=record.place.generation)
         return done
-    except BaseException:
+    except BaseException as error:
         if facts is None:
             boxes.remove_container(record, config.docker.timeout * 2)
+        if isinstance(error, SeshError) and not isinstance(error, LaunchError | CannotTellError):
+            _note_failure(record, str(error))
         raise
+
+
+def _note_failure(record: Record, why: str) -> None:
+    """A restart that came to nothing has failed: it is not `starting` until its time is over."""
+    entry = store.entry(record.name)
+    claimed = entry.record if entry else None
+    if entry and isinstance(claimed, Record) and claimed.launch == record.launch:
+        record_failure(entry, claimed, why, "restarted")
 
 
 def _clear(record: Record, engine: Engine, config: Config) -> None:
