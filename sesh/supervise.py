@@ -106,11 +106,13 @@ def leavings(
 
 
 def launch_leavings(run: str) -> list[str]:
-    """The files that are named after a session, here and where environments are saved."""
+    """The files that are named after a session, here and where environments are saved. Not the
+    directory of a container: that goes when its engine says that the container is gone."""
     found = []
     for directory in {run, paths.runtime_dir() or run}:
         with suppress(FileNotFoundError):
-            found += [f"{directory}/{name}" for name in os.listdir(directory) if _NAMED.match(name)]
+            names = [name for name in os.listdir(directory) if _NAMED.match(name)]
+            found += [f"{directory}/{name}" for name in names if not name.endswith(".box")]
     return found
 
 
@@ -119,7 +121,8 @@ def _tend_servers(
 ) -> None:
     """Set the next wake-up of each server with living sessions; let our own server go when it has
     nothing left to do."""
-    here = [s for s in sessions if s.record.place.machine == processes.here()]
+    machine = processes.here()
+    here = [s for s in sessions if s.record.place.machine == machine and not s.record.boxed]
     now = time.time()
     wake = dict.fromkeys(_sockets(held), now + tmux.LOOK_EVERY)
     for session in here:
