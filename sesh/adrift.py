@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from sesh import boxes, codec, containers, engines, files, paths, processes, store
 from sesh.config import Config, Docker
 from sesh.engines import Facts, Said
 from sesh.errors import CannotTellError
-from sesh.model import ID_PATTERN, Engine, Record, name_of
+from sesh.model import ID_PATTERN, Engine, Process, Record, name_of
 from sesh.values import Value
 
 CLAIM_LIMIT = 64 << 10  # docker takes no longer label from us
@@ -47,6 +47,11 @@ class Adrift(Value):
     def container(self) -> str:
         return self.facts.name
 
+    @property
+    def sighting(self) -> tuple[Process, str]:
+        """What two passes have to agree on: this container, in this state since then."""
+        return Process(0, 0), f"{self.facts.id}/{self.facts.status}/{self.facts.started}"
+
 
 # --- asking --------------------------------------------------------------------------------------
 
@@ -55,11 +60,24 @@ def ask(records: Iterable[Record], config: Config, run: str) -> Answers:
     """What each engine says of the containers that were made from here: those engines that records
     name or, where none does, the one that a start would use. Nobody is asked without a docker."""
     known = {record.place.engine for record in records if record.place.engine}
-    asked = sorted(known, key=repr) or _usual(config)
+    return ask_engines(sorted(known, key=repr) or _usual(config), config, run)
+
+
+def ask_engines(asked: Sequence[Engine], config: Config, run: str) -> Answers:
     timeout = config.docker.timeout
     return containers.at_once(
         lambda engine: engines.labelled(engine, f"sesh.run={run}", timeout), asked
     )
+
+
+def standing(answers: Answers) -> set[str] | None:
+    """The ids of sessions of which a container is there; None when that is not known for sure."""
+    found = set()
+    for said in answers.values():
+        if isinstance(said, Said):
+            return None
+        found |= {facts.labels.get(boxes.LABEL, "") for facts in said}
+    return found if answers else None
 
 
 def _usual(config: Config) -> list[Engine]:
@@ -87,7 +105,7 @@ def find(answers: Answers, damaged: Collection[str], config: Config) -> list[Adr
         if (session_id := owner(facts)) is not None
         and name_of(session_id) not in damaged
         and not claimed(session_id)
-        and not _kept(session_id)
+        and not kept(session_id)
     ]
 
 
@@ -128,7 +146,7 @@ def claimed(session_id: str) -> bool:
     return not isinstance(entry.record, Record) or entry.record.id == session_id
 
 
-def _kept(session_id: str) -> bool:
+def kept(session_id: str) -> bool:
     """Was it to be kept when its session was stopped? (The history may know.)"""
     return b"\nkeep = true\n" in _archived(session_id)
 
@@ -149,6 +167,19 @@ def _adrift(engine: Engine, facts: Facts, session_id: str, config: Config) -> Ad
         busy=busy(engine, facts, config.docker.timeout),
         archived=bool(_archived(session_id)),
     )
+
+
+def still(found: Adrift, config: Config) -> bool:
+    """Just before it is removed: is it as it was, without work in it, and still nobody's?"""
+    told = engines.inspect(found.engine, [found.facts.id], config.docker.timeout)
+    if isinstance(told, Said):
+        raise engines.problem(found.engine, told)
+    facts = told.get(found.facts.id)
+    if facts is None or claimed(found.session_id) or kept(found.session_id):
+        return False
+    same = (facts.status, facts.started) == (found.facts.status, found.facts.started)
+    idle = same and not busy(found.engine, facts, config.docker.timeout)
+    return idle and owner(facts) == found.session_id
 
 
 def busy(engine: Engine, facts: Facts, timeout: float) -> bool:
