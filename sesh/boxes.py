@@ -89,6 +89,20 @@ def make(record: Record) -> None:
     os.chmod(launchfiles.make_transcript(record.id), _OPEN)
 
 
+def stands(record: Record, engine: Engine, container_id: str, timeout: float) -> bool:
+    """Is it what is mounted in a running container? A directory that was deleted under a mount and
+    made again is another one."""
+    token = f".{os.urandom(8).hex()}"
+    path = f"{record.place.run}/{token}"
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    try:
+        look = ("sh", "-c", f"[ -e {MOUNT}/{token} ]")
+        return engines.ask(engine, "exec", container_id, *look, timeout=timeout).ok
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+
+
 def remove(directory: str) -> bool:
     """Delete a box whose container is gone; False when something in it is not ours to delete."""
     import shutil
@@ -117,6 +131,21 @@ def fill(record: Record, variables: environment.Environment, timeout: float) -> 
             os.close(directory)
         return Said("")
     return _push(record, engine, container, contents, timeout)
+
+
+def equip(record: Record, timeout: float) -> Said:
+    """Put in anew what every look needs, where the mount that held it is dead; and what was printed
+    until now, for the transcript to go on from there."""
+    container, engine = record.place.container, record.place.engine
+    assert container is not None
+    assert engine is not None
+    tools = {name: data for name, data in _contents(record, {}).items() if record.id not in name}
+    said = _push(record, engine, container, tools, timeout)
+    if not said.ok:
+        return said
+    copy = f"[ -e {log(record)} ] || cat {LOG} >{log(record)} 2>/dev/null || :"
+    argv = ("exec", *as_user(record), container.id, "sh", "-c", copy)
+    return engines.ask(engine, *argv, timeout=timeout)
 
 
 def _contents(record: Record, variables: environment.Environment) -> dict[str, bytes]:

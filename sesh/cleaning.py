@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 
 from sesh import (
+    adrift,
+    boxes,
     digest,
     environment,
     events,
@@ -26,9 +28,10 @@ from sesh import (
     surveying,
     tmux,
 )
+from sesh.adrift import Adrift
 from sesh.config import Config
 from sesh.errors import SeshError
-from sesh.lifecycle import panes
+from sesh.lifecycle import panes, salvage
 from sesh.lifecycle.leftovers import stop_leftovers
 from sesh.lifecycle.stop import stop
 from sesh.look import Seen
@@ -86,13 +89,18 @@ def clean(config: Config, options: Options, run: str) -> list[Outcome]:
 
 def _remember(scene: Scene, steps: Iterable[Step], run: str) -> None:
     """Note which orphans this pass sees, for the next one to agree."""
-    seen = [
-        (step.target.process if isinstance(step.target, Leftover) else step.target, step.session_id)
-        for step in steps
-        if isinstance(step.target, Leftover | Process) and step.session_id
-    ]
-    keys = [(process, session_id) for process, session_id in seen]
+    keys = [key for step in steps if (key := _sighting(step)) is not None]
     sightings.remember(run, processes.here().boot, scene.seen, keys, scene.uptime)
+
+
+def _sighting(step: Step) -> sightings.Key | None:
+    target = step.target
+    if isinstance(target, Adrift):
+        return None if target.busy else target.sighting
+    process = target.process if isinstance(target, Leftover) else target
+    if not isinstance(process, Process) or not step.session_id:
+        return None
+    return process, step.session_id
 
 
 def apply(steps: Sequence[Step], config: Config, options: Options) -> list[Outcome]:
@@ -102,12 +110,14 @@ def apply(steps: Sequence[Step], config: Config, options: Options) -> list[Outco
         (Verb.END, What.SESSION): lambda some: _end(some, config),
         (Verb.KILL, What.AGENT): lambda some: _kill_agents(some, config),
         (Verb.KILL, What.PROCESS): lambda some: _kill_processes(some, config),
+        (Verb.REMOVE, What.CONTAINER): lambda some: _remove_containers(some, config),
         (Verb.CLOSE, What.PANE): lambda some: _close(some, config),
         (Verb.CLOSE, What.STRAY): lambda some: _close_strays(some, config),
         (Verb.ARCHIVE, What.RECORD): lambda some: _archive(some, config, options),
         (Verb.REMOVE, What.HISTORY): _remove_history,
         (Verb.REMOVE, What.TRANSCRIPT): _remove_files,
         (Verb.REMOVE, What.LEAVING): _remove_files,
+        (Verb.REMOVE, What.BOX): lambda some: _remove_boxes(some, config),
         (Verb.REMOVE, What.TEMP): _remove_files,
         (Verb.REMOVE, What.EVENTS): _remove_files,
         (Verb.ROTATE, What.EVENTS): _rotate,
@@ -229,10 +239,12 @@ def _archive(steps: list[Step], config: Config, options: Options) -> Outcomes:
     due = {}
     for step, seen in _again(steps):
         one = surveying.ended_of(seen) if seen else None
-        if seen and one and planning.archive_due(one, config.gc, options, time.time()):
-            due[one.session_id] = (step, seen)
-        else:
+        if not seen or not one or not planning.archive_due(one, config.gc, options, time.time()):
             yield Outcome(step, done=False, skipped=CHANGED)
+        elif why := _container_left(seen, config):
+            yield Outcome(step, done=False, skipped=why)
+        else:
+            due[one.session_id] = (step, seen)
     moved = store.archive([seen.entry for _, seen in due.values()])
     records = {e.record.id: e.record for e in moved if isinstance(e.record, Record)}
     _forget_launches(records.values())
@@ -245,6 +257,17 @@ def _archive(steps: list[Step], config: Config, options: Options) -> Outcomes:
         yield Outcome(step, done=True)
 
 
+def _container_left(seen: Seen, config: Config) -> str | None:
+    """Remove the container of an ended session, unless it shall be kept; why that failed."""
+    record = seen.entry.record
+    if not isinstance(record, Record) or record.status.keep or record.place.container is None:
+        return None
+    if not record.place.container.made:
+        return None
+    said = boxes.remove_container(record, config.docker.timeout * 2)
+    return None if said.ok else f"its container: {said.text}"
+
+
 def _forget_launches(records: Iterable[Record]) -> None:
     here = processes.here()
     gone = {record.id for record in records if record.place.machine.id == here.id}
@@ -255,6 +278,8 @@ def _forget_launches(records: Iterable[Record]) -> None:
                     os.unlink(path)
     for record in records:
         environment.forget(record.place.snapshot)
+        if record.boxed and record.id in gone and not record.status.keep:
+            boxes.remove(record.place.run)
 
 
 # --- orphans -------------------------------------------------------------------------------------
@@ -320,6 +345,19 @@ def _close_strays(steps: list[Step], config: Config) -> Outcomes:
         yield Outcome(step, done=True)
 
 
+def _remove_containers(steps: list[Step], config: Config) -> Outcomes:
+    """Remove containers in which nothing runs and that still no record claims."""
+    for step in steps:
+        assert isinstance(step.target, Adrift)
+        if not adrift.still(step.target, config):
+            yield Outcome(step, done=False, skipped=CHANGED)
+            continue
+        done = salvage.remove(step.target, config)
+        yield Outcome(
+            step, done=done, skipped=None if done else "could not be removed", failed=not done
+        )
+
+
 def _save_screen(session_id: str, pane: str, server: tmux.Tmux) -> None:
     """Keep the last screen of a session whose transcript is kept."""
     if os.path.exists(paths.transcript(session_id)) and not os.path.exists(
@@ -352,6 +390,19 @@ def _remove_files(steps: list[Step]) -> Outcomes:
             if held:
                 _unlink(step.paths)
         yield Outcome(step, done=held, skipped=None if held else CHANGED)
+
+
+def _remove_boxes(steps: list[Step], config: Config) -> Outcomes:
+    """Remove what containers had outside of them, if every engine says again that they are gone."""
+    run = processes.run_dir()
+    for step in steps:
+        standing = adrift.standing(adrift.ask_engines(step.engines, config, run))
+        gone = standing is not None and step.session_id not in standing
+        held = gone and not _claimed(step.session_id) and _unchanged(step.subject, step.changed)
+        done = held and boxes.remove(step.subject)
+        left = held and not done
+        skipped = "not all of it is ours to remove" if left else None if done else CHANGED
+        yield Outcome(step, done=done, skipped=skipped, failed=left)
 
 
 def _rotate(steps: list[Step]) -> Outcomes:

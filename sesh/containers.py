@@ -88,14 +88,14 @@ def host_agent(container: Container, inner: Agent) -> Agent | None:
         if (
             stat is not None
             and stat.start == inner.process.start
-            and _inner_pid(pid) == inner.process.pid
+            and inner_pid(pid) == inner.process.pid
             and _is_of(pid, container.id)
         ):
             return Agent(stat.process, keeper=stat.ppid, leader=stat.session, tty=stat.tty)
     return None
 
 
-def _inner_pid(pid: int) -> int:
+def inner_pid(pid: int) -> int:
     found = re.search(rb"^NSpid:.*\t(\d+)$", _read(f"/proc/{pid}/status"), re.M)
     return int(found[1]) if found else 0
 
@@ -200,7 +200,7 @@ def complete(
     if facts is None:
         return _without_container(sight, absent("its container is gone"))
     if not facts.running:
-        return _without_container(sight, absent(_how_it_stopped(facts)), facts)
+        return _without_container(sight, absent(how_it_stopped(facts)), facts)
     if facts.started != container.started:
         anew = absent("its container was started anew")
         return replace(_without_container(sight, anew, facts), others=seen("its container"))
@@ -257,7 +257,7 @@ def _without_container(sight: Observation, gone: Sight, facts: Facts | None = No
     )
 
 
-def _how_it_stopped(facts: Facts) -> str:
+def how_it_stopped(facts: Facts) -> str:
     if facts.status == "created":
         return "its container was never started"
     how = "out of memory" if facts.oom else f"exit {facts.exit_code}"
@@ -308,17 +308,27 @@ def _by_pane(record: Record, sight: Observation, config: Config) -> Observation:
     """Its word is lost, with its box perhaps: a dead pane still knows how its keeper ended."""
     if record.place.pane is None:
         return sight
-    form = "#{pane_dead} #{pane_dead_status}"
+    form = "#{pane_dead} #{pane_dead_status}|#{@sesh_exit}"
     reply = server(record, config).ask("display-message", "-p", "-t", record.place.pane, form)
     if reply.trouble in (Trouble.NO_SERVER, Trouble.NO_TARGET, Trouble.NO_SESSIONS):
         return replace(sight, terminal=absent("its terminal was closed"))
     if not reply.ok:
         return replace(sight, agent=unknown(f"tmux in its container: {reply.text}"))
-    dead, _, status = reply.out.strip().partition(" ")
-    if dead != "1" or not status.isdigit():
+    dead, _, told = reply.out.strip().partition(" ")
+    status = pane_status(record.place.generation, *told.split("|")[:2])
+    if dead != "1" or not status:
         return sight
     word = ExitWord(record.place.generation, int(status), True, datetime.now(UTC))
     return replace(sight, exit=word, terminal=seen("its pane stands"))
+
+
+def pane_status(generation: int, dead_status: str, kept: str = "") -> str:
+    """How a launch ended, by its dead pane: what the keeper has left there or, if that is of
+    another launch, what tmux has seen. Empty when nobody knows."""
+    launch, _, status = kept.partition(" ")
+    if launch == str(generation) and status.isdigit():
+        return status
+    return dead_status if dead_status.isdigit() else ""
 
 
 def _remains(record: Record, container: Container, sight: Observation, config: Config) -> Sight:

@@ -22,7 +22,12 @@ trap : INT QUIT TERM
   status=$?
   { [ -t 0 ] && true </dev/tty; } 2>/dev/null && terminal=here || terminal=gone
   printf '%-3s %-26s\n' "$status" "$terminal" 1<>"$base.exit.tmp" && mv "$base.exit.tmp" "$base.exit"
-  [ -n "$callback" ] || { "$tmux" -S "${TMUX%%,*}" detach-client -s "=$name" 2>/dev/null; exit "$status"; }
+  # The pane keeps the word too, should the files be lost: tmux does not always know it by itself.
+  [ -n "$callback" ] || {
+    "$tmux" -S "${TMUX%%,*}" set-option -p -t "$TMUX_PANE" @sesh_exit "${base##*.} $status" 2>/dev/null
+    "$tmux" -S "${TMUX%%,*}" detach-client -s "=$name" 2>/dev/null
+    exit "$status"
+  }
   # A child of the pane can't respawn it: the server makes the call, or we do when there is none.
   "$tmux" -S "${TMUX%%,*}" run-shell -b '#{@sesh_callback} >/dev/null 2>&1 || :' >/dev/null 2>&1 ||
     /bin/sh "$callback" >/dev/null 2>&1

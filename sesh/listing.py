@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 
 from sesh import config, look, orphans, output, paths, processes, store
+from sesh.adrift import Adrift
 from sesh.digest import Digest
 from sesh.errors import UsageError
 from sesh.look import Orphan, Seen
@@ -39,6 +40,7 @@ def gather(*, everything: bool, wide: bool) -> tuple[list[View], list[str]]:
     views += _orphans(census.agents, views)
     views += [_leftover(one) for one in census.leftovers]
     views += [_stray(one) for one in census.strays]
+    views += [_adrift(one) for one in census.adrift]
     if everything:
         views += [complete(one) for one in look.judge(store.history())]
     return views, [one.trouble for one in found if one.trouble]
@@ -92,6 +94,22 @@ def _stray(found: Stray) -> View:
     pid = next((pane.pid for pane in found.panes if not pane.dead), None)
     shown = orphan_view(found.session_id, "a tmux session that no record claims", pid, None)
     return _finish({**shown, "socket": found.socket}, found.session_id)
+
+
+def _adrift(found: Adrift) -> View:
+    """A container that no record claims: what it was made for, its label may tell."""
+    facts, claim = found.facts, found.claim
+    does = "does something" if found.busy else f"is {facts.status}"
+    shown = orphan_view(
+        found.session_id,
+        f"its container {does}, but no record claims it",
+        None,
+        claim.spec.created if claim else None,
+        command=claim.spec.command if claim else (),
+        generation=claim.place.generation if claim else None,
+    )
+    about = {"place": "docker", "container": facts.name, "image": facts.image}
+    return _finish({**shown, **about, "cwd": claim.spec.cwd if claim else None}, found.session_id)
 
 
 def _hidden(found: Seen) -> bool:

@@ -14,12 +14,13 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 from sesh import launchfiles, look, observe, processes, store
-from sesh.checks import files, sessions
+from sesh.adrift import Adrift
+from sesh.checks import containers, files, sessions
 from sesh.checks import tmux as servers_checks
 from sesh.checks.scene import Scene, number, shown
 from sesh.checks.tmux import Hidden
 from sesh.errors import SeshError, StateError
-from sesh.lifecycle import adopt, servers
+from sesh.lifecycle import adopt, salvage, servers
 from sesh.lifecycle.stop import stop
 from sesh.look import Orphan, Seen
 from sesh.model import Process, State
@@ -205,6 +206,22 @@ def _rebuild(scene: Scene, id_: str, orphan: Orphan) -> Step:
     return Step(id_, f"rebuilt the record of {orphan.name}, which is alive (pid {pid})", rebuild)
 
 
+def _containers(scene: Scene) -> list[Step]:
+    return [
+        _salvage(scene, one)
+        for one in scene.census.adrift
+        if not containers.left_over(one) and store.entry(one.name) is None
+    ]
+
+
+def _salvage(scene: Scene, one: Adrift) -> Step:
+    def rebuild() -> None:
+        salvage.rebuild(one, scene.settings)
+
+    what = f"rebuilt the record of {one.name} from the labels of its container {one.container}"
+    return Step("orphan-container", what, rebuild)
+
+
 def _digests(scene: Scene) -> list[Step]:
     names = [one.name for one in scene.census.found if one.trouble]
     names += sessions.lying_digests(scene)
@@ -260,6 +277,7 @@ _PLANS: dict[str, Callable[[Scene], list[Step]]] = {
     "tmux-server": _wedged,
     "record-damaged": _damaged,
     "orphan-agent": _unclaimed,
+    "orphan-container": _containers,
     "stuck-stopping": _stops,
     "digest": _digests,
     "log-pipe": _log_pipes,

@@ -1,5 +1,5 @@
 """What was left behind: agents that no record claims, processes that outlive their session, tmux
-sessions of ours that nobody knows. Found here; ended elsewhere, and only when asked.
+sessions and containers of ours that nobody knows. Found here; ended elsewhere, and only when asked.
 
 Neither parent nor terminal finds a detached child: the marker in its environment does. What cleared
 its environment, another user's processes and other machines are not seen.
@@ -12,7 +12,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from types import MappingProxyType
 
-from sesh import launchfiles, look, observe, processes, tmux
+from sesh import adrift, launchfiles, look, observe, processes, store, tmux
+from sesh.adrift import Adrift
 from sesh.config import Config
 from sesh.digest import Digest
 from sesh.errors import CannotTellError
@@ -74,6 +75,8 @@ class Census(Value):
     strays: tuple[Stray, ...]
     silent: tuple[str, ...]  # servers that gave no usable answer, and why
     answers: Mapping[str, list[Pane] | Reply] = MappingProxyType({})  # socket → what was said
+    engines: adrift.Answers = MappingProxyType({})  # engine → its containers that were made by us
+    adrift: tuple[Adrift, ...] = ()  # those that no record claims
 
     @property
     def panes(self) -> dict[str, list[Pane]]:
@@ -117,6 +120,7 @@ def census(config: Config) -> Census:
     known = _known(found, held.values()) | {orphan.id for orphan in agents}
     living = _living(found, held.values()) | {orphan.id for orphan in agents}
     damaged = {one.name for one in found if one.damaged}  # whose ids are not known
+    engines = adrift.ask(boxed_records(found, held.values()), config, run)
     living |= {session_id for session_id in marked if name_of(session_id) in damaged}
     return Census(
         found=tuple(found),
@@ -126,7 +130,21 @@ def census(config: Config) -> Census:
         strays=tuple(_strays(panes, known)),
         silent=tuple(silent),
         answers=answers,
+        engines=engines,
+        adrift=tuple(adrift.find(engines, damaged, config)),
     )
+
+
+def boxed_records(found: Iterable[Seen], held: Iterable[Digest]) -> list[Record]:
+    """The records of sessions in containers, also of those that nobody had to look at."""
+    entries = [one.entry for one in found]
+    entries += [
+        entry
+        for one in held
+        if b'"place":"docker"' in one.view and (entry := store.entry(name_of(one.id)))
+    ]
+    records = (entry.record for entry in entries)
+    return [record for record in records if isinstance(record, Record) and record.boxed]
 
 
 def _known(found: Iterable[Seen], held: Iterable[Digest]) -> set[str]:
@@ -199,21 +217,22 @@ def _launch_of(pid: int, run: str) -> tuple[str, int] | None:
 def _word(
     outer: Stat, server: Stat, table: Table, family: dict[int, list[int]], generation: int
 ) -> LaunchWord | None:
+    pane = processes.environment(outer.pid).get("TMUX_PANE", "")
+    agent = agent_below(outer, table, family)
+    if agent is None or not re.fullmatch(r"%\d+", pane):
+        return None
+    began = datetime.fromtimestamp(processes.started_at(table[agent.process.pid]), UTC)
+    return LaunchWord(generation, agent, pane, server.process, began)
+
+
+def agent_below(outer: Stat, table: Table, family: dict[int, list[int]]) -> Agent | None:
     """Tell who the agent is from where it stands: the only child of the keeper's inner shell."""
     inner = [pid for pid in family.get(outer.pid, ()) if _same_command(pid, outer.pid)]
     children = family.get(inner[0], ()) if len(inner) == 1 else ()
     agents = [table[pid] for pid in children if table[pid].alive]
-    pane = processes.environment(outer.pid).get("TMUX_PANE", "")
-    if len(agents) != 1 or not re.fullmatch(r"%\d+", pane):
+    if len(agents) != 1:
         return None
-    agent = agents[0]
-    return LaunchWord(
-        generation,
-        Agent(agent.process, inner[0], outer.pid, agent.tty),
-        pane,
-        server.process,
-        datetime.fromtimestamp(processes.started_at(agent), UTC),
-    )
+    return Agent(agents[0].process, inner[0], outer.pid, agents[0].tty)
 
 
 def _same_command(pid: int, other: int) -> bool:
@@ -289,7 +308,7 @@ def _panes(
     here = processes.here()
     records = [one.entry.record for one in found if isinstance(one.entry.record, Record)]
     sockets = {f"{run}/tmux.sock"}
-    sockets |= {r.place.socket for r in records if r.place.machine == here}
+    sockets |= {r.place.socket for r in records if r.place.machine == here and not r.boxed}
     listed: dict[str, list[Pane]] = {}
     silent = []
     try:

@@ -12,8 +12,9 @@ from datetime import UTC, datetime
 from enum import StrEnum
 
 from sesh import output, paths, processes
+from sesh.adrift import Adrift
 from sesh.config import Config, Gc
-from sesh.model import Process, Record, State, name_of
+from sesh.model import Engine, Process, Record, State, name_of
 from sesh.orphans import Census, Leftover, Stray
 from sesh.surveying import NO_PILE, Ended, Running, Scene, ended_in, never, running_in, survey
 from sesh.values import Value
@@ -40,6 +41,8 @@ class What(StrEnum):
     PROCESS = "orphaned process"
     PANE = "tmux session"
     STRAY = "forgotten tmux session"
+    CONTAINER = "container"
+    BOX = "container mount"
     RECORD = "record"
     HISTORY = "history record"
     TRANSCRIPT = "transcript"
@@ -60,7 +63,8 @@ class Step(Value):
     size: int = 0  # bytes on disk
     changed: float = 0.0  # the files' time when they were seen
     mend: str | None = None  # the command for a person who wants what gc does not do
-    target: Leftover | Stray | Process | None = None
+    target: Leftover | Stray | Process | Adrift | None = None
+    engines: tuple[Engine, ...] = ()  # those that have said so
 
 
 class Options(Value):
@@ -127,6 +131,7 @@ def decide(scene: Scene, gc: Gc, options: Options, now: float) -> list[Step]:
         *_stops(scene.census),
         *_limits(scene, gc, now),
         *_orphans(scene, gc, options),
+        *_containers(scene),
         *_closes(scene, ended, gc, options, now),
         *_archives(ended, gc, options, now),
         *_prunes(scene, gc, now),
@@ -189,6 +194,26 @@ def _orphans(scene: Scene, gc: Gc, options: Options) -> Iterator[Step]:
             agent.id,
             mend=f"sesh adopt {agent.name}",
             target=agent.agent.process,
+        )
+
+
+def _containers(scene: Scene) -> Iterator[Step]:
+    """Remove those in which nothing runs, once two passes agree that no record claims them."""
+    taken = {one.name for one in scene.census.found}
+    taken |= {name_of(one.id) for one in scene.census.held}
+    for one in scene.census.adrift:
+        sure = not one.busy and _twice(scene, *one.sighting)
+        state = "in use" if one.busy else f"{one.facts.status}, nothing runs in it"
+        waits = "" if sure or one.busy else "; removed by the next gc, a minute later"
+        mend = "sesh stop --orphans" if one.name in taken else f"sesh adopt {one.name}"
+        yield Step(
+            Verb.REMOVE if sure else Verb.KEEP,
+            What.CONTAINER,
+            one.container,
+            f"of {one.name}, which no record claims: {state}{waits}",
+            one.session_id,
+            mend=None if sure or not one.claim else mend,
+            target=one,
         )
 
 
@@ -278,6 +303,7 @@ def _listed(census: Census) -> set[str]:
     records = [one.entry.record for one in census.found]
     ids = {record.id for record in records if isinstance(record, Record)}
     ids |= {one.id for one in census.held} | {one.id for one in census.agents}
+    ids |= {one.session_id for one in census.adrift}
     return ids | {one.session_id for one in census.leftovers}
 
 
@@ -285,6 +311,15 @@ def _files(scene: Scene, gc: Gc, now: float) -> Iterator[Step]:
     for path, changed in scene.leavings if not scene.census.silent else ():
         session_id = os.path.basename(path).partition(".")[0]
         yield _file(What.LEAVING, path, "that no record names", changed, session_id)
+    for path, changed in scene.boxes:
+        if now - changed > ORPHAN_GRACE:
+            session_id = os.path.basename(path).removesuffix(".box")
+            yield Step(
+                *(Verb.REMOVE, What.BOX, path, "whose container is gone", session_id),
+                paths=(path,),
+                changed=changed,
+                engines=tuple(scene.census.engines),
+            )
     for path, changed in scene.temps:
         if now - changed > TEMP_GRACE:
             yield _file(What.TEMP, path, f"older than {span(TEMP_GRACE)}", changed)

@@ -113,11 +113,13 @@ def leavings(
 
 
 def launch_leavings(run: str) -> list[str]:
-    """The files that are named after a session, here and where environments are saved."""
+    """The files that are named after a session, here and where environments are saved. Not the
+    directory of a container: that goes when its engine says that the container is gone."""
     found = []
     for directory in {run, paths.runtime_dir() or run}:
         with suppress(FileNotFoundError):
-            found += [f"{directory}/{name}" for name in os.listdir(directory) if _NAMED.match(name)]
+            names = [name for name in os.listdir(directory) if _NAMED.match(name)]
+            found += [f"{directory}/{name}" for name in names if not name.endswith(".box")]
     return found
 
 

@@ -8,12 +8,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
-from sesh import observe, orphans, output, paths, processes, sightings, supervise
+from sesh import adrift, observe, orphans, output, paths, processes, sightings, supervise
 from sesh.config import Config, Gc
 from sesh.digest import Digest
 from sesh.errors import CannotTellError
 from sesh.look import Seen
-from sesh.model import ENDED, ID_PATTERN, Process, State
+from sesh.model import ENDED, ID_PATTERN, Process, State, name_of
 from sesh.orphans import Census
 from sesh.sightings import Sightings
 from sesh.tmux import Pane
@@ -46,6 +46,7 @@ class Scene(Value):
     events: int = 0  # size
     older_events: float | None = None  # time
     seen: Sightings = Sightings({})
+    boxes: tuple[tuple[str, float], ...] = ()  # directories of containers that are gone; their time
 
 
 class Ended(Value):
@@ -90,6 +91,7 @@ def survey(config: Config) -> Scene:
         events=newest.st_size if newest else 0,
         older_events=older.st_mtime if older else None,
         seen=sightings.read(run, machine.boot),
+        boxes=tuple(_boxes(census, run)),
     )
 
 
@@ -119,6 +121,24 @@ def _leavings(census: Census, run: str) -> Iterator[tuple[str, float]]:
         status = _stat(path)
         if status:
             yield path, status.st_mtime
+
+
+def _boxes(census: Census, run: str) -> Iterator[tuple[str, float]]:
+    """What containers had outside of them whose session nobody knows, and of which every engine
+    says that they are gone."""
+    standing = adrift.standing(census.engines)
+    if standing is None:
+        return
+    damaged = {one.name for one in census.found if one.damaged}
+    for entry in _scan(run):
+        session_id = entry.name.removesuffix(".box")
+        if not entry.name.endswith(".box") or not _ID.fullmatch(session_id):
+            continue
+        known = session_id in standing or name_of(session_id) in damaged
+        if known or adrift.claimed(session_id) or adrift.kept(session_id):
+            continue
+        with suppress(FileNotFoundError):
+            yield entry.path, entry.stat(follow_symlinks=False).st_mtime
 
 
 def _temps(run: str) -> Iterator[tuple[str, float]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-from sesh.checks import files, machine, sessions, tmux
+from sesh.checks import containers, files, machine, sessions, tmux
 from sesh.checks.scene import Finding, Level, Scene
 from sesh.errors import SeshError, UsageError
 from sesh.values import Value
@@ -32,6 +32,12 @@ CHECKS = (
     Check("record-damaged", "every record can be read", sessions.record_damaged),
     Check("digest", "every digest line says what its record says", sessions.digest),
     Check("log-pipe", "what living sessions print is logged", sessions.log_pipe),
+    Check("engine", "every container engine in use answers", containers.engine),
+    Check("orphan-container", "every container of ours has a record", containers.orphan_container),
+    Check("container-left", "no container is left over", containers.container_left),
+    Check("container-gone", "no session has lost its container", containers.container_gone),
+    Check("zombies", "no dead process stays in a container", containers.zombies),
+    Check("image", "the images of sessions are there", containers.image),
     Check("config", "the settings can be read", files.settings),
     Check("permissions", "files of sesh are private and readable", files.permissions),
     Check("temp-files", "no temporary file is left over", files.temp_files),

@@ -6,9 +6,11 @@ import os
 import re
 import stat
 import time
+from contextlib import suppress
 
-from sesh import output, paths, processes
+from sesh import files, output, paths, processes, store
 from sesh.checks.scene import FIX, Finding, Level, Scene, few, number, shown
+from sesh.model import name_of
 from sesh.values import Value
 
 TEMP_AGE = 3600.0  # seconds after which a temporary file counts as left over
@@ -59,10 +61,34 @@ def wrong_permissions(scene: Scene) -> list[Wrong]:
         directory = stat.S_ISDIR(status.st_mode)
         if not directory and not stat.S_ISREG(status.st_mode):
             continue
+        if _for_a_container(path, status):
+            continue
         mode, right = stat.S_IMODE(status.st_mode), 0o700 if directory else 0o600
         if mode & 0o077 or mode & right != right or status.st_uid != os.getuid():
             found.append(Wrong(path, mode, right, status.st_uid))
     return found
+
+
+def _for_a_container(path: str, status: os.stat_result) -> bool:
+    """Is it open on purpose, below a directory that nobody else can enter: what a container of any
+    user writes, and its transcript?"""
+    below, _, name = path.removeprefix(paths.state_dir() + "/").partition("/")
+    if below == "run":
+        return any(part.endswith(".box") for part in name.split("/"))
+    session_id = name.removesuffix(".log")
+    open_log = below == "transcripts" and stat.S_IMODE(status.st_mode) == 0o666
+    return open_log and _boxed(session_id)
+
+
+def _boxed(session_id: str) -> bool:
+    """Is this a session in a container, now or in the history?"""
+    listed = f"{paths.sessions_dir()}/{name_of(session_id)}.toml"
+    for path in (listed, f"{paths.history_dir()}/{session_id}.toml"):
+        with suppress(OSError):
+            raw = files.read_regular(path, store.RECORD_LIMIT)
+            if session_id.encode() in raw and b'\nkind = "docker"\n' in raw:
+                return True
+    return False
 
 
 def settings(scene: Scene) -> list[Finding]:

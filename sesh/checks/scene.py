@@ -23,7 +23,7 @@ from sesh.tmux import Reply
 from sesh.values import Value, replace
 from sesh.view import FIELDS, View, view
 
-PATIENCE = 1.5  # seconds that a tmux server gets; the whole is to take no more than three
+PATIENCE = 1.5  # seconds that a server or an engine gets; the whole is to take no more than three
 HURRY = 0.5  # what further servers get once one hangs
 _FIELDS = frozenset(FIELDS[:-2])
 FIX = "sesh doctor --fix"
@@ -52,7 +52,10 @@ class Scene:
     def __init__(self, config: Config, trouble: str | None = None) -> None:
         self.settings = config  # the user's own: for what takes its time
         patience = min(config.tmux.timeout, PATIENCE)
-        self.config: Config = replace(config, tmux=replace(config.tmux, timeout=patience))
+        docker = replace(config.docker, timeout=min(config.docker.timeout, PATIENCE))
+        self.config: Config = replace(
+            config, tmux=replace(config.tmux, timeout=patience), docker=docker
+        )
         self.trouble = trouble  # why the settings are the defaults and not the user's
 
     @cached_property
@@ -94,8 +97,14 @@ class Scene:
 
     @cached_property
     def living(self) -> list[View]:
-        """Those whose agent was seen alive, on this machine."""
-        return [view for view in self.views if view["state"] in (State.RUNNING, State.PAUSED)]
+        """Those whose agent was seen alive, on this machine and in no container."""
+        alive = (State.RUNNING, State.PAUSED)
+        return [v for v in self.views if v["state"] in alive and v["place"] == "host"]
+
+    @cached_property
+    def boxed(self) -> list[Record]:
+        """The records of all sessions in containers."""
+        return orphans.boxed_records(self.census.found, self.census.held)
 
     @cached_property
     def sessions(self) -> int:

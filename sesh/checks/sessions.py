@@ -36,7 +36,8 @@ def failed(scene: Scene) -> list[Finding]:
 
 
 def lost(scene: Scene) -> list[Finding]:
-    return _sessions("lost", _needy(scene, State.LOST), "{} lost", "restart --lost")
+    found = [v for v in _needy(scene, State.LOST) if v["cause"] != Cause.CONTAINER_GONE]
+    return _sessions("lost", found, "{} lost", "restart --lost")
 
 
 def stuck_starting(scene: Scene) -> list[Finding]:
@@ -267,7 +268,8 @@ def _lies(entry: Entry) -> bool:
         return False
     ended = record.status.outcome in ENDED
     sight = absent("as recorded") if ended else seen("as recorded")
-    verdict = reconcile(record, Observation(sight, sight), datetime.now(UTC))
+    up = seen("its container") if line.mode == "up" else absent("as recorded")
+    verdict = reconcile(record, Observation(sight, sight, up), datetime.now(UTC))
     return not store.up_to_date(entry, record, verdict)
 
 

@@ -7,12 +7,15 @@ import json
 import click
 
 from sesh import config, listing, look, orphans, output, store
+from sesh.adrift import Adrift
 from sesh.commands._options import CONTEXT, json_option
 from sesh.config import Config
 from sesh.errors import FAILED, OK, PARTIAL, ConflictError, NoSessionError, SeshError, UsageError
-from sesh.lifecycle import adopt
+from sesh.lifecycle import adopt, salvage
 from sesh.look import Orphan, Seen
 from sesh.model import Damaged, State
+
+Found = Orphan | Seen | Adrift
 
 
 @click.command("adopt", context_settings=CONTEXT)
@@ -27,9 +30,10 @@ from sesh.model import Damaged, State
 @json_option("the adopted sessions")
 def command(name: str | None, everything: bool, session: str | None, as_json: bool) -> int:
     """Reconnect an orphan: an agent that lives although no record claims it, or although its record
-    says otherwise. Without NAME: the only one.
+    says otherwise; or a container of which no record knows. Without NAME: the only one.
 
-    Its record is rebuilt from what its launch left behind, or from its processes.
+    Its record is rebuilt from what its launch left behind, or from its processes; that of a
+    container from its labels.
     """
     if (name is not None) + everything + (session is not None) > 1:
         raise UsageError("give a name, or --all, or --tmux, but only one of them")
@@ -45,9 +49,9 @@ def command(name: str | None, everything: bool, session: str | None, as_json: bo
     return OK if len(adopted) == wanted else PARTIAL if adopted else FAILED
 
 
-def _chosen(name: str | None, settings: Config, *, everything: bool) -> list[Orphan | Seen]:
+def _chosen(name: str | None, settings: Config, *, everything: bool) -> list[Found]:
     census = orphans.census(settings)
-    found: list[Orphan | Seen] = [*census.agents, *census.orphan_sessions]
+    found: list[Found] = [*census.agents, *census.orphan_sessions, *census.adrift]
     if name is not None:
         look.check_name(name)
         mine = [one for one in found if one.name == name]
@@ -75,7 +79,7 @@ def _not_an_orphan(name: str) -> SeshError:
     return ConflictError(f"{name} is no orphan; sesh show {name} says what it is")
 
 
-def _each(chosen: list[Orphan | Seen], settings: Config) -> list[Seen]:
+def _each(chosen: list[Found], settings: Config) -> list[Seen]:
     """Adopt them; one that fails is told, and in nobody's way. One alone fails as itself."""
     if len(chosen) == 1:
         return [_adopt(chosen[0], settings)]
@@ -88,7 +92,9 @@ def _each(chosen: list[Orphan | Seen], settings: Config) -> list[Seen]:
     return adopted
 
 
-def _adopt(one: Orphan | Seen, settings: Config) -> Seen:
+def _adopt(one: Found, settings: Config) -> Seen:
+    if isinstance(one, Adrift):
+        return salvage.rebuild(one, settings)
     return adopt.rebuild(one, settings) if isinstance(one, Orphan) else adopt.accept(one)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from sesh import config, errors, look, output, store
+from sesh import config, errors, look, orphans, output, store
 from sesh.commands._options import CONTEXT, grace_option, names_argument
 from sesh.errors import (
     CannotTellError,
@@ -14,6 +14,7 @@ from sesh.errors import (
     StateError,
     UsageError,
 )
+from sesh.lifecycle import salvage
 from sesh.lifecycle.forget import forget
 from sesh.lifecycle.stop import stop, stop_orphans
 from sesh.look import Seen
@@ -62,11 +63,18 @@ def _remove(name: str, settings: config.Config, grace: float, *, force: bool, al
 
 
 def _end_unclaimed(name: str, settings: config.Config, grace: float) -> int:
-    """There is no record to forget; an agent whose record is lost is ended all the same."""
+    """There is no record to forget; an agent or a container whose record is lost is ended all the
+    same."""
     left = stop_orphans(look.orphans_named(name), settings, grace)
     for orphan in left:
         output.note(f"{name}: process {orphan.agent.process.pid} could not be ended")
-    return errors.FAILED if left else errors.OK
+    adrift = [one for one in orphans.census(settings).adrift if one.name == name]
+    standing = [one for one in adrift if not salvage.end(one, settings, grace)]
+    for box in standing:
+        output.note(f"{name}: container {box.container} could not be ended")
+    if adrift and not standing and store.entry(name) is not None:
+        forget(look.one(name), settings)
+    return errors.FAILED if left or standing else errors.OK
 
 
 def _ended(one: Seen, settings: config.Config, grace: float, *, force: bool) -> Seen:

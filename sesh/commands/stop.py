@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 
 import click
 
 from sesh import config, errors, look, orphans, output, store
+from sesh.adrift import Adrift
 from sesh.commands._options import (
     CONTEXT,
     choose,
@@ -18,6 +20,7 @@ from sesh.commands._options import (
 )
 from sesh.config import Config
 from sesh.errors import UsageError
+from sesh.lifecycle import salvage
 from sesh.lifecycle.leftovers import close_strays, stop_leftovers
 from sesh.lifecycle.stop import stop, stop_orphans
 from sesh.look import Orphan, Seen
@@ -84,6 +87,7 @@ def _stop_orphans(settings: Config, grace: float, *, yes: bool) -> int:
     for line in _listed(census):
         output.say(line)
     count = len(census.orphan_sessions) + len(census.agents) + len(leftovers) + len(census.strays)
+    count += len(census.adrift)
     if count == 0:
         output.note("no orphans to end")
         return errors.OK
@@ -94,6 +98,7 @@ def _stop_orphans(settings: Config, grace: float, *, yes: bool) -> int:
     left += [one.name for one in stop_orphans(census.agents, settings, grace)]
     left += [f"process {one.process.pid}" for one in stop_leftovers(leftovers, grace)]
     close_strays(census.strays, settings)
+    left += [one.container for one in census.adrift if not salvage.end(one, settings, grace)]
     for name in left:
         output.note(f"{name} could not be ended")
     return errors.OK if not left else errors.PARTIAL if len(left) < count else errors.FAILED
@@ -116,6 +121,9 @@ def _listed(census: orphans.Census) -> list[str]:
     for stray in census.strays:
         panes = f"{len(stray.panes)} pane{'s' if len(stray.panes) > 1 else ''}"
         rows.append((stray.name, f"tmux session, {panes}, no record claims it", ""))
+    for box in census.adrift:
+        what = f"container {box.container}, {box.facts.status}, no record claims it"
+        rows.append((box.name, what, ""))
     width = max((len(name) for name, _, _ in rows), default=0)
     return [
         f"{name:<{width}}   {output.escape(what)}   {more}".rstrip() for name, what, more in rows
@@ -125,24 +133,27 @@ def _listed(census: orphans.Census) -> list[str]:
 def _stop_unclaimed(
     names: tuple[str, ...], settings: Config, grace: float
 ) -> tuple[tuple[str, ...], bool]:
-    """End the named agents that no readable record claims. Returns the other names, and whether
-    something could not be ended."""
-    if not names:
-        return names, False
+    """End the named agents and containers that no readable record claims. Returns the other names,
+    and whether something could not be ended."""
     unclaimed = {name: _unclaimed(name, settings) for name in names if _unreadable(name)}
-    chosen = [orphan for agents in unclaimed.values() for orphan in agents]
-    left = stop_orphans(chosen, settings, grace)
+    found = [one for some in unclaimed.values() for one in some]
+    left = stop_orphans([one for one in found if isinstance(one, Orphan)], settings, grace)
     for orphan in left:
         output.note(f"{orphan.name}: process {orphan.agent.process.pid} could not be ended")
-    return tuple(name for name in names if not unclaimed.get(name)), bool(left)
+    boxes = [one for one in found if isinstance(one, Adrift)]
+    standing = [one for one in boxes if not salvage.end(one, settings, grace)]
+    for box in standing:
+        output.note(f"{box.name}: container {box.container} could not be ended")
+    return tuple(name for name in names if not unclaimed.get(name)), bool(left or standing)
 
 
-def _unclaimed(name: str, settings: Config) -> list[Orphan]:
-    """By the files of their launches or, where those are lost too, by a look at all processes."""
+def _unclaimed(name: str, settings: Config) -> Sequence[Orphan | Adrift]:
+    """By the files of their launches or, where those are lost too, by a look at everything."""
     found = look.orphans_named(name)
     if found:
         return found
-    return [one for one in orphans.census(settings).agents if one.name == name]
+    census = orphans.census(settings)
+    return [one for one in (*census.agents, *census.adrift) if one.name == name]
 
 
 def _unreadable(name: str) -> bool:

@@ -127,10 +127,10 @@ def _existing(engine: Engine, name: str, timeout: float) -> Facts:
 def _new_record(order: Order, engine: Engine) -> Record:
     identity = claims.new_id(order.name)
     run = processes.run_dir()
-    return claims.new_record(order, identity, _place(identity, 1, engine, run, order.spec))
+    return claims.new_record(order, identity, place_of(identity, 1, engine, run, order.spec))
 
 
-def _place(identity: str, generation: int, engine: Engine, run: str, spec: Spec) -> Place:
+def place_of(identity: str, generation: int, engine: Engine, run: str, spec: Spec) -> Place:
     return Place(
         kind="docker",
         generation=generation,
@@ -174,7 +174,8 @@ def _begin(
         facts = _existing(engine, box.existing, config.docker.timeout)
     else:
         facts = _make(record, box, engine, config)
-    return _launch_in(facts, entry, record, variables, config, event)
+    mounted = box.existing is None and not engines.far(engine)
+    return _launch_in(facts, entry, record, variables, config, event, mounted=mounted)
 
 
 def _launch_in(
@@ -184,8 +185,10 @@ def _launch_in(
     variables: environment.Environment,
     config: Config,
     event: str,
+    *,
+    mounted: bool,
 ) -> Seen:
-    container = _container(facts, record)
+    container = container_of(facts, record, mounted=mounted)
     record = replace(
         record,
         place=replace(record.place, container=container),
@@ -202,7 +205,7 @@ def _launch_in(
     return _launch(written, record, config, event)
 
 
-def _container(facts: Facts, record: Record) -> Container:
+def container_of(facts: Facts, record: Record, *, mounted: bool) -> Container:
     box, engine = record.spec.box, record.place.engine
     assert box is not None
     assert engine is not None
@@ -212,7 +215,7 @@ def _container(facts: Facts, record: Record) -> Container:
         name=facts.name,
         started=facts.started,
         made=box.existing is None,
-        mounted=box.existing is None and not engines.far(engine),
+        mounted=mounted,
         init=None if engines.far(engine) else init,
         freezer=containers.freezer(init.pid) if init else None,
         ooms=containers.ooms(init.pid) if init else 0,
@@ -302,7 +305,9 @@ def _name_taken(record: Record, engine: Engine, config: Config) -> SeshError:
             f"the container {name} is left of a session whose record is lost; "
             f"sesh adopt {record.name} brings it back, sesh gc removes it once it has ended"
         )
-    return ConflictError(f"a container named {name} exists that sesh did not make; choose another name")
+    return ConflictError(
+        f"a container named {name} exists that sesh did not make; choose another name"
+    )
 
 
 def _prepare(record: Record, container: Container, config: Config) -> None:
@@ -380,7 +385,7 @@ def restart(found: Seen, config: Config) -> Seen:
     facts = _standing(old, engine, config)
     variables = _variables(old)
     run = processes.run_dir()
-    place = _place(old.id, old.place.generation + 1, engine, run, old.spec)
+    place = place_of(old.id, old.place.generation + 1, engine, run, old.spec)
     if facts and old.place.container and facts.started == old.place.container.started:
         place = replace(place, pane=_pane(old, config))
     record = claims.next_generation(old, place)
@@ -393,7 +398,8 @@ def restart(found: Seen, config: Config) -> Seen:
         if facts is None:
             done = _begin(entry, record, variables, config, "restarted")
         else:
-            done = _launch_in(facts, entry, record, variables, config, "restarted")
+            mounted = _still_mounted(record, engine, facts, config)
+            done = _launch_in(facts, entry, record, variables, config, "restarted", mounted=mounted)
         launchfiles.remove(record.place.run, record.id, below=record.place.generation)
         return done
     except BaseException as error:
@@ -419,6 +425,13 @@ def _clear(record: Record, engine: Engine, config: Config) -> None:
         raise engines.problem(engine, said)
 
 
+def _still_mounted(record: Record, engine: Engine, facts: Facts, config: Config) -> bool:
+    """Is its box mounted there? Not if it was deleted under the container, with all of ours."""
+    made = record.spec.box is not None and record.spec.box.existing is None
+    near = not engines.far(engine)
+    return made and near and boxes.stands(record, engine, facts.id, config.docker.timeout)
+
+
 def _standing(old: Record, engine: Engine, config: Config) -> Facts | None:
     """Its container, running; None when a new one has to be made."""
     container, box = old.place.container, old.spec.box
@@ -433,6 +446,7 @@ def _standing(old: Record, engine: Engine, config: Config) -> Facts | None:
     if facts.paused:
         raise ConflictError(f"{old.name}: its container is paused; sesh resume {old.name}")
     if not facts.running:
+        boxes.make(old)  # what it has mounted must be there
         said = engines.ask(engine, "start", facts.id, timeout=engines.RUN_TIMEOUT)
         if not said.ok:
             raise engines.problem(engine, said)

@@ -35,7 +35,17 @@ def pods(world: World, images: Path) -> Iterator[World]:
     world.configure(f'[docker]\ncommand = "{program}"\ntimeout = 10\n')
     with image_archive(images).open("rb") as archive:
         made = subprocess.run([program, "import", "-", IMAGE], stdin=archive, capture_output=True)
-    probe = [str(program), "run", "--rm", "--init", "--network", "none", *LIMITS[1::2], IMAGE, "true"]
+    probe = [
+        str(program),
+        "run",
+        "--rm",
+        "--init",
+        "--network",
+        "none",
+        *LIMITS[1::2],
+        IMAGE,
+        "true",
+    ]
     tried = subprocess.run(probe, capture_output=True, text=True)
     if made.returncode or tried.returncode:
         pytest.skip(f"podman runs no container here: {tried.stderr.strip()[-200:]}")

@@ -1,0 +1,175 @@
+"""Checks of containers: do their engines answer, is every one of ours known, could each session be
+started again? Where nobody uses containers, there is nothing to say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from shlex import join
+
+from sesh import adrift, engines, processes, store
+from sesh.adrift import Adrift
+from sesh.checks.scene import FIX, Finding, Level, Scene, few, number
+from sesh.engines import Said, Trouble
+from sesh.errors import CannotTellError
+from sesh.model import Cause, Container, Engine, Record, State
+from sesh.view import View
+
+# --- engines -------------------------------------------------------------------------------------
+
+
+def engine(scene: Scene) -> list[Finding]:
+    """Does every engine answer that a record or the settings name?"""
+    named = {record.place.engine for record in scene.boxed}
+    asked = scene.census.engines
+    findings = [
+        _silent(one, said)
+        for one, said in asked.items()
+        if isinstance(said, Said) and (one in named or adrift.wanted(scene.settings))
+    ]
+    if not named and adrift.wanted(scene.settings):
+        findings += _no_command(scene)
+    return findings
+
+
+def _silent(one: Engine, said: Said) -> Finding:
+    where = one.host or one.context or "the engine of this machine"
+    text = f"{where} gives no usable answer: {said.text}"
+    if said.trouble is Trouble.DENIED:
+        text = f"no permission to speak to {where}; a member of the group docker has it"
+    mend = join(engines.argv(one, "version"))
+    return Finding("engine", Level.FAIL, text, mend, "shows what it says", (where,))
+
+
+def _no_command(scene: Scene) -> list[Finding]:
+    try:
+        engines.chosen(scene.settings)
+    except CannotTellError as error:
+        command = scene.settings.docker.command
+        return [Finding("engine", Level.FAIL, str(error), f"command -v {command}")]
+    return []
+
+
+# --- without a record ----------------------------------------------------------------------------
+
+
+def orphan_container(scene: Scene) -> list[Finding]:
+    """Containers of ours that no record claims, and that may hold somebody's work."""
+    found = [one for one in scene.census.adrift if not left_over(one)]
+    free = [one for one in found if store.entry(one.name) is None]
+    taken = [one for one in found if one not in free]
+    return [*_unclaimed(free, None), *_unclaimed(taken, "sesh stop --orphans")]
+
+
+def left_over(one: Adrift) -> bool:
+    """Is there nothing in it to be had back?"""
+    return not one.busy and (one.claim is None or one.archived or one.facts.status == "created")
+
+
+def _unclaimed(found: Sequence[Adrift], mend: str | None) -> list[Finding]:
+    """Many at once have lost their records together: `doctor --fix` brings them all back."""
+    if not found:
+        return []
+    names = tuple(one.name for one in found)
+    which = few([f"{one.name} ({_how(one)})" for one in found])
+    text = f"{number(found, 'container')} of ours without a record: {which}"
+    note = None
+    if mend is None:
+        mend = f"sesh adopt {names[0]}" if len(found) == 1 else FIX
+        note = "rebuilds their records" if len(found) > 1 else "rebuilds its record"
+    return [Finding("orphan-container", Level.FAIL, text, mend, note, names)]
+
+
+def _how(one: Adrift) -> str:
+    what = "running" if one.busy and one.facts.running else one.facts.status
+    idle = ", its agent gone" if one.facts.running and not one.busy else ""
+    return f"{one.container}, {what}{idle}"
+
+
+def container_left(scene: Scene) -> list[Finding]:
+    """What failed or killed starts have left, and sessions that only the history knows."""
+    found = [one for one in scene.census.adrift if left_over(one)]
+    if not found:
+        return []
+    which = few([f"{one.container} ({one.facts.status})" for one in found])
+    text = f"{number(found, 'container')} left over: {which}"
+    names = tuple(one.container for one in found)
+    note = "removes what two passes a minute apart have seen"
+    return [Finding("container-left", Level.WARN, text, "sesh gc", note, names)]
+
+
+# --- with a record -------------------------------------------------------------------------------
+
+
+def container_gone(scene: Scene) -> list[Finding]:
+    """Sessions that went with their container."""
+    found = sorted(str(view["name"]) for view in scene.views if went_with_container(view))
+    if not found:
+        return []
+    reasons = {view["name"]: view["reason"] for view in scene.views}
+    which = few([f"{name} ({reasons[name]})" for name in found])
+    text = f"{number(found, 'session')} lost with the container: {which}"
+    mend = f"sesh restart {' '.join(found[:20])}"
+    return [Finding("container-gone", Level.FAIL, text, mend, subjects=tuple(found))]
+
+
+def went_with_container(view: View) -> bool:
+    gone = view["state"] == State.LOST and view["cause"] == Cause.CONTAINER_GONE
+    return gone and bool(view["attention"])
+
+
+def zombies(scene: Scene) -> list[Finding]:
+    """Dead processes that the first process of a container does not wait for."""
+    inits = {r.place.container.init: r.place.container for r in scene.boxed if r.place.container}
+    return [
+        _unreaped(container, dead)
+        for init, container in inits.items()
+        if init is not None and (dead := _dead_children(scene, init.pid))
+    ]
+
+
+def _dead_children(scene: Scene, pid: int) -> list[int]:
+    """Those that were dead at two looks: one that is waited for is gone at the second."""
+    dead = [one.pid for one in scene.table.values() if one.ppid == pid and not one.alive]
+    again = (processes.look(one) for one in dead)
+    return [one.pid for one in again if one is not None and not one.alive]
+
+
+def _unreaped(container: Container, dead: list[int]) -> Finding:
+    count = "1 dead process stays" if len(dead) == 1 else f"{len(dead)} dead processes stay"
+    text = f"{count} in container {container.name}: its first process waits for none"
+    note = "ends what runs in it; docker run --init prevents it"
+    pids = tuple(map(str, dead))
+    return Finding("zombies", Level.WARN, text, f"docker restart {container.name}", note, pids)
+
+
+# --- images --------------------------------------------------------------------------------------
+
+
+def image(scene: Scene) -> list[Finding]:
+    """Is the image of each session there, should its container have to be made anew?"""
+    users: dict[tuple[Engine, str], list[Record]] = {}
+    for record in scene.boxed:
+        place, box = record.place, record.spec.box
+        if place.engine and box and box.image and _answers(scene, place.engine):
+            users.setdefault((place.engine, box.image), []).append(record)
+    return [
+        _missing(where, name, records)
+        for (where, name), records in users.items()
+        if _lacks(where, name, scene.config.docker.timeout)
+    ]
+
+
+def _answers(scene: Scene, one: Engine) -> bool:
+    return isinstance(scene.census.engines.get(one), list)
+
+
+def _lacks(one: Engine, name: str, timeout: float) -> bool:
+    said = engines.directory_of(one, name, timeout)
+    return isinstance(said, Said) and said.trouble is Trouble.NO_IMAGE
+
+
+def _missing(one: Engine, name: str, records: Sequence[Record]) -> Finding:
+    names = tuple(sorted(record.name for record in records))
+    text = f"the image {name} is gone, which a restart of {few(names)} may need"
+    mend = join(engines.argv(one, "pull", name))
+    return Finding("image", Level.WARN, text, mend, subjects=names)

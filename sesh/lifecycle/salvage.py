@@ -1,0 +1,266 @@
+"""Give a container that no record claims its record back, or end it.
+
+The record as it was when the container was made is in its labels; which launch it is at, and who
+the agent is, only a look inside tells. Where the state directory is gone, what was mounted of it is
+dead: such a container is spoken to through its engine from then on.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+from datetime import UTC, datetime
+
+from sesh import (
+    adrift,
+    boxes,
+    containers,
+    engines,
+    events,
+    launchfiles,
+    look,
+    orphans,
+    processes,
+    store,
+)
+from sesh.adrift import Adrift
+from sesh.config import Config
+from sesh.engines import Facts, Said, Trouble
+from sesh.errors import CannotTellError, ConflictError, SeshError
+from sesh.lifecycle import boxed
+from sesh.lifecycle.stop import stop
+from sesh.look import Seen
+from sesh.model import (
+    ALIVE,
+    Agent,
+    Desired,
+    Observation,
+    Record,
+    State,
+    Status,
+    absent,
+    unknown,
+)
+from sesh.reconcile import how_it_ended, reconcile
+from sesh.tmux import Trouble as TmuxTrouble
+from sesh.values import Value, replace
+
+_FORMAT = "#{pane_id}|#{pane_pid}|#{pane_dead}|#{pane_dead_status}|#{@sesh_exit}|#{pane_dead_time}"
+_NOBODY = (TmuxTrouble.NO_SERVER, TmuxTrouble.NO_SESSIONS)
+
+
+class _Pane(Value):
+    """The pane of its newest launch, as the tmux inside tells it."""
+
+    id: str
+    pid: int  # in there
+    dead: bool
+    code: str
+    at: str
+    generation: int
+
+
+# --- rebuilding ----------------------------------------------------------------------------------
+
+
+def rebuild(found: Adrift, config: Config) -> Seen:
+    """Make it a session again: its name, command and directory as they were asked for."""
+    facts = _facts(found, config)
+    claim = _claim_of(found, facts)
+    if store.entry(found.name) is not None:
+        raise ConflictError(
+            f"a record named {found.name} exists; sesh show {found.name} says of what"
+        )
+    store.prepare()
+    record = _with_container(claim, facts, found, config)
+    if facts.running:
+        record = _with_launch(record, config)
+    record = _with_end(record, facts)
+    sight = Observation(unknown("it was adopted just now"))
+    store.claim(record, reconcile(record, sight, datetime.now(UTC)), None)
+    with suppress(OSError):
+        events.append("adopted", record, command=list(record.spec.command))
+    return look.one(record.name)
+
+
+def _facts(found: Adrift, config: Config) -> Facts:
+    """What is true of it now."""
+    told = engines.inspect(found.engine, [found.facts.id], config.docker.timeout)
+    if isinstance(told, Said):
+        raise engines.problem(found.engine, told)
+    facts = told.get(found.facts.id)
+    if facts is None:
+        raise SeshError(f"{found.name}: its container is gone")
+    return facts
+
+
+def _claim_of(found: Adrift, facts: Facts) -> Record:
+    claim = adrift.claim_of(facts)
+    if claim is None:
+        raise SeshError(
+            f"{found.name}: the labels of {facts.name} do not tell what it was started with; "
+            f"sesh stop {found.name} removes it"
+        )
+    if facts.status == "created":
+        raise SeshError(f"{found.name}: its container was never started; sesh gc removes it")
+    if facts.paused:
+        raise ConflictError(
+            f"{found.name}: its container is paused; docker unpause {facts.name} first"
+        )
+    return claim
+
+
+def _with_container(claim: Record, facts: Facts, found: Adrift, config: Config) -> Record:
+    """The record of the container; nothing but the wish and the name comes from its labels."""
+    run = processes.run_dir()
+    there = os.path.isdir(boxes.path(run, claim.id))
+    launches = {g for i, g in launchfiles.known(boxes.path(run, claim.id)) if i == claim.id}
+    generation = max(launches, default=claim.place.generation)
+    place = boxed.place_of(claim.id, generation, found.engine, run, claim.spec)
+    status = Status(desired=Desired.RUNNING, launched=claim.status.launched)
+    record = Record(claim.name, claim.id, claim.spec, place, status)
+    boxes.make(record)
+    mounted = not engines.far(found.engine)
+    if mounted and facts.running:
+        timeout = config.docker.timeout
+        mounted = there and boxes.stands(record, found.engine, facts.id, timeout)
+    container = boxed.container_of(facts, record, mounted=mounted)
+    return replace(record, place=replace(place, container=container))
+
+
+# --- what is in it -------------------------------------------------------------------------------
+
+
+def _with_launch(record: Record, config: Config) -> Record:
+    """The newest launch in there: its pane, its agent or how that ended."""
+    container = record.place.container
+    assert container is not None
+    pane = _newest_pane(record, config)
+    if pane is not None:
+        place = replace(record.place, generation=pane.generation, pane=pane.id)
+        record = replace(record, place=place)
+    if not container.mounted and not record.place.far:
+        _equip(record, config)
+    boxes.refresh(record, config.docker.timeout)
+    launch, exit_word = containers.words(record)
+    if pane is not None and pane.dead and exit_word is None and pane.code:
+        boxes.keep_words(record, f"exit {pane.generation} {pane.at} {pane.code} here")
+    agent = launch.agent if launch else None
+    if agent is None and pane is not None and not pane.dead and container.init is not None:
+        agent = _agent(container.init.pid, pane.pid)
+    if agent is None:
+        return record
+    began = launch.at if launch else _began(agent)
+    return replace(
+        record,
+        place=replace(record.place, agent=agent),
+        status=replace(record.status, started=began),
+    )
+
+
+def _newest_pane(record: Record, config: Config) -> _Pane | None:
+    """None when there is none, for certain."""
+    form = f"{_FORMAT}|#{{@sesh_id}}|#{{pane_start_command}}"
+    reply = containers.server(record, config).ask("list-panes", "-a", "-F", form)
+    if reply.trouble in _NOBODY:
+        return None
+    if not reply.ok:
+        raise CannotTellError(f"{record.name}: tmux in its container: {reply.text}")
+    line = re.compile(
+        rf"(%\d+)\|(\d+)\|([01]?)\|(\d*)\|([\d ]*)\|(\d*)\|{record.id}\|"
+        rf".*/{record.id}\.(\d+) {record.id} .*"
+    )
+    matches = [match for text in reply.out.splitlines() if (match := line.fullmatch(text))]
+    return max(map(_pane, matches), key=lambda pane: pane.generation, default=None)
+
+
+def _pane(told: re.Match[str]) -> _Pane:
+    pane, pid, dead, status, kept, at, generation = told.groups()
+    code = containers.pane_status(int(generation), status, kept)
+    return _Pane(pane, int(pid), dead == "1", code, at, int(generation))
+
+
+def _equip(record: Record, config: Config) -> None:
+    """What was mounted is dead: tools and transcript go where nothing is mounted."""
+    said = boxes.equip(record, config.docker.timeout * 4)
+    engine, pane = record.place.engine, record.place.pane
+    assert engine is not None
+    if not said.ok:
+        raise engines.problem(engine, said)
+    if pane is not None:
+        server = containers.server(record, config)
+        server.ask("set-option", "-t", pane, "@sesh_log", boxes.log(record))
+        server.pipe(pane)
+
+
+def _agent(init: int, keeper: int) -> Agent | None:
+    """As this machine counts: the process that the keeper with this number in there waits for."""
+    table = processes.table()
+    family = processes.children(table)
+    for pid in processes.tree(family, init):
+        if pid in table and containers.inner_pid(pid) == keeper:
+            return orphans.agent_below(table[pid], table, family)
+    return None
+
+
+def _began(agent: Agent) -> datetime | None:
+    stat = processes.look(agent.process.pid)
+    return datetime.fromtimestamp(processes.started_at(stat), UTC) if stat else None
+
+
+def _with_end(record: Record, facts: Facts) -> Record:
+    """Where there is neither an agent nor its keeper's word: gone, and perhaps why."""
+    if record.place.agent is not None or any(containers.words(record)):
+        return record
+    gone = absent("its agent is gone")
+    sight = Observation(gone, oom=facts.oom)
+    if not facts.running:
+        sight = replace(sight, container=absent(containers.how_it_stopped(facts)))
+    how = how_it_ended(record, sight)
+    ended = _moment(facts.finished) if not facts.running else None
+    return replace(
+        record,
+        status=replace(
+            record.status,
+            outcome=how.state,
+            cause=how.cause,
+            reason=how.reason,
+            ended=ended or datetime.now(UTC),
+        ),
+    )
+
+
+def _moment(text: str) -> datetime | None:
+    """A time as engines write it, to the second."""
+    try:
+        return datetime.fromisoformat(text[:19]).replace(tzinfo=UTC)
+    except ValueError:
+        return None
+
+
+# --- the end -------------------------------------------------------------------------------------
+
+
+def end(found: Adrift, config: Config, grace: float) -> bool:
+    """End what runs in it and remove it; the way of every stop, where its record can be rebuilt."""
+    try:
+        seen = rebuild(found, config)
+    except CannotTellError:
+        raise
+    except SeshError:
+        return remove(found, config)
+    after = stop([seen], config, grace)[0]
+    return after.state not in ALIVE | {State.ORPHAN, State.UNKNOWN}
+
+
+def remove(found: Adrift, config: Config) -> bool:
+    """Remove it, if it still is what it was."""
+    with suppress(SeshError):
+        if adrift.owner(_facts(found, config)) != found.session_id:
+            return False
+    said = engines.ask(found.engine, "rm", "--force", found.facts.id, timeout=engines.STOP_TIMEOUT)
+    if said.ok or said.trouble is Trouble.NO_CONTAINER:
+        boxes.remove(boxes.path(processes.run_dir(), found.session_id))
+        return True
+    return False
