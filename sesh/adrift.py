@@ -56,11 +56,14 @@ class Adrift(Value):
 # --- asking --------------------------------------------------------------------------------------
 
 
-def ask(records: Iterable[Record], config: Config, run: str) -> Answers:
+def ask(records: Iterable[Record], config: Config, run: str, *, thorough: bool) -> Answers:
     """What each engine says of the containers that were made from here: those engines that records
-    name or, where none does, the one that a start would use. Nobody is asked without a docker."""
+    name or, where none does, if `thorough` or when a box is left, the one that a start would use.
+    Nobody is asked without a docker."""
     known = {record.place.engine for record in records if record.place.engine}
-    return ask_engines(sorted(known, key=repr) or _usual(config), config, run)
+    if not known and (thorough or boxes.left(run)):
+        known = {*_usual(config)}
+    return ask_engines(sorted(known, key=repr), config, run)
 
 
 def ask_engines(asked: Sequence[Engine], config: Config, run: str) -> Answers:

@@ -57,6 +57,14 @@ def path(run: str, session_id: str) -> str:
     return f"{run}/{session_id}.box"
 
 
+def left(run: str) -> bool:
+    """Is there any box, so that containers may be left too?"""
+    try:
+        return any(name.endswith(".box") for name in os.listdir(run))
+    except OSError:
+        return False
+
+
 def home(session_id: str) -> str:
     """Inside: where its tmux socket is, and all else where nothing is mounted."""
     return f"/tmp/.sesh-{session_id[-8:]}"

@@ -257,7 +257,9 @@ def read_exit(run: str, session_id: str, generation: int) -> ExitWord | None:
     if word is None:
         return None
     fields, at = word
-    if len(fields) != 2 or not fields[0].isdigit() or fields[1] not in ("here", "gone"):
+    if len(fields) != 2 or not re.fullmatch(r"\d{1,3}", fields[0]) or int(fields[0]) > 255:
+        return None
+    if fields[1] not in ("here", "gone"):
         return None
     code = int(fields[0])
     return ExitWord(generation, code, fields[1] == "here", at, _problem(stem, code))
@@ -278,7 +280,7 @@ def _problem(stem: str, code: int) -> str | None:
     except OSError:
         return None
     if step == b"directory":
-        return "its directory is gone"
+        return "its directory is gone or can't be entered"
     if step == b"environment":
         return "its saved environment can't be read"
     return "command not found" if code == 127 else "the command can't be executed"

@@ -99,8 +99,9 @@ def quick() -> Census:
     )
 
 
-def census(config: Config) -> Census:
-    """Look at all records, all processes and all servers, once each."""
+def census(config: Config, *, thorough: bool = True) -> Census:
+    """Look at all records, all processes and all servers, once each. If `thorough`, an engine is
+    asked too that no record names."""
     run = processes.run_dir()
     # With many sessions, nearly all processes are agents that are as recorded, and their keepers.
     as_recorded, explained = look.held_and_explained()
@@ -120,7 +121,7 @@ def census(config: Config) -> Census:
     known = _known(found, held.values()) | {orphan.id for orphan in agents}
     living = _living(found, held.values()) | {orphan.id for orphan in agents}
     damaged = {one.name for one in found if one.damaged}  # whose ids are not known
-    engines = adrift.ask(boxed_records(found, held.values()), config, run)
+    engines = adrift.ask(boxed_records(found, held.values()), config, run, thorough=thorough)
     living |= {session_id for session_id in marked if name_of(session_id) in damaged}
     return Census(
         found=tuple(found),

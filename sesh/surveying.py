@@ -77,7 +77,7 @@ class Running(Value):
 def survey(config: Config) -> Scene:
     machine = processes.here()
     run = processes.run_dir()
-    census = orphans.census(config)
+    census = orphans.census(config, thorough=False)
     older = _stat(paths.older_events_file())
     newest = _stat(paths.events_file())
     return Scene(

@@ -60,7 +60,8 @@ def command(name: str | None, read_only: bool, detach_others: bool, ended: bool)
 def _settled(name: str) -> Seen:
     """The session whose terminal has just gone; how it ended may take a moment to be said."""
     deadline = time.monotonic() + END_PATIENCE
-    while (found := look.one(name)).state is State.UNKNOWN and time.monotonic() < deadline:
+    unsettled = (State.UNKNOWN, State.STOPPING)
+    while (found := look.one(name)).state in unsettled and time.monotonic() < deadline:
         time.sleep(0.1)
     return found
 
