@@ -102,14 +102,34 @@ def find(answers: Answers, damaged: Collection[str], config: Config) -> list[Adr
     """The containers that no record claims, also none that was written since they were listed."""
     return [
         _adrift(engine, facts, session_id, config)
-        for engine, said in answers.items()
-        if not isinstance(said, Said)
-        for facts in said
-        if (session_id := owner(facts)) is not None
-        and name_of(session_id) not in damaged
-        and not claimed(session_id)
-        and not kept(session_id)
+        for session_id, (engine, facts) in _owned(answers).items()
+        if name_of(session_id) not in damaged and not claimed(session_id) and not kept(session_id)
     ]
+
+
+def _owned(answers: Answers) -> dict[str, tuple[Engine, Facts]]:
+    """Session id → the container that was made for it. Of several, all but one have copied labels:
+    it is the one with the name that we give, which no other can have."""
+    found: dict[str, list[tuple[Engine, Facts]]] = {}
+    for engine, said in answers.items():
+        for facts in said if isinstance(said, list) else ():
+            session_id = owner(facts)
+            if session_id is not None:
+                found.setdefault(session_id, []).append((engine, facts))
+    named = {
+        session_id: [one for one in some if one[1].name == f"sesh-{name_of(session_id)}"]
+        for session_id, some in found.items()
+        if len(some) > 1
+    }
+    return {i: some[0] for i, some in {**found, **named}.items() if len(some) == 1}
+
+
+def named(name: str, config: Config) -> list[Adrift]:
+    """Those of a session of this name."""
+    records = [entry.record for entry in store.entries()]
+    boxed = [record for record in records if isinstance(record, Record)]
+    found = find(ask(boxed, config, processes.run_dir()), (), config)
+    return [one for one in found if one.name == name]
 
 
 def owner(facts: Facts) -> str | None:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from shlex import quote
 
 from sesh import engines, environment, files, launchfiles, paths, tmux
-from sesh.engines import Said, Trouble
+from sesh.engines import Facts, Said, Trouble
 from sesh.model import Container, Engine, Record
 
 MOUNT = "/run/sesh"  # where a box is mounted
@@ -318,9 +318,18 @@ def remove_container(record: Record, timeout: float) -> Said:
     if isinstance(found, Said):
         return found
     for facts in found:
-        if facts.labels.get("sesh.run") != os.path.dirname(record.place.run):
-            continue  # another one's that carries our label
+        if not _is_of(record, facts):
+            continue  # another one's that carries our labels
         said = engines.ask(engine, "rm", "--force", facts.id, timeout=engines.STOP_TIMEOUT)
         if not said.ok and said.trouble is not Trouble.NO_CONTAINER:
             return said
     return Said("")
+
+
+def _is_of(record: Record, facts: Facts) -> bool:
+    """Is it the session's own? Anybody may copy labels, but neither the id of the container that is
+    recorded nor the name that ours has."""
+    container = record.place.container
+    itself = container is not None and facts.id == container.id
+    ours = facts.labels.get("sesh.run") == os.path.dirname(record.place.run)
+    return ours and (itself or facts.name == f"sesh-{record.name}")

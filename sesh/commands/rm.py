@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from sesh import config, errors, look, orphans, output, store
+from sesh import adrift, config, errors, look, output, store
 from sesh.commands._options import CONTEXT, grace_option, names_argument
 from sesh.errors import (
     CannotTellError,
@@ -68,11 +68,11 @@ def _end_unclaimed(name: str, settings: config.Config, grace: float) -> int:
     left = stop_orphans(look.orphans_named(name), settings, grace)
     for orphan in left:
         output.note(f"{name}: process {orphan.agent.process.pid} could not be ended")
-    adrift = [one for one in orphans.census(settings).adrift if one.name == name]
-    standing = [one for one in adrift if not salvage.end(one, settings, grace)]
+    boxes = adrift.named(name, settings)
+    standing = [one for one in boxes if not salvage.end(one, settings, grace)]
     for box in standing:
         output.note(f"{name}: container {box.container} could not be ended")
-    if adrift and not standing and store.entry(name) is not None:
+    if boxes and not standing and store.entry(name) is not None:
         forget(look.one(name), settings)
     return errors.FAILED if left or standing else errors.OK
 

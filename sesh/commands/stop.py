@@ -153,8 +153,8 @@ def _unclaimed(name: str, settings: Config) -> Sequence[Orphan | Adrift]:
     if found:
         return found
     census = orphans.census(settings)
-    everything: list[Orphan | Adrift] = [*census.agents, *census.adrift]
-    return [one for one in everything if one.name == name]
+    every: list[Orphan | Adrift] = [*census.agents, *census.adrift]
+    return [one for one in every if one.name == name]
 
 
 def _unreadable(name: str) -> bool:

@@ -236,6 +236,11 @@ def test_a_claim_of_another_session_is_refused(boxed: World, engine: Engine) -> 
     before = boxed.record("one").read_bytes()
     complains(boxed.sesh("adopt", "one"), 8, "no orphan")
     assert boxed.record("one").read_bytes() == before
+    forget_all(boxed)
+    boxed.ok("adopt", "one")
+    assert boxed.session("one")["container"] == "sesh-one"
+    boxed.ok("rm", "-f", "one")
+    assert sorted(engine.containers()) == ["foreign", "sesh-two", "twin"]
 
 
 def test_a_name_that_is_taken_is_not_overwritten(boxed: World, engine: Engine) -> None:

@@ -1,0 +1,156 @@
+"""sesh doctor: what can be wrong with containers, one check each, and nothing said when all is
+well."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.containers.test_adopt import forget_all, labels_of, start
+from tests.containers.test_gc import left_created, stale
+from tests.engine import IMAGE, Engine
+from tests.test_engine import OwnEngine
+from tests.world import World, eventually
+
+IDS = ("engine", "orphan-container", "container-left", "container-gone", "zombies", "image")
+ALL = (*IDS, "tmux-server", "tmux-socket", "stale", "lost", "digest", "log-pipe", "permissions")
+
+
+def found(world: World, *ids: str) -> dict[str, dict[str, Any]]:
+    """What these checks complain about, by their ids."""
+    only = [word for one in ids or ALL for word in ("--only", one)]
+    findings = world.sesh("doctor", "--json", *only).json
+    bad = [one for one in findings if one["level"] != "ok"]
+    assert len({one["id"] for one in bad}) == len(bad), bad
+    return {one["id"]: one for one in bad}
+
+
+def test_all_is_well_with_living_sessions(boxed: World) -> None:
+    start(boxed, "box", "sleep 1000")
+    start(boxed, "other", "sleep 1000", "--no-mount", "--user", "dev")
+    boxed.start("host")
+    assert found(boxed) == {}
+
+
+def test_an_ended_agent_in_a_living_container_is_stale_and_nothing_else(boxed: World) -> None:
+    stale(boxed, "box")
+    for _ in range(2):  # also by its digest line alone
+        bad = found(boxed)
+        assert list(bad) == ["stale"]
+        assert bad["stale"]["mend"] == "sesh restart box"
+        assert "container" in bad["stale"]["text"]
+
+
+def test_what_was_archived_is_no_problem(boxed: World) -> None:
+    start(boxed, "box", "sleep 1000")
+    boxed.ok("stop", "box")
+    boxed.ok("gc", "--older-than", "0")
+    assert boxed.ls() == []
+    assert found(boxed) == {}
+
+
+# --- engines -------------------------------------------------------------------------------------
+
+
+def test_an_engine_that_is_down(boxed: World, own_engine: OwnEngine) -> None:
+    engine = own_engine()
+    boxed.env |= engine.env
+    start(boxed, "box", "sleep 1000")
+    assert found(boxed, "engine") == {}
+    before = boxed.record("box").read_bytes()
+    engine.freeze()
+    one = found(boxed, *IDS)["engine"]
+    assert "no answer" in one["text"]
+    assert one["mend"].endswith("version")
+    engine.thaw()
+    assert found(boxed, "engine") == {}
+    assert boxed.record("box").read_bytes() == before
+    engine.kill()
+    assert engine.host in found(boxed, "engine")["engine"]["text"]
+
+
+def test_without_containers_an_engine_is_nobody_s_business(world: World) -> None:
+    world.env["DOCKER_HOST"] = f"unix://{world.root}/nothing.sock"
+    assert found(world, *IDS) == {}
+    world.start("one")
+    assert found(world, *IDS) == {}
+    world.configure('[docker]\ncommand = "no-such-engine"\n')
+    one = found(world, *IDS)["engine"]
+    assert "no-such-engine is not installed" in one["text"]
+
+
+# --- without a record ----------------------------------------------------------------------------
+
+
+def test_containers_without_a_record(boxed: World) -> None:
+    start(boxed, "one", "sleep 1000")
+    stale(boxed, "two")
+    boxed.record("one").unlink()
+    single = found(boxed, *IDS)["orphan-container"]
+    assert (single["level"], single["mend"]) == ("fail", "sesh adopt one")
+    assert "one (sesh-one, running)" in single["text"]
+    forget_all(boxed)
+    both = found(boxed, *IDS)["orphan-container"]
+    assert both["mend"] == "sesh doctor --fix"
+    assert "two (sesh-two, running, its agent gone)" in both["text"]
+
+
+def test_left_over_containers(boxed: World, engine: Engine) -> None:
+    stale(boxed, "box")
+    labels = json.dumps(labels_of(engine, "sesh-box"))
+    left_created(engine, "sesh-box", labels)
+    boxed.record("box").unlink()
+    one = found(boxed, *IDS)["container-left"]
+    assert (one["level"], one["mend"]) == ("warn", "sesh gc")
+    assert "sesh-box (created)" in one["text"]
+    assert "rebuilt" not in boxed.sesh("doctor", "--fix", "--only", "orphan-container").err
+
+
+# --- with a record -------------------------------------------------------------------------------
+
+
+def test_a_container_that_was_removed_under_us(boxed: World, engine: Engine) -> None:
+    start(boxed, "box", "sleep 1000")
+    engine.docker("rm", "--force", "sesh-box")
+    bad = found(boxed)
+    assert list(bad) == ["container-gone"]
+    assert bad["container-gone"]["mend"] == "sesh restart box"
+    boxed.ok("restart", "box")
+    assert found(boxed) == {}
+
+
+def test_zombies_of_a_container_without_init(boxed: World, engine: Engine) -> None:
+    """Its first process starts children for others and waits for none."""
+    script = "(sleep 0.2 &) ; exec sleep 1000"
+    engine.docker("run", "-d", "--network", "none", "--name", "bare", IMAGE, "sh", "-c", script)
+    boxed.start("box", options=("--container", "bare"))
+    one = eventually(lambda: found(boxed, "zombies"), 10)["zombies"]
+    assert (one["level"], one["mend"]) == ("warn", "docker restart bare")
+    assert one["text"].startswith("1 dead process stays in container bare")
+
+
+def test_a_missing_image(boxed: World, engine: Engine) -> None:
+    engine.docker("tag", IMAGE, "passing:1")
+    boxed.start("box", options=("--image", "passing:1"))
+    assert found(boxed, "image") == {}
+    engine.docker("rmi", "--no-prune", "passing:1")
+    one = found(boxed, *IDS)["image"]
+    assert one["mend"].endswith("pull passing:1")
+    assert "restart of box" in one["text"]
+
+
+# --- stop and rm ---------------------------------------------------------------------------------
+
+
+def test_stop_and_rm_end_what_no_record_claims(boxed: World, engine: Engine) -> None:
+    for name in ("one", "two", "three"):
+        start(boxed, name, "sleep 1000")
+    forget_all(boxed)
+    boxed.ok("stop", "one")
+    assert boxed.state_of("one") == "stopped"
+    boxed.ok("rm", "-f", "two")
+    assert engine.containers() == ["sesh-three"]
+    done = boxed.ok("stop", "--orphans", "-y")
+    assert "container sesh-three, running" in done.err
+    assert engine.containers() == []
+    assert found(boxed) == {}
