@@ -137,15 +137,17 @@ def census(config: Config, *, thorough: bool = True) -> Census:
 
 
 def boxed_records(found: Iterable[Seen], held: Iterable[Digest]) -> list[Record]:
-    """The records of sessions in containers, also of those that nobody had to look at."""
+    """The records of this machine's sessions in containers, also of those that nobody had to look
+    at."""
     entries = [one.entry for one in found]
     entries += [
         entry
         for one in held
         if b'"place":"docker"' in one.view and (entry := store.entry(name_of(one.id)))
     ]
-    records = (entry.record for entry in entries)
-    return [record for record in records if isinstance(record, Record) and record.boxed]
+    here = processes.here().id
+    records = [entry.record for entry in entries if isinstance(entry.record, Record)]
+    return [record for record in records if record.boxed and record.place.machine.id == here]
 
 
 def _known(found: Iterable[Seen], held: Iterable[Digest]) -> set[str]:

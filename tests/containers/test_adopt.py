@@ -130,6 +130,17 @@ def test_the_newest_launch_is_known_although_nothing_is_left_outside(boxed: Worl
     assert (shown["state"], shown["generation"], shown["pid"]) == ("running", 2, pid)
 
 
+def test_a_restart_needs_no_mount(boxed: World, engine: Engine) -> None:
+    """The record is there, but what was mounted of `run` was deleted under the container."""
+    stale(boxed, "box")
+    shutil.rmtree(boxed.state / "run")
+    boxed.ok("restart", "box")
+    assert eventually(lambda: boxed.state_of("box") == "stale", 10)
+    shown = boxed.session("box")
+    assert (shown["generation"], shown["exit_code"]) == (2, 0)
+    assert files_inside(engine, "box") == "kept"
+
+
 # --- the container has stopped -------------------------------------------------------------------
 
 
