@@ -48,6 +48,12 @@ class Adrift(Value):
         return self.facts.name
 
     @property
+    def left_over(self) -> bool:
+        """Is there nothing in it to be had back?"""
+        ended = self.claim is None or self.archived or self.facts.status == "created"
+        return not self.busy and ended
+
+    @property
     def sighting(self) -> tuple[Process, str]:
         """What two passes have to agree on: this container, in this state since then."""
         return Process(0, 0), f"{self.facts.id}/{self.facts.status}/{self.facts.started}"
@@ -128,7 +134,7 @@ def named(name: str, config: Config) -> list[Adrift]:
     """Those of a session of this name."""
     records = [entry.record for entry in store.entries()]
     boxed = [record for record in records if isinstance(record, Record)]
-    found = find(ask(boxed, config, processes.run_dir()), (), config)
+    found = find(ask(boxed, config, processes.run_dir(), thorough=True), (), config)
     return [one for one in found if one.name == name]
 
 

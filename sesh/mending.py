@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 
 from sesh import launchfiles, look, observe, processes, store
 from sesh.adrift import Adrift
-from sesh.checks import containers, files, sessions
+from sesh.checks import files, sessions
 from sesh.checks import tmux as servers_checks
 from sesh.checks.scene import Scene, number, shown
 from sesh.checks.tmux import Hidden
@@ -210,7 +210,7 @@ def _containers(scene: Scene) -> list[Step]:
     return [
         _salvage(scene, one)
         for one in scene.census.adrift
-        if not containers.left_over(one) and store.entry(one.name) is None
+        if not one.left_over and store.entry(one.name) is None
     ]
 
 

@@ -131,7 +131,7 @@ def decide(scene: Scene, gc: Gc, options: Options, now: float) -> list[Step]:
         *_stops(scene.census),
         *_limits(scene, gc, now),
         *_orphans(scene, gc, options),
-        *_containers(scene),
+        *_containers(scene, gc, options),
         *_closes(scene, ended, gc, options, now),
         *_archives(ended, gc, options, now),
         *_prunes(scene, gc, now),
@@ -197,14 +197,17 @@ def _orphans(scene: Scene, gc: Gc, options: Options) -> Iterator[Step]:
         )
 
 
-def _containers(scene: Scene) -> Iterator[Step]:
-    """Remove those in which nothing runs, once two passes agree that no record claims them."""
+def _containers(scene: Scene, gc: Gc, options: Options) -> Iterator[Step]:
+    """Remove those of which nothing can be had back, once two passes agree that no record claims
+    them; others in which nothing runs only if that is wanted: somebody's files may be in them."""
+    killing = options.kill_orphans or gc.kill_orphans
     taken = {one.name for one in scene.census.found}
     taken |= {name_of(one.id) for one in scene.census.held}
     for one in scene.census.adrift:
-        sure = not one.busy and _twice(scene, *one.sighting)
+        may_go = one.left_over or (killing and not one.busy)
+        sure = may_go and _twice(scene, *one.sighting)
         state = "in use" if one.busy else f"{one.facts.status}, nothing runs in it"
-        waits = "" if sure or one.busy else "; removed by the next gc, a minute later"
+        waits = "" if sure or not may_go else "; removed by the next gc, a minute later"
         mend = "sesh stop --orphans" if one.name in taken else f"sesh adopt {one.name}"
         yield Step(
             Verb.REMOVE if sure else Verb.KEEP,

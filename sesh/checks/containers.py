@@ -54,15 +54,10 @@ def _no_command(scene: Scene) -> list[Finding]:
 
 def orphan_container(scene: Scene) -> list[Finding]:
     """Containers of ours that no record claims, and that may hold somebody's work."""
-    found = [one for one in scene.census.adrift if not left_over(one)]
+    found = [one for one in scene.census.adrift if not one.left_over]
     free = [one for one in found if store.entry(one.name) is None]
     taken = [one for one in found if one not in free]
     return [*_unclaimed(free, None), *_unclaimed(taken, "sesh stop --orphans")]
-
-
-def left_over(one: Adrift) -> bool:
-    """Is there nothing in it to be had back?"""
-    return not one.busy and (one.claim is None or one.archived or one.facts.status == "created")
 
 
 def _unclaimed(found: Sequence[Adrift], mend: str | None) -> list[Finding]:
@@ -87,7 +82,7 @@ def _how(one: Adrift) -> str:
 
 def container_left(scene: Scene) -> list[Finding]:
     """What failed or killed starts have left, and sessions that only the history knows."""
-    found = [one for one in scene.census.adrift if left_over(one)]
+    found = [one for one in scene.census.adrift if one.left_over]
     if not found:
         return []
     which = few([f"{one.container} ({one.facts.status})" for one in found])

@@ -48,7 +48,9 @@ def stale(world: World, name: str) -> None:
 # --- containers ----------------------------------------------------------------------------------
 
 
-def test_idle_exited_and_created_ones_go_after_two_passes(boxed: World, engine: Engine) -> None:
+def test_idle_and_exited_ones_go_if_wanted_and_created_ones_anyway(
+    boxed: World, engine: Engine
+) -> None:
     stale(boxed, "idle")
     start(boxed, "exited", "sleep 1000")
     stale(boxed, "made")
@@ -62,9 +64,11 @@ def test_idle_exited_and_created_ones_go_after_two_passes(boxed: World, engine: 
     assert told(gc(boxed), "container") == kept
     assert told(gc(boxed), "container") == kept
     a_minute_later(boxed)
-    rehearsed = told(gc(boxed, "--dry-run"), "container")
-    assert rehearsed == [("remove", False)] * 3
-    assert told(gc(boxed), "container") == [("remove", True)] * 3
+    assert told(gc(boxed), "container") == [*kept[:2], ("remove", True)]
+    assert sorted(engine.containers()) == ["sesh-exited", "sesh-idle"]
+    rehearsed = told(gc(boxed, "--kill-orphans", "--dry-run"), "container")
+    assert rehearsed == [("remove", False)] * 2
+    assert told(gc(boxed, "--kill-orphans"), "container") == [("remove", True)] * 2
     assert engine.containers() == []
     assert not list(run_of(boxed).glob("*.box"))
 
@@ -99,7 +103,7 @@ def test_one_that_was_used_between_two_passes_is_seen_anew(boxed: World, engine:
     gc(boxed)
     a_minute_later(boxed)
     engine.docker("restart", "--time", "0", "sesh-box")
-    assert told(gc(boxed), "container") == [("keep", False)]
+    assert told(gc(boxed, "--kill-orphans"), "container") == [("keep", False)]
     assert engine.containers() == ["sesh-box"]
 
 
@@ -115,7 +119,7 @@ def test_an_engine_that_does_not_answer_loses_nothing(boxed: World, own_engine: 
         os.utime(box, (time.time() - 600,) * 2)
     before = sorted(run_of(boxed).glob("*.box"))
     engine.freeze()
-    assert not any(one["done"] for one in gc(boxed))
+    assert not any(one["done"] for one in gc(boxed, "--kill-orphans"))
     engine.thaw()
     assert sorted(engine.containers()) == ["sesh-box", "sesh-ended"]
     assert sorted(run_of(boxed).glob("*.box")) == before
@@ -193,4 +197,4 @@ def test_who_uses_no_containers_pays_nothing_for_them(world: World) -> None:
         assert not calls.exists(), command
     world.ok("doctor", "--only", "engine", "--only", "orphan-container")
     world.ok("gc")
-    assert calls.read_text().count("called") == 2  # one question each, and its failure is no news
+    assert calls.read_text().count("called") == 1  # doctor's; and its failure is no news
