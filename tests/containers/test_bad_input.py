@@ -174,29 +174,38 @@ FORGED = {
     "a huge file": "truncate -s 20G {exit}",
     "another text": "printf '\\033[2J evil' >{exit}",
     "no number": "echo three here >{exit}",
+    "no status": "echo 99999999999999999999 here >{exit}",
     "nothing": ": >{exit}",
     "a word of the next generation": "echo 7 here >{next}",
     "a word of the last generation": "echo 7 here >{last}",
 }
 
 
-@pytest.mark.parametrize("forgery", FORGED.values(), ids=FORGED)
-def test_a_forged_word_is_not_believed(boxed: World, engine: Engine, forgery: str) -> None:
+def test_forged_words_are_not_believed(boxed: World, engine: Engine) -> None:
     identity = start(boxed, "a", "sleep", "1000")["id"]
     secret, word = boxed.root / "secret", boxed.root / "word"
     secret.write_text("secret")
     word.write_text("7 here\n")
     stem = f"/run/sesh/{identity}"
     names = {"exit": f"{stem}.1.exit", "next": f"{stem}.2.exit", "last": f"{stem}.0.exit"}
-    inside(engine, "a", forgery.format(secret=secret, word=word, **names))
-    shown = boxed.session("a")
-    assert told(shown, "state", "exit_code") == ("running", None)
-    assert boxed.state_of("a") == "running"
+    for forgery, script in FORGED.items():
+        inside(engine, "a", script.format(secret=secret, word=word, **names))
+        assert told(boxed.session("a"), "state", "exit_code") == ("running", None), forgery
+        inside(engine, "a", "rm -rf /run/sesh/*.exit")
+    assert (secret.read_text(), word.read_text()) == ("secret", "7 here\n")
+
+
+@pytest.mark.parametrize("forgery", ["a link to a word", "a pipe", "a directory"])
+def test_what_was_forged_is_in_nobodys_way(boxed: World, engine: Engine, forgery: str) -> None:
+    identity = start(boxed, "a", "sleep", "1000")["id"]
+    word = boxed.root / "word"
+    word.write_text("7 here\n")
+    inside(engine, "a", FORGED[forgery].format(word=word, exit=f"/run/sesh/{identity}.1.exit"))
     boxed.ok("stop", "a")
-    assert told(boxed.session("a"), "state") == ("stopped",)
+    assert boxed.state_of("a") == "stopped"
     boxed.ok("rm", "a")
     nothing_is_left(boxed)
-    assert (secret.read_text(), word.read_text()) == ("secret", "7 here\n")
+    assert word.read_text() == "7 here\n"
 
 
 def test_a_forged_end_does_not_hide_that_the_agent_lives(boxed: World, engine: Engine) -> None:
@@ -217,21 +226,23 @@ def test_a_forged_pid_hits_no_other_process(boxed: World, engine: Engine) -> Non
     assert boxed.state_of("innocent") == "running"
 
 
-@pytest.mark.parametrize("when", [-(1 << 40), -1, 1 << 33, 1 << 40])
-def test_a_word_from_an_absurd_time(boxed: World, when: int) -> None:
-    identity = start(boxed, "a", "sh", "-c", "read word; exit 3")["id"]
-    boxed.ok("send", "a", "go")
-    becomes(boxed, "a", "failed")
-    (path,) = boxed.state.glob(f"run/*/{identity}.box/*.exit")
-    try:
-        os.utime(path, (when, when))
-    except OverflowError:
-        pytest.skip("this file system has no such time")
-    boxed.ok("restart", "a")
-    boxed.ok("send", "a", "go")
-    becomes(boxed, "a", "failed")
-    for command in (("ls",), ("show", "a"), ("gc",)):
-        assert boxed.ok(*command).err == "" or command == ("gc",)
+def exit_word(world: World, generation: int) -> Path:
+    """The keeper's word in the box, as soon as it is there."""
+    pattern = f"run/*/*.box/*.{generation}.exit"
+    found: list[Path] = eventually(lambda: list(world.state.glob(pattern)), PATIENCE)
+    return found[0]
+
+
+def test_words_from_absurd_times(boxed: World) -> None:
+    start(boxed, "a", "sh", "-c", "read word; exit 3")
+    for number, when in enumerate((-(1 << 40), -1, 1 << 33, 1 << 40), 1):
+        boxed.ok("send", "a", "go")
+        os.utime(exit_word(boxed, number), (when, when))
+        shown = boxed.session("a")
+        assert told(shown, "state", "exit_code", "generation") == ("failed", 3, number), when
+        for command in (("ls",), ("show", "a"), ("gc", "--dry-run")):
+            boxed.ok(*command)
+        boxed.ok("restart", "a")
 
 
 def test_an_agent_that_sweeps_its_box_away(boxed: World, engine: Engine) -> None:

@@ -270,6 +270,9 @@ def test_an_engine_that_is_killed_and_takes_all_along(four: tuple[World, Engine]
     world, engine = four
     engine.kill()
     assert states(world) == AS_STARTED
+    world.ok("show", "lives")
+    world.ok("status", "lives")
+    assert "hello" in world.ok("logs", "lives").out
     complains(world.sesh("start", "new", "--image", "sesh-test"), 5, "does not answer")
     engine.start()
     assert told(becomes(world, "lives", "lost"), "cause") == ("container-gone",)
@@ -294,17 +297,6 @@ def test_an_engine_that_is_killed_and_comes_back_with_its_containers(
     assert logged(world, "lives", "again")
     world.ok("stop", "lives", "stale", "failed", "-y")
     assert engine.containers() == []
-
-
-def test_a_living_session_needs_no_engine(four: tuple[World, Engine]) -> None:
-    world, engine = four
-    pid = world.session("lives")["pid"]
-    engine.kill()
-    assert "running" in world.ok("show", "lives").out
-    world.ok("status", "lives")
-    assert "hello" in world.ok("logs", "lives").out
-    os.kill(pid, signal.SIGTERM)
-    assert told(becomes(world, "lives", "failed"), "signal") == (15,)
 
 
 def test_without_a_docker_command_what_lives_is_still_seen(boxed: World) -> None:
