@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from contextlib import suppress
 from shlex import quote
 
@@ -320,10 +321,22 @@ def remove_container(record: Record, timeout: float) -> Said:
     for facts in found:
         if not _is_of(record, facts):
             continue  # another one's that carries our labels
-        said = engines.ask(engine, "rm", "--force", facts.id, timeout=engines.STOP_TIMEOUT)
-        if not said.ok and said.trouble is not Trouble.NO_CONTAINER:
+        said = _remove_one(engine, facts.id)
+        if not said.ok:
             return said
     return Said("")
+
+
+def _remove_one(engine: Engine, container_id: str) -> Said:
+    """Remove a container, or see it go when another sesh (a pass, say) removes it just now."""
+    deadline = time.monotonic() + engines.STOP_TIMEOUT
+    while True:
+        said = engines.ask(engine, "rm", "--force", container_id, timeout=engines.STOP_TIMEOUT)
+        if said.trouble is Trouble.NO_CONTAINER:
+            return Said("")
+        if "already in progress" not in said.text or time.monotonic() > deadline:
+            return said
+        time.sleep(0.1)
 
 
 def _is_of(record: Record, facts: Facts) -> bool:

@@ -222,7 +222,16 @@ def test_stop_keep_keeps_the_container_for_a_restart(boxed: World, engine: Engin
     assert id_of(engine, "sesh-a") == before
 
 
+def test_two_stops_at_once_agree(boxed: World, engine: Engine) -> None:
+    start(boxed, "a")
+    stops = [boxed.popen("stop", "a") for _ in range(3)]
+    assert [stop.wait(60) for stop in stops] == [0, 0, 0]
+    assert boxed.state_of("a") == "stopped"
+    assert engine.containers() == []
+
+
 def test_several_are_stopped_at_once(boxed: World, engine: Engine) -> None:
+    """While the end of the one on the host brings a pass, which goes on with the others too."""
     for name in ("a", "b"):
         start(boxed, name)
     boxed.start("host")
