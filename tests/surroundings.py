@@ -3,11 +3,16 @@ another tmux, another machine."""
 
 from __future__ import annotations
 
+import atexit
+import importlib.util
 import os
 import re
+import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from itertools import count
 from pathlib import Path
 
@@ -131,7 +136,42 @@ def need_root() -> None:
 def as_stranger(*argv: str) -> list[str]:
     """The command line that runs `argv` as an ordinary user whom nobody knows."""
     who = str(STRANGER)
-    return ["setpriv", "--reuid", who, "--regid", who, "--clear-groups", "--", *argv]
+    program, *rest = argv
+    program = strangers_sesh() if program == SESH else program
+    return ["setpriv", "--reuid", who, "--regid", who, "--clear-groups", "--", program, *rest]
+
+
+@cache
+def strangers_sesh() -> str:
+    """sesh where another user can reach it: our own or, if this checkout or its Python lies in a
+    closed home, a copy for the system's Python."""
+    if _reaches(SESH):
+        return SESH
+    directory = Path(tempfile.mkdtemp(prefix="sesh-copy-", dir="/tmp"))
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    for name in ("sesh", "click", "psutil", "sh", "tomli_w"):
+        found = importlib.util.find_spec(name)
+        assert found is not None
+        assert found.origin is not None
+        origin = Path(found.origin)
+        if origin.name == "__init__.py":
+            shutil.copytree(origin.parent, directory / name)
+        else:
+            shutil.copy(origin, directory)
+    (directory / "bin").mkdir()
+    script = directory / "bin" / "sesh"
+    begin = f"import sys; sys.path.insert(0, {str(directory)!r})"
+    script.write_text(f"#!/usr/bin/python3\n{begin}\nfrom sesh.__main__ import script\nscript()\n")
+    subprocess.run(["chmod", "-R", "a+rX", directory], check=True)
+    script.chmod(0o755)
+    return str(script) if _reaches(str(script)) else SESH
+
+
+def _reaches(program: str) -> bool:
+    """Can the stranger run it?"""
+    who = str(STRANGER)
+    argv = ["setpriv", "--reuid", who, "--regid", who, "--clear-groups", "--", program, "--version"]
+    return subprocess.run(argv, capture_output=True, cwd="/").returncode == 0
 
 
 def give_to_stranger(world: World) -> None:
