@@ -34,7 +34,7 @@ def gone(pid: int) -> bool:
 def free(*pids: int) -> None:
     """Kill them, and see that their numbers can be had again."""
     kill(*pids)
-    assert eventually(lambda: all(map(gone, pids)), 60), f"of {pids} some are still there"
+    assert until(lambda: all(map(gone, pids)), 60), f"of {pids} some are still there"
 
 
 def keepers(session: dict[str, Any]) -> tuple[int, int]:
