@@ -35,6 +35,7 @@ from sesh.store import Entry
 from sesh.tmux import Keeper, Launched, Reply, Tmux, Trouble
 from sesh.values import replace
 
+EXITING_TRIES = 5  # many starts at once may all meet servers that are just exiting
 LIVES = "in the tmux session of that name an agent lives that no record claims"
 
 
@@ -81,12 +82,18 @@ def into_tmux(
     reply = server.new_session(record.name, keeper, record.spec.cwd, _terminal_size(), wrap)
     if isinstance(reply, Reply) and reply.trouble is Trouble.DUPLICATE:
         return _beside(record, server, keeper) or reply
-    again = isinstance(reply, Reply) and (
-        reply.trouble is Trouble.EXITING or (wrap and reply.trouble is Trouble.OTHER)
-    )
-    if not again:
-        return reply
-    time.sleep(0.05)  # a server just exiting, or a systemd that does not answer: once more, plainly
+    if wrap and isinstance(reply, Reply) and reply.trouble is Trouble.OTHER:
+        reply = _anew(record, server, keeper)  # a systemd that does not answer: plainly
+    for _ in range(EXITING_TRIES):
+        if isinstance(reply, Launched) or reply.trouble is not Trouble.EXITING:
+            break
+        reply = _anew(record, server, keeper)
+    return reply
+
+
+def _anew(record: Record, server: Tmux, keeper: Keeper) -> Launched | Reply:
+    """Once more, in a moment: a server that was just exiting is gone by then."""
+    time.sleep(0.05)
     server.write_config()
     return server.new_session(record.name, keeper, record.spec.cwd, _terminal_size())
 
