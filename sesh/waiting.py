@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Collection, Iterable, Iterator
 
-from sesh import guards, look, paths
+from sesh import digest, guards, look, paths
 from sesh.digest import Digest
 from sesh.errors import StateError
 from sesh.model import State
@@ -57,7 +57,9 @@ def _unchanged(name: str, one: _Watched, survey: guards.Survey) -> bool:
         status = os.stat(f"{paths.sessions_dir()}/{name}.toml")
     except OSError:
         return False
-    if one.stamp != (status.st_mtime_ns, status.st_ino):
+    stamp = (status.st_mtime_ns, status.st_ino)
+    if one.stamp != stamp:
+        one.stamp = stamp  # of before the look: what is written after it will be noticed
         return False
     if one.digest is not None:
         return survey.holds(one.digest)
@@ -73,20 +75,9 @@ def _ended(found: look.Seen) -> float:
 def _note(found: look.Seen, one: _Watched) -> Reached:
     """Remember what was seen, and from when on to look again."""
     name = found.name
-    path = f"{paths.sessions_dir()}/{name}.toml"
-    one.digest = None
+    known = digest.parse(found.entry.raw)  # what was judged, not what the file holds by now
+    one.digest = known if known is not None and known.mode != "look" else None
     one.look_after = time.monotonic() + DOUBT
-    try:
-        status = os.stat(path)
-        one.stamp = (status.st_mtime_ns, status.st_ino)
-        directory = guards.directory(paths.sessions_dir())
-        try:
-            digest = guards.digest_of(name, directory)
-        finally:
-            os.close(directory)
-        one.digest = digest if digest is not None and digest.mode != "look" else None
-    except OSError:
-        one.stamp = None
     if found.session is None:
         raise StateError(f"{name}: its record is damaged; see sesh show {name}")
     return Reached(name, found.state, found.session.verdict.exit_code)

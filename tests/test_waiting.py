@@ -87,3 +87,22 @@ def test_a_record_that_gets_damaged_is_told_and_not_waited_for(
 def test_no_such_session(world: World, looks: list[str]) -> None:
     with pytest.raises(NoSessionError):
         until(["nobody"], ENDED, 1)
+
+
+def test_what_changes_while_somebody_looks_is_noticed(
+    world: World, looks: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record is written anew between the look and the note that is made of it."""
+    world.start("a", "sh", "-c", "test -e flag && exec sleep 1000; exit 1")
+    assert eventually(lambda: world.state_of("a") == "failed")
+    (world.cwd / "flag").touch()
+    real = look.some
+
+    def some(names: Sequence[str]) -> list[look.Seen]:
+        found = real(names)
+        if len(looks) == 1:
+            world.ok("restart", "a")
+        return found
+
+    monkeypatch.setattr(look, "some", some)
+    assert until(["a"], frozenset({State.RUNNING}), 5) == [("a", State.RUNNING, None)]
