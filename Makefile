@@ -18,7 +18,7 @@ demo: ## show a session's life: started, killed, found, restarted, stopped
 	@tests/demo.sh
 
 test: lint ## check style and types, run all tests
-	.venv/bin/python -m pytest -n 4 --dist worksteal
+	.venv/bin/python -m pytest -n 2 --dist worksteal
 
 lint: ## check style and types
 	@tests/setup.sh test
