@@ -190,7 +190,7 @@ def test_a_hanging_or_lying_tmux_never_makes_a_session_dead(world: World) -> Non
     world.configure("[tmux]\ntimeout = 0.3\n")
     agent = read_record(world, "gone").place.agent
     assert agent is not None
-    for pid in (agent.leader, agent.keeper, shown["pid"]):
+    for pid in (agent.keeper, agent.leader, shown["pid"]):  # first who would tell of the others
         with suppress(ProcessLookupError):  # the end of one may have ended the next
             os.kill(pid, signal.SIGKILL)
     for lie in LIES:
@@ -321,7 +321,8 @@ def test_a_read_only_state_directory(world: World) -> None:
 def _end_all(world: World) -> None:
     """So that nothing holds the mount."""
     for pid in world.processes():
-        os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     eventually(lambda: not world.processes())
 
 
