@@ -4,7 +4,7 @@ On this machine it is the directory `run/MACHINE/ID.box`, open to any user below
 is mounted into containers that sesh makes; into others, and on far engines, its files go through
 the engine, and the words that come back are kept in it all the same: what reads them need not know.
 What is in a mounted box may be forged by what runs in the container: regular files only, none
-larger than a word, no links followed, deleted by name.
+larger than a word, no link followed, not even to delete.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from shlex import quote
 
 from sesh import engines, environment, files, launchfiles, paths, tmux
 from sesh.engines import Facts, Said, Trouble
-from sesh.model import Container, Engine, Record
+from sesh.model import Engine, Record
+from sesh.run import NOTHING, PIPE
 
 MOUNT = "/run/sesh"  # where a box is mounted
 LABEL = "sesh.id"
@@ -127,9 +128,8 @@ def remove(directory: str) -> bool:
 
 def fill(record: Record, variables: environment.Environment, timeout: float) -> Said:
     """Put in what a launch needs."""
-    container, engine = record.place.container, record.place.engine
+    container = record.place.container
     assert container is not None
-    assert engine is not None
     contents = _contents(record, variables)
     if container.mounted:
         directory = os.open(record.place.run, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -139,22 +139,18 @@ def fill(record: Record, variables: environment.Environment, timeout: float) -> 
         finally:
             os.close(directory)
         return Said("")
-    return _push(record, engine, container, contents, timeout)
+    return _push(record, contents, timeout)
 
 
 def equip(record: Record, timeout: float) -> Said:
     """Put in anew what every look needs, where the mount that held it is dead; and what was printed
     until now, for the transcript to go on from there."""
-    container, engine = record.place.container, record.place.engine
-    assert container is not None
-    assert engine is not None
     tools = {name: data for name, data in _contents(record, {}).items() if record.id not in name}
-    said = _push(record, engine, container, tools, timeout)
+    said = _push(record, tools, timeout)
     if not said.ok:
         return said
     copy = f"[ -e {log(record)} ] || cat {LOG} >{log(record)} 2>/dev/null || :"
-    argv = ("exec", *as_user(record), container.id, "sh", "-c", copy)
-    return engines.ask(engine, *argv, timeout=timeout)
+    return run_inside(record, "sh", "-c", copy, timeout=timeout)
 
 
 def _contents(record: Record, variables: environment.Environment) -> dict[str, bytes]:
@@ -188,13 +184,7 @@ def _put(directory: int, name: str, data: bytes) -> None:
         os.replace(temp, name, src_dir_fd=directory, dst_dir_fd=directory)
 
 
-def _push(
-    record: Record,
-    engine: Engine,
-    container: Container,
-    contents: dict[str, bytes],
-    timeout: float,
-) -> Said:
+def _push(record: Record, contents: dict[str, bytes], timeout: float) -> Said:
     """Hand files over as a shell script: nothing else is sure to be in there."""
     end = f"END-{os.urandom(8).hex()}"
     begin = f"umask 022; mkdir -p -m 700 {home(record.id)} && cd {home(record.id)} || exit 1\n"
@@ -207,8 +197,7 @@ def _push(
     try:
         files.write_all(fd, script)
         os.lseek(fd, 0, os.SEEK_SET)
-        argv = ("exec", "-i", *as_user(record), container.id, "sh")
-        return engines.ask(engine, *argv, timeout=timeout, stdin=fd)
+        return run_inside(record, "sh", timeout=timeout, stdin=fd)
     finally:
         os.close(fd)
 
@@ -217,6 +206,18 @@ def forget_variables(record: Record) -> None:
     """The agent has them by now, or never will."""
     with suppress(OSError):
         os.unlink(f"{record.place.run}/{record.launch}.env")
+
+
+def run_inside(
+    record: Record, *argv: str, timeout: float, stdin: int = NOTHING, stdout: int = PIPE
+) -> Said:
+    """Run something in its container, as the session's user."""
+    container, engine = record.place.container, record.place.engine
+    assert container is not None
+    assert engine is not None
+    how = ("-i",) if stdin != NOTHING else ()
+    whole = ("exec", *how, *as_user(record), container.id, *argv)
+    return engines.ask(engine, *whole, timeout=timeout, stdin=stdin, stdout=stdout)
 
 
 def as_user(record: Record) -> tuple[str, ...]:
@@ -229,11 +230,7 @@ def as_user(record: Record) -> tuple[str, ...]:
 
 def look_inside(record: Record, timeout: float) -> str | Said:
     """The words of a launch, fetched through the engine."""
-    container, engine = record.place.container, record.place.engine
-    assert container is not None
-    assert engine is not None
-    argv = ("exec", *as_user(record), container.id, "sh", f"{inside(record)}/words.sh")
-    said = engines.ask(engine, *argv, timeout=timeout)
+    said = run_inside(record, "sh", f"{inside(record)}/words.sh", timeout=timeout)
     return said.out if said.ok or _LINE.search(said.out) else said
 
 
@@ -277,37 +274,32 @@ def reap(record: Record, signal: int, timeout: float) -> list[int] | Said:
     """Signal (0: only look for) whatever carries the session's marker in there; its pids. As the
     session's own user, whose environments not even root can read in there; and by a script from
     here: one that lies in there may be anybody's."""
-    container, engine = record.place.container, record.place.engine
-    assert container is not None
-    assert engine is not None
-    argv = ("exec", *as_user(record), container.id, "sh", "-c", _REAP, "reap", record.id)
-    said = engines.ask(engine, *argv, str(signal), timeout=timeout)
+    script = ("sh", "-c", _REAP, "reap", record.id, str(int(signal)))
+    said = run_inside(record, *script, timeout=timeout)
     return [int(pid) for pid in said.out.split() if pid.isdigit()] if said.ok else said
 
 
 def pull_transcript(record: Record, timeout: float) -> Said:
     """Bring what was printed since the last time, where no mount does."""
-    container, engine = record.place.container, record.place.engine
-    if container is None or engine is None or container.mounted:
+    container = record.place.container
+    if container is None or container.mounted:
         return Said("")
     target = paths.transcript(record.id)
     fd = os.open(target, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         tail = ("tail", "-c", f"+{os.fstat(fd).st_size + 1}", log(record))
-        argv = ("exec", *as_user(record), container.id, *tail)
-        return engines.ask(engine, *argv, timeout=timeout, stdout=fd)
+        return run_inside(record, *tail, timeout=timeout, stdout=fd)
     finally:
         os.close(fd)
 
 
 def leave(record: Record, timeout: float) -> None:
     """Take what a session has put into a container that stays."""
-    container, engine = record.place.container, record.place.engine
-    if container is not None and engine is not None and not container.made:
+    container = record.place.container
+    if container is not None and not container.made:
         inner = home(record.id)
         script = f"tmux -S {inner}/tmux.sock kill-session -t ={record.name}; rm -rf {inner}"
-        argv = ("exec", *as_user(record), container.id, "sh", "-c", script)
-        engines.ask(engine, *argv, timeout=timeout)
+        run_inside(record, "sh", "-c", script, timeout=timeout)
 
 
 def remove_container(record: Record, timeout: float) -> Said:

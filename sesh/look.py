@@ -14,7 +14,15 @@ from datetime import UTC, datetime
 from sesh import config, events, guards, launchfiles, observe, paths, processes, store
 from sesh.config import Config
 from sesh.digest import Digest
-from sesh.errors import ConflictError, NoSessionError, SeshError, UsageError
+from sesh.errors import (
+    CannotTellError,
+    ConflictError,
+    EndedError,
+    NoSessionError,
+    SeshError,
+    StateError,
+    UsageError,
+)
 from sesh.model import (
     ENDED,
     Agent,
@@ -125,6 +133,21 @@ def check_name(name: str) -> None:
             f"{name!a} is no valid name: letters, digits, - and _, at most 63, "
             "a letter or digit in front"
         )
+
+
+def must_be(found: Seen, *states: State) -> Record:
+    """The record of a session in one of these states; raises with what it is instead."""
+    if found.session is None:
+        raise StateError(f"{found.name}: its record is damaged; see sesh show {found.name}")
+    reason = found.session.verdict.reason
+    if found.state in ENDED:
+        again = f"sesh restart {found.name} brings it back"
+        raise EndedError(f"{found.name} has ended ({found.state}); {again}")
+    if found.state is State.UNKNOWN:
+        raise CannotTellError(f"{found.name}: {reason}")
+    if found.state not in states:
+        raise ConflictError(f"{found.name} is {found.state}: {reason or 'not ready'}")
+    return found.session.record
 
 
 def again(found: Seen) -> Seen | None:

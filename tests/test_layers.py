@@ -27,7 +27,7 @@ LAYERS = (
     ("lifecycle.salvage",),
     ("lifecycle.start", "lifecycle.stop"),
     ("lifecycle.boxed",),
-    ("lifecycle.claims",),
+    ("lifecycle.claims", "lifecycle.making"),
     ("lifecycle.launch",),
     ("lifecycle.adopt",),
     ("lifecycle.forget", "lifecycle.servers", "lifecycle.leftovers", "lifecycle.pause"),

@@ -13,14 +13,11 @@ from sesh import config, look, observe, output, paths, tmux, transcripts
 from sesh.commands._options import CONTEXT
 from sesh.errors import (
     CannotTellError,
-    ConflictError,
-    EndedError,
     SeshError,
-    StateError,
     UsageError,
 )
 from sesh.lifecycle import servers
-from sesh.model import ENDED, Record, State
+from sesh.model import Record, State
 
 LIMIT = 1 << 20
 PAUSE = 0.15  # between text and Enter: an agent that reads a paste must not swallow the key
@@ -57,7 +54,7 @@ def command(name: str, text: tuple[str, ...], keys: tuple[str, ...], no_enter: b
             raise UsageError(f"--key {key}: no such key; Enter, Escape, C-c, M-x, F5, Up …")
     if not data and not keys:
         raise UsageError("nothing to send: give a text, - for standard input, or --key")
-    record = _living(name)
+    record = look.must_be(look.one(name), State.RUNNING)
     settings = config.load()
     server = observe.server_of(record, settings)
     pane = record.place.pane
@@ -87,20 +84,6 @@ def _data(text: tuple[str, ...]) -> bytes:
     if len(data) > LIMIT:
         raise UsageError("more than 1 MiB: write it to a file and send its name")
     return data
-
-
-def _living(name: str) -> Record:
-    found = look.one(name)
-    if found.session is None:
-        raise StateError(f"{name}: its record is damaged; see sesh show {name}")
-    reason = found.session.verdict.reason
-    if found.state in ENDED:
-        raise EndedError(f"{name} has ended ({found.state}); sesh restart {name} brings it back")
-    if found.state is State.UNKNOWN:
-        raise CannotTellError(f"{name}: {reason}")
-    if found.state is not State.RUNNING:
-        raise ConflictError(f"{name} is {found.state}: {reason or 'not ready'}; nothing was sent")
-    return found.session.record
 
 
 def _check(name: str, reply: tmux.Reply) -> None:

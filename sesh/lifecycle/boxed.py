@@ -1,38 +1,32 @@
-"""Sessions in containers: make the container, launch in it, bring it down, remove it.
+"""Sessions in containers: launch in one, again in the same or in a new one, bring it down.
 
-A container that sesh has made is found again by its labels, whatever is lost here; one that existed
-before is used and never removed. A start that fails leaves none behind.
+A start that fails leaves no container behind, and nothing in one that stays.
 """
 
 from __future__ import annotations
 
-import json
 import os
+import signal
 import time
 from contextlib import suppress
 from datetime import timedelta
 
 from sesh import (
     boxes,
-    codec,
     containers,
     engines,
     environment,
-    files,
-    git,
     launchfiles,
     observe,
-    paths,
     processes,
     store,
-    tmux,
 )
 from sesh.config import Config
 from sesh.engines import Facts, Said, Trouble
 from sesh.errors import CannotTellError, ConflictError, SeshError
-from sesh.lifecycle import claims, panes
+from sesh.lifecycle import claims, making, panes
 from sesh.lifecycle.claims import Order
-from sesh.lifecycle.forget import bury
+from sesh.lifecycle.forget import bury, release
 from sesh.lifecycle.launch import (
     LaunchError,
     forget_files,
@@ -42,23 +36,13 @@ from sesh.lifecycle.launch import (
     record_failure,
 )
 from sesh.look import Seen
-from sesh.model import Boxing, Container, Engine, Place, Record, Spec
+from sesh.model import Engine, Record, State
+from sesh.reconcile import reconcile
 from sesh.store import Entry
 from sesh.tmux import Keeper, Reply
 from sesh.values import replace
 
 KEEPER_PATIENCE = 1.0  # seconds from an agent's end to its keeper's word
-_LABEL_LIMIT = 60_000  # bytes: docker reads no longer lines
-_MAIN = 'trap "exit 0" TERM INT; while :; do sleep 3600 & wait $!; done'
-_HEALTH_EVERY = "5s"  # how old the word of an agent on a far engine may be
-_PREPARE = (
-    "command -v tmux >/dev/null || {{ echo no tmux >&2; exit 1; }}; "
-    "tmux -V && mkdir -p -m 700 {home}"
-)
-_NO_TMUX = (
-    "{0} has no tmux; add it to the image (Debian, Ubuntu: apt-get install -y tmux; "
-    "Alpine: apk add tmux)"
-)
 
 
 # --- start ---------------------------------------------------------------------------------------
@@ -69,8 +53,9 @@ def start(order: Order, config: Config) -> Seen:
     store.prepare()
     engine = engines.chosen(config)
     assert order.spec.box is not None
-    spec = _checked(order.spec, order.spec.box, engine, config)
+    spec = making.checked(order.spec, order.spec.box, engine, config)
     before = claims.free_name(order.name)
+    release(before, config)
     record = _new_record(replace(order, spec=spec), engine)
     try:
         environment.save_text(record.place.snapshot, environment.exports(order.environment))
@@ -88,59 +73,14 @@ def start(order: Order, config: Config) -> Seen:
         raise
     except BaseException:
         boxes.remove_container(record, config.docker.timeout * 2)
-        _take_back(record)
+        _take_back(record, config)
         raise
-
-
-def _checked(spec: Spec, box: Boxing, engine: Engine, config: Config) -> Spec:
-    """What was asked for, if the engine has it; its directory is the image's where none is given
-    and none is mounted."""
-    timeout = config.docker.timeout
-    if box.existing is not None:
-        facts = _existing(engine, box.existing, timeout)
-        return spec if spec.cwd else replace(spec, cwd=facts.directory)
-    assert box.image is not None
-    directory = engines.directory_of(engine, box.image, timeout)
-    if isinstance(directory, Said):
-        if directory.trouble is Trouble.NO_IMAGE:
-            raise SeshError(
-                f"no image {box.image} here; docker pull {box.image}, or start with --pull"
-            )
-        raise engines.problem(engine, directory)
-    return spec if spec.cwd else replace(spec, cwd=directory)
-
-
-def _existing(engine: Engine, name: str, timeout: float) -> Facts:
-    found = engines.inspect(engine, [name], timeout)
-    if isinstance(found, Said):
-        raise engines.problem(engine, found)
-    facts = next(iter(found.values()), None)
-    if facts is None:
-        raise SeshError(f"no container {name}; docker ps shows those that run")
-    if facts.paused:
-        raise ConflictError(f"the container {name} is paused; docker unpause {name}")
-    if not facts.running:
-        raise SeshError(f"the container {name} does not run; docker start {name}")
-    return facts
 
 
 def _new_record(order: Order, engine: Engine) -> Record:
     identity = claims.new_id(order.name)
     run = processes.run_dir()
-    return claims.new_record(order, identity, place_of(identity, 1, engine, run, order.spec))
-
-
-def place_of(identity: str, generation: int, engine: Engine, run: str, spec: Spec) -> Place:
-    return Place(
-        kind="docker",
-        generation=generation,
-        machine=processes.here(),
-        run=boxes.path(run, identity),
-        snapshot=environment.snapshot_path(identity, run),
-        socket=f"{boxes.home(identity)}/tmux.sock",
-        branch=git.branch(spec.cwd) if spec.box and spec.box.mount else None,
-        engine=engine,
-    )
+    return claims.new_record(order, identity, making.place_of(identity, 1, engine, run, order.spec))
 
 
 def _forget(record: Record) -> None:
@@ -148,10 +88,14 @@ def _forget(record: Record) -> None:
     boxes.remove(record.place.run)
 
 
-def _take_back(record: Record) -> None:
-    """The start never came to anything: nothing of it stays."""
+def _take_back(record: Record, config: Config) -> None:
+    """The start never came to anything: nothing of it stays, also not in a container that does."""
     entry = store.entry(record.name)
     if entry and isinstance(entry.record, Record) and entry.record.id == record.id:
+        claimed = entry.record
+        if claimed.place.container is not None and not claimed.place.container.made:
+            boxes.reap(claimed, signal.SIGKILL, config.docker.timeout * 2)
+            boxes.leave(claimed, config.docker.timeout * 2)
         store.remove(entry)
     _forget(record)
 
@@ -171,9 +115,9 @@ def _begin(
     assert engine is not None
     assert box is not None
     if box.existing is not None:
-        facts = _existing(engine, box.existing, config.docker.timeout)
+        facts = making.existing(engine, box.existing, config.docker.timeout)
     else:
-        facts = _make(record, box, engine, config)
+        facts = making.make(record, box, engine, config)
     mounted = box.existing is None and not engines.far(engine)
     return _launch_in(facts, entry, record, variables, config, event, mounted=mounted)
 
@@ -188,7 +132,7 @@ def _launch_in(
     *,
     mounted: bool,
 ) -> Seen:
-    container = container_of(facts, record, mounted=mounted)
+    container = making.container_of(facts, record, mounted=mounted)
     record = replace(
         record,
         place=replace(record.place, container=container),
@@ -197,140 +141,12 @@ def _launch_in(
     written = store.swap(entry, record, claims.starting(record))
     if written is None:
         raise ConflictError(f"{record.name} was changed by another sesh just now")
-    _prepare(record, container, config)
+    making.prepare(record, config)
     filled = boxes.fill(record, variables, config.docker.timeout * 4)
     if not filled.ok:
         assert record.place.engine is not None
         raise engines.problem(record.place.engine, filled)
     return _launch(written, record, config, event)
-
-
-def container_of(facts: Facts, record: Record, *, mounted: bool) -> Container:
-    box, engine = record.spec.box, record.place.engine
-    assert box is not None
-    assert engine is not None
-    init = containers.near(facts)
-    return Container(
-        id=facts.id,
-        name=facts.name,
-        started=facts.started,
-        made=box.existing is None,
-        mounted=mounted,
-        init=None if engines.far(engine) else init,
-        freezer=containers.freezer(init.pid) if init else None,
-        ooms=containers.ooms(init.pid) if init else 0,
-    )
-
-
-def _make(record: Record, box: Boxing, engine: Engine, config: Config) -> Facts:
-    """A new container, and proof that it runs."""
-    labels = f"{record.place.run}.labels"
-    files.write_private(labels, _labels(record), durable=False)
-    try:
-        argv = _run_argv(record, box, labels, far=engines.far(engine))
-        said = engines.ask(engine, *argv, timeout=engines.RUN_TIMEOUT)
-    finally:
-        with suppress(FileNotFoundError):
-            os.unlink(labels)
-    if said.trouble is Trouble.NAME_TAKEN:
-        raise _name_taken(record, engine, config)
-    if not said.ok:
-        raise engines.problem(engine, said)
-    found = engines.inspect(engine, [said.out.strip()], config.docker.timeout * 2)
-    if isinstance(found, Said):
-        raise engines.problem(engine, found)
-    facts = next(iter(found.values()), None)
-    if facts is None or not facts.running:
-        raise SeshError(f"a container of {box.image} ends at once; has it /bin/sh and sleep?")
-    return facts
-
-
-def _labels(record: Record) -> bytes:
-    """Who it is, in full: what is lost here can be rebuilt from there. (In a file: a command line
-    would show it to everybody.)"""
-    labels = {
-        boxes.LABEL: record.id,
-        "sesh.name": record.name,
-        "sesh.machine": record.place.machine.id,
-        "sesh.run": os.path.dirname(record.place.run),
-        "sesh.claim": json.dumps(codec.encode(record).decode()),
-    }
-    lines = [f"{key}={value}".encode() for key, value in labels.items()]
-    return b"".join(line + b"\n" for line in lines if len(line) < _LABEL_LIMIT)
-
-
-def _run_argv(record: Record, box: Boxing, labels: str, *, far: bool) -> list[str]:
-    assert box.image is not None
-    argv = ["run", "--detach", "--init", "--pull", "never", "--name", f"sesh-{record.name}"]
-    argv += ["--label-file", labels, "--workdir", record.spec.cwd]
-    if far:
-        argv += ["--health-cmd", f"sh {boxes.home(record.id)}/words.sh"]
-        argv += ["--health-interval", _HEALTH_EVERY, "--health-retries", "1"]
-    else:
-        argv += _bind(record.place.run, boxes.MOUNT)
-        argv += _bind(paths.transcript(record.id), boxes.LOG)
-    if box.mount:
-        argv += _bind(record.spec.cwd, record.spec.cwd)
-    for mount in box.mounts:
-        source, target, mode = mount.split(":")
-        kind = "bind" if source.startswith("/") else "volume"
-        argv += _mount(kind, source, target, read_only=mode == "ro")
-    for option in ("user", "network", "memory", "cpus"):
-        value = getattr(box, option)
-        argv += [f"--{option}", value] if value is not None else []
-    return [*argv, *box.options, "--entrypoint", "/bin/sh", box.image, "-c", _MAIN]
-
-
-def _bind(source: str, target: str) -> list[str]:
-    return _mount("bind", source, target)
-
-
-def _mount(kind: str, source: str, target: str, *, read_only: bool = False) -> list[str]:
-    """A mount, quoted as CSV: a directory's name may hold commas and quotes."""
-    quoted = [word.replace('"', '""') for word in (f"src={source}", f"dst={target}")]
-    fields = [
-        f"type={kind}",
-        *(f'"{word}"' for word in quoted),
-        *(["readonly"] if read_only else []),
-    ]
-    return ["--mount", ",".join(fields)]
-
-
-def _name_taken(record: Record, engine: Engine, config: Config) -> SeshError:
-    name = f"sesh-{record.name}"
-    found = engines.inspect(engine, [name], config.docker.timeout)
-    facts = next(iter(found.values()), None) if isinstance(found, dict) else None
-    if facts is not None and facts.labels.get("sesh.run") == processes.run_dir():
-        return ConflictError(
-            f"the container {name} is left of a session whose record is lost; "
-            f"sesh adopt {record.name} brings it back, sesh gc removes it once it has ended"
-        )
-    return ConflictError(
-        f"a container named {name} exists that sesh did not make; choose another name"
-    )
-
-
-def _prepare(record: Record, container: Container, config: Config) -> None:
-    """See that tmux is in there, and make the directory of its socket."""
-    engine, box = record.place.engine, record.spec.box
-    assert engine is not None
-    assert box is not None
-    script = _PREPARE.format(home=boxes.home(record.id))
-    argv = ("exec", *boxes.as_user(record), container.id, "sh", "-c", script)
-    said = engines.ask(engine, *argv, timeout=config.docker.timeout * 4)
-    where = box.image or f"the container {box.existing}"
-    if said.ok:
-        old = tmux.too_old(said.out.strip())
-        if old:
-            raise SeshError(f"{where}: {old}")
-        return
-    if "no tmux" in said.text:
-        raise SeshError(_NO_TMUX.format(where))
-    if said.trouble is Trouble.NO_PROGRAM:
-        raise SeshError(f"{where} has no sh; sesh needs sh and tmux in it")
-    if "UTF-8" in said.text:
-        raise SeshError(f"tmux in {where} finds no UTF-8 locale; add C.UTF-8 to the image")
-    raise engines.problem(engine, said)
 
 
 def _launch(entry: Entry, record: Record, config: Config, event: str) -> Seen:
@@ -345,7 +161,13 @@ def _launch(entry: Entry, record: Record, config: Config, event: str) -> Seen:
     record = replace(record, place=replace(record.place, pane=reply.pane))
     _await_agent(record, config)
     boxes.forget_variables(record)
-    return judge_launch(entry, record, observe.observe([record], config)[0], event)
+    sight = observe.observe([record], config)[0]
+    if reconcile(record, sight, now()).state is State.STARTING:
+        server.kill_pane(reply.pane)
+        why = f"no sign of the agent within {config.start.launch_timeout:g} s"
+        record_failure(entry, record, why, event)
+        raise LaunchError(f"{record.name} could not be launched: {why}")
+    return judge_launch(entry, record, sight, event)
 
 
 def _refused(record: Record, reply: Reply) -> SeshError:
@@ -385,7 +207,7 @@ def restart(found: Seen, config: Config) -> Seen:
     facts = _standing(old, engine, config)
     variables = _variables(old)
     run = processes.run_dir()
-    place = place_of(old.id, old.place.generation + 1, engine, run, old.spec)
+    place = making.place_of(old.id, old.place.generation + 1, engine, run, old.spec)
     if facts and old.place.container and facts.started == old.place.container.started:
         place = replace(place, pane=_pane(old, config))
     record = claims.next_generation(old, place)
@@ -440,7 +262,7 @@ def _standing(old: Record, engine: Engine, config: Config) -> Facts | None:
         return None
     facts = _facts(old, engine, config)
     if box.existing is not None:
-        return _existing(engine, facts.id if facts else box.existing, config.docker.timeout)
+        return making.existing(engine, facts.id if facts else box.existing, config.docker.timeout)
     if facts is None:
         return None
     if facts.paused:
@@ -507,14 +329,14 @@ def _end_agent(record: Record, engine: Engine, facts: Facts, config: Config, gra
         engines.ask(engine, "unpause", facts.id, timeout=config.docker.timeout)
     timeout = config.docker.timeout * 2
     begin = time.monotonic()
-    left = boxes.reap(record, 15, timeout)
+    left = boxes.reap(record, signal.SIGTERM, timeout)
     while left and isinstance(left, list) and time.monotonic() < begin + grace:
         time.sleep(0.1)
         left = boxes.reap(record, 0, timeout)
     for _ in range(10):
         if not left or isinstance(left, Said):
             break
-        boxes.reap(record, 9, timeout)
+        boxes.reap(record, signal.SIGKILL, timeout)
         time.sleep(0.1)
         left = boxes.reap(record, 0, timeout)
     with suppress(OSError):

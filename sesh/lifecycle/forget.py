@@ -55,12 +55,17 @@ def _taken(record: Record) -> Seen:
     raise ConflictError(f"{record.name} was changed by another sesh just now; try again")
 
 
+def release(found: Seen | None, config: Config) -> None:
+    """Before an ended session's name is used again: its container goes, or nothing is done."""
+    if found and found.session and found.session.record.boxed:
+        _remove_container(found.session.record, config)
+
+
 def bury(record: Record, config: Config) -> None:
     """Put away what an ended session left in tmux and in run/: its name is used again."""
-    if record.boxed:
-        _remove_container(record, config)
-    else:
-        panes.put_away(record, observe.server_of(record, config))
+    if not record.boxed:
+        with suppress(CannotTellError):  # without tmux there is no pane to put away
+            panes.put_away(record, observe.server_of(record, config))
     _forget_launches(record)
     with suppress(OSError):
         events.append("archived", record)

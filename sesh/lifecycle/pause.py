@@ -10,16 +10,16 @@ from datetime import UTC, datetime
 from sesh import boxes, engines, events, look, observe, processes, store
 from sesh.config import Config
 from sesh.engines import Said
-from sesh.errors import CannotTellError, ConflictError, EndedError, SeshError, StateError
+from sesh.errors import CannotTellError, ConflictError, SeshError
 from sesh.look import Seen
-from sesh.model import ENDED, Observation, Record, State, Status
+from sesh.model import Observation, Record, State, Status
 from sesh.reconcile import reconcile
 from sesh.values import replace
 
 
 def pause(found: Seen, config: Config, *, freeze: bool) -> None:
     """Hold a running session; one that is held already may still be frozen."""
-    record = _living(found, State.RUNNING, State.PAUSED)
+    record = look.must_be(found, State.RUNNING, State.PAUSED)
     if record.status.paused is None:
         status = replace(record.status, paused=datetime.now(UTC))
         _write(found, record, status, "paused")
@@ -31,7 +31,7 @@ def pause(found: Seen, config: Config, *, freeze: bool) -> None:
 
 def resume(found: Seen, config: Config) -> None:
     """Let it go on. Thawed first: what could not be thawed stays paused."""
-    record = _living(found, State.PAUSED, State.RUNNING)
+    record = look.must_be(found, State.PAUSED, State.RUNNING)
     _thaw(record, config)
     since = record.status.paused
     if since is None:
@@ -39,19 +39,6 @@ def resume(found: Seen, config: Config) -> None:
     moment = datetime.now(UTC)
     held = record.status.held + max(0.0, (moment - since).total_seconds())
     _write(found, record, replace(record.status, paused=None, held=held, resumed=moment), "resumed")
-
-
-def _living(found: Seen, *states: State) -> Record:
-    if found.session is None:
-        raise StateError(f"{found.name}: its record is damaged; see sesh show {found.name}")
-    reason = found.session.verdict.reason
-    if found.state in ENDED:
-        raise EndedError(f"{found.name} has ended ({found.state})")
-    if found.state is State.UNKNOWN:
-        raise CannotTellError(f"{found.name}: {reason}")
-    if found.state not in states:
-        raise ConflictError(f"{found.name} is {found.state}: {reason or 'not ready'}")
-    return found.session.record
 
 
 def _write(found: Seen, record: Record, status: Status, event: str) -> None:

@@ -28,7 +28,7 @@ from sesh.adrift import Adrift
 from sesh.config import Config
 from sesh.engines import Facts, Said, Trouble
 from sesh.errors import CannotTellError, ConflictError, SeshError
-from sesh.lifecycle import boxed
+from sesh.lifecycle import making
 from sesh.lifecycle.stop import stop
 from sesh.look import Seen
 from sesh.model import (
@@ -117,7 +117,7 @@ def _with_container(claim: Record, facts: Facts, found: Adrift, config: Config) 
     there = os.path.isdir(boxes.path(run, claim.id))
     launches = {g for i, g in launchfiles.known(boxes.path(run, claim.id)) if i == claim.id}
     generation = max(launches, default=claim.place.generation)
-    place = boxed.place_of(claim.id, generation, found.engine, run, claim.spec)
+    place = making.place_of(claim.id, generation, found.engine, run, claim.spec)
     status = Status(desired=Desired.RUNNING, launched=claim.status.launched)
     record = Record(claim.name, claim.id, claim.spec, place, status)
     boxes.make(record)
@@ -125,7 +125,7 @@ def _with_container(claim: Record, facts: Facts, found: Adrift, config: Config) 
     if mounted and facts.running:
         timeout = config.docker.timeout
         mounted = there and boxes.stands(record, found.engine, facts.id, timeout)
-    container = boxed.container_of(facts, record, mounted=mounted)
+    container = making.container_of(facts, record, mounted=mounted)
     return replace(record, place=replace(place, container=container))
 
 
@@ -256,9 +256,12 @@ def end(found: Adrift, config: Config, grace: float) -> bool:
 
 def remove(found: Adrift, config: Config) -> bool:
     """Remove it, if it still is what it was."""
-    with suppress(SeshError):
-        if adrift.owner(_facts(found, config)) != found.session_id:
-            return False
+    told = engines.inspect(found.engine, [found.facts.id], config.docker.timeout)
+    if isinstance(told, Said):
+        return False
+    facts = told.get(found.facts.id)
+    if facts is not None and adrift.owner(facts) != found.session_id:
+        return False
     said = engines.ask(found.engine, "rm", "--force", found.facts.id, timeout=engines.STOP_TIMEOUT)
     if said.ok or said.trouble is Trouble.NO_CONTAINER:
         boxes.remove(boxes.path(processes.run_dir(), found.session_id))

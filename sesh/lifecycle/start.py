@@ -21,7 +21,7 @@ from sesh.config import Config
 from sesh.errors import CannotTellError
 from sesh.lifecycle import boxed, claims, panes, servers
 from sesh.lifecycle.claims import Order
-from sesh.lifecycle.forget import bury
+from sesh.lifecycle.forget import bury, release
 from sesh.lifecycle.launch import forget_files, launch
 from sesh.look import Seen
 from sesh.model import (
@@ -46,6 +46,7 @@ def start(order: Order, config: Config) -> Seen:
     server = observe.server(socket, run, config)
     wrap = servers.ready(server)
     before = claims.free_name(order.name)
+    release(before, config)
     record = _new_record(order, machine, run, socket)
     try:
         environment.save(record.place.snapshot, order.environment)

@@ -206,7 +206,7 @@ def test_one_that_is_being_stopped(world: World) -> None:
     assert eventually(lambda: "up" in world.ok("logs", "a").out)
     stopping = world.popen("stop", "--grace", "60", "a")
     assert eventually(lambda: world.state_of("a") == "stopping")
-    complains(world.sesh("send", "a", "hello"), 8, "stopping", "nothing was sent")
+    complains(world.sesh("send", "a", "hello"), 8, "a is stopping")
     stopping.kill()
     stopping.wait()
 
@@ -216,7 +216,7 @@ def test_an_orphan_has_no_terminal_to_type_into(world: World) -> None:
     assert eventually(lambda: "up" in world.ok("logs", "a").out)
     world.tmux("kill-pane", "-t", "=a:")
     assert eventually(lambda: world.state_of("a") == "orphan")
-    complains(world.sesh("send", "a", "hello"), 8, "orphan", "nothing was sent")
+    complains(world.sesh("send", "a", "hello"), 8, "a is orphan")
 
 
 def test_an_unknown_name(world: World) -> None:

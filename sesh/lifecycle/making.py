@@ -1,0 +1,204 @@
+"""The container of a session: asked for, made or found, and fit to be used.
+
+One that sesh makes carries labels that say which session it is of, in full; one that existed before
+is used and never removed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+
+from sesh import boxes, codec, containers, engines, environment, files, git, paths, processes, tmux
+from sesh.config import Config
+from sesh.engines import Facts, Said, Trouble
+from sesh.errors import ConflictError, SeshError
+from sesh.model import Boxing, Container, Engine, Place, Record, Spec
+from sesh.values import replace
+
+_LABEL_LIMIT = 60_000  # bytes: docker reads no longer lines
+_MAIN = 'trap "exit 0" TERM INT; while :; do sleep 3600 & wait $!; done'
+_HEALTH_EVERY = "5s"  # how old the word of an agent on a far engine may be
+_PREPARE = (
+    "command -v tmux >/dev/null || {{ echo no tmux >&2; exit 1; }}; "
+    "tmux -V && mkdir -p -m 700 {home}"
+)
+_NO_TMUX = (
+    "{0} has no tmux; add it to the image (Debian, Ubuntu: apt-get install -y tmux; "
+    "Alpine: apk add tmux)"
+)
+
+
+def checked(spec: Spec, box: Boxing, engine: Engine, config: Config) -> Spec:
+    """What was asked for, if the engine has it; its directory is the image's where none is given
+    and none is mounted."""
+    timeout = config.docker.timeout
+    if box.existing is not None:
+        facts = existing(engine, box.existing, timeout)
+        return spec if spec.cwd else replace(spec, cwd=facts.directory)
+    assert box.image is not None
+    directory = engines.directory_of(engine, box.image, timeout)
+    if isinstance(directory, Said):
+        if directory.trouble is Trouble.NO_IMAGE:
+            raise SeshError(
+                f"no image {box.image} here; docker pull {box.image}, or start with --pull"
+            )
+        raise engines.problem(engine, directory)
+    return spec if spec.cwd else replace(spec, cwd=directory)
+
+
+def existing(engine: Engine, name: str, timeout: float) -> Facts:
+    found = engines.inspect(engine, [name], timeout)
+    if isinstance(found, Said):
+        raise engines.problem(engine, found)
+    facts = next(iter(found.values()), None)
+    if facts is None:
+        raise SeshError(f"no container {name}; docker ps shows those that run")
+    if facts.paused:
+        raise ConflictError(f"the container {name} is paused; docker unpause {name}")
+    if not facts.running:
+        raise SeshError(f"the container {name} does not run; docker start {name}")
+    return facts
+
+
+def place_of(identity: str, generation: int, engine: Engine, run: str, spec: Spec) -> Place:
+    return Place(
+        kind="docker",
+        generation=generation,
+        machine=processes.here(),
+        run=boxes.path(run, identity),
+        snapshot=environment.snapshot_path(identity, run),
+        socket=f"{boxes.home(identity)}/tmux.sock",
+        branch=git.branch(spec.cwd) if spec.box and spec.box.mount else None,
+        engine=engine,
+    )
+
+
+# --- a new one -----------------------------------------------------------------------------------
+
+
+def make(record: Record, box: Boxing, engine: Engine, config: Config) -> Facts:
+    """A new container, and proof that it runs."""
+    labels = f"{record.place.run}.labels"
+    files.write_private(labels, _labels(record), durable=False)
+    try:
+        argv = _run_argv(record, box, labels, far=engines.far(engine))
+        said = engines.ask(engine, *argv, timeout=engines.RUN_TIMEOUT)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(labels)
+    if said.trouble is Trouble.NAME_TAKEN:
+        raise _name_taken(record, engine, config)
+    if not said.ok:
+        raise engines.problem(engine, said)
+    found = engines.inspect(engine, [said.out.strip()], config.docker.timeout * 2)
+    if isinstance(found, Said):
+        raise engines.problem(engine, found)
+    facts = next(iter(found.values()), None)
+    if facts is None or not facts.running:
+        raise SeshError(f"a container of {box.image} ends at once; has it /bin/sh and sleep?")
+    return facts
+
+
+def _labels(record: Record) -> bytes:
+    """Who it is, in full: what is lost here can be rebuilt from there. (In a file: a command line
+    would show it to everybody.)"""
+    labels = {
+        boxes.LABEL: record.id,
+        "sesh.name": record.name,
+        "sesh.machine": record.place.machine.id,
+        "sesh.run": os.path.dirname(record.place.run),
+        "sesh.claim": json.dumps(codec.encode(record).decode()),
+    }
+    lines = [f"{key}={value}".encode() for key, value in labels.items()]
+    return b"".join(line + b"\n" for line in lines if len(line) < _LABEL_LIMIT)
+
+
+def _run_argv(record: Record, box: Boxing, labels: str, *, far: bool) -> list[str]:
+    assert box.image is not None
+    argv = ["run", "--detach", "--init", "--pull", "never", "--name", f"sesh-{record.name}"]
+    argv += ["--label-file", labels, "--workdir", record.spec.cwd]
+    if far:
+        argv += ["--health-cmd", f"sh {boxes.home(record.id)}/words.sh"]
+        argv += ["--health-interval", _HEALTH_EVERY, "--health-retries", "1"]
+    else:
+        argv += _bind(record.place.run, boxes.MOUNT)
+        argv += _bind(paths.transcript(record.id), boxes.LOG)
+    if box.mount:
+        argv += _bind(record.spec.cwd, record.spec.cwd)
+    for mount in box.mounts:
+        source, target, mode = mount.split(":")
+        kind = "bind" if source.startswith("/") else "volume"
+        argv += _mount(kind, source, target, read_only=mode == "ro")
+    for option in ("user", "network", "memory", "cpus"):
+        value = getattr(box, option)
+        argv += [f"--{option}", value] if value is not None else []
+    return [*argv, *box.options, "--entrypoint", "/bin/sh", box.image, "-c", _MAIN]
+
+
+def _bind(source: str, target: str) -> list[str]:
+    return _mount("bind", source, target)
+
+
+def _mount(kind: str, source: str, target: str, *, read_only: bool = False) -> list[str]:
+    """A mount, quoted as CSV: a directory's name may hold commas and quotes."""
+    fields = [f"type={kind}", f"src={source}", f"dst={target}", *(["readonly"] * read_only)]
+    quoted = [field.replace('"', '""') for field in fields]
+    return ["--mount", ",".join(f'"{field}"' for field in quoted)]
+
+
+def _name_taken(record: Record, engine: Engine, config: Config) -> SeshError:
+    name = f"sesh-{record.name}"
+    found = engines.inspect(engine, [name], config.docker.timeout)
+    facts = next(iter(found.values()), None) if isinstance(found, dict) else None
+    if facts is not None and facts.labels.get("sesh.run") == processes.run_dir():
+        return ConflictError(
+            f"the container {name} is left of a session whose record is lost; "
+            f"sesh adopt {record.name} brings it back, sesh stop {record.name} removes it"
+        )
+    return ConflictError(
+        f"a container named {name} exists that sesh did not make; choose another name"
+    )
+
+
+# --- one that stands -----------------------------------------------------------------------------
+
+
+def container_of(facts: Facts, record: Record, *, mounted: bool) -> Container:
+    box, engine = record.spec.box, record.place.engine
+    assert box is not None
+    assert engine is not None
+    init = containers.near(facts)
+    return Container(
+        id=facts.id,
+        name=facts.name,
+        started=facts.started,
+        made=box.existing is None,
+        mounted=mounted,
+        init=None if engines.far(engine) else init,
+        freezer=containers.freezer(init.pid) if init else None,
+        ooms=containers.ooms(init.pid) if init else 0,
+    )
+
+
+def prepare(record: Record, config: Config) -> None:
+    """See that tmux is in there, and make the directory of its socket."""
+    engine, box = record.place.engine, record.spec.box
+    assert engine is not None
+    assert box is not None
+    script = _PREPARE.format(home=boxes.home(record.id))
+    said = boxes.run_inside(record, "sh", "-c", script, timeout=config.docker.timeout * 4)
+    where = box.image or f"the container {box.existing}"
+    if said.ok:
+        old = tmux.too_old(said.out.strip())
+        if old:
+            raise SeshError(f"{where}: {old}")
+        return
+    if "no tmux" in said.text:
+        raise SeshError(_NO_TMUX.format(where))
+    if said.trouble is Trouble.NO_PROGRAM:
+        raise SeshError(f"{where} has no sh; sesh needs sh and tmux in it")
+    if "UTF-8" in said.text:
+        raise SeshError(f"tmux in {where} finds no UTF-8 locale; add C.UTF-8 to the image")
+    raise engines.problem(engine, said)
