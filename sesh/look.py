@@ -145,9 +145,11 @@ def must_be(found: Seen, *states: State) -> Record:
         raise EndedError(f"{found.name} has ended ({found.state}); {again}")
     if found.state is State.UNKNOWN:
         raise CannotTellError(f"{found.name}: {reason}")
-    if found.state not in states:
-        raise ConflictError(f"{found.name} is {found.state}: {reason or 'not ready'}")
-    return found.session.record
+    if found.state in states:
+        return found.session.record
+    if found.state is State.PAUSED:
+        raise ConflictError(f"{found.name} is paused; sesh resume {found.name} first")
+    raise ConflictError(f"{found.name} is {found.state}: {reason or 'not ready'}")
 
 
 def again(found: Seen) -> Seen | None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import random
+import signal
+import time
 from collections.abc import Callable
 
-from tests.containers.boxes import becomes, inside, processes_in, run_box, start
+from tests.containers.boxes import IN_A_BOX, becomes, inside, processes_in, run_box, start
 from tests.engine import BARE_IMAGE, Engine
 from tests.surroundings import complains
-from tests.world import World
+from tests.world import World, count
 
 # Says that it has started a session, and has not.
 LIAR = r"""#!/bin/sh
@@ -64,3 +67,15 @@ def test_a_name_is_not_taken_from_a_session_whose_container_can_not_be_removed(
     (listed,) = boxed.ls("--all")
     assert (listed["state"], listed["exit_code"], listed["place"]) == ("failed", 3, "docker")
     assert inside(engine, "a", "echo there") == "there"
+
+
+def test_a_start_that_is_interrupted_anywhere_leaves_nothing(boxed: World, engine: Engine) -> None:
+    for number in range(count(4, 40)):
+        starting = boxed.popen("start", "a", *IN_A_BOX, "--", "cat")
+        time.sleep(random.uniform(0.15, 1.2))
+        starting.send_signal(signal.SIGINT)
+        if starting.wait(60) == 0:  # it was faster
+            boxed.ok("rm", "--force", "--grace", "0", "a")
+        assert boxed.ls("--all") == [], number
+        assert engine.containers() == [], number
+        assert not list(boxed.state.glob("run/*/a-*")), number
