@@ -22,6 +22,7 @@ from binascii import crc32
 
 _START = b'#{"crc":'
 _GUARD, _VIEW = b'"guard":"', b'","view":'
+_ATTENTION = b'"attention":'
 _GUARD_FIELDS = 9
 _VERSION = "1"
 
@@ -32,8 +33,8 @@ class Digest:
     __slots__ = ("generation", "hide", "id", "machine", "mode", "pid", "start", "tty", "view")
 
     def __init__(self, guard: list[str], view: bytes) -> None:
-        _, self.id, self.generation, self.machine, self.mode = guard[:5]
-        self.pid, self.start, self.tty, self.hide = guard[5:]
+        _, self.id, self.generation, self.machine, self.mode, *rest = guard
+        self.pid, self.start, self.tty, self.hide = rest
         self.view = view
 
 
@@ -55,24 +56,21 @@ def _line(guard: tuple[str, ...], view: str) -> bytes:
 
 def intact(raw: bytes) -> bool:
     """Is the file as sesh wrote it?"""
-    comma = raw.find(b",", len(_START), len(_START) + 11)
-    number = raw[len(_START) : comma]
-    if comma < 0 or not raw.startswith(_START) or not number.isdigit():
-        return False
-    return crc32(memoryview(raw)[comma + 1 :]) == int(number)
+    head, _, rest = raw.partition(b",")
+    return head == b"%s%d" % (_START, crc32(rest))
 
 
 def parse(raw: bytes) -> Digest | None:
     """The digest of an intact file of this version, else None: then the full path must look."""
-    if not intact(raw):
+    head, _, rest = raw.partition(b",")
+    if head != b"%s%d" % (_START, crc32(rest)):
         return None
-    end = raw.find(b"\n")
-    begin = raw.find(_GUARD, 0, end) + len(_GUARD)
-    middle = raw.find(_VIEW, begin, end)
-    guard = raw[begin:middle].decode("ascii", "replace").split(" ")
-    if guard[0] != _VERSION or len(guard) != _GUARD_FIELDS or middle < 0:
+    line = rest[len(_GUARD) : rest.find(b"\n") - 1]
+    guard, _, view = line.partition(_VIEW)
+    fields = guard.decode("ascii", "replace").split(" ")
+    if fields[0] != _VERSION or len(fields) != _GUARD_FIELDS or not view:
         return None
-    return Digest(guard, raw[middle + len(_VIEW) : end - 1])
+    return Digest(fields, view)
 
 
 def state(view: bytes) -> str:
@@ -83,4 +81,4 @@ def state(view: bytes) -> str:
 def needs_attention(view: bytes) -> bool:
     """Is `attention` set in a view? Its bytes tell: inside a string every quote has a backslash, so
     this can only be a key, and no object with keys of others stands before it."""
-    return not view.partition(b'"attention":')[2].startswith(b"null,")
+    return not view.startswith(b"null,", view.find(_ATTENTION) + len(_ATTENTION))

@@ -50,8 +50,9 @@ def _unchanged() -> list[bytes] | None:
     names = guards.names(directory)
     survey = guards.Survey()
     now = time.time()
-    checked = _stamp(now)
+    checked = b',"checked_at":"%s"}' % _stamp(now)
     views = []
+    known: dict[int, bytes] = {}
     records = guards.directory(directory)  # not closed: a lane ends with its process
     transcripts = guards.directory(f"{state}/transcripts")
     for name in names:
@@ -60,8 +61,8 @@ def _unchanged() -> list[bytes] | None:
             return None
         if found.hide != "-" and now >= int(found.hide):
             continue
-        output = _last_output(f"{found.id}.log", transcripts)
-        views.append(b'%s,"last_output":%s,"checked_at":"%s"}' % (found.view[:-1], output, checked))
+        output = _last_output(f"{found.id}.log", transcripts, known)
+        views.append(found.view[:-1] + b',"last_output":' + output + checked)
     # A launch without a record may be an orphan; and where no record is left at all, only tmux
     # could know of sessions.
     if survey.unclaimed or (not names and os.path.exists(survey.run + "/tmux.sock")):
@@ -69,11 +70,17 @@ def _unchanged() -> list[bytes] | None:
     return views
 
 
-def _last_output(name: str, directory: int) -> bytes:
+def _last_output(name: str, directory: int, known: dict[int, bytes]) -> bytes:
+    """When the transcript grew; `known` are the times that were written out before: many agents
+    speak in the same second."""
     try:
-        return b'"%s"' % _stamp(os.stat(name, dir_fd=directory).st_mtime)
+        seconds = int(os.stat(name, dir_fd=directory).st_mtime)
     except OSError:
         return b"null"
+    text = known.get(seconds)
+    if text is None:
+        text = known[seconds] = b'"%s"' % _stamp(seconds)
+    return text
 
 
 def _stamp(seconds: float) -> bytes:

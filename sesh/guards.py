@@ -10,6 +10,7 @@ import os
 from sesh import digest, paths
 
 _CHUNK = 1 << 12  # a large buffer costs more than the read itself
+_LINE = 1 << 10  # more than /proc says of a process
 _MOST = 1 << 20  # no record is larger: what is, is cut here, and so not intact
 _READING = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _STATE_FIELD, _PARENT_FIELD, _LEADER_FIELD, _TTY_FIELD, _START_FIELD = 0, 1, 3, 4, 19
@@ -30,36 +31,40 @@ class Survey:
             names = []
         self.exits = {name[:-5] for name in names if name.endswith(".exit")}
         self.unclaimed = {name[:-4] for name in names if name.endswith(".pid")}
-        self.explained: list[tuple[str, bytes, bytes]] = []  # agents that hold, with their keepers
+        self.explained: list[tuple[str, str, str]] = []  # agents that hold, with their keepers
 
     def holds(self, found: digest.Digest) -> bool:
         """Is it as recorded? Takes the session's launch out of `unclaimed`."""
         launch = f"{found.id}.{found.generation}"
         self.unclaimed.discard(launch)
-        if found.mode == "ended":
+        mode = found.mode
+        if mode == "ended":
             return True
-        mode, _, freezer = found.mode.partition(":")
-        if mode not in ("pid", "box", "up") or found.machine != self.machine:
+        if found.machine != self.machine:
             return False
-        if mode == "box":
-            ended = os.path.lexists(f"{self.run}/{found.id}.box/{launch}.exit")
-        else:
-            ended = mode == "pid" and launch in self.exits
-        if ended or (freezer and frozen(freezer)):
+        if mode == "pid":
+            if launch in self.exits:
+                return False
+        elif mode != "up" and not self._box_holds(found, launch):
             return False
         try:
-            line = read(f"/proc/{found.pid}/stat")
+            line = _first(f"/proc/{found.pid}/stat")
         except OSError:
             return False
-        field = line[line.rindex(b")") + 2 :].split(None, 20)
+        field = line[line.rindex(b")") + 2 :].decode("ascii").split(None, 20)
         if (
-            field[_STATE_FIELD] in (b"Z", b"X", b"x", b"T", b"t")
-            or field[_START_FIELD] != found.start.encode()
-            or (field[_TTY_FIELD] != found.tty.encode() and mode != "up")
+            field[_STATE_FIELD] in "ZXxTt"
+            or field[_START_FIELD] != found.start
+            or (field[_TTY_FIELD] != found.tty and mode != "up")
         ):
             return False
         self.explained.append((found.pid, field[_PARENT_FIELD], field[_LEADER_FIELD]))
         return True
+
+    def _box_holds(self, found: digest.Digest, launch: str) -> bool:
+        mode, _, freezer = found.mode.partition(":")
+        ended = os.path.lexists(f"{self.run}/{found.id}.box/{launch}.exit")
+        return mode == "box" and not ended and not (freezer and frozen(freezer))
 
 
 def frozen(path: str) -> bool:
@@ -100,11 +105,21 @@ def directory(path: str) -> int:
 
 
 def read(path: str, directory: int | None = None) -> bytes:
+    """A whole file, which is no larger than a record may be."""
     fd = os.open(path, _READING, dir_fd=directory)
     try:
         data = os.read(fd, _CHUNK)
         while len(data) % _CHUNK == 0 and len(data) <= _MOST and (more := os.read(fd, _CHUNK)):
             data += more
         return data
+    finally:
+        os.close(fd)
+
+
+def _first(path: str) -> bytes:
+    """The beginning of a small file, in the fewest calls."""
+    fd = os.open(path, _READING)
+    try:
+        return os.read(fd, _LINE)
     finally:
         os.close(fd)
