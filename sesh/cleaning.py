@@ -33,9 +33,9 @@ from sesh.config import Config
 from sesh.errors import SeshError
 from sesh.lifecycle import panes, salvage
 from sesh.lifecycle.leftovers import stop_leftovers
-from sesh.lifecycle.stop import stop
+from sesh.lifecycle.stop import Ending, stop
 from sesh.look import Seen
-from sesh.model import ALIVE, ENDED, Process, Record, State, name_of
+from sesh.model import ALIVE, ENDED, Cause, Process, Record, State, name_of
 from sesh.orphans import Leftover, Stray
 from sesh.planning import Options, Step, Verb, What
 from sesh.surveying import Scene
@@ -204,8 +204,8 @@ def _end(steps: list[Step], config: Config) -> Outcomes:
             over.append((step, seen, why))
         else:
             yield Outcome(step, done=False, skipped=CHANGED)
-    limits = {seen.name: why for _, seen, why in over}
-    after = stop([seen for _, seen, _ in over], config, config.stop.grace, limits=limits)
+    endings = {seen.name: Ending(why, Cause.LIMIT) for _, seen, why in over}
+    after = stop([seen for _, seen, _ in over], config, config.stop.grace, endings=endings)
     for (step, _, _), now in zip(over, after, strict=True):
         yield _stopped(step, now)
 

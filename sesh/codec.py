@@ -15,14 +15,17 @@ from sesh.model import (
     Agent,
     AgentWord,
     Boxing,
+    Care,
     Cause,
     Container,
     Desired,
     Engine,
+    Health,
     Machine,
     Place,
     Process,
     Record,
+    Retry,
     Spec,
     State,
     Status,
@@ -30,6 +33,7 @@ from sesh.model import (
     valid_name,
 )
 from sesh.values import Value
+from sesh.view import asked
 
 T = TypeVar("T")
 E = TypeVar("E", bound=StrEnum)
@@ -84,6 +88,7 @@ def encode(record: Record) -> bytes:
             "max_age": spec.max_age,
             "max_idle": spec.max_idle,
             "box": _box_dict(spec.box) if spec.box else None,
+            "care": asked(spec.care),
         },
         "place": {
             "kind": place.kind,
@@ -128,10 +133,14 @@ def encode(record: Record) -> bytes:
             "stop_grace": status.stop_grace,
             "stop_tries": status.stop_tries or None,
             "stop_reason": status.stop_reason,
+            "stop_cause": status.stop_cause.value if status.stop_cause else None,
             "remains": [_process_dict(process) for process in status.remains] or None,
             "keep": status.keep or None,
             "held": status.held or None,
             "resumed": status.resumed,
+            "health": status.health.value if status.health else None,
+            "health_reason": status.health_reason,
+            "waits_for": status.waits_for,
         },
         "agent": {
             "phase": word.phase,
@@ -235,8 +244,11 @@ class _Table:
             raise self.fail(key, f"should be at least {lowest}")
         return value
 
+    def has(self, key: str) -> bool:
+        return key in self._data
+
     def count(self, key: str) -> int:
-        return self.number(key, 0) if key in self._data else 0
+        return self.number(key, 0) if self.has(key) else 0
 
     def moment(self, key: str) -> datetime | None:
         value = self.get(key, datetime)
@@ -274,6 +286,7 @@ def _spec(table: _Table) -> Spec:
         max_age=_limit(table, "max_age"),
         max_idle=_limit(table, "max_idle"),
         box=_box(table.maybe_table("box")),
+        care=_care(table.table("care", optional=True)),
     )
     if not spec.command:
         raise table.fail("command", "missing")
@@ -303,6 +316,25 @@ def _box(table: _Table | None) -> Boxing | None:
         raise table.fail("image", "either image or existing should be there")
     table.done()
     return box
+
+
+def _care(table: _Table) -> Care:
+    values: dict[str, Any] = {}
+    for key in Care.fields:
+        default = getattr(Care, key)
+        if isinstance(default, tuple):
+            values[key] = table.texts(key) or default
+        elif isinstance(default, float):
+            values[key] = default if (limit := _limit(table, key)) is None else limit
+        elif type(default) is int:
+            values[key] = table.number(key, 0) if table.has(key) else default
+        else:
+            value = table.get(key, type(default))
+            values[key] = default if value is None else value
+    if not set(values["retry_on"]) <= set(Retry):
+        raise table.fail("retry_on", "unknown word")
+    table.done()
+    return Care(**values)
 
 
 def _limit(table: _Table, key: str) -> float | None:
@@ -408,10 +440,14 @@ def _status(table: _Table) -> Status:
         stop_grace=table.get("stop_grace", float),
         stop_tries=table.count("stop_tries"),
         stop_reason=table.get("stop_reason", str),
+        stop_cause=table.choice("stop_cause", Cause),
         remains=tuple(_process(one) for one in table.tables("remains")),
         keep=table.get("keep", bool) or False,
         held=table.get("held", float) or 0.0,
         resumed=table.moment("resumed"),
+        health=table.choice("health", Health),
+        health_reason=table.get("health_reason", str),
+        waits_for=table.get("waits_for", str),
     )
     if status.outcome is not None and status.outcome not in OUTCOMES:
         raise table.fail("outcome", "not an end")

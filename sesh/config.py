@@ -1,24 +1,48 @@
-"""The user's settings: config.toml, strict, with a default for everything."""
+"""The user's settings: variables before config.toml before defaults. Strict: what is not understood
+is an error, and nothing is done."""
 
 from __future__ import annotations
 
-import re
+import os
 from typing import Any
 
-from sesh import paths
+from sesh import paths, units
 from sesh.errors import StateError
 from sesh.files import read_regular
+from sesh.model import Care
 from sesh.values import Value
 
 LIMIT = 64 << 10
-_SIZE = re.compile(r"(\d+)\s*([KMG]?)B?")
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-_SMALLEST = 64 << 10
+SMALLEST = 64 << 10  # of what is kept on disk
 _HIGHEST = 1e9  # seconds, or pieces
+DEFAULT, FILE = "default", "config.toml"
+
+
+class Count(int):
+    """A plain number, where other whole numbers are sizes."""
 
 
 class Start(Value):
+    """What a session gets that was not told otherwise: see model.Care."""
+
     launch_timeout: float = 10.0
+    timeout: float = 0.0
+    idle_timeout: float = 0.0
+    retries: Count = Count(Care.retries)
+    retry_delay: float = Care.retry_delay
+    retry_max_delay: float = Care.retry_max_delay
+    retry_reset: float = Care.retry_reset
+    retry_on: tuple[str, ...] = Care.retry_on
+    max_memory: int = 0
+    max_cpu_time: float = 0.0
+    check_interval: float = Care.check_interval
+    health_cmd: str = ""
+    health_interval: float = Care.health_interval
+    health_timeout: float = Care.health_timeout
+    health_retries: Count = Count(Care.health_retries)
+    health_start_period: float = 0.0
+    max_silence: float = 0.0
+    scope: bool = False
 
 
 class Stop(Value):
@@ -33,10 +57,6 @@ class Tmux(Value):
     socket: str = ""  # "": sesh's own server; "default": the user's own; else a path
     include: str = ""  # one's own tmux settings for sesh's server
     timeout: float = 2.0
-
-
-class Count(int):
-    """A plain number, where other whole numbers are sizes."""
 
 
 class Gc(Value):
@@ -57,6 +77,22 @@ class Docker(Value):
     timeout: float = 2.5  # for one question
 
 
+class Breaker(Value):
+    """When a group fails too often, it is not restarted by itself for a while."""
+
+    failures: Count = Count(10)  # more of them open it; 0: never
+    within: float = 600.0
+    cooldown: float = 1800.0
+
+
+class Notify(Value):
+    command: str = ""  # run by sh, the event as JSON on its standard input
+    webhooks: tuple[str, ...] = ()  # addresses that get it by POST
+    on: tuple[str, ...] = ("failed", "timeout", "lost", "failing", "hung", "breaker-opened")
+    timeout: float = 5.0  # of one try
+    tries: Count = Count(3)
+
+
 class Config(Value):
     start: Start = Start()
     stop: Stop = Stop()
@@ -64,87 +100,152 @@ class Config(Value):
     gc: Gc = Gc()
     tmux: Tmux = Tmux()
     docker: Docker = Docker()
+    breaker: Breaker = Breaker()
+    notify: Notify = Notify()
+
+
+SECTIONS: dict[str, type[Value]] = {name: type(getattr(Config, name)) for name in Config.fields}
+
+
+class Setting(Value):
+    """One value, and where it comes from."""
+
+    value: Any
+    origin: str
 
 
 def load() -> Config:
-    """The settings; a missing file is all defaults."""
+    """The settings: those of the environment before those of the file; a missing file is all
+    defaults."""
+    given = {**_from_file(), **_from_environment()}
+    sections: dict[str, dict[str, Any]] = {}
+    for key, setting in given.items():
+        section, _, name = key.partition(".")
+        sections.setdefault(section, {})[name] = setting.value
+    made: dict[str, Any] = {name: SECTIONS[name](**values) for name, values in sections.items()}
+    return Config(**made)
+
+
+def resolve() -> dict[str, Setting]:
+    """Every setting by its name (`stop.grace`), with its origin."""
+    given = {**_from_file(), **_from_environment()}
+    return {
+        f"{section}.{name}": given.get(f"{section}.{name}") or Setting(getattr(kind, name), DEFAULT)
+        for section, kind in SECTIONS.items()
+        for name in kind.fields
+    }
+
+
+def variable(key: str) -> str:
+    """The environment variable that sets `stop.grace`: SESH_STOP_GRACE."""
+    return f"SESH_{key.replace('.', '_').upper()}"
+
+
+# --- where values come from ----------------------------------------------------------------------
+
+
+def _from_file() -> dict[str, Setting]:
     try:
         path = paths.config_file()
     except StateError:
-        return Config()  # nobody's home: there can be no file either
+        return {}  # nobody's home: there can be no file either
     try:
         raw = read_regular(path, LIMIT)
     except (FileNotFoundError, NotADirectoryError):
-        return Config()
+        return {}
     except OSError as error:
         raise StateError(f"cannot read {path}: {error.strerror}") from None
     return _decode(path, raw)
 
 
-def _decode(path: str, raw: bytes) -> Config:
+def _decode(path: str, raw: bytes) -> dict[str, Setting]:
     import tomllib
 
     try:
         data = tomllib.loads(raw.decode())
     except (UnicodeDecodeError, RecursionError, tomllib.TOMLDecodeError) as error:
         raise StateError(f"{path}: not valid TOML: {error}") from None
-    sections: dict[str, Any] = {
-        "start": _section(path, data, "start", Start),
-        "stop": _section(path, data, "stop", Stop),
-        "logs": _section(path, data, "logs", Logs),
-        "gc": _section(path, data, "gc", Gc),
-        "tmux": _section(path, data, "tmux", Tmux),
-        "docker": _section(path, data, "docker", Docker),
-    }
-    for unknown in data.keys() - sections.keys():
-        raise StateError(f"{path}: unknown section [{unknown}]; see sesh-config(5)")
-    return Config(**sections)
+    found = {}
+    for section, table in data.items():
+        kind = SECTIONS.get(section)
+        if kind is None and isinstance(table, dict):
+            raise StateError(f"{path}: unknown section [{section}]; see sesh-config(5)")
+        if kind is None or not isinstance(table, dict):
+            raise StateError(f"{path}: {section} should be a table")
+        for name, value in table.items():
+            key = f"{section}.{name}"
+            if name not in kind.fields:
+                raise StateError(f"{path}: unknown key {key}; see sesh-config(5)")
+            found[key] = Setting(checked(value, getattr(kind, name), f"{path}: {key}"), FILE)
+    return found
 
 
-def _section(path: str, data: dict[str, Any], name: str, kind: type[Value]) -> Any:
-    table = data.get(name, {})
-    if not isinstance(table, dict):
-        raise StateError(f"{path}: {name} should be a table")
-    allowed = {field: getattr(kind, field) for field in kind.fields}
-    values = {}
-    for key, value in table.items():
-        if key not in allowed:
-            raise StateError(f"{path}: unknown key {name}.{key}; see sesh-config(5)")
-        values[key] = _value(path, f"{name}.{key}", value, allowed[key])
-    return kind(**values)
+def _from_environment() -> dict[str, Setting]:
+    """What is set for this one call. A list is separated by commas."""
+    mine = {name for name in os.environ if name.startswith("SESH_")}
+    if not mine - {"SESH_ID", "SESH_NAME", "SESH_RUN"}:
+        return {}
+    found = {}
+    for section, kind in SECTIONS.items():
+        for name in kind.fields:
+            given = variable(f"{section}.{name}")
+            if given in mine:
+                default = getattr(kind, name)
+                value = checked(_read(os.environ[given], default), default, given)
+                found[f"{section}.{name}"] = Setting(value, f"${given}")
+    return found
 
 
-def _value(path: str, key: str, value: Any, default: Any) -> Any:
+def _read(text: str, default: Any) -> Any:
+    """The text of a variable as the file would have it."""
+    if isinstance(default, bool):
+        return {"true": True, "1": True, "false": False, "0": False}.get(text.lower(), text)
+    if isinstance(default, tuple):
+        return [word.strip() for word in text.split(",") if word.strip()]
+    if isinstance(default, Count) and text.isdecimal():
+        return int(text)
+    return text
+
+
+# --- values --------------------------------------------------------------------------------------
+
+
+def checked(value: Any, default: Any, where: str) -> Any:
+    """A value of the same kind as the default; raises with `where` in front."""
     if isinstance(default, bool):
         if type(value) is not bool:
-            raise StateError(f"{path}: {key} should be true or false")
+            raise StateError(f"{where} should be true or false")
         return value
     if isinstance(default, float):
-        return _seconds(path, key, value, default)
+        return _seconds(value, default, where)
     if isinstance(default, Count):
         if type(value) is not int or not 0 <= value <= _HIGHEST:
-            raise StateError(f"{path}: {key} should be a whole number, 0 or more")
+            raise StateError(f"{where} should be a whole number, 0 or more")
         return Count(value)
     if isinstance(default, int):
-        return _size(path, key, value)
+        return _size(value, default, where)
+    if isinstance(default, tuple):
+        if type(value) is not list or not all(type(word) is str for word in value):
+            raise StateError(f"{where} should be a list of strings")
+        return tuple(value)
     if type(value) is not str:
-        raise StateError(f"{path}: {key} should be a string")
+        raise StateError(f"{where} should be a string")
     return value
 
 
-def _seconds(path: str, key: str, value: Any, default: float) -> float:
+def _seconds(value: Any, default: float, where: str) -> float:
     """A time above 0; 0 too where that is the default, and means never."""
+    number: Any = units.seconds(value) if type(value) is str else value
     lowest = 0.0 if default == 0 else 1e-9
-    if type(value) not in (int, float) or not lowest <= value < _HIGHEST:
+    if type(number) not in (int, float) or not lowest <= number < _HIGHEST:
         above = "0 or more" if default == 0 else "above 0"
-        raise StateError(f"{path}: {key} should be a number of seconds {above}")
-    return float(value)
+        raise StateError(f'{where} should be a number of seconds {above}, or a text such as "5m"')
+    return float(number)
 
 
-def _size(path: str, key: str, value: Any) -> int:
-    """A number of bytes, or a text such as "32 MB"."""
-    found = _SIZE.fullmatch(str(value)) if type(value) in (int, str) else None
-    count = int(found[1]) * _UNITS[found[2]] if found else 0
-    if count < _SMALLEST:
-        raise StateError(f'{path}: {key} should be a size such as "32 MB", at least "64 KB"')
+def _size(value: Any, default: int, where: str) -> int:
+    """A number of bytes, or a text such as "32 MB"; 0 where that is the default, and means none."""
+    count = units.size(str(value)) if type(value) in (int, str) else None
+    if count is None or (count < SMALLEST and not (count == default == 0)):
+        raise StateError(f'{where} should be a size such as "32 MB", at least "64 KB"')
     return count

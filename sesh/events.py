@@ -13,7 +13,8 @@ from sesh.model import Record
 
 KINDS = (
     *("started", "start-failed", "restarted", "restart-failed", "ended", "stopping", "stopped"),
-    *("archived", "removed", "adopted"),
+    *("archived", "removed", "adopted", "paused", "resumed"),
+    *("recovering", "failing", "hung", "healthy", "breaker-opened", "notified", "notify-failed"),
 )
 
 

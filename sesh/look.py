@@ -11,7 +11,7 @@ import os
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 
-from sesh import config, events, guards, launchfiles, observe, paths, processes, store
+from sesh import config, duties, events, guards, launchfiles, observe, paths, processes, store
 from sesh.config import Config
 from sesh.digest import Digest
 from sesh.errors import (
@@ -27,6 +27,7 @@ from sesh.model import (
     ENDED,
     Agent,
     Damaged,
+    Desired,
     Observation,
     Record,
     Session,
@@ -39,6 +40,7 @@ from sesh.observe import Answers
 from sesh.reconcile import how_it_ended, reconcile
 from sesh.store import Entry
 from sesh.values import Value, replace
+from sesh.view import timestamp
 
 LOST = "its record is lost; sesh adopt {0} brings it back, sesh stop {0} ends it"
 
@@ -212,8 +214,10 @@ def _settle(
     if verdict.state is State.UNKNOWN:
         return Seen(entry, session)
     learned = learn(record, sight, verdict, now)
+    verdict = with_retry(learned, sight, verdict, now)
     if learned == record and store.up_to_date(entry, record, verdict):
         return Seen(entry, session)
+    session = Session(record, sight, verdict)
     try:
         written = store.swap(entry, learned, verdict)
         if written is not None and learned.status.outcome is not record.status.outcome:
@@ -237,19 +241,38 @@ def learn(record: Record, sight: Observation, verdict: Verdict, now: datetime) -
     if record.status.outcome is not None or verdict.state not in ENDED:
         return record
     how = how_it_ended(record, sight) if verdict.state is State.STALE else verdict
+    return ended(record, how, now)
+
+
+def ended(record: Record, how: Verdict, now: datetime) -> Record:
+    """The record of a session that has ended like this: for good, or to be tried again."""
+    moment = how.ended or now
+    after = duties.after_end(record, how, moment)
+    last = f"{how.reason}; all {record.spec.care.retries} retries are used up"
     status = replace(
         record.status,
-        outcome=how.state,
+        desired=Desired.RUNNING if after.retry_at else record.status.desired,
+        outcome=State.FAILED if after.used_up else how.state,
         cause=how.cause,
         exit_code=how.exit_code,
         signal=how.signal,
-        reason=how.reason,
-        ended=how.ended or now,
+        reason=last if after.used_up else how.reason,
+        ended=moment,
+        retry_at=after.retry_at,
+        retries=after.retries,
     )
     return replace(record, status=status)
 
 
+def with_retry(record: Record, sight: Observation, verdict: Verdict, now: datetime) -> Verdict:
+    """What follows once it is known whether an end is the last one."""
+    if verdict.state in ENDED and record.spec.care.retries:
+        return reconcile(record, sight, now)
+    return verdict
+
+
 def note_end(record: Record) -> None:
+    """Into the history of what happened: an end, and that it is not the last word."""
     status = record.status
     kind = "stopped" if status.outcome is State.STOPPED else "ended"
     events.append(
@@ -260,7 +283,16 @@ def note_end(record: Record) -> None:
         exit_code=status.exit_code,
         signal=status.signal,
         reason=status.reason,
+        group=record.spec.group,
     )
+    if status.retry_at is not None:
+        events.append(
+            "recovering",
+            record,
+            retry=status.retries + 1,
+            retries_max=status.retries_max,
+            retry_at=timestamp(status.retry_at),
+        )
 
 
 def orphans_named(name: str) -> list[Orphan]:

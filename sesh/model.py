@@ -67,7 +67,25 @@ class Cause(StrEnum):
     TIMEOUT = "timeout"
     STOPPED = "stopped"
     LAUNCH = "launch"
+    HEALTH = "health"
     UNKNOWN = "unknown"
+
+
+class Health(StrEnum):
+    """What is known of an agent that lives, beside that it lives."""
+
+    OK = "ok"
+    FAILING = "failing"  # its health command says so
+    HUNG = "hung"  # it has been silent for too long
+
+
+class Retry(StrEnum):
+    """The ends that may be retried."""
+
+    FAILURE = "failure"
+    LOST = "lost"
+    TIMEOUT = "timeout"
+    ALWAYS = "always"
 
 
 class Desired(StrEnum):
@@ -138,6 +156,41 @@ class Container(Value):
     ooms: int = 0  # how often the kernel had killed there for want of memory before this launch
 
 
+class Care(Value):
+    """How a session is looked after while nobody watches. Times in seconds; 0 and "": not at all.
+    Of one launch each, not of all its launches together."""
+
+    timeout: float = 0.0  # how long it may run
+    idle_timeout: float = 0.0  # how long it may print nothing
+    retries: int = 0
+    retry_delay: float = 10.0  # doubled from retry to retry
+    retry_max_delay: float = 300.0
+    retry_reset: float = 600.0  # having run for so long, it has all its retries again
+    retry_on: tuple[str, ...] = (Retry.FAILURE.value,)
+    max_memory: int = 0  # bytes, of its whole tree
+    max_cpu_time: float = 0.0  # of its whole tree
+    check_interval: float = 30.0  # between two looks at memory and processor time
+    health_cmd: str = ""  # run by sh in the session's place
+    health_interval: float = 30.0
+    health_timeout: float = 30.0
+    health_retries: int = 3  # failures in a row before it counts as failing
+    health_start_period: float = 0.0  # while it starts up, failures do not count
+    max_silence: float = 0.0  # no output and no word of its own for so long: hung
+    scope: bool = False  # in a systemd scope of its own, whose memory the kernel limits
+
+    @property
+    def watched(self) -> bool:
+        """Is there anything to be looked at while it runs?"""
+        return bool(
+            self.timeout
+            or self.idle_timeout
+            or self.max_silence
+            or self.max_memory
+            or self.max_cpu_time
+            or self.health_cmd
+        )
+
+
 class Spec(Value):
     """What was asked for. Never changed after start."""
 
@@ -151,6 +204,7 @@ class Spec(Value):
     max_age: float | None = None  # seconds it may run; 0: for ever; None: as the settings say
     max_idle: float | None = None  # seconds it may print nothing; the same
     box: Boxing | None = None  # None: on this machine
+    care: Care = Care()
 
 
 class Place(Value):
@@ -195,10 +249,14 @@ class Status(Value):
     stop_grace: float | None = None  # seconds between asking and killing
     stop_tries: int = 0  # how often a stop was tried and could not be confirmed
     stop_reason: str | None = None  # the limit that it was ended by; None: a person asked
+    stop_cause: Cause | None = None  # of which kind that limit is
     remains: tuple[Process, ...] = ()  # of its tree, to be ended, and not found by its marker
     keep: bool = False  # its container outlives the stop
     held: float = 0.0  # seconds that it was paused for, all in all
     resumed: datetime | None = None  # when that ended last
+    health: Health | None = None
+    health_reason: str | None = None
+    waits_for: str | None = None  # what keeps the next retry waiting: a breaker
 
 
 class AgentWord(Value):

@@ -5,17 +5,23 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Any
 
 from sesh import config, engines, environment, launchfiles, look, output, paths
 from sesh.errors import ConflictError, SeshError, UsageError
 from sesh.lifecycle.claims import Order
 from sesh.lifecycle.start import start
 from sesh.look import Seen
-from sesh.model import ENDED, Boxing, Spec, State
+from sesh.model import ENDED, Boxing, Care, Retry, Spec, State
 from sesh.values import Value, replace
 
 _MOST_NUMBERED = 999
+_ABOVE_ZERO = (
+    *("retry_delay", "retry_max_delay", "check_interval", "health_interval", "health_timeout"),
+)
 
 
 class Wish(Value):
@@ -31,6 +37,7 @@ class Wish(Value):
     max_idle: float | None = None
     box: Boxing | None = None
     env_files: tuple[str, ...] = ()
+    care: Mapping[str, Any] = MappingProxyType({})  # by the names of model.Care's fields
 
 
 def fulfil(wish: Wish, settings: config.Config) -> Seen:
@@ -43,9 +50,9 @@ def fulfil(wish: Wish, settings: config.Config) -> Seen:
         surroundings = extra
         argv = wish.command or ("/bin/sh",)
         launchfiles.check_command(argv)
-        patience = settings.start.launch_timeout + engines.RUN_TIMEOUT
+        patience = _patience(wish, settings) + engines.RUN_TIMEOUT
     else:
-        box, patience = None, settings.start.launch_timeout
+        box, patience = None, _patience(wish, settings)
         cwd = _directory(wish.directory)
         surroundings = {**environment.caller(), **extra}
         argv = _command(wish.command, surroundings, cwd)
@@ -62,6 +69,7 @@ def fulfil(wish: Wish, settings: config.Config) -> Seen:
         max_age=wish.max_age,
         max_idle=wish.max_idle,
         box=box,
+        care=_care(wish.care, settings),
     )
     if wish.name is not None:
         look.check_name(wish.name)
@@ -69,6 +77,31 @@ def fulfil(wish: Wish, settings: config.Config) -> Seen:
     if left_out:
         output.note(f"a shell can't export these, they are left out: {', '.join(left_out)}")
     return _start(wish.name, spec, surroundings, settings)
+
+
+def _patience(wish: Wish, settings: config.Config) -> float:
+    given = float(wish.care.get("launch_timeout", settings.start.launch_timeout))
+    if given <= 0:
+        raise UsageError("--launch-timeout should be above 0")
+    return given
+
+
+def _care(given: Mapping[str, Any], settings: config.Config) -> Care:
+    """How it is looked after: as it was said, else as the settings say."""
+    values = {name: given.get(name, getattr(settings.start, name)) for name in Care.fields}
+    care = Care(**{name: _plain(value) for name, value in values.items()})
+    unknown = [word for word in care.retry_on if word not in tuple(Retry)]
+    if unknown or not care.retry_on:
+        choices = ", ".join(Retry)
+        raise UsageError(f"retry on {', '.join(unknown) or 'nothing'}: should be of {choices}")
+    for name in _ABOVE_ZERO:
+        if getattr(care, name) <= 0:
+            raise UsageError(f"--{name.replace('_', '-')} should be above 0")
+    return care
+
+
+def _plain(value: Any) -> Any:
+    return int(value) if isinstance(value, config.Count) else value
 
 
 def plain(name: str, command: tuple[str, ...]) -> int:

@@ -17,6 +17,7 @@ from sesh.config import Config, Gc
 from sesh.model import Engine, Process, Record, State, name_of
 from sesh.orphans import Census, Leftover, Stray
 from sesh.surveying import NO_PILE, Ended, Running, Scene, ended_in, never, running_in, survey
+from sesh.units import span
 from sesh.values import Value
 
 ORPHAN_GRACE = 60.0  # seconds between two passes that agree on an orphan
@@ -110,15 +111,6 @@ def limit_reached(
             f"printed nothing for longer than max_idle ({span(quiet)})",
         )
     return None
-
-
-def span(seconds: float) -> str:
-    """A time in its largest whole unit."""
-    for unit, size in (("day", 86400), ("hour", 3600), ("minute", 60)):
-        if seconds >= size and seconds % size == 0:
-            count = int(seconds // size)
-            return f"{count} {unit}{'s' if count > 1 else ''}"
-    return f"{seconds:g} second{'s' if seconds != 1 else ''}"
 
 
 # --- deciding ------------------------------------------------------------------------------------

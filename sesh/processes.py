@@ -34,7 +34,7 @@ class Stat(Value):
     session: int
     tty: int
     start: int
-    cpu_seconds: float
+    cpu_seconds: float  # that of children which it has waited for included
     memory_bytes: int
 
     @property
@@ -149,7 +149,7 @@ def _parse_stat(line: bytes) -> Stat:
         session=int(field[3]),
         tty=int(field[4]),
         start=int(field[19]),
-        cpu_seconds=(int(field[11]) + int(field[12])) / _ticks_per_second(),
+        cpu_seconds=sum(map(int, field[11:15])) / _ticks_per_second(),
         memory_bytes=int(field[21]) * _page_size(),
     )
 
@@ -212,6 +212,22 @@ def usage(processes: Table, roots: Iterable[Process]) -> dict[Process, Usage]:
             sum(member.cpu_seconds for member in members),
         )
     return found
+
+
+def shared_memory(pids: Iterable[int]) -> int | None:
+    """The memory of some processes together, what they share counted once; None where the kernel
+    does not say, or not to us."""
+    total = 0
+    for pid in pids:
+        try:
+            rollup = guards.read(f"/proc/{pid}/smaps_rollup")
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # gone meanwhile
+        except OSError:
+            return None
+        line = next((one for one in rollup.splitlines() if one.startswith(b"Pss:")), None)
+        total += int(line.split()[1]) * 1024 if line else 0
+    return total
 
 
 def marked(processes: Table, ids: Collection[str]) -> dict[str, list[int]]:

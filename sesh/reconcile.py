@@ -10,16 +10,19 @@ from datetime import datetime, timedelta
 from signal import Signals
 
 from sesh.model import (
+    Care,
     Cause,
     Damaged,
     Desired,
     ExitWord,
+    Health,
     LaunchWord,
     Observation,
     Record,
     State,
     Verdict,
 )
+from sesh.units import span
 
 _HIGHEST_SIGNAL = 64
 MANY_TRIES = 5  # of a stop, after which a person should look
@@ -78,10 +81,12 @@ def _stopping(record: Record, seen: Observation, word: ExitWord | None) -> Verdi
     gone = seen.agent.absent or (word is not None and not seen.agent.present)
     if gone and seen.remains.absent:
         limit = record.status.stop_reason
+        cause = record.status.stop_cause or Cause.LIMIT
+        over = State.FAILED if cause is Cause.HEALTH else State.TIMEOUT
         return Verdict(
-            State.STOPPED if limit is None else State.TIMEOUT,
+            State.STOPPED if limit is None else over,
             reason=limit or "stopped on request",
-            cause=Cause.STOPPED if limit is None else Cause.LIMIT,
+            cause=Cause.STOPPED if limit is None else cause,
             attention=limit,
             exit_code=how.exit_code,
             signal=how.signal,
@@ -113,10 +118,18 @@ def _alive(record: Record, seen: Observation, word: ExitWord | None) -> Verdict:
     if record.status.paused is not None or seen.paused:
         why = "paused on request" if record.status.paused else "its container is paused"
         return Verdict(State.PAUSED, reason=why, evidence=evidence)
-    attention = (
-        "the agent is stopped by a signal (kill -CONT continues it)" if seen.frozen else None
-    )
+    attention = _unwell(record)
+    if seen.frozen:
+        attention = "the agent is stopped by a signal (kill -CONT continues it)"
     return Verdict(State.RUNNING, reason=attention, attention=attention, evidence=evidence)
+
+
+def _unwell(record: Record) -> str | None:
+    """Why somebody should look at an agent that lives."""
+    status = record.status
+    if status.health not in (Health.FAILING, Health.HUNG):
+        return None
+    return f"{status.health}: {status.health_reason}" if status.health_reason else status.health
 
 
 def _starting(record: Record, seen: Observation, now: datetime) -> Verdict:
@@ -141,7 +154,8 @@ def _recovering(record: Record, seen: Observation) -> Verdict:
     status = record.status
     return Verdict(
         State.RECOVERING,
-        reason=f"{how.reason}; attempt {status.retries + 1} of {status.retries_max} is due",
+        reason=f"{how.reason}; retry {status.retries + 1} of {status.retries_max}",
+        attention=status.waits_for,
         cause=how.cause,
         exit_code=how.exit_code,
         signal=how.signal,
@@ -197,7 +211,7 @@ def how_it_ended(record: Record, seen: Observation) -> Verdict:
             ended=status.ended,
         )
     if word is not None:
-        return _by_exit_word(word, oom=seen.oom)
+        return _by_exit_word(word, record.spec.care, oom=seen.oom)
     if seen.rebooted:
         return Verdict(State.LOST, reason="this machine was restarted", cause=Cause.REBOOT)
     if seen.container.absent:
@@ -223,7 +237,7 @@ def kept(record: Record) -> bool:
     return agent is None or agent.keeper > 0
 
 
-def _by_exit_word(word: ExitWord, *, oom: bool = False) -> Verdict:
+def _by_exit_word(word: ExitWord, care: Care, *, oom: bool = False) -> Verdict:
     if word.problem is not None:
         return Verdict(
             State.FAILED,
@@ -239,6 +253,15 @@ def _by_exit_word(word: ExitWord, *, oom: bool = False) -> Verdict:
             State.LOST,
             reason="its terminal was closed",
             cause=Cause.TERMINAL_GONE,
+            exit_code=word.code,
+            signal=signal,
+            ended=word.at,
+        )
+    if signal == Signals.SIGXCPU and care.max_cpu_time:
+        return Verdict(
+            State.TIMEOUT,
+            reason=f"ended by the kernel at max-cpu-time ({span(care.max_cpu_time)})",
+            cause=Cause.LIMIT,
             exit_code=word.code,
             signal=signal,
             ended=word.at,

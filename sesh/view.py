@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from sesh.model import ENDED, Damaged, Record, State, Verdict, name_of
+from sesh.model import ALIVE, ENDED, Care, Damaged, Record, State, Verdict, name_of
 
 View = dict[str, Any]
 
@@ -23,6 +23,7 @@ FIELDS = (
         "retry_at",
         "max_age",
         "max_idle",
+        "care",
         "paused",
         "held",
         "resumed",
@@ -40,6 +41,15 @@ DAMAGED_FIELDS = ("name", "state", "reason", "path")
 def timestamp(moment: datetime | None) -> str | None:
     """RFC 3339 in UTC, whole seconds: what jq's `fromdate` takes."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if moment else None
+
+
+def asked(care: Care) -> dict[str, Any]:
+    """What of it is not as it would be anyway."""
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name in care.fields
+        if (value := getattr(care, name)) != getattr(Care, name)
+    }
 
 
 def view(record: Record, verdict: Verdict) -> View:
@@ -76,13 +86,14 @@ def view(record: Record, verdict: Verdict) -> View:
         "waiting_for": None,
         "activity_since": None,
         "activity_source": None,
-        "health": None,
+        "health": status.health.value if status.health and verdict.state in ALIVE else None,
         "attention": verdict.attention,
         "retries": status.retries,
         "retries_max": status.retries_max,
         "retry_at": timestamp(status.retry_at),
         "max_age": spec.max_age,
         "max_idle": spec.max_idle,
+        "care": asked(spec.care) or None,
         "paused": timestamp(status.paused),
         "held": status.held,
         "resumed": timestamp(status.resumed),

@@ -16,6 +16,7 @@ LAYERS = (
     ("__main__",),
     ("fast", "cli"),
     ("commands.*",),
+    ("commands._care",),
     ("commands._options",),
     ("cleaning",),
     ("planning",),
@@ -50,13 +51,14 @@ LAYERS = (
     ("store",),
     ("run", "files"),
     ("guards",),
-    ("codec", "digest", "reconcile", "view", "schedules"),
-    ("paths",),
+    ("codec", "digest", "reconcile", "duties", "schedules"),
+    ("view",),
+    ("paths", "units"),
     ("model", "errors"),
     ("values",),
     ("",),  # the package itself: its version
 )
-PURE = ("values", "model", "errors", "reconcile", "view", "codec", "digest")
+PURE = ("values", "model", "errors", "units", "reconcile", "duties", "view", "codec", "digest")
 HOMES = {
     "click": {"cli", "commands"},
     "psutil": {"processes"},

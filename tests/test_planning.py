@@ -11,10 +11,11 @@ from sesh import digest
 from sesh.config import Gc
 from sesh.model import Process
 from sesh.orphans import Census, Leftover, Stray
-from sesh.planning import Options, Verb, What, decide, limit_reached, span
+from sesh.planning import Options, Verb, What, decide, limit_reached
 from sesh.sightings import Sightings
 from sesh.surveying import Pile, Running, Scene
 from sesh.tmux import Pane
+from sesh.units import span
 from sesh.values import replace
 
 NOW = 1_800_000_000.0

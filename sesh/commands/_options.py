@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 import click
 
-from sesh import errors, look, output
+from sesh import config, errors, look, output, units
 from sesh.errors import SeshError, UsageError
 from sesh.look import Seen
 
@@ -17,9 +16,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)?")
 _LONGEST = 366 * 86400
-_UNITS = {"ms": 0.001, None: 1, "": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic since click 8.4
@@ -30,13 +27,26 @@ class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
     def convert(self, value: Any, param: Any, ctx: Any) -> float:
         if isinstance(value, (int, float)):
             return float(value)
-        found = _DURATION.fullmatch(value)
-        if found is None:
+        seconds = units.seconds(value)
+        if seconds is None:
             self.fail(f"{value!r} is not a time such as 10s, 5m or 2h", param, ctx)
-        seconds = float(found[1]) * _UNITS[found[2]]
         if seconds > _LONGEST:
             self.fail(f"{value!r} is more than a year", param, ctx)
         return seconds
+
+
+class Size(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic since click 8.4
+    """`500M`, `2G`: bytes; 0 is no limit."""
+
+    name = "SIZE"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> int:
+        if isinstance(value, int):
+            return value
+        count = units.size(value)
+        if count is None or 0 < count < config.SMALLEST:
+            self.fail(f"{value!r} is not a size such as 500M or 2G", param, ctx)
+        return count
 
 
 class Moment(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic since click 8.4
@@ -47,10 +57,9 @@ class Moment(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generi
     def convert(self, value: Any, param: Any, ctx: Any) -> datetime:
         if isinstance(value, datetime):
             return value
-        found = _DURATION.fullmatch(value)
-        if found is not None:
-            seconds = min(float(found[1]) * _UNITS[found[2]], _LONGEST * 100)
-            return datetime.now(UTC) - timedelta(seconds=seconds)
+        seconds = units.seconds(value)
+        if seconds is not None:
+            return datetime.now(UTC) - timedelta(seconds=min(seconds, _LONGEST * 100))
         try:
             moment = datetime.fromisoformat(value)
         except ValueError:

@@ -19,7 +19,7 @@ from sesh.lifecycle.stop import inside, stop
 from sesh.look import Seen
 from sesh.model import ALIVE, State
 
-_LIVING = ALIVE | {State.ORPHAN}
+_LIVING = (ALIVE | {State.ORPHAN}) - {State.RECOVERING}
 
 
 @click.command("restart", context_settings=CONTEXT)

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from sesh import attaching, config, engines, listing, ordering, output
+from sesh.commands._care import care_options, taken
 from sesh.commands._options import CONTEXT, Duration, json_option
 from sesh.errors import UsageError
 from sesh.model import ALIVE, Boxing
@@ -48,6 +49,7 @@ class _WithCommand(click.Command):
     type=Duration(),
     help="Let gc end the session when it printed nothing for so long.",
 )
+@care_options
 @click.option("-i", "--image", metavar="IMAGE", help="Run in a new container of IMAGE.")
 @click.option(
     "--container", metavar="ID", help="Run in a container that exists; it is never removed."
@@ -96,7 +98,7 @@ def command(
     as_json: bool,
     pull: bool,
     env_files: tuple[str, ...],
-    **boxing: Any,
+    **others: Any,
 ) -> int:
     """Start a session and print its name.
 
@@ -111,7 +113,8 @@ def command(
         attaching.need_terminal()
     settings = config.load()
     name = names[0] if names else None
-    box = _box(**boxing)
+    care = taken(others)
+    box = _box(**others)
     if not box and (env_files or pull):
         raise UsageError("--env-file and --pull are for a container; give --image too")
     if pull and box and box.image:
@@ -120,6 +123,7 @@ def command(
         *(name, ctx.obj or (), directory, variables, group, tags, max_age, max_idle),
         box=box,
         env_files=env_files,
+        care=care,
     )
     found = ordering.fulfil(wish, settings)
     output.write(json.dumps(listing.complete(found)) + "\n" if as_json else f"{found.name}\n")

@@ -196,9 +196,9 @@ def _await_agent(record: Record, config: Config) -> None:
 # --- restart -------------------------------------------------------------------------------------
 
 
-def restart(found: Seen, config: Config) -> Seen:
+def restart(found: Seen, config: Config, attempt: int = 0) -> Seen:
     """The next generation: in the same container where it stands, else in a new one of the same
-    kind."""
+    kind. `attempt` as for one on this machine."""
     store.prepare()
     assert found.session is not None
     old = found.session.record
@@ -210,7 +210,7 @@ def restart(found: Seen, config: Config) -> Seen:
     place = making.place_of(old.id, old.place.generation + 1, engine, run, old.spec)
     if facts and old.place.container and facts.started == old.place.container.started:
         place = replace(place, pane=_pane(old, config))
-    record = claims.next_generation(old, place)
+    record = claims.next_generation(old, place, attempt)
     if facts is None:
         _clear(record, engine, config)
     boxes.make(record)

@@ -45,7 +45,7 @@ def new_record(order: Order, identity: str, place: Place) -> Record:
         id=identity,
         spec=replace(order.spec, created=stamp),
         place=place,
-        status=Status(desired=Desired.RUNNING, launched=stamp),
+        status=Status(desired=Desired.RUNNING, launched=stamp, retries_max=order.spec.care.retries),
     )
 
 
@@ -85,8 +85,14 @@ def starting(record: Record) -> Verdict:
     return reconcile(record, Observation(absent("not launched yet")), record.status.launched)
 
 
-def next_generation(old: Record, place: Place) -> Record:
-    status = Status(desired=Desired.RUNNING, launched=now(), retries_max=old.status.retries_max)
+def next_generation(old: Record, place: Place, attempt: int) -> Record:
+    """`attempt` is the number of the retry; 0: a person wants it."""
+    status = Status(
+        desired=Desired.RUNNING,
+        launched=now(),
+        retries=attempt,
+        retries_max=old.spec.care.retries,
+    )
     return replace(old, place=place, status=status)
 
 

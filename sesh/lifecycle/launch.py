@@ -27,13 +27,13 @@ from sesh.model import (
     Record,
     Session,
     State,
+    Verdict,
     absent,
     name_of,
 )
 from sesh.reconcile import reconcile
 from sesh.store import Entry
 from sesh.tmux import Keeper, Launched, Reply, Tmux, Trouble
-from sesh.values import replace
 
 EXITING_TRIES = 5  # many starts at once may all meet servers that are just exiting
 LIVES = "in the tmux session of that name an agent lives that no record claims"
@@ -161,10 +161,8 @@ def _foreign(name: str, reply: Reply) -> ConflictError:
 
 
 def record_failure(entry: Entry, record: Record, why: str, event: str) -> None:
-    status = replace(
-        record.status, outcome=State.FAILED, cause=Cause.LAUNCH, reason=why, ended=now()
-    )
-    failed = replace(record, status=status)
+    how = Verdict(State.FAILED, reason=why, cause=Cause.LAUNCH)
+    failed = look.ended(record, how, now())
     verdict = reconcile(failed, Observation(absent("never launched")), now())
     store.swap(entry, failed, verdict)
     _note(event.removesuffix("ed") + "-failed", record, reason=why)
@@ -197,6 +195,7 @@ def judge_launch(entry: Entry, record: Record, sight: Observation, event: str) -
     moment = now()
     verdict = reconcile(record, sight, moment)
     learned = look.learn(record, sight, verdict, moment)
+    verdict = look.with_retry(learned, sight, verdict, moment)
     written = store.swap(entry, learned, verdict)
     if verdict.cause is Cause.LAUNCH:
         _note(event.removesuffix("ed") + "-failed", record, reason=verdict.reason)

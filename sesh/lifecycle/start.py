@@ -78,11 +78,12 @@ def _new_record(order: Order, machine: Machine, run: str, socket: str) -> Record
 # --- restart -----------------------------------------------------------------------------------
 
 
-def restart(found: Seen, config: Config) -> Seen:
-    """The next generation of an ended session: same name, same tmux session where it stands."""
+def restart(found: Seen, config: Config, attempt: int = 0) -> Seen:
+    """The next generation of an ended session: same name, same tmux session where it stands.
+    `attempt` is the number of the retry, 0 when a person wants it."""
     assert found.session is not None
     if found.session.record.boxed:
-        return boxed.restart(found, config)
+        return boxed.restart(found, config, attempt)
     store.prepare()
     old = found.session.record
     machine = processes.here()
@@ -95,7 +96,7 @@ def restart(found: Seen, config: Config) -> Seen:
     pane = old.place.pane if same_boot and _pane_stands(old, server) else None
     if pane:
         panes.save_screen(old, server)
-    record = _next_generation(old, machine, run, socket, pane)
+    record = _next_generation(old, machine, run, socket, pane, attempt)
     try:
         launchfiles.stage(record)
         launchfiles.make_transcript(record.id)
@@ -109,7 +110,7 @@ def restart(found: Seen, config: Config) -> Seen:
 
 
 def _next_generation(
-    old: Record, machine: Machine, run: str, socket: str, pane: str | None
+    old: Record, machine: Machine, run: str, socket: str, pane: str | None, attempt: int
 ) -> Record:
     place = Place(
         kind=old.place.kind,
@@ -121,7 +122,7 @@ def _next_generation(
         branch=git.branch(old.spec.cwd),
         pane=pane,
     )
-    return claims.next_generation(old, place)
+    return claims.next_generation(old, place, attempt)
 
 
 def _pane_stands(record: Record, server: Tmux) -> bool:

@@ -23,6 +23,7 @@ from sesh.model import (
     ALIVE,
     ENDED,
     Agent,
+    Cause,
     Desired,
     Observation,
     Process,
@@ -32,11 +33,18 @@ from sesh.model import (
     seen,
 )
 from sesh.reconcile import reconcile
-from sesh.values import replace
+from sesh.values import Value, replace
 
 KILL_PATIENCE = 3.0  # how long a killed process may take to vanish (disk sleep)
 CLEAN_PASSES = 2
 Progress = Callable[[list[str], int, float], None]
+
+
+class Ending(Value):
+    """Why a session is ended that no person wants to stop."""
+
+    reason: str
+    cause: Cause
 
 
 class _Target:
@@ -78,11 +86,11 @@ def stop(
     *,
     close_panes: bool = True,
     keep: bool = False,
-    limits: Mapping[str, str] = MappingProxyType({}),
+    endings: Mapping[str, Ending] = MappingProxyType({}),
 ) -> list[Seen]:
-    """Stop sessions together. Returns what is true of each afterwards. `limits` says of those that
-    no person wants to stop which limit ends them; with `keep` their containers stay."""
-    asked = [_wish(one, grace, limits.get(one.name), keep=keep) for one in found]
+    """Stop sessions together. Returns what is true of each afterwards. `endings` says of those that
+    no person wants to stop what ends them; with `keep` their containers stay."""
+    asked = [_wish(one, grace, endings.get(one.name), keep=keep) for one in found]
     wished = [session for session in asked if session is not None]
     boxed_ones = [session.record for session in wished if session.record.boxed]
     hosted = [session.record for session in wished if not session.record.boxed]
@@ -133,9 +141,9 @@ def stop_orphans(orphans: Sequence[Orphan], config: Config, grace: float) -> lis
     return [orphan for orphan, target in zip(orphans, targets, strict=True) if not target.done]
 
 
-def _wish(found: Seen, grace: float, limit: str | None, *, keep: bool) -> Session | None:
+def _wish(found: Seen, grace: float, ending: Ending | None, *, keep: bool) -> Session | None:
     """Write that it shall stop. Returns the session to bring down, or None when it has ended, or
-    when a limit was reached by another launch than this one."""
+    when what ends it was true of another launch than this one."""
     first = found
     for _ in range(5):
         if found.session is None or found.state is State.UNKNOWN:
@@ -143,7 +151,7 @@ def _wish(found: Seen, grace: float, limit: str | None, *, keep: bool) -> Sessio
         record, verdict = found.session.record, found.session.verdict
         status = record.status
         alive = verdict.state in ALIVE or verdict.state is State.ORPHAN
-        if limit is not None and not (alive and look.same(first, found)):
+        if ending is not None and not (alive and look.same(first, found)):
             return None
         if verdict.state is State.STOPPING and status.desired is Desired.STOPPED:
             return found.session
@@ -153,9 +161,11 @@ def _wish(found: Seen, grace: float, limit: str | None, *, keep: bool) -> Sessio
             stop_asked=datetime.now(UTC),
             stop_grace=float(grace),
             stop_tries=0,
-            stop_reason=limit,
+            stop_reason=ending.reason if ending else None,
+            stop_cause=ending.cause if ending else None,
             outcome=None if alive else status.outcome,
             retry_at=None,
+            waits_for=None,
             keep=keep,
         )
         wished = replace(record, status=status)

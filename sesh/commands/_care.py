@@ -1,0 +1,52 @@
+"""The options of `start` that say how a session is looked after while nobody watches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from sesh.commands._options import Duration, F, Size
+from sesh.model import Care
+
+_OPTIONS: tuple[tuple[str, Any, str], ...] = (
+    ("--timeout", Duration(), "End it when it has run for so long."),
+    ("--idle-timeout", Duration(), "End it when it printed nothing for so long."),
+    ("--launch-timeout", Duration(), "How long to wait for a sign of it (10s)."),
+    ("--retries", click.IntRange(0, 1000), "Launch it again so many times when it fails."),
+    ("--retry-delay", Duration(), "Wait before the first retry (10s); doubled each time."),
+    ("--retry-max-delay", Duration(), "The longest wait between two retries (5m)."),
+    ("--retry-reset", Duration(), "Having run for so long, it has all retries again (10m)."),
+    ("--retry-on", None, "Which ends are retried: failure, lost, timeout, always (failure)."),
+    ("--max-memory", Size(), "End it when it and its children use more memory."),
+    ("--max-cpu-time", Duration(), "End it when it has used so much processor time."),
+    ("--check-interval", Duration(), "How often memory and processor time are looked at (30s)."),
+    ("--health-cmd", None, "A shell command that fails when the session is not well."),
+    ("--health-interval", Duration(), "How often it is run (30s)."),
+    ("--health-timeout", Duration(), "How long it may take (30s)."),
+    ("--health-retries", click.IntRange(1, 1000), "How many failures in a row count (3)."),
+    ("--health-start-period", Duration(), "Failures this early do not count."),
+    ("--max-silence", Duration(), "It hangs when it printed and reported nothing for so long."),
+)
+_METAVARS = {"--retry-on": "ENDS", "--health-cmd": "COMMAND", "--retries": "N"}
+
+
+def care_options(function: F) -> F:
+    """All of them, in this order; what is not given is None."""
+    for name, kind, told in reversed(_OPTIONS):
+        metavar = _METAVARS.get(name, "N" if isinstance(kind, click.IntRange) else None)
+        function = click.option(name, type=kind, metavar=metavar, help=told)(function)
+    scope = click.option(
+        "--scope", is_flag=True, default=None, help="Run it in a systemd scope of its own."
+    )
+    return scope(function)
+
+
+def taken(options: dict[str, Any]) -> dict[str, Any]:
+    """The care that was asked for, taken out of a command's options."""
+    names = {*Care.fields, "launch_timeout"} & options.keys()
+    given = {name: options.pop(name) for name in names}
+    words = given.get("retry_on")
+    if words is not None:
+        given["retry_on"] = tuple(word.strip() for word in words.split(",") if word.strip())
+    return {name: value for name, value in given.items() if value is not None}

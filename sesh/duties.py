@@ -1,0 +1,237 @@
+"""What is due for a session that nobody watches. PURE: no I/O, no clock, no environment.
+
+`due` decides from record, verdict and facts what has to be done now, `next_due` when to look again,
+`after_end` what follows from an end. Ages are counted by a clock that nobody can set; only a retry
+is due at a time of day, and one that a clock set back would put off is due at once.
+"""
+
+from __future__ import annotations
+
+from binascii import crc32
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from sesh.model import Care, Cause, Health, Record, Retry, State, Verdict
+from sesh.units import amount, span
+from sesh.values import Value
+
+NEVER_AGAIN = 125  # the exit status by which an agent asks not to be retried
+_JITTER = 0.05  # of a delay, up or down: what failed together does not come back together
+_SOON = 0.0
+
+
+class Kind(StrEnum):
+    END = "end"  # bring it down, because of `cause`
+    RETRY = "retry"  # launch the next generation
+    MEASURE = "measure"  # look at its memory and processor time
+    CHECK = "check"  # run its health command
+    NOTE = "note"  # its health has changed
+
+
+class Action(Value):
+    """One thing to be done for one session."""
+
+    kind: Kind
+    why: str = ""
+    cause: Cause | None = None
+    health: Health | None = None
+
+
+class Facts(Value):
+    """What is known of a living agent beside its record; None: not known, so not judged."""
+
+    age: float | None = None  # seconds it has run, without those that it was paused
+    silent: float | None = None  # seconds since its last output, or since it began
+    unheard: float | None = None  # the same, a word that it sent itself counting as output
+    memory: int | None = None
+    cpu: float | None = None
+    since_measure: float | None = None  # seconds; None: never
+    since_check: float | None = None
+    checking: bool = False  # a health command is under way
+    checks: int = 0  # how many have ended
+    failures: int = 0  # the last ones in a row that failed, past the start period
+    last_failure: str = ""
+
+
+# --- while it lives ------------------------------------------------------------------------------
+
+
+def due(record: Record, verdict: Verdict, facts: Facts, now: datetime) -> tuple[Action, ...]:
+    """What has to be done now. Nothing for what is unknown, paused, stopping or at its end."""
+    if verdict.state is State.RECOVERING:
+        return (Action(Kind.RETRY),) if wait(record, now) <= 0 else ()
+    if verdict.state is not State.RUNNING:
+        return ()
+    care = record.spec.care
+    end = _over(care, facts)
+    if end is not None:
+        return (end,)
+    health, why = _health(care, facts)
+    if health in (Health.FAILING, Health.HUNG) and _may_retry(record, facts):
+        return (Action(Kind.END, f"{health}: {why}", Cause.HEALTH),)
+    actions = []
+    if health is not None and health is not record.status.health:
+        actions.append(Action(Kind.NOTE, why, health=health))
+    if _is_due(facts.since_measure, _measured(care)):
+        actions.append(Action(Kind.MEASURE))
+    if _is_due(facts.since_check, _checked(care)) and not facts.checking:
+        actions.append(Action(Kind.CHECK))
+    return tuple(actions)
+
+
+def _over(care: Care, facts: Facts) -> Action | None:
+    """The limit that it is over, if any."""
+    if care.timeout and _at_least(facts.age, care.timeout):
+        why = f"ran for its timeout ({span(care.timeout)})"
+        return Action(Kind.END, why, Cause.TIMEOUT)
+    if care.idle_timeout and _at_least(facts.silent, care.idle_timeout):
+        why = f"printed nothing for its idle timeout ({span(care.idle_timeout)})"
+        return Action(Kind.END, why, Cause.TIMEOUT)
+    if care.max_memory and facts.memory is not None and facts.memory > care.max_memory:
+        used = f"{facts.memory / (1 << 20):.0f}M"
+        why = f"used more memory than max-memory: {used} of {amount(care.max_memory)}"
+        return Action(Kind.END, why, Cause.LIMIT)
+    if care.max_cpu_time and _at_least(facts.cpu, care.max_cpu_time):
+        return Action(Kind.END, used_up(care, facts.cpu), Cause.LIMIT)
+    return None
+
+
+def used_up(care: Care, cpu: float | None = None) -> str:
+    used = "" if cpu is None else f"{cpu:.0f} s of "
+    return f"used more processor time than max-cpu-time: {used}{span(care.max_cpu_time)}"
+
+
+def _health(care: Care, facts: Facts) -> tuple[Health | None, str]:
+    """How it is, and why; None when nobody can tell yet."""
+    if care.max_silence and _at_least(facts.unheard, care.max_silence):
+        return Health.HUNG, f"silent for {span(care.max_silence)}"
+    if care.health_cmd and facts.failures >= max(1, care.health_retries):
+        return Health.FAILING, f"its health command: {facts.last_failure or 'failed'}"
+    if care.health_cmd and not facts.checks:
+        return None, ""
+    if care.health_cmd and facts.failures:
+        return None, ""
+    return (Health.OK, "") if care.health_cmd or care.max_silence else (None, "")
+
+
+def _at_least(value: float | None, limit: float) -> bool:
+    return value is not None and value >= limit
+
+
+def _is_due(since: float | None, interval: float) -> bool:
+    return interval > 0 and (since is None or since >= interval)
+
+
+def _measured(care: Care) -> float:
+    """How often its memory and processor time are looked at; 0: never."""
+    return care.check_interval if care.max_memory or care.max_cpu_time else 0.0
+
+
+def _checked(care: Care) -> float:
+    return care.health_interval if care.health_cmd else 0.0
+
+
+def next_due(record: Record, verdict: Verdict, facts: Facts, now: datetime) -> float | None:
+    """In how many seconds something may be due; None: nothing will be."""
+    if verdict.state is State.RECOVERING:
+        return max(_SOON, wait(record, now))
+    if verdict.state is not State.RUNNING:
+        return None
+    care = record.spec.care
+    waits = [
+        limit - (value or 0.0)
+        for limit, value in (
+            (care.timeout, facts.age),
+            (care.idle_timeout, facts.silent),
+            (care.max_silence if record.status.health is not Health.HUNG else 0.0, facts.unheard),
+            (_measured(care), facts.since_measure),
+            (_checked(care), facts.since_check),
+        )
+        if limit
+    ]
+    if facts.checking:
+        waits.append(care.health_timeout - (facts.since_check or 0.0))
+    return max(_SOON, min(waits)) if waits else None
+
+
+# --- when it has ended ---------------------------------------------------------------------------
+
+
+class After(Value):
+    """What follows from an end: another try at a time, or the last word."""
+
+    retry_at: datetime | None
+    retries: int  # used so far
+    used_up: bool = False
+
+
+def after_end(record: Record, how: Verdict, ended: datetime) -> After:
+    """Whether it is tried again, and when."""
+    care, used = record.spec.care, record.status.retries
+    started = record.status.started
+    if started is not None and (ended - started).total_seconds() >= care.retry_reset:
+        used = 0
+    by_hand = record.status.retries == 0
+    if not care.retries or not _counts(care, how) or (how.cause is Cause.LAUNCH and by_hand):
+        return After(None, used)  # who has started it was told that it could not be launched
+    if used >= care.retries:
+        return After(None, used, used_up=True)
+    pause = delay(care, used + 1, record.launch)
+    return After(ended + timedelta(seconds=pause), used)
+
+
+def _counts(care: Care, how: Verdict) -> bool:
+    """Is this an end that is to be retried? Never one that a person asked for."""
+    if how.state is State.STOPPED or (how.cause is Cause.EXIT and how.exit_code == NEVER_AGAIN):
+        return False
+    kinds = {
+        State.FAILED: Retry.FAILURE,
+        State.LOST: Retry.LOST,
+        State.TIMEOUT: Retry.TIMEOUT,
+    }
+    return Retry.ALWAYS.value in care.retry_on or kinds.get(how.state, "") in care.retry_on
+
+
+def delay(care: Care, attempt: int, seed: str) -> float:
+    """Seconds before the attempt: doubled each time, the same for the same launch."""
+    plain = care.retry_delay * 2.0 ** min(attempt - 1, 60)
+    bent = plain * (1 - _JITTER + 2 * _JITTER * crc32(seed.encode()) / 0xFFFFFFFF)
+    return min(bent, care.retry_max_delay)
+
+
+def wait(record: Record, now: datetime) -> float:
+    """Seconds until its next try. None is further off than any that was ever set: the clock was."""
+    at = record.status.retry_at
+    if at is None:
+        return _SOON
+    left = (at - now).total_seconds()
+    ended = record.status.ended
+    longest = (at - ended).total_seconds() if ended else left
+    return _SOON if left > longest + 1 else left
+
+
+def _may_retry(record: Record, facts: Facts) -> bool:
+    """Would it be launched again, if it failed now?"""
+    care, used = record.spec.care, record.status.retries
+    if _at_least(facts.age, care.retry_reset):
+        used = 0
+    wanted = {Retry.FAILURE.value, Retry.ALWAYS.value} & set(care.retry_on)
+    return bool(wanted) and used < care.retries
+
+
+# --- breakers ------------------------------------------------------------------------------------
+
+
+def open_until(
+    failures: Iterable[datetime], many: int, within: float, cooldown: float, now: datetime
+) -> datetime | None:
+    """Until when a group with these failures is left alone; None when it is not."""
+    if not many:
+        return None
+    times: Sequence[datetime] = sorted(moment for moment in failures if moment <= now)
+    until = None
+    for first, last in zip(times, times[many:], strict=False):
+        if (last - first).total_seconds() <= within:
+            until = last + timedelta(seconds=cooldown)
+    return until if until is not None and until > now else None
