@@ -16,8 +16,9 @@ from sesh.values import replace
 
 
 def words(leaving_out: Collection[str], launches: set[str] | None) -> list[str]:
-    """One word (its state, or `frozen`) for each record that needs attention, and `orphan` for each
-    living agent among the launches that no record claims; None stands for all launches."""
+    """One word (its state, or what is wrong with it while it runs) for each record that needs
+    attention, and `orphan` for each living agent among the launches that no record claims; None
+    stands for all launches."""
     found = []
     claimed, damaged = set(), set()
     for entry in store.entries(leaving_out):
@@ -42,7 +43,9 @@ def _word(entry: Entry, record: Record) -> list[str]:
     verdict = reconcile(record, sight, datetime.now(UTC))
     if verdict.attention is None:
         return []
-    return ["frozen" if verdict.state is State.RUNNING and sight.frozen else verdict.state.value]
+    if verdict.state is not State.RUNNING:
+        return [verdict.state.value]
+    return ["frozen" if sight.frozen else record.status.health or verdict.state.value]
 
 
 def _with_last_word(sight: Observation, entry: Entry, record: Record) -> Observation:

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, suppress
 from sesh import (
     adrift,
     boxes,
+    caring,
     digest,
     environment,
     events,
@@ -30,6 +31,7 @@ from sesh import (
 )
 from sesh.adrift import Adrift
 from sesh.config import Config
+from sesh.duties import Kind
 from sesh.errors import SeshError
 from sesh.lifecycle import panes, salvage
 from sesh.lifecycle.leftovers import stop_leftovers
@@ -68,16 +70,23 @@ def alone(run: str) -> AbstractContextManager[bool]:
 
 def rehearse(config: Config, options: Options) -> list[Outcome]:
     """The plan alone: nothing is done."""
-    steps = planning.plan(config, options, time.time())
+    scene = surveying.survey(config)
+    steps = _overdue(_attended(scene), config)
+    steps += planning.decide(scene, config.gc, options, time.time())
     return [_kept(step) or Outcome(step, done=False, skipped="dry run") for step in steps]
 
 
 def clean(config: Config, options: Options, run: str) -> list[Outcome]:
-    """Plan, and do it; then what every pass does at its end."""
+    """The same pass that the keepers and timers make; then plan, and do it."""
     scene = surveying.survey(config)
+    attended = _attended(scene)
+    overdue = _overdue(attended, config)
+    if attended:
+        supervise.run_pass(config)
+        scene = surveying.survey(config)
     steps = planning.decide(scene, config.gc, options, time.time())
     _remember(scene, steps, run)
-    told = apply(steps, config, options)
+    told = [*map(_was_done, overdue), *apply(steps, config, options)]
     found, held = scene.census.found, scene.census.held
     if any(one.done for one in told):
         fresh = look.held()
@@ -85,6 +94,46 @@ def clean(config: Config, options: Options, run: str) -> list[Outcome]:
     supervise.tend(found, held, config, run)
     files.write_private(paths.gc_stamp(run), b"", durable=False)
     return told
+
+
+def _attended(scene: Scene) -> list[Seen]:
+    """The sessions that are looked after."""
+    names = {
+        name_of(one.id)
+        for one in scene.census.held
+        if one.mode != "ended" and digest.cared_for(one.view)
+    }
+    held = [entry for name in sorted(names) if (entry := store.entry(name)) is not None]
+    return [one for one in (*look.judge(held), *scene.census.found) if caring.needs_care(one)]
+
+
+def _overdue(found: Sequence[Seen], config: Config) -> list[Step]:
+    """What a pass will do for them."""
+    verbs = {Kind.END: Verb.END, Kind.RETRY: Verb.RESTART}
+    steps = []
+    for seen, action in caring.overdue(found, config):
+        assert seen.session is not None
+        record = seen.session.record
+        why = action.why or "whose retry is due"
+        steps.append(
+            Step(
+                *(verbs[action.kind], What.SESSION, record.name, why, record.id),
+                generation=record.place.generation,
+            )
+        )
+    return steps
+
+
+def _was_done(step: Step) -> Outcome:
+    """By the pass, or by whoever was faster."""
+    entry = store.entry(step.subject)
+    record = entry.record if entry else None
+    if not isinstance(record, Record) or record.id != step.session_id:
+        return Outcome(step, done=False, skipped=CHANGED)
+    again = record.place.generation > step.generation
+    done = again or (step.verb is Verb.END and record.status.outcome is not None)
+    waits = record.status.waits_for or "not yet"
+    return Outcome(step, done=done, skipped=None if done else waits)
 
 
 def _remember(scene: Scene, steps: Iterable[Step], run: str) -> None:

@@ -27,6 +27,8 @@ COMMANDS = {
     "send": "Type into a session.",
     "wait": "Wait until sessions reach a state.",
     "events": "Show what happened.",
+    "update": "Say that a session is alive and at work.",
+    "watch": "Look after all sessions in the foreground.",
     "timer": "Have gc called regularly, by systemd or cron.",
     "gc": "Clean up: finish, end, archive and remove what is due.",
     "doctor": "Say what is wrong and which command mends it; or mend it.",

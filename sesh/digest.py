@@ -22,7 +22,7 @@ from binascii import crc32
 
 _START = b'#{"crc":'
 _GUARD, _VIEW = b'"guard":"', b'","view":'
-_ATTENTION = b'"attention":'
+_ATTENTION, _CARE = b'"attention":', b'"care":'
 _GUARD_FIELDS = 9
 _VERSION = "1"
 
@@ -82,3 +82,8 @@ def needs_attention(view: bytes) -> bool:
     """Is `attention` set in a view? Its bytes tell: inside a string every quote has a backslash, so
     this can only be a key, and no object with keys of others stands before it."""
     return not view.startswith(b"null,", view.find(_ATTENTION) + len(_ATTENTION))
+
+
+def cared_for(view: bytes) -> bool:
+    """Is `care` set in a view? Told from its bytes like `attention`."""
+    return not view.startswith(b"null,", view.find(_CARE) + len(_CARE))

@@ -46,7 +46,7 @@ class Facts(Value):
     unheard: float | None = None  # the same, a word that it sent itself counting as output
     memory: int | None = None
     cpu: float | None = None
-    since_measure: float | None = None  # seconds; None: never
+    since_measure: float | None = None  # seconds since the last one, or since it began
     since_check: float | None = None
     checking: bool = False  # a health command is under way
     checks: int = 0  # how many have ended
@@ -120,7 +120,7 @@ def _at_least(value: float | None, limit: float) -> bool:
 
 
 def _is_due(since: float | None, interval: float) -> bool:
-    return interval > 0 and (since is None or since >= interval)
+    return interval > 0 and _at_least(since, interval)
 
 
 def _measured(care: Care) -> float:
@@ -153,6 +153,19 @@ def next_due(record: Record, verdict: Verdict, facts: Facts, now: datetime) -> f
     if facts.checking:
         waits.append(care.health_timeout - (facts.since_check or 0.0))
     return max(_SOON, min(waits)) if waits else None
+
+
+def first_due(care: Care) -> float:
+    """In how many seconds after its launch something may be due for the first time."""
+    limits = (care.timeout, care.idle_timeout, care.max_silence, _measured(care), _checked(care))
+    return min((limit for limit in limits if limit), default=float("inf"))
+
+
+def silence(now: float, age: float, started: float, last: float) -> float:
+    """For how long nothing was heard of it. Only the times of files tell: by as much as the clock
+    was set forward since it began, they are too old."""
+    moved = max(0.0, now - age - started)
+    return max(0.0, min(age, now - max(last, started) - moved))
 
 
 # --- when it has ended ---------------------------------------------------------------------------

@@ -21,7 +21,7 @@ KINDS = (
 def append(kind: str, record: Record, **details: Any) -> None:
     """Write one whole line with one write: lines of many processes never mix."""
     line = {
-        "time": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "time": _stamp(datetime.now(UTC)),
         "kind": kind,
         "name": record.name,
         "id": record.id,
@@ -39,13 +39,29 @@ def rotate() -> None:
 
 Event = dict[str, Any]
 POLL = 0.2
+_HEAD = b'{"time":"'
 
 
-def read() -> Iterator[Event]:
-    """All events so far. A line that a full disk cut short is passed over."""
+def read(since: datetime | None = None) -> Iterator[Event]:
+    """All events so far, or those since a moment. A line that a full disk cut short is passed
+    over."""
+    begin = _line_of(since) if since else b""
     for file in _open_all():
         with file:
-            yield from (event for line in file if (event := _parse(line)) is not None)
+            for line in file:
+                if line >= begin or not line.startswith(_HEAD):
+                    event = _parse(line)
+                    if event is not None:
+                        yield event
+
+
+def _line_of(moment: datetime) -> bytes:
+    """How the line of an event at that moment begins: lines of ours sort like their times."""
+    return _HEAD + _stamp(moment).encode()
+
+
+def _stamp(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _open_all() -> list[BinaryIO]:

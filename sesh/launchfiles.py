@@ -9,6 +9,9 @@ write into them.
   .exit      "STATUS here|gone", written by the keeper when the agent has ended
   .error     why the command could not even be executed
   .claim     a copy of the record as it was when the launch began, should the record be lost
+  .care      what passes remember of a session that they look after: see checkups.py
+  .health    the exit status of its health command, when that has ended
+  .beat      its time is that of the agent's last word by `sesh update`
 """
 
 from __future__ import annotations
@@ -27,7 +30,10 @@ from sesh.model import Agent, ExitWord, LaunchWord, Process, Record
 
 WORD_SIZE = 128
 CLAIM_LIMIT = 1 << 20
-KINDS = (".launch", ".pid", ".exit.tmp", ".exit", ".error", ".claim")
+KINDS = (
+    *(".launch", ".pid", ".exit.tmp", ".exit", ".error", ".claim"),
+    *(".care", ".health", ".health.tmp", ".beat"),
+)
 ARGUMENT_LIMIT = 128 * 1024 - 1  # of one argument: the kernel's MAX_ARG_STRLEN
 
 # A variable that is set after the environment was loaded must not be one of the agent's: SESH_* is
@@ -69,12 +75,13 @@ def base(record: Record) -> str:
     return f"{record.place.run}/{record.launch}"
 
 
-def stage(record: Record) -> None:
+def stage(record: Record, before: tuple[str, ...] = ()) -> None:
     """Write the files of a launch under names of our own: they need space, and the generation is
-    not claimed yet. Another sesh may be about to launch the same one."""
+    not claimed yet. Another sesh may be about to launch the same one. `before` is what the command
+    is an argument of."""
     make_private(record.place.run)
     blank = b" " * (WORD_SIZE - 1) + b"\n"
-    files = {".pid": blank, ".exit.tmp": blank, ".launch": _script(record).encode()}
+    files = {".pid": blank, ".exit.tmp": blank, ".launch": _script(record, before).encode()}
     for kind, data in files.items():
         write_private(_staged(record, kind), data, durable=False)
 
@@ -131,7 +138,7 @@ def _staged(record: Record, kind: str) -> str:
     return f"{base(record)}{kind}.{os.getpid()}"
 
 
-def _script(record: Record) -> str:
+def _script(record: Record, before: tuple[str, ...]) -> str:
     return _LAUNCH.format(
         umask=f"{_umask():04o}",
         width=WORD_SIZE - 1,
@@ -140,8 +147,8 @@ def _script(record: Record) -> str:
         cwd=quote(record.spec.cwd),
         snapshot=quote(record.place.snapshot),
         forget="",
-        limits=_limits(),
-        command=" ".join(quote(word) for word in record.spec.command),
+        limits=_limits() + _processor_limit(record),
+        command=" ".join(quote(word) for word in (*before, *record.spec.command)),
     )
 
 
@@ -156,7 +163,7 @@ def boxed_script(record: Record, stem: str) -> str:
         cwd=quote(record.spec.cwd),
         snapshot=f"{quote(stem)}.env",
         forget=f"rm -f {quote(stem)}.env\n",
-        limits="",
+        limits=_processor_limit(record),
         command=" ".join(quote(word) for word in record.spec.command),
     )
 
@@ -175,6 +182,15 @@ def _limits() -> str:
         value = "unlimited" if soft == resource.RLIM_INFINITY else str(soft // unit)
         lines.append(f"ulimit -S -{flag} {value} 2>/dev/null\n")
     return "".join(lines)
+
+
+def _processor_limit(record: Record) -> str:
+    """Should nobody look in time, the kernel ends each process there."""
+    care = record.spec.care
+    if not care.max_cpu_time:
+        return ""
+    latest = int(care.max_cpu_time + 2 * care.check_interval) + 1
+    return f"ulimit -S -t {latest} 2>/dev/null\n"
 
 
 def check_command(command: tuple[str, ...]) -> None:

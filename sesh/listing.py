@@ -129,11 +129,17 @@ def complete(found: Seen) -> View:
 
 
 def _finish(shown: View, session_id: str) -> View:
+    last = last_output(session_id)
+    stamp = None if last is None else output.stamp(last)
+    return {**shown, "last_output": stamp, "checked_at": output.stamp(time.time())}
+
+
+def last_output(session_id: str) -> float | None:
+    """When it printed something, as far as that is known here."""
     try:
-        last = output.stamp(os.stat(paths.transcript(session_id)).st_mtime)
+        return os.stat(paths.transcript(session_id)).st_mtime
     except OSError:
-        last = None
-    return {**shown, "last_output": last, "checked_at": output.stamp(time.time())}
+        return None
 
 
 def _agents(found: Iterable[Seen]) -> dict[str, Process]:

@@ -224,9 +224,8 @@ def _settle(
             note_end(learned)
     except (SeshError, OSError) as error:
         return Seen(entry, session, trouble=str(error))
-    if written is None:  # another sesh was faster: what it wrote stands
-        return Seen(entry, session)
-    return Seen(written, Session(learned, sight, verdict))
+    seen = Session(learned, sight, verdict)
+    return Seen(written or entry, seen)  # where another sesh was faster, what it wrote stands
 
 
 def learn(record: Record, sight: Observation, verdict: Verdict, now: datetime) -> Record:

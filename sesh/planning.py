@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from sesh import output, paths, processes
+from sesh import duties, output, paths, processes
 from sesh.adrift import Adrift
-from sesh.config import Config, Gc
+from sesh.config import Gc
 from sesh.model import Engine, Process, Record, State, name_of
 from sesh.orphans import Census, Leftover, Stray
-from sesh.surveying import NO_PILE, Ended, Running, Scene, ended_in, never, running_in, survey
+from sesh.surveying import NO_PILE, Ended, Running, Scene, ended_in, never, running_in
 from sesh.units import span
 from sesh.values import Value
 
@@ -27,6 +27,7 @@ TEMP_GRACE = 3600.0  # seconds after which a temp file's writer is dead
 class Verb(StrEnum):
     FINISH = "finish"
     END = "end"
+    RESTART = "restart"
     KILL = "kill"
     CLOSE = "close"
     ARCHIVE = "archive"
@@ -66,16 +67,12 @@ class Step(Value):
     mend: str | None = None  # the command for a person who wants what gc does not do
     target: Leftover | Stray | Process | Adrift | None = None
     engines: tuple[Engine, ...] = ()  # those that have said so
+    generation: int = 0  # of a session that is ended or restarted
 
 
 class Options(Value):
     older_than: float | None = None
     kill_orphans: bool = False
-
-
-def plan(config: Config, options: Options, now: float) -> list[Step]:
-    """The steps of a gc at this moment."""
-    return decide(survey(config), config.gc, options, now)
 
 
 # --- rules ---------------------------------------------------------------------------------------
@@ -103,8 +100,7 @@ def limit_reached(
     if oldest and age - one.held > oldest:
         return f"over max_age ({span(oldest)})", f"ran longer than max_age ({span(oldest)})"
     quiet = gc.max_idle if one.max_idle is None else one.max_idle
-    moved = max(0.0, now - age - one.started)
-    idle = min(age, now - max(printed, one.started, one.resumed) - moved)
+    idle = duties.silence(now, age, one.started, max(printed, one.resumed))
     if quiet and idle > quiet:
         return (
             f"over max_idle ({span(quiet)})",

@@ -15,9 +15,9 @@ import time
 
 from sesh import digest, guards, paths
 
-# Worst first: states, and `frozen`, which is running but stopped by a signal.
+# Worst first: states, and what may be wrong with an agent that runs.
 WORDS = (
-    *("damaged", "orphan", "failed", "timeout", "stale", "lost", "frozen"),
+    *("damaged", "orphan", "failed", "timeout", "stale", "lost", "hung", "failing", "frozen"),
     *("stopping", "recovering", "starting", "running", "paused", "unknown", "completed", "stopped"),
 )
 SHELLS = ("bash", "zsh", "fish")

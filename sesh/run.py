@@ -65,6 +65,13 @@ def call(
         return Answer(None, "", "", f"{argv[0]}: {error.strerror}")
 
 
+def detach(argv: Sequence[str], *, env: Mapping[str, str]) -> int:
+    """Start a program in a session of its own, that nobody waits for and nobody reads from; returns
+    its pid. (A tenth of what `Popen` costs: a pass may start a hundred.)"""
+    nothing = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1, 2)]
+    return os.posix_spawn(argv[0], list(argv), env, file_actions=nothing, setsid=True)
+
+
 def _communicate(process: subprocess.Popen[bytes], timeout: float, errors: str) -> Answer:
     """Collect both streams until they end, the time is up, or it says more than anyone should."""
     out, err = bytearray(), bytearray()

@@ -88,11 +88,6 @@ def span(seconds: float) -> str:
 
 def service_text(job: Job) -> str:
     """KillMode: what gc started (a tmux server) must not be killed when gc has ended."""
-    program, *arguments = job.argv
-    if re.search(r"[\"'\\]", program):
-        raise SeshError(f"systemd can't run {program}: quotes in its path; try --scheduler cron")
-    words = [unit_word(program), *(unit_word(word.replace("$", "$$")) for word in arguments)]
-    variables = [f"Environment={unit_word(f'{k}={v}')}" for k, v in job.env.items()]
     return _lines(
         f"# {_WRITTEN}",
         "[Unit]",
@@ -100,10 +95,37 @@ def service_text(job: Job) -> str:
         "",
         "[Service]",
         "Type=oneshot",
-        f"ExecStart={' '.join(words)}",
-        *variables,
+        *_how(job),
         "KillMode=process",
     )
+
+
+def watch_text(job: Job) -> str:
+    """A service that runs all the time. What it launches again must outlive it, too."""
+    return _lines(
+        f"# {_WRITTEN}",
+        "[Unit]",
+        "Description=Look after terminal sessions (sesh watch)",
+        "",
+        "[Service]",
+        "Type=exec",
+        *_how(job),
+        "KillMode=process",
+        "Restart=on-failure",
+        "",
+        "[Install]",
+        "WantedBy=default.target",
+    )
+
+
+def _how(job: Job) -> list[str]:
+    """The command of a service, and its variables."""
+    program, *arguments = job.argv
+    if re.search(r"[\"'\\]", program):
+        raise SeshError(f"systemd can't run {program}: quotes in its path; try --scheduler cron")
+    words = [unit_word(program), *(unit_word(word.replace("$", "$$")) for word in arguments)]
+    variables = [f"Environment={unit_word(f'{k}={v}')}" for k, v in job.env.items()]
+    return [f"ExecStart={' '.join(words)}", *variables]
 
 
 def timer_text(every: float) -> str:

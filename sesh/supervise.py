@@ -10,10 +10,23 @@ import json
 import os
 import re
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 
-from sesh import files, launchfiles, logfiles, look, observe, paths, processes, store, tmux
+from sesh import (
+    caring,
+    digest,
+    files,
+    launchfiles,
+    logfiles,
+    look,
+    observe,
+    paths,
+    processes,
+    store,
+    tmux,
+)
 from sesh.config import Config
 from sesh.digest import Digest
 from sesh.errors import CannotTellError
@@ -21,6 +34,7 @@ from sesh.lifecycle import panes
 from sesh.lifecycle.stop import stop
 from sesh.look import Orphan, Seen
 from sesh.model import ALIVE, ENDED, ID_PATTERN, Record, Session, State, name_of
+from sesh.values import Value
 
 _NAMED = re.compile(ID_PATTERN + r"\.")
 _SOCKET = re.compile(rb'"socket":("(?:[^"\\]|\\.)*")')
@@ -28,49 +42,73 @@ STOP_AGAIN = 30.0  # seconds until an unfinished stop is tried again
 LEFTOVER_GRACE = 60.0  # seconds before a launch's files without a record count as left over
 
 
-def run_pass(config: Config) -> list[Seen]:
+class Pass(Value):
+    """What came of a pass."""
+
+    found: Sequence[Seen] = ()
+    next_due: float | None = None  # when something is due for a session, in seconds of the epoch
+
+
+def run_pass(config: Config) -> Pass:
     """One pass, unless another is at work: then that one runs once more."""
     if not store.exists():
-        return []
+        return Pass()
     run = processes.run_dir()
     files.make_private(run)
     again = launchfiles.pass_announced(run)
     files.write_private(again, b"", durable=False)
-    found: list[Seen] = []
+    done = Pass()
     while os.path.exists(again):
         with files.only_one(f"{run}/pass.lock") as mine:
             if not mine:
-                return []
+                return Pass()
             with suppress(FileNotFoundError):
                 os.unlink(again)
-            found = _work(config, run)
-    return found
+            done = _work(config, run)
+    return done
 
 
-def _work(config: Config, run: str) -> list[Seen]:
-    """Look at what is not as recorded, and do what is due."""
-    found = look.everything(leaving_out=look.held())
+def _work(config: Config, run: str) -> Pass:
+    """Look at what is not as recorded or is looked after, and do what is due."""
+    found = look.everything(leaving_out=unattended())
     stopping = [one for one in found if one.state is State.STOPPING]
     if stopping:
         stop(stopping, config, config.stop.grace)
+    found, times = caring.care(found, config)
     held = look.held()
     found = [*found, *look.everything(leaving_out={*held, *(one.name for one in found)})]
     claimed = [(one.id, int(one.generation)) for one in held.values()]
     for path in leavings(found, held.values(), look.orphans(found, claimed), run):
         with suppress(FileNotFoundError):
             os.unlink(path)
-    tend(found, held.values(), config, run)
-    return found
+    tend(found, held.values(), config, run, times)
+    return Pass(found, min(times.values(), default=None))
 
 
-def tend(found: Sequence[Seen], held: Collection[Digest], config: Config, run: str) -> None:
+def unattended() -> set[str]:
+    """The sessions that nobody has to look at: as recorded, and not looked after."""
+    return {
+        name
+        for name, one in look.held().items()
+        if one.mode == "ended" or not digest.cared_for(one.view)
+    }
+
+
+def tend(
+    found: Sequence[Seen],
+    held: Collection[Digest],
+    config: Config,
+    run: str,
+    times: Mapping[str, float] = MappingProxyType({}),
+) -> None:
     """What every look is followed by: transcripts are bounded, whoever is attached to what has
-    ended is told, and the next wake-ups are set."""
+    ended is told, and the next wake-ups are set. `times` says of sessions, by their ids, when
+    something is due for them."""
     logfiles.tend(config.logs.max_size)
     sessions = [one.session for one in found if one.session]
     with suppress(CannotTellError):
         _tell_attached(sessions, config)
-        _tend_servers(sessions, held, config, run)
+        _tend_servers(sessions, held, config, run, times)
 
 
 def _tell_attached(sessions: Sequence[Session], config: Config) -> None:
@@ -124,7 +162,11 @@ def launch_leavings(run: str) -> list[str]:
 
 
 def _tend_servers(
-    sessions: Sequence[Session], held: Collection[Digest], config: Config, run: str
+    sessions: Sequence[Session],
+    held: Collection[Digest],
+    config: Config,
+    run: str,
+    times: Mapping[str, float],
 ) -> None:
     """Set the next wake-up of each server with living sessions; let our own server go when it has
     nothing left to do."""
@@ -132,13 +174,16 @@ def _tend_servers(
     now = time.time()
     wake = dict.fromkeys(_sockets(held), now + tmux.LOOK_EVERY)
     for session in here:
-        due = _due(session, now)
+        due = _due(session, times, now)
         if due is not None:
             socket = session.record.place.socket
             wake[socket] = min(due, wake.get(socket, due))
+    own = f"{run}/tmux.sock"
+    if own in wake:  # it can be told of those in containers too
+        boxed = (times[s.record.id] for s in sessions if s.record.boxed and s.record.id in times)
+        wake[own] = min([wake[own], *boxed])
     for socket, moment in wake.items():
         observe.server(socket, run, config).wake_at(moment)
-    own = f"{run}/tmux.sock"
     if own not in wake and os.path.exists(own):
         observe.server(own, run, config).may_exit()
 
@@ -150,8 +195,10 @@ def _sockets(held: Collection[Digest]) -> set[str]:
     return {json.loads(text) for text in found}
 
 
-def _due(session: Session, now: float) -> float | None:
+def _due(session: Session, times: Mapping[str, float], now: float) -> float | None:
     """When somebody has to look at it again; None when it has ended."""
+    if session.record.id in times:
+        return min(times[session.record.id], now + tmux.LOOK_EVERY)
     if session.verdict.valid_until:
         return session.verdict.valid_until.timestamp()
     if session.verdict.state is State.STOPPING:

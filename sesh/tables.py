@@ -184,3 +184,33 @@ def _advice(needy: dict[str, list[str]]) -> list[str]:
 
 def _some(names: list[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+# --- events --------------------------------------------------------------------------------------
+
+
+def event_line(event: View) -> str:
+    """One event for people: when, who, what, and the detail that matters."""
+    from datetime import datetime
+
+    moment = datetime.fromisoformat(str(event["time"])).astimezone()
+    who = output.escape(str(event.get("name")))
+    kind = output.escape(event["kind"])
+    detail = output.escape(_detail(event))
+    return f"{moment:%Y-%m-%d %H:%M:%S}  {who:<20}  {kind:<14}  {detail}".rstrip()
+
+
+def _detail(event: View) -> str:
+    if event["kind"] == "recovering":
+        return (
+            f"retry {event.get('retry')} of {event.get('retries_max')} at {event.get('retry_at')}"
+        )
+    if event["kind"] == "breaker-opened":
+        return f"group {event.get('group')}, until {event.get('until')}"
+    detail = event.get("reason") or ""
+    if not detail and event.get("command"):
+        detail = output.command_line([str(word) for word in event["command"]])
+    if event.get("retry"):
+        detail = f"retry {event['retry']}: {detail}"
+    state = event.get("state")
+    return f"{state}: {detail}" if state and state != event["kind"] else detail

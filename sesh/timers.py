@@ -19,6 +19,7 @@ from sesh.values import Value, replace
 
 COMMAND = ("gc", "--auto")
 SERVICE, TIMER = "sesh-gc.service", "sesh-gc.timer"
+WATCHING, WATCH = ("watch", "--quiet"), "sesh-watch.service"
 _ASK, _DO = 5.0, 20.0  # seconds that a scheduler may take to answer, and to change something
 _LIMIT = 64 << 10  # of a unit file that we read back
 _USUAL_PATH = ("/usr/local/bin", "/usr/bin", "/bin")
@@ -92,7 +93,8 @@ def install(every: float, wanted: Scheduler | None, what: Job) -> tuple[Schedule
     if chosen is Scheduler.CRON:
         _install_block(schedules.cron_block(what, every))
         return chosen, _remove_units()
-    _install_units({SERVICE: schedules.service_text(what), TIMER: schedules.timer_text(every)})
+    texts = {SERVICE: schedules.service_text(what), TIMER: schedules.timer_text(every)}
+    _install_units(texts, TIMER)
     try:
         _remove_block()
     except SeshError as error:
@@ -100,10 +102,21 @@ def install(every: float, wanted: Scheduler | None, what: Job) -> tuple[Schedule
     return chosen, []
 
 
+def install_watch(what: Job) -> None:
+    """Have systemd's user manager keep a watch running."""
+    problem = _manager_problem()
+    if problem is not None:
+        raise CannotTellError(
+            f"only systemd's user manager can keep a watch running, and it does not answer "
+            f"({problem}); sesh timer install without --watch can do with cron"
+        )
+    _install_units({WATCH: schedules.watch_text(what)}, WATCH)
+
+
 def remove() -> tuple[bool, list[str]]:
-    """Leave nothing of either. Says whether there was anything, and what to know."""
-    had_units = bool(_unit_files())
-    remarks = _remove_units()
+    """Leave nothing of any. Says whether there was anything, and what to know."""
+    had_units = bool(_unit_files() or _watch_files())
+    remarks = [*_remove_units(), *_remove_watch()]
     return _remove_block() or had_units, remarks
 
 
@@ -160,7 +173,13 @@ def _unit_files() -> list[str]:
     return [path for name in names if os.path.lexists(path := f"{directory}/{name}")]
 
 
-def _install_units(texts: Mapping[str, str]) -> None:
+def _watch_files() -> list[str]:
+    directory = paths.user_units()
+    names = (WATCH, f"default.target.wants/{WATCH}")
+    return [path for name in names if os.path.lexists(path := f"{directory}/{name}")]
+
+
+def _install_units(texts: Mapping[str, str], unit: str) -> None:
     """Write, load and start; what can't be started is taken away again."""
     directory = paths.user_units()
     with files.writing(directory):
@@ -170,29 +189,36 @@ def _install_units(texts: Mapping[str, str]) -> None:
         with files.temp_file(path, os.fsencode(text)) as temp:
             os.chmod(temp, 0o644)
             os.replace(temp, path)
-    for step in (("daemon-reload",), ("enable", TIMER), ("restart", TIMER)):
+    for step in (("daemon-reload",), ("enable", unit), ("restart", unit)):
         answer = _systemctl(*step, timeout=_DO)
         if not answer.ok:
-            _remove_units()
+            _remove_units() if unit == TIMER else _remove_watch()
             raise SeshError(
                 f"systemctl --user {' '.join(step)}: {_why(answer)}; nothing is installed now"
             )
 
 
 def _remove_units() -> list[str]:
+    return _remove_files((*_unit_files(), f"{paths.timer_stamps()}/stamp-{TIMER}"), TIMER, SERVICE)
+
+
+def _remove_watch() -> list[str]:
+    return _remove_files(_watch_files(), WATCH, WATCH)
+
+
+def _remove_files(found: Sequence[str], unit: str, service: str) -> list[str]:
     """Stop and delete, whether or not systemd answers."""
-    found = _unit_files()
-    if not found:
+    if not any(os.path.lexists(path) for path in found):
         return []
-    answer = _systemctl("disable", "--now", TIMER, timeout=_DO)
-    for path in (*found, f"{paths.timer_stamps()}/stamp-{TIMER}"):
+    answer = _systemctl("disable", "--now", unit, timeout=_DO)
+    for path in found:
         with files.writing(path), suppress(FileNotFoundError):
             os.unlink(path)
     _remove_empty_directories()
     if answer.code is not None:  # it is not hung
         answer = _systemctl("daemon-reload", timeout=_DO)
     if answer.ok:
-        _systemctl("reset-failed", SERVICE)  # fails where nothing failed
+        _systemctl("reset-failed", service)  # fails where nothing failed
         return []
     return [
         "the units are deleted, but systemd did not hear of it "
@@ -202,7 +228,8 @@ def _remove_units() -> list[str]:
 
 def _remove_empty_directories() -> None:
     directory = paths.user_units()
-    for one in (f"{directory}/timers.target.wants", directory, os.path.dirname(directory)):
+    wants = [f"{directory}/{target}.target.wants" for target in ("timers", "default")]
+    for one in (*wants, directory, os.path.dirname(directory)):
         with suppress(OSError):  # not empty, or not there
             os.rmdir(one)
 

@@ -123,6 +123,7 @@ class Keeper(Value):
     session_id: str
     log: str
     callback: str
+    look_after: float = LOOK_EVERY  # seconds until somebody has to look
 
 
 class Tmux(Value):
@@ -243,7 +244,7 @@ class Tmux(Value):
         return (
             *marks,
             *(";", "set-option", "-s", "@sesh_callback", f"/bin/sh {quote(keeper.callback)}"),
-            *(";", *_wake(time.time() + LOOK_EVERY)),
+            *(";", *_wake(time.time() + keeper.look_after)),
             *keep_alive,
         )
 
@@ -367,11 +368,13 @@ def _leave_mode(pane: str) -> tuple[str, ...]:
 
 def _wake(at: float) -> tuple[str, ...]:
     """One wake-up is pending for all sessions: a new one is set only when it is earlier, or when
-    the pending one has passed."""
-    now, moment = int(time.time()), int(at) + 1
-    delay = max(1, moment - now)
+    the pending one has passed. In milliseconds."""
+    now, moment = int(time.time() * 1000), int(at * 1000)
+    delay = max(100, moment - now)
     pending = f"#{{&&:#{{e|>:#{{@sesh_wake}},{now}}},#{{e|<=:#{{@sesh_wake}},{moment}}}}}"
-    later = f"set-option -s @sesh_wake {moment} ; run-shell -b -d {delay} '{CALLBACK}'"
+    later = (
+        f"set-option -s @sesh_wake {now + delay} ; run-shell -b -d {delay / 1000:.3f} '{CALLBACK}'"
+    )
     return ("if-shell", "-F", pending, "", later)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sesh import cleaning, config, planning
+from sesh import cleaning, config, planning, surveying
 from sesh.planning import Options, Step
 from tests.faults.living import look, marked
 from tests.world import World, eventually
@@ -28,7 +28,8 @@ def inside(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 def plan() -> list[Step]:
-    return planning.plan(config.load(), OPTIONS, time.time())
+    settings = config.load()
+    return planning.decide(surveying.survey(settings), settings.gc, OPTIONS, time.time())
 
 
 def apply(steps: list[Step]) -> list[str | None]:

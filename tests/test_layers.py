@@ -22,9 +22,11 @@ LAYERS = (
     ("planning",),
     ("surveying",),
     (
-        *("exits", "ordering", "supervise", "listing", "transcripts", "attaching", "waiting"),
+        *("exits", "ordering", "supervise", "listing", "attaching", "waiting"),
         *("shells", "prompt", "mending"),
     ),
+    ("caring",),
+    ("transcripts", "breakers", "checkups"),
     ("lifecycle.salvage",),
     ("lifecycle.start", "lifecycle.stop"),
     ("lifecycle.boxed",),

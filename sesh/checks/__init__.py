@@ -23,6 +23,8 @@ CHECKS = (
     Check("stale", "no session has ended and left something up", sessions.stale),
     Check("failed", "no session has failed", sessions.failed),
     Check("lost", "no session is lost", sessions.lost),
+    Check("unwell", "every living session is well", sessions.unwell),
+    Check("breaker", "no group fails too often", sessions.breaker),
     Check("stuck-starting", "no session is stuck at its start", sessions.stuck_starting),
     Check("stuck-stopping", "every stop is confirmed", sessions.stuck_stopping),
     Check("orphan-agent", "every agent has its record and its terminal", sessions.orphan_agent),

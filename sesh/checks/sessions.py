@@ -40,6 +40,23 @@ def lost(scene: Scene) -> list[Finding]:
     return _sessions("lost", found, "{} lost", "restart --lost")
 
 
+def unwell(scene: Scene) -> list[Finding]:
+    found = [view for view in scene.views if view.get("health") in ("hung", "failing")]
+    return _sessions("unwell", found, "{} alive but not well", None)
+
+
+def breaker(scene: Scene) -> list[Finding]:
+    """Groups that fail too often: what of them is waited for, and how not to wait."""
+    found = _needy(scene, State.RECOVERING)
+    if not found:
+        return []
+    names = tuple(sorted(str(view["name"]) for view in found))
+    why = "; ".join(sorted({str(view["attention"]) for view in found}))
+    text = f"{why}: {few(names)} wait{'s' if len(names) == 1 else ''} for it"
+    mend = f"sesh restart --force {' '.join(names[:20])}"
+    return [Finding("breaker", Level.WARN, text, mend, subjects=names)]
+
+
 def stuck_starting(scene: Scene) -> list[Finding]:
     found = [view for view in _needy(scene, State.FAILED) if _never_began(view)]
     waiting = {one.name for one in scene.judged(_starts_too_long)}

@@ -8,7 +8,7 @@ from datetime import datetime
 
 import click
 
-from sesh import events, look, output
+from sesh import events, look, output, tables
 from sesh.commands._options import CONTEXT, Moment, json_option
 from sesh.errors import UsageError
 
@@ -32,10 +32,10 @@ def command(
     for kind in kinds:
         if kind not in events.KINDS:
             raise UsageError(f"--kind {kind}: should be one of {', '.join(events.KINDS)}")
-    source: Iterable[events.Event] = events.follow(output.pause) if follow else events.read()
+    source: Iterable[events.Event] = events.follow(output.pause) if follow else events.read(since)
     for event in source:
         if _wanted(event, name, since, kinds):
-            output.write((json.dumps(event) if as_json else line(event)) + "\n")
+            output.write((json.dumps(event) if as_json else tables.event_line(event)) + "\n")
             if output.reader_gone():
                 break
     return 0
@@ -49,18 +49,3 @@ def _wanted(
         and (not kinds or event["kind"] in kinds)
         and (since is None or datetime.fromisoformat(str(event["time"])) >= since)
     )
-
-
-def line(event: events.Event) -> str:
-    """One event for people: when, who, what, and the detail that matters."""
-    moment = datetime.fromisoformat(str(event["time"])).astimezone()
-    detail = event.get("reason") or ""
-    if not detail and event.get("command"):
-        detail = output.command_line([str(word) for word in event["command"]])
-    state = event.get("state")
-    if state and state != event["kind"]:
-        detail = f"{state}: {detail}"
-    who = output.escape(str(event.get("name")))
-    kind = output.escape(event["kind"])
-    text = f"{moment:%Y-%m-%d %H:%M:%S}  {who:<20}  {kind:<14}  {output.escape(detail)}"
-    return text.rstrip()

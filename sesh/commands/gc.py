@@ -16,6 +16,7 @@ from sesh.planning import Options, Step, Verb, What
 _DONE = {
     Verb.FINISH: "finished",
     Verb.END: "ended",
+    Verb.RESTART: "restarted",
     Verb.KILL: "killed",
     Verb.CLOSE: "closed",
     Verb.ARCHIVE: "archived",

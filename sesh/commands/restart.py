@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from sesh import config, errors, look, output
+from sesh import breakers, config, errors, look, output
 from sesh.commands._options import (
     CONTEXT,
     choose,
@@ -29,6 +29,7 @@ _LIVING = (ALIVE | {State.ORPHAN}) - {State.RECOVERING}
 @click.option("--lost", is_flag=True, help="Restart every lost session, as after a reboot.")
 @click.option("-a", "--all", "everything", is_flag=True, help="Restart every session, living too.")
 @click.option("-g", "--group", metavar="GROUP", help="Restart the sessions of a group.")
+@click.option("--force", is_flag=True, help="Even while the breaker of its group is open.")
 @grace_option
 @yes_option
 def command(
@@ -38,6 +39,7 @@ def command(
     lost: bool,
     everything: bool,
     group: str | None,
+    force: bool,
     grace: float | None,
     yes: bool,
 ) -> int:
@@ -63,13 +65,36 @@ def command(
     ):
         return errors.FAILED
     limit = settings.stop.grace if grace is None else grace
-    problems = [_restart(one, settings, limit, alone=len(found) == 1) for one in found]
+    closed_off = {} if force else _closed_off(found, settings)
+    problems = [
+        _restart(one, settings, limit, closed_off.get(one.name), alone=len(found) == 1)
+        for one in found
+    ]
     return _exit_code(problems)
 
 
-def _restart(one: Seen, settings: config.Config, grace: float, *, alone: bool) -> int:
+def _closed_off(found: list[Seen], settings: config.Config) -> dict[str, str]:
+    """The sessions whose group's breaker is open, and the sentence that says so."""
+    groups = {
+        one.name: group
+        for one in found
+        if one.session and (group := one.session.record.spec.group) is not None
+    }
+    until = breakers.open_until(set(groups.values()), settings)
+    return {
+        name: breakers.sentence(group, until[group])
+        for name, group in groups.items()
+        if group in until
+    }
+
+
+def _restart(
+    one: Seen, settings: config.Config, grace: float, closed_off: str | None, *, alone: bool
+) -> int:
     """Restart one; a problem is reported (when it is the only one: raised)."""
     try:
+        if closed_off:
+            raise ConflictError(f"{one.name}: {closed_off}; --force restarts it all the same")
         done = restart(_ended(one, settings, grace), settings)
     except SeshError as error:
         if alone:

@@ -10,13 +10,14 @@ import time
 import click
 
 from sesh import config, look, observe, output, paths, tmux, transcripts
-from sesh.commands._options import CONTEXT
+from sesh.commands._options import CONTEXT, choose, each
 from sesh.errors import (
     CannotTellError,
     SeshError,
     UsageError,
 )
 from sesh.lifecycle import servers
+from sesh.look import Seen
 from sesh.model import Record, State
 
 LIMIT = 1 << 20
@@ -32,8 +33,9 @@ _KEY = re.compile(rf"(?:[CMS]-)*(?:[!-~]|F(?:1[0-2]|[1-9])|{'|'.join(_NAMED_KEYS
 
 
 @click.command("send", context_settings=CONTEXT)
-@click.argument("name")
+@click.argument("name", required=False)
 @click.argument("text", nargs=-1)
+@click.option("-g", "--group", metavar="GROUP", help="Send to the running sessions of a group.")
 @click.option(
     "-k",
     "--key",
@@ -43,35 +45,51 @@ _KEY = re.compile(rf"(?:[CMS]-)*(?:[!-~]|F(?:1[0-2]|[1-9])|{'|'.join(_NAMED_KEYS
     help="Press a key such as Enter, Escape, Up or C-c (repeatable), after the text.",
 )
 @click.option("--no-enter", is_flag=True, help="Do not press Enter after the text.")
-def command(name: str, text: tuple[str, ...], keys: tuple[str, ...], no_enter: bool) -> int:
+def command(
+    name: str | None,
+    text: tuple[str, ...],
+    group: str | None,
+    keys: tuple[str, ...],
+    no_enter: bool,
+) -> int:
     """Type TEXT into a session and press Enter; `-` reads the text from standard input.
 
     Many lines arrive as one paste. Says so when nothing showed that it arrived.
     """
+    names = () if name is None else (name,)
+    if group is not None:
+        names, text = (), (*names, *text)
     data = _data(text)
     for key in keys:
         if not _KEY.fullmatch(key):
             raise UsageError(f"--key {key}: no such key; Enter, Escape, C-c, M-x, F5, Up …")
     if not data and not keys:
         raise UsageError("nothing to send: give a text, - for standard input, or --key")
-    record = look.must_be(look.one(name), State.RUNNING)
     settings = config.load()
+    running = (lambda one: one.state is State.RUNNING) if group is not None else None
+    found = choose(names, running, group, "--group")
+    return each(found, "send to", lambda one: _send(one, data, keys, settings, enter=not no_enter))
+
+
+def _send(
+    found: Seen, data: bytes, keys: tuple[str, ...], settings: config.Config, *, enter: bool
+) -> None:
+    record = look.must_be(found, State.RUNNING)
+    name, pane = record.name, record.place.pane
     server = observe.server_of(record, settings)
-    pane = record.place.pane
     if pane is None:
         raise CannotTellError(f"{name}: its tmux pane is not known yet; try again")
     servers.reach(record, server)
     before = _written(record, settings)
     if data:
         _check(name, server.paste(pane, data))
-        if not no_enter:
+        if enter:
             time.sleep(PAUSE)
             _check(name, server.press(pane, "Enter"))
     if keys:
         _check(name, server.press(pane, *keys))
     if not _arrived(record, before, settings):
         output.note(f"{name} has shown no sign that it arrived; sesh logs {name} tells more")
-    return 0
 
 
 def _data(text: tuple[str, ...]) -> bytes:

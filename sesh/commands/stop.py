@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import click
 
-from sesh import config, errors, look, orphans, output, store
+from sesh import config, errors, listing, look, orphans, output, store
 from sesh.adrift import Adrift
 from sesh.commands._options import (
     CONTEXT,
+    Duration,
     choose,
     confirm,
     grace_option,
@@ -34,6 +35,7 @@ from sesh.model import ALIVE, Damaged, State
 @click.option(
     "--orphans", "left_behind", is_flag=True, help="End what was left behind; each is listed first."
 )
+@click.option("--idle", type=Duration(), help="Stop the sessions that printed nothing for so long.")
 @click.option("--keep", is_flag=True, help="Keep a container that sesh has made.")
 @grace_option
 @yes_option
@@ -42,6 +44,7 @@ def command(
     everything: bool,
     group: str | None,
     left_behind: bool,
+    idle: float | None,
     keep: bool,
     grace: float | None,
     yes: bool,
@@ -53,7 +56,11 @@ def command(
     """
     settings = config.load()
     costs = ALIVE | {State.ORPHAN, State.STALE}
-    selected = (lambda one: one.state in costs) if everything or group is not None else None
+    selected: Callable[[Seen], bool] | None = None
+    if idle is not None:
+        selected = lambda one: _quiet(one, idle)  # noqa: E731  # reads better than a def here
+    elif everything or group is not None:
+        selected = lambda one: one.state in costs  # noqa: E731
     limit = settings.stop.grace if grace is None else grace
     if left_behind:
         if names or selected:
@@ -65,7 +72,7 @@ def command(
         return errors.FAILED
     if given and not names and selected is None:
         return errors.OK
-    found = choose(names, selected, group, "--all or --group")
+    found = choose(names, selected, group, "--all, --group or --idle")
     if not found:
         output.note("nothing to stop")
         return errors.OK
@@ -78,6 +85,16 @@ def command(
     with _Progress() as progress:
         after = stop(able, settings, limit, progress.show, keep=keep)
     return _report(found, able, after)
+
+
+def _quiet(one: Seen, seconds: float) -> bool:
+    """Does it run, and has it printed nothing for so long?"""
+    if one.session is None or one.state is not State.RUNNING:
+        return False
+    record = one.session.record
+    last = listing.last_output(record.id)
+    started = record.status.started.timestamp() if record.status.started else time.time()
+    return time.time() - max(last or 0.0, started) >= seconds
 
 
 def _stop_orphans(settings: Config, grace: float, *, yes: bool) -> int:

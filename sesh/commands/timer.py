@@ -24,13 +24,22 @@ _DEFAULT = 300.0
     type=click.Choice([one.value for one in Scheduler]),
     help="Who calls it (systemd where it answers, else cron).",
 )
+@click.option("--watch", is_flag=True, help="Keep sesh watch running instead (systemd only).")
 @json_option("the status")
-def command(action: str, every: float | None, scheduler: str | None, as_json: bool) -> int:
+def command(
+    action: str, every: float | None, scheduler: str | None, watch: bool, as_json: bool
+) -> int:
     """Have sesh gc --auto called regularly: install, remove or status."""
-    if action != "install" and (every is not None or scheduler is not None):
-        raise UsageError("--every and --scheduler go with: sesh timer install")
+    if action != "install" and (every is not None or scheduler is not None or watch):
+        raise UsageError("--every, --scheduler and --watch go with: sesh timer install")
+    if watch and (every is not None or scheduler == Scheduler.CRON):
+        raise UsageError("--watch runs all the time, by systemd: no --every, and no cron")
     if action != "status" and as_json:
         raise UsageError("--json goes with: sesh timer status")
+    if watch:
+        timers.install_watch(timers.job(timers.WATCHING))
+        output.say("sesh watch runs, by systemd")
+        return errors.OK
     if action == "install":
         return _install(_DEFAULT if every is None else every, scheduler)
     return _remove() if action == "remove" else _status(as_json=as_json)

@@ -7,8 +7,8 @@ import time
 import click
 
 from sesh import errors, output, waiting
-from sesh.commands._options import CONTEXT, Duration
-from sesh.errors import UsageError
+from sesh.commands._options import CONTEXT, Duration, choose, names_argument
+from sesh.errors import NoSessionError, UsageError
 from sesh.model import ALIVE, ENDED, State
 from sesh.waiting import Reached
 
@@ -16,7 +16,8 @@ _GROUPS = {"ended": ENDED, "alive": ALIVE}
 
 
 @click.command("wait", context_settings=CONTEXT)
-@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@names_argument
+@click.option("-g", "--group", metavar="GROUP", help="Wait for the sessions of a group.")
 @click.option(
     "--for",
     "wanted",
@@ -28,13 +29,22 @@ _GROUPS = {"ended": ENDED, "alive": ALIVE}
 @click.option("--timeout", type=Duration(), help="Give up after that long (exit 124).")
 @click.option("--exit-code", is_flag=True, help="Exit with the agent's exit status.")
 def command(
-    names: tuple[str, ...], wanted: str, any_one: bool, timeout: float | None, exit_code: bool
+    names: tuple[str, ...],
+    group: str | None,
+    wanted: str,
+    any_one: bool,
+    timeout: float | None,
+    exit_code: bool,
 ) -> int:
     """Wait until sessions have ended, or have reached another state.
 
     Prints each name and its state as it gets there.
     """
     states = _GROUPS.get(wanted) or _state(wanted)
+    if group is not None or not names:
+        names = tuple(one.name for one in choose(names, None, group, "--group"))
+    if not names:
+        raise NoSessionError(f"no session is in group {group}")
     deadline = None if timeout is None else time.monotonic() + timeout
     reached: list[Reached] = []
     for one in waiting.until(dict.fromkeys(names), states, deadline):

@@ -8,6 +8,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 from sesh import (
+    duties,
     environment,
     events,
     launchfiles,
@@ -67,6 +68,7 @@ def _keeper(record: Record, server: Tmux) -> Keeper:
         session_id=record.id,
         log=paths.transcript(record.id),
         callback=callback,
+        look_after=min(tmux.LOOK_EVERY, duties.first_due(record.spec.care)),
     )
 
 
@@ -200,7 +202,8 @@ def judge_launch(entry: Entry, record: Record, sight: Observation, event: str) -
     if verdict.cause is Cause.LAUNCH:
         _note(event.removesuffix("ed") + "-failed", record, reason=verdict.reason)
         raise LaunchError(f"{record.name} could not be launched: {verdict.reason}")
-    _note(event, record, command=list(record.spec.command))
+    retry = {"retry": record.status.retries} if record.status.retries else {}
+    _note(event, record, command=list(record.spec.command), **retry)
     if written is None:  # another sesh has looked in between, and has written down what it saw
         return look.one(record.name)
     if learned.status.outcome is not None:

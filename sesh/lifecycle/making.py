@@ -131,8 +131,9 @@ def _run_argv(record: Record, box: Boxing, labels: str, *, far: bool) -> list[st
         source, target, mode = mount.split(":")
         kind = "bind" if source.startswith("/") else "volume"
         argv += _mount(kind, source, target, read_only=mode == "ro")
+    limit = str(record.spec.care.max_memory) if record.spec.care.max_memory else None
     for option in ("user", "network", "memory", "cpus"):
-        value = getattr(box, option)
+        value = getattr(box, option) or (limit if option == "memory" else None)
         argv += [f"--{option}", value] if value is not None else []
     return [*argv, *box.options, "--entrypoint", "/bin/sh", box.image, "-c", _MAIN]
 

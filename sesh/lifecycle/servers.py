@@ -41,6 +41,17 @@ def reach(record: Record, server: Tmux) -> None:
         )
 
 
+def scope(record: Record) -> tuple[str, ...]:
+    """What a command is an argument of that shall run in a systemd scope of its own; nothing where
+    no user manager answers."""
+    care = record.spec.care
+    prefix = tmux.scope_prefix() if care.scope else ()
+    if not prefix:
+        return ()
+    limit = ("-p", f"MemoryMax={care.max_memory}") if care.max_memory else ()
+    return (*prefix[:-1], *limit, "--")
+
+
 def ready(server: Tmux) -> tuple[str, ...]:
     """Make sure that a launch will reach the one right server; returns how to start it if cold."""
     if os.path.exists(server.socket):

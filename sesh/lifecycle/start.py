@@ -50,7 +50,7 @@ def start(order: Order, config: Config) -> Seen:
     record = _new_record(order, machine, run, socket)
     try:
         environment.save(record.place.snapshot, order.environment)
-        launchfiles.stage(record)
+        launchfiles.stage(record, servers.scope(record))
         launchfiles.make_transcript(record.id)
         entry = store.claim(record, claims.starting(record), before.entry if before else None)
     except BaseException:
@@ -98,7 +98,7 @@ def restart(found: Seen, config: Config, attempt: int = 0) -> Seen:
         panes.save_screen(old, server)
     record = _next_generation(old, machine, run, socket, pane, attempt)
     try:
-        launchfiles.stage(record)
+        launchfiles.stage(record, servers.scope(record))
         launchfiles.make_transcript(record.id)
         entry = claims.claim_generation(found, record)
     except BaseException:

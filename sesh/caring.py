@@ -1,0 +1,343 @@
+"""Looking after sessions: the facts that `duties` decides upon, and what it decides, carried out.
+
+Level-triggered: whoever runs a pass, and however late, what is due is done, once. A launch is
+ended or tried again only if it is still the one that was looked at; the generation proves it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+
+from sesh import (
+    breakers,
+    checkups,
+    duties,
+    events,
+    launchfiles,
+    look,
+    paths,
+    processes,
+    store,
+    transcripts,
+)
+from sesh.checkups import Memory
+from sesh.config import Config
+from sesh.duties import Action, Facts, Kind
+from sesh.errors import CannotTellError, ConflictError, SeshError
+from sesh.lifecycle.launch import LaunchError
+from sesh.lifecycle.start import restart
+from sesh.lifecycle.stop import Ending, stop
+from sesh.look import Seen
+from sesh.model import Cause, Health, Record, Session, State, Verdict
+from sesh.reconcile import reconcile
+from sesh.values import Value, replace
+
+QUICK = 1.0  # seconds that a pass gives health commands before it goes on
+_POLL = 0.01
+_EVENTS = {Health.OK: "healthy", Health.FAILING: "failing", Health.HUNG: "hung"}
+AGAIN = 30.0  # seconds until a retry that could not be made is tried again
+
+
+class Patient(Value):
+    """A session that is looked after."""
+
+    seen: Seen
+    memory: Memory
+    facts: Facts
+
+    @property
+    def record(self) -> Record:
+        assert self.seen.session is not None
+        return self.seen.session.record
+
+    def due(self) -> tuple[Action, ...]:
+        assert self.seen.session is not None
+        return duties.due(self.record, self.seen.session.verdict, self.facts, datetime.now(UTC))
+
+    def next_due(self) -> float | None:
+        """When something is due again, in seconds of the epoch."""
+        assert self.seen.session is not None
+        verdict = self.seen.session.verdict
+        left = duties.next_due(self.record, verdict, self.facts, datetime.now(UTC))
+        return None if left is None else time.time() + left
+
+
+def care(found: Sequence[Seen], config: Config) -> tuple[list[Seen], dict[str, float]]:
+    """Do what is due. Returns the sessions as they are then, and when each needs another look, by
+    its id."""
+    patients = [_patient(one, config) for one in found if needs_care(one)]
+    patients = _measure(patients)
+    patients = _collect(_check(patients))
+    changed: dict[str, Seen] = {}
+    for patient in patients:
+        for action in patient.due():
+            if action.kind is Kind.NOTE:
+                changed |= _note(patient, action)
+    changed |= _end(patients, config)
+    changed |= _retry(patients, config)
+    times = {p.record.id: at for p in patients if (at := p.next_due()) is not None}
+    now = [changed.get(one.name, one) for one in found]
+    return now, {**times, **_of_changed(changed.values(), config)}
+
+
+def overdue(found: Sequence[Seen], config: Config) -> list[tuple[Seen, Action]]:
+    """What `care` would end or launch again, as far as that is known without asking."""
+    patients = [_patient(one, config) for one in found if needs_care(one)]
+    kinds = (Kind.END, Kind.RETRY)
+    return [(one.seen, action) for one in patients for action in one.due() if action.kind in kinds]
+
+
+def _of_changed(changed: Iterable[Seen], config: Config) -> dict[str, float]:
+    """The times of those that have changed: a retry that is waited for, a new launch."""
+    patients = [_patient(one, config) for one in changed if needs_care(one)]
+    return {p.record.id: at for p in patients if (at := p.next_due()) is not None}
+
+
+def needs_care(one: Seen) -> bool:
+    """Is there anything that may be due for it?"""
+    if one.session is None:
+        return False
+    watched = one.state is State.RUNNING and one.session.record.spec.care.watched
+    return watched or one.state is State.RECOVERING
+
+
+# --- facts ---------------------------------------------------------------------------------------
+
+
+def _patient(one: Seen, config: Config) -> Patient:
+    assert one.session is not None
+    record = one.session.record
+    if one.state is State.RECOVERING:
+        return Patient(one, Memory(), Facts())
+    transcripts.fetch(record, config)
+    memory = checkups.read(record)
+    now = processes.uptime()
+    age = _age(record, now)
+    heard = checkups.collect(record, memory, now, age)
+    if heard != memory:
+        checkups.write(record, heard)
+    return Patient(one, heard, _facts(record, heard, now, age))
+
+
+def _facts(record: Record, memory: Memory, now: float, age: float) -> Facts:
+    printed = _time_of(paths.transcript(record.id))
+    spoken = max(printed, _time_of(f"{launchfiles.base(record)}.beat"))
+    return Facts(
+        age=max(0.0, age - record.status.held),
+        silent=_silence(record, age, printed),
+        unheard=_silence(record, age, spoken),
+        since_measure=age if memory.measured is None else now - memory.measured,
+        since_check=age if memory.begun is None else now - memory.begun,
+        checking=memory.process is not None,
+        checks=memory.checks,
+        failures=memory.failures,
+        last_failure=memory.last_failure,
+    )
+
+
+def _age(record: Record, now: float) -> float:
+    """How long this launch has run, by the kernel's clock; on a far engine, by that on the wall."""
+    agent, started = record.place.agent, record.status.started
+    if agent is not None and not record.place.far:
+        return max(0.0, processes.age(agent.process, now))
+    return max(0.0, time.time() - started.timestamp()) if started else 0.0
+
+
+def _silence(record: Record, age: float, last: float) -> float:
+    status = record.status
+    started = status.started.timestamp() if status.started else 0.0
+    resumed = status.resumed.timestamp() if status.resumed else 0.0
+    return duties.silence(time.time(), age, started, max(last, resumed))
+
+
+def _time_of(path: str) -> float:
+    try:
+        return os.stat(path).st_mtime
+    except OSError:
+        return 0.0
+
+
+# --- what is done --------------------------------------------------------------------------------
+
+
+def _wanting(patients: Iterable[Patient], kind: Kind) -> list[Patient]:
+    return [one for one in patients if any(action.kind is kind for action in one.due())]
+
+
+def _measure(patients: Sequence[Patient]) -> list[Patient]:
+    """Look at the memory and processor time of all for which that is due, in one table."""
+    wanting = {one.record.id for one in _wanting(patients, Kind.MEASURE)}
+    if not wanting:
+        return list(patients)
+    table = processes.table()
+    family = processes.children(table)
+    return [_measured(one, table, family) if one.record.id in wanting else one for one in patients]
+
+
+def _measured(one: Patient, table: processes.Table, family: dict[int, list[int]]) -> Patient:
+    now = processes.uptime()
+    memory = replace(one.memory, measured=now)
+    checkups.write(one.record, memory)
+    facts = replace(one.facts, since_measure=0.0)
+    agent = one.record.place.agent
+    if agent is None or one.record.place.far:
+        return Patient(one.seen, memory, facts)
+    used = processes.usage(table, [agent.process]).get(agent.process)
+    if used is None:
+        return Patient(one.seen, memory, facts)
+    size, limit = used.memory_bytes, one.record.spec.care.max_memory
+    if limit and size > limit:  # what its processes share was counted for each
+        shared = processes.shared_memory(processes.tree(family, agent.process.pid))
+        size = size if shared is None else shared
+    return Patient(one.seen, memory, replace(facts, memory=size, cpu=used.cpu_seconds))
+
+
+def _check(patients: Sequence[Patient]) -> list[Patient]:
+    """Begin the health commands that are due, all at once."""
+    wanting = {one.record.id for one in _wanting(patients, Kind.CHECK)}
+    return [_checked(one) if one.record.id in wanting else one for one in patients]
+
+
+def _checked(one: Patient) -> Patient:
+    now = processes.uptime()
+    memory = checkups.begin(one.record, one.memory, now)
+    checkups.write(one.record, memory)
+    return Patient(one.seen, memory, replace(one.facts, since_check=0.0, checking=True))
+
+
+def _collect(patients: Sequence[Patient]) -> list[Patient]:
+    """Hear those that answer quickly; the others are for a later pass."""
+    deadline = time.monotonic() + QUICK
+    found = list(patients)
+    while any(one.facts.checking for one in found) and time.monotonic() < deadline:
+        time.sleep(_POLL)
+        found = [_heard(one) if one.facts.checking else one for one in found]
+    return found
+
+
+def _heard(one: Patient) -> Patient:
+    now = processes.uptime()
+    age = _age(one.record, now)
+    memory = checkups.collect(one.record, one.memory, now, age)
+    if memory == one.memory:
+        return one
+    checkups.write(one.record, memory)
+    facts = _facts(one.record, memory, now, age)
+    return Patient(one.seen, memory, replace(facts, memory=one.facts.memory, cpu=one.facts.cpu))
+
+
+def _note(patient: Patient, action: Action) -> dict[str, Seen]:
+    """Write down how it is."""
+    session = patient.seen.session
+    assert session is not None
+    assert action.health is not None
+    status = replace(session.record.status, health=action.health, health_reason=action.why or None)
+    record = replace(session.record, status=status)
+    verdict = reconcile(record, session.seen, datetime.now(UTC))
+    entry = store.swap(patient.seen.entry, record, verdict)
+    if entry is None:
+        return {}
+    first_time_well = action.health is Health.OK and session.record.status.health is None
+    if not first_time_well:
+        with suppress(OSError):
+            events.append(_EVENTS[action.health], record, reason=action.why or None)
+    return {record.name: Seen(entry, Session(record, session.seen, verdict))}
+
+
+def _end(patients: Iterable[Patient], config: Config) -> dict[str, Seen]:
+    """Bring down, together, what is over a limit."""
+    endings = {
+        one.record.name: (one.seen, Ending(action.why, action.cause or Cause.LIMIT))
+        for one in patients
+        for action in one.due()
+        if action.kind is Kind.END
+    }
+    if not endings:
+        return {}
+    why = {name: ending for name, (_, ending) in endings.items()}
+    after = []
+    for stays in (True, False):
+        some = [seen for seen, ending in endings.values() if _comes_back(seen, ending) is stays]
+        if some:
+            after += _stopped(some, config, why, stays=stays)
+    return {one.name: one for one in after}
+
+
+def _stopped(
+    found: Sequence[Seen], config: Config, why: Mapping[str, Ending], *, stays: bool
+) -> list[Seen]:
+    try:
+        return stop(
+            found, config, config.stop.grace, endings=why, close_panes=not stays, keep=stays
+        )
+    except (CannotTellError, ConflictError):
+        return []  # what was wished for is written down: the next pass goes on
+
+
+def _comes_back(seen: Seen, ending: Ending) -> bool:
+    """Will it be launched again, so that its place is kept?"""
+    assert seen.session is not None
+    state = State.FAILED if ending.cause is Cause.HEALTH else State.TIMEOUT
+    how = Verdict(state, cause=ending.cause)
+    return duties.after_end(seen.session.record, how, datetime.now(UTC)).retry_at is not None
+
+
+# --- retries -------------------------------------------------------------------------------------
+
+
+def _retry(patients: Iterable[Patient], config: Config) -> dict[str, Seen]:
+    """Launch again what is due, unless its group's breaker is open."""
+    wanting = _wanting(patients, Kind.RETRY)
+    groups = {group for one in wanting if (group := one.record.spec.group) is not None}
+    closed_off = breakers.open_until(groups, config)
+    changed = {}
+    for one in wanting:
+        until = closed_off.get(one.record.spec.group or "")
+        after = _postpone(one, until, config) if until else _launch(one, config)
+        if after is not None:
+            changed[one.record.name] = after
+    return changed
+
+
+def _postpone(one: Patient, until: datetime, config: Config) -> Seen | None:
+    session = one.seen.session
+    assert session is not None
+    record = session.record
+    why = breakers.sentence(record.spec.group, until)
+    record = replace(record, status=replace(record.status, retry_at=until, waits_for=why))
+    breakers.note_open(record, until, config)
+    return _write(one.seen, session, record)
+
+
+def _write(found: Seen, session: Session, record: Record) -> Seen | None:
+    verdict = reconcile(record, session.seen, datetime.now(UTC))
+    entry = store.swap(found.entry, record, verdict)
+    return Seen(entry, Session(record, session.seen, verdict)) if entry else None
+
+
+def _launch(one: Patient, config: Config) -> Seen | None:
+    """The next generation. What can't be told now is tried again; what can't be done is told."""
+    attempt = one.record.status.retries + 1
+    try:
+        return restart(one.seen, config, attempt)
+    except ConflictError:
+        return None  # another sesh was faster
+    except LaunchError:
+        return look.one(one.record.name)
+    except CannotTellError:
+        return None
+    except SeshError as error:
+        return _give_up(one, str(error))
+
+
+def _give_up(one: Patient, why: str) -> Seen | None:
+    session = one.seen.session
+    assert session is not None
+    record, status = session.record, session.record.status
+    told = f"{status.reason}; not launched again: {why.removeprefix(f'{record.name}: ')}"
+    status = replace(status, retry_at=None, outcome=State.FAILED, reason=told, waits_for=None)
+    return _write(one.seen, session, replace(record, status=status))

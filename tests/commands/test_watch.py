@@ -1,0 +1,82 @@
+"""sesh watch."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+
+import pytest
+
+from tests.world import SESH, World, eventually
+
+
+def watching(world: World, *options: str) -> subprocess.Popen[bytes]:
+    pipe = subprocess.PIPE
+    return subprocess.Popen(
+        [SESH, "watch", *options], env=world.env, cwd=world.cwd, stdout=pipe, stderr=pipe
+    )
+
+
+def silence_timers(world: World) -> None:
+    (callback,) = world.state.glob("run/*/callback")
+    callback.write_text(":\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_it_does_what_is_due_and_ends_when_asked(world: World, number: int) -> None:
+    world.start("one", "sleep", "99", options=("--timeout", "2s"))
+    silence_timers(world)
+    watch = watching(world, "--interval", "60s")
+    assert eventually(lambda: world.state_of("one") == "timeout", within=15)
+    watch.send_signal(number)
+    out, err = watch.communicate(timeout=10)
+    assert (watch.returncode, err) == (0, b"")
+    assert b"ended" in out
+    assert b"ran for its timeout" in out
+
+
+def test_two_of_them_are_harmless(world: World) -> None:
+    options = ("--retries", "3", "--retry-delay", "200ms")
+    world.start("one", "sh", "-c", "sleep 0.3; exit 1", options=options)
+    silence_timers(world)
+    both = [watching(world, "-q", "--interval", "200ms") for _ in range(2)]
+    assert eventually(lambda: world.state_of("one") == "failed", within=30)
+    for watch in both:
+        watch.terminate()
+        assert watch.communicate(timeout=10) == (b"", b"")
+        assert watch.returncode == 0
+    again = [event["retry"] for event in world.events() if event["kind"] == "restarted"]
+    assert again == [1, 2, 3]
+
+
+def test_settings_that_can_not_be_read_are_told_and_it_goes_on(world: World) -> None:
+    world.start("one", "sleep", "99", options=("--timeout", "4s"))
+    silence_timers(world)
+    world.configure("[stop\n")
+    watch = watching(world, "--interval", "200ms")
+    time.sleep(1)
+    world.configure("")
+    assert eventually(lambda: world.state_of("one") == "timeout", within=15)
+    watch.terminate()
+    _, err = watch.communicate(timeout=10)
+    assert b"not valid TOML" in err
+
+
+def test_it_ends_when_nobody_reads(world: World) -> None:
+    watch = subprocess.Popen(
+        ["/bin/sh", "-c", f"{SESH} watch --interval 100ms | head -n 1"],
+        env=world.env,
+        cwd=world.cwd,
+        stdout=subprocess.PIPE,
+    )
+    time.sleep(0.5)
+    world.start("one", "true")
+    world.start("two", "true")
+    out, _ = watch.communicate(timeout=15)
+    assert len(out.splitlines()) == 1
+
+
+def test_an_interval_of_nothing_is_refused(world: World) -> None:
+    done = world.sesh("watch", "--interval", "0")
+    assert (done.code, "100ms at least" in done.err) == (2, True)

@@ -1,0 +1,473 @@
+"""Sessions that nobody watches: limits, retries, breakers, health. Real agents, real time."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+import time
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from tests.world import SESH, World, eventually
+
+pytestmark = pytest.mark.timeout(120)
+
+FAST = ("--retry-delay", "300ms", "--retry-max-delay", "2s")
+HOG = "import time; b = bytearray({} << 20); time.sleep(99)"
+# A parent and its children, who all have the same memory: once altogether.
+SHARING = """
+import os, time
+b = bytearray({} << 20)
+for _ in range(3):
+    if not os.fork():
+        break
+time.sleep(99)
+"""
+
+
+def on_record(world: World, name: str, key: str) -> str | None:
+    """What its record says, read without looking at the session."""
+    found = re.search(rf'^{key} = "?([^"\n]*)"?$', world.record(name).read_text(), re.M)
+    return found[1] if found else None
+
+
+def kinds(world: World, name: str) -> list[str]:
+    return [event["kind"] for event in world.events() if event["name"] == name]
+
+
+def ends(world: World, name: str) -> int:
+    return kinds(world, name).count("ended")
+
+
+def no_timers(world: World) -> None:
+    """What tmux calls back does nothing from now on."""
+    (callback,) = world.state.glob("run/*/callback")
+    callback.write_text(":\n")
+
+
+def settled(world: World, name: str, within: float = 20.0) -> dict[str, Any]:
+    """The session once it has ended for good."""
+    assert eventually(
+        lambda: world.state_of(name) in ("failed", "completed", "timeout", "lost", "stopped"),
+        within,
+    ), world.session(name)
+    return world.session(name)
+
+
+# --- timeouts ------------------------------------------------------------------------------------
+
+
+def test_a_deadline_while_nobody_looks(world: World) -> None:
+    """Only tmux's own timer is there."""
+    begin = time.monotonic()
+    world.start("one", "sleep", "99", options=("--timeout", "2s"))
+    assert eventually(lambda: on_record(world, "one", "outcome"), within=15) == "timeout"
+    assert time.monotonic() - begin >= 2
+    shown = world.session("one")
+    assert (shown["cause"], shown["reason"]) == ("timeout", "ran for its timeout (2 seconds)")
+    assert shown["attention"]
+    time.sleep(0.5)
+    assert ends(world, "one") == 1
+
+
+@pytest.mark.parametrize("how", [("gc",), ("gc", "--auto"), ("pass",)])
+def test_the_same_without_timers(world: World, how: tuple[str, ...]) -> None:
+    world.start("one", "sleep", "99", options=("--timeout", "2s"))
+    world.start("two", "sleep", "99", options=("--timeout", "1h"))
+    no_timers(world)
+    time.sleep(2.5)
+    assert world.state_of("one") == "running"
+    world.ok(*how)
+    assert (world.state_of("one"), world.state_of("two")) == ("timeout", "running")
+    assert ends(world, "one") == 1
+
+
+def test_a_dry_run_of_gc_shows_what_is_overdue(world: World) -> None:
+    world.start("one", "sleep", "99", options=("--timeout", "4s"))
+    world.start("two", "false", options=("--retries", "1", "--retry-delay", "3s"))
+    no_timers(world)
+    time.sleep(4.5)
+    planned = world.ok("gc", "--dry-run", "--json").json
+    assert [(step["verb"], step["subject"]) for step in planned] == [
+        ("end", "one"),
+        ("restart", "two"),
+    ]
+    assert world.state_of("one") == "running"
+    done = world.ok("gc", "--json").json
+    assert all(step["done"] for step in done)
+    assert world.state_of("one") == "timeout"
+
+
+def test_an_agent_that_prints_nothing_is_ended_and_one_that_does_is_not(world: World) -> None:
+    options = ("--idle-timeout", "2s")
+    world.start("quiet", "sleep", "99", options=options)
+    loud = ("sh", "-c", "while :; do echo x; sleep 0.2; done")
+    world.start("loud", *loud, options=options)
+    shown = settled(world, "quiet")
+    assert shown["reason"] == "printed nothing for its idle timeout (2 seconds)"
+    assert world.state_of("loud") == "running"
+
+
+def test_what_is_paused_has_no_deadline(world: World) -> None:
+    world.start("one", "sleep", "99", options=("--timeout", "2s"))
+    world.ok("pause", "one")
+    time.sleep(3)
+    world.ok("pass")
+    assert world.state_of("one") == "paused"
+    world.ok("resume", "one")
+    world.ok("pass")
+    assert world.state_of("one") == "running"
+    assert settled(world, "one")["state"] == "timeout"
+
+
+def test_a_graceful_end_comes_before_a_kill(world: World) -> None:
+    word = world.root / "word"
+    script = f'trap "echo bye >{word}; exit 3" TERM; while :; do sleep 0.1; done'
+    world.start("one", "sh", "-c", script, options=("--timeout", "1s"))
+    assert settled(world, "one")["state"] == "timeout"
+    assert word.read_text() == "bye\n"
+    assert world.session("one")["exit_code"] == 3
+
+
+def test_the_launch_timeout_of_a_start(world: World) -> None:
+    world.start("one", options=("--launch-timeout", "7s"))
+    assert on_record(world, "one", "launch_timeout") == "7.0"
+    done = world.sesh("start", "two", "--launch-timeout", "0", "--", "sleep", "9")
+    assert (done.code, "above 0" in done.err) == (2, True)
+
+
+# --- retries -------------------------------------------------------------------------------------
+
+
+def test_a_failure_is_retried_with_growing_delays_until_they_are_used_up(world: World) -> None:
+    options = ("--retries", "3", "--retry-delay", "400ms", "--retry-max-delay", "1s")
+    world.start("one", "sh", "-c", "exit 3", options=options)
+    recovering = world.session("one")
+    assert (recovering["state"], recovering["reason"]) == ("recovering", "exit 3; retry 1 of 3")
+    assert recovering["retry_at"]
+    shown = settled(world, "one")
+    assert (shown["state"], shown["retries"], shown["generation"]) == ("failed", 3, 4)
+    assert shown["reason"] == "exit 3; all 3 retries are used up"
+    assert shown["attention"]
+    ended = [e for e in world.events() if e["kind"] == "ended"]
+    again = [e for e in world.events() if e["kind"] == "restarted"]
+    assert [event["retry"] for event in again] == [1, 2, 3]
+    assert (len(ended), len(again)) == (4, 3)
+
+
+def test_what_succeeds_at_last_has_completed(world: World) -> None:
+    script = 'n=$(cat n 2>/dev/null || echo 0); echo $((n + 1)) >n; [ "$n" = 2 ]'
+    world.start("one", "sh", "-c", script, options=("--retries", "5", *FAST))
+    shown = settled(world, "one")
+    assert (shown["state"], shown["generation"], shown["attention"]) == ("completed", 3, None)
+
+
+@pytest.mark.parametrize(
+    ("status", "options"),
+    [("125", ()), ("0", ()), ("3", ("--retry-on", "lost")), ("3", ("--retry-on", "timeout"))],
+)
+def test_ends_that_are_not_retried(world: World, status: str, options: tuple[str, ...]) -> None:
+    options = ("--retries", "3", *FAST, *options)
+    world.start("one", "sh", "-c", f"sleep 0.3; exit {status}", options=options)
+    settled(world, "one")
+    time.sleep(1)
+    world.ok("pass")
+    assert world.session("one")["generation"] == 1
+
+
+def test_what_is_lost_with_its_server_comes_back_if_that_is_wanted(world: World) -> None:
+    options = ("--retries", "3", "--retry-on", "lost", *FAST)
+    world.start("one", "sleep", "99", options=options)
+    os.kill(world.server_pid(), signal.SIGKILL)
+    assert eventually(lambda: world.state_of("one") == "recovering")
+    time.sleep(0.5)
+    world.ok("gc")
+    shown = world.session("one")
+    assert (shown["state"], shown["generation"], shown["retries"]) == ("running", 2, 1)
+
+
+def test_a_timeout_is_retried_if_that_is_wanted(world: World) -> None:
+    options = ("--timeout", "1s", "--retries", "1", "--retry-on", "timeout", *FAST)
+    world.start("one", "sleep", "99", options=options)
+    shown = settled(world, "one")
+    assert (shown["state"], shown["cause"], shown["generation"]) == ("failed", "timeout", 2)
+    assert shown["reason"].endswith("all 1 retries are used up")
+
+
+def test_a_stop_by_a_person_is_never_retried(world: World) -> None:
+    options = ("--retries", "3", "--retry-on", "always", *FAST)
+    world.start("one", "sleep", "99", options=options)
+    world.ok("stop", "one")
+    world.start("two", "false", options=("--retries", "3", "--retry-delay", "9s"))
+    assert world.state_of("two") == "recovering"
+    world.ok("stop", "two")
+    time.sleep(1)
+    world.ok("pass")
+    for name in ("one", "two"):
+        shown = world.session(name)
+        assert (shown["state"], shown["generation"], shown["retry_at"]) == ("stopped", 1, None)
+
+
+def test_a_restart_by_hand_needs_no_waiting_and_gives_back_all_retries(world: World) -> None:
+    gate = world.root / "gate"
+    options = ("--retries", "2", "--retry-delay", "9s")
+    world.start("one", "sh", "-c", f"[ -e {gate} ] && exec sleep 99", options=options)
+    assert world.state_of("one") == "recovering"
+    gate.touch()
+    world.ok("restart", "one")
+    shown = world.session("one")
+    assert (shown["state"], shown["generation"], shown["retries"]) == ("running", 2, 0)
+
+
+def test_having_run_well_it_has_all_retries_again(world: World) -> None:
+    options = ("--retries", "1", "--retry-reset", "1s", *FAST)
+    world.start("one", "sh", "-c", "sleep 1.3; exit 1", options=options)
+    assert eventually(lambda: world.session("one")["generation"] >= 4, within=20)
+    assert world.session("one")["retries"] <= 1
+
+
+def test_a_retry_that_can_not_be_made_is_told(world: World) -> None:
+    """Its saved environment is gone, and nobody has the variable that it was given."""
+    options = ("--retries", "3", "--retry-delay", "500ms", "-e", "TOKEN=secret")
+    world.start("one", "sh", "-c", "sleep 0.2; exit 1", options=options)
+    for file in world.root.rglob("one-*.env"):
+        file.unlink()
+    shown = settled(world, "one")
+    assert (shown["state"], shown["generation"]) == ("failed", 1)
+    assert "not launched again" in shown["reason"]
+    assert "TOKEN" in shown["reason"]
+
+
+# --- breakers ------------------------------------------------------------------------------------
+
+
+def test_twenty_kills_in_a_row_open_the_breaker_and_its_cool_down_closes_it(world: World) -> None:
+    world.configure("[breaker]\nfailures = 19\nwithin = 300\ncooldown = 6\n")
+    options = ("--retries", "30", "--retry-delay", "200ms", "--retry-max-delay", "400ms")
+    world.start("one", "sleep", "99", options=(*options, "--group", "crew"))
+    for number in range(20):
+        kill(world, number + 1)
+    assert eventually(lambda: world.session("one")["attention"], within=20), world.events()[-3:]
+    shown = world.session("one")
+    assert shown["state"] == "recovering"
+    assert "the breaker of group crew is open until" in shown["attention"]
+    assert kinds(world, "one").count("breaker-opened") == 1
+    found = world.sesh("doctor", "--json", "--only", "breaker")
+    (finding,) = found.json
+    assert (finding["level"], finding["mend"]) == ("warn", "sesh restart --force one")
+    refused = world.sesh("restart", "one")
+    assert (refused.code, "--force" in refused.err) == (8, True)
+    assert eventually(lambda: _running(world, 21), within=20), world.session("one")
+    check_delays(world, [0.2, *[0.4] * 18])
+
+
+def kill(world: World, generation: int) -> None:
+    shown = eventually(lambda: _running(world, generation), within=20)
+    assert shown, world.session("one")
+    assert shown["retries"] == generation - 1
+    os.kill(shown["pid"], signal.SIGKILL)
+    assert eventually(lambda: ends(world, "one") == generation, within=20)
+
+
+def _running(world: World, generation: int) -> dict[str, Any] | None:
+    shown = world.session("one")
+    right = shown["state"] == "running" and shown["generation"] == generation
+    return shown if right else None
+
+
+def check_delays(world: World, expected: list[float]) -> None:
+    """From the end that was seen to the time that was set: a record holds both."""
+    set_for = [e for e in world.events() if e["kind"] == "recovering"]
+    assert [event["retry"] for event in set_for] == list(range(1, 21))
+    ended = [moment(e) for e in world.events() if e["kind"] == "ended"]
+    again = [moment(e) for e in world.events() if e["kind"] == "restarted"]
+    for wait, start, end in zip(expected, ended, again, strict=False):
+        assert end - start >= wait * 0.9 - 0.3, (wait, end - start)  # an end is seen a bit late
+
+
+def moment(event: dict[str, Any]) -> float:
+    return datetime.fromisoformat(event["time"]).timestamp()
+
+
+def test_by_force_a_session_comes_back_while_its_breaker_is_open(world: World) -> None:
+    world.configure("[breaker]\nfailures = 1\nwithin = 60\ncooldown = 60\n")
+    gate = world.root / "gate"
+    script = f"[ -e {gate} ] && exec sleep 99; exit 1"
+    world.start("one", "sh", "-c", script, options=("--group", "g", "--retries", "5", *FAST))
+    assert eventually(lambda: world.session("one")["attention"], within=20)
+    gate.touch()
+    world.ok("restart", "--force", "one")
+    assert world.state_of("one") == "running"
+
+
+# --- limits --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("script", "megabytes", "limit", "ended"),
+    [
+        (HOG, 120, "100M", True),
+        (HOG, 20, "100M", False),
+        (SHARING, 120, "100M", True),
+        (SHARING, 60, "100M", False),
+    ],
+    ids=["hog", "modest", "family over", "family under"],
+)
+def test_memory(world: World, script: str, megabytes: int, limit: str, ended: bool) -> None:
+    options = ("--max-memory", limit, "--check-interval", "500ms")
+    world.start("one", sys.executable, "-c", script.format(megabytes), options=options)
+    if not ended:
+        time.sleep(3)
+        assert world.state_of("one") == "running"
+        return
+    shown = settled(world, "one")
+    assert (shown["state"], shown["cause"]) == ("timeout", "limit")
+    assert re.fullmatch(r"used more memory than max-memory: \d+M of 100M", shown["reason"])
+    assert not world.processes()[:0]
+
+
+def test_processor_time_of_a_whole_tree(world: World) -> None:
+    options = ("--max-cpu-time", "1s", "--check-interval", "500ms")
+    busy = "(while :; do :; done) & (while :; do :; done) & wait"
+    world.start("busy", "sh", "-c", busy, options=options)
+    world.start("lazy", "sleep", "99", options=options)
+    shown = settled(world, "busy")
+    assert (shown["state"], shown["cause"]) == ("timeout", "limit")
+    assert "max-cpu-time" in shown["reason"]
+    assert world.state_of("lazy") == "running"
+
+
+def test_the_kernel_ends_a_burner_when_nobody_looks(world: World) -> None:
+    options = ("--max-cpu-time", "1s", "--check-interval", "100ms")
+    world.start("one", "sh", "-c", "while :; do :; done", options=options)
+    no_timers(world)
+    shown = settled(world, "one", within=30)
+    assert (shown["state"], shown["cause"]) == ("timeout", "limit")
+    assert shown["reason"] == "ended by the kernel at max-cpu-time (1 second)"
+
+
+# --- health --------------------------------------------------------------------------------------
+
+HEALTH = ("--health-interval", "300ms", "--health-retries", "2", "--health-timeout", "700ms")
+
+
+def test_silence_is_told_once_and_a_word_ends_it(world: World) -> None:
+    world.start("one", "cat", options=("--max-silence", "1s"))
+    assert eventually(lambda: world.session("one")["health"] == "hung", within=15)
+    shown = world.session("one")
+    assert (shown["state"], shown["attention"]) == ("running", "hung: silent for 1 second")
+    assert world.ok("doctor", "--prompt").out == "1 hung\n"
+    assert world.sesh("doctor", "--json", "--only", "unwell").json[0]["level"] == "fail"
+    time.sleep(1.5)
+    assert kinds(world, "one").count("hung") == 1
+    world.ok("send", "one", "hello")
+    world.ok("pass")
+    assert (world.session("one")["health"], world.session("one")["attention"]) == ("ok", None)
+    assert "healthy" in kinds(world, "one")
+
+
+def test_a_word_of_the_agent_counts(world: World) -> None:
+    script = f"while :; do {SESH} update; sleep 0.4; done"
+    world.start("one", "sh", "-c", script, options=("--max-silence", "2s"))
+    time.sleep(4)
+    world.ok("pass")
+    assert world.session("one")["health"] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [("exit 7", "exit 7"), ("sleep 99", "took longer than 0.7 s")],
+    ids=["fails", "hangs"],
+)
+def test_a_health_command_that_fails_needs_somebody(world: World, command: str, why: str) -> None:
+    world.start("one", "sleep", "99", options=("--health-cmd", command, *HEALTH))
+    assert eventually(lambda: world.session("one")["health"] == "failing", within=20)
+    shown = world.session("one")
+    assert (shown["state"], shown["generation"]) == ("running", 1)
+    assert shown["attention"] == f"failing: its health command: {why}"
+    time.sleep(1)
+    assert kinds(world, "one").count("failing") == 1
+
+
+def test_the_unwell_are_launched_again_while_they_have_retries(world: World) -> None:
+    options = ("--health-cmd", "exit 7", *HEALTH, "--retries", "1", *FAST)
+    world.start("one", "sleep", "99", options=options)
+    assert eventually(lambda: world.session("one")["generation"] == 2, within=30)
+    assert eventually(lambda: world.session("one")["health"] == "failing", within=30)
+    shown = world.session("one")
+    assert (shown["state"], shown["generation"], shown["retries"]) == ("running", 2, 1)
+    ended = next(event for event in world.events() if event["kind"] == "ended")
+    assert (ended["state"], ended["cause"]) == ("failed", "health")
+
+
+def test_a_health_command_runs_in_the_place_of_its_session(world: World) -> None:
+    work = world.root / "elsewhere"
+    work.mkdir()
+    command = 'echo "$PWD $TOKEN $SESH_NAME" >seen; test -e well'
+    options = ("-C", str(work), "-e", "TOKEN=t", "--health-cmd", command, *HEALTH)
+    world.start("one", "sleep", "99", options=options)
+    (work / "well").touch()
+    assert eventually(lambda: world.session("one")["health"] == "ok", within=20)
+    assert (work / "seen").read_text() == f"{work} t one\n"
+    (work / "well").unlink()
+    assert eventually(lambda: world.session("one")["health"] == "failing", within=20)
+    (work / "well").touch()
+    assert eventually(lambda: world.session("one")["health"] == "ok", within=20)
+
+
+def test_failures_while_it_starts_up_do_not_count(world: World) -> None:
+    options = ("--health-cmd", "exit 1", *HEALTH, "--health-start-period", "1h")
+    world.start("one", "sleep", "99", options=options)
+    time.sleep(2)
+    assert world.session("one")["health"] != "failing"
+
+
+def test_no_health_command_is_left_behind(world: World) -> None:
+    options = ("--health-cmd", "sleep 98765", "--health-interval", "200ms", "--health-timeout")
+    world.start("one", "sleep", "99", options=(*options, "60s"))
+    assert eventually(lambda: _sleeping("98765"), within=10)
+    world.ok("stop", "one")
+    assert eventually(lambda: not _sleeping("98765"))
+
+
+def _sleeping(argument: str) -> list[str]:
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                if file.read().startswith(f"sleep\0{argument}".encode()):
+                    found.append(pid)
+        except OSError:
+            continue
+    return found
+
+
+# --- settings ------------------------------------------------------------------------------------
+
+
+def test_flags_come_before_variables_before_the_file(world: World) -> None:
+    world.configure('[start]\nretries = 1\ntimeout = "1h"\nhealth_interval = "5m"\n')
+    world.env["SESH_START_RETRIES"] = "2"
+    world.env["SESH_START_TIMEOUT"] = "2h"
+    care = world.start("one", options=("--retries", "3"))["care"]
+    assert care == {"timeout": 7200.0, "retries": 3, "health_interval": 300.0}
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--retry-on", "sometimes"), "should be of failure, lost, timeout, always"),
+        (("--retry-delay", "0"), "--retry-delay should be above 0"),
+        (("--timeout", "soon"), "is not a time"),
+        (("--max-memory", "lots"), "is not a size"),
+        (("--retries", "-1"), "--retries"),
+    ],
+)
+def test_wrong_values_are_told(world: World, options: tuple[str, ...], told: str) -> None:
+    done = world.sesh("start", "one", *options, "--", "sleep", "9")
+    assert (done.code, told in done.err) == (2, True), done.err
+    assert not world.state.exists()
