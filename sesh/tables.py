@@ -68,8 +68,8 @@ def _columns(
             ("DIRECTORY", lambda v: output.escape(v.get("cwd") or output.NOTHING)),
         ]
     columns.append(("COMMAND", _command))
-    if any(_remark(v) for v in views):
-        columns.append(("", _remark))
+    if any(_remark(v, now) for v in views):
+        columns.append(("", lambda v: _remark(v, now)))
     return columns
 
 
@@ -93,11 +93,21 @@ def _cpu(seconds: float | None) -> str:
     return output.NOTHING if seconds is None else f"{seconds:.1f}s"
 
 
-def _remark(view: View) -> str:
+def _remark(view: View, now: float) -> str:
     reason = output.escape(view.get("reason") or "")
+    if view["state"] == "recovering":
+        return f"{reason} {_when(view, now)}"
     if view["state"] == "unknown":
         return f"(was {view.get('last_known')}) {reason}"
     return "" if reason in ("exit 0", "stopped on request") else reason
+
+
+def _when(view: View, now: float) -> str:
+    """When it is launched again; why that takes so long, if it does."""
+    at = output.epoch(view.get("retry_at"))
+    left = "now" if at is None or at <= now else f"in {output.short_time(at - now)}"
+    waits = view.get("attention")
+    return f"{left}; {output.escape(waits)}" if waits else left
 
 
 def _pad(text: str, width: int) -> str:

@@ -18,7 +18,10 @@ from tests.conftest import need
 from tests.surroundings import run
 from tests.world import SESH, Done, World, eventually
 
-UNITS = ("sesh-gc.service", "sesh-gc.timer", "timers.target.wants/sesh-gc.timer")
+UNITS = (
+    *("sesh-gc.service", "sesh-gc.timer", "timers.target.wants/sesh-gc.timer"),
+    *("sesh-watch.service", "default.target.wants/sesh-watch.service"),
+)
 _SPOOL = "/var/spool/cron/crontabs"
 _LOCK = f"/tmp/sesh-tests-crontab-{os.getuid()}.lock"
 _INSTALL = """
@@ -149,12 +152,13 @@ class Systemd:
 
     def answer(self, *, failing: str = "", linger: str = "no", active: str = "active") -> None:
         """`failing`: the verb that fails."""
-        wants = '"$XDG_CONFIG_HOME/systemd/user/timers.target.wants"'
+        wants = '"$XDG_CONFIG_HOME/systemd/user/$target.target.wants"'
         put_first(
             self._world,
             "systemctl",
             f"""
             shift; echo "$*" >>{self._asked}
+            case "$*" in *.timer) target=timers ;; *) target=default ;; esac
             [ "$1" != "{failing}" ] || {{ echo "Failed to $1: it is tired" >&2; exit 1; }}
             case "$*" in
                 *Version*) echo Version=252 ;;
@@ -188,10 +192,10 @@ def systemd(world: World) -> Systemd:
     return Systemd(world)
 
 
-def verify(world: World, directory: Path) -> Done:
-    """What systemd itself says of the units in a directory."""
+def verify(world: World, directory: Path, *names: str) -> Done:
+    """What systemd itself says of the units in a directory: those of gc, or others."""
     need("systemd-analyze")
-    units = [str(directory / name) for name in UNITS[:2]]
+    units = [str(directory / name) for name in names or UNITS[:2]]
     return run(world, "systemd-analyze", "verify", "--user", "--man=no", *units)
 
 

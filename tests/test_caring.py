@@ -471,3 +471,75 @@ def test_wrong_values_are_told(world: World, options: tuple[str, ...], told: str
     done = world.sesh("start", "one", *options, "--", "sleep", "9")
     assert (done.code, told in done.err) == (2, True), done.err
     assert not world.state.exists()
+
+
+# --- what people see -----------------------------------------------------------------------------
+
+
+def test_ls_and_show_tell_how_it_is_looked_after(world: World) -> None:
+    options = ("--retries", "3", "--retry-delay", "50s", "--timeout", "1h", "--max-memory", "2G")
+    health = ("--health-cmd", "true")
+    world.start("one", "false", options=(*options, *health))
+    assert re.search(r"exit 1; retry 1 of 3 in \d+s", world.ok("ls").out)
+    shown = world.ok("show", "one").out
+    assert "at most 1 hour, memory at most 2G" in shown
+    assert re.search(
+        r"0 of 3 retries used \(failure; 50 seconds to 5 minutes\); the next at", shown
+    )
+    assert "health not known yet: true (every 30 seconds)" in shown
+    assert "sesh restart one launches it now" in shown
+
+
+def test_what_waits_for_a_retry_can_not_be_attached_to(world: World) -> None:
+    world.start("one", "false", options=("--retries", "3", "--retry-delay", "50s"))
+    done = world.sesh("attach", "one")
+    assert (done.code, "sesh restart one" in done.err) == (3, True), done.err
+
+
+def test_a_new_start_does_not_take_the_name_of_what_waits_for_a_retry(world: World) -> None:
+    world.start("one", "false", options=("--retries", "3", "--retry-delay", "50s"))
+    assert world.sesh("start", "one", "--", "true").code == 8
+
+
+# --- batches -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def crew(world: World) -> World:
+    for name in ("one", "two"):
+        world.start(name, "cat", options=("--group", "crew"))
+    world.start("other", "cat")
+    return world
+
+
+def test_a_text_for_a_group(crew: World) -> None:
+    crew.ok("send", "--group", "crew", "hello", "there")
+    for name in ("one", "two"):
+        assert eventually(lambda n=name: "hello there" in crew.ok("logs", n).out)  # type: ignore[misc]
+    assert "hello" not in crew.ok("logs", "other").out
+
+
+def test_waiting_for_a_group(crew: World) -> None:
+    crew.ok("send", "--group", "crew", "--key", "C-d")
+    done = crew.ok("wait", "--group", "crew", "--timeout", "20s")
+    assert sorted(done.out.splitlines()) == ["one completed", "two completed"]
+    assert crew.sesh("wait", "--group", "none").code == 4
+    assert crew.sesh("wait").code == 2
+
+
+def test_stopping_what_is_idle(crew: World) -> None:
+    time.sleep(4.5)
+    crew.ok("send", "two", "awake")
+    crew.ok("stop", "--idle", "4s", "--group", "crew", "-y")
+    states = {shown["name"]: shown["state"] for shown in crew.ls()}
+    assert states == {"one": "stopped", "two": "running", "other": "running"}
+
+
+def test_one_of_several_that_fails_is_named(crew: World) -> None:
+    crew.ok("pause", "two")
+    done = crew.sesh("restart", "one", "two", "-y")
+    assert done.code == 0
+    crew.ok("pause", "two")
+    crew.record("one").write_text("")
+    done = crew.sesh("resume", "one", "two")
+    assert (done.code, "one" in done.err) == (9, True)

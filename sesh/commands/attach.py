@@ -41,7 +41,7 @@ def command(name: str | None, read_only: bool, detach_others: bool, ended: bool)
         raise StateError(f"{found.name}: its record is damaged; see sesh show {found.name}")
     if found.state is State.UNKNOWN:
         raise CannotTellError(f"{found.name}: {found.session.verdict.reason}")
-    if found.state in ENDED:
+    if found.state in ENDED | {State.RECOVERING}:
         if ended and found.state in (State.COMPLETED, State.STOPPED):
             output.say(_headline(found.session))
             return 0
@@ -68,7 +68,7 @@ def _settled(name: str) -> Seen:
 
 def _choose() -> Seen:
     """The only living session, or the one that a person picks."""
-    living = [one for one in look.everything() if one.state in ALIVE]
+    living = [one for one in look.everything() if one.state in ALIVE - {State.RECOVERING}]
     if not living:
         raise UsageError("no living session to attach to; sesh ls shows all")
     if len(living) == 1:

@@ -13,14 +13,16 @@ from sesh.commands._options import CONTEXT, colour_option, json_option
 from sesh.look import Seen
 from sesh.model import Record, Session, State
 from sesh.reconcile import kept
+from sesh.units import amount, span
 from sesh.view import View
 
 _NEXT = {
     State.RUNNING: "sesh attach {0}   ·   sesh stop {0}",
-    State.PAUSED: "sesh stop {0}",
+    State.PAUSED: "sesh resume {0}   ·   sesh stop {0}",
     State.STOPPING: "sesh stop {0} tries again",
     State.ORPHAN: "sesh adopt {0}   ·   sesh stop {0}",
     State.UNKNOWN: "look again later; nothing was changed",
+    State.RECOVERING: "sesh restart {0} launches it now   ·   sesh stop {0}",
     State.STARTING: "look again in a moment",
     State.COMPLETED: "sesh restart {0}   ·   sesh rm {0}",
     State.STOPPED: "sesh restart {0}   ·   sesh rm {0}",
@@ -83,11 +85,36 @@ def _show(session: Session, shown: View, *, colour: bool) -> None:
         rows.append(
             ("group", f"{record.spec.group or '–'}   tags {', '.join(record.spec.tags) or '–'}")
         )
+    if shown["care"]:
+        rows += [("care" if i == 0 else "", line) for i, line in enumerate(_care(record, shown))]
     if record.spec.env:
         rows.append(("variables", ", ".join(record.spec.env)))
     rows += [("why" if i == 0 else "", line) for i, line in enumerate(verdict.evidence)]
     rows.append(("next", _NEXT.get(verdict.state, _NEXT_ENDED).format(record.name)))
     _print(f"{record.name}  {state}{reason}", rows)
+
+
+def _care(record: Record, shown: View) -> list[str]:
+    """How it is looked after, and what came of it so far."""
+    care = record.spec.care
+    limits = [
+        (care.timeout, f"at most {span(care.timeout)}"),
+        (care.idle_timeout, f"ended when silent for {span(care.idle_timeout)}"),
+        (care.max_memory, f"memory at most {amount(care.max_memory)}"),
+        (care.max_cpu_time, f"processor time at most {span(care.max_cpu_time)}"),
+        (care.max_silence, f"hung when silent for {span(care.max_silence)}"),
+    ]
+    lines = [", ".join(text for limit, text in limits if limit)]
+    if care.retries:
+        wait = f"{span(care.retry_delay)} to {span(care.retry_max_delay)}"
+        at = output.epoch(shown["retry_at"])
+        due = f"; the next at {output.clock(at)}" if at is not None else ""
+        ends = ", ".join(care.retry_on)
+        lines.append(f"{shown['retries']} of {care.retries} retries used ({ends}; {wait}){due}")
+    if care.health_cmd:
+        every = f"every {span(care.health_interval)}"
+        lines.append(f"health {shown['health'] or 'not known yet'}: {care.health_cmd} ({every})")
+    return [line for line in lines if line]
 
 
 def _where(record: Record) -> str:

@@ -379,6 +379,28 @@ def test_options_go_with_their_actions(world: World) -> None:
     complains(world.sesh("timer", "start"), 2, "install")
 
 
+def test_a_watch_that_systemd_keeps_running(world: World, systemd: Systemd) -> None:
+    done = world.ok("timer", "install", "--watch")
+    assert (done.out, done.err) == ("", "sesh watch runs, by systemd\n")
+    assert systemd.asked[1:] == [
+        *("daemon-reload", "enable sesh-watch.service", "restart sesh-watch.service"),
+    ]
+    assert systemd.units == ["sesh-watch.service", "default.target.wants/sesh-watch.service"]
+    assert Service(systemd.directory / "sesh-watch.service").argv == [SESH, "watch", "--quiet"]
+    checked = verify(world, systemd.directory, "sesh-watch.service")
+    assert (checked.code, checked.out, checked.err) == (0, "", "")
+    world.ok("timer", "remove")
+    assert not systemd.directory.parent.exists()
+
+
+def test_a_watch_needs_systemd(world: World, systemd: Systemd) -> None:
+    complains(world.sesh("timer", "install", "--watch", "--every", "5m"), 2, "all the time")
+    complains(world.sesh("timer", "install", "--watch", "--scheduler", "cron"), 2, "cron")
+    complains(world.sesh("timer", "status", "--watch"), 2, "sesh timer install")
+    systemd.stop_answering()
+    complains(world.sesh("timer", "install", "--watch"), 5, "without --watch")
+
+
 def test_when_it_last_ran(world: World, cron: Cron) -> None:
     world.ok("timer", "install")
     stamp(world, age=180)
