@@ -127,6 +127,7 @@ def _facts(record: Record, memory: Memory, now: float, age: float) -> Facts:
     printed = _time_of(paths.transcript(record.id))
     spoken = max(printed, _time_of(f"{launchfiles.base(record)}.beat"))
     return Facts(
+        clock=now,
         age=max(0.0, age - record.status.held),
         silent=_silence(record, age, printed),
         unheard=_silence(record, age, spoken),
@@ -182,7 +183,7 @@ def _measured(one: Patient, table: processes.Table, family: dict[int, list[int]]
     now = processes.uptime()
     memory = replace(one.memory, measured=now)
     checkups.write(one.record, memory)
-    facts = replace(one.facts, since_measure=0.0)
+    facts = replace(one.facts, clock=now, since_measure=0.0)
     agent = one.record.place.agent
     if agent is None or one.record.place.far:
         return Patient(one.seen, memory, facts)
@@ -206,7 +207,7 @@ def _checked(one: Patient) -> Patient:
     now = processes.uptime()
     memory = checkups.begin(one.record, one.memory, now)
     checkups.write(one.record, memory)
-    return Patient(one.seen, memory, replace(one.facts, since_check=0.0, checking=True))
+    return Patient(one.seen, memory, replace(one.facts, clock=now, since_check=0.0, checking=True))
 
 
 def _collect(patients: Sequence[Patient]) -> list[Patient]:

@@ -127,6 +127,7 @@ def collect(record: Record, memory: Memory, now: float, age: float) -> Memory:
             return memory
         _end(memory.process)
         said = f"took longer than {care.health_timeout:g} s"
+    run.reap(memory.process.pid)
     with suppress(FileNotFoundError):
         os.unlink(_word(record))
     heard = replace(memory, process=None, checks=memory.checks + (said is not None))

@@ -11,6 +11,7 @@ from binascii import crc32
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
+from math import ceil
 
 from sesh.model import Care, Cause, Health, Record, Retry, State, Verdict
 from sesh.units import amount, span
@@ -18,7 +19,7 @@ from sesh.values import Value
 
 NEVER_AGAIN = 125  # the exit status by which an agent asks not to be retried
 _JITTER = 0.05  # of a delay, up or down: what failed together does not come back together
-_SOON = 0.0
+_SOON, _NEVER = 0.0, float("inf")
 
 
 class Kind(StrEnum):
@@ -41,6 +42,7 @@ class Action(Value):
 class Facts(Value):
     """What is known of a living agent beside its record; None: not known, so not judged."""
 
+    clock: float = 0.0  # of the machine, in seconds: what has the same interval is due together
     age: float | None = None  # seconds it has run, without those that it was paused
     silent: float | None = None  # seconds since its last output, or since it began
     unheard: float | None = None  # the same, a word that it sent itself counting as output
@@ -73,9 +75,9 @@ def due(record: Record, verdict: Verdict, facts: Facts, now: datetime) -> tuple[
     actions = []
     if health is not None and health is not record.status.health:
         actions.append(Action(Kind.NOTE, why, health=health))
-    if _is_due(facts.since_measure, _measured(care)):
+    if _left(facts.clock, facts.since_measure, _measured(care)) <= 0:
         actions.append(Action(Kind.MEASURE))
-    if _is_due(facts.since_check, _checked(care)) and not facts.checking:
+    if _left(facts.clock, facts.since_check, _checked(care)) <= 0 and not facts.checking:
         actions.append(Action(Kind.CHECK))
     return tuple(actions)
 
@@ -119,8 +121,13 @@ def _at_least(value: float | None, limit: float) -> bool:
     return value is not None and value >= limit
 
 
-def _is_due(since: float | None, interval: float) -> bool:
-    return interval > 0 and _at_least(since, interval)
+def _left(clock: float, since: float | None, interval: float) -> float:
+    """Seconds until something is due that happens at multiples of an interval by the machine's
+    clock, so that one pass does it for all sessions; the first time half an interval after the last
+    one (or the launch) at the earliest."""
+    if not interval or since is None:
+        return _NEVER
+    return ceil((clock - since) / interval + 0.5) * interval - clock
 
 
 def _measured(care: Care) -> float:
@@ -139,26 +146,28 @@ def next_due(record: Record, verdict: Verdict, facts: Facts, now: datetime) -> f
     if verdict.state is not State.RUNNING:
         return None
     care = record.spec.care
+    silence = care.max_silence if record.status.health is not Health.HUNG else 0.0
     waits = [
         limit - (value or 0.0)
         for limit, value in (
             (care.timeout, facts.age),
             (care.idle_timeout, facts.silent),
-            (care.max_silence if record.status.health is not Health.HUNG else 0.0, facts.unheard),
-            (_measured(care), facts.since_measure),
-            (_checked(care), facts.since_check),
+            (silence, facts.unheard),
+            (care.health_timeout if facts.checking else 0.0, facts.since_check),
         )
         if limit
     ]
-    if facts.checking:
-        waits.append(care.health_timeout - (facts.since_check or 0.0))
-    return max(_SOON, min(waits)) if waits else None
+    waits.append(_left(facts.clock, facts.since_measure, _measured(care)))
+    if not facts.checking:
+        waits.append(_left(facts.clock, facts.since_check, _checked(care)))
+    return None if min(waits) == _NEVER else max(_SOON, min(waits))
 
 
-def first_due(care: Care) -> float:
+def first_due(care: Care, clock: float) -> float:
     """In how many seconds after its launch something may be due for the first time."""
-    limits = (care.timeout, care.idle_timeout, care.max_silence, _measured(care), _checked(care))
-    return min((limit for limit in limits if limit), default=float("inf"))
+    limits = (care.timeout, care.idle_timeout, care.max_silence)
+    regular = (_left(clock, 0.0, _measured(care)), _left(clock, 0.0, _checked(care)))
+    return min(*(limit or _NEVER for limit in limits), *regular)
 
 
 def silence(now: float, age: float, started: float, last: float) -> float:

@@ -143,12 +143,20 @@ def last_output(session_id: str) -> float | None:
 
 
 def _agents(found: Iterable[Seen]) -> dict[str, Process]:
+    """Those whose pids mean something here."""
+    here = processes.here()
     records = [one.entry.record for one in found if isinstance(one.entry.record, Record)]
-    return {r.id: r.place.agent.process for r in records if r.place.agent}
+    return {
+        r.id: r.place.agent.process
+        for r in records
+        if r.place.agent and r.place.machine == here and not r.place.far
+    }
 
 
 def _held_agents(held: Iterable[Digest]) -> dict[str, Process]:
-    return {one.id: Process(int(one.pid), int(one.start)) for one in held if one.mode == "pid"}
+    """Also those in containers of this machine."""
+    alive = [one for one in held if one.mode == "pid" or one.mode.startswith("box")]
+    return {one.id: Process(int(one.pid), int(one.start)) for one in alive}
 
 
 def add_usage(views: Sequence[View], agents: Mapping[str, Process]) -> None:

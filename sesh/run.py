@@ -72,6 +72,15 @@ def detach(argv: Sequence[str], *, env: Mapping[str, str]) -> int:
     return os.posix_spawn(argv[0], list(argv), env, file_actions=nothing, setsid=True)
 
 
+def reap(pid: int) -> None:
+    """Take leave of a program that was started by `detach`, if it was by us and has ended: a watch
+    would collect dead ones."""
+    try:
+        os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        return
+
+
 def _communicate(process: subprocess.Popen[bytes], timeout: float, errors: str) -> Answer:
     """Collect both streams until they end, the time is up, or it says more than anyone should."""
     out, err = bytearray(), bytearray()

@@ -115,16 +115,32 @@ def test_the_unwell_are_ended_only_to_be_launched_again(
     assert not ends or found[0] == Action(Kind.END, "hung: silent for 4 seconds", Cause.HEALTH)
 
 
-def test_looks_and_checks_when_their_time_has_come() -> None:
-    care = {"max_memory": MB, "check_interval": 30.0, "health_cmd": "x", "health_interval": 10.0}
+@pytest.mark.parametrize(
+    ("clock", "last", "due_at"),
+    [
+        (1000.0, 990.0, 1020.0),  # every 30 s: 990, 1020, 1050
+        (1000.0, 989.9, 1020.0),  # half an interval at least
+        (1000.0, 975.0, 990.0),
+        (1000.0, 961.0, 990.0),
+        (1000.0, 1000.0, 1020.0),
+        (1006.0, 1006.0, 1050.0),
+    ],
+)
+def test_looks_and_checks_happen_for_all_at_the_same_moments(
+    clock: float, last: float, due_at: float
+) -> None:
+    care: dict[str, Any] = {"max_memory": MB, "health_cmd": "x"}  # every 30 s
 
-    def kinds(**facts: Any) -> set[Kind]:
-        return {action.kind for action in due(care, facts)}
+    def kinds(now: float, **facts: Any) -> set[Kind]:
+        since = {"since_measure": now - last, "since_check": now - last}
+        return {action.kind for action in due(care, {"clock": now, **since, **facts})}
 
-    assert kinds(since_measure=29.0, since_check=9.0) == set()
-    assert kinds(since_measure=30.0, since_check=9.0) == {Kind.MEASURE}
-    assert kinds(since_measure=29.0, since_check=10.0) == {Kind.CHECK}
-    assert kinds(since_measure=29.0, since_check=50.0, checking=True) == set()
+    assert kinds(due_at - 0.1) == set()
+    assert kinds(due_at) == {Kind.MEASURE, Kind.CHECK}
+    assert kinds(due_at, checking=True) == {Kind.MEASURE}
+    facts = Facts(clock=clock, since_measure=clock - last, since_check=clock - last)
+    left = duties.next_due(cared(Care(**care)), Verdict(State.RUNNING), facts, NOW)
+    assert left == pytest.approx(max(0.0, due_at - clock))
 
 
 # --- retries -------------------------------------------------------------------------------------
@@ -229,13 +245,14 @@ def test_a_breaker_opens_and_closes(ago: list[int], until: int | None) -> None:
 amounts = st.none() | st.floats(0, 1e6)
 facts = st.builds(
     Facts,
+    clock=st.floats(0, 1e6),
     age=amounts,
     silent=amounts,
     unheard=amounts,
     memory=st.none() | st.integers(0, 1 << 40),
     cpu=amounts,
-    since_measure=amounts,
-    since_check=amounts,
+    since_measure=st.floats(0, 1e6),
+    since_check=st.floats(0, 1e6),
     checking=st.booleans(),
     checks=st.integers(0, 9),
     failures=st.integers(0, 9),

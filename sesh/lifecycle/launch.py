@@ -68,7 +68,7 @@ def _keeper(record: Record, server: Tmux) -> Keeper:
         session_id=record.id,
         log=paths.transcript(record.id),
         callback=callback,
-        look_after=min(tmux.LOOK_EVERY, duties.first_due(record.spec.care)),
+        look_after=min(tmux.LOOK_EVERY, duties.first_due(record.spec.care, processes.uptime())),
     )
 
 
