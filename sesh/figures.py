@@ -353,54 +353,81 @@ def _split(things: Iterable[T], key: Callable[[T], str | None]) -> dict[str | No
 
 
 def _figures(material: _Material) -> Figures:
-    listed, archived, ended = material.listed, material.archived, material.ended
-    states = _counts((view["state"] for view in (*listed, *archived)), State)
-    memory = [view["memory_bytes"] for view in listed if view.get("memory_bytes") is not None]
-    failures = [launch for launch in ended if launch.failed]
-    causes = _counts((launch.cause for launch in failures), Cause)
-    lasted = sorted(launch.duration for launch in ended if launch.duration is not None)
-    tries = [one for one in material.restarts if one.retry >= 1]
-    recovered = [one for one in tries if one.recovered]
-    waits = sorted(one.waited for one in recovered if one.waited is not None)
-    restarts = [one for one in material.restarts if one.launched]
-    said = any(one.resumed is not None for one in restarts)
-    resumed = sum(one.resumed is True for one in restarts)
     return Figures(
-        total=len(listed) + len(archived),
-        listed=len(listed),
-        archived=len(archived),
-        alive=sum(view["state"] in ALIVE for view in listed),
-        healthy=sum(_healthy(view) for view in listed),
-        attention=sum(bool(view.get("attention")) for view in listed),
-        stale=states[State.STALE.value],
-        damaged=states[State.DAMAGED.value],
-        states=states,
-        memory_bytes=sum(memory) if memory else None,
-        memory_average_bytes=round(sum(memory) / len(memory)) if memory else None,
-        memory_peak_bytes=max(memory, default=None),
-        launches=len(material.began),
-        ends=len(ended),
-        failures=len(failures),
-        failure_rate=rate(len(failures), len(ended)),
-        causes=causes,
-        cause_rates={cause: rate(count, len(ended)) for cause, count in causes.items()},
-        duration_median_seconds=_rounded(percentile(lasted, 0.5)),
-        duration_p95_seconds=_rounded(percentile(lasted, 0.95)),
-        duration_longest_seconds=_rounded(percentile(lasted, 1.0)),
-        durations=histogram(lasted),
-        recoveries=len(tries),
-        recovered=len(recovered),
-        recovery_rate=rate(len(recovered), len(tries)),
-        recovery_median_seconds=_rounded(percentile(waits, 0.5)),
-        recovery_p95_seconds=_rounded(percentile(waits, 0.95)),
-        restarts=len(restarts),
-        resumed=resumed if said else None,
-        resume_rate=rate(resumed, len(restarts)) if said else None,
+        **_of_sessions(material.listed, material.archived),
+        **_of_memory(material.listed),
+        **_of_ends(material.began, material.ended),
+        **_of_recoveries([one for one in material.restarts if one.retry >= 1]),
+        **_of_restarts([one for one in material.restarts if one.launched]),
     )
+
+
+def _of_sessions(listed: Sequence[Object], archived: Sequence[Object]) -> dict[str, Any]:
+    states = _counts((view["state"] for view in (*listed, *archived)), State)
+    return {
+        "total": len(listed) + len(archived),
+        "listed": len(listed),
+        "archived": len(archived),
+        "alive": sum(view["state"] in ALIVE for view in listed),
+        "healthy": sum(_healthy(view) for view in listed),
+        "attention": sum(bool(view.get("attention")) for view in listed),
+        "stale": states[State.STALE],
+        "damaged": states[State.DAMAGED],
+        "states": states,
+    }
 
 
 def _healthy(view: Object) -> bool:
     return view["state"] in _HEALTHY and not view.get("attention")
+
+
+def _of_memory(listed: Sequence[Object]) -> dict[str, Any]:
+    used = [view["memory_bytes"] for view in listed if view.get("memory_bytes") is not None]
+    return {
+        "memory_bytes": sum(used) if used else None,
+        "memory_average_bytes": round(sum(used) / len(used)) if used else None,
+        "memory_peak_bytes": max(used, default=None),
+    }
+
+
+def _of_ends(began: Sequence[Launch], ended: Sequence[Launch]) -> dict[str, Any]:
+    failures = [launch for launch in ended if launch.failed]
+    causes = _counts((launch.cause for launch in failures), Cause)
+    lasted = sorted(launch.duration for launch in ended if launch.duration is not None)
+    return {
+        "launches": len(began),
+        "ends": len(ended),
+        "failures": len(failures),
+        "failure_rate": rate(len(failures), len(ended)),
+        "causes": causes,
+        "cause_rates": {cause: rate(count, len(ended)) for cause, count in causes.items()},
+        "duration_median_seconds": _rounded(percentile(lasted, 0.5)),
+        "duration_p95_seconds": _rounded(percentile(lasted, 0.95)),
+        "duration_longest_seconds": _rounded(percentile(lasted, 1.0)),
+        "durations": histogram(lasted),
+    }
+
+
+def _of_recoveries(tries: Sequence[Restart]) -> dict[str, Any]:
+    recovered = [one for one in tries if one.recovered]
+    waits = sorted(one.waited for one in recovered if one.waited is not None)
+    return {
+        "recoveries": len(tries),
+        "recovered": len(recovered),
+        "recovery_rate": rate(len(recovered), len(tries)),
+        "recovery_median_seconds": _rounded(percentile(waits, 0.5)),
+        "recovery_p95_seconds": _rounded(percentile(waits, 0.95)),
+    }
+
+
+def _of_restarts(restarts: Sequence[Restart]) -> dict[str, Any]:
+    said = any(one.resumed is not None for one in restarts)
+    resumed = sum(one.resumed is True for one in restarts)
+    return {
+        "restarts": len(restarts),
+        "resumed": resumed if said else None,
+        "resume_rate": rate(resumed, len(restarts)) if said else None,
+    }
 
 
 def _counts(words: Iterable[Hashable], all_of: Iterable[str]) -> dict[str, int]:
