@@ -27,7 +27,7 @@ COMMANDS = {
     "send": "Type into a session.",
     "wait": "Wait until sessions reach a state.",
     "events": "Show what happened.",
-    "stats": "Count sessions, failures and recoveries; also for Prometheus.",
+    "stats": "Say in figures how sessions fare; also for Prometheus.",
     "timer": "Have gc called regularly, by systemd or cron.",
     "gc": "Clean up: finish, end, archive and remove what is due.",
     "doctor": "Say what is wrong and which command mends it; or mend it.",

@@ -95,7 +95,7 @@ complete -c sesh -n __sesh_no_command -a logs -d 'Show a session\'s screen and s
 complete -c sesh -n __sesh_no_command -a send -d 'Type TEXT into a session and press Enter'
 complete -c sesh -n __sesh_no_command -a wait -d 'Wait until sessions have ended'
 complete -c sesh -n __sesh_no_command -a events -d 'Show what happened to all sessions'
-complete -c sesh -n __sesh_no_command -a stats -d 'Count sessions'
+complete -c sesh -n __sesh_no_command -a stats -d 'Say in figures how sessions fare'
 complete -c sesh -n __sesh_no_command -a timer -d 'Have sesh gc --auto called regularly'
 complete -c sesh -n __sesh_no_command -a gc -d 'Clean up'
 complete -c sesh -n __sesh_no_command -a doctor -d 'Check everything'

@@ -37,8 +37,10 @@ _LIKE = {"healthy": "running", "need": "stale", "needs": "stale"}
     help="Write them into a file, at once and whole, instead of printing them.",
 )
 def command(as_json: bool, prometheus: bool, since: datetime | None, path: str | None) -> int:
-    """Count sessions, ends, failures and recoveries: those in the list, in the history and in the
-    events that are kept."""
+    """Say in figures how sessions fare: states, memory, durations, failures, recoveries.
+
+    Counted are the sessions in the list and in the history, and the events that are kept.
+    """
     if as_json and prometheus:
         raise UsageError("give --json or --prometheus, but not both")
     if path is not None and not (as_json or prometheus):
