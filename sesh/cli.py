@@ -27,6 +27,7 @@ COMMANDS = {
     "send": "Type into a session.",
     "wait": "Wait until sessions reach a state.",
     "events": "Show what happened.",
+    "stats": "Say in figures how sessions fare; also for Prometheus.",
     "update": "Say that a session is alive and at work.",
     "watch": "Look after all sessions in the foreground.",
     "timer": "Have gc called regularly, by systemd or cron.",

@@ -88,8 +88,9 @@ def entries(leaving_out: Collection[str] = ()) -> list[Entry]:
     return _entries(paths.sessions_dir(), leaving_out)
 
 
-def history() -> list[Entry]:
-    return _entries(paths.history_dir())
+def history(leaving_out: Collection[str] = ()) -> list[Entry]:
+    """The records that left the list, by id."""
+    return _entries(paths.history_dir(), leaving_out)
 
 
 def _entries(directory: str, leaving_out: Collection[str] = ()) -> list[Entry]:

@@ -34,6 +34,7 @@ package() {
         apt-get:docker) echo docker.io ;;
         apt-get:crontab) echo cron ;;
         *:crontab) echo cronie ;;
+        *:promtool) echo prometheus ;;
         dnf:docker) echo moby-engine ;;
         *) echo "$2" ;;
     esac
@@ -202,7 +203,7 @@ case ${1:-} in
             fingerprint >.venv/ready-run
             fingerprint >.venv/ready-test
         fi
-        for command in bash zsh fish mandoc busybox crontab; do
+        for command in bash zsh fish mandoc busybox crontab promtool; do
             if required "$command"; then need "$command"; else want "$command"; fi
         done
         if required docker; then need_docker; fi

@@ -153,7 +153,7 @@ def assert_completed(terminal: Terminal, line: str, expected: str) -> None:
 
 def test_all_commands_are_offered_and_no_others(terminal: Terminal) -> None:
     assert_listed(terminal, "sesh ", set(cli.COMMANDS))
-    assert_listed(terminal, "sesh st", {"start", "status", "stop"})
+    assert_listed(terminal, "sesh st", {"start", "stats", "status", "stop"})
     assert_completed(terminal, "sesh rest", "sesh restart")
 
 

@@ -237,6 +237,11 @@ def test_json_fields_of_a_finding(world: World) -> None:
     assert all(list(one) == fields for one in world.sesh("doctor", "--json").json)
 
 
+def test_json_fields_of_the_figures(world: World) -> None:
+    fields = items(section(source("sesh-json.5"), "Figures"), "Va")
+    assert list(world.ok("stats", "--json").json) == fields
+
+
 def test_filters_and_sort_keys() -> None:
     text = page_of("ls")
     assert items(text, "Cm") == list(listing.FILTER_KEYS)

@@ -23,7 +23,7 @@ LAYERS = (
     ("surveying",),
     (
         *("exits", "ordering", "supervise", "listing", "attaching", "waiting"),
-        *("shells", "prompt", "mending"),
+        *("shells", "prompt", "mending", "counting"),
     ),
     ("caring",),
     ("transcripts", "breakers", "checkups"),
@@ -53,14 +53,17 @@ LAYERS = (
     ("store",),
     ("run", "files"),
     ("guards",),
-    ("codec", "digest", "reconcile", "duties", "schedules"),
-    ("view",),
+    ("codec", "digest", "reconcile", "duties", "schedules", "metrics"),
+    ("view", "figures"),
     ("paths", "units"),
     ("model", "errors"),
     ("values",),
     ("",),  # the package itself: its version
 )
-PURE = ("values", "model", "errors", "units", "reconcile", "duties", "view", "codec", "digest")
+PURE = (
+    *("values", "model", "errors", "units", "reconcile", "duties", "view", "codec", "digest"),
+    *("figures", "metrics"),
+)
 HOMES = {
     "click": {"cli", "commands"},
     "psutil": {"processes"},

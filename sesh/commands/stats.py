@@ -1,0 +1,250 @@
+"""sesh stats: figures on all sessions, for people, scripts and Prometheus."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Sequence
+from datetime import datetime
+
+import click
+
+from sesh import counting, errors, figures, metrics, output
+from sesh.commands._options import CONTEXT, Moment, json_option
+from sesh.errors import UsageError
+from sesh.figures import Bucket, Figures, Part, Report
+
+_BAR = 24  # cells
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+_INDENT = " " * 13  # what stands below a row's text
+# Words behind a number that are painted like a state, beside the states themselves.
+_LIKE = {"healthy": "running", "need": "stale", "needs": "stale"}
+
+
+@click.command("stats", context_settings=CONTEXT)
+@json_option("the figures")
+@click.option("--prometheus", is_flag=True, help="Print them as metrics for Prometheus.")
+@click.option(
+    "--since",
+    type=Moment(),
+    help="Count only what has started, ended or happened since then (7d, or a date).",
+)
+@click.option(
+    "--output",
+    "path",
+    metavar="FILE",
+    help="Write them into a file, at once and whole, instead of printing them.",
+)
+def command(as_json: bool, prometheus: bool, since: datetime | None, path: str | None) -> int:
+    """Say in figures how sessions fare: states, memory, durations, failures, recoveries.
+
+    Counted are the sessions in the list and in the history, and the events that are kept.
+    """
+    if as_json and prometheus:
+        raise UsageError("give --json or --prometheus, but not both")
+    if path is not None and not (as_json or prometheus):
+        raise UsageError("--output needs --json or --prometheus")
+    found, troubles = counting.count(since)
+    if as_json:
+        _put(_json(found, since), path)
+    elif prometheus:
+        _put(metrics.text(found), path)
+    elif found.empty:
+        _say_nothing(since)
+    else:
+        _print(found, since)
+    for trouble in troubles[:1]:
+        output.note(f"what was seen could not be written down: {trouble}")
+    return errors.OK
+
+
+def _put(text: str, path: str | None) -> None:
+    if path is None:
+        output.write(text)
+    else:
+        counting.publish(path, text)
+
+
+def _json(found: Report, since: datetime | None) -> str:
+    times = {
+        "checked_at": output.stamp(time.time()),
+        "since": output.stamp(since.timestamp()) if since else None,
+    }
+    return json.dumps({**times, **figures.as_json(found)}) + "\n"
+
+
+# --- for people ----------------------------------------------------------------------------------
+
+
+def _say_nothing(since: datetime | None) -> None:
+    output.note(
+        "nothing has started or ended since then; sesh stats counts all that is kept"
+        if since
+        else "nothing to count yet; start a session with: sesh start NAME -- COMMAND"
+    )
+
+
+def _print(found: Report, since: datetime | None) -> None:
+    room, colour = output.terminal_width(), output.use_colour("auto")
+    lines = [_painted(_cut(line, room), colour=colour) for line in _summary(found, since, room)]
+    for title, parts in (("GROUP", found.groups), ("TEMPLATE", found.templates)):
+        if any(part.name is not None for part in parts):
+            lines += ["", *_table(title, parts, room)]
+    output.write("\n".join(lines) + "\n")
+
+
+def _cut(line: str, room: int | None) -> str:
+    return line if room is None else output.cut(line, room)
+
+
+def _painted(line: str, *, colour: bool) -> str:
+    """Numbers that point at something, in the colour of their state."""
+
+    def paint(found: re.Match[str]) -> str:
+        return output.paint(found[0], _LIKE.get(found[1], found[1]), colour=colour)
+
+    return re.sub(r"\b[1-9]\d* ([a-z]+)(?: you)?", paint, line)
+
+
+def _summary(found: Report, since: datetime | None, room: int | None) -> list[str]:
+    whole = found.whole
+    lines = [_head(whole, since), _row("states", _states(whole))]
+    if whole.healthy or whole.attention:
+        lines.append(_row("health", _health(whole)))
+    if whole.memory_bytes is not None:
+        lines.append(_row("memory", _memory(whole)))
+    if whole.ends:
+        lines.append(_row("ends", _ends(whole)))
+    if whole.duration_median_seconds is not None:
+        lines += [_row("durations", _durations(whole)), *_histogram(whole.durations, room)]
+    if whole.recoveries:
+        lines.append(_row("recovery", _recovery(whole)))
+    if whole.restarts:
+        lines.append(_row("restarts", _restarts(whole)))
+    return lines
+
+
+def _row(label: str, text: str) -> str:
+    return f"  {label:<10} {text}".rstrip()
+
+
+def _head(whole: Figures, since: datetime | None) -> str:
+    where = f"{whole.listed} in the list, {whole.archived} in the history"
+    begin = f", since {output.clock(since.timestamp())}" if since else ""
+    return f"{_number(whole.total, 'session')}{begin}: {where}"
+
+
+def _states(whole: Figures) -> str:
+    known = [f"{count} {state}" for state, count in whole.states.items() if count]
+    return " · ".join(known) or output.NOTHING
+
+
+def _health(whole: Figures) -> str:
+    need = "needs you" if whole.attention == 1 else "need you"
+    return f"{whole.healthy} healthy · {whole.attention} {need}"
+
+
+def _memory(whole: Figures) -> str:
+    average, peak = output.size(whole.memory_average_bytes), output.size(whole.memory_peak_bytes)
+    return f"{average} on average · {peak} at most · {output.size(whole.memory_bytes)} in all"
+
+
+def _ends(whole: Figures) -> str:
+    text = f"{whole.ends} · {whole.failures} failed ({_percent(whole.failure_rate)})"
+    causes = [
+        f"{count} {cause} ({_percent(whole.cause_rates[cause])})"
+        for cause, count in whole.causes.items()
+        if count
+    ]
+    return f"{text}: {', '.join(causes)}" if causes else text
+
+
+def _durations(whole: Figures) -> str:
+    return (
+        f"{_time(whole.duration_median_seconds)} in the median"
+        f" · 95% within {_time(whole.duration_p95_seconds)}"
+        f" · {_time(whole.duration_longest_seconds)} at most"
+    )
+
+
+def _recovery(whole: Figures) -> str:
+    text = f"{whole.recovered} of {_number(whole.recoveries, 'attempt')} succeeded"
+    text += f" ({_percent(whole.recovery_rate)})"
+    if whole.recovery_median_seconds is None:
+        return text
+    after = f"after {_time(whole.recovery_median_seconds)} in the median"
+    return f"{text} · {after}, 95% within {_time(whole.recovery_p95_seconds)}"
+
+
+def _restarts(whole: Figures) -> str:
+    if whole.resumed is None:
+        return str(whole.restarts)
+    share = _percent(whole.resume_rate)
+    return f"{whole.restarts} · {whole.resumed} resumed a conversation ({share})"
+
+
+def _histogram(buckets: Sequence[Bucket], room: int | None) -> list[str]:
+    """The durations from the shortest to the longest that occur; with bars where somebody looks."""
+    used = [at for at, bucket in enumerate(buckets) if bucket.count]
+    shown = buckets[used[0] : used[-1] + 1]
+    most = max(bucket.count for bucket in shown)
+    digits = len(str(most))
+    lines = []
+    for bucket in shown:
+        bound = bucket.below_seconds
+        label = "longer" if bound is None else f"under {output.short_time(bound)}"
+        bar = _bar(bucket.count / most) if room is not None else ""
+        lines.append(f"{_INDENT}{label:<9}  {bucket.count:>{digits}}  {bar}".rstrip())
+    return lines
+
+
+def _bar(share: float) -> str:
+    """Up to _BAR cells, to an eighth of one; never nothing for something."""
+    eighths = round(share * _BAR * 8) or (1 if share else 0)
+    return "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
+
+
+def _table(title: str, parts: Sequence[Part], room: int | None) -> list[str]:
+    """A line for each group or template: the name on the left, numbers on the right; columns are
+    dropped from the right until it fits."""
+    heads = (title, "SESSIONS", "ALIVE", "ENDS", "FAILED", "MEDIAN", "RECOVERED", "MEMORY")
+    rows = [heads, *(_cells(part) for part in parts)]
+    widths = [max(output.display_width(row[at]) for row in rows) for at in range(len(heads))]
+    while room is not None and len(widths) > 2 and sum(widths) + 3 * (len(widths) - 1) > room:
+        widths.pop()
+    return [_cut(_line(row, widths), room) for row in rows]
+
+
+def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+    name = row[0] + " " * (widths[0] - output.display_width(row[0]))
+    numbers = [f"{text:>{width}}" for text, width in zip(row[1:], widths[1:], strict=False)]
+    return "   ".join([name, *numbers])
+
+
+def _cells(part: Part) -> tuple[str, ...]:
+    its = part.figures
+    return (
+        output.NOTHING if part.name is None else output.escape(part.name),
+        str(its.total),
+        str(its.alive),
+        str(its.ends),
+        _percent(its.failure_rate),
+        _time(its.duration_median_seconds),
+        f"{its.recovered} of {its.recoveries}" if its.recoveries else output.NOTHING,
+        output.size(its.memory_bytes),
+    )
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def _percent(share: float | None) -> str:
+    return output.NOTHING if share is None else f"{share:.0%}"
+
+
+def _time(seconds: float | None) -> str:
+    if seconds is None:
+        return output.NOTHING
+    return "<1s" if seconds < 1 else output.short_time(seconds)

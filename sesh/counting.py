@@ -1,0 +1,141 @@
+"""What `stats` counts: all sessions as they are now, those of the history, and what happened.
+
+The history is read by its digest lines, which is 40 times faster than by its TOML; what has none
+that is whole is read like any record.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+
+from sesh import digest, events, figures, files, guards, orphans, paths, processes, store
+from sesh.digest import Digest
+from sesh.errors import StateError
+from sesh.figures import Report
+from sesh.look import Orphan, Seen
+from sesh.model import ALIVE, Damaged, Process, Record, State, Verdict
+from sesh.view import View, damaged_view, orphan_view, view
+
+
+def count(since: datetime | None) -> tuple[Report, list[str]]:
+    """The figures, and what could not be written down while looking."""
+    listed, troubles = _sessions()
+    moment = since.timestamp() if since else None
+    return figures.report(listed, _archived(), events.read(), moment), troubles
+
+
+def publish(path: str, text: str) -> None:
+    """Write a file that others may read, at once and whole: who reads it, reads the old or the new
+    one. A device, a pipe or a directory is never replaced."""
+    target = os.path.realpath(path)
+    if not os.path.isdir(os.path.dirname(target)):
+        raise StateError(f"cannot write {path}: there is no such directory")
+    if os.path.lexists(target) and not os.path.isfile(target):
+        raise StateError(f"cannot write {path}: it is not a regular file")
+    with files.temp_file(target, text.encode("utf-8", "backslashreplace")) as temp:
+        os.chmod(temp, 0o644)
+        os.replace(temp, target)
+
+
+# --- sessions ----------------------------------------------------------------------------------
+
+
+def _sessions() -> tuple[list[View], list[str]]:
+    """All that `ls` shows or has shown until gc moves it to the history."""
+    census = orphans.quick()
+    views = [_view(one) for one in census.found]
+    damaged = {shown["name"] for shown in views if shown["state"] == State.DAMAGED}
+    lost = [one for one in census.agents if one.name not in damaged]
+    views += [json.loads(one.view) for one in census.held]
+    views += [_orphan(one) for one in lost]
+    agents = {**_agents(census.found), **_held(census.held)}
+    _measure(views, {**agents, **{one.id: one.agent.process for one in lost}})
+    return views, [one.trouble for one in census.found if one.trouble]
+
+
+def _view(found: Seen) -> View:
+    if found.session is None:
+        assert found.damaged is not None
+        return damaged_view(found.damaged)
+    return view(found.session.record, found.session.verdict)
+
+
+def _orphan(found: Orphan) -> View:
+    reason = "alive, but no record claims it"
+    pid = found.agent.process.pid
+    return orphan_view(found.id, reason, pid, found.since, generation=found.generation)
+
+
+def _agents(found: Iterable[Seen]) -> dict[str, Process]:
+    """Those that live here; where another machine's are concerned, pids mean nothing."""
+    sessions = [one.session for one in found if one.state in ALIVE | {State.ORPHAN}]
+    records = [session.record for session in sessions if session and not session.record.place.far]
+    return {r.id: r.place.agent.process for r in records if r.place.agent}
+
+
+def _held(held: Iterable[Digest]) -> dict[str, Process]:
+    living = [one for one in held if one.mode == "pid" or one.mode.startswith("box")]
+    return {one.id: Process(int(one.pid), int(one.start)) for one in living}
+
+
+def _measure(views: Sequence[View], agents: Mapping[str, Process]) -> None:
+    """The memory of all that live, from one look at the process table."""
+    used = processes.usage(processes.table(), agents.values()) if agents else {}
+    for shown in views:
+        usage = used.get(agents[shown["id"]]) if shown.get("id") in agents else None
+        if usage is not None:
+            shown["memory_bytes"] = usage.memory_bytes
+
+
+# --- the history -------------------------------------------------------------------------------
+
+
+def _archived() -> list[View]:
+    whole = _by_digests()
+    rest = [_by_record(entry.record) for entry in store.history(leaving_out=whole)]
+    return [*whole.values(), *rest]
+
+
+def _by_digests() -> dict[str, View]:
+    """Session id → what its digest line says, where that is whole and says that it has ended."""
+    try:
+        names = guards.names(paths.history_dir())
+        directory = guards.directory(paths.history_dir())
+    except OSError:
+        return {}
+    found = {}
+    try:
+        for name in names:
+            line = _digest(name, directory)
+            if line is not None and line.id == name and line.mode == "ended":
+                found[name] = json.loads(line.view)
+    finally:
+        os.close(directory)
+    return found
+
+
+def _digest(name: str, directory: int) -> Digest | None:
+    try:
+        return digest.parse(guards.read(f"{name}.toml", directory))
+    except OSError:
+        return None
+
+
+def _by_record(record: Record | Damaged) -> View:
+    if isinstance(record, Damaged):
+        return damaged_view(record)
+    status = record.status
+    return view(
+        record,
+        Verdict(
+            status.outcome or State.UNKNOWN,
+            reason=status.reason,
+            cause=status.cause,
+            exit_code=status.exit_code,
+            signal=status.signal,
+            ended=status.ended,
+        ),
+    )

@@ -1,0 +1,121 @@
+"""The figures in Prometheus's text format, version 0.0.4. PURE.
+
+All are gauges: what is counted are the records and events that are kept, and `gc` removes old ones,
+so that none of the numbers only ever grows. What is not known is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from sesh.figures import Figures, Part, Report
+
+Number = int | float | None
+Sample = tuple[Mapping[str, str], Number]
+
+# metric → what it says, and the field that it shows
+_PLAIN = {
+    "sesh_sessions_listed": ("Sessions in the list.", "listed"),
+    "sesh_sessions_archived": ("Sessions in the history.", "archived"),
+    "sesh_sessions_alive": ("Sessions that are alive.", "alive"),
+    "sesh_sessions_healthy": ("Sessions that live and need nobody.", "healthy"),
+    "sesh_sessions_attention": ("Sessions that need a person.", "attention"),
+    "sesh_memory_bytes": ("Resident memory of all living sessions.", "memory_bytes"),
+    "sesh_session_memory_bytes_average": (
+        "Resident memory of a living session, on average.",
+        "memory_average_bytes",
+    ),
+    "sesh_session_memory_bytes_max": (
+        "Resident memory of the largest living session.",
+        "memory_peak_bytes",
+    ),
+    "sesh_launches": ("Launches that are remembered.", "launches"),
+    "sesh_ends": ("Ends of launches that are remembered.", "ends"),
+    "sesh_failure_ratio": ("Failures among all ends that are remembered.", "failure_rate"),
+    "sesh_session_duration_seconds_median": (
+        "Half of the launches that ended ran no longer.",
+        "duration_median_seconds",
+    ),
+    "sesh_session_duration_seconds_p95": (
+        "95 percent of the launches that ended ran no longer.",
+        "duration_p95_seconds",
+    ),
+    "sesh_session_duration_seconds_max": (
+        "None of the launches that ended ran longer.",
+        "duration_longest_seconds",
+    ),
+    "sesh_recoveries": ("Automatic relaunches that are remembered.", "recoveries"),
+    "sesh_recoveries_successful": (
+        "Automatic relaunches that did not fail within a minute.",
+        "recovered",
+    ),
+    "sesh_recovery_ratio": ("Successful ones among all automatic relaunches.", "recovery_rate"),
+    "sesh_recovery_seconds_median": (
+        "Time from an end to its recovery, the median.",
+        "recovery_median_seconds",
+    ),
+    "sesh_recovery_seconds_p95": (
+        "Time from an end to its recovery, the 95th percentile.",
+        "recovery_p95_seconds",
+    ),
+    "sesh_restarts": ("Restarts that are remembered, automatic or not.", "restarts"),
+    "sesh_restarts_resumed": ("Restarts that resumed a conversation.", "resumed"),
+    "sesh_resume_ratio": ("Restarts that resumed a conversation among all.", "resume_rate"),
+}
+# the same for each group and each template, with the name as a label
+_OF_PARTS = {
+    "sessions": ("Sessions in the list and in the history", "total"),
+    "sessions_alive": ("Sessions that are alive", "alive"),
+    "sessions_attention": ("Sessions that need a person", "attention"),
+    "memory_bytes": ("Resident memory of living sessions", "memory_bytes"),
+    "ends": ("Ends of launches that are remembered", "ends"),
+    "failures": ("Failures among the ends that are remembered", "failures"),
+}
+
+
+def text(found: Report) -> str:
+    """What a scrape reads, or the textfile collector of the node exporter."""
+    whole = found.whole
+    states = [({"state": state}, count) for state, count in whole.states.items()]
+    causes = [({"cause": cause}, count) for cause, count in whole.causes.items()]
+    families = [
+        _family("sesh_sessions", "Sessions in the list and in the history, by state.", states),
+        *(_of_whole(metric, *about, whole) for metric, about in _PLAIN.items()),
+        _family("sesh_failures", "Failures among the remembered ends, by cause.", causes),
+        *_of_parts("group", found.groups),
+        *_of_parts("template", found.templates),
+    ]
+    return "".join(families)
+
+
+def _of_whole(metric: str, about: str, field: str, whole: Figures) -> str:
+    return _family(metric, about, [({}, getattr(whole, field))])
+
+
+def _of_parts(kind: str, parts: Sequence[Part]) -> Iterable[str]:
+    if all(part.name is None for part in parts):
+        return
+    for stem, (about, field) in _OF_PARTS.items():
+        samples = [({kind: part.name or ""}, getattr(part.figures, field)) for part in parts]
+        yield _family(f"sesh_{kind}_{stem}", f"{about}, by {kind}.", samples)
+
+
+def _family(metric: str, about: str, samples: Iterable[Sample]) -> str:
+    """One metric with its lines; nothing when there is no number to tell."""
+    lines = [
+        f"{metric}{_labels(labels)} {number}\n" for labels, number in samples if number is not None
+    ]
+    if not lines:
+        return ""
+    return f"# HELP {metric} {about}\n# TYPE {metric} gauge\n{''.join(lines)}"
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    inside = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
+    return f"{{{inside}}}" if inside else ""
+
+
+def _escaped(value: str) -> str:
+    """A label's value; what is no Unicode text becomes a question mark."""
+    whole = value.encode("utf-8", "replace").decode()
+    return whole.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
