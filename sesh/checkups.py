@@ -21,17 +21,20 @@ from sesh.values import Value, replace
 _LIMIT = 1 << 16
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-# $1 is where the word goes, all else the command that prints an exit status. An engine that does
-# not answer prints none: then nobody knows.
-_HOST = 'base=$1; shift; umask 077; "$@" >"$base.tmp" 2>/dev/null; mv "$base.tmp" "$base"'
-# The last three of the agent's variables are in no snapshot.
-_INNER = """\
-. {snapshot}
+# $1 is where the word goes: an exit status and a newline, written at once. One shell does it all:
+# a pass may begin a hundred of these.
+_HOST = """\
+exec >/dev/null 2>&1
+umask 077
+SESH_WORD=$1 SESH_COMMAND={command}
+cd {cwd} && . {snapshot} || exit
 export SESH_ID={id} SESH_NAME={name} SESH_RUN={run}
-cd {cwd} || exit
-/bin/sh -c {command} </dev/null >/dev/null 2>&1
-echo $?
+shift
+(eval "$SESH_COMMAND")
+echo $? >"$SESH_WORD"
 """
+# An engine that does not answer prints no exit status: nobody knows then, says an empty line.
+_ENGINE = 'word=$1; shift; umask 077; said=$("$@" 2>/dev/null); echo "$said" >"$word"'
 _BOXED = """\
 if command -v timeout >/dev/null; then set -- timeout -s KILL "$1" sh -c "$2"
 else set -- sh -c "$2"; fi
@@ -87,7 +90,7 @@ def begin(record: Record, memory: Memory, now: float) -> Memory:
     """Start its health command."""
     with suppress(FileNotFoundError):
         os.unlink(_word(record))
-    argv = ["/bin/sh", "-c", _HOST, "sesh", _word(record), *_command(record)]
+    argv = ["/bin/sh", "-c", *_command(record)]
     env = run.engine_environment() if record.boxed else {}
     marker = {} if record.boxed else {"SESH_ID": record.id, "SESH_RUN": record.place.run}
     path = os.environ.get("PATH", _PATH)
@@ -96,23 +99,24 @@ def begin(record: Record, memory: Memory, now: float) -> Memory:
 
 
 def _command(record: Record) -> list[str]:
+    """The script, and its arguments."""
     care, container, engine = record.spec.care, record.place.container, record.place.engine
     if container is None or engine is None:
-        return ["/bin/sh", "-c", _inner(record)]
+        return [_on_this_machine(record), "sesh", _word(record)]
     where = ("-w", record.spec.cwd) if record.spec.cwd else ()
     how = (*boxes.as_user(record), *where, container.id)
     inner = ("sh", "-c", _BOXED, "sesh", f"{care.health_timeout:g}", care.health_cmd)
-    return engines.argv(engine, "exec", *how, *inner)
+    return [_ENGINE, "sesh", _word(record), *engines.argv(engine, "exec", *how, *inner)]
 
 
-def _inner(record: Record) -> str:
-    return _INNER.format(
+def _on_this_machine(record: Record) -> str:
+    return _HOST.format(
+        command=quote(record.spec.care.health_cmd),
+        cwd=quote(record.spec.cwd),
         snapshot=quote(record.place.snapshot),
         id=quote(record.id),
         name=quote(record.name),
         run=quote(record.place.run),
-        cwd=quote(record.spec.cwd),
-        command=quote(record.spec.care.health_cmd),
     )
 
 
@@ -142,10 +146,12 @@ def collect(record: Record, memory: Memory, now: float, age: float) -> Memory:
 def _said(record: Record) -> str | None:
     """The exit status; empty when nobody could ask, None while there is none."""
     try:
-        word = files.read_regular(_word(record), _LIMIT).decode("ascii", "replace").strip()
+        word = files.read_regular(_word(record), _LIMIT).decode("ascii", "replace")
     except OSError:
         return None
-    return word if word.isdigit() else ""
+    if not word.endswith("\n"):
+        return None
+    return word.strip() if word.strip().isdigit() else ""
 
 
 def _end(process: Process) -> None:

@@ -32,7 +32,7 @@ WORD_SIZE = 128
 CLAIM_LIMIT = 1 << 20
 KINDS = (
     *(".launch", ".pid", ".exit.tmp", ".exit", ".error", ".claim"),
-    *(".care", ".health", ".health.tmp", ".beat"),
+    *(".care", ".health", ".beat"),
 )
 ARGUMENT_LIMIT = 128 * 1024 - 1  # of one argument: the kernel's MAX_ARG_STRLEN
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tests.bench.care import LIMIT as CARE_LIMIT
+from tests.bench.care import Cost
 from tests.bench.memory import Memory
 
 Times = Mapping[str, float]  # case → median in ms
@@ -147,6 +149,20 @@ def memory(report: Report, measured: Mapping[int, Memory]) -> None:
     head = ["sessions", "MB a session", "limit", "processes", "tmux server itself"]
     title = "Resident memory (PSS) beyond tmux and the agent: keeper and log pipe"
     report.table(title, head, rows)
+
+
+def care(report: Report, cost: Cost) -> None:
+    row = (
+        str(cost.sessions),
+        f"{cost.seconds:.0f}",
+        f"{cost.processor:.2f}",
+        f"{cost.per_cent:.2f}",
+        _limit(cost.per_cent, CARE_LIMIT),
+        str(cost.well),
+        f"{cost.resident:.1f}",
+    )
+    head = ("sessions", "seconds", "cpu s", "% of a core", "limit", "well", "processes each")
+    report.table("Looked after: a trivial health command each, every 30 s", head, [row])
 
 
 def in_process(report: Report, times: Times) -> None:

@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.bench import containers, inprocess, memory, prompts, report
+from tests.bench import care, containers, inprocess, memory, prompts, report
 from tests.bench.install import BENCH, NotInstalledError, Tools, install
 from tests.bench.peers import Peers, docker_case, docker_image
 from tests.bench.report import Report, Times
@@ -34,9 +34,10 @@ class Plan:
     sizes: tuple[int, ...] = (10, 100, 1000)
     rounds: int = 45
     slow_rounds: int = 11
+    care_seconds: float = 300.0
 
 
-QUICK = Plan(sizes=(10, 100), rounds=15, slow_rounds=5)
+QUICK = Plan(sizes=(10, 100), rounds=15, slow_rounds=5, care_seconds=60.0)
 
 
 class Bench:
@@ -188,6 +189,8 @@ def _note(what: str) -> None:
 
 def _measure(bench: Bench, told: Report) -> None:
     image, why_not = docker_image()
+    _note(f"looking after 100 sessions for {bench.plan.care_seconds:.0f} s")
+    looked_after = _looked_after(bench.plan.care_seconds)
     _note("starting 10 sessions")
     bench.grow(10)
     bench.peers.grow(10)
@@ -223,7 +226,16 @@ def _measure(bench: Bench, told: Report) -> None:
     boxed = containers.measure(tools.sesh, tools.python, plan.rounds, plan.slow_rounds)
     report.containers(told, boxed)
     report.memory(told, used)
+    report.care(told, looked_after)
     report.in_process(told, inside)
+
+
+def _looked_after(seconds: float) -> care.Cost:
+    world = World()
+    try:
+        return care.measure(world, 100, seconds)
+    finally:
+        world.end()
 
 
 def _introduce(told: Report, tools: Tools, no_docker: str) -> None:
