@@ -39,7 +39,8 @@ from sesh.values import Value, replace
 QUICK = 1.0  # seconds that a pass gives health commands before it goes on
 _POLL = 0.01
 _EVENTS = {Health.OK: "healthy", Health.FAILING: "failing", Health.HUNG: "hung"}
-AGAIN = 30.0  # seconds until a retry that could not be made is tried again
+AGAIN = 30.0  # seconds until what could not be done is tried again
+_DEEDS = (Kind.END, Kind.RETRY)
 
 
 class Patient(Value):
@@ -79,22 +80,24 @@ def care(found: Sequence[Seen], config: Config) -> tuple[list[Seen], dict[str, f
                 changed |= _note(patient, action)
     changed |= _end(patients, config)
     changed |= _retry(patients, config)
-    times = {p.record.id: at for p in patients if (at := p.next_due()) is not None}
-    now = [changed.get(one.name, one) for one in found]
-    return now, {**times, **_of_changed(changed.values(), config)}
+    left = [one for one in patients if one.record.name not in changed]
+    left += [_patient(one, config) for one in changed.values() if needs_care(one)]
+    times = {one.record.id: at for one in left if (at := _next_look(one)) is not None}
+    return [changed.get(one.name, one) for one in found], times
 
 
-def overdue(found: Sequence[Seen], config: Config) -> list[tuple[Seen, Action]]:
-    """What `care` would end or launch again, as far as that is known without asking."""
-    patients = [_patient(one, config) for one in found if needs_care(one)]
-    kinds = (Kind.END, Kind.RETRY)
-    return [(one.seen, action) for one in patients for action in one.due() if action.kind in kinds]
+def overdue(found: Sequence[Seen]) -> list[tuple[Seen, Action]]:
+    """What `care` would end or launch again, as far as that is known without doing anything."""
+    patients = [_as_remembered(one) for one in found if needs_care(one)]
+    return [(one.seen, action) for one in patients for action in one.due() if action.kind in _DEEDS]
 
 
-def _of_changed(changed: Iterable[Seen], config: Config) -> dict[str, float]:
-    """The times of those that have changed: a retry that is waited for, a new launch."""
-    patients = [_patient(one, config) for one in changed if needs_care(one)]
-    return {p.record.id: at for p in patients if (at := p.next_due()) is not None}
+def _next_look(one: Patient) -> float | None:
+    """When somebody has to look at it. What is still due could not be done: not at once again."""
+    at = one.next_due()
+    if any(action.kind in _DEEDS for action in one.due()):
+        return time.time() + AGAIN
+    return at
 
 
 def needs_care(one: Seen) -> bool:
@@ -109,18 +112,22 @@ def needs_care(one: Seen) -> bool:
 
 
 def _patient(one: Seen, config: Config) -> Patient:
+    """What is known of it now, the word of its health command included."""
+    assert one.session is not None
+    if one.state is State.RUNNING:
+        transcripts.fetch(one.session.record, config)
+    known = _as_remembered(one)
+    return _heard(known) if known.facts.checking else known
+
+
+def _as_remembered(one: Seen) -> Patient:
     assert one.session is not None
     record = one.session.record
     if one.state is State.RECOVERING:
         return Patient(one, Memory(), Facts())
-    transcripts.fetch(record, config)
     memory = checkups.read(record)
     now = processes.uptime()
-    age = _age(record, now)
-    heard = checkups.collect(record, memory, now, age)
-    if heard != memory:
-        checkups.write(record, heard)
-    return Patient(one, heard, _facts(record, heard, now, age))
+    return Patient(one, memory, _facts(record, memory, now, _age(record, now)))
 
 
 def _facts(record: Record, memory: Memory, now: float, age: float) -> Facts:

@@ -71,7 +71,7 @@ def alone(run: str) -> AbstractContextManager[bool]:
 def rehearse(config: Config, options: Options) -> list[Outcome]:
     """The plan alone: nothing is done."""
     scene = surveying.survey(config)
-    steps = _overdue(_attended(scene), config)
+    steps = _overdue(_attended(scene))
     steps += planning.decide(scene, config.gc, options, time.time())
     return [_kept(step) or Outcome(step, done=False, skipped="dry run") for step in steps]
 
@@ -80,7 +80,7 @@ def clean(config: Config, options: Options, run: str) -> list[Outcome]:
     """The same pass that the keepers and timers make; then plan, and do it."""
     scene = surveying.survey(config)
     attended = _attended(scene)
-    overdue = _overdue(attended, config)
+    overdue = _overdue(attended)
     if attended:
         supervise.run_pass(config)
         scene = surveying.survey(config)
@@ -107,11 +107,11 @@ def _attended(scene: Scene) -> list[Seen]:
     return [one for one in (*look.judge(held), *scene.census.found) if caring.needs_care(one)]
 
 
-def _overdue(found: Sequence[Seen], config: Config) -> list[Step]:
+def _overdue(found: Sequence[Seen]) -> list[Step]:
     """What a pass will do for them."""
     verbs = {Kind.END: Verb.END, Kind.RETRY: Verb.RESTART}
     steps = []
-    for seen, action in caring.overdue(found, config):
+    for seen, action in caring.overdue(found):
         assert seen.session is not None
         record = seen.session.record
         why = action.why or "whose retry is due"

@@ -20,6 +20,7 @@ from sesh.values import Value
 NEVER_AGAIN = 125  # the exit status by which an agent asks not to be retried
 _JITTER = 0.05  # of a delay, up or down: what failed together does not come back together
 _SOON, _NEVER = 0.0, float("inf")
+_HUNG_AGAIN = 30.0  # seconds until somebody looks again whether it speaks
 
 
 class Kind(StrEnum):
@@ -95,13 +96,10 @@ def _over(care: Care, facts: Facts) -> Action | None:
         why = f"used more memory than max-memory: {used} of {amount(care.max_memory)}"
         return Action(Kind.END, why, Cause.LIMIT)
     if care.max_cpu_time and _at_least(facts.cpu, care.max_cpu_time):
-        return Action(Kind.END, used_up(care, facts.cpu), Cause.LIMIT)
+        used = f"{facts.cpu:.0f} s of {span(care.max_cpu_time)}"
+        why = f"used more processor time than max-cpu-time: {used}"
+        return Action(Kind.END, why, Cause.LIMIT)
     return None
-
-
-def used_up(care: Care, cpu: float | None = None) -> str:
-    used = "" if cpu is None else f"{cpu:.0f} s of "
-    return f"used more processor time than max-cpu-time: {used}{span(care.max_cpu_time)}"
 
 
 def _health(care: Care, facts: Facts) -> tuple[Health | None, str]:
@@ -110,9 +108,7 @@ def _health(care: Care, facts: Facts) -> tuple[Health | None, str]:
         return Health.HUNG, f"silent for {span(care.max_silence)}"
     if care.health_cmd and facts.failures >= max(1, care.health_retries):
         return Health.FAILING, f"its health command: {facts.last_failure or 'failed'}"
-    if care.health_cmd and not facts.checks:
-        return None, ""
-    if care.health_cmd and facts.failures:
+    if care.health_cmd and (facts.failures or not facts.checks):
         return None, ""
     return (Health.OK, "") if care.health_cmd or care.max_silence else (None, "")
 
@@ -146,17 +142,19 @@ def next_due(record: Record, verdict: Verdict, facts: Facts, now: datetime) -> f
     if verdict.state is not State.RUNNING:
         return None
     care = record.spec.care
-    silence = care.max_silence if record.status.health is not Health.HUNG else 0.0
     waits = [
         limit - (value or 0.0)
         for limit, value in (
             (care.timeout, facts.age),
             (care.idle_timeout, facts.silent),
-            (silence, facts.unheard),
             (care.health_timeout if facts.checking else 0.0, facts.since_check),
         )
         if limit
     ]
+    if care.max_silence:
+        silence = care.max_silence - (facts.unheard or 0.0)
+        hung = record.status.health is Health.HUNG  # it may speak again
+        waits.append(max(silence, _HUNG_AGAIN) if hung else silence)
     waits.append(_left(facts.clock, facts.since_measure, _measured(care)))
     if not facts.checking:
         waits.append(_left(facts.clock, facts.since_check, _checked(care)))

@@ -259,6 +259,8 @@ def ended(record: Record, how: Verdict, now: datetime) -> Record:
         ended=moment,
         retry_at=after.retry_at,
         retries=after.retries,
+        health=None,
+        health_reason=None,
     )
     return replace(record, status=status)
 

@@ -70,6 +70,8 @@ def free_name(name: str) -> Seen | None:
         )
     if state is State.ORPHAN:
         raise ConflictError(f"{name} is an orphan ({_reason(found)}); sesh stop {name} ends it")
+    if state is State.RECOVERING:
+        raise ConflictError(f"{name} is recovering; sesh restart {name} or sesh stop {name}")
     if state in ALIVE:
         raise ConflictError(
             f"{name} is {state} already; sesh attach {name}, or choose another name"
