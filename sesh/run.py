@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from sesh.values import Value
 
@@ -104,6 +106,50 @@ def _give_up(process: subprocess.Popen[bytes], problem: str) -> Answer:
 
 def _text(data: bytes | bytearray, errors: str = "replace") -> str:
     return data.decode(errors=errors)
+
+
+def feed(
+    argv: Sequence[str], data: bytes, *, timeout: float, env: Mapping[str, str], cwd: str
+) -> Answer:
+    """Run a user's command with this on its standard input; only what it says on stderr is kept.
+    After `timeout` seconds it is killed with its whole group. One that has ended and left something
+    in the background has ended."""
+    with open(os.memfd_create("sesh-feed"), "w+b") as given:
+        given.write(data)
+        given.seek(0)
+        try:
+            with subprocess.Popen(
+                argv,
+                stdin=given,
+                stdout=NOTHING,
+                stderr=PIPE,
+                env=env,
+                cwd=cwd,
+                start_new_session=True,
+            ) as process:
+                answer = _communicate(process, timeout, "replace")
+                if answer.code is None and process.returncode is not None:
+                    return Answer(process.returncode, "", "")
+                if answer.code is None:
+                    with suppress(ProcessLookupError):
+                        os.killpg(process.pid, signal.SIGKILL)
+                return answer
+        except OSError as error:
+            return Answer(None, "", "", f"{error.filename or argv[0]}: {error.strerror}")
+
+
+def detach(argv: Sequence[str], env: Mapping[str, str], cwd: str) -> int:
+    """Start a program that nobody waits for, in a session of its own and with none of our streams;
+    its pid."""
+    there = ("/bin/sh", "-c", 'cd "$0" && exec "$@"', cwd, *argv)
+    return os.posix_spawn(
+        there[0],
+        there,
+        dict(env),
+        file_actions=[(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1, 2)],
+        setsid=True,
+        setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),
+    )
 
 
 def tool(argv: Sequence[str], *, timeout: float, cwd: str | None = None) -> Answer:

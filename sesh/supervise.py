@@ -13,7 +13,18 @@ import time
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 
-from sesh import files, launchfiles, logfiles, look, observe, paths, processes, store, tmux
+from sesh import (
+    files,
+    launchfiles,
+    logfiles,
+    look,
+    notices,
+    observe,
+    paths,
+    processes,
+    store,
+    tmux,
+)
 from sesh.config import Config
 from sesh.digest import Digest
 from sesh.errors import CannotTellError
@@ -65,12 +76,13 @@ def _work(config: Config, run: str) -> list[Seen]:
 
 def tend(found: Sequence[Seen], held: Collection[Digest], config: Config, run: str) -> None:
     """What every look is followed by: transcripts are bounded, whoever is attached to what has
-    ended is told, and the next wake-ups are set."""
+    ended is told, the next wake-ups are set, and whoever wants to know what happened is told."""
     logfiles.tend(config.logs.max_size)
     sessions = [one.session for one in found if one.session]
     with suppress(CannotTellError):
         _tell_attached(sessions, config)
         _tend_servers(sessions, held, config, run)
+    notices.tell(config)
 
 
 def _tell_attached(sessions: Sequence[Session], config: Config) -> None:
@@ -136,9 +148,13 @@ def _tend_servers(
         if due is not None:
             socket = session.record.place.socket
             wake[socket] = min(due, wake.get(socket, due))
+    own = f"{run}/tmux.sock"
+    waits = notices.wake()
+    if waits is not None and (wake or os.path.exists(own)):
+        for socket in [*wake] or [own]:
+            wake[socket] = min(now + waits, wake.get(socket, now + waits))
     for socket, moment in wake.items():
         observe.server(socket, run, config).wake_at(moment)
-    own = f"{run}/tmux.sock"
     if own not in wake and os.path.exists(own):
         observe.server(own, run, config).may_exit()
 
