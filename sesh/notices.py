@@ -4,8 +4,9 @@
 
   cursor                  INODE OFFSET BATCH: how far events.jsonl was read, and what counts
   STEM.BATCH.NUMBER.json  for one event and one target: what to tell, tries so far, when the next
-  .lock, .deliver.lock    one collects, one delivers
-  .again                  somebody wants a delivery: whoever is at work looks once more
+  .lock                   held by the one who collects
+  .TARGET.lock            held by the one who delivers to a target
+  .TARGET.again           somebody wants that: whoever is at work looks once more
 
 An event is taken once: files count when the cursor, which is written behind them, has reached their
 batch; those beyond it are of a `collect` that was killed, and the next one makes them anew. A file
@@ -20,6 +21,7 @@ import json
 import os
 import re
 import time
+from binascii import crc32
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -45,6 +47,7 @@ _LIMIT = 4 << 20  # bytes of a file: a session's object may have one, escaped
 _NAME = re.compile(r".+\.(\d+)\.(\d+)\.json")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_:.-]")
 _LONGEST = 160  # characters of a file's stem
+_ANY = ("utf-8", "surrogatepass")
 
 _SENTENCES = {
     "started": "was started",
@@ -261,36 +264,43 @@ def _at_once(threads: Iterable[Thread]) -> None:
 
 def deliver(config: Config) -> bool:
     """Try once what is due, each target by itself; what came of it is in the event log. True when
-    something waits for a later try."""
-    again = f"{paths.notices_dir()}/.again"
-    files.write_private(again, b"", durable=False)
-    while os.path.exists(again):
-        with files.only_one(f"{paths.notices_dir()}/.deliver.lock") as mine:
-            if not mine:
-                return False
-            with suppress(FileNotFoundError):
-                os.unlink(again)
-            _deliver(config.notify)
-    return bool(waiting()) and not _any_due()
-
-
-def _deliver(settings: Notify) -> None:
+    something was tried, and something waits for a later try."""
     now = time.time()
-    queues: dict[Target, list[Notice]] = {}
+    due: set[Target] = set()
     for path in waiting():
         notice = _read(path)
         if notice is None:
-            drop(path, "its file can't be read")
+            with suppress(OSError):
+                drop(path, "its file can't be read")
         elif notice.is_due(now):
-            queues.setdefault(notice.target, []).append(notice)
-    _at_once(Thread(target=_serve, args=(queue, settings)) for queue in queues.values())
+            due.add(notice.target)
+    tried: list[Notice] = []
+    _at_once(Thread(target=_serve, args=(target, config.notify, tried)) for target in due)
+    return bool(tried and waiting())
 
 
-def _serve(queue: Sequence[Notice], settings: Notify) -> None:
-    """All that one target is to be told. What could not be counted is not tried."""
-    for notice in queue:
+def _serve(target: Target, settings: Notify, tried: list[Notice]) -> None:
+    """All that one target is to be told. One process does that at a time: a second one leaves word
+    and goes."""
+    key = f"{paths.notices_dir()}/.{crc32(f'{target.kind} {target.what}'.encode(*_ANY)):08x}"
+    with suppress(SeshError, OSError):
+        files.write_private(f"{key}.again", b"", durable=False)
+        while os.path.exists(f"{key}.again"):
+            with files.only_one(f"{key}.lock") as mine:
+                if not mine:
+                    return
+                with suppress(FileNotFoundError):
+                    os.unlink(f"{key}.again")
+                tried += _tried(target, settings)
+
+
+def _tried(target: Target, settings: Notify) -> Iterator[Notice]:
+    """Try what is due for one target. What can't be counted is not tried."""
+    now = time.time()
+    for notice in [one for one in _outbox() if one.target == target and one.is_due(now)]:
         with suppress(SeshError, OSError):
             _try(notice, settings)
+            yield notice
 
 
 def _try(notice: Notice, settings: Notify) -> None:

@@ -67,6 +67,7 @@ HOMES = {
     "tomllib": {"codec", "config"},
     "tomli_w": {"codec"},
     "fcntl": {"files"},
+    "urllib": {"targets"},
 }
 IMPURE = {"os", "time", "subprocess", "socket", "random", "secrets", "sys", "io", "pathlib"}
 

@@ -22,7 +22,7 @@ from sesh.model import ENDED, State
 from sesh.view import FIELDS
 from tests.receiver import Receiver, closed_port, receiving
 from tests.surroundings import mounted, read_only, read_record, write_record
-from tests.world import World, eventually
+from tests.world import SESH, World, eventually
 
 FAILS = ("sh", "-c", "exit 3")
 
@@ -406,9 +406,10 @@ def test_no_pass_waits_for_an_endpoint_that_does_not_answer(world: World, there:
     world.ok("pass")
     world.ok("gc")
     assert world.state_of("a") == "failed"
+    world.start("b", *FAILS)
+    assert eventually(lambda: len(told(world)) == 2, 10)  # nor does another target
+    assert len(there.requests) == 1
     assert not quiet(world)
-    settled = [event["target"] for event in noted(world, "notified")]
-    assert settled == ["cat"]  # nor does another target
 
 
 def test_an_endpoint_that_is_slow(world: World, there: Receiver) -> None:
@@ -562,8 +563,7 @@ def test_a_full_outbox(world: World) -> None:
     """Room for some of a batch only: none of it counts, and none is told twice."""
     for name in "abc":
         world.start(name)
-    (callback,) = world.state.glob("run/*/callback")
-    callback.write_text("exit 0\n")
+    no_call_backs(world)
     directory = world.state / "notices"
     with mounted(directory, "size=40k"):
         directory.chmod(0o700)
@@ -589,26 +589,33 @@ def test_a_full_outbox(world: World) -> None:
 def test_inside_a_session_it_is_no_part_of_it(world: World) -> None:
     """A pass that an agent calls: what it starts would be taken for the agent's own."""
     configure(world, command=f"env >{world.root}/env")
-    world.start("a", *FAILS)
-    world.start("b", "sh", "-c", f"{world_sesh()} pass; sleep 1000")
+    world.start(
+        "b", "sh", "-c", f"while ! test -e go; do sleep 0.05; done; {SESH} pass; sleep 1000"
+    )
+    pid = world.start("a")["pid"]
+    no_call_backs(world)
+    os.kill(pid, signal.SIGKILL)
+    assert eventually(lambda: world.state_of("a") == "failed")
+    (world.cwd / "go").touch()
     settle(world, "notified")
-    assert not [line for line in (world.root / "env").read_text().splitlines() if "SESH_ID" in line]
+    told = (world.root / "env").read_text().splitlines()
+    assert f"HOME={world.env['HOME']}" in told
+    assert not [line for line in told if line.startswith(("SESH_", "TMUX"))]
 
 
-def world_sesh() -> str:
-    from tests.world import SESH
-
-    return SESH
+def no_call_backs(world: World) -> None:
+    """From now on only the passes of the test."""
+    (callback,) = world.state.glob("run/*/callback")
+    callback.write_text("exit 0\n")
 
 
 def test_for_one_call_by_variables(world: World) -> None:
     world.start("a")
     world.ok("pass")
-    (callback,) = world.state.glob("run/*/callback")
-    callback.write_text("exit 0\n")
+    no_call_backs(world)
     os.kill(world.session("a")["pid"], signal.SIGKILL)
     variables = {"SESH_NOTIFY_COMMAND": f"cat >>{world.root}/told", "SESH_NOTIFY_ON": "lost,failed"}
-    assert eventually(lambda: not Path(f"/proc/{world.session('a')['pid']}").exists())
+    assert eventually(lambda: world.state_of("a") == "failed")
     world.ok("pass", env={**world.env, **variables})
     settle(world, "notified")
     assert [one["name"] for one in told(world)] == ["a"]
