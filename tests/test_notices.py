@@ -7,6 +7,8 @@ import json
 import os
 import signal
 import stat
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -224,6 +226,45 @@ def test_what_a_killed_collect_has_left_does_not_count(state: Path) -> None:
     notices.collect(wanting())
     assert not os.path.exists(left)
     assert [one["body"]["name"] for one in kept()] == ["a", "b"]
+
+
+COLLECTOR = """\
+import sys
+from sesh import events, notices
+from sesh.config import Config, Notify
+print("ready", flush=True)
+sys.stdin.read()
+for number in range(10):
+    name = f"s{sys.argv[1]}-{number}"
+    events.write(events.new("ended", name, f"{name}-20261115-115900-0123abcd", 1, state="failed"))
+    notices.collect(Config(notify=Notify(command="true")))
+"""
+
+
+def test_many_collect_at_once(state: Path) -> None:
+    """On a home of several machines the lock of the pass is not the same: none is taken twice, and
+    none is lost."""
+    notices.collect(wanting())
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", COLLECTOR, str(number)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        for number in range(6)
+    ]
+    for one in running:
+        assert one.stdout is not None
+        assert one.stdout.readline() == b"ready\n"
+    for one in running:  # all begin together, once all are ready
+        assert one.stdin is not None
+        one.stdin.close()
+    for one in running:
+        assert one.wait(30) == 0
+        assert one.stdout is not None
+        one.stdout.close()
+    names = [one["body"]["name"] for one in kept()]
+    assert sorted(names) == sorted(f"s{a}-{b}" for a in range(6) for b in range(10))
 
 
 def test_when_to_wake_up(state: Path) -> None:
