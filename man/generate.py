@@ -24,7 +24,7 @@ PROSE = CHECKOUT / "man" / "prose"
 TREE = completion.tree(cli.group)
 OTHERS = {
     "sesh": ("sesh", 1, "keep long-running terminal sessions, and know the truth about each"),
-    "config": ("sesh-config", 5, "settings of sesh"),
+    "settings": ("sesh-config", 5, "settings of sesh"),
     "json": ("sesh-json", 5, "sessions and events as JSON"),
 }
 
@@ -59,7 +59,7 @@ def command_page(verb: Verb) -> str:
         f".Sh EXIT STATUS\n{exits}.Pp\nAll are in\n.Xr sesh 1 .\n",
         f".Sh EXAMPLES\n{sections['.Sh EXAMPLES']}.Sh SEE ALSO\n{sections['.Sh SEE ALSO']}",
     ]
-    return with_references(head + "".join(body), f"sesh-{verb.name}")
+    return with_references(head + "".join(body), f"sesh-{verb.name}", 1)
 
 
 def other_page(name: str) -> str:
@@ -70,7 +70,7 @@ def other_page(name: str) -> str:
         sections[".Sh DESCRIPTION"] += f".Pp\nThe options are:\n{options}{commands()}"
         sections[".Sh EXIT STATUS"] = exit_codes(sections[".Sh EXIT STATUS"], every=True)
     body = "".join(f"{heading}\n{text}" for heading, text in sections.items())
-    return with_references(header(title, number, what) + body, title)
+    return with_references(header(title, number, what) + body, title, number)
 
 
 def header(title: str, number: int, what: str) -> str:
@@ -101,11 +101,11 @@ def items(text: str, item: str) -> dict[str, str]:
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
-def with_references(page: str, own: str) -> str:
+def with_references(page: str, title: str, number: int) -> str:
     """The page with SEE ALSO: what its text and that section of its prose refer to."""
-    found = set(re.findall(r"^\.(?:.* )?Xr (\S+) (\d)", page, re.M)) - {(own, "1"), (own, "5")}
+    found = {*re.findall(r"^\.(?:.* )?Xr (\S+) (\d)", page, re.M), ("sesh", "1")}
     page = page.partition(".Sh SEE ALSO\n")[0]
-    references = sorted(found | ({("sesh", "1")} - {(own, "1")}), key=lambda one: one[::-1])
+    references = sorted(found - {(title, str(number))}, key=lambda one: one[::-1])
     lines = " ,\n".join(f".Xr {name} {number}" for name, number in references)
     return f"{page}.Sh SEE ALSO\n{lines}\n"
 

@@ -19,6 +19,7 @@ from sesh import (
     files,
     guards,
     look,
+    notices,
     observe,
     paths,
     planning,
@@ -168,6 +169,7 @@ def apply(steps: Sequence[Step], config: Config, options: Options) -> list[Outco
         (Verb.REMOVE, What.LEAVING): _remove_files,
         (Verb.REMOVE, What.BOX): lambda some: _remove_boxes(some, config),
         (Verb.REMOVE, What.TEMP): _remove_files,
+        (Verb.REMOVE, What.NOTICE): _drop_notices,
         (Verb.REMOVE, What.EVENTS): _remove_files,
         (Verb.ROTATE, What.EVENTS): _rotate,
     }
@@ -438,6 +440,15 @@ def _remove_files(steps: list[Step]) -> Outcomes:
             held = newest == step.changed and not _claimed(step.session_id)
             if held:
                 _unlink(step.paths)
+        yield Outcome(step, done=held, skipped=None if held else CHANGED)
+
+
+def _drop_notices(steps: list[Step]) -> Outcomes:
+    """Give up what could not be delivered for so long; each is recorded."""
+    for step in steps:
+        held = _unchanged(step.subject, step.changed)
+        if held:
+            notices.drop(step.subject, notices.LATE)
         yield Outcome(step, done=held, skipped=None if held else CHANGED)
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import Any, BinaryIO
 
 from sesh import files, paths
 from sesh.model import Record
+from sesh.values import Value
 
+Event = dict[str, Any]
 KINDS = (
     *("started", "start-failed", "restarted", "restart-failed", "ended", "stopping", "stopped"),
     *("archived", "removed", "adopted", "paused", "resumed"),
@@ -20,15 +23,25 @@ KINDS = (
 
 def append(kind: str, record: Record, **details: Any) -> None:
     """Write one whole line with one write: lines of many processes never mix."""
-    line = {
+    write(new(kind, record.name, record.id, record.place.generation, **details))
+
+
+def new(
+    kind: str, name: str | None, session_id: str | None, generation: int | None, **details: Any
+) -> Event:
+    """An event that happens now."""
+    return {
         "time": _stamp(datetime.now(UTC)),
         "kind": kind,
-        "name": record.name,
-        "id": record.id,
-        "generation": record.place.generation,
+        "name": name,
+        "id": session_id,
+        "generation": generation,
         **details,
     }
-    data = json.dumps(line, separators=(",", ":")).encode() + b"\n"
+
+
+def write(event: Event) -> None:
+    data = json.dumps(event, separators=(",", ":")).encode() + b"\n"
     files.append_line(paths.events_file(), data)
 
 
@@ -37,7 +50,6 @@ def rotate() -> None:
     files.move_away(paths.events_file(), paths.older_events_file())
 
 
-Event = dict[str, Any]
 POLL = 0.2
 _HEAD = b'{"time":"'
 
@@ -72,6 +84,57 @@ def _open_all() -> list[BinaryIO]:
         older.close()
         older = None
     return [file for file in (older, newest) if file is not None]
+
+
+def of_kind(kind: str) -> Iterator[Event]:
+    """All events of one kind so far, the other lines not even parsed."""
+    mark = f'"{kind}"'.encode()
+    for file in _open_all():
+        with file:
+            found = (event for line in file if mark in line and (event := _parse(line)))
+            yield from (event for event in found if event["kind"] == kind)
+
+
+class Place(Value):
+    """How far somebody has read: in which file, by its inode, and up to which byte."""
+
+    inode: int
+    offset: int
+
+
+BEGIN, NOWHERE = Place(0, 0), Place(0, -1)
+
+
+def since(place: Place) -> tuple[list[Event], Place]:
+    """The events behind a place, also across a rotation, and the place behind them. Where the place
+    is not found any more, nothing is new: what was read once is never read again."""
+    with ExitStack() as closing:
+        opened = [closing.enter_context(file) for file in _open_all()]
+        if not opened:
+            return [], BEGIN
+        first = _holder(opened, place)
+        if first is None:
+            newest = os.fstat(opened[-1].fileno())
+            return [], Place(newest.st_ino, newest.st_size)
+        found: list[Event] = []
+        for file in opened[first:]:
+            file.seek(place.offset)
+            whole, newline, _ = file.read().rpartition(b"\n")
+            found += [event for line in whole.split(b"\n") if (event := _parse(line)) is not None]
+            end = place.offset + len(whole) + len(newline)
+            read, place = Place(os.fstat(file.fileno()).st_ino, end), BEGIN
+    return found, read
+
+
+def _holder(opened: list[BinaryIO], place: Place) -> int | None:
+    """Which of the files the place is in."""
+    if place == BEGIN:
+        return 0
+    for number, file in enumerate(opened):
+        status = os.fstat(file.fileno())
+        if status.st_ino == place.inode and status.st_size >= place.offset:
+            return number
+    return None
 
 
 def follow(wait: Callable[[float], bool]) -> Iterator[Event]:

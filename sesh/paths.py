@@ -58,6 +58,11 @@ def older_events_file() -> str:
     return events_file() + ".1"
 
 
+def notices_dir() -> str:
+    """What is to be told and has not been yet, and how far the events were read for it."""
+    return state_dir() + "/notices"
+
+
 def config_file() -> str:
     return _xdg("XDG_CONFIG_HOME", ".config") + "/sesh/config.toml"
 

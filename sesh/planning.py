@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from sesh import duties, output, paths, processes
+from sesh import duties, notices, output, paths, processes
 from sesh.adrift import Adrift
 from sesh.config import Gc
 from sesh.model import Engine, Process, Record, State, name_of
@@ -51,6 +51,7 @@ class What(StrEnum):
     TEMP = "temporary file"
     LEAVING = "launch file"
     EVENTS = "event log"
+    NOTICE = "notification"
 
 
 class Step(Value):
@@ -314,6 +315,9 @@ def _files(scene: Scene, gc: Gc, now: float) -> Iterator[Step]:
     for path, changed in scene.temps:
         if now - changed > TEMP_GRACE:
             yield _file(What.TEMP, path, f"older than {span(TEMP_GRACE)}", changed)
+    for path, changed in scene.notices:
+        if now - changed > notices.KEEP:
+            yield _file(What.NOTICE, path, notices.LATE, changed)
     if scene.older_events is not None and now - scene.older_events > gc.keep_history:
         why = f"older than {span(gc.keep_history)}"
         yield _file(What.EVENTS, paths.older_events_file(), why, scene.older_events)

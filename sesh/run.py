@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from sesh.values import Value
 
@@ -69,16 +71,18 @@ def detach(argv: Sequence[str], *, env: Mapping[str, str]) -> int:
     """Start a program in a session of its own, that nobody waits for and nobody reads from; returns
     its pid. (A tenth of what `Popen` costs: a pass may start a hundred.)"""
     nothing = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1, 2)]
-    return os.posix_spawn(argv[0], list(argv), env, file_actions=nothing, setsid=True)
+    ours = (signal.SIGPIPE, signal.SIGXFSZ)  # what Python ignores, others must not
+    return os.posix_spawn(
+        argv[0], list(argv), env, file_actions=nothing, setsid=True, setsigdef=ours
+    )
 
 
-def reap(pid: int) -> None:
-    """Take leave of a program that was started by `detach`, if it was by us and has ended: a watch
+def reap(pid: int = -1) -> None:
+    """Take leave of a program that was started by `detach`, or of all, if they have ended: a watch
     would collect dead ones."""
-    try:
-        os.waitpid(pid, os.WNOHANG)
-    except ChildProcessError:
-        return
+    with suppress(ChildProcessError):
+        while os.waitpid(pid, os.WNOHANG)[0] and pid == -1:
+            pass
 
 
 def _communicate(process: subprocess.Popen[bytes], timeout: float, errors: str) -> Answer:
@@ -120,6 +124,36 @@ def _give_up(process: subprocess.Popen[bytes], problem: str) -> Answer:
 
 def _text(data: bytes | bytearray, errors: str = "replace") -> str:
     return data.decode(errors=errors)
+
+
+def feed(
+    argv: Sequence[str], data: bytes, *, timeout: float, env: Mapping[str, str], cwd: str
+) -> Answer:
+    """Run a user's command with this on its standard input; only what it says on stderr is kept.
+    After `timeout` seconds it is killed with its whole group. One that has ended and left something
+    in the background has ended."""
+    with open(os.memfd_create("sesh-feed"), "w+b") as given:
+        given.write(data)
+        given.seek(0)
+        try:
+            with subprocess.Popen(
+                argv,
+                stdin=given,
+                stdout=NOTHING,
+                stderr=PIPE,
+                env=env,
+                cwd=cwd,
+                start_new_session=True,
+            ) as process:
+                answer = _communicate(process, timeout, "replace")
+                if answer.code is None and process.returncode is not None:
+                    return Answer(process.returncode, "", "")
+                if answer.code is None:
+                    with suppress(ProcessLookupError):
+                        os.killpg(process.pid, signal.SIGKILL)
+                return answer
+        except OSError as error:
+            return Answer(None, "", "", f"{error.filename or argv[0]}: {error.strerror}")
 
 
 def tool(argv: Sequence[str], *, timeout: float, cwd: str | None = None) -> Answer:

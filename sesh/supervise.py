@@ -21,6 +21,7 @@ from sesh import (
     launchfiles,
     logfiles,
     look,
+    notices,
     observe,
     paths,
     processes,
@@ -102,13 +103,14 @@ def tend(
     times: Mapping[str, float] = MappingProxyType({}),
 ) -> None:
     """What every look is followed by: transcripts are bounded, whoever is attached to what has
-    ended is told, and the next wake-ups are set. `times` says of sessions, by their ids, when
-    something is due for them."""
+    ended is told, the next wake-ups are set, and whoever wants to know what happened is told.
+    `times` says of sessions, by their ids, when something is due for them."""
     logfiles.tend(config.logs.max_size)
     sessions = [one.session for one in found if one.session]
     with suppress(CannotTellError):
         _tell_attached(sessions, config)
         _tend_servers(sessions, held, config, run, times)
+    notices.tell(config)
 
 
 def _tell_attached(sessions: Sequence[Session], config: Config) -> None:
@@ -182,6 +184,10 @@ def _tend_servers(
     if own in wake:  # it can be told of those in containers too
         boxed = (times[s.record.id] for s in sessions if s.record.boxed and s.record.id in times)
         wake[own] = min([wake[own], *boxed])
+    waits = notices.wake()
+    if waits is not None and (wake or os.path.exists(own)):
+        for socket in [*wake] or [own]:
+            wake[socket] = min(now + waits, wake.get(socket, now + waits))
     for socket, moment in wake.items():
         observe.server(socket, run, config).wake_at(moment)
     if own not in wake and os.path.exists(own):

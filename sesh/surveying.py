@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
-from sesh import adrift, observe, orphans, output, paths, processes, sightings, supervise
+from sesh import adrift, notices, observe, orphans, output, paths, processes, sightings, supervise
 from sesh.config import Config, Gc
 from sesh.digest import Digest
 from sesh.errors import CannotTellError
@@ -47,6 +47,7 @@ class Scene(Value):
     older_events: float | None = None  # time
     seen: Sightings = Sightings({})
     boxes: tuple[tuple[str, float], ...] = ()  # directories of containers that are gone; their time
+    notices: tuple[tuple[str, float], ...] = ()  # what waits to be delivered; its time
 
 
 class Ended(Value):
@@ -92,6 +93,7 @@ def survey(config: Config) -> Scene:
         older_events=older.st_mtime if older else None,
         seen=sightings.read(run, machine.boot),
         boxes=tuple(_boxes(census, run)),
+        notices=tuple((path, s.st_mtime) for path in notices.waiting() if (s := _stat(path))),
     )
 
 
@@ -144,6 +146,7 @@ def _boxes(census: Census, run: str) -> Iterator[tuple[str, float]]:
 def _temps(run: str) -> Iterator[tuple[str, float]]:
     """Temp files of writes that were killed, or are under way."""
     places = {paths.sessions_dir(), paths.history_dir(), paths.transcripts_dir(), run}
+    places.add(paths.notices_dir())
     runtime = paths.runtime_dir()
     for directory in sorted(places | ({runtime} if runtime else set())):
         for entry in _scan(directory):
@@ -189,7 +192,7 @@ def _scan(directory: str) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(directory) as found:
             return list(found)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
 
 

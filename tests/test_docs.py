@@ -269,12 +269,16 @@ def test_settings_and_their_defaults() -> None:
     }
 
 
-def test_the_example_of_settings_loads(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = re.search(r"^\.Bd .*?\n(.*?)^\.Ed", source("sesh-config.5"), re.S | re.M)
-    assert found
-    world.configure(found[1])
+def test_the_examples_of_settings_make_sense(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", world.env["XDG_CONFIG_HOME"])
-    assert config.load() != config.Config()
+    pages = re.findall(r"^\.Bd .*?\n(.*?)^\.Ed", source("sesh-config.5"), re.S | re.M)
+    blocks = re.findall(r"^```toml\n(\[notify\].*?)^```", README, re.S | re.M)
+    assert pages
+    assert blocks
+    for text in (*pages, *blocks):
+        world.configure(text.replace(r"\&", ""))
+        assert config.load() != config.Config()
+        assert world.ok("config", "check").err == ""
 
 
 def test_what_a_session_really_prints_is_documented(world: World) -> None:

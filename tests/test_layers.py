@@ -42,13 +42,13 @@ LAYERS = (
     ("adrift",),
     ("attention",),
     ("look",),
-    ("observe", "tables", "timers"),
+    ("observe", "tables", "timers", "notices"),
     ("output", "containers"),
     ("boxes",),
     ("engines",),
     (
         *("tmux", "processes", "git", "config", "launchfiles", "environment", "events"),
-        *("logfiles", "sightings"),
+        *("logfiles", "sightings", "targets"),
     ),
     ("store",),
     ("run", "files"),
@@ -72,6 +72,7 @@ HOMES = {
     "tomllib": {"codec", "config"},
     "tomli_w": {"codec"},
     "fcntl": {"files"},
+    "urllib": {"targets"},
 }
 IMPURE = {"os", "time", "subprocess", "socket", "random", "secrets", "sys", "io", "pathlib"}
 

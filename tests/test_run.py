@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
+from pathlib import Path
 
 import pytest
 
 from sesh import run
+from tests.world import eventually
 
 
 def test_an_answer() -> None:
@@ -47,3 +51,30 @@ def test_a_missing_program(launch: object) -> None:
 def test_tool_gives_code_and_streams() -> None:
     answer = run.tool(["sh", "-c", "echo out; echo err >&2; exit 3"], timeout=5)
     assert (answer.code, answer.out, answer.err) == (3, "out\n", "err\n")
+
+
+def test_a_command_that_is_fed(tmp_path: Path) -> None:
+    script = "cat >got; echo out; echo err >&2; exit 3"
+    data = b"x" * (1 << 20)
+    fed = run.feed(["sh", "-c", script], data, timeout=20, env=os.environ, cwd=str(tmp_path))
+    assert (fed.code, fed.out, fed.err) == (3, "", "err\n")
+    assert (tmp_path / "got").read_bytes() == data
+    none = run.feed(["no-such-program"], b"", timeout=5, env=os.environ, cwd="/")
+    assert (none.code, none.problem) == (None, "no-such-program: No such file or directory")
+
+
+def test_a_program_that_nobody_waits_for(tmp_path: Path) -> None:
+    """It has a session of its own, none of our streams, and goes on without us."""
+    script = "pwd; readlink /proc/$$/fd/0 /proc/$$/fd/1 /proc/$$/fd/2; echo $MINE"
+    steps = f"cd {tmp_path}; ({script}) >said.tmp; mv said.tmp said; exec sleep 1000"
+    pid = run.detach(["/bin/sh", "-c", steps], env={**os.environ, "MINE": "a b"})
+    try:
+        assert os.getsid(pid) == pid
+        assert eventually((tmp_path / "said").exists)
+        _, *streams = (tmp_path / "said").read_text().splitlines()[:4]
+        assert streams[0] == streams[2] == "/dev/null"
+        assert "a b" in (tmp_path / "said").read_text()
+        assert set(os.listdir(f"/proc/{pid}/fd")) == {"0", "1", "2"}
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)

@@ -48,6 +48,7 @@ CHECKS = (
     Check("other-sesh", "the sesh on PATH is this one", machine.other_sesh),
     Check("timer", "gc has run within a day", machine.timer),
     Check("linger", "sessions outlive a login (systemd)", machine.linger),
+    Check("notices", "every notification was delivered", machine.undelivered),
 )
 IDS = tuple(check.id for check in CHECKS)
 

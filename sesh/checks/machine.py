@@ -1,5 +1,5 @@
 """Checks of the machine around: which sesh a shell finds, whether gc is called, whether systemd
-lets sessions outlive a login."""
+lets sessions outlive a login, whether whoever is to be told can be reached."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import os
 import time
 from shlex import quote
 
-from sesh import output, paths, run, timers
-from sesh.checks.scene import Finding, Level, Scene
+from sesh import notices, output, paths, run, timers
+from sesh.checks.scene import Finding, Level, Scene, number
 
 DAY = 86400.0
 _INSTALL = "sesh timer install"
@@ -58,3 +58,17 @@ def linger(scene: Scene) -> list[Finding]:
         return []
     text = "sessions end with your last login: systemd does not let your processes linger"
     return [Finding("linger", Level.WARN, text, f"loginctl enable-linger {user}")]
+
+
+def undelivered(scene: Scene) -> list[Finding]:
+    """Was everybody told what they want to know?"""
+    lost = notices.failures(DAY)
+    if not lost:
+        return []
+    last = lost[-1]
+    text = (
+        f"{number(lost, 'notification')} could not be delivered within the last day; "
+        f"the last to {last.get('target')}: {last.get('reason')}"
+    )
+    subjects = tuple(dict.fromkeys(str(event.get("target")) for event in lost))
+    return [Finding("notices", Level.WARN, text, "sesh config test-notify", subjects=subjects)]

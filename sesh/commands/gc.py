@@ -25,7 +25,7 @@ _DONE = {
     Verb.KEEP: "kept",
 }
 _ADVICE = {"stop": "end with:", "adopt": "take back with:"}
-_FILES = {What.TRANSCRIPT, What.TEMP, What.LEAVING, What.BOX, What.EVENTS}
+_FILES = {What.TRANSCRIPT, What.TEMP, What.LEAVING, What.BOX, What.EVENTS, What.NOTICE}
 _NAMES_SHOWN = 1000  # on a line that nobody's terminal cuts
 
 

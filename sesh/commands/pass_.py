@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import click
 
-from sesh import config, supervise
+from sesh import config, notices, supervise
 from sesh.commands._options import CONTEXT
 
 
 @click.command("pass", context_settings=CONTEXT)
-def command() -> int:
+@click.option("--deliver", is_flag=True, hidden=True)  # what a pass starts and does not wait for
+def command(deliver: bool) -> int:
     """Look at every session once, write down what ended, finish stops that were interrupted.
 
     Prints nothing. Two at once are harmless.
     """
-    supervise.run_pass(config.load())
+    settings = config.load()
+    if not deliver or notices.deliver(settings):  # a pass sets the wake-up for the next try
+        supervise.run_pass(settings)
     return 0

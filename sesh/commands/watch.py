@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 import click
 
-from sesh import config, errors, events, output, supervise, tables
+from sesh import config, errors, events, output, run, supervise, tables
 from sesh.commands._options import CONTEXT, Duration
 from sesh.errors import SeshError, UsageError
 
@@ -32,6 +32,7 @@ def command(interval: float, quiet: bool) -> int:
     seen = datetime.now(UTC)
     while True:
         due = _pass()
+        run.reap()
         if not quiet:
             seen = _tell(seen)
         left = interval if due is None else min(interval, max(_SHORTEST, due - time.time()))

@@ -1,0 +1,154 @@
+"""sesh config: the settings and where they come from; whether they make sense; who is told."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from sesh import config, errors, events, notices, output, paths, targets
+from sesh.commands._options import CONTEXT, json_option
+from sesh.config import Config, Setting
+from sesh.errors import SeshError, UsageError
+from sesh.model import ENDED, Retry, State
+
+ACTIONS = ("show", "check", "path", "test-notify")
+_TOLD_OF = {*events.KINDS, *(ENDED - {State.STALE})} - {*notices.NEVER}
+
+
+@click.command("config", context_settings=CONTEXT)
+@click.argument("action", type=click.Choice(ACTIONS), metavar="ACTION")
+@click.option("--origin", is_flag=True, help="With show: say where each value comes from.")
+@json_option("the settings")
+def command(action: str, origin: bool, as_json: bool) -> int:
+    """Show the settings, check them, or try out who is told: show, check, path or test-notify."""
+    if action != "show" and (origin or as_json):
+        raise UsageError("--origin and --json go with: sesh config show")
+    if action == "show":
+        return _show(origin=origin, as_json=as_json)
+    if action == "path":
+        output.write(f"{output.escape(paths.config_file())}\n")
+        return errors.OK
+    settings = config.load()
+    return _check(settings) if action == "check" else _test(settings)
+
+
+# --- show ----------------------------------------------------------------------------------------
+
+
+def _show(*, origin: bool, as_json: bool) -> int:
+    found = config.resolve()
+    if as_json:
+        objects = {key: {"value": one.value, "origin": _origin(one)} for key, one in found.items()}
+        output.write(json.dumps(objects) + "\n")
+        return errors.OK
+    lines = {f"{key} = {_toml(one.value)}": one for key, one in found.items()}
+    width = min(40, max(map(len, lines)))
+    for line, one in lines.items():
+        output.write(f"{line:<{width}}  # {_comment(one)}\n" if origin else f"{line}\n")
+    return errors.OK
+
+
+def _origin(setting: Setting) -> str:
+    return paths.config_file() if setting.origin == config.FILE else setting.origin
+
+
+def _comment(setting: Setting) -> str:
+    return output.escape(_origin(setting))
+
+
+def _toml(value: Any) -> str:
+    """A value as the file would have it. What a terminal must not see is escaped, as TOML does."""
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, str):
+        return '"' + "".join(map(_escaped, value)) + '"'
+    return json.dumps(value)
+
+
+def _escaped(char: str) -> str:
+    if char in '"\\':
+        return f"\\{char}"
+    if char.isprintable():
+        return char
+    return f"\\u{ord(char):04x}" if ord(char) < 1 << 16 else f"\\U{ord(char):08x}"
+
+
+# --- check ---------------------------------------------------------------------------------------
+
+
+def _check(settings: Config) -> int:
+    """What can be read and yet makes no sense."""
+    found = [*_start(settings), *_notify(settings), *_tmux(settings), *_variables()]
+    for remark in found:
+        output.note(remark)
+    return errors.FAILED if found else errors.OK
+
+
+def _start(settings: Config) -> Iterator[str]:
+    start = settings.start
+    if not start.retry_on:
+        retries = f"start.retries is {start.retries}, but " if start.retries else ""
+        yield f"{retries}start.retry_on is empty: it should be of {', '.join(Retry)}"
+    for word in start.retry_on:
+        if word not in tuple(Retry):
+            yield f"start.retry_on: {word}: should be of {', '.join(Retry)}"
+    if start.retry_delay > start.retry_max_delay:
+        yield "start.retry_delay is longer than start.retry_max_delay"
+
+
+def _notify(settings: Config) -> Iterator[str]:
+    notify = settings.notify
+    for word in notify.on:
+        if word not in _TOLD_OF:
+            yield f"notify.on: {word}: no such event or end; {_near(word)}"
+    if notices.targets_of(notify) and not notify.on:
+        yield "notify.on is empty: nobody is told of anything"
+    for number, address in enumerate(notify.webhooks, 1):
+        if not targets.usable(address):
+            yield f"notify.webhooks: number {number} is no http or https address"
+
+
+def _near(word: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, _TOLD_OF, 1)
+    return f"did you mean {near[0]}?" if near else "sesh-json(5) lists them"
+
+
+def _tmux(settings: Config) -> Iterator[str]:
+    include = settings.tmux.include
+    if include and not os.path.exists(include):
+        yield f"tmux.include: {include} does not exist"
+
+
+def _variables() -> Iterator[str]:
+    """Those that are called like a section of ours, and yet like no setting."""
+    known = {config.variable(key) for key in config.resolve()}
+    sections = tuple(f"SESH_{section.upper()}_" for section in config.SECTIONS)
+    for name in sorted(os.environ):
+        if name.startswith(sections) and name not in known:
+            yield f"${name} is no setting; sesh-config(5) lists them"
+
+
+# --- test-notify ---------------------------------------------------------------------------------
+
+
+def _test(settings: Config) -> int:
+    results = notices.try_out(settings.notify)
+    if not results:
+        where = paths.config_file()
+        raise SeshError(f"nobody is told: set command or webhooks of [notify] in {where}")
+    for target, sent in results:
+        shown = output.escape(target.shown)
+        line = f"ok      {shown}" if sent.problem is None else f"failed  {shown}: {sent.problem}"
+        output.write(f"{output.escape(line)}\n")
+        for said in sent.said.splitlines():
+            output.write(f"        {output.escape(said)}\n")
+    failed = [sent for _, sent in results if sent.problem is not None]
+    if not failed:
+        return errors.OK
+    return errors.PARTIAL if len(failed) < len(results) else errors.FAILED

@@ -1,0 +1,421 @@
+"""Telling somebody what happened: new events go into an outbox, a process of its own delivers them.
+
+`collect` belongs to the pass and waits for nobody; `deliver` runs apart. The outbox is a directory:
+
+  cursor                  INODE OFFSET BATCH: how far events.jsonl was read, and what counts
+  STEM.BATCH.NUMBER.json  for one event and one target: what to tell, tries so far, when the next
+  .lock                   held by the one who collects
+  .TARGET.lock            held by the one who delivers to a target
+  .TARGET.again           somebody wants that: whoever is at work looks once more
+
+An event is taken once: files count when the cursor, which is written behind them, has reached their
+batch; those beyond it are of a `collect` that was killed, and the next one makes them anew. A file
+for each target keeps the failure of one from repeating the success of another. A try is counted
+before it is made: a `deliver` that is killed again and again tells no more often than `[notify]
+tries` says.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from binascii import crc32
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime
+from threading import Thread
+from typing import Any
+
+from sesh import digest, events, files, guards, output, paths, run, targets
+from sesh.config import Config, Notify
+from sesh.errors import SeshError
+from sesh.events import BEGIN, NOWHERE, Event, Place
+from sesh.model import State, valid_name
+from sesh.targets import Kind, Sent, Target
+from sesh.values import Value, replace
+from sesh.view import View
+
+NEVER = ("notified", "notify-failed")  # of these nobody is told: there would be no end
+DELAYS = (10.0, 60.0, 300.0, 900.0, 3600.0)  # seconds before the next try
+KEEP = 86400.0  # seconds after which it is no news any more
+LATE = "not delivered within a day"
+FRESH = 60.0  # seconds that still count as new where nothing was ever collected
+AGAIN = 60.0  # seconds until somebody looks whether what was due is delivered
+_LIMIT = 4 << 20  # bytes of a file: a session's object may have one, escaped
+_NAME = re.compile(r".+\.(\d+)\.(\d+)\.json")
+_UNSAFE = re.compile(r"[^A-Za-z0-9_:.-]")
+_LONGEST = 160  # characters of a file's stem
+_ANY = ("utf-8", "surrogatepass")
+
+_SENTENCES = {
+    "started": "was started",
+    "start-failed": "could not be started",
+    "restarted": "was started again",
+    "restart-failed": "could not be started again",
+    "stopping": "is being stopped",
+    "stopped": "was stopped",
+    "archived": "was moved to the history",
+    "removed": "was forgotten",
+    "adopted": "was adopted",
+    "paused": "is paused",
+    "resumed": "goes on",
+    "recovering": "will be started again",
+    "failing": "is failing",
+    "hung": "hangs",
+    "healthy": "is well again",
+    "breaker-opened": "is left alone: its group fails too often",
+    "completed": "completed",
+    "failed": "failed",
+    "timeout": "timed out",
+    "lost": "is lost",
+    "test": "sends a test",
+}
+
+
+class Notice(Value):
+    """A file of the outbox."""
+
+    path: str
+    target: Target
+    body: Event
+    tries: int = 0
+    due: float = 0.0
+
+    def is_due(self, now: float) -> bool:
+        """Is it time? None is further off than any that was ever set: then the clock was."""
+        return not now < self.due <= now + DELAYS[-1]
+
+
+# --- what the pass does --------------------------------------------------------------------------
+
+
+def tell(config: Config) -> None:
+    """What every pass does last: collect, and have delivered what is due. Never waits; a disk that
+    takes nothing is no reason not to go on, because the cursor stays where it is."""
+    with suppress(SeshError, OSError):
+        if collect(config) and _any_due():
+            argv = [*paths.own_command(), "pass", "--deliver"]
+            run.detach(argv, env=targets.surroundings())
+
+
+def collect(config: Config) -> bool:
+    """Put into the outbox what is new in the event log and is to be told. True when something waits
+    there."""
+    cursor = _cursor()
+    if cursor is None or _news(cursor[0]):
+        directory = paths.notices_dir()
+        fresh = not os.path.exists(directory)
+        files.make_private(directory)
+        with files.locked(f"{directory}/.lock"):
+            _collect(config.notify, fresh=fresh)
+    return bool(waiting())
+
+
+def wake() -> float | None:
+    """In how many seconds something is to be done; None when nothing waits."""
+    now = time.time()
+    waits = [AGAIN if one.is_due(now) else one.due - now for one in _outbox()]
+    return min(waits) if waits else None
+
+
+def _any_due() -> bool:
+    now = time.time()
+    return any(notice.is_due(now) for notice in _outbox())
+
+
+def _news(place: Place) -> bool:
+    """Is there more in the log than was read?"""
+    try:
+        status = os.stat(paths.events_file())
+    except FileNotFoundError:
+        return True  # it may just have been rotated
+    return (status.st_ino, status.st_size) != (place.inode, place.offset)
+
+
+def _collect(settings: Notify, *, fresh: bool) -> None:
+    """Under the lock."""
+    cursor = _cursor()
+    place, batch = cursor or (BEGIN if fresh else NOWHERE, _last_batch())
+    found, end = events.since(place)
+    if cursor is None:
+        found = [event for event in found if _age(event) < FRESH]
+    _forget_beyond(batch)
+    wanted = list(_wanted(found, settings.on))
+    told = targets_of(settings)
+    if wanted and told:
+        batch += 1
+        _write_batch(wanted, told, batch)
+    if cursor != (end, batch):
+        text = f"{end.inode} {end.offset} {batch}\n"
+        files.write_private(_cursor_path(), text.encode(), durable=bool(wanted and told))
+
+
+def _age(event: Event) -> float:
+    return time.time() - datetime.fromisoformat(event["time"]).timestamp()
+
+
+def targets_of(settings: Notify) -> list[Target]:
+    command = [Target(Kind.COMMAND, settings.command)] if settings.command.strip() else []
+    webhooks = dict.fromkeys(settings.webhooks)
+    return command + [Target(Kind.WEBHOOK, address) for address in webhooks]
+
+
+# --- which events --------------------------------------------------------------------------------
+
+
+def _wanted(found: Sequence[Event], on: Sequence[str]) -> Iterator[tuple[Event, View | None]]:
+    """Those that somebody wants to know of, with their sessions."""
+    retried = {_launch(event) for event in found if event["kind"] == "recovering"}
+    for event in found:
+        kind = event["kind"]
+        ended = kind == "ended"
+        if kind in NEVER or not (kind in on or (ended and event.get("state") in on)):
+            continue
+        session = _session(event)
+        again = _launch(event) in retried or _recovers(event, session)
+        if not (ended and again) or "recovering" in on:
+            yield event, session
+
+
+def _launch(event: Event) -> tuple[Any, Any]:
+    return str(event.get("id")), str(event.get("generation"))
+
+
+def _recovers(event: Event, session: View | None) -> bool:
+    """Does the record say so already? It is written before the events are."""
+    if session is None or session.get("state") != State.RECOVERING:
+        return False
+    return bool(session.get("generation") == event.get("generation"))
+
+
+def _session(event: Event) -> View | None:
+    """The session as `ls --json` shows it, by the digest line of its record."""
+    name = event.get("name")
+    if not isinstance(name, str) or not valid_name(name):
+        return None
+    try:
+        found = digest.parse(guards.read(f"{paths.sessions_dir()}/{name}.toml"))
+        shown = json.loads(found.view) if found and found.id == event.get("id") else None
+    except (OSError, ValueError):
+        return None
+    return shown and {**shown, "last_output": _printed(shown["id"]), "checked_at": _now()}
+
+
+def _printed(session_id: str) -> str | None:
+    try:
+        return output.stamp(os.stat(paths.transcript(session_id)).st_mtime)
+    except OSError:
+        return None
+
+
+def _now() -> str:
+    return output.stamp(time.time())
+
+
+# --- what is told --------------------------------------------------------------------------------
+
+
+def body(event: Event, session: View | None) -> Event:
+    """The object that a target gets."""
+    host = os.uname().nodename
+    return {**event, "session": session, "host": host, "text": sentence(event)}
+
+
+def sentence(event: Event) -> str:
+    """An event in words: fix-login failed: exit 1"""
+    kind, state = str(event["kind"]), event.get("state")
+    what = _SENTENCES.get(str(state) if kind == "ended" else kind, kind)
+    reason = event.get("reason")
+    if kind == "recovering":
+        reason = f"retry {event.get('retry')} of {event.get('retries_max')}"
+    name = event.get("name") or "sesh"
+    return f"{name} {what}: {reason}" if reason else f"{name} {what}"
+
+
+def try_out(settings: Notify) -> list[tuple[Target, Sent]]:
+    """Send a test to every target at once, and wait for what comes of it."""
+    data = _data(body(events.new("test", None, None, None), None))
+    told = targets_of(settings)
+    results: dict[Target, Sent] = {}
+
+    def serve(target: Target) -> None:
+        results[target] = targets.send(target, data, settings.timeout)
+
+    _at_once(Thread(target=serve, args=(target,), daemon=True) for target in told)
+    return [(target, results[target]) for target in told]
+
+
+def _data(told: Event) -> bytes:
+    return json.dumps(told, separators=(",", ":")).encode() + b"\n"
+
+
+def _at_once(threads: Iterable[Thread]) -> None:
+    started = list(threads)
+    for thread in started:
+        thread.start()
+    for thread in started:
+        thread.join()
+
+
+# --- delivering ----------------------------------------------------------------------------------
+
+
+def deliver(config: Config) -> bool:
+    """Try once what is due, each target by itself; what came of it is in the event log. True when
+    something was tried, and something waits for a later try."""
+    now = time.time()
+    due: set[Target] = set()
+    for path in waiting():
+        notice = _read(path)
+        if notice is None:
+            with suppress(OSError):
+                drop(path, "its file can't be read")
+        elif notice.is_due(now):
+            due.add(notice.target)
+    tried: list[Notice] = []
+    _at_once(Thread(target=_serve, args=(target, config.notify, tried)) for target in due)
+    return bool(tried and waiting())
+
+
+def _serve(target: Target, settings: Notify, tried: list[Notice]) -> None:
+    """All that one target is to be told. One process does that at a time: a second one leaves word
+    and goes."""
+    key = f"{paths.notices_dir()}/.{crc32(f'{target.kind} {target.what}'.encode(*_ANY)):08x}"
+    with suppress(SeshError, OSError):
+        files.write_private(f"{key}.again", b"", durable=False)
+        while os.path.exists(f"{key}.again"):
+            with files.only_one(f"{key}.lock") as mine:
+                if not mine:
+                    return
+                with suppress(FileNotFoundError):
+                    os.unlink(f"{key}.again")
+                tried += _tried(target, settings)
+
+
+def _tried(target: Target, settings: Notify) -> Iterator[Notice]:
+    """Try what is due for one target. What can't be counted is not tried."""
+    now = time.time()
+    for notice in [one for one in _outbox() if one.target == target and one.is_due(now)]:
+        with suppress(SeshError, OSError):
+            _try(notice, settings)
+            yield notice
+
+
+def _try(notice: Notice, settings: Notify) -> None:
+    most = max(1, settings.tries)
+    if notice.tries >= most:
+        drop(notice.path, "the last try was interrupted")
+        return
+    if _age(notice.body) > KEEP:
+        drop(notice.path, LATE)
+        return
+    delay = DELAYS[min(notice.tries, len(DELAYS) - 1)]
+    _write(replace(notice, tries=notice.tries + 1, due=time.time() + delay))
+    sent = targets.send(notice.target, _data(notice.body), settings.timeout)
+    if sent.problem is None:
+        os.unlink(notice.path)
+        _note("notified", notice)
+    elif notice.tries + 1 >= most:
+        drop(notice.path, sent.problem)
+
+
+def drop(path: str, reason: str) -> None:
+    """Give one up. That it is lost is written down first: where that can't be, it stays."""
+    _note("notify-failed", _read(path), reason=reason)
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+
+
+def _note(kind: str, notice: Notice | None, **details: str) -> None:
+    of = notice.body if notice else {}
+    event = events.new(kind, of.get("name"), of.get("id"), of.get("generation"))
+    target = notice.target.shown if notice else None
+    events.write({**event, "target": target, "event": of.get("kind"), **details})
+
+
+def failures(within: float) -> list[Event]:
+    """What could not be delivered in the last seconds, oldest first."""
+    return [event for event in events.of_kind("notify-failed") if _age(event) < within]
+
+
+# --- the outbox ----------------------------------------------------------------------------------
+
+
+def waiting() -> list[str]:
+    """The files of the outbox that count, oldest first."""
+    directory, cursor = paths.notices_dir(), _cursor()
+    return [
+        f"{directory}/{name}" for name, batch in _files() if cursor is None or batch <= cursor[1]
+    ]
+
+
+def _files() -> list[tuple[str, int]]:
+    """All files of the outbox with their batches."""
+    try:
+        names = os.listdir(paths.notices_dir())
+    except OSError:
+        return []
+    found = [match for name in names if (match := _NAME.fullmatch(name))]
+    found.sort(key=lambda match: (int(match[1]), int(match[2])))
+    return [(match[0], int(match[1])) for match in found]
+
+
+def _outbox() -> list[Notice]:
+    return [notice for path in waiting() if (notice := _read(path)) is not None]
+
+
+def _last_batch() -> int:
+    return max((batch for _, batch in _files()), default=0)
+
+
+def _forget_beyond(batch: int) -> None:
+    """Remove what a killed `collect` has left: its events are still to be read."""
+    for name, written in _files():
+        if written > batch:
+            os.unlink(f"{paths.notices_dir()}/{name}")
+
+
+def _write_batch(
+    wanted: Sequence[tuple[Event, View | None]], told: Sequence[Target], batch: int
+) -> None:
+    pairs = [(event, session, target) for event, session in wanted for target in told]
+    for number, (event, session, target) in enumerate(pairs):
+        words = (event.get("id"), event.get("generation"), event["kind"], event["time"])
+        stem = _UNSAFE.sub("_", "-".join(map(str, words)))[:_LONGEST]
+        path = f"{paths.notices_dir()}/{stem}.{batch}.{number}.json"
+        _write(Notice(path, target, body(event, session)))
+    files.sync_directory(paths.notices_dir())
+
+
+def _write(notice: Notice) -> None:
+    target = {"kind": notice.target.kind, "what": notice.target.what}
+    text = {"target": target, "tries": notice.tries, "due": notice.due, "body": notice.body}
+    files.write_private(notice.path, _data(text))
+
+
+def _read(path: str) -> Notice | None:
+    """What a file says; None when it is gone or damaged."""
+    try:
+        found = json.loads(files.read_regular(path, _LIMIT))
+        target = Target(Kind(found["target"]["kind"]), str(found["target"]["what"]))
+        notice = Notice(path, target, found["body"], int(found["tries"]), float(found["due"]))
+        _age(notice.body)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return notice
+
+
+def _cursor_path() -> str:
+    return f"{paths.notices_dir()}/cursor"
+
+
+def _cursor() -> tuple[Place, int] | None:
+    """How far the log was read, and the last batch that counts; None when that is lost."""
+    try:
+        words = files.read_regular(_cursor_path(), 256).split()
+        inode, offset, batch = map(int, words)
+    except (OSError, ValueError):
+        return None
+    return Place(inode, offset), batch

@@ -1,0 +1,299 @@
+"""sesh config: the settings and their origin, whether they make sense, and who is told."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sesh import config
+from tests.receiver import closed_port, receiving
+from tests.surroundings import complains, read_record
+from tests.world import World
+
+
+def with_variables(world: World, **variables: str) -> dict[str, str]:
+    return {**world.env, **variables}
+
+
+def path(world: World) -> str:
+    return str(world.root / "config" / "sesh" / "config.toml")
+
+
+# --- show --------------------------------------------------------------------------------------
+
+
+def flat(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    return {f"{name}.{key}": one for name, table in tables.items() for key, one in table.items()}
+
+
+def plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def defaults() -> dict[str, Any]:
+    return {
+        f"{section}.{name}": plain(getattr(kind, name))
+        for section, kind in config.SECTIONS.items()
+        for name in kind.fields
+    }
+
+
+def test_every_setting_is_shown_as_toml(world: World) -> None:
+    shown = world.ok("config", "show").out
+    assert len(shown.splitlines()) == len(defaults())
+    assert flat(tomllib.loads(shown)) == defaults()
+    assert "stop.grace = 10.0\n" in shown
+    assert not world.state.exists()
+
+
+STRANGE = 'quote " backslash \\ tab \t escape \x1b line \n é ‮ 🦊 # no comment'
+
+
+def test_what_is_shown_could_be_the_file(world: World) -> None:
+    world.configure(
+        f"[notify]\ncommand = {json.dumps(STRANGE, ensure_ascii=False)}\n"
+        'webhooks = ["http://a/?b=c", "#"]\n[stop]\ngrace = "2m"\n[gc]\nmax_events = "64 KB"\n'
+    )
+    for options in ((), ("--origin",)):
+        shown = world.ok("config", "show", *options).out
+        assert "\x1b" not in shown
+        assert "‮" not in shown
+        found = flat(tomllib.loads(shown))
+        assert found["notify.command"] == STRANGE
+        assert found["notify.webhooks"] == ["http://a/?b=c", "#"]
+        assert (found["stop.grace"], found["gc.max_events"]) == (120.0, 65536)
+    before = world.ok("config", "show").out
+    world.configure(shown)
+    assert world.ok("config", "show").out == before
+
+
+def test_where_each_comes_from(world: World) -> None:
+    world.configure("[stop]\ngrace = 3\n[logs]\nmax_size = 100000\n")
+    env = with_variables(world, SESH_STOP_GRACE="4s", SESH_NOTIFY_ON="lost, hung")
+    lines = world.ok("config", "show", "--origin", env=env).out.splitlines()
+    words = {line.split()[0]: line.split() for line in lines}
+    assert words["stop.grace"] == ["stop.grace", "=", "4.0", "#", "$SESH_STOP_GRACE"]
+    assert words["logs.max_size"] == ["logs.max_size", "=", "100000", "#", path(world)]
+    assert words["tmux.socket"] == ["tmux.socket", "=", '""', "#", "default"]
+    assert words["notify.on"][2:] == ['["lost",', '"hung"]', "#", "$SESH_NOTIFY_ON"]
+
+
+def test_the_same_as_json(world: World) -> None:
+    world.configure("[stop]\ngrace = 3\n")
+    shown = world.ok("config", "show", "--json", env=with_variables(world, SESH_GC_MAX_AGE="1h"))
+    assert {key: one["value"] for key, one in shown.json.items()} == {
+        **defaults(),
+        "stop.grace": 3.0,
+        "gc.max_age": 3600.0,
+    }
+    assert shown.json["stop.grace"] == {"value": 3.0, "origin": path(world)}
+    assert shown.json["gc.max_age"]["origin"] == "$SESH_GC_MAX_AGE"
+    assert shown.json["gc.max_idle"]["origin"] == "default"
+
+
+def test_the_path(world: World) -> None:
+    assert world.ok("config", "path").out == f"{path(world)}\n"
+    world.configure("nonsense")  # one has to find it to mend it
+    assert world.ok("config", "path").out == f"{path(world)}\n"
+    env = {name: value for name, value in world.env.items() if name != "XDG_CONFIG_HOME"}
+    home = Path(world.env["HOME"])
+    assert world.ok("config", "path", env=env).out == f"{home}/.config/sesh/config.toml\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["check", "--json"], "go with: sesh config show"),
+        (["path", "--origin"], "go with: sesh config show"),
+        (["test-notify", "--json"], "go with: sesh config show"),
+        (["shwo"], "shwo"),
+        ([], "ACTION"),
+    ],
+)
+def test_usage(world: World, words: list[str], told: str) -> None:
+    complains(world.sesh("config", *words), 2, told)
+
+
+# --- check -------------------------------------------------------------------------------------
+
+
+def test_all_right(world: World) -> None:
+    include = world.root / "keys.conf"
+    include.touch()
+    for text in (
+        "",
+        "[start]\nretries = 3\nretry_on = ['failure', 'lost', 'timeout', 'always']\n",
+        f"[tmux]\ninclude = '{include}'\n",
+        "[notify]\ncommand = 'cat'\nwebhooks = ['https://me:pw@example.org:8443/x?y']\n"
+        "on = ['completed', 'failed', 'started', 'stopped', 'recovering', 'breaker-opened']\n",
+    ):
+        world.configure(text)
+        done = world.ok("config", "check")
+        assert (done.out, done.err) == ("", ""), text
+
+
+@pytest.mark.parametrize("text", ["[stat]\n", "[stop]\ngrace = -1\n", "x", "[notify]\non = 'x'\n"])
+def test_what_can_not_be_read(world: World, text: str) -> None:
+    world.configure(text)
+    complains(world.sesh("config", "check"), 6, "config.toml")
+    complains(world.sesh("config", "show"), 6, "config.toml")
+
+
+def test_a_variable_that_can_not_be_read(world: World) -> None:
+    env = with_variables(world, SESH_STOP_GRACE="soon")
+    complains(world.sesh("config", "check", env=env), 6, "SESH_STOP_GRACE should be a number")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "[start]\nretries = 3\nretry_on = []\n",
+            "start.retries is 3, but start.retry_on is empty",
+        ),
+        ("[start]\nretry_on = ['failed']\n", "start.retry_on: failed: should be of failure"),
+        ("[start]\nretry_delay = 60\nretry_max_delay = 30\n", "is longer than"),
+        (
+            "[notify]\non = ['faild']\n",
+            "notify.on: faild: no such event or end; did you mean failed?",
+        ),
+        ("[notify]\non = ['qqqq']\n", "sesh-json(5) lists them"),
+        ("[notify]\non = ['notified']\n", "notify.on: notified"),
+        ("[notify]\non = ['running']\n", "notify.on: running"),
+        ("[notify]\ncommand = 'cat'\non = []\n", "nobody is told of anything"),
+        ("[notify]\nwebhooks = ['http://a/', 'ftp://s3cret/']\n", "number 2 is no http or https"),
+        ("[tmux]\ninclude = '/no/such/file'\n", "tmux.include: /no/such/file does not exist"),
+    ],
+)
+def test_what_makes_no_sense(world: World, text: str, told: str) -> None:
+    world.configure(text)
+    done = world.sesh("config", "check")
+    complains(done, 1, told)
+    assert "s3cret" not in done.err
+
+
+def test_all_that_makes_no_sense_is_told_at_once(world: World) -> None:
+    world.configure("[start]\nretry_on = ['x', 'y']\n[tmux]\ninclude = '/no/such'\n")
+    done = world.sesh("config", "check")
+    assert (done.code, len(done.err.splitlines())) == (1, 3)
+
+
+def test_a_variable_that_is_no_setting(world: World) -> None:
+    env = with_variables(
+        world, SESH_STOP_GRASE="3", SESH_ID="x", SESH_OTHER="1", SESH_GC_MAX_AGE="1h"
+    )
+    complains(world.sesh("config", "check", env=env), 1, "$SESH_STOP_GRASE is no setting")
+
+
+# --- test-notify -------------------------------------------------------------------------------
+
+
+def test_nobody_to_tell(world: World) -> None:
+    complains(world.sesh("config", "test-notify"), 1, "nobody is told", "[notify]", path(world))
+
+
+def test_all_are_told(world: World) -> None:
+    with receiving() as there:
+        command = f"cat >{world.root}/told"
+        world.configure(f"[notify]\ncommand = '{command}'\nwebhooks = ['{there.address}/x']\n")
+        done = world.ok("config", "test-notify")
+        assert done.out == f"ok      cat\nok      {there.address}\n"
+        heard = json.loads((world.root / "told").read_text())
+        assert heard == there.requests[0].body
+        assert (heard["kind"], heard["session"], heard["text"]) == (
+            "test",
+            None,
+            "sesh sends a test",
+        )
+        assert not world.state.exists()  # it is not recorded
+
+
+def test_some_are_told(world: World) -> None:
+    with receiving() as there:
+        there.answers = [500]
+        world.configure(
+            f"[notify]\ncommand = 'true'\nwebhooks = ['http://me:s3cret@127.0.0.1:{there.port}/s3cret']\n"
+        )
+        done = world.sesh("config", "test-notify")
+        failed = f"failed  {there.address}: answered 500 Internal Server Error"
+        assert (done.code, done.out) == (9, f"ok      true\n{failed}\n")
+        assert len(there.requests) == 1  # it is tried once
+
+
+def test_none_is_told(world: World) -> None:
+    port = closed_port()
+    command = 'echo "no desktop \\033[31m" >&2; exit 4'
+    world.configure(f"[notify]\ncommand = '{command}'\nwebhooks = ['http://127.0.0.1:{port}']\n")
+    done = world.sesh("config", "test-notify")
+    assert done.code == 1
+    assert done.out == (
+        "failed  echo: exit 4\n        no desktop \\x1b[31m\n"
+        f"failed  http://127.0.0.1:{port}: Connection refused\n"
+    )
+
+
+def test_who_hangs_is_not_waited_for(world: World) -> None:
+    with receiving() as there:
+        there.answers = [None]
+        world.configure(
+            f"[notify]\ncommand = 'sleep 1000'\nwebhooks = ['{there.address}']\ntimeout = 0.5\n"
+        )
+        done = world.sesh("config", "test-notify", timeout=30)
+        late = "no answer within 0.5 s"
+        assert done.code == 1
+        assert done.out == f"failed  sleep: {late}\nfailed  {there.address}: {late}\n"
+
+
+# --- what goes before what ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "variables", "options", "meant"),
+    [
+        ("", {}, [], 10.0),
+        ("[stop]\ngrace = 2\n", {}, [], 2.0),
+        ("[stop]\ngrace = 2\n", {"SESH_STOP_GRACE": "3s"}, [], 3.0),
+        ("", {"SESH_STOP_GRACE": "3s"}, [], 3.0),
+        ("[stop]\ngrace = 2\n", {"SESH_STOP_GRACE": "3s"}, ["--grace", "4"], 4.0),
+        ("[stop]\ngrace = 2\n", {}, ["--grace", "4"], 4.0),
+    ],
+)
+def test_the_grace_of_a_stop(
+    world: World, text: str, variables: dict[str, str], options: list[str], meant: float
+) -> None:
+    world.configure(text)
+    world.start("a")
+    world.ok("stop", "a", *options, env=with_variables(world, **variables))
+    assert read_record(world, "a").status.stop_grace == meant
+
+
+@pytest.mark.parametrize(
+    ("text", "variables", "options", "meant"),
+    [
+        ("", {}, [], 0),
+        ("[start]\nretries = 2\n", {}, [], 2),
+        ("[start]\nretries = 2\n", {"SESH_START_RETRIES": "3"}, [], 3),
+        ("[start]\nretries = 2\n", {"SESH_START_RETRIES": "3"}, ["--retries", "4"], 4),
+        ("[start]\nretries = 2\n", {"SESH_START_RETRIES": "3"}, ["--retries", "0"], 0),
+    ],
+)
+def test_the_retries_of_a_start(
+    world: World, text: str, variables: dict[str, str], options: list[str], meant: int
+) -> None:
+    world.configure(text)
+    env = with_variables(world, **variables)
+    world.ok("start", "a", *options, "--", "sleep", "1000", env=env)
+    assert read_record(world, "a").spec.care.retries == meant
+
+
+def test_a_variable_is_for_one_call(world: World) -> None:
+    world.start("a")
+    world.ok("stop", "a", env=with_variables(world, SESH_STOP_GRACE="3"))
+    world.ok("restart", "a")
+    world.ok("stop", "a")
+    assert read_record(world, "a").status.stop_grace == 10.0
