@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -543,3 +544,39 @@ def test_one_of_several_that_fails_is_named(crew: World) -> None:
     crew.record("one").write_text("")
     done = crew.sesh("resume", "one", "two")
     assert (done.code, "one" in done.err) == (9, True)
+
+
+# --- somebody is told ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "kind"),
+    [
+        (("--max-silence", "1s"), "hung"),
+        (("--health-cmd", "exit 1", *HEALTH), "failing"),
+        (("--health-cmd", "sleep 99", *HEALTH), "failing"),
+    ],
+    ids=["silent", "failing", "health command hangs"],
+)
+def test_one_notification_of_one_that_is_not_well(
+    world: World, options: tuple[str, ...], kind: str
+) -> None:
+    told = world.root / "told"
+    world.configure(f"[notify]\ncommand = \"tr -d '\\\\n' >>{told}; echo >>{told}\"\n")
+    world.start("one", "sleep", "99", options=options)
+    assert eventually(told.exists, within=30), world.session("one")
+    time.sleep(3)
+    (line,) = told.read_text().splitlines()
+    assert (json.loads(line)["kind"], json.loads(line)["name"]) == (kind, "one")
+
+
+def test_a_retry_is_no_news_but_the_last_failure_is(world: World) -> None:
+    told = world.root / "told"
+    world.configure(f"[notify]\ncommand = \"tr -d '\\\\n' >>{told}; echo >>{told}\"\n")
+    world.start("one", "false", options=("--retries", "2", *FAST))
+    settled(world, "one")
+    assert eventually(told.exists, within=30)
+    time.sleep(2)
+    (line,) = told.read_text().splitlines()
+    assert json.loads(line)["state"] == "failed"
+    assert "all 2 retries are used up" in json.loads(line)["text"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -80,3 +81,33 @@ def test_it_ends_when_nobody_reads(world: World) -> None:
 def test_an_interval_of_nothing_is_refused(world: World) -> None:
     done = world.sesh("watch", "--interval", "0")
     assert (done.code, "100ms at least" in done.err) == (2, True)
+
+
+def test_it_collects_no_dead_children(world: World) -> None:
+    """Health commands and notifications are children that nobody waits for."""
+    world.configure('[notify]\ncommand = "cat >/dev/null"\non = ["failed"]\n')
+    health = ("--health-cmd", "true", "--health-interval", "200ms")
+    world.start("one", "sleep", "99", options=health)
+    silence_timers(world)
+    watch = watching(world, "-q", "--interval", "100ms")
+    assert eventually(lambda: world.session("one")["health"] == "ok", within=15)
+    world.start("two", "false")
+    silence_timers(world)
+    time.sleep(2)
+    dead = [child for child in children(watch.pid) if state(child) == "Z"]
+    assert len(dead) <= 1  # that of this very moment
+    watch.terminate()
+    watch.communicate(timeout=10)
+    assert watch.returncode == 0
+
+
+def children(pid: int) -> list[int]:
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return [int(word) for word in text.split()]
+
+
+def state(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][:1]
+    except OSError:
+        return ""
