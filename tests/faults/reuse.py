@@ -27,14 +27,19 @@ STUBBORN = "trap '' TERM HUP; echo $$ >child.new; mv child.new child; while :; d
 
 
 def gone(pid: int) -> bool:
-    """Not even a zombie: its number is free."""
-    return look(pid) is None
+    """Not even a zombie: its number is free. A tmux server sometimes forgets to take leave of a
+    child until the next one ends; it is reminded."""
+    known = look(pid)
+    parent = look(known.parent) if known and not known.alive else None
+    if parent and parent.name.startswith("tmux"):
+        os.kill(parent.pid, signal.SIGCHLD)
+    return known is None
 
 
 def free(*pids: int) -> None:
     """Kill them, and see that their numbers can be had again."""
     kill(*pids)
-    assert until(lambda: all(map(gone, pids)), 60), f"of {pids} some are still there"
+    assert until(lambda: all(map(gone, pids)), 60), f"still there: {[look(pid) for pid in pids]}"
 
 
 def keepers(session: dict[str, Any]) -> tuple[int, int]:
