@@ -319,10 +319,16 @@ def _launches() -> set[tuple[str, int]]:
 
 
 def living(launches: Iterable[tuple[str, int]]) -> list[Orphan]:
-    """The launches whose agent lives."""
+    """The launches whose agent lives, and that no record claims by now: one may have been made
+    while we looked."""
     alive = []
     for session_id, generation in sorted(launches):
         word = launchfiles.read_launch(processes.run_dir(), session_id, generation)
-        if word is not None and processes.alive(word.agent.process):
-            alive.append(Orphan(name_of(session_id), session_id, generation, word.agent, word.at))
+        if word is None or not processes.alive(word.agent.process):
+            continue
+        entry = store.entry(name_of(session_id))
+        record = entry.record if entry else None
+        if isinstance(record, Record) and _launch(record) == (session_id, generation):
+            continue
+        alive.append(Orphan(name_of(session_id), session_id, generation, word.agent, word.at))
     return alive

@@ -55,7 +55,8 @@ def asked(care: Care) -> dict[str, Any]:
 def view(record: Record, verdict: Verdict) -> View:
     """Everything but `last_output` and `checked_at`, in the order of FIELDS."""
     spec, place, status, word = record.spec, record.place, record.status, record.agent
-    agent = place.agent if verdict.state not in ENDED and not place.far else None
+    alive = verdict.state not in ENDED | {State.RECOVERING}
+    agent = place.agent if alive and not place.far else None
     return {
         "name": record.name,
         "id": record.id,

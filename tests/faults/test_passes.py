@@ -17,7 +17,7 @@ from tests.world import World, count, eventually
 pytestmark = pytest.mark.timeout(count(120, 3600))
 
 RETRIES = 1000
-ROUNDS = (15, 500)
+ROUNDS = (5, 500)
 
 AGENT = "sleep 0.05; exit 1"
 
@@ -93,7 +93,7 @@ def test_events_tell_of_every_launch_once(world: World) -> None:
     """Whatever was killed: no generation is in the log twice."""
     prepare(world)
     campaign = Campaign("events")
-    for _ in range(count(5, 50)):
+    for _ in range(count(3, 50)):
         kill_a_pass(world, campaign)
         silence_timers(world)
     world.ok("pass")
