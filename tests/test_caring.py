@@ -16,6 +16,7 @@ import pytest
 
 from tests.faults.living import command_line
 from tests.schedulers import put_first
+from tests.surroundings import silence_timers
 from tests.world import SESH, World, eventually
 
 pytestmark = pytest.mark.timeout(120)
@@ -47,12 +48,6 @@ def ends(world: World, name: str) -> int:
     return kinds(world, name).count("ended")
 
 
-def no_timers(world: World) -> None:
-    """What tmux calls back does nothing from now on."""
-    (callback,) = world.state.glob("run/*/callback")
-    callback.write_text(":\n")
-
-
 def settled(world: World, name: str, within: float = 20.0) -> dict[str, Any]:
     """The session once it has ended for good."""
     assert eventually(
@@ -82,7 +77,7 @@ def test_a_deadline_while_nobody_looks(world: World) -> None:
 def test_the_same_without_timers(world: World, how: tuple[str, ...]) -> None:
     world.start("one", "sleep", "99", options=("--timeout", "2s"))
     world.start("two", "sleep", "99", options=("--timeout", "1h"))
-    no_timers(world)
+    silence_timers(world)
     time.sleep(2.5)
     assert world.state_of("one") == "running"
     world.ok(*how)
@@ -93,7 +88,7 @@ def test_the_same_without_timers(world: World, how: tuple[str, ...]) -> None:
 def test_a_dry_run_of_gc_shows_what_is_overdue(world: World) -> None:
     world.start("one", "sleep", "99", options=("--timeout", "4s"))
     world.start("two", "false", options=("--retries", "1", "--retry-delay", "3s"))
-    no_timers(world)
+    silence_timers(world)
     time.sleep(4.5)
     planned = world.ok("gc", "--dry-run", "--json").json
     assert [(step["verb"], step["subject"]) for step in planned] == [
@@ -348,7 +343,7 @@ def test_processor_time_of_a_whole_tree(world: World) -> None:
 def test_the_kernel_ends_a_burner_when_nobody_looks(world: World) -> None:
     options = ("--max-cpu-time", "1s", "--check-interval", "100ms")
     world.start("one", "sh", "-c", "while :; do :; done", options=options)
-    no_timers(world)
+    silence_timers(world)
     shown = settled(world, "one", within=30)
     assert (shown["state"], shown["cause"]) == ("timeout", "limit")
     assert shown["reason"] == "ended by the kernel at max-cpu-time (1 second)"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.surroundings import silence_timers
 from tests.world import SESH, World, eventually
 
 
@@ -17,11 +18,6 @@ def watching(world: World, *options: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [SESH, "watch", *options], env=world.env, cwd=world.cwd, stdout=pipe, stderr=pipe
     )
-
-
-def silence_timers(world: World) -> None:
-    (callback,) = world.state.glob("run/*/callback")
-    callback.write_text(":\n")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])

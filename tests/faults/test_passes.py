@@ -12,6 +12,7 @@ import pytest
 
 from tests.faults.living import command_line, look, marked
 from tests.faults.table import Campaign
+from tests.surroundings import silence_timers
 from tests.world import World, count, eventually
 
 pytestmark = pytest.mark.timeout(count(120, 3600))
@@ -20,12 +21,6 @@ RETRIES = 1000
 ROUNDS = (5, 500)
 
 AGENT = "sleep 0.05; exit 1"
-
-
-def silence_timers(world: World) -> None:
-    """Only the passes of this campaign do anything."""
-    (callback,) = world.state.glob("run/*/callback")
-    callback.write_text(":\n")
 
 
 def prepare(world: World) -> None:
