@@ -1,4 +1,4 @@
-"""Breakers: a group whose sessions fail too often is left alone for a while.
+"""Breakers: a group, or a template, whose sessions fail too often is left alone for a while.
 
 No state of its own: whether one is open follows from the ends in the event log.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from sesh import duties, events
 from sesh.config import Config
@@ -15,38 +16,56 @@ from sesh.model import Record, State
 from sesh.view import timestamp
 
 _FAILURES = {State.FAILED.value, State.LOST.value, State.TIMEOUT.value}
+Circle = tuple[str, str]  # `group` or `template`, and its name
 
 
-def open_until(groups: Collection[str], config: Config) -> dict[str, datetime]:
-    """The groups whose breaker is open, and until when."""
-    if not groups or not config.breaker.failures:
-        return {}
-    settings, now = config.breaker, datetime.now(UTC)
-    oldest = now - timedelta(seconds=settings.within + settings.cooldown)
-    failures: dict[str, list[datetime]] = {group: [] for group in groups}
-    for event in events.read(since=oldest):
-        if event["kind"] == "ended" and event.get("state") in _FAILURES:
-            times = failures.get(str(event.get("group")))
-            if times is not None:
-                times.append(datetime.fromisoformat(event["time"]))
+def circles(record: Record) -> list[Circle]:
+    """What a session's failures count for."""
+    found = (("group", record.spec.group), ("template", record.spec.template))
+    return [(kind, name) for kind, name in found if name is not None]
+
+
+def open_for(records: Collection[Record], config: Config) -> dict[str, tuple[Circle, datetime]]:
+    """Of these sessions, by their ids, those with an open breaker: which, and until when; the one
+    that is open longest."""
+    until = _open_until({circle for one in records for circle in circles(one)}, config)
     found = {}
-    for group, times in failures.items():
-        until = duties.open_until(times, settings.failures, settings.within, settings.cooldown, now)
-        if until is not None:
-            found[group] = until
+    for one in records:
+        closed_off = [(circle, until[circle]) for circle in circles(one) if circle in until]
+        if closed_off:
+            found[one.id] = max(closed_off, key=lambda pair: pair[1])
     return found
 
 
-def note_open(record: Record, until: datetime, config: Config) -> None:
+def _open_until(wanted: Collection[Circle], config: Config) -> dict[Circle, datetime]:
+    settings, now = config.breaker, datetime.now(UTC)
+    if not wanted or not settings.failures:
+        return {}
+    failures: dict[Circle, list[datetime]] = {circle: [] for circle in wanted}
+    oldest = now - timedelta(seconds=settings.within + settings.cooldown)
+    for event in events.read(since=oldest):
+        if event["kind"] == "ended" and event.get("state") in _FAILURES:
+            for circle in _circles_of(event):
+                if circle in failures:
+                    failures[circle].append(datetime.fromisoformat(event["time"]))
+    limits = (settings.failures, settings.within, settings.cooldown)
+    opened = {circle: duties.open_until(times, *limits, now) for circle, times in failures.items()}
+    return {circle: until for circle, until in opened.items() if until is not None}
+
+
+def _circles_of(event: dict[str, Any]) -> list[Circle]:
+    return [(kind, str(event[kind])) for kind in ("group", "template") if event.get(kind)]
+
+
+def note_open(record: Record, circle: Circle, until: datetime, config: Config) -> None:
     """Write down that it opened, once."""
-    group = record.spec.group
     opened = until - timedelta(seconds=config.breaker.cooldown)
     for event in events.read(since=opened):
-        if event["kind"] == "breaker-opened" and event.get("group") == group:
+        if event["kind"] == "breaker-opened" and circle in _circles_of(event):
             return
     with suppress(OSError):
-        events.append("breaker-opened", record, group=group, until=timestamp(until))
+        events.append("breaker-opened", record, **{circle[0]: circle[1]}, until=timestamp(until))
 
 
-def sentence(group: str | None, until: datetime) -> str:
-    return f"the breaker of group {group} is open until {timestamp(until)}"
+def sentence(circle: Circle, until: datetime) -> str:
+    return f"the breaker of {circle[0]} {circle[1]} is open until {timestamp(until)}"

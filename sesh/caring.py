@@ -24,6 +24,7 @@ from sesh import (
     store,
     transcripts,
 )
+from sesh.breakers import Circle
 from sesh.checkups import Memory
 from sesh.config import Config
 from sesh.duties import Action, Facts, Kind
@@ -298,26 +299,25 @@ def _comes_back(seen: Seen, ending: Ending) -> bool:
 
 
 def _retry(patients: Iterable[Patient], config: Config) -> dict[str, Seen]:
-    """Launch again what is due, unless its group's breaker is open."""
+    """Launch again what is due, unless the breaker of its group or template is open."""
     wanting = _wanting(patients, Kind.RETRY)
-    groups = {group for one in wanting if (group := one.record.spec.group) is not None}
-    closed_off = breakers.open_until(groups, config)
+    closed_off = breakers.open_for([one.record for one in wanting], config)
     changed = {}
     for one in wanting:
-        until = closed_off.get(one.record.spec.group or "")
-        after = _postpone(one, until, config) if until else _launch(one, config)
+        breaker = closed_off.get(one.record.id)
+        after = _postpone(one, *breaker, config) if breaker else _launch(one, config)
         if after is not None:
             changed[one.record.name] = after
     return changed
 
 
-def _postpone(one: Patient, until: datetime, config: Config) -> Seen | None:
+def _postpone(one: Patient, circle: Circle, until: datetime, config: Config) -> Seen | None:
     session = one.seen.session
     assert session is not None
     record = session.record
-    why = breakers.sentence(record.spec.group, until)
+    why = breakers.sentence(circle, until)
     record = replace(record, status=replace(record.status, retry_at=until, waits_for=why))
-    breakers.note_open(record, until, config)
+    breakers.note_open(record, circle, until, config)
     return _write(one.seen, session, record)
 
 

@@ -88,6 +88,7 @@ def encode(record: Record) -> bytes:
             "max_age": spec.max_age,
             "max_idle": spec.max_idle,
             "box": _box_dict(spec.box) if spec.box else None,
+            "template": spec.template,
             "care": asked(spec.care),
         },
         "place": {
@@ -287,6 +288,7 @@ def _spec(table: _Table) -> Spec:
         max_idle=_limit(table, "max_idle"),
         box=_box(table.maybe_table("box")),
         care=_care(table.table("care", optional=True)),
+        template=table.get("template", str),
     )
     if not spec.command:
         raise table.fail("command", "missing")

@@ -117,7 +117,7 @@ class Setting(Value):
 def load() -> Config:
     """The settings: those of the environment before those of the file; a missing file is all
     defaults."""
-    given = {**_from_file(), **_from_environment()}
+    given = {**_from_file(), **from_environment()}
     sections: dict[str, dict[str, Any]] = {}
     for key, setting in given.items():
         section, _, name = key.partition(".")
@@ -128,7 +128,7 @@ def load() -> Config:
 
 def resolve() -> dict[str, Setting]:
     """Every setting by its name (`stop.grace`), with its origin."""
-    given = {**_from_file(), **_from_environment()}
+    given = {**_from_file(), **from_environment()}
     return {
         f"{section}.{name}": given.get(f"{section}.{name}") or Setting(getattr(kind, name), DEFAULT)
         for section, kind in SECTIONS.items()
@@ -158,15 +158,19 @@ def _from_file() -> dict[str, Setting]:
     return _decode(path, raw)
 
 
-def _decode(path: str, raw: bytes) -> dict[str, Setting]:
+def parse(path: str, raw: bytes) -> dict[str, Any]:
+    """A TOML file of the user's."""
     import tomllib
 
     try:
-        data = tomllib.loads(raw.decode())
+        return tomllib.loads(raw.decode())
     except (UnicodeDecodeError, RecursionError, tomllib.TOMLDecodeError) as error:
         raise StateError(f"{path}: not valid TOML: {error}") from None
+
+
+def _decode(path: str, raw: bytes) -> dict[str, Setting]:
     found = {}
-    for section, table in data.items():
+    for section, table in parse(path, raw).items():
         kind = SECTIONS.get(section)
         if kind is None and isinstance(table, dict):
             raise StateError(f"{path}: unknown section [{section}]; see sesh-config(5)")
@@ -180,7 +184,7 @@ def _decode(path: str, raw: bytes) -> dict[str, Setting]:
     return found
 
 
-def _from_environment() -> dict[str, Setting]:
+def from_environment() -> dict[str, Setting]:
     """What is set for this one call. A list is separated by commas."""
     mine = {name for name in os.environ if name.startswith("SESH_")}
     if not mine - {"SESH_ID", "SESH_NAME", "SESH_RUN"}:

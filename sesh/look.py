@@ -285,6 +285,7 @@ def note_end(record: Record) -> None:
         signal=status.signal,
         reason=status.reason,
         group=record.spec.group,
+        template=record.spec.template,
     )
     if status.retry_at is not None:
         events.append(

@@ -205,6 +205,7 @@ class Spec(Value):
     max_idle: float | None = None  # seconds it may print nothing; the same
     box: Boxing | None = None  # None: on this machine
     care: Care = Care()
+    template: str | None = None
 
 
 class Place(Value):

@@ -16,6 +16,7 @@ from sesh.lifecycle.claims import Order
 from sesh.lifecycle.start import start
 from sesh.look import Seen
 from sesh.model import ENDED, Boxing, Care, Retry, Spec, State
+from sesh.templates import Template
 from sesh.values import Value, replace
 
 _MOST_NUMBERED = 999
@@ -38,10 +39,29 @@ class Wish(Value):
     box: Boxing | None = None
     env_files: tuple[str, ...] = ()
     care: Mapping[str, Any] = MappingProxyType({})  # by the names of model.Care's fields
+    template: str | None = None
+    usual: Template = Template()  # what the template says
+
+
+def asked(wish: Wish) -> Wish:
+    """The wish, with what its template says where it says nothing itself."""
+    usual = wish.usual
+    directory = wish.directory
+    if directory is None and usual.dir:
+        directory = os.path.expanduser(usual.dir)
+    return replace(
+        wish,
+        command=wish.command or usual.command,
+        directory=directory,
+        variables=(*usual.env, *wish.variables),
+        group=wish.group if wish.group is not None else usual.group or None,
+        tags=(*usual.tags, *wish.tags),
+    )
 
 
 def fulfil(wish: Wish, settings: config.Config) -> Seen:
     """Check everything that can be checked, then start."""
+    wish = asked(wish)
     extra = environment.parse_options(wish.variables)
     if wish.box:
         extra = {**environment.parse_files(wish.env_files), **extra}
@@ -69,7 +89,8 @@ def fulfil(wish: Wish, settings: config.Config) -> Seen:
         max_age=wish.max_age,
         max_idle=wish.max_idle,
         box=box,
-        care=_care(wish.care, settings),
+        care=_care(wish, settings),
+        template=wish.template,
     )
     if wish.name is not None:
         look.check_name(wish.name)
@@ -80,15 +101,24 @@ def fulfil(wish: Wish, settings: config.Config) -> Seen:
 
 
 def _patience(wish: Wish, settings: config.Config) -> float:
-    given = float(wish.care.get("launch_timeout", settings.start.launch_timeout))
+    given = float(_chosen("launch_timeout", wish, settings))
     if given <= 0:
         raise UsageError("--launch-timeout should be above 0")
     return given
 
 
-def _care(given: Mapping[str, Any], settings: config.Config) -> Care:
-    """How it is looked after: as it was said, else as the settings say."""
-    values = {name: given.get(name, getattr(settings.start, name)) for name in Care.fields}
+def _chosen(name: str, wish: Wish, settings: config.Config) -> Any:
+    """One value: a flag goes before a variable, that before the template, that before the file."""
+    if name in wish.care:
+        return wish.care[name]
+    if name in wish.usual.start and f"start.{name}" not in config.from_environment():
+        return wish.usual.start[name]
+    return getattr(settings.start, name)
+
+
+def _care(wish: Wish, settings: config.Config) -> Care:
+    """How it is looked after."""
+    values = {name: _chosen(name, wish, settings) for name in Care.fields}
     care = Care(**{name: _plain(value) for name, value in values.items()})
     unknown = [word for word in care.retry_on if word not in tuple(Retry)]
     if unknown or not care.retry_on:

@@ -67,6 +67,10 @@ def config_file() -> str:
     return _xdg("XDG_CONFIG_HOME", ".config") + "/sesh/config.toml"
 
 
+def templates_dir() -> str:
+    return os.path.dirname(config_file()) + "/templates"
+
+
 def bug_log() -> str:
     return state_dir() + "/bugs.log"
 

@@ -216,7 +216,8 @@ def _detail(event: View) -> str:
             f"retry {event.get('retry')} of {event.get('retries_max')} at {event.get('retry_at')}"
         )
     if event["kind"] == "breaker-opened":
-        return f"group {event.get('group')}, until {event.get('until')}"
+        what = "group" if event.get("group") else "template"
+        return f"{what} {event.get(what)}, until {event.get('until')}"
     detail = event.get("reason") or ""
     if not detail and event.get("command"):
         detail = output.command_line([str(word) for word in event["command"]])

@@ -73,7 +73,7 @@ def view(record: Record, verdict: Verdict) -> View:
         "image": spec.box.image if spec.box else None,
         "group": spec.group,
         "tags": list(spec.tags),
-        "template": None,
+        "template": spec.template,
         "command": list(spec.command),
         "cwd": spec.cwd,
         "branch": place.branch,

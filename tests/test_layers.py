@@ -26,7 +26,7 @@ LAYERS = (
         *("shells", "prompt", "mending", "counting"),
     ),
     ("caring",),
-    ("transcripts", "breakers", "checkups"),
+    ("transcripts", "breakers", "checkups", "templates"),
     ("lifecycle.salvage",),
     ("lifecycle.start", "lifecycle.stop"),
     ("lifecycle.boxed",),

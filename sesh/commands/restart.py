@@ -29,7 +29,9 @@ _LIVING = (ALIVE | {State.ORPHAN}) - {State.RECOVERING}
 @click.option("--lost", is_flag=True, help="Restart every lost session, as after a reboot.")
 @click.option("-a", "--all", "everything", is_flag=True, help="Restart every session, living too.")
 @click.option("-g", "--group", metavar="GROUP", help="Restart the sessions of a group.")
-@click.option("--force", is_flag=True, help="Even while the breaker of its group is open.")
+@click.option(
+    "--force", is_flag=True, help="Even while the breaker of its group or template is open."
+)
 @grace_option
 @yes_option
 def command(
@@ -74,18 +76,10 @@ def command(
 
 
 def _closed_off(found: list[Seen], settings: config.Config) -> dict[str, str]:
-    """The sessions whose group's breaker is open, and the sentence that says so."""
-    groups = {
-        one.name: group
-        for one in found
-        if one.session and (group := one.session.record.spec.group) is not None
-    }
-    until = breakers.open_until(set(groups.values()), settings)
-    return {
-        name: breakers.sentence(group, until[group])
-        for name, group in groups.items()
-        if group in until
-    }
+    """The sessions with an open breaker, and the sentence that says so."""
+    records = [one.session.record for one in found if one.session]
+    opened = breakers.open_for(records, settings)
+    return {one.name: breakers.sentence(*opened[one.id]) for one in records if one.id in opened}
 
 
 def _restart(

@@ -7,11 +7,12 @@ from typing import Any
 
 import click
 
-from sesh import attaching, config, engines, listing, ordering, output
+from sesh import attaching, config, engines, listing, ordering, output, templates
 from sesh.commands._care import care_options, taken
 from sesh.commands._options import CONTEXT, Duration, json_option
 from sesh.errors import UsageError
 from sesh.model import ALIVE, Boxing
+from sesh.templates import Template
 
 
 class _WithCommand(click.Command):
@@ -39,6 +40,7 @@ class _WithCommand(click.Command):
     metavar="K[=V]",
     help="Set a variable for the session (repeatable); without V, pass on the caller's.",
 )
+@click.option("-t", "--template", metavar="NAME", help="Start it as a template says.")
 @click.option("-g", "--group", metavar="GROUP", help="Put the session into a group.")
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Tag the session (repeatable).")
 @click.option(
@@ -90,6 +92,7 @@ def command(
     names: tuple[str, ...],
     directory: str | None,
     variables: tuple[str, ...],
+    template: str | None,
     group: str | None,
     tags: tuple[str, ...],
     max_age: float | None,
@@ -114,7 +117,8 @@ def command(
     settings = config.load()
     name = names[0] if names else None
     care = taken(others)
-    box = _box(**others)
+    usual = templates.load(template) if template is not None else Template()
+    box = _box(**_place(others, usual))
     if not box and (env_files or pull):
         raise UsageError("--env-file and --pull are for a container; give --image too")
     if pull and box and box.image:
@@ -124,6 +128,8 @@ def command(
         box=box,
         env_files=env_files,
         care=care,
+        template=template,
+        usual=usual,
     )
     found = ordering.fulfil(wish, settings)
     output.write(json.dumps(listing.complete(found)) + "\n" if as_json else f"{found.name}\n")
@@ -131,6 +137,16 @@ def command(
     if attach and found.session and found.state in ALIVE:
         attaching.attach(found.session.record, settings, read_only=False, alone=False)
     return 0
+
+
+def _place(given: dict[str, Any], usual: Template) -> dict[str, Any]:
+    """The options of a container, with what the template says where they say nothing."""
+    chosen = given["image"] is not None or given["container"] is not None
+    keys = ("user", "network", "memory", "cpus", *(() if chosen else ("image", "container")))
+    boxed = chosen or usual.image or usual.container
+    for key in keys if boxed else ():
+        given[key] = given[key] if given[key] is not None else getattr(usual, key) or None
+    return {**given, "mounts": (*usual.mounts, *given["mounts"]) if boxed else given["mounts"]}
 
 
 def _box(

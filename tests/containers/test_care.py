@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 
 from tests.containers.boxes import becomes, inside, inspect, run_box, start_also, told
-from tests.engine import Engine
+from tests.engine import IMAGE, Engine
 from tests.world import World, eventually
 
 
@@ -114,3 +115,13 @@ def test_processor_time(boxed: World, engine: Engine) -> None:
     assert told(shown, "state", "cause") == ("timeout", "limit")
     assert "max-cpu-time" in shown["reason"]
     assert engine.containers() == []
+
+
+def test_a_place_from_a_template(boxed: World, engine: Engine) -> None:
+    directory = Path(boxed.env["XDG_CONFIG_HOME"]) / "sesh" / "templates"
+    directory.mkdir(parents=True)
+    text = f'command = ["cat"]\nimage = "{IMAGE}"\nnetwork = "none"\nmemory = "64m"\n'
+    (directory / "box.toml").write_text(text)
+    shown = boxed.ok("start", "a", "-t", "box", "--json").json
+    assert told(shown, "place", "image", "template") == ("docker", IMAGE, "box")
+    assert inspect(engine, "sesh-a")["HostConfig"]["Memory"] == 64 << 20
