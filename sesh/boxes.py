@@ -303,20 +303,19 @@ def leave(record: Record, timeout: float) -> None:
 
 
 def remove_container(record: Record, timeout: float) -> Said:
-    """Remove every container that sesh has made for a session, also one that was never started. Not
-    all done: the reply that says why."""
+    """Remove every container that sesh has made for a session, also one that was never started, and
+    say which. Not all done: the reply that says why."""
     engine = record.place.engine
     assert engine is not None
     found = engines.labelled(engine, f"{LABEL}={record.id}", timeout)
     if isinstance(found, Said):
         return found
-    for facts in found:
-        if not _is_of(record, facts):
-            continue  # another one's that carries our labels
-        said = _remove_one(engine, facts.id)
+    own = [facts.id for facts in found if _is_of(record, facts)]  # others may carry our labels
+    for container in own:
+        said = _remove_one(engine, container)
         if not said.ok:
             return said
-    return Said("")
+    return Said(" ".join(own))
 
 
 def _remove_one(engine: Engine, container_id: str) -> Said:

@@ -19,6 +19,8 @@ from sesh import files, paths
 _BLOCK = 1 << 16  # holes are made of whole blocks of any file system
 _KEEP_SIZE, _PUNCH_HOLE = 1, 2  # of fallocate(2)
 _TIMES_LIMIT = 1 << 16
+_FOLLOWED = 2.0  # seconds in which whoever follows a transcript has read what was printed
+_BURST = 8  # limits that a transcript may have while it grows so fast
 
 
 def begin(path: str) -> int:
@@ -58,15 +60,18 @@ def _tend(log: os.DirEntry[str], times: os.DirEntry[str] | None, limit: int) -> 
     if times is None or times.stat(follow_symlinks=False).st_mtime < status.st_mtime:
         mark(log.name.removesuffix(".log"))
     if status.st_size > limit:
-        trim(log.path, limit)
+        old, _ = offset_at(log.name.removesuffix(".log"), time.time() - _FOLLOWED)
+        trim(log.path, limit, max(old, status.st_size - _BURST * limit))
 
 
-def trim(path: str, limit: int) -> None:
-    """Keep the last three quarters of `limit`, once there is more than `limit`."""
+def trim(path: str, limit: int, before: int | None = None) -> None:
+    """Keep the last three quarters of `limit`, once there is more than `limit`; and all behind
+    `before`, which whoever follows may not have read yet."""
     fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         size, start = os.fstat(fd).st_size, _begin(fd)
-        end = (size - limit * 3 // 4) // _BLOCK * _BLOCK
+        end = size - limit * 3 // 4
+        end = (end if before is None else min(end, before)) // _BLOCK * _BLOCK
         if size - start > limit and end > start and not _punch(fd, path, end):
             _cut(fd, end)
     finally:

@@ -42,6 +42,7 @@ from sesh.store import Entry
 from sesh.tmux import Keeper, Reply
 from sesh.values import replace
 
+AFTERTHOUGHT = 3.0  # seconds in which an engine ends what it was told to do
 KEEPER_PATIENCE = 1.0  # seconds from an agent's end to its keeper's word
 
 
@@ -71,10 +72,22 @@ def start(order: Order, config: Config) -> Seen:
     except LaunchError:
         boxes.remove_container(record, config.docker.timeout * 2)
         raise
-    except BaseException:
-        boxes.remove_container(record, config.docker.timeout * 2)
+    except BaseException as error:
+        _withdraw(record, config, error)
         _take_back(record, config)
         raise
+
+
+def _withdraw(record: Record, config: Config, error: BaseException) -> None:
+    """Remove the container that was being made. Whoever interrupts the engine's command, or does
+    not wait for it, does not interrupt the engine: it may finish its work in a moment."""
+    sure = isinstance(error, SeshError) and not isinstance(error, CannotTellError)
+    deadline = time.monotonic() + (0.0 if sure else AFTERTHOUGHT)
+    while True:
+        said = boxes.remove_container(record, config.docker.timeout * 2)
+        if said.out or time.monotonic() >= deadline:
+            return
+        time.sleep(0.2)
 
 
 def _new_record(order: Order, engine: Engine) -> Record:
@@ -226,7 +239,7 @@ def restart(found: Seen, config: Config, attempt: int = 0) -> Seen:
         return done
     except BaseException as error:
         if facts is None:
-            boxes.remove_container(record, config.docker.timeout * 2)
+            _withdraw(record, config, error)
         if isinstance(error, SeshError) and not isinstance(error, LaunchError | CannotTellError):
             _note_failure(record, str(error))
         raise
