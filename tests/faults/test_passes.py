@@ -19,6 +19,7 @@ pytestmark = pytest.mark.timeout(count(120, 3600))
 
 RETRIES = 1000
 ROUNDS = (5, 500)
+ANEW = 150  # rounds after which the retries of both would be used up
 
 AGENT = "sleep 0.05; exit 1"
 
@@ -58,8 +59,10 @@ def agent(pid: int) -> bool:
 
 
 def test_a_pass_killed_anywhere(world: World, campaign: Campaign) -> None:
-    prepare(world)
     for number in range(count(*ROUNDS)):
+        if number % ANEW == 0:
+            world.sesh("rm", "--force", "fails", "late")
+            prepare(world)
         with campaign.round(f"pass {number}"):
             before = {name: world.session(name) for name in ("fails", "late")}
             kill_a_pass(world, campaign)
