@@ -34,7 +34,7 @@ from sesh.lifecycle.start import restart
 from sesh.lifecycle.stop import Ending, stop
 from sesh.look import Seen
 from sesh.model import Cause, Health, Record, Session, State, Verdict
-from sesh.reconcile import reconcile
+from sesh.reconcile import ended_by, reconcile
 from sesh.values import Value, replace
 
 QUICK = 1.0  # seconds that a pass gives health commands before it goes on
@@ -133,7 +133,7 @@ def _as_remembered(one: Seen) -> Patient:
 
 def _facts(record: Record, memory: Memory, now: float, age: float) -> Facts:
     printed = _time_of(paths.transcript(record.id))
-    spoken = max(printed, _time_of(f"{launchfiles.base(record)}.beat"))
+    spoken = max(printed, launchfiles.last_beat(record))
     return Facts(
         clock=now,
         age=max(0.0, age - record.status.held),
@@ -161,6 +161,12 @@ def _silence(record: Record, age: float, last: float) -> float:
     started = status.started.timestamp() if status.started else 0.0
     resumed = status.resumed.timestamp() if status.resumed else 0.0
     return duties.silence(time.time(), age, started, max(last, resumed))
+
+
+def silent_for(record: Record) -> float:
+    """Seconds since it printed something, or began; what it was paused for does not count."""
+    age = _age(record, processes.uptime())
+    return _silence(record, age, _time_of(paths.transcript(record.id)))
 
 
 def _time_of(path: str) -> float:
@@ -279,19 +285,19 @@ def _end(patients: Iterable[Patient], config: Config) -> dict[str, Seen]:
 def _stopped(
     found: Sequence[Seen], config: Config, why: Mapping[str, Ending], *, stays: bool
 ) -> list[Seen]:
+    grace = config.stop.grace
     try:
-        return stop(
-            found, config, config.stop.grace, endings=why, close_panes=not stays, keep=stays
-        )
-    except (CannotTellError, ConflictError):
-        return []  # what was wished for is written down: the next pass goes on
+        return stop(found, config, grace, close_panes=not stays, keep=stays, endings=why)
+    except (CannotTellError, ConflictError):  # one of them has changed: it keeps none waiting
+        if len(found) == 1:
+            return []
+    return [seen for one in found for seen in _stopped([one], config, why, stays=stays)]
 
 
 def _comes_back(seen: Seen, ending: Ending) -> bool:
     """Will it be launched again, so that its place is kept?"""
     assert seen.session is not None
-    state = State.FAILED if ending.cause is Cause.HEALTH else State.TIMEOUT
-    how = Verdict(state, cause=ending.cause)
+    how = Verdict(ended_by(ending.cause), cause=ending.cause)
     return duties.after_end(seen.session.record, how, datetime.now(UTC)).retry_at is not None
 
 
@@ -346,6 +352,6 @@ def _give_up(one: Patient, why: str) -> Seen | None:
     session = one.seen.session
     assert session is not None
     record, status = session.record, session.record.status
-    told = f"{status.reason}; not launched again: {why.removeprefix(f'{record.name}: ')}"
-    status = replace(status, retry_at=None, outcome=State.FAILED, reason=told, waits_for=None)
+    told = f"not launched again: {why.removeprefix(f'{record.name}: ')}"
+    status = replace(status, retry_at=None, waits_for=None, gave_up=told)
     return _write(one.seen, session, replace(record, status=status))

@@ -94,7 +94,10 @@ def begin(record: Record, memory: Memory, now: float) -> Memory:
     env = run.engine_environment() if record.boxed else {}
     marker = {} if record.boxed else {"SESH_ID": record.id, "SESH_RUN": record.place.run}
     path = os.environ.get("PATH", _PATH)
-    stat = processes.look(run.detach(argv, env={**env, **marker, "PATH": path}))
+    try:
+        stat = processes.look(run.detach(argv, env={**env, **marker, "PATH": path}))
+    except OSError:  # no more processes can be had: nobody knows how it is
+        stat = None
     return replace(memory, begun=now, process=stat.process if stat else None)
 
 

@@ -142,6 +142,7 @@ def encode(record: Record) -> bytes:
             "health": status.health.value if status.health else None,
             "health_reason": status.health_reason,
             "waits_for": status.waits_for,
+            "gave_up": status.gave_up,
         },
         "agent": {
             "phase": word.phase,
@@ -450,6 +451,7 @@ def _status(table: _Table) -> Status:
         health=table.choice("health", Health),
         health_reason=table.get("health_reason", str),
         waits_for=table.get("waits_for", str),
+        gave_up=table.get("gave_up", str),
     )
     if status.outcome is not None and status.outcome not in OUTCOMES:
         raise table.fail("outcome", "not an end")

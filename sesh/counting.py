@@ -17,6 +17,7 @@ from sesh.errors import StateError
 from sesh.figures import Report
 from sesh.look import Orphan, Seen
 from sesh.model import ALIVE, Damaged, Process, Record, State, Verdict
+from sesh.reconcile import recorded_end
 from sesh.view import View, damaged_view, orphan_view, view
 
 
@@ -127,15 +128,5 @@ def _digest(name: str, directory: int) -> Digest | None:
 def _by_record(record: Record | Damaged) -> View:
     if isinstance(record, Damaged):
         return damaged_view(record)
-    status = record.status
-    return view(
-        record,
-        Verdict(
-            status.outcome or State.UNKNOWN,
-            reason=status.reason,
-            cause=status.cause,
-            exit_code=status.exit_code,
-            signal=status.signal,
-            ended=status.ended,
-        ),
-    )
+    ended = record.status.outcome is not None
+    return view(record, recorded_end(record) if ended else Verdict(State.UNKNOWN))

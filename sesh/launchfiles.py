@@ -25,7 +25,7 @@ from shlex import quote
 
 from sesh import paths
 from sesh.errors import ConflictError, StateError, UsageError
-from sesh.files import make_private, read_regular, write_private
+from sesh.files import make_private, read_regular, write_private, writing
 from sesh.model import Agent, ExitWord, LaunchWord, Process, Record
 
 WORD_SIZE = 128
@@ -100,6 +100,22 @@ def keep_claim(record: Record, raw: bytes) -> None:
     reason not to launch."""
     with suppress(StateError):
         write_private(base(record) + ".claim", raw, durable=False)
+
+
+def beat(record: Record) -> None:
+    """The agent has said that it is at work."""
+    path = f"{base(record)}.beat"
+    with writing(path):
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+        os.utime(path)
+
+
+def last_beat(record: Record) -> float:
+    """When it has said so; 0: never."""
+    try:
+        return os.lstat(f"{base(record)}.beat").st_mtime
+    except OSError:
+        return 0.0
 
 
 def forget_exit(record: Record) -> None:

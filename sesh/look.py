@@ -37,7 +37,7 @@ from sesh.model import (
     valid_name,
 )
 from sesh.observe import Answers
-from sesh.reconcile import how_it_ended, reconcile
+from sesh.reconcile import how_it_ended, reconcile, recorded_end
 from sesh.store import Entry
 from sesh.values import Value, replace
 from sesh.view import timestamp
@@ -247,18 +247,19 @@ def ended(record: Record, how: Verdict, now: datetime) -> Record:
     """The record of a session that has ended like this: for good, or to be tried again."""
     moment = how.ended or now
     after = duties.after_end(record, how, moment)
-    last = f"{how.reason}; all {record.spec.care.retries} retries are used up"
+    last = f"all {record.spec.care.retries} retries are used up"
     status = replace(
         record.status,
         desired=Desired.RUNNING if after.retry_at else record.status.desired,
-        outcome=State.FAILED if after.used_up else how.state,
+        outcome=how.state,
         cause=how.cause,
         exit_code=how.exit_code,
         signal=how.signal,
-        reason=last if after.used_up else how.reason,
+        reason=how.reason,
         ended=moment,
         retry_at=after.retry_at,
         retries=after.retries,
+        gave_up=last if after.used_up else None,
         health=None,
         health_reason=None,
     )
@@ -274,16 +275,16 @@ def with_retry(record: Record, sight: Observation, verdict: Verdict, now: dateti
 
 def note_end(record: Record) -> None:
     """Into the history of what happened: an end, and that it is not the last word."""
-    status = record.status
-    kind = "stopped" if status.outcome is State.STOPPED else "ended"
+    status, how = record.status, recorded_end(record)
+    kind = "stopped" if how.state is State.STOPPED else "ended"
     events.append(
         kind,
         record,
-        state=status.outcome,
-        cause=status.cause,
-        exit_code=status.exit_code,
-        signal=status.signal,
-        reason=status.reason,
+        state=how.state,
+        cause=how.cause,
+        exit_code=how.exit_code,
+        signal=how.signal,
+        reason=how.reason,
         group=record.spec.group,
         template=record.spec.template,
     )

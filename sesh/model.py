@@ -258,6 +258,7 @@ class Status(Value):
     health: Health | None = None
     health_reason: str | None = None
     waits_for: str | None = None  # what keeps the next retry waiting: a breaker
+    gave_up: str | None = None  # why it is not tried again, although it was to be
 
 
 class AgentWord(Value):

@@ -82,9 +82,8 @@ def _stopping(record: Record, seen: Observation, word: ExitWord | None) -> Verdi
     if gone and seen.remains.absent:
         limit = record.status.stop_reason
         cause = record.status.stop_cause or Cause.LIMIT
-        over = State.FAILED if cause is Cause.HEALTH else State.TIMEOUT
         return Verdict(
-            State.STOPPED if limit is None else over,
+            State.STOPPED if limit is None else ended_by(cause),
             reason=limit or "stopped on request",
             cause=Cause.STOPPED if limit is None else cause,
             attention=limit,
@@ -104,6 +103,11 @@ def _stopping(record: Record, seen: Observation, word: ExitWord | None) -> Verdi
         signal=how.signal if gone else None,
         evidence=_evidence(record, seen),
     )
+
+
+def ended_by(cause: Cause) -> State:
+    """The state of a session that sesh has ended by itself."""
+    return State.FAILED if cause is Cause.HEALTH else State.TIMEOUT
 
 
 def _alive(record: Record, seen: Observation, word: ExitWord | None) -> Verdict:
@@ -200,16 +204,9 @@ def _attention(record: Record, how: Verdict) -> str | None:
 
 def how_it_ended(record: Record, seen: Observation) -> Verdict:
     """The end alone: from the record, from the keeper's word, or from what is gone."""
-    status, word = record.status, _exit_word(record, seen)
-    if status.outcome is not None:
-        return Verdict(
-            status.outcome,
-            reason=status.reason,
-            cause=status.cause,
-            exit_code=status.exit_code,
-            signal=status.signal,
-            ended=status.ended,
-        )
+    word = _exit_word(record, seen)
+    if record.status.outcome is not None:
+        return recorded_end(record)
     if word is not None:
         return _by_exit_word(word, record.spec.care, oom=seen.oom)
     if seen.rebooted:
@@ -222,6 +219,21 @@ def how_it_ended(record: Record, seen: Observation) -> Verdict:
     if seen.terminal.absent:
         return Verdict(State.LOST, reason=seen.terminal.what, cause=Cause.TERMINAL_GONE)
     return Verdict(State.LOST, reason="ended and nobody saw how", cause=Cause.UNKNOWN)
+
+
+def recorded_end(record: Record) -> Verdict:
+    """The end that its record holds. Where it was to be tried again and no more will be, it has
+    failed, whatever its last end was."""
+    status = record.status
+    assert status.outcome is not None
+    return Verdict(
+        State.FAILED if status.gave_up else status.outcome,
+        reason=f"{status.reason}; {status.gave_up}" if status.gave_up else status.reason,
+        cause=status.cause,
+        exit_code=status.exit_code,
+        signal=status.signal,
+        ended=status.ended,
+    )
 
 
 def _with_container(seen: Observation) -> Verdict:

@@ -13,6 +13,8 @@ retries = 3
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from sesh import config, paths
@@ -37,7 +39,7 @@ class Template(Value):
     network: str = ""
     memory: str = ""
     cpus: str = ""
-    start: dict[str, Any] = {}  # noqa: RUF012  # never changed
+    start: Mapping[str, Any] = MappingProxyType({})
 
 
 def path_of(name: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import click
 
-from sesh import config, errors, listing, look, orphans, output, store
+from sesh import caring, config, errors, look, orphans, output, store
 from sesh.adrift import Adrift
 from sesh.commands._options import (
     CONTEXT,
@@ -91,10 +91,7 @@ def _quiet(one: Seen, seconds: float) -> bool:
     """Does it run, and has it printed nothing for so long?"""
     if one.session is None or one.state is not State.RUNNING:
         return False
-    record = one.session.record
-    last = listing.last_output(record.id)
-    started = record.status.started.timestamp() if record.status.started else time.time()
-    return time.time() - max(last or 0.0, started) >= seconds
+    return caring.silent_for(one.session.record) >= seconds
 
 
 def _stop_orphans(settings: Config, grace: float, *, yes: bool) -> int:

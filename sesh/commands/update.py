@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
 import click
 
-from sesh import files, launchfiles, look
+from sesh import launchfiles, look
 from sesh.commands._options import CONTEXT
 from sesh.errors import UsageError
 from sesh.model import State
@@ -22,8 +20,5 @@ def command(name: str | None) -> int:
     if not name:
         raise UsageError("which session? give its name, or call it inside of one")
     record = look.must_be(look.one(name), State.RUNNING, State.PAUSED)
-    path = f"{launchfiles.base(record)}.beat"
-    with files.writing(path):
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
-        os.utime(path)
+    launchfiles.beat(record)
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from tests.containers.boxes import becomes, inside, inspect, run_box, start_also, told
 from tests.engine import IMAGE, Engine
+from tests.schedulers import put_first
 from tests.world import World, eventually
 
 
@@ -91,14 +93,30 @@ def test_a_health_command_runs_inside(boxed: World, engine: Engine, place: str) 
     assert eventually(lambda: health_is("ok"), 30), boxed.session("a")
 
 
-def test_an_engine_that_does_not_answer_makes_nobody_unwell(boxed: World, engine: Engine) -> None:
-    health = ("--health-cmd", "true", "--health-interval", "200ms", "--health-retries", "1")
-    start_also(boxed, "a", *health, "--health-timeout", "1s")
-    engine.docker("pause", "sesh-a")
-    time.sleep(0.3)
-    boxed.ok("pass")
-    assert boxed.session("a")["health"] != "failing"
-    engine.docker("unpause", "sesh-a")
+@pytest.mark.parametrize("failing", ["exit 1", "exec sleep 99"], ids=["down", "hangs"])
+def test_an_engine_that_does_not_answer_makes_nobody_unwell(
+    boxed: World, engine: Engine, failing: str
+) -> None:
+    """Its command is there and says nothing of the health command."""
+    silent = boxed.root / "silent"
+    real = shutil.which("docker")
+    wrapper = f'case "$*" in *"test -e /well"*) [ ! -e {silent} ] || {failing} ;; esac'
+    put_first(boxed, "docker", f'{wrapper}\nexec {real} "$@"')
+    health = ("--health-cmd", "test -e /well", "--health-interval", "200ms")
+    start_also(boxed, "a", *health, "--health-retries", "1", "--health-timeout", "500ms")
+    engine.docker("exec", "sesh-a", "touch", "/well")
+
+    def health_is(word: str) -> bool:
+        boxed.ok("pass")
+        return bool(boxed.session("a")["health"] == word)
+
+    assert eventually(lambda: health_is("ok"), 30), boxed.session("a")
+    silent.touch()
+    if failing == "exit 1":
+        engine.docker("exec", "sesh-a", "rm", "/well")
+        assert not eventually(lambda: health_is("failing"), 3)
+    else:  # what takes longer than it may counts, wherever it hangs
+        assert eventually(lambda: health_is("failing"), 30), boxed.session("a")
 
 
 def test_the_memory_limit_is_the_engines_too(boxed: World, engine: Engine) -> None:
