@@ -12,9 +12,10 @@ import os
 import signal
 from collections.abc import Iterable
 from contextlib import suppress
+from math import ceil
 from shlex import quote
 
-from sesh import boxes, engines, files, launchfiles, processes, run
+from sesh import boxes, duties, engines, files, launchfiles, processes, run
 from sesh.model import Process, Record
 from sesh.values import Value, replace
 
@@ -35,11 +36,16 @@ echo $? >"$SESH_WORD"
 """
 # An engine that does not answer prints no exit status: nobody knows then, says an empty line.
 _ENGINE = 'word=$1; shift; umask 077; said=$("$@" 2>/dev/null); echo "$said" >"$word"'
+# In whole seconds: not every `timeout` knows others, and not every image has one.
 _BOXED = """\
-if command -v timeout >/dev/null; then set -- timeout -s KILL "$1" sh -c "$2"
-else set -- sh -c "$2"; fi
-"$@" </dev/null >/dev/null 2>&1
-echo $?
+exec 3>&1 </dev/null >/dev/null 2>&1
+if command -v timeout; then timeout -s KILL "$1" sh -c "$2"
+else
+  sh -c "$2" & pid=$!
+  (sleep "$1"; kill -9 "$pid") &
+  wait "$pid"
+fi
+echo $? >&3
 """
 
 
@@ -108,7 +114,7 @@ def _command(record: Record) -> list[str]:
         return [_on_this_machine(record), "sesh", _word(record)]
     where = ("-w", record.spec.cwd) if record.spec.cwd else ()
     how = (*boxes.as_user(record), *where, container.id)
-    inner = ("sh", "-c", _BOXED, "sesh", f"{care.health_timeout:g}", care.health_cmd)
+    inner = ("sh", "-c", _BOXED, "sesh", str(ceil(care.health_timeout)), care.health_cmd)
     return [_ENGINE, "sesh", _word(record), *engines.argv(engine, "exec", *how, *inner)]
 
 
@@ -130,14 +136,14 @@ def collect(record: Record, memory: Memory, now: float, age: float) -> Memory:
     care = record.spec.care
     said = _said(record)
     if said is None and processes.alive(memory.process):
-        if now - memory.begun < care.health_timeout:
+        if now - memory.begun < duties.patience(record):
             return memory
         _end(memory.process)
-        said = f"took longer than {care.health_timeout:g} s"
+        said = "" if record.boxed else f"took longer than {care.health_timeout:g} s"
     run.reap(memory.process.pid)
     with suppress(FileNotFoundError):
         os.unlink(_word(record))
-    heard = replace(memory, process=None, checks=memory.checks + (said is not None))
+    heard = replace(memory, process=None, checks=memory.checks + bool(said))
     if said == "0":
         return replace(heard, failures=0, last_failure="")
     if not said or age - (now - memory.begun) < care.health_start_period:

@@ -20,6 +20,7 @@ from sesh.values import Value
 NEVER_AGAIN = 125  # the exit status by which an agent asks not to be retried
 _JITTER = 0.05  # of a delay, up or down: what failed together does not come back together
 _SOON, _NEVER = 0.0, float("inf")
+_ENGINE = 5.0  # seconds that an engine may take beside what it was asked to do
 _HUNG_AGAIN = 30.0  # seconds until somebody looks again whether it speaks
 
 
@@ -147,7 +148,7 @@ def next_due(record: Record, verdict: Verdict, facts: Facts, now: datetime) -> f
         for limit, value in (
             (care.timeout, facts.age),
             (care.idle_timeout, facts.silent),
-            (care.health_timeout if facts.checking else 0.0, facts.since_check),
+            (patience(record) if facts.checking else 0.0, facts.since_check),
         )
         if limit
     ]
@@ -159,6 +160,12 @@ def next_due(record: Record, verdict: Verdict, facts: Facts, now: datetime) -> f
     if not facts.checking:
         waits.append(_left(facts.clock, facts.since_check, _checked(care)))
     return None if min(waits) == _NEVER else max(_SOON, min(waits))
+
+
+def patience(record: Record) -> float:
+    """How long a health command is waited for. One in a container is ended there when its time is
+    up; that its engine says nothing even then tells nothing of the session."""
+    return record.spec.care.health_timeout + (_ENGINE if record.boxed else 0.0)
 
 
 def first_due(care: Care, clock: float) -> float:

@@ -112,11 +112,21 @@ def test_an_engine_that_does_not_answer_makes_nobody_unwell(
 
     assert eventually(lambda: health_is("ok"), 30), boxed.session("a")
     silent.touch()
-    if failing == "exit 1":
-        engine.docker("exec", "sesh-a", "rm", "/well")
-        assert not eventually(lambda: health_is("failing"), 3)
-    else:  # what takes longer than it may counts, wherever it hangs
-        assert eventually(lambda: health_is("failing"), 30), boxed.session("a")
+    engine.docker("exec", "sesh-a", "rm", "/well")
+    assert not eventually(lambda: health_is("failing"), 8)
+    silent.unlink()
+    assert eventually(lambda: health_is("failing"), 30), boxed.session("a")
+
+
+def test_a_health_command_that_hangs_inside(boxed: World, engine: Engine) -> None:
+    health = ("--health-cmd", "sleep 98765", "--health-interval", "200ms", "--health-retries", "1")
+    start_also(boxed, "a", *health, "--health-timeout", "1s")
+
+    def failing() -> bool:
+        boxed.ok("pass")
+        return bool(boxed.session("a")["health"] == "failing")
+
+    assert eventually(failing, 30), boxed.session("a")
 
 
 def test_the_memory_limit_is_the_engines_too(boxed: World, engine: Engine) -> None:
