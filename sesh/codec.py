@@ -21,6 +21,7 @@ from sesh.model import (
     Desired,
     Engine,
     Health,
+    Kit,
     Machine,
     Place,
     Process,
@@ -29,6 +30,8 @@ from sesh.model import (
     Spec,
     State,
     Status,
+    Step,
+    Worktree,
     name_of,
     valid_name,
 )
@@ -90,6 +93,9 @@ def encode(record: Record) -> bytes:
             "box": _box_dict(spec.box) if spec.box else None,
             "template": spec.template,
             "care": asked(spec.care),
+            "kit": _kit_dict(spec.kit) if spec.kit else None,
+            "branch": spec.branch,
+            "worktree": _fields(spec.worktree) if spec.worktree else None,
         },
         "place": {
             "kind": place.kind,
@@ -146,6 +152,12 @@ def encode(record: Record) -> bytes:
         },
         "agent": {
             "phase": word.phase,
+            "history": [_fields(step) for step in word.history] or None,
+            "updated": word.updated,
+            "finished": word.finished,
+            "errors": word.errors or None,
+            "last_error": word.last_error,
+            "resume_ready": None if word.resume_ready else False,
             "conversation": word.conversation,
             "summary": word.summary,
             "metadata": dict(word.metadata),
@@ -160,6 +172,11 @@ def _process_dict(process: Process) -> dict[str, int]:
 
 def _box_dict(box: Boxing) -> dict[str, Any]:
     return {**_fields(box), "mounts": list(box.mounts), "options": list(box.options)}
+
+
+def _kit_dict(kit: Kit) -> dict[str, Any]:
+    words = {name: list(getattr(kit, name)) for name in ("start", "resume", "prompt")}
+    return {**_fields(kit), **words}
 
 
 def _container_dict(container: Container) -> dict[str, Any]:
@@ -290,6 +307,9 @@ def _spec(table: _Table) -> Spec:
         box=_box(table.maybe_table("box")),
         care=_care(table.table("care", optional=True)),
         template=table.get("template", str),
+        kit=_kit(table.maybe_table("kit")),
+        branch=table.get("branch", str),
+        worktree=_worktree(table.maybe_table("worktree")),
     )
     if not spec.command:
         raise table.fail("command", "missing")
@@ -319,6 +339,35 @@ def _box(table: _Table | None) -> Boxing | None:
         raise table.fail("image", "either image or existing should be there")
     table.done()
     return box
+
+
+def _kit(table: _Table | None) -> Kit | None:
+    if table is None:
+        return None
+    kit = Kit(
+        table.take("kind", str),
+        conversation=table.take("conversation", str),
+        start=table.texts("start"),
+        resume=table.texts("resume"),
+        prompt=table.texts("prompt"),
+        transcript=table.take("transcript", str),
+        rules=table.take("rules", str),
+    )
+    table.done()
+    return kit
+
+
+def _worktree(table: _Table | None) -> Worktree | None:
+    if table is None:
+        return None
+    worktree = Worktree(
+        table.take("path", str),
+        table.take("repository", str),
+        table.take("branch", str),
+        made_branch=table.take("made_branch", bool),
+    )
+    table.done()
+    return worktree
 
 
 def _care(table: _Table) -> Care:
@@ -462,9 +511,21 @@ def _status(table: _Table) -> Status:
 def _agent_word(table: _Table) -> AgentWord:
     word = AgentWord(
         phase=table.get("phase", str),
+        history=tuple(_step(one) for one in table.tables("history")),
+        updated=table.moment("updated"),
+        finished=table.moment("finished"),
+        errors=table.count("errors"),
+        last_error=table.get("last_error", str),
+        resume_ready=table.get("resume_ready", bool) is not False,
         conversation=table.get("conversation", str),
         summary=table.get("summary", str),
         metadata=table.get("metadata", dict) or {},
     )
     table.done()
     return word
+
+
+def _step(table: _Table) -> Step:
+    step = Step(table.take("phase", str), table.need("at", table.moment("at")))
+    table.done()
+    return step

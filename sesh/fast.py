@@ -12,6 +12,8 @@ import time
 from sesh import guards, paths
 from sesh.errors import SeshError
 
+_SILENT = b',"activity":null,"waiting_for":null,"activity_since":null,"activity_source":null'
+
 
 def ls_json() -> bytes | None:
     """The output of `ls --json`, spliced from digest lines; None when somebody has to look."""
@@ -62,7 +64,7 @@ def _unchanged() -> list[bytes] | None:
         if found.hide != "-" and now >= int(found.hide):
             continue
         output = _last_output(f"{found.id}.log", transcripts, known)
-        views.append(found.view[:-1] + b',"last_output":' + output + checked)
+        views.append(found.view[:-1] + _SILENT + b',"last_output":' + output + checked)
     # A launch without a record may be an orphan; and where no record is left at all, only tmux
     # could know of sessions.
     if survey.unclaimed or (not names and os.path.exists(survey.run + "/tmux.sock")):

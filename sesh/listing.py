@@ -16,7 +16,7 @@ from sesh.errors import UsageError
 from sesh.look import Orphan, Seen
 from sesh.model import Process, Record, State
 from sesh.orphans import Leftover, Stray
-from sesh.view import FIELDS, View, damaged_view, orphan_view, view
+from sesh.view import FIELDS, PASSING, View, damaged_view, orphan_view, view
 
 FILTER_KEYS = ("state", "group", "tag", "name", "place", "activity", "attention")
 SORT_KEYS = (
@@ -131,7 +131,8 @@ def complete(found: Seen) -> View:
 def _finish(shown: View, session_id: str) -> View:
     last = last_output(session_id)
     stamp = None if last is None else output.stamp(last)
-    return {**shown, "last_output": stamp, "checked_at": output.stamp(time.time())}
+    passing = dict.fromkeys(PASSING)
+    return {**shown, **passing, "last_output": stamp, "checked_at": output.stamp(time.time())}
 
 
 def last_output(session_id: str) -> float | None:

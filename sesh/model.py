@@ -191,6 +191,29 @@ class Care(Value):
         )
 
 
+class Kit(Value):
+    """What its template said of the agent: how it is launched, resumed and heard. Kept as it was at
+    the start: a template that changes later changes no session. In `start`, `resume`, `prompt` and
+    `transcript`, {conversation}, {hooks} and {prompt} stand for what is known at a launch."""
+
+    kind: str  # whose protocol it speaks: claude, codex, aider …
+    conversation: str = ""  # minted (by us, at the start), learned (from its hooks), or none
+    start: tuple[str, ...] = ()  # words behind the command, at a launch without a conversation
+    resume: tuple[str, ...] = ()  # words behind the command, at a launch that goes on with one
+    prompt: tuple[str, ...] = ()  # words behind these, when a first prompt was given
+    transcript: str = ""  # where the agent keeps a conversation: a pattern for files
+    rules: str = ""  # the rules for its title and its screen
+
+
+class Worktree(Value):
+    """A git worktree that was made for the session."""
+
+    path: str
+    repository: str  # the main one's directory
+    branch: str
+    made_branch: bool = False  # by us, for this
+
+
 class Spec(Value):
     """What was asked for. Never changed after start."""
 
@@ -206,6 +229,9 @@ class Spec(Value):
     box: Boxing | None = None  # None: on this machine
     care: Care = Care()
     template: str | None = None
+    kit: Kit | None = None  # None: any command
+    branch: str | None = None  # that its directory should be on
+    worktree: Worktree | None = None
 
 
 class Place(Value):
@@ -261,10 +287,23 @@ class Status(Value):
     gave_up: str | None = None  # why it is not tried again, although it was to be
 
 
+class Step(Value):
+    """One phase of an agent's work, and when it began."""
+
+    phase: str
+    at: datetime
+
+
 class AgentWord(Value):
     """What the agent says of itself."""
 
     phase: str | None = None
+    history: tuple[Step, ...] = ()
+    updated: datetime | None = None  # when it said something last
+    finished: datetime | None = None
+    errors: int = 0
+    last_error: str | None = None
+    resume_ready: bool = True
     conversation: str | None = None
     summary: str | None = None
     metadata: Mapping[str, object] = MappingProxyType({})

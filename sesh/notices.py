@@ -35,7 +35,7 @@ from sesh.events import BEGIN, NOWHERE, Event, Place
 from sesh.model import State, valid_name
 from sesh.targets import Kind, Sent, Target
 from sesh.values import Value, replace
-from sesh.view import View
+from sesh.view import PASSING, View
 
 NEVER = ("notified", "notify-failed")  # of these nobody is told: there would be no end
 DELAYS = (10.0, 60.0, 300.0, 900.0, 3600.0)  # seconds before the next try
@@ -200,7 +200,10 @@ def _session(event: Event) -> View | None:
         shown = json.loads(found.view) if found and found.id == event.get("id") else None
     except (OSError, ValueError):
         return None
-    return shown and {**shown, "last_output": _printed(shown["id"]), "checked_at": _now()}
+    if shown is None:
+        return None
+    passing = {**dict.fromkeys(PASSING), "last_output": _printed(shown["id"]), "checked_at": _now()}
+    return {**shown, **passing}
 
 
 def _printed(session_id: str) -> str | None:

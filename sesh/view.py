@@ -1,7 +1,7 @@
 """One session as the JSON object that `ls`, `show` and `start` print. PURE.
 
-`last_output` and `checked_at` change without any change of the record; they stand last, so that a
-fast lane can add them to what the digest line holds.
+What an agent is doing and when it printed something change without any change of the record; they
+stand last, so that a fast lane can add them to what the digest line holds.
 """
 
 from __future__ import annotations
@@ -14,27 +14,20 @@ from sesh.model import ALIVE, ENDED, Care, Damaged, Record, State, Verdict, name
 
 View = dict[str, Any]
 
-FIELDS = (
-    *("name", "id", "state", "reason", "cause", "exit_code", "signal", "last_known", "desired"),
-    *("generation", "place", "container", "image", "group", "tags", "template", "command", "cwd"),
-    *("branch", "pid", "socket", "pane", "created", "started", "ended", "activity", "waiting_for"),
-    *("activity_since", "activity_source", "health", "attention", "retries", "retries_max"),
-    *(
-        "retry_at",
-        "max_age",
-        "max_idle",
-        "care",
-        "paused",
-        "held",
-        "resumed",
-        "phase",
-        "conversation",
-        "summary",
-        "metadata",
-    ),
-    *("memory_bytes", "cpu_seconds"),
+# The last ones change without any change of the record.
+PASSING = (
+    *("activity", "waiting_for", "activity_since", "activity_source"),
     *("last_output", "checked_at"),
 )
+LASTING = (
+    *("name", "id", "state", "reason", "cause", "exit_code", "signal", "last_known", "desired"),
+    *("generation", "place", "container", "image", "group", "tags", "template", "agent"),
+    *("command", "cwd", "branch", "pid", "socket", "pane", "created", "started", "ended"),
+    *("health", "attention", "retries", "retries_max", "retry_at", "max_age", "max_idle", "care"),
+    *("paused", "held", "resumed", "phase", "conversation", "summary", "metadata"),
+    *("memory_bytes", "cpu_seconds"),
+)
+FIELDS = LASTING + PASSING
 DAMAGED_FIELDS = ("name", "state", "reason", "path")
 
 
@@ -53,7 +46,7 @@ def asked(care: Care) -> dict[str, Any]:
 
 
 def view(record: Record, verdict: Verdict) -> View:
-    """Everything but `last_output` and `checked_at`, in the order of FIELDS."""
+    """What lasts, in the order of LASTING."""
     spec, place, status, word = record.spec, record.place, record.status, record.agent
     alive = verdict.state not in ENDED | {State.RECOVERING}
     agent = place.agent if alive and not place.far else None
@@ -74,6 +67,7 @@ def view(record: Record, verdict: Verdict) -> View:
         "group": spec.group,
         "tags": list(spec.tags),
         "template": spec.template,
+        "agent": spec.kit.kind if spec.kit else None,
         "command": list(spec.command),
         "cwd": spec.cwd,
         "branch": place.branch,
@@ -83,10 +77,6 @@ def view(record: Record, verdict: Verdict) -> View:
         "created": timestamp(spec.created),
         "started": timestamp(status.started),
         "ended": timestamp(verdict.ended or status.ended),
-        "activity": None,
-        "waiting_for": None,
-        "activity_since": None,
-        "activity_source": None,
         "health": status.health.value if status.health and verdict.state in ALIVE else None,
         "attention": verdict.attention,
         "retries": status.retries,
@@ -144,4 +134,4 @@ def orphan_view(
         "retries_max": 0,
         "metadata": {},
     }
-    return {field: known.get(field) for field in FIELDS[:-2]}
+    return {field: known.get(field) for field in LASTING}

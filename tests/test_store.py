@@ -14,7 +14,18 @@ from hypothesis import strategies as st
 
 from sesh import codec, digest, store
 from sesh.errors import ConflictError, StateError
-from sesh.model import AgentWord, Damaged, Observation, Record, State, Verdict, seen
+from sesh.model import (
+    AgentWord,
+    Damaged,
+    Kit,
+    Observation,
+    Record,
+    State,
+    Step,
+    Verdict,
+    Worktree,
+    seen,
+)
 from sesh.reconcile import reconcile
 from sesh.values import replace
 from tests.samples import NOW, record
@@ -46,18 +57,39 @@ def reason(name: str) -> str:
 
 texts = st.text(st.characters(codec="utf-8"), max_size=50)
 records = st.builds(
-    lambda command, cwd, group, tags, metadata: replace(
+    lambda command, cwd, group, tags, metadata, kit: replace(
         record(),
         spec=replace(
-            record().spec, command=tuple(command), cwd=f"/{cwd}", group=group, tags=tuple(tags)
+            record().spec,
+            command=tuple(command),
+            cwd=f"/{cwd}",
+            group=group,
+            tags=tuple(tags),
+            kit=kit,
+            branch=group,
+            worktree=Worktree("/w", "/r", cwd, made_branch=bool(kit)),
         ),
-        agent=AgentWord(phase="planning", metadata=metadata),
+        agent=AgentWord(
+            phase="planning",
+            history=(Step("planning", NOW),),
+            updated=NOW,
+            errors=len(tags),
+            last_error=group,
+            resume_ready=bool(tags),
+            metadata=metadata,
+        ),
     ),
     st.lists(texts, min_size=1, max_size=5),
     texts,
     st.none() | texts,
     st.lists(texts, max_size=3),
     st.dictionaries(texts, texts | st.integers(-(2**60), 2**60) | st.booleans(), max_size=3),
+    st.none()
+    | st.builds(
+        lambda kind, words: Kit(kind, start=tuple(words), resume=(kind,), transcript=kind),
+        texts,
+        st.lists(texts, max_size=3),
+    ),
 )
 
 

@@ -21,11 +21,11 @@ from sesh.orphans import Census
 from sesh.store import Entry
 from sesh.tmux import Reply
 from sesh.values import Value, replace
-from sesh.view import FIELDS, View, view
+from sesh.view import LASTING, View, view
 
 PATIENCE = 1.5  # seconds that a server or an engine gets; the whole is to take no more than three
 HURRY = 0.5  # what further servers get once one hangs
-_FIELDS = frozenset(FIELDS[:-2])
+_FIELDS = frozenset(LASTING)
 FIX = "sesh doctor --fix"
 
 
