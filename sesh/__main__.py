@@ -45,6 +45,10 @@ def _lane(argv: list[str]) -> int | None:
         return _prompt(argv[2:])
     if argv[:1] == ["init"]:
         return _init(argv[1:])
+    if argv[:2] in (["hook", "claude"], ["hook", "codex"]):
+        from sesh.agents import hooks
+
+        return hooks.heard(argv[1], argv[2:])
     return None
 
 

@@ -9,6 +9,7 @@ from collections.abc import Collection
 from datetime import UTC, datetime
 
 from sesh import containers, digest, launchfiles, look, observe, processes, store
+from sesh.agents import activity
 from sesh.model import Damaged, Observation, Record, State, seen
 from sesh.reconcile import reconcile
 from sesh.store import Entry
@@ -42,10 +43,17 @@ def _word(entry: Entry, record: Record) -> list[str]:
     sight = _with_last_word(observe.by_files(record), entry, record)
     verdict = reconcile(record, sight, datetime.now(UTC))
     if verdict.attention is None:
-        return []
+        return ["waiting"] if _waits(record, verdict.state) else []
     if verdict.state is not State.RUNNING:
         return [verdict.state.value]
     return ["frozen" if sight.frozen else record.status.health or verdict.state.value]
+
+
+def _waits(record: Record, state: State) -> bool:
+    """Does its agent wait for somebody?"""
+    if record.spec.kit is None or state is not State.RUNNING:
+        return False
+    return activity.attention(activity.of(activity.launch_of(record))) is not None
 
 
 def _with_last_word(sight: Observation, entry: Entry, record: Record) -> Observation:

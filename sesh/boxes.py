@@ -126,11 +126,13 @@ def remove(directory: str) -> bool:
 # --- files for a launch --------------------------------------------------------------------------
 
 
-def fill(record: Record, variables: environment.Environment, timeout: float) -> Said:
-    """Put in what a launch needs."""
+def fill(
+    record: Record, variables: environment.Environment, timeout: float, *, resuming: bool = False
+) -> Said:
+    """Put in what a launch needs. `resuming`: an agent goes on with its conversation."""
     container = record.place.container
     assert container is not None
-    contents = _contents(record, variables)
+    contents = _contents(record, variables, resuming=resuming)
     if container.mounted:
         directory = os.open(record.place.run, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:
@@ -153,21 +155,46 @@ def equip(record: Record, timeout: float) -> Said:
     return run_inside(record, "sh", "-c", copy, timeout=timeout)
 
 
-def _contents(record: Record, variables: environment.Environment) -> dict[str, bytes]:
+def _contents(
+    record: Record, variables: environment.Environment, *, resuming: bool = False
+) -> dict[str, bytes]:
     stem = record.launch
+    command, files_of_kit = _equip(record, variables, resuming=resuming)
     blank = b" " * (launchfiles.WORD_SIZE - 1) + b"\n"
     words = _WORDS.format(base=quote(base(record)), generation=record.place.generation)
-    with open(paths.package_file("keeper.sh"), "rb") as file:
-        keeper = file.read()
     return {
         f"{stem}.pid": blank,
         f"{stem}.exit.tmp": blank,
         f"{stem}.env": environment.exports(variables),
-        f"{stem}.launch": launchfiles.boxed_script(record, base(record)).encode(),
-        "keeper.sh": keeper,
+        f"{stem}.launch": launchfiles.boxed_script(record, command, base(record)).encode(),
+        **files_of_kit,
+        "keeper.sh": _shipped("keeper.sh"),
         "words.sh": words.encode(),
         "tmux.conf": tmux.config_text("screen-256color").encode(),
     }
+
+
+def _equip(
+    record: Record, variables: environment.Environment, *, resuming: bool
+) -> tuple[tuple[str, ...], dict[str, bytes]]:
+    """The command of a launch, and the files of an agent that sesh knows. What others read of it
+    stays on this machine."""
+    if record.spec.kit is None:
+        return record.spec.command, {}
+    from sesh.agents import kits
+
+    hook = ["sh", f"{inside(record)}/hook.sh", base(record)]
+    made = kits.contents(record, variables, hook)
+    outside = f"{os.path.dirname(record.place.run)}/{record.launch}.kit"
+    files.write_private(outside, made.pop(".kit"), durable=False)
+    command = kits.command(record, base(record), hook, resuming=resuming)
+    inner = {f"{record.launch}{ending}": data for ending, data in made.items()}
+    return command, {**inner, "hook.sh": _shipped("hook.sh")}
+
+
+def _shipped(name: str) -> bytes:
+    with open(paths.package_file(name), "rb") as file:
+        return file.read()
 
 
 def _put(directory: int, name: str, data: bytes) -> None:

@@ -94,6 +94,7 @@ def encode(record: Record) -> bytes:
             "template": spec.template,
             "care": asked(spec.care),
             "kit": _kit_dict(spec.kit) if spec.kit else None,
+            "prompt": spec.prompt,
             "branch": spec.branch,
             "worktree": _fields(spec.worktree) if spec.worktree else None,
         },
@@ -308,6 +309,7 @@ def _spec(table: _Table) -> Spec:
         care=_care(table.table("care", optional=True)),
         template=table.get("template", str),
         kit=_kit(table.maybe_table("kit")),
+        prompt=table.get("prompt", str),
         branch=table.get("branch", str),
         worktree=_worktree(table.maybe_table("worktree")),
     )

@@ -22,7 +22,7 @@ from binascii import crc32
 
 _START = b'#{"crc":'
 _GUARD, _VIEW = b'"guard":"', b'","view":'
-_ATTENTION, _CARE = b'"attention":', b'"care":'
+_ATTENTION, _CARE, _AGENT = b'"attention":', b'"care":', b'"agent":'
 _GUARD_FIELDS = 9
 _VERSION = "1"
 
@@ -82,6 +82,13 @@ def needs_attention(view: bytes) -> bool:
     """Is `attention` set in a view? Its bytes tell: inside a string every quote has a backslash, so
     this can only be a key, and no object with keys of others stands before it."""
     return not view.startswith(b"null,", view.find(_ATTENTION) + len(_ATTENTION))
+
+
+def agent(view: bytes) -> bytes | None:
+    """The kind of agent in a view, if it is one that sesh knows. (Told like `attention`; tags stand
+    before it, but they are texts.)"""
+    at = view.find(_AGENT) + len(_AGENT)
+    return None if view.startswith(b"null,", at) else view[at : view.find(b",", at)]
 
 
 def cared_for(view: bytes) -> bool:

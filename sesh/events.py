@@ -17,7 +17,8 @@ Event = dict[str, Any]
 KINDS = (
     *("started", "start-failed", "restarted", "restart-failed", "ended", "stopping", "stopped"),
     *("archived", "removed", "adopted", "paused", "resumed"),
-    *("recovering", "failing", "hung", "healthy", "breaker-opened", "notified", "notify-failed"),
+    *("recovering", "failing", "hung", "healthy", "waiting", "breaker-opened", "notified"),
+    "notify-failed",
 )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 
-from sesh import guards, paths
+from sesh import digest, guards, paths
 from sesh.errors import SeshError
 
 _SILENT = b',"activity":null,"waiting_for":null,"activity_since":null,"activity_source":null'
@@ -64,12 +64,43 @@ def _unchanged() -> list[bytes] | None:
         if found.hide != "-" and now >= int(found.hide):
             continue
         output = _last_output(f"{found.id}.log", transcripts, known)
-        views.append(found.view[:-1] + _SILENT + b',"last_output":' + output + checked)
+        view, doing = found.view, _SILENT
+        if digest.agent(view) is not None:
+            told = _doing(found, survey.run)
+            if told is None:
+                return None
+            view, doing = told
+        views.append(view[:-1] + doing + b',"last_output":' + output + checked)
     # A launch without a record may be an orphan; and where no record is left at all, only tmux
     # could know of sessions.
     if survey.unclaimed or (not names and os.path.exists(survey.run + "/tmux.sock")):
         return None
     return views
+
+
+def _doing(found: digest.Digest, run: str) -> tuple[bytes, bytes] | None:
+    """The view of an agent, and what to add to it; None when only its screen could tell."""
+    from sesh.agents import activity
+
+    launch = activity.launch_in(found, run)
+    if launch is None:
+        return found.view, _SILENT
+    doing, look = activity.known(launch)
+    if look:
+        return None
+    import json
+
+    added = b"," + json.dumps(activity.fields(doing), separators=(",", ":"))[1:-1].encode()
+    return with_attention(found.view, activity.attention(doing)), added
+
+
+def with_attention(view: bytes, why: str | None) -> bytes:
+    """The view, with a reason to look where its record has none."""
+    if why is None or digest.needs_attention(view):
+        return view
+    import json
+
+    return view.replace(b'"attention":null,', b'"attention":%s,' % json.dumps(why).encode(), 1)
 
 
 def _last_output(name: str, directory: int, known: dict[int, bytes]) -> bytes:

@@ -29,8 +29,13 @@ class Survey:
             names = os.listdir(self.run)
         except FileNotFoundError:
             names = []
-        self.exits = {name[:-5] for name in names if name.endswith(".exit")}
-        self.unclaimed = {name[:-4] for name in names if name.endswith(".pid")}
+        self.exits = set()
+        self.unclaimed = set()
+        for name in names:
+            if name.endswith(".pid"):
+                self.unclaimed.add(name[:-4])
+            elif name.endswith(".exit"):
+                self.exits.add(name[:-5])
         self.explained: list[tuple[str, str, str]] = []  # agents that hold, with their keepers
 
     def holds(self, found: digest.Digest) -> bool:
@@ -51,7 +56,7 @@ class Survey:
             line = _first(f"/proc/{found.pid}/stat")
         except OSError:
             return False
-        field = line[line.rindex(b")") + 2 :].decode("ascii").split(None, 20)
+        field = line[line.rindex(b")") + 2 :].decode("ascii").split(" ", 20)
         if (
             field[_STATE_FIELD] in "ZXxTt"
             or field[_START_FIELD] != found.start

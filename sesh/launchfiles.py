@@ -12,6 +12,7 @@ write into them.
   .care      what passes remember of a session that they look after: see checkups.py
   .health    the exit status of its health command, when that has ended
   .beat      its time is that of the agent's last word by `sesh update`
+  .kit .hooks .said .seen .told   of an agent that sesh knows: see agents/
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ WORD_SIZE = 128
 CLAIM_LIMIT = 1 << 20
 KINDS = (
     *(".launch", ".pid", ".exit.tmp", ".exit", ".error", ".claim"),
-    *(".care", ".health", ".beat"),
+    *(".care", ".health", ".beat", ".kit", ".hooks", ".said", ".seen"),
+    ".told",
 )
 ARGUMENT_LIMIT = 128 * 1024 - 1  # of one argument: the kernel's MAX_ARG_STRLEN
 
@@ -75,13 +77,14 @@ def base(record: Record) -> str:
     return f"{record.place.run}/{record.launch}"
 
 
-def stage(record: Record, before: tuple[str, ...] = ()) -> None:
+def stage(record: Record, command: tuple[str, ...], before: tuple[str, ...] = ()) -> None:
     """Write the files of a launch under names of our own: they need space, and the generation is
     not claimed yet. Another sesh may be about to launch the same one. `before` is what the command
     is an argument of."""
     make_private(record.place.run)
     blank = b" " * (WORD_SIZE - 1) + b"\n"
-    files = {".pid": blank, ".exit.tmp": blank, ".launch": _script(record, before).encode()}
+    script = _script(record, (*before, *command))
+    files = {".pid": blank, ".exit.tmp": blank, ".launch": script.encode()}
     for kind, data in files.items():
         write_private(_staged(record, kind), data, durable=False)
 
@@ -154,7 +157,7 @@ def _staged(record: Record, kind: str) -> str:
     return f"{base(record)}{kind}.{os.getpid()}"
 
 
-def _script(record: Record, before: tuple[str, ...]) -> str:
+def _script(record: Record, command: tuple[str, ...]) -> str:
     return _LAUNCH.format(
         umask=f"{_umask():04o}",
         width=WORD_SIZE - 1,
@@ -164,11 +167,11 @@ def _script(record: Record, before: tuple[str, ...]) -> str:
         snapshot=quote(record.place.snapshot),
         forget="",
         limits=_limits() + _processor_limit(record),
-        command=" ".join(quote(word) for word in (*before, *record.spec.command)),
+        command=" ".join(quote(word) for word in command),
     )
 
 
-def boxed_script(record: Record, stem: str) -> str:
+def boxed_script(record: Record, command: tuple[str, ...], stem: str) -> str:
     """The same for a container: umask and limits are its own, and so are most variables; what was
     given is removed once it is loaded."""
     return _LAUNCH.format(
@@ -180,7 +183,7 @@ def boxed_script(record: Record, stem: str) -> str:
         snapshot=f"{quote(stem)}.env",
         forget=f"rm -f {quote(stem)}.env\n",
         limits=_processor_limit(record),
-        command=" ".join(quote(word) for word in record.spec.command),
+        command=" ".join(quote(word) for word in command),
     )
 
 

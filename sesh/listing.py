@@ -11,12 +11,14 @@ from fnmatch import fnmatchcase
 
 from sesh import config, look, orphans, output, paths, processes, store
 from sesh.adrift import Adrift
+from sesh.agents import activity, screens
+from sesh.agents.activity import Launch
 from sesh.digest import Digest
 from sesh.errors import UsageError
 from sesh.look import Orphan, Seen
 from sesh.model import Process, Record, State
 from sesh.orphans import Leftover, Stray
-from sesh.view import FIELDS, PASSING, View, damaged_view, orphan_view, view
+from sesh.view import FIELDS, View, damaged_view, orphan_view, view
 
 FILTER_KEYS = ("state", "group", "tag", "name", "place", "activity", "attention")
 SORT_KEYS = (
@@ -51,7 +53,9 @@ def _past(found: Digest) -> bool:
 
 
 def _from_digest(found: Digest) -> View:
-    return _finish(json.loads(found.view), found.id)
+    shown = json.loads(found.view)
+    launch = activity.launch_in(found, processes.run_dir()) if shown["agent"] else None
+    return _finish(shown, found.id, launch)
 
 
 def _orphans(agents: Iterable[Orphan], views: list[View]) -> list[View]:
@@ -125,14 +129,22 @@ def complete(found: Seen) -> View:
         return damaged_view(found.damaged)
     assert found.session is not None
     record = found.session.record
-    return _finish(view(record, found.session.verdict), record.id)
+    at_work = record.spec.kit is not None and found.state is State.RUNNING
+    launch = activity.launch_of(record) if at_work else None
+    return _finish(view(record, found.session.verdict), record.id, launch)
 
 
-def _finish(shown: View, session_id: str) -> View:
+def _finish(shown: View, session_id: str, launch: Launch | None = None) -> View:
+    """With what passes: what its agent does, when it printed something."""
+    doing = screens.doing(launch, shown["socket"], shown["pane"]) if launch else None
     last = last_output(session_id)
-    stamp = None if last is None else output.stamp(last)
-    passing = dict.fromkeys(PASSING)
-    return {**shown, **passing, "last_output": stamp, "checked_at": output.stamp(time.time())}
+    return {
+        **shown,
+        "attention": shown["attention"] or activity.attention(doing),
+        **activity.fields(doing),
+        "last_output": None if last is None else output.stamp(last),
+        "checked_at": output.stamp(time.time()),
+    }
 
 
 def last_output(session_id: str) -> float | None:

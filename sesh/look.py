@@ -237,6 +237,8 @@ def learn(record: Record, sight: Observation, verdict: Verdict, now: datetime) -
             place=replace(record.place, agent=word.agent, pane=word.pane, server=word.server),
             status=replace(record.status, started=word.at),
         )
+    if sight.conversation not in (None, record.agent.conversation):
+        record = replace(record, agent=replace(record.agent, conversation=sight.conversation))
     if record.status.outcome is not None or verdict.state not in ENDED:
         return record
     how = how_it_ended(record, sight) if verdict.state is State.STALE else verdict

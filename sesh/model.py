@@ -230,6 +230,7 @@ class Spec(Value):
     care: Care = Care()
     template: str | None = None
     kit: Kit | None = None  # None: any command
+    prompt: str | None = None  # what an agent is to begin with; not said again when it is resumed
     branch: str | None = None  # that its directory should be on
     worktree: Worktree | None = None
 
@@ -408,6 +409,7 @@ class Observation(Value):
     paused: bool = False  # its container is paused
     container: Sight = Sight(Presence.UNKNOWN, "not looked for")
     oom: bool = False  # the kernel has killed for want of memory there
+    conversation: str | None = None  # the one that its hooks named last
 
 
 class Verdict(Value):

@@ -28,14 +28,15 @@ from datetime import datetime
 from threading import Thread
 from typing import Any
 
-from sesh import digest, events, files, guards, output, paths, run, targets
+from sesh import digest, events, files, guards, output, paths, processes, run, targets
+from sesh.agents import activity
 from sesh.config import Config, Notify
 from sesh.errors import SeshError
 from sesh.events import BEGIN, NOWHERE, Event, Place
 from sesh.model import State, valid_name
 from sesh.targets import Kind, Sent, Target
 from sesh.values import Value, replace
-from sesh.view import PASSING, View
+from sesh.view import View
 
 NEVER = ("notified", "notify-failed")  # of these nobody is told: there would be no end
 DELAYS = (10.0, 60.0, 300.0, 900.0, 3600.0)  # seconds before the next try
@@ -65,6 +66,7 @@ _SENTENCES = {
     "failing": "is failing",
     "hung": "hangs",
     "healthy": "is well again",
+    "waiting": "waits for somebody",
     "breaker-opened": "is left alone: its group fails too often",
     "completed": "completed",
     "failed": "failed",
@@ -202,8 +204,15 @@ def _session(event: Event) -> View | None:
         return None
     if shown is None:
         return None
-    passing = {**dict.fromkeys(PASSING), "last_output": _printed(shown["id"]), "checked_at": _now()}
-    return {**shown, **passing}
+    launch = activity.launch_in(found, processes.run_dir()) if found else None
+    doing = activity.of(launch) if launch else None
+    return {
+        **shown,
+        "attention": shown["attention"] or activity.attention(doing),
+        **activity.fields(doing),
+        "last_output": _printed(shown["id"]),
+        "checked_at": _now(),
+    }
 
 
 def _printed(session_id: str) -> str | None:

@@ -59,7 +59,7 @@ def observe(
 ) -> list[Observation]:
     """Look at all of them. The order is kept. What servers say is kept in `answers`."""
     answers = {} if answers is None else answers
-    first = [by_files(record) for record in records]
+    first = [heard(record, by_files(record)) for record in records]
     doubtful = [r for r, sight in zip(records, first, strict=True) if _needs_tmux(r, sight)]
     panes = _ask_servers(doubtful, records, config, answers)
     stopping = [r for r, sight in zip(records, first, strict=True) if _being_stopped(r, sight)]
@@ -95,6 +95,16 @@ def by_files(record: Record) -> Observation:
     if agent is None:
         return Observation(absent("it has not said that it began"), exit=exit_word)
     return _by_process(record, agent, launch, exit_word)
+
+
+def heard(record: Record, sight: Observation) -> Observation:
+    """Add the conversation that an agent's hooks have named."""
+    if record.spec.kit is None or record.status.outcome is not None:
+        return sight
+    from sesh.agents import activity
+
+    said = activity.heard(activity.launch_of(record))
+    return replace(sight, conversation=said.conversation) if said else sight
 
 
 def _words(record: Record) -> tuple[LaunchWord | None, ExitWord | None]:

@@ -17,7 +17,8 @@ from sesh import digest, guards, paths
 
 # Worst first: states, and what may be wrong with an agent that runs.
 WORDS = (
-    *("damaged", "orphan", "failed", "timeout", "stale", "lost", "hung", "failing", "frozen"),
+    *("damaged", "orphan", "failed", "timeout", "stale", "lost", "waiting", "hung", "failing"),
+    "frozen",
     *("stopping", "recovering", "starting", "running", "paused", "unknown", "completed", "stopped"),
 )
 SHELLS = ("bash", "zsh", "fish")
@@ -57,10 +58,20 @@ def _found() -> list[str]:
             if one.mode != "ended":  # alive when something was wrong: that may be over by now
                 continue
             found.append(digest.state(one.view))
+        elif digest.agent(one.view) is not None and _waits(one, survey.run):
+            found.append("waiting")
         settled.add(name)
     if len(settled) < len(names) or survey.unclaimed:
         found += _judged(settled, survey.unclaimed)
     return found
+
+
+def _waits(one: digest.Digest, run: str) -> bool:
+    """Does its agent wait for somebody?"""
+    from sesh.agents import activity
+
+    launch = activity.launch_in(one, run)
+    return launch is not None and activity.attention(activity.of(launch)) is not None
 
 
 def _foreign() -> bool:

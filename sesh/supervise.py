@@ -28,6 +28,7 @@ from sesh import (
     store,
     tmux,
 )
+from sesh.agents import hearing
 from sesh.config import Config
 from sesh.digest import Digest
 from sesh.errors import CannotTellError
@@ -78,6 +79,7 @@ def _work(config: Config, run: str) -> Pass:
     found, times = caring.care(found, config)
     held = look.held()
     found = [*found, *look.everything(leaving_out={*held, *(one.name for one in found)})]
+    hearing.note(held.values(), run)
     claimed = [(one.id, int(one.generation)) for one in held.values()]
     for path in leavings(found, held.values(), look.orphans(found, claimed), run):
         with suppress(FileNotFoundError):
@@ -88,10 +90,11 @@ def _work(config: Config, run: str) -> Pass:
 
 def unattended() -> set[str]:
     """The sessions that nobody has to look at: as recorded, and not looked after."""
+    run = processes.run_dir()
     return {
         name
         for name, one in look.held().items()
-        if one.mode == "ended" or not digest.cared_for(one.view)
+        if one.mode == "ended" or not (digest.cared_for(one.view) or hearing.learned(one, run))
     }
 
 

@@ -298,6 +298,11 @@ class Tmux(Value):
         """Screen and scrollback as text."""
         return self.ask("capture-pane", "-p", "-J", "-S", "-", "-t", pane)
 
+    def screen(self, pane: str) -> str | None:
+        """What can be seen in it right now."""
+        said = self.ask("capture-pane", "-p", "-J", "-t", pane)
+        return said.out if said.ok else None
+
     def detach_all(self, name: str, then: str | None = None) -> Reply:
         """Send home whoever is attached; `then` is a shell command for each one's terminal."""
         after = ("-E", then) if then else ()

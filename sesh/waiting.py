@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Collection, Iterable, Iterator
 
-from sesh import digest, guards, look, paths
+from sesh import digest, guards, look, paths, processes
+from sesh.agents import activity as activities
+from sesh.agents import screens
 from sesh.digest import Digest
-from sesh.errors import StateError
-from sesh.model import State
+from sesh.errors import StateError, UsageError
+from sesh.model import ALIVE, Record, State
 from sesh.values import Value
 
 TICK = 0.1
@@ -20,6 +23,11 @@ class Reached(Value):
     name: str
     state: State
     exit_code: int | None
+    activity: str | None = None  # what was waited for, where that was no state
+
+    @property
+    def word(self) -> str:
+        return self.activity or self.state
 
 
 class _Watched:
@@ -32,18 +40,27 @@ class _Watched:
 
 
 def until(
-    names: Iterable[str], states: Collection[State], deadline: float | None
+    names: Iterable[str],
+    states: Collection[State],
+    deadline: float | None,
+    activity: str | None = None,
 ) -> Iterator[Reached]:
-    """Each session as it gets into one of `states`; ends when all have, or at the deadline."""
+    """Each session as it gets into one of `states`, or its agent does what is waited for; ends when
+    all have, or at the deadline."""
     watched = {name: _Watched() for name in names}
     while watched:
         survey = guards.Survey()
         changed = [name for name, one in watched.items() if not _unchanged(name, one, survey)]
         for found in sorted(look.some(changed), key=_ended) if changed else ():
             reached = _note(found, watched[found.name])
-            if reached.state in states:
+            if activity:
+                _check_agent(found)
+            elif reached.state in states:
                 del watched[found.name]
                 yield reached
+        for name in [name for name, one in watched.items() if activity and _does(one) == activity]:
+            del watched[name]
+            yield Reached(name, State.RUNNING, None, activity)
         if deadline is not None and time.monotonic() >= deadline:
             return
         if watched:
@@ -64,6 +81,26 @@ def _unchanged(name: str, one: _Watched, survey: guards.Survey) -> bool:
     if one.digest is not None:
         return survey.holds(one.digest)
     return time.monotonic() < one.look_after
+
+
+def _check_agent(found: look.Seen) -> None:
+    """Raise when nobody will ever know what it does."""
+    look.must_be(found, *ALIVE)
+    record = found.entry.record
+    if isinstance(record, Record) and record.spec.kit is None:
+        raise UsageError(
+            f"{found.name}: sesh does not know what it does; start it with a template of an agent"
+        )
+
+
+def _does(one: _Watched) -> str | None:
+    """What its agent does just now; None: unknown."""
+    launch = activities.launch_in(one.digest, processes.run_dir()) if one.digest else None
+    if launch is None or one.digest is None:
+        return None
+    shown = json.loads(one.digest.view)
+    found = screens.doing(launch, shown["socket"], shown["pane"])
+    return found.kind if found else None
 
 
 def _ended(found: look.Seen) -> float:

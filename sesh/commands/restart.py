@@ -32,6 +32,7 @@ _LIVING = (ALIVE | {State.ORPHAN}) - {State.RECOVERING}
 @click.option(
     "--force", is_flag=True, help="Even while the breaker of its group or template is open."
 )
+@click.option("--fresh", is_flag=True, help="Begin a new conversation with the agent.")
 @grace_option
 @yes_option
 def command(
@@ -42,10 +43,12 @@ def command(
     everything: bool,
     group: str | None,
     force: bool,
+    fresh: bool,
     grace: float | None,
     yes: bool,
 ) -> int:
-    """Start the next generation of sessions: same name, same tmux session where it still stands.
+    """Start the next generation of sessions: same name, same tmux session where it still stands,
+    and the agent in the same conversation.
 
     A living session is stopped first.
     """
@@ -69,7 +72,9 @@ def command(
     limit = settings.stop.grace if grace is None else grace
     closed_off = {} if force else _closed_off(found, settings)
     problems = [
-        _restart(one, settings, limit, closed_off.get(one.name), alone=len(found) == 1)
+        _restart(
+            *(one, settings, limit, closed_off.get(one.name)), fresh=fresh, alone=len(found) == 1
+        )
         for one in found
     ]
     return _exit_code(problems)
@@ -83,13 +88,19 @@ def _closed_off(found: list[Seen], settings: config.Config) -> dict[str, str]:
 
 
 def _restart(
-    one: Seen, settings: config.Config, grace: float, closed_off: str | None, *, alone: bool
+    one: Seen,
+    settings: config.Config,
+    grace: float,
+    closed_off: str | None,
+    *,
+    fresh: bool,
+    alone: bool,
 ) -> int:
     """Restart one; a problem is reported (when it is the only one: raised)."""
     try:
         if closed_off:
             raise ConflictError(f"{one.name}: {closed_off}; --force restarts it all the same")
-        done = restart(_ended(one, settings, grace), settings)
+        done = restart(_ended(one, settings, grace), settings, fresh=fresh)
     except SeshError as error:
         if alone:
             raise

@@ -7,6 +7,7 @@ import time
 import click
 
 from sesh import errors, output, waiting
+from sesh.agents.said import ACTIVITIES
 from sesh.commands._options import CONTEXT, Duration, choose, names_argument
 from sesh.errors import NoSessionError, UsageError
 from sesh.model import ALIVE, ENDED, State
@@ -23,7 +24,7 @@ _GROUPS = {"ended": ENDED, "alive": ALIVE}
     "wanted",
     default="ended",
     metavar="STATE",
-    help="A state, or ended (any end; the default) or alive.",
+    help="A state, or ended (any end; the default) or alive; of an agent: busy, waiting, idle.",
 )
 @click.option("--any", "any_one", is_flag=True, help="Until one of them is there, not all.")
 @click.option("--timeout", type=Duration(), help="Give up after that long (exit 124).")
@@ -36,20 +37,21 @@ def command(
     timeout: float | None,
     exit_code: bool,
 ) -> int:
-    """Wait until sessions have ended, or have reached another state.
+    """Wait until sessions have ended, have reached another state, or do something else.
 
     Prints each name and its state as it gets there.
     """
-    states = _GROUPS.get(wanted) or _state(wanted)
+    activity = wanted if wanted in ACTIVITIES else None
+    states = frozenset() if activity else _GROUPS.get(wanted) or _state(wanted)
     if group is not None or not names:
         names = tuple(one.name for one in choose(names, None, group, "--group"))
     if not names:
         raise NoSessionError(f"no session is in group {group}")
     deadline = None if timeout is None else time.monotonic() + timeout
     reached: list[Reached] = []
-    for one in waiting.until(dict.fromkeys(names), states, deadline):
+    for one in waiting.until(dict.fromkeys(names), states, deadline, activity):
         reached.append(one)
-        output.write(f"{one.name} {one.state}\n")
+        output.write(f"{one.name} {one.word}\n")
         if any_one:
             break
     if len(reached) < (1 if any_one else len(set(names))):
@@ -70,6 +72,6 @@ def _exit_code(one: Reached) -> int:
 def _state(word: str) -> frozenset[State]:
     known = [state for state in State if state is not State.DAMAGED]  # that one is an error
     if word not in known:
-        choices = ", ".join([*_GROUPS, *known])
+        choices = ", ".join([*_GROUPS, *known, *ACTIVITIES])
         raise UsageError(f"--for {word}: should be one of {choices}")
     return frozenset({State(word)})

@@ -57,7 +57,7 @@ def start(order: Order, config: Config) -> Seen:
     spec = making.checked(order.spec, order.spec.box, engine, config)
     before = claims.free_name(order.name)
     release(before, config)
-    record = _new_record(replace(order, spec=spec), engine)
+    record = claims.with_conversation(_new_record(replace(order, spec=spec), engine))
     try:
         environment.save_text(record.place.snapshot, environment.exports(order.environment))
         boxes.make(record)
@@ -122,6 +122,8 @@ def _begin(
     variables: environment.Environment,
     config: Config,
     event: str,
+    *,
+    resuming: bool = False,
 ) -> Seen:
     """Have the container, then launch in it."""
     engine, box = record.place.engine, record.spec.box
@@ -132,7 +134,9 @@ def _begin(
     else:
         facts = making.make(record, box, engine, config)
     mounted = box.existing is None and not engines.far(engine)
-    return _launch_in(facts, entry, record, variables, config, event, mounted=mounted)
+    return _launch_in(
+        facts, entry, record, variables, config, event, mounted=mounted, resuming=resuming
+    )
 
 
 def _launch_in(
@@ -144,6 +148,7 @@ def _launch_in(
     event: str,
     *,
     mounted: bool,
+    resuming: bool,
 ) -> Seen:
     container = making.container_of(facts, record, mounted=mounted)
     record = replace(
@@ -155,7 +160,7 @@ def _launch_in(
     if written is None:
         raise ConflictError(f"{record.name} was changed by another sesh just now")
     making.prepare(record, config)
-    filled = boxes.fill(record, variables, config.docker.timeout * 4)
+    filled = boxes.fill(record, variables, config.docker.timeout * 4, resuming=resuming)
     if not filled.ok:
         assert record.place.engine is not None
         raise engines.problem(record.place.engine, filled)
@@ -209,9 +214,9 @@ def _await_agent(record: Record, config: Config) -> None:
 # --- restart -------------------------------------------------------------------------------------
 
 
-def restart(found: Seen, config: Config, attempt: int = 0) -> Seen:
+def restart(found: Seen, config: Config, attempt: int = 0, *, fresh: bool = False) -> Seen:
     """The next generation: in the same container where it stands, else in a new one of the same
-    kind. `attempt` as for one on this machine."""
+    kind. `attempt` and `fresh` as for one on this machine."""
     store.prepare()
     assert found.session is not None
     old = found.session.record
@@ -224,6 +229,7 @@ def restart(found: Seen, config: Config, attempt: int = 0) -> Seen:
     if facts and old.place.container and facts.started == old.place.container.started:
         place = replace(place, pane=_pane(old, config))
     record = claims.next_generation(old, place, attempt)
+    record, resuming = claims.resumed(record, old, variables, fresh=fresh)
     if facts is None:
         _clear(record, engine, config)
     boxes.make(record)
@@ -231,10 +237,13 @@ def restart(found: Seen, config: Config, attempt: int = 0) -> Seen:
     entry = claims.claim_generation(found, record)
     try:
         if facts is None:
-            done = _begin(entry, record, variables, config, "restarted")
+            done = _begin(entry, record, variables, config, "restarted", resuming=resuming)
         else:
-            mounted = _still_mounted(record, engine, facts, config)
-            done = _launch_in(facts, entry, record, variables, config, "restarted", mounted=mounted)
+            done = _launch_in(
+                *(facts, entry, record, variables, config, "restarted"),
+                mounted=_still_mounted(record, engine, facts, config),
+                resuming=resuming,
+            )
         launchfiles.remove(record.place.run, record.id, below=record.place.generation)
         return done
     except BaseException as error:

@@ -98,6 +98,27 @@ def next_generation(old: Record, place: Place, attempt: int) -> Record:
     return replace(old, place=place, status=status)
 
 
+def with_conversation(record: Record) -> Record:
+    """A new record, with a conversation of its own where that is ours to name."""
+    if record.spec.kit is None:
+        return record
+    from sesh.agents import kits
+
+    return kits.minted(record)
+
+
+def resumed(
+    record: Record, old: Record, variables: environment.Environment, *, fresh: bool
+) -> tuple[Record, bool]:
+    """The next generation with its conversation, and whether it goes on with that."""
+    if record.spec.kit is None:
+        return record, False
+    from sesh.agents import conversations
+
+    plan = conversations.plan(old, variables, fresh=fresh)
+    return replace(record, agent=plan.agent), plan.resuming
+
+
 def claim_generation(found: Seen, record: Record) -> Entry:
     """Write the next generation over the ended one, unless another sesh has done so."""
     seen: Seen | None = found

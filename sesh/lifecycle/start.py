@@ -47,11 +47,10 @@ def start(order: Order, config: Config) -> Seen:
     wrap = servers.ready(server)
     before = claims.free_name(order.name)
     release(before, config)
-    record = _new_record(order, machine, run, socket)
+    record = claims.with_conversation(_new_record(order, machine, run, socket))
     try:
         environment.save(record.place.snapshot, order.environment)
-        launchfiles.stage(record, servers.scope(record))
-        launchfiles.make_transcript(record.id)
+        _stage(record, resuming=False)
         entry = store.claim(record, claims.starting(record), before.entry if before else None)
     except BaseException:
         forget_files(record)
@@ -59,6 +58,19 @@ def start(order: Order, config: Config) -> Seen:
     if before and before.session:
         bury(before.session.record, config)
     return launch(entry, record, server, wrap, "started")
+
+
+def _stage(record: Record, *, resuming: bool) -> None:
+    """The files of the launch, with what the agent needs, if it is one that sesh knows."""
+    command = record.spec.command
+    launchfiles.make_transcript(record.id)
+    if record.spec.kit:
+        from sesh.agents import kits
+
+        base = launchfiles.base(record)
+        kits.stage(record, environment.load(record.place.snapshot), base)
+        command = kits.command(record, base, kits.own_hook(record), resuming=resuming)
+    launchfiles.stage(record, command, servers.scope(record))
 
 
 def _new_record(order: Order, machine: Machine, run: str, socket: str) -> Record:
@@ -78,12 +90,13 @@ def _new_record(order: Order, machine: Machine, run: str, socket: str) -> Record
 # --- restart -----------------------------------------------------------------------------------
 
 
-def restart(found: Seen, config: Config, attempt: int = 0) -> Seen:
-    """The next generation of an ended session: same name, same tmux session where it stands.
-    `attempt` is the number of the retry, 0 when a person wants it."""
+def restart(found: Seen, config: Config, attempt: int = 0, *, fresh: bool = False) -> Seen:
+    """The next generation of an ended session: same name, same tmux session where it stands, same
+    conversation unless a `fresh` one is wanted. `attempt` is the number of the retry, 0 when a
+    person wants it."""
     assert found.session is not None
     if found.session.record.boxed:
-        return boxed.restart(found, config, attempt)
+        return boxed.restart(found, config, attempt, fresh=fresh)
     store.prepare()
     old = found.session.record
     machine = processes.here()
@@ -97,9 +110,10 @@ def restart(found: Seen, config: Config, attempt: int = 0) -> Seen:
     if pane:
         panes.save_screen(old, server)
     record = _next_generation(old, machine, run, socket, pane, attempt)
+    variables = environment.load(record.place.snapshot)
+    record, resuming = claims.resumed(record, old, variables, fresh=fresh)
     try:
-        launchfiles.stage(record, servers.scope(record))
-        launchfiles.make_transcript(record.id)
+        _stage(record, resuming=resuming)
         entry = claims.claim_generation(found, record)
     except BaseException:
         launchfiles.discard(record)

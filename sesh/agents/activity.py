@@ -1,0 +1,268 @@
+"""What an agent is doing, by the order of trust: its registry, its title, its hooks, its screen.
+
+Only of agents that live: whoever asks has seen that. Files alone are read, so fast lanes may ask.
+The title is taken from the transcript, where every title that the agent has set stands; a screen
+was judged by whoever looked last (see screens.py), which is good for as long as nothing was printed
+since. What none of them says is unknown.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+from sesh import digest, guards, paths
+from sesh.agents import claude, said
+from sesh.agents.said import IDLE, WAITING, Said
+from sesh.rules import Rule, from_plain, match
+from sesh.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from sesh.digest import Digest
+    from sesh.model import Record
+
+REGISTRY, TITLE, HOOK, SCREEN = "registry", "title", "hook", "screen"
+_TAIL = 1 << 16  # bytes of a transcript in which a title is looked for
+_TITLES = (b"\x1b]0;", b"\x1b]2;")
+_ENDS = (b"\x07", b"\x1b\\")
+_LONGEST_TITLE = 1 << 10
+
+
+class Activity(Value):
+    """What it does, since when, and who says so."""
+
+    kind: str
+    source: str
+    what: str | None = None  # what it waits for
+    since: float | None = None
+    rule: str | None = None  # which one spoke, where rules read a title or a screen
+
+
+class Launch(Value):
+    """Which launch of which session: all that is needed to find what its agent said."""
+
+    run: str  # directory of this machine's launches
+    id: str
+    generation: int
+    pid: str
+    start: str
+    boxed: bool
+    transcript: str
+
+    @property
+    def stem(self) -> str:
+        return f"{self.run}/{self.id}.{self.generation}"
+
+
+def launch_of(record: Record) -> Launch:
+    """The launch that a record is of."""
+    place, agent = record.place, record.place.agent
+    return Launch(
+        run=os.path.dirname(place.run) if record.boxed else place.run,
+        id=record.id,
+        generation=place.generation,
+        pid=str(agent.process.pid) if agent else "",
+        start=str(agent.process.start) if agent else "",
+        boxed=record.boxed,
+        transcript=paths.transcript(record.id),
+    )
+
+
+def launch_in(found: Digest, run: str) -> Launch | None:
+    """The launch that a digest line is of, if an agent that sesh knows works there."""
+    if digest.agent(found.view) is None or digest.state(found.view) != "running":
+        return None
+    return Launch(
+        run=run,
+        id=found.id,
+        generation=int(found.generation),
+        pid=found.pid,
+        start=found.start,
+        boxed=found.mode.startswith("box"),
+        transcript=paths.transcript(found.id),
+    )
+
+
+class Equipment(Value):
+    """What was written down at the launch (`ID.GEN.kit`) for those who can't read a template."""
+
+    kind: str
+    home: str = ""  # the agent's own directory: its registry is there
+    rules: tuple[Rule, ...] = ()
+    begun: int = 0  # the size of the transcript at the launch: what stands before is of another
+
+    @property
+    def by_screen(self) -> bool:
+        return any(rule.place == SCREEN for rule in self.rules)
+
+
+class Signals(Value):
+    """What each source says; None: nothing."""
+
+    registry: claude.Registered | None = None
+    title: tuple[Rule, float] | None = None  # and when the transcript grew last
+    hook: Said | None = None
+    screen: Activity | None = None
+
+
+# --- the decision, PURE --------------------------------------------------------------------------
+
+
+def decide(signals: Signals) -> Activity | None:
+    """The word of the one who is to be trusted most; others add what it can't know."""
+    hook = signals.hook
+    if signals.registry is not None and signals.registry.activity is not None:
+        return _registered(signals.registry, hook)
+    if signals.title is not None:
+        return _titled(*signals.title, hook)
+    if hook is not None and hook.activity is not None:
+        return Activity(hook.activity, HOOK, hook.what, hook.at)
+    return signals.screen
+
+
+def _registered(found: claude.Registered, hook: Said | None) -> Activity | None:
+    """A trouble leaves it idle in its own eyes; which tool it asks for, only its hooks say."""
+    assert found.activity is not None
+    if found.activity == IDLE and hook and hook.lasting:
+        return Activity(WAITING, HOOK, hook.what, hook.at)
+    if found.activity != WAITING:
+        return Activity(found.activity, REGISTRY, None, found.since)
+    what = found.what
+    if what == "permission" and hook:
+        what = claude.permission(hook.tool)
+    return Activity(WAITING, REGISTRY, what, found.since)
+
+
+def _titled(rule: Rule, printed: float, hook: Said | None) -> Activity:
+    """A title that says idle may be that of an agent that waits."""
+    if rule.means == IDLE and hook and hook.activity == WAITING:
+        return Activity(WAITING, HOOK, hook.what, hook.at)
+    agrees = hook is not None and hook.activity == rule.means
+    since = hook.at if hook and agrees else printed if rule.means == IDLE else None
+    return Activity(rule.means, TITLE, rule.what or None, since, rule.label)
+
+
+# --- the sources ---------------------------------------------------------------------------------
+
+
+def of(launch: Launch) -> Activity | None:
+    """What the agent of a living session is doing; None: unknown."""
+    return _found(launch)[0]
+
+
+def known(launch: Launch) -> tuple[Activity | None, bool]:
+    """The same, and whether it is worth a look at the screen."""
+    return _found(launch)
+
+
+def _found(launch: Launch) -> tuple[Activity | None, bool]:
+    kit = equipment(launch)
+    if kit is None:
+        return None, False
+    registry = None if launch.boxed else _registry(launch, kit)
+    title = None if registry else _title(launch, kit)
+    fresh, screen = _seen_screen(launch) if kit.by_screen else (True, None)
+    found = decide(Signals(registry, title, heard(launch), screen))
+    return found, found is None and not fresh and not launch.boxed
+
+
+def equipment(launch: Launch) -> Equipment | None:
+    try:
+        found = json.loads(guards.read(f"{launch.stem}.kit"))
+        rules = tuple(from_plain(rule) for rule in found.pop("rules"))
+        return Equipment(**found, rules=rules)
+    except (OSError, ValueError, TypeError, AttributeError, KeyError):
+        return None
+
+
+def heard(launch: Launch) -> Said | None:
+    """What its hooks said last; in a container they leave the event itself, in its box."""
+    try:
+        if not launch.boxed:
+            return said.decode(guards.read(f"{launch.stem}.said"))
+        path = f"{launch.run}/{launch.id}.box/{launch.id}.{launch.generation}.hook"
+        event = json.loads(guards.read(path))
+        at = os.lstat(path).st_mtime
+    except (OSError, ValueError, RecursionError):
+        return None
+    return claude.meaning(event, at) if isinstance(event, dict) else None
+
+
+def _registry(launch: Launch, kit: Equipment) -> claude.Registered | None:
+    """Its entry in Claude's registry, if it is of this very process."""
+    if kit.kind != "claude" or not kit.home:
+        return None
+    try:
+        found = claude.registered(guards.read(f"{kit.home}/sessions/{launch.pid}.json"))
+    except OSError:
+        return None
+    itself = found and str(found.pid) == launch.pid and found.start == launch.start
+    return found if itself else None
+
+
+def _title(launch: Launch, kit: Equipment) -> tuple[Rule, float] | None:
+    try:
+        title, printed = _last_title(launch.transcript, kit.begun)
+    except OSError:
+        return None
+    rule = match(kit.rules, TITLE, title) if title is not None else None
+    return (rule, printed) if rule else None
+
+
+def _last_title(path: str, begun: int) -> tuple[str | None, float]:
+    """The title that was set last, and when the transcript grew last."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        status = os.fstat(fd)
+        first = max(begun if begun <= status.st_size else 0, status.st_size - _TAIL)
+        tail = os.pread(fd, _TAIL, first)
+    finally:
+        os.close(fd)
+    return last_title(tail), status.st_mtime
+
+
+def last_title(printed: bytes) -> str | None:
+    """The last whole title in what an agent printed."""
+    end = len(printed)
+    while (at := max(printed.rfind(begin, 0, end) for begin in _TITLES)) >= 0:
+        text = printed[at + 4 : at + 4 + _LONGEST_TITLE]
+        ends = [found for mark in _ENDS if (found := text.find(mark)) >= 0]
+        if ends:
+            return text[: min(ends)].decode(errors="replace")
+        end = at  # cut off, or written just now
+    return None
+
+
+def _seen_screen(launch: Launch) -> tuple[bool, Activity | None]:
+    """Is it as when somebody looked last, because nothing was printed since, and what did it say
+    then?"""
+    try:
+        found = json.loads(guards.read(f"{launch.stem}.seen"))
+        fresh = os.stat(launch.transcript).st_mtime < found.pop("at")
+        return fresh, Activity(**found) if fresh and found else None
+    except (OSError, ValueError, TypeError, AttributeError, KeyError):
+        return False, None
+
+
+# --- as JSON -------------------------------------------------------------------------------------
+
+
+def fields(found: Activity | None) -> dict[str, str | None]:
+    """What is said of it wherever a session is printed."""
+    since = found.since if found else None
+    moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(since)) if since else None
+    return {
+        "activity": found.kind if found else None,
+        "waiting_for": found.what if found and found.kind == WAITING else None,
+        "activity_since": moment,
+        "activity_source": found.source if found else None,
+    }
+
+
+def attention(found: Activity | None) -> str | None:
+    """Why a person should look."""
+    if found is None or found.kind != WAITING:
+        return None
+    return f"waits for {found.what}" if found.what else "waits for somebody"

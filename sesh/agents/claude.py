@@ -1,0 +1,123 @@
+"""Claude Code: the hooks it is given, what their events mean, and the registry that it keeps. PURE.
+
+`sesh start -t claude` passes the hooks with --settings, so nobody's own settings are touched. Seen
+with version 2.1: hooks come late (half a second and more) and not at all after Esc; the registry is
+right within a tenth of a second. So the registry says what the agent does, and the hooks which tool
+it wants to use.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from sesh.agents.said import BUSY, IDLE, WAITING, Said, text
+
+EVENTS = (
+    *("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PermissionRequest"),
+    *("Notification", "Stop", "StopFailure", "SessionEnd"),
+)
+TIMEOUT = 5  # seconds after which Claude Code gives a hook up
+_AT_WORK = ("UserPromptSubmit", "PreToolUse", "PostToolUse")
+_TELLS_NOTHING = ("SessionStart", "SessionEnd")  # of whether there is a conversation yet
+_NOTIFICATIONS = {
+    "permission_prompt": (WAITING, "permission"),
+    "elicitation_dialog": (WAITING, "input"),
+    "agent_needs_input": (WAITING, "input"),
+    "idle_prompt": (IDLE, None),
+}
+_FAILURES = {"rate_limit": "rate limit", "authentication_failed": "login"}
+_NO_EXIT = ("clear", "resume")  # reasons of a SessionEnd after which the agent goes on
+_ASKS = "AskUserQuestion"  # a tool, but what it wants is an answer
+_WAITS = {
+    "permission prompt": "permission",
+    "input needed": "input",
+    "sandbox request": "permission: sandbox",
+    "worker request": "permission",
+    "dialog open": "input",
+}
+
+
+def settings(command: Sequence[str]) -> str:
+    """The text for --settings: every event calls `command`."""
+    from shlex import join
+
+    hook = {"type": "command", "command": join(command), "timeout": TIMEOUT}
+    return json.dumps({"hooks": {event: [{"hooks": [hook]}] for event in EVENTS}})
+
+
+def meaning(event: Mapping[str, object], now: float) -> Said | None:
+    """What an event says of the session; None: nothing (a subagent's, or one we do not know)."""
+    name = event.get("hook_event_name")
+    if not isinstance(name, str) or name not in EVENTS or event.get("agent_id"):
+        return None
+    tool = text(event.get("tool_name"))
+    said = Said(now, name, tool=tool, conversation=text(event.get("session_id")))
+    doing = _doing(name, event, tool)
+    if doing is None:
+        return None
+    activity, what, lasting = doing
+    return Said(
+        **{
+            **said.__dict__,
+            "activity": activity,
+            "what": what,
+            "lasting": lasting,
+            "prompted": name not in _TELLS_NOTHING or event.get("source") == "resume",
+        }
+    )
+
+
+def _doing(
+    name: str, event: Mapping[str, object], tool: str | None
+) -> tuple[str | None, str | None, bool] | None:
+    """What it does, what it waits for, and whether that is a trouble."""
+    if name in _AT_WORK:
+        return BUSY, None, False
+    if name == "PermissionRequest":
+        return WAITING, permission(tool), False
+    if name == "Notification":
+        known = _NOTIFICATIONS.get(str(event.get("notification_type")))
+        return (*known, False) if known else None
+    if name == "Stop":
+        return IDLE, None, False
+    if name == "StopFailure":
+        error = text(event.get("error")) or "an error"
+        return WAITING, _FAILURES.get(error, error.replace("_", " ")), True
+    if name == "SessionStart":
+        return None if event.get("source") == "compact" else (IDLE, None, False)
+    return None if event.get("reason") in _NO_EXIT else (None, None, False)
+
+
+def permission(tool: str | None) -> str:
+    """What somebody is asked for who is asked whether a tool may be used."""
+    if tool == _ASKS:
+        return "input"
+    return f"permission: {tool}" if tool else "permission"
+
+
+class Registered:
+    """What the registry says of one process."""
+
+    __slots__ = ("activity", "conversation", "pid", "since", "start", "what")
+
+    def __init__(self, found: Mapping[str, object]) -> None:
+        self.pid = found["pid"]
+        self.start = str(found.get("procStart"))
+        self.conversation = text(found.get("sessionId"))
+        status = found.get("status")
+        self.activity = {"busy": BUSY, "shell": BUSY, "idle": IDLE, "waiting": WAITING}.get(
+            str(status)
+        )
+        self.what = _WAITS.get(str(found.get("waitingFor")), "input")
+        since = found.get("statusUpdatedAt")
+        self.since = since / 1000 if isinstance(since, int) else None
+
+
+def registered(raw: bytes) -> Registered | None:
+    """A file of the registry; None when it is not understood."""
+    try:
+        found = json.loads(raw)
+        return Registered(found) if isinstance(found, dict) and "pid" in found else None
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,55 @@
+"""What a pass does with what agents say: it learns a new conversation, and tells who waits."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+
+from sesh import digest, events, files, guards
+from sesh.agents import activity
+from sesh.agents.activity import Activity, Launch
+from sesh.agents.said import WAITING
+from sesh.digest import Digest
+from sesh.errors import SeshError
+from sesh.model import name_of
+
+_SAME = 3.0  # seconds by which two sources may differ on when a wait began
+
+
+def learned(found: Digest, run: str) -> bool:
+    """Has its agent named another conversation than its record does?"""
+    if digest.agent(found.view) is None:
+        return False
+    launch = activity.launch_in(found, run)
+    heard = activity.heard(launch) if launch else None
+    if heard is None or heard.conversation is None:
+        return False
+    return bool(heard.conversation != json.loads(found.view)["conversation"])
+
+
+def note(held: Iterable[Digest], run: str) -> None:
+    """Write into the events, once each time, that an agent waits for somebody."""
+    for found in held:
+        launch = activity.launch_in(found, run)
+        if launch:
+            with suppress(SeshError, OSError):
+                _note(launch, activity.of(launch))
+
+
+def _note(launch: Launch, doing: Activity | None) -> None:
+    """The file `ID.GEN.told` stands while one waits: since when, as it was told."""
+    path = f"{launch.stem}.told"
+    if doing is None or doing.kind != WAITING:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+        return
+    since = doing.since or 0.0
+    with suppress(FileNotFoundError, ValueError):
+        if since <= float(guards.read(path)) + _SAME:
+            return
+    files.write_private(path, f"{since:.3f}\n".encode(), durable=False)
+    event = events.new("waiting", name_of(launch.id), launch.id, launch.generation)
+    why = {"reason": activity.attention(doing), "waiting_for": doing.what}
+    events.write({**event, **why})

@@ -1,0 +1,162 @@
+"""`sesh hook claude|codex`: what those call while they work. Notes the last word, and goes.
+
+The agent waits for it, so: always 0, not a word, little time. Whatever is not the agent of the
+session that it claims to be of (a subagent, a nested run, one of another state directory) is not
+heard. A change that others want to know of at once starts a pass, which nobody waits for.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from contextlib import suppress
+
+from sesh import digest, files, guards, paths, run
+from sesh.agents import claude, codex, said
+from sesh.agents.said import WAITING, Said
+from sesh.errors import OK, SeshError
+
+KINDS = ("claude", "codex")
+LIMIT = 1 << 20  # bytes of an event
+_MOST = 1 << 26  # bytes that are taken from somebody who does not stop
+_SHELLS = (b"sh", b"bash", b"dash", b"zsh", b"ksh", b"busybox", b"fish")
+_DEEPEST = 12  # processes between a hook and its agent
+# Programs of an agent's own between its hook and the one that was launched: npm's codex is a script
+# that starts the real one. Of a nested claude there would be one.
+_BETWEEN = {"claude": 0, "codex": 1}
+
+
+def heard(kind: str, words: list[str]) -> int:
+    """One call. Nothing that goes wrong here is the agent's business."""
+    with suppress(Exception, KeyboardInterrupt):
+        _heard(kind, words)
+    return OK
+
+
+def _heard(kind: str, words: list[str]) -> None:
+    raw = words[-1].encode(errors="surrogateescape") if words else _input()
+    if kind == "codex" and words:
+        with suppress(SeshError, OSError, ValueError):
+            _pass_on(words[-1])
+    new = meaning(kind, raw, time.time())
+    if new is None:
+        return
+    session = _session()
+    if session is None or not _is_agent(session, kind, new):
+        return
+    old, new = _note(session.stem, new)
+    asks = WAITING in (old.activity if old else None, new.activity)
+    changed = asks and (old is None or (old.activity, old.what) != (new.activity, new.what))
+    if changed or new.conversation not in (None, session.conversation):
+        _have_looked(session.run)
+
+
+def _input() -> bytes:
+    """What stands on standard input, to its end: whoever writes is not to fail."""
+    data, size = b"", 0
+    while size <= _MOST and (more := os.read(0, 1 << 16)):
+        size += len(more)
+        data = data + more if size <= LIMIT else b""
+    return data
+
+
+def meaning(kind: str, raw: bytes, now: float) -> Said | None:
+    """What an event says; None: nothing, or it is not understood."""
+    try:
+        event = json.loads(raw) if len(raw) <= LIMIT else None
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(event, dict):
+        return None
+    if kind == "codex" and "type" in event:
+        return codex.meaning(event, now)
+    return claude.meaning(event, now)  # Codex's own hooks have the same shape
+
+
+# --- whose word it is ----------------------------------------------------------------------------
+
+
+class _Session:
+    """The session that the caller's environment names."""
+
+    __slots__ = ("agent", "conversation", "run", "stem")
+
+    def __init__(self, run: str, stem: str, agent: int, conversation: str | None) -> None:
+        self.run = run
+        self.stem = stem
+        self.agent = agent
+        self.conversation = conversation
+
+
+def _session() -> _Session | None:
+    """None when there is none of ours."""
+    session_id, name = os.environ.get("SESH_ID"), os.environ.get("SESH_NAME")
+    if not session_id or not name or "/" in session_id + name:
+        return None
+    run = guards.Survey().run
+    found = digest.parse(guards.read(f"{paths.sessions_dir()}/{name}.toml"))
+    if found is None or found.id != session_id or os.environ.get("SESH_RUN") != run:
+        return None
+    stem = f"{run}/{session_id}.{found.generation}"
+    agent = guards.read(f"{stem}.pid").split()
+    conversation = json.loads(found.view).get("conversation")
+    return _Session(run, stem, int(agent[0]), conversation) if agent else None
+
+
+def _is_agent(session: _Session, kind: str, new: Said) -> bool:
+    """Is it the session's agent that calls? It says the conversation that we know, or is the
+    nearest program above us that is no shell."""
+    if new.conversation is not None and new.conversation == session.conversation:
+        return True
+    left = _BETWEEN[kind]
+    pid = os.getppid()
+    for _ in range(_DEEPEST):
+        if pid == session.agent:
+            return True
+        comm, parent = _who(pid)
+        left -= comm not in _SHELLS
+        if left < 0 or parent <= 1:
+            return False
+        pid = parent
+    return False
+
+
+def _who(pid: int) -> tuple[bytes, int]:
+    """A process's name, and its parent."""
+    head, _, tail = guards.read(f"/proc/{pid}/stat").rpartition(b") ")
+    return head.partition(b" (")[2], int(tail.split(None, 2)[1])
+
+
+# --- what is done with it ------------------------------------------------------------------------
+
+
+def _note(stem: str, new: Said) -> tuple[Said | None, Said]:
+    """Write it down; what was there before, and what is now. Two hooks at once take turns."""
+    with files.locked(f"{stem}.kit"):
+        old = None
+        with suppress(OSError):
+            old = said.decode(guards.read(f"{stem}.said"))
+        whole = said.merged(old, new)
+        files.write_private(f"{stem}.said", said.encode(whole), durable=False)
+    return old, whole
+
+
+def _have_looked(directory: str) -> None:
+    """Start a pass, in an environment of its own: what it starts is not the agent's."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    run.detach(["/bin/sh", f"{directory}/callback"], env=kept)
+
+
+def _pass_on(event: str) -> None:
+    """Codex knows one program to notify, and for this launch that is us: the user's own is told
+    too."""
+    from sesh import config
+
+    home = os.environ.get("CODEX_HOME") or f"{paths.home()}/.codex"
+    path = f"{home}/config.toml"
+    own = config.parse(path, guards.read(path)).get("notify")
+    if isinstance(own, list) and own and all(isinstance(word, str) for word in own):
+        program = paths.which(own[0]) if "/" not in own[0] else own[0]
+        if program:
+            run.detach([program, *own[1:], event], env=os.environ)

@@ -1,0 +1,131 @@
+"""What a launch of an agent needs beside its command: its conversation, hooks, and words for both.
+
+ID.GEN.kit    for those who ask what the agent does and can't read a template: see activity.py
+ID.GEN.hooks  Claude's settings for this launch
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+
+from sesh import files, paths, rulefiles
+from sesh.agents import claude, codex
+from sesh.model import Kit, Record
+from sesh.rules import to_plain
+from sesh.values import replace
+
+_HOMES = {"claude": ("CLAUDE_CONFIG_DIR", ".claude"), "codex": ("CODEX_HOME", ".codex")}
+Variables = Mapping[bytes, bytes]
+
+
+def home(kind: str, variables: Variables) -> str:
+    """The agent's own directory, as its environment says; empty where we know of none."""
+    if kind not in _HOMES:
+        return ""
+    name, default = _HOMES[kind]
+    said = os.fsdecode(variables.get(name.encode(), b""))
+    return said or f"{_home(variables)}/{default}"
+
+
+def _home(variables: Variables) -> str:
+    return os.fsdecode(variables.get(b"HOME", b"")) or paths.home()
+
+
+def transcripts(kit: Kit, conversation: str, variables: Variables) -> list[str]:
+    """The files in which the agent keeps a conversation."""
+    from glob import escape, glob
+
+    pattern = kit.transcript.replace("{conversation}", escape(conversation))
+    if not pattern:
+        return []
+    _, default = _HOMES.get(kit.kind, ("", ""))
+    if default and pattern.startswith(f"~/{default}/"):
+        pattern = escape(home(kit.kind, variables)) + pattern[len(default) + 2 :]
+    elif pattern.startswith("~/"):
+        pattern = escape(_home(variables)) + pattern[1:]
+    return sorted(glob(pattern))
+
+
+# --- the command of a launch ---------------------------------------------------------------------
+
+
+def minted(record: Record) -> Record:
+    """The record with a conversation of its own, where that is ours to name."""
+    kit = record.spec.kit
+    if kit is None or kit.conversation != "minted":
+        return record
+    return replace(record, agent=replace(record.agent, conversation=new_conversation()))
+
+
+def new_conversation() -> str:
+    """A random UUID. (To import the module that makes them costs more than all of this.)"""
+    raw = bytearray(os.urandom(16))
+    raw[6] = raw[6] & 0x0F | 0x40
+    raw[8] = raw[8] & 0x3F | 0x80
+    text = raw.hex()
+    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+
+
+def command(record: Record, stem: str, hook: list[str], *, resuming: bool) -> tuple[str, ...]:
+    """The words of a launch. `stem` is where its files are; `hook` is what calls sesh back."""
+    spec, kit = record.spec, record.spec.kit
+    if kit is None:
+        return spec.command
+    words = kit.resume if resuming else kit.start
+    if spec.prompt is not None and not resuming:
+        words += kit.prompt
+    known = {
+        "{conversation}": record.agent.conversation or "",
+        "{hooks}": codex.notify(hook) if kit.kind == "codex" else f"{stem}.hooks",
+        "{prompt}": spec.prompt or "",
+    }
+    return (*spec.command, *(_filled(word, known) for word in words))
+
+
+def _filled(word: str, known: Mapping[str, str]) -> str:
+    for name, value in known.items():
+        if name in word:
+            return word.replace(name, value)
+    return word
+
+
+# --- its files -----------------------------------------------------------------------------------
+
+
+def contents(record: Record, variables: Variables, hook: list[str]) -> dict[str, bytes]:
+    """The files of a launch by their endings: for its directory, or its box."""
+    kit = record.spec.kit
+    if kit is None:
+        return {}
+    equipment = {
+        "kind": kit.kind,
+        "home": home(kit.kind, variables),
+        "rules": [to_plain(rule) for rule in rulefiles.load(kit.rules)] if kit.rules else [],
+        "begun": _size(paths.transcript(record.id)),
+    }
+    made = {".kit": json.dumps(equipment).encode() + b"\n"}
+    if kit.kind == "claude":
+        made[".hooks"] = claude.settings(hook).encode() + b"\n"
+    return made
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
+
+def stage(record: Record, variables: Variables, stem: str) -> None:
+    """Write them, on this machine."""
+    files.make_private(os.path.dirname(stem))
+    for ending, data in contents(record, variables, own_hook(record)).items():
+        files.write_private(stem + ending, data, durable=False)
+
+
+def own_hook(record: Record) -> list[str]:
+    """How its agent calls sesh."""
+    assert record.spec.kit is not None
+    return [*paths.own_command(), "hook", record.spec.kit.kind]
