@@ -6,6 +6,7 @@ umask 022
 event=$(head -c 1048576 2>/dev/null)
 cat >/dev/null 2>&1
 case $event in
+*'"hook_event_name":"PermissionRequest"'*) ;; # a person has to answer, whoever asks
 *'"agent_id":'* | *'"hook_event_name":"Notification"'*) exit 0 ;; # a subagent's; a late reminder
 esac
 { printf '%s\n' "$event" >"$1.hook.$$" && mv "$1.hook.$$" "$1.hook"; } 2>/dev/null

@@ -101,10 +101,10 @@ def heard(record: Record, sight: Observation) -> Observation:
     """Add the conversation that an agent's hooks have named."""
     if record.spec.kit is None or record.status.outcome is not None:
         return sight
-    from sesh.agents import activity
+    from sesh.agents import hearing
 
-    said = activity.heard(activity.launch_of(record))
-    return replace(sight, conversation=said.conversation) if said else sight
+    conversation = hearing.conversation(record)
+    return replace(sight, conversation=conversation) if conversation else sight
 
 
 def _words(record: Record) -> tuple[LaunchWord | None, ExitWord | None]:

@@ -182,6 +182,25 @@ def _by_psutil(pids: Iterable[int] | None = None) -> Iterator[Stat]:
 # --- belonging ---------------------------------------------------------------------------------
 
 
+def with_children(pid: int) -> list[int]:
+    """A process and its own children, without a look at all others."""
+    try:
+        said = guards.read(f"/proc/{pid}/task/{pid}/children")
+    except OSError:
+        return [pid]
+    return [pid, *map(int, said.split())]
+
+
+def open_files(pid: int) -> list[str]:
+    """What a process holds open, as far as we may know."""
+    found = []
+    with suppress(OSError):
+        for name in os.listdir(f"/proc/{pid}/fd"):
+            with suppress(OSError):
+                found.append(os.readlink(f"/proc/{pid}/fd/{name}"))
+    return found
+
+
 def children(processes: Table) -> dict[int, list[int]]:
     """Parent → its children."""
     found: dict[int, list[int]] = {}

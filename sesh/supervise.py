@@ -94,7 +94,8 @@ def unattended() -> set[str]:
     return {
         name
         for name, one in look.held().items()
-        if one.mode == "ended" or not (digest.cared_for(one.view) or hearing.learned(one, run))
+        if one.mode == "ended"
+        or not (digest.cared_for(one.view) or hearing.to_be_looked_at(one, run))
     }
 
 

@@ -23,11 +23,12 @@ if TYPE_CHECKING:
     from sesh.digest import Digest
     from sesh.model import Record
 
-REGISTRY, TITLE, HOOK, SCREEN = "registry", "title", "hook", "screen"
-_TAIL = 1 << 16  # bytes of a transcript in which a title is looked for
+REGISTRY, MARK, TITLE, HOOK, SCREEN = "registry", "mark", "title", "hook", "screen"
+_TAIL = 1 << 16  # bytes of a transcript in which titles and marks are looked for
 _TITLES = (b"\x1b]0;", b"\x1b]2;")
+_MARKS = (b"\x1b]7501;",)  # `state=working:app=codex`
 _ENDS = (b"\x07", b"\x1b\\")
-_LONGEST_TITLE = 1 << 10
+_LONGEST = 1 << 10  # bytes of one
 
 
 class Activity(Value):
@@ -102,7 +103,7 @@ class Signals(Value):
     """What each source says; None: nothing."""
 
     registry: claude.Registered | None = None
-    title: tuple[Rule, float] | None = None  # and when the transcript grew last
+    title: tuple[Rule, float] | None = None  # or a mark; and when the transcript grew last
     hook: Said | None = None
     screen: Activity | None = None
 
@@ -141,7 +142,7 @@ def _titled(rule: Rule, printed: float, hook: Said | None) -> Activity:
         return Activity(WAITING, HOOK, hook.what, hook.at)
     agrees = hook is not None and hook.activity == rule.means
     since = hook.at if hook and agrees else printed if rule.means == IDLE else None
-    return Activity(rule.means, TITLE, rule.what or None, since, rule.label)
+    return Activity(rule.means, rule.place, rule.what or None, since, rule.label)
 
 
 # --- the sources ---------------------------------------------------------------------------------
@@ -162,7 +163,7 @@ def _found(launch: Launch) -> tuple[Activity | None, bool]:
     if kit is None:
         return None, False
     registry = None if launch.boxed else _registry(launch, kit)
-    title = None if registry else _title(launch, kit)
+    title = None if registry and registry.activity else _title(launch, kit)
     fresh, screen = _seen_screen(launch) if kit.by_screen else (True, None)
     found = decide(Signals(registry, title, heard(launch), screen))
     return found, found is None and not fresh and not launch.boxed
@@ -203,31 +204,35 @@ def _registry(launch: Launch, kit: Equipment) -> claude.Registered | None:
 
 
 def _title(launch: Launch, kit: Equipment) -> tuple[Rule, float] | None:
+    """What it says by escape sequences: in a mark that is meant for terminals, or in its title."""
     try:
-        title, printed = _last_title(launch.transcript, kit.begun)
+        printed, moment = _tail(launch.transcript, kit.begun)
     except OSError:
         return None
-    rule = match(kit.rules, TITLE, title) if title is not None else None
-    return (rule, printed) if rule else None
+    for place, begins in ((MARK, _MARKS), (TITLE, _TITLES)):
+        text = last_sequence(printed, begins)
+        rule = match(kit.rules, place, text) if text is not None else None
+        if rule:
+            return rule, moment
+    return None
 
 
-def _last_title(path: str, begun: int) -> tuple[str | None, float]:
-    """The title that was set last, and when the transcript grew last."""
+def _tail(path: str, begun: int) -> tuple[bytes, float]:
+    """The end of what this launch has printed, and when that was."""
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         status = os.fstat(fd)
         first = max(begun if begun <= status.st_size else 0, status.st_size - _TAIL)
-        tail = os.pread(fd, _TAIL, first)
+        return os.pread(fd, _TAIL, first), status.st_mtime
     finally:
         os.close(fd)
-    return last_title(tail), status.st_mtime
 
 
-def last_title(printed: bytes) -> str | None:
-    """The last whole title in what an agent printed."""
+def last_sequence(printed: bytes, begins: tuple[bytes, ...]) -> str | None:
+    """The text of the last whole escape sequence of a kind."""
     end = len(printed)
-    while (at := max(printed.rfind(begin, 0, end) for begin in _TITLES)) >= 0:
-        text = printed[at + 4 : at + 4 + _LONGEST_TITLE]
+    while (at := max(printed.rfind(begin, 0, end) for begin in begins)) >= 0:
+        text = printed[printed.index(b";", at) + 1 : at + _LONGEST]
         ends = [found for mark in _ENDS if (found := text.find(mark)) >= 0]
         if ends:
             return text[: min(ends)].decode(errors="replace")

@@ -14,11 +14,11 @@ from collections.abc import Mapping, Sequence
 from sesh.agents.said import BUSY, IDLE, WAITING, Said, text
 
 EVENTS = (
-    *("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PermissionRequest"),
-    *("Notification", "Stop", "StopFailure", "SessionEnd"),
+    *("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure"),
+    *("PermissionRequest", "Notification", "Stop", "StopFailure", "SessionEnd"),
 )
 TIMEOUT = 5  # seconds after which Claude Code gives a hook up
-_AT_WORK = ("UserPromptSubmit", "PreToolUse", "PostToolUse")
+_AT_WORK = ("UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure")
 _TELLS_NOTHING = ("SessionStart", "SessionEnd")  # of whether there is a conversation yet
 _NOTIFICATIONS = {
     "permission_prompt": (WAITING, "permission"),
@@ -47,9 +47,12 @@ def settings(command: Sequence[str]) -> str:
 
 
 def meaning(event: Mapping[str, object], now: float) -> Said | None:
-    """What an event says of the session; None: nothing (a subagent's, or one we do not know)."""
+    """What an event says of the session; None: nothing. (What its subagents do is its own affair,
+    until one of them asks for a permission.)"""
     name = event.get("hook_event_name")
-    if not isinstance(name, str) or name not in EVENTS or event.get("agent_id"):
+    if not isinstance(name, str) or name not in EVENTS:
+        return None
+    if event.get("agent_id") and name != "PermissionRequest":  # that one, a person has to answer
         return None
     tool = text(event.get("tool_name"))
     said = Said(now, name, tool=tool, conversation=text(event.get("session_id")))

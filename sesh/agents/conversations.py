@@ -67,23 +67,12 @@ def _by_transcript(record: Record, variables: Variables) -> str | None:
     began = record.status.launched.timestamp()
     ended = record.status.ended.timestamp() if record.status.ended else float("inf")
     found = []
-    for path in kits.transcripts(replace(kit, transcript=_any(kit.transcript)), "", variables):
+    for path in kits.transcripts(kit, "*", variables):
         with suppress(OSError):
             status = os.stat(path)
             if began <= status.st_mtime <= ended + 60 and _is_of(path, record.spec.cwd):
                 found.append(path)
-    return _id_in(found[0], kit.transcript) if len(found) == 1 else None
-
-
-def _any(pattern: str) -> str:
-    return pattern.replace("{conversation}", "*")
-
-
-def _id_in(path: str, pattern: str) -> str | None:
-    """The conversation in a transcript's name: its last 36 characters before the ending."""
-    ending = pattern.rpartition("{conversation}")[2]
-    stem = os.path.basename(path).removesuffix(ending)
-    return stem[-36:] if len(stem) >= 36 else None
+    return kits.conversation_in(found[0], kit) if len(found) == 1 else None
 
 
 def _is_of(path: str, cwd: str) -> bool:

@@ -7,26 +7,40 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 
-from sesh import digest, events, files, guards
-from sesh.agents import activity
+from sesh import digest, environment, events, files, guards, processes
+from sesh.agents import activity, kits
 from sesh.agents.activity import Activity, Launch
 from sesh.agents.said import WAITING
 from sesh.digest import Digest
 from sesh.errors import SeshError
-from sesh.model import name_of
+from sesh.model import Record, name_of
 
 _SAME = 3.0  # seconds by which two sources may differ on when a wait began
 
 
-def learned(found: Digest, run: str) -> bool:
-    """Has its agent named another conversation than its record does?"""
+def conversation(record: Record) -> str | None:
+    """The conversation that an agent is in: it has said so, or holds its transcript open."""
+    said = activity.heard(activity.launch_of(record))
+    if said and said.conversation:
+        return said.conversation
+    kit, agent = record.spec.kit, record.place.agent
+    if kit is None or agent is None or kit.conversation != "learned" or record.boxed:
+        return None
+    if not processes.alive(agent.process):
+        return None
+    return kits.open_conversation(kit, agent.process.pid, environment.known(record.place.snapshot))
+
+
+def to_be_looked_at(found: Digest, run: str) -> bool:
+    """May its agent be in another conversation than its record says?"""
     if digest.agent(found.view) is None:
         return False
+    recorded = json.loads(found.view)["conversation"]
     launch = activity.launch_in(found, run)
     heard = activity.heard(launch) if launch else None
     if heard is None or heard.conversation is None:
-        return False
-    return bool(heard.conversation != json.loads(found.view)["conversation"])
+        return launch is not None and recorded is None
+    return bool(heard.conversation != recorded)
 
 
 def note(held: Iterable[Digest], run: str) -> None:

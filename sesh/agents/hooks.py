@@ -40,7 +40,7 @@ def _heard(kind: str, words: list[str]) -> None:
         with suppress(SeshError, OSError, ValueError):
             _pass_on(words[-1])
     new = meaning(kind, raw, time.time())
-    if new is None:
+    if new is None or (kind == "codex" and not _is_kept(new)):
         return
     session = _session()
     if session is None or not _is_agent(session, kind, new):
@@ -72,6 +72,15 @@ def meaning(kind: str, raw: bytes, now: float) -> Said | None:
     if kind == "codex" and "type" in event:
         return codex.meaning(event, now)
     return claude.meaning(event, now)  # Codex's own hooks have the same shape
+
+
+def _is_kept(new: Said) -> bool:
+    """Does Codex keep this conversation? Not those in which it makes up a title for another."""
+    from glob import escape, glob
+
+    home = os.environ.get("CODEX_HOME") or f"{paths.home()}/.codex"
+    name = escape(new.conversation or "")
+    return bool(glob(f"{escape(home)}/sessions/*/*/*/rollout-*-{name}.jsonl"))
 
 
 # --- whose word it is ----------------------------------------------------------------------------

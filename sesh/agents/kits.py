@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 
-from sesh import files, paths, rulefiles
+from sesh import files, paths, processes, rulefiles
 from sesh.agents import claude, codex
 from sesh.model import Kit, Record
 from sesh.rules import to_plain
 from sesh.values import replace
 
 _HOMES = {"claude": ("CLAUDE_CONFIG_DIR", ".claude"), "codex": ("CODEX_HOME", ".codex")}
+_UUID = "-".join(f"[0-9a-f]{{{length}}}" for length in (8, 4, 4, 4, 12))
 Variables = Mapping[bytes, bytes]
 
 
@@ -34,10 +36,11 @@ def _home(variables: Variables) -> str:
 
 
 def transcripts(kit: Kit, conversation: str, variables: Variables) -> list[str]:
-    """The files in which the agent keeps a conversation."""
+    """The files in which the agent keeps a conversation; `*`: all."""
     from glob import escape, glob
 
-    pattern = kit.transcript.replace("{conversation}", escape(conversation))
+    wanted = conversation if conversation == "*" else escape(conversation)
+    pattern = kit.transcript.replace("{conversation}", wanted)
     if not pattern:
         return []
     _, default = _HOMES.get(kit.kind, ("", ""))
@@ -46,6 +49,24 @@ def transcripts(kit: Kit, conversation: str, variables: Variables) -> list[str]:
     elif pattern.startswith("~/"):
         pattern = escape(_home(variables)) + pattern[1:]
     return sorted(glob(pattern))
+
+
+def conversation_in(path: str, kit: Kit) -> str | None:
+    """The conversation that a transcript is of, by its name: a UUID, or one word."""
+    ending = re.escape(kit.transcript.rpartition("{conversation}")[2])
+    found = re.search(rf"({_UUID}|[A-Za-z0-9_]+){ending}$", path)
+    return found[1] if found else None
+
+
+def open_conversation(kit: Kit, pid: int, variables: Variables) -> str | None:
+    """The conversation whose transcript an agent, or a child of it, holds open; of several, the one
+    that was written to last."""
+    if not kit.transcript:
+        return None
+    opened = {link for one in processes.with_children(pid) for link in processes.open_files(one)}
+    mine = opened & {*transcripts(kit, "*", variables)}
+    newest = max(mine, key=os.path.getmtime, default=None)
+    return conversation_in(newest, kit) if newest else None
 
 
 # --- the command of a launch ---------------------------------------------------------------------
