@@ -11,6 +11,7 @@ import signal as signals
 import sys
 import time
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from functools import cache
 
 from sesh import guards, paths

@@ -9,6 +9,7 @@ import time
 import click
 
 from sesh import git, listing, logfiles, look, output, paths
+from sesh.agents import activity, screens
 from sesh.commands._options import CONTEXT, colour_option, json_option
 from sesh.look import Seen
 from sesh.model import Record, Session, State
@@ -75,6 +76,8 @@ def _show(session: Session, shown: View, *, colour: bool) -> None:
         ("memory", f"{output.size(shown['memory_bytes'])}   cpu {_cpu(shown)}"),
         ("output", _output(shown)),
     ]
+    if record.spec.kit:
+        rows += _agent(record, shown)
     if not kept(record):
         rows.append(("keeper", "none: adopted, so how it ends will not be known before a restart"))
     if verdict.cause:
@@ -92,6 +95,20 @@ def _show(session: Session, shown: View, *, colour: bool) -> None:
     rows += [("why" if i == 0 else "", line) for i, line in enumerate(verdict.evidence)]
     rows.append(("next", _NEXT.get(verdict.state, _NEXT_ENDED).format(record.name)))
     _print(f"{record.name}  {state}{reason}", rows)
+
+
+def _agent(record: Record, shown: View) -> list[tuple[str, str]]:
+    """What its agent does and who says so, and the conversation that it is in."""
+    rows = [("talks in", f"conversation {shown['conversation'] or 'not known yet'}")]
+    if shown["state"] != State.RUNNING:
+        return rows
+    doing = screens.doing(activity.launch_of(record), shown["socket"], shown["pane"])
+    if doing is None:
+        return [("does", "not known: nothing of it has said so yet"), *rows]
+    what = f" for {doing.what}" if doing.what else ""
+    since = f" since {output.clock(doing.since)}" if doing.since else ""
+    source = f"{doing.source}, rule {doing.rule}" if doing.rule else doing.source
+    return [("does", f"{doing.kind}{what}{since}   (by its {source})"), *rows]
 
 
 def _care(record: Record, shown: View) -> list[str]:
