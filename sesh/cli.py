@@ -33,6 +33,7 @@ COMMANDS = {
     "timer": "Have gc called regularly, by systemd or cron.",
     "gc": "Clean up: finish, end, archive and remove what is due.",
     "doctor": "Say what is wrong and which command mends it; or mend it.",
+    "template": "List, show, make, check and trust templates of start -t.",
     "config": "Show the settings, check them, and try out who is told.",
     "init": "Print what puts sesh into the prompt of a shell.",
     "completion": "Print the completions of a shell.",

@@ -28,6 +28,21 @@ _sesh_directories() {
     mapfile -t COMPREPLY < <(compgen -d -- "$cur")
 }
 
+# One's own, those of the project around, and those that come with sesh
+_sesh_templates() {
+    local dir=$PWD file
+    local -a found=(%TEMPLATES%)
+    while [[ $dir && ! -e $dir/.sesh && ! -e $dir/.git ]]; do
+        dir=${dir%/*}
+    done
+    for file in "${XDG_CONFIG_HOME:-$HOME/.config}"/sesh/templates/*.toml "$dir"/.sesh/templates/*.toml; do
+        file=${file##*/}
+        file=${file%.toml}
+        [[ $file == *[!A-Za-z0-9_-]* ]] || found+=("$file")
+    done
+    _sesh_words "${found[@]}"
+}
+
 _sesh_filters() {
     local -a states=(%STATES%) keys=(%FILTERS%)
     case $cur in

@@ -43,6 +43,18 @@ function __sesh_groups
     __sesh_find '%GROUPS%'
 end
 
+# One's own, those of the project around, and those that come with sesh
+function __sesh_templates
+    set -l dir $PWD
+    while test -n "$dir" -a ! -e "$dir/.sesh" -a ! -e "$dir/.git"
+        set dir (string replace -r '/[^/]*$' '' -- $dir)
+    end
+    set -l config $HOME/.config
+    test -n "$XDG_CONFIG_HOME"; and set config $XDG_CONFIG_HOME
+    set -l found $config/sesh/templates/*.toml $dir/.sesh/templates/*.toml
+    printf '%s\n' %TEMPLATES% (string replace -rf '^.*/([A-Za-z0-9_-]+)\.toml$' '$1' -- $found) | sort -u
+end
+
 function __sesh_variables
     set -nx
 end

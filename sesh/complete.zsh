@@ -15,6 +15,22 @@ _sesh_living() {
 }
 _sesh_groups() { _sesh_find group '%GROUPS%' }
 
+# One's own, those of the project around, and those that come with sesh
+_sesh_templates() {
+    local expl dir=$PWD
+    local -aU found
+    while [[ -n $dir && ! -e $dir/.sesh && ! -e $dir/.git ]]; do
+        dir=${dir%/*}
+    done
+    found=(
+        %TEMPLATES%
+        ${XDG_CONFIG_HOME:-$HOME/.config}/sesh/templates/*.toml(N:t:r)
+        $dir/.sesh/templates/*.toml(N:t:r)
+    )
+    found=(${found:#*[^A-Za-z0-9_-]*})
+    _wanted templates expl template compadd -a found
+}
+
 _sesh_filters() {
     local expl key=${PREFIX%%=*}
     if ! compset -P '*='; then

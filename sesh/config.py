@@ -164,8 +164,13 @@ def parse(path: str, raw: bytes) -> dict[str, Any]:
 
     try:
         return tomllib.loads(raw.decode())
-    except (UnicodeDecodeError, RecursionError, tomllib.TOMLDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # also a number of five thousand digits
         raise StateError(f"{path}: not valid TOML: {error}") from None
+
+
+def brief(key: str) -> str:
+    """A key that a stranger wrote, for a line about it."""
+    return key if len(key) <= 40 else f"{key[:39]}…"
 
 
 def _decode(path: str, raw: bytes) -> dict[str, Setting]:

@@ -91,6 +91,7 @@ def fulfil(wish: Wish, settings: config.Config) -> Seen:
         box=box,
         care=_care(wish, settings),
         template=wish.template,
+        kit=wish.usual.agent,
     )
     if wish.name is not None:
         look.check_name(wish.name)

@@ -71,6 +71,24 @@ def templates_dir() -> str:
     return os.path.dirname(config_file()) + "/templates"
 
 
+def rules_dir() -> str:
+    return os.path.dirname(config_file()) + "/rules"
+
+
+def builtin_dir() -> str:
+    """The templates that come with sesh."""
+    return package_file("builtin")
+
+
+def builtin_rules_dir() -> str:
+    return builtin_dir() + "/rules"
+
+
+def trusted_file() -> str:
+    """Which templates of projects may be used."""
+    return state_dir() + "/trusted.jsonl"
+
+
 def bug_log() -> str:
     return state_dir() + "/bugs.log"
 

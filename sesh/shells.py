@@ -2,7 +2,8 @@
 
 The code is in complete.bash, complete.zsh and complete.fish; the tables in it, `%NAME%`, come from
 here. Names and groups of sessions are asked for while somebody types, by `ls --json`: that is a
-fast lane, any other command costs four times as much.
+fast lane, any other command costs four times as much. Templates are files: the shells look for
+themselves.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Iterable
 from sesh.values import Value
 
 # What is offered for a value: these words, or what the script's own function of that name finds
-# (sessions, living, groups, filters, directories, variables); None: nothing.
+# (sessions, living, groups, filters, templates, directories, variables); None: nothing.
 Offer = tuple[str, ...] | str | None
 
 
@@ -33,6 +34,7 @@ class Verb(Value):
     argument: str | None  # None: it takes none
     offer: Offer
     many: bool
+    rest: Offer = None  # for what follows the first argument, where that is something else
 
     @property
     def brief(self) -> str:
@@ -52,6 +54,7 @@ class Tree(Value):
     states: tuple[str, ...]
     living: tuple[str, ...]  # the states of what can be stopped, typed into, waited for
     filters: tuple[str, ...]
+    templates: tuple[str, ...]  # that come with sesh
 
 
 # sed programs: the objects of `ls --json` stand on a line each, and these fields side by side.
@@ -76,6 +79,7 @@ def _fill(shell: str, tree: Tree, **tables: Iterable[str]) -> str:
         "verbs": [" ".join(verb.name for verb in tree.verbs)],
         "states": [" ".join(tree.states)],
         "filters": [" ".join(tree.filters)],
+        "templates": [" ".join(tree.templates)],
     }
     for name, lines in {**words, **tables}.items():
         script = script.replace(f"%{name.upper()}%", "\n".join(lines))
@@ -104,11 +108,7 @@ def bash(tree: Tree) -> str:
         if option.offer
         for name in option.names
     )
-    arguments = _grouped(
-        (verb.name, ("" if verb.many else "_sesh_first && ") + _bash_offer(verb.offer))
-        for verb in tree.verbs
-        if verb.offer
-    )
+    arguments = _grouped((verb.name, _bash_argument(verb)) for verb in tree.verbs if verb.offer)
     return _fill(
         "bash",
         tree,
@@ -117,6 +117,13 @@ def bash(tree: Tree) -> str:
         values=_cases(f"{' | '.join(names)}) {offer}" for offer, names in values.items()),
         arguments=_cases(f"{' | '.join(names)}) {offer}" for offer, names in arguments.items()),
     )
+
+
+def _bash_argument(verb: Verb) -> str:
+    first = _bash_offer(verb.offer)
+    if verb.rest:
+        return f"if _sesh_first; then {first}; else {_bash_offer(verb.rest)}; fi"
+    return first if verb.many else f"_sesh_first && {first}"
 
 
 def _all_names(options: Iterable[Option]) -> str:
@@ -143,6 +150,8 @@ def zsh(tree: Tree) -> str:
         if verb.argument is not None:
             which = "*" if verb.many else "1"
             specs.append(_quoted(f"{which}:{verb.argument.lower()}:{_zsh_offer(verb.offer)}"))
+        if verb.rest:
+            specs.append(_quoted(f"*:name:{_zsh_offer(verb.rest)}"))
         lines = [f" \\\n                {spec}" for spec in specs]
         cases += [f"        {verb.name})", f"            _arguments -s{''.join(lines)}"]
         cases += ["            ;;"]
@@ -205,7 +214,7 @@ def fish(tree: Tree) -> str:
             f"complete -c sesh -n __sesh_no_command {_fish_option(option)}"
             for option in tree.options
         ],
-        arguments=[_fish_argument(verb) for verb in tree.verbs if verb.offer],
+        arguments=[line for verb in tree.verbs if verb.offer for line in _fish_arguments(verb)],
         verb_options=[
             f"complete -c sesh -n '__sesh_in {' '.join(verbs)}' {option}"
             for option, verbs in grouped.items()
@@ -213,11 +222,16 @@ def fish(tree: Tree) -> str:
     )
 
 
-def _fish_argument(verb: Verb) -> str:
+def _fish_arguments(verb: Verb) -> list[str]:
     where = f"__sesh_in {verb.name}"
-    if not verb.many:
-        where += " ".join(("; and __sesh_first", *verb.valued))
-    return f"complete -c sesh -n '{where}' -a '{_fish_offer(verb.offer)}'"
+    first = " ".join(("__sesh_first", *verb.valued))
+    conditions = {where if verb.many else f"{where}; and {first}": verb.offer}
+    if verb.rest:
+        conditions[f"{where}; and not {first}"] = verb.rest
+    return [
+        f"complete -c sesh -n '{condition}' -a '{_fish_offer(offer)}'"
+        for condition, offer in conditions.items()
+    ]
 
 
 def _fish_option(option: Option) -> str:

@@ -8,20 +8,39 @@ image = "agents"
 
 [start]                       as in the settings: limits, retries, health
 retries = 3
+
+[agent]                       how its agent is launched, resumed and heard: see model.Kit
+kind = "claude"
+conversation = "minted"
+start = ["--session-id", "{conversation}"]
+resume = ["--resume", "{conversation}"]
+rules = "claude"
+
+Which file a name means is not known here: see shelf.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from sesh import config, paths
-from sesh.errors import SeshError, StateError, UsageError
-from sesh.files import read_regular
-from sesh.model import valid_name
+from sesh import config
+from sesh.errors import SeshError, StateError
+from sesh.model import Kit, Retry, valid_name
 from sesh.values import Value
+
+MINTED, LEARNED, NONE = "minted", "learned", "none"
+CONVERSATIONS = (MINTED, LEARNED, NONE)
+# What may stand in braces, and where.
+PLACEHOLDERS = {
+    "start": ("conversation", "hooks"),
+    "resume": ("conversation", "hooks"),
+    "prompt": ("conversation", "prompt"),
+    "transcript": ("conversation",),
+}
+_BRACES = re.compile(r"\{([^{}]*)\}|[{}]")
 
 
 class Template(Value):
@@ -40,57 +59,143 @@ class Template(Value):
     memory: str = ""
     cpus: str = ""
     start: Mapping[str, Any] = MappingProxyType({})
+    agent: Kit | None = None
 
 
-def path_of(name: str) -> str:
-    return f"{paths.templates_dir()}/{name}.toml"
+def decode(path: str, raw: bytes) -> Template:
+    """The template in a file; raises with the first thing that is wrong with it."""
+    found, wrong = examine(path, raw)
+    if wrong:
+        raise StateError(wrong[0])
+    return found
 
 
-def names() -> list[str]:
-    """All that exist."""
+def examine(path: str, raw: bytes) -> tuple[Template, list[str]]:
+    """The template in a file, and everything that is wrong with it, a line each."""
     try:
-        found = os.listdir(paths.templates_dir())
-    except OSError:
-        return []
-    stems = (name.removesuffix(".toml") for name in found if name.endswith(".toml"))
-    return sorted(stem for stem in stems if valid_name(stem))
-
-
-def load(name: str) -> Template:
-    """The template of a name; raises when there is none, or when it can't be understood."""
-    if not valid_name(name):
-        raise UsageError(f"--template {name!a}: no valid name")
-    path = path_of(name)
-    try:
-        raw = read_regular(path, config.LIMIT)
-    except (FileNotFoundError, NotADirectoryError):
-        known = names()
-        hint = f"there are {', '.join(known)}" if known else f"{path} does not exist"
-        raise SeshError(f"no template named {name}; {hint}") from None
-    except OSError as error:
-        raise StateError(f"cannot read {path}: {error.strerror}") from None
-    return _decode(path, raw)
-
-
-def _decode(path: str, raw: bytes) -> Template:
-    values: dict[str, Any] = {}
-    for key, value in config.parse(path, raw).items():
-        if key not in Template.fields:
-            raise StateError(f"{path}: unknown key {key}; see sesh-start(1)")
-        if key == "start":
-            values[key] = _start(path, value)
+        given = config.parse(path, raw)
+    except StateError as error:
+        return Template(), [str(error)]
+    wrong: list[str] = []
+    tables = {name: given.pop(name) for name in ("start", "agent") if name in given}
+    values = _values(given, "", path, wrong)
+    for name, table in tables.items():
+        if isinstance(table, dict):
+            values[name] = _values(table, f"{name}.", path, wrong)
         else:
-            values[key] = config.checked(value, getattr(Template, key), f"{path}: {key}")
-    return Template(**values)
+            wrong.append(f"{path}: {name} should be a table")
+    wrong = wrong or [f"{path}: {told}" for told in _nonsense(values)]
+    if wrong:
+        return Template(), wrong
+    if "agent" in values:
+        values["agent"] = Kit(**{"conversation": NONE, **values["agent"]})
+    return Template(**values), []
 
 
-def _start(path: str, table: Any) -> dict[str, Any]:
-    """The same keys as in the settings."""
-    if not isinstance(table, dict):
-        raise StateError(f"{path}: start should be a table")
-    for key in table.keys() - set(config.Start.fields):
-        raise StateError(f"{path}: unknown key start.{key}; see sesh-config(5)")
-    return {
-        key: config.checked(value, getattr(config.Start, key), f"{path}: start.{key}")
-        for key, value in table.items()
-    }
+# What there is, with a value of the same kind.
+_PLAIN = {name: getattr(Template, name) for name in Template.fields[:-2]}
+_KNOWN: dict[str, Any] = {
+    **_PLAIN,
+    **{f"start.{name}": getattr(config.Start, name) for name in config.Start.fields},
+    **{f"agent.{name}": getattr(Kit, name, "") for name in Kit.fields},
+}
+
+
+def _values(given: dict[str, Any], before: str, path: str, wrong: list[str]) -> dict[str, Any]:
+    """The values of a table whose keys have `before` in front; what is wrong goes to the list."""
+    values = {}
+    for key, value in given.items():
+        where = f"{before}{config.brief(key)}"
+        if before + key not in _KNOWN:
+            page = "sesh-config(5)" if before == "start." else "sesh-template(1)"
+            wrong.append(f"{path}: unknown key {where}; see {page}")
+            continue
+        try:
+            values[key] = _checked(value, _KNOWN[before + key], f"{path}: {where}")
+        except StateError as error:
+            wrong.append(str(error))
+    return values
+
+
+def _checked(value: Any, default: Any, where: str) -> Any:
+    found = config.checked(value, default, where)
+    words = found if isinstance(found, tuple) else (found,)
+    if any(isinstance(word, str) and "\0" in word for word in words):
+        raise StateError(f"{where} holds a NUL byte")
+    return found
+
+
+# --- what can be read and yet makes no sense -----------------------------------------------------
+
+
+def _nonsense(values: Mapping[str, Any]) -> Iterator[str]:
+    if values.get("image") and values.get("container"):
+        yield "image and container: give one of them"
+    retry_on = values.get("start", {}).get("retry_on", (Retry.FAILURE,))
+    for word in retry_on:
+        if word not in tuple(Retry):
+            yield f"start.retry_on: {config.brief(word)}: should be of {', '.join(Retry)}"
+    if not retry_on:
+        yield f"start.retry_on is empty: it should be of {', '.join(Retry)}"
+    if "agent" in values:
+        yield from (f"agent.{told}" for told in _strange(values["agent"]))
+
+
+def _strange(agent: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with an [agent] table."""
+    conversation = agent.get("conversation", NONE)
+    if not valid_name(agent.get("kind", "")):
+        yield "kind should be a name, such as claude"
+    if conversation not in CONVERSATIONS:
+        yield f"conversation should be one of {', '.join(CONVERSATIONS)}"
+        return
+    for key, known in PLACEHOLDERS.items():
+        yield from (f"{key}: {told}" for told in _braces(_words(agent, key), known))
+    yield from _unheard(agent, conversation)
+    transcript = agent.get("transcript", "")
+    if transcript and not transcript.startswith(("/", "~/")):
+        yield "transcript should begin with / or ~/"
+    yield from _rules(agent.get("rules", ""))
+
+
+def _words(agent: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    found = agent.get(key, ())
+    return (found,) if isinstance(found, str) else tuple(found)
+
+
+def _braces(words: tuple[str, ...], known: tuple[str, ...]) -> Iterator[str]:
+    """Every brace must be one of a placeholder that is known there."""
+    for word in words:
+        for found in _BRACES.finditer(word):
+            if found[1] not in known:
+                choices = ", ".join(f"{{{name}}}" for name in known)
+                yield f"unknown placeholder {config.brief(found[0])}; there is {choices}"
+
+
+def _unheard(agent: Mapping[str, Any], conversation: str) -> Iterator[str]:
+    """A conversation must reach the agent where it can, and only there."""
+    needed = {MINTED: ("start", "resume"), LEARNED: ("resume",), NONE: ()}[conversation]
+    allowed = (*needed, "prompt", "transcript") if needed else ()
+    for key in PLACEHOLDERS:
+        said = any("{conversation}" in word for word in _words(agent, key))
+        if key in needed and not said:
+            yield f"{key} lacks {{conversation}}, which is {conversation}"
+        if said and key not in allowed:
+            why = "there is none" if conversation == NONE else "it is not known yet"
+            yield f"{key} has {{conversation}}, but {why}"
+    if conversation == NONE and agent.get("resume"):
+        yield "resume is for a conversation, but there is none"
+    prompt = _words(agent, "prompt")
+    if prompt and not any("{prompt}" in word for word in prompt):
+        yield "prompt lacks {prompt}"
+
+
+def _rules(name: str) -> Iterator[str]:
+    if not name:
+        return
+    from sesh import rulefiles
+
+    try:
+        rulefiles.load(name)
+    except SeshError as error:
+        yield f"rules: {error}"

@@ -2,14 +2,20 @@
 
 A dataclass compiles its methods when it is defined, about a millisecond each; with over thirty of
 them that is more than all else that `sesh start` does. Type checkers see dataclasses
-(`dataclass_transform`).
+(`dataclass_transform`). Used by fast lanes: imports nothing.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, TypeVar, dataclass_transform
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, ClassVar, TypeVar, dataclass_transform
 
-T = TypeVar("T", bound="Value")
+    T = TypeVar("T", bound="Value")
+else:
+
+    def dataclass_transform(**_):
+        return lambda cls: cls
 
 
 @dataclass_transform(frozen_default=True)

@@ -25,7 +25,7 @@ LAYERS = (
         *("exits", "ordering", "supervise", "listing", "attaching", "waiting"),
         *("shells", "prompt", "mending", "counting"),
     ),
-    ("caring",),
+    ("caring", "shelf"),
     ("transcripts", "breakers", "checkups", "templates"),
     ("lifecycle.salvage",),
     ("lifecycle.start", "lifecycle.stop"),
@@ -45,24 +45,24 @@ LAYERS = (
     ("observe", "tables", "timers", "notices"),
     ("output", "containers"),
     ("boxes",),
-    ("engines",),
+    ("engines", "rulefiles"),
     (
         *("tmux", "processes", "git", "config", "launchfiles", "environment", "events"),
-        *("logfiles", "sightings", "targets"),
+        *("logfiles", "sightings", "targets", "trust"),
     ),
     ("store",),
     ("run", "files"),
     ("guards",),
     ("codec", "digest", "reconcile", "duties", "schedules", "metrics"),
     ("view", "figures"),
-    ("paths", "units"),
+    ("paths", "units", "rules"),
     ("model", "errors"),
     ("values",),
     ("",),  # the package itself: its version
 )
 PURE = (
     *("values", "model", "errors", "units", "reconcile", "duties", "view", "codec", "digest"),
-    *("figures", "metrics"),
+    *("figures", "metrics", "rules"),
 )
 HOMES = {
     "click": {"cli", "commands"},

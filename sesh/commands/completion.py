@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from sesh import events, listing, output, shells
+from sesh import events, listing, output, paths, rulefiles, shells
 from sesh.checks import IDS
 from sesh.commands._options import CONTEXT
 from sesh.model import ALIVE, State
@@ -24,11 +24,14 @@ _VALUES: dict[str, Offer] = {
     "--for": ("ended", "alive", *(state for state in _STATES if state != "damaged")),
     "--kind": events.KINDS,
     "--only": IDS,
+    "--template": "templates",
+    "--from": "templates",
 }
 _ARGUMENTS: dict[str, Offer] = {
     "start": None,  # the name of a new session
     **dict.fromkeys(("stop", "detach", "send", "wait"), "living"),
 }
+_REST: dict[str, Offer] = {"template": "templates"}  # behind its action
 
 
 @click.command("completion", context_settings=CONTEXT)
@@ -50,7 +53,8 @@ def tree(group: click.Group) -> Tree:
         found = group.get_command(context, name)
         assert found is not None
         verbs.append(_verb(name, found))
-    return Tree(_options(group), tuple(verbs), _STATES, _LIVING, listing.FILTER_KEYS)
+    ours = tuple(rulefiles.stems(paths.builtin_dir()))
+    return Tree(_options(group), tuple(verbs), _STATES, _LIVING, listing.FILTER_KEYS, ours)
 
 
 def _verb(name: str, found: click.Command) -> Verb:
@@ -63,6 +67,7 @@ def _verb(name: str, found: click.Command) -> Verb:
         argument=_bare(first.metavar or first.name or "") if first else None,
         offer=_argument_offer(name, first) if first else None,
         many=first is not None and first.nargs == -1,
+        rest=_REST.get(name),
     )
 
 

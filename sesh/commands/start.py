@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from sesh import attaching, config, engines, listing, ordering, output, templates
+from sesh import attaching, config, engines, listing, ordering, output, shelf
 from sesh.commands._care import care_options, taken
 from sesh.commands._options import CONTEXT, Duration, json_option
 from sesh.errors import UsageError
@@ -117,7 +117,8 @@ def command(
     settings = config.load()
     name = names[0] if names else None
     care = taken(others)
-    usual = templates.load(template) if template is not None else Template()
+    inside = others["no_mount"] or others["container"] is not None
+    usual = _usual(template, None if inside else directory)
     box = _box(**_place(others, usual))
     if not box and (env_files or pull):
         raise UsageError("--env-file and --pull are for a container; give --image too")
@@ -137,6 +138,11 @@ def command(
     if attach and found.session and found.state in ALIVE:
         attaching.attach(found.session.record, settings, read_only=False, alone=False)
     return 0
+
+
+def _usual(template: str | None, directory: str | None) -> Template:
+    """What the template says; a project's is looked for where the session shall run."""
+    return Template() if template is None else shelf.load(template, directory)
 
 
 def _place(given: dict[str, Any], usual: Template) -> dict[str, Any]:

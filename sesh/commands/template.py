@@ -1,0 +1,285 @@
+"""sesh template: the kinds of sessions that there are: look at them, make, check and trust them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import click
+
+from sesh import config, errors, output, paths, rulefiles, shelf, templates, trust
+from sesh.commands._options import CONTEXT, confirm, json_option, yes_option
+from sesh.errors import SeshError, StateError, UsageError
+from sesh.files import read_regular
+from sesh.shelf import Bad, Found, Origin
+from sesh.templates import Template
+from sesh.values import Value
+
+ACTIONS = ("ls", "show", "new", "check", "trust")
+_FROM = {Origin.OWN: "own", Origin.PROJECT: "project", Origin.BUILTIN: "built in"}
+
+
+@click.command("template", context_settings=CONTEXT)
+@click.argument("action", type=click.Choice(ACTIONS), metavar="ACTION")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("-C", "--dir", "directory", metavar="DIR", help="Look for the project of DIR.")
+@click.option("--from", "model", metavar="NAME", help="With new: begin with a copy of another.")
+@click.option("--remove", is_flag=True, help="With trust: trust it no more.")
+@yes_option
+@json_option("what ls or show print")
+def command(
+    action: str,
+    names: tuple[str, ...],
+    directory: str | None,
+    model: str | None,
+    remove: bool,
+    yes: bool,
+    as_json: bool,
+) -> int:
+    """List the templates of start -t, or show, make, check or trust one: ls, show, new, check or
+    trust."""
+    _check_words(action, names, model=model, remove=remove, yes=yes, as_json=as_json)
+    if action == "ls":
+        return _ls(directory, as_json=as_json)
+    if action == "check":
+        return _check(names, directory)
+    if action == "new":
+        return _new(names[0], model, directory)
+    if action == "show":
+        return _show(shelf.find(names[0], directory), as_json=as_json)
+    return _forget(names[0], directory) if remove else _trust(names[0], directory, yes=yes)
+
+
+def _check_words(
+    action: str, names: Sequence[str], *, model: str | None, remove: bool, yes: bool, as_json: bool
+) -> None:
+    if as_json and action not in ("ls", "show"):
+        raise UsageError("--json goes with: sesh template ls, and show")
+    if model is not None and action != "new":
+        raise UsageError("--from goes with: sesh template new")
+    if (remove or yes) and action != "trust":
+        raise UsageError("--remove and -y go with: sesh template trust")
+    if action == "ls" and names:
+        raise UsageError("sesh template ls takes no name; sesh template show NAME shows one")
+    if action in ("show", "new", "trust") and len(names) != 1:
+        raise UsageError(f"give the name of one template: sesh template {action} NAME")
+
+
+# --- ls ------------------------------------------------------------------------------------------
+
+
+def _ls(directory: str | None, *, as_json: bool) -> int:
+    lines = [_Line.of(one) for one in shelf.every(directory)]
+    if as_json:
+        output.write(json.dumps([_plain(line) for line in lines]) + "\n")
+        return errors.OK
+    rows = [("NAME", "FROM", "RUNS", ""), *(_row(line) for line in lines)]
+    widths = [max(output.display_width(row[column]) for row in rows) for column in range(3)]
+    for row in rows:
+        cells = [_padded(cell, min(width, 50)) for cell, width in zip(row, widths, strict=False)]
+        output.write("   ".join((*cells, row[3])).rstrip() + "\n")
+    return errors.OK
+
+
+class _Line(Value):
+    """A template in the list."""
+
+    name: str
+    origin: Origin
+    path: str
+    trusted: bool
+    command: tuple[str, ...] | None  # None: it can't be understood
+    problem: str | None
+
+    @staticmethod
+    def of(one: Found | Bad) -> _Line:
+        if isinstance(one, Bad):
+            return _Line(one.name, one.origin, one.path, False, None, one.problem)
+        found, wrong = templates.examine(one.path, one.raw)
+        command, problem = (None, wrong[0]) if wrong else (found.command, None)
+        return _Line(one.name, one.origin, one.path, one.trusted, command, problem)
+
+
+def _row(line: _Line) -> tuple[str, str, str, str]:
+    runs = output.NOTHING
+    if line.command is not None:
+        runs = output.command_line(line.command) if line.command else "your shell"
+    remark = ""
+    if line.problem is not None:
+        remark = f"wrong: sesh template check {line.name}"
+    elif not line.trusted:
+        remark = f"not trusted: sesh template trust {line.name}"
+    return line.name, _FROM[line.origin], runs, remark
+
+
+def _padded(cell: str, width: int) -> str:
+    cell = output.cut(cell, width)
+    return cell + " " * (width - output.display_width(cell))
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it."""
+    if isinstance(value, Value):
+        return {name: _plain(getattr(value, name)) for name in value.fields}
+    if isinstance(value, Mapping):
+        return {key: _plain(one) for key, one in value.items()}
+    return list(value) if isinstance(value, tuple) else value
+
+
+# --- show ----------------------------------------------------------------------------------------
+
+
+def _show(found: Found, *, as_json: bool) -> int:
+    if as_json:
+        inside = templates.decode(found.path, found.raw)
+        head = _plain(_Line.of(found))
+        kept = {key: head[key] for key in ("name", "origin", "path", "trusted")}
+        output.write(json.dumps({**kept, "template": _plain(inside)}) + "\n")
+        return errors.OK
+    untrusted = "" if found.trusted else ", not trusted"
+    output.write(f"# {output.escape(found.path)} ({_FROM[found.origin]}{untrusted})\n")
+    for line in _lines(found.raw):
+        output.write(f"{line}\n")
+    return errors.OK
+
+
+def _lines(raw: bytes) -> list[str]:
+    """What a file holds, as a terminal may see it. Only a line feed ends a line."""
+    text = raw.decode("utf-8", "backslashreplace").removesuffix("\n")
+    return ["\t".join(map(output.escape, line.split("\t"))) for line in text.split("\n")]
+
+
+# --- new -----------------------------------------------------------------------------------------
+
+_SKELETON = """\
+# A template of your own: sesh start -t {name}
+# What is commented out is the default; sesh-template(1) says more.
+
+# command = ["claude"]          # what runs; without it, your shell
+# dir = "~/src/shop"            # where, unless -C says so
+# group = "shop"
+# tags = ["night"]
+# env = ["API_KEY", "MODE=fast"]  # as for -e: a name alone passes on your own value
+# image = "agents"              # in a new container; or container = "ID"
+# mounts = ["~/data:/data:ro"]
+# user = "agent"
+# network = "none"
+# memory = "2g"
+# cpus = "1.5"
+
+# [start]                       # as in the settings: limits, retries, health
+# timeout = "8h"
+# retries = 3
+
+# [agent]                       # how it is launched, resumed and heard
+# kind = "claude"
+# conversation = "minted"       # or "learned" from its hooks, or "none"
+# start = ["--session-id", "{{conversation}}", "--settings", "{{hooks}}"]
+# resume = ["--resume", "{{conversation}}", "--settings", "{{hooks}}"]
+# prompt = ["{{prompt}}"]
+# transcript = "~/.claude/projects/*/{{conversation}}.jsonl"
+# rules = "claude"              # for its title and screen
+"""
+
+
+def _new(name: str, model: str | None, directory: str | None) -> int:
+    shelf.check_name(name)
+    text = _SKELETON.format(name=name)
+    if model is not None:
+        found = shelf.find(model, directory)
+        shelf.check_trusted(found, directory)
+        templates.decode(found.path, found.raw)
+        text = f"# Begun as a copy of {model}: sesh start -t {name}\n{found.raw.decode()}"
+    output.write(f"{output.escape(shelf.write(name, text))}\n")
+    return errors.OK
+
+
+# --- check ---------------------------------------------------------------------------------------
+
+
+def _check(names: Sequence[str], directory: str | None) -> int:
+    """Say all that is wrong, a line each."""
+    found = [*_everything(directory)] if not names else []
+    for name in names:
+        found += _of_file(name) if "/" in name or name.endswith(".toml") else _of(name, directory)
+    for told in found:
+        output.note(told)
+    return errors.STATE if found else errors.OK
+
+
+def _everything(directory: str | None) -> Iterator[str]:
+    """Of all templates, and of one's own rules."""
+    for one in shelf.every(directory):
+        yield from (
+            [one.problem] if isinstance(one, Bad) else templates.examine(one.path, one.raw)[1]
+        )
+    for name in rulefiles.stems(paths.rules_dir()):
+        try:
+            path, raw = rulefiles.read(name)
+        except StateError as error:
+            yield str(error)
+        else:
+            yield from rulefiles.decode(name, path, raw)[1]
+
+
+def _of(name: str, directory: str | None) -> list[str]:
+    try:
+        found = shelf.find(name, directory)
+    except StateError as error:
+        return [str(error)]
+    return templates.examine(found.path, found.raw)[1]
+
+
+def _of_file(path: str) -> list[str]:
+    try:
+        return templates.examine(path, read_regular(path, config.LIMIT))[1]
+    except OSError as error:
+        return [f"cannot read {path}: {error.strerror}"]
+
+
+# --- trust ---------------------------------------------------------------------------------------
+
+
+def _trust(name: str, directory: str | None, *, yes: bool) -> int:
+    """Show what is in it, ask, and remember exactly that."""
+    found = shelf.of_project(name, directory)
+    if found.trusted:
+        output.say(f"{name} is trusted already")
+        return errors.OK
+    meant = templates.decode(found.path, found.raw)
+    question = f"trust {output.escape(found.path)}?"
+    if not yes and not output.interactive():
+        confirm(question, yes=False)  # raises: there is nobody to ask
+    for line in (f"{output.escape(found.path)}:", "", *_lines(found.raw), "", *_meaning(meant)):
+        output.say(line)
+    if not confirm(question, yes=yes):
+        raise SeshError(f"{name} is not trusted")
+    trust.add(found.path, found.raw)
+    if shelf.find(name, directory).origin is Origin.OWN:
+        output.note(f"{name} is also a template of your own, which goes before it")
+    return errors.OK
+
+
+def _meaning(meant: Template) -> Iterator[str]:
+    """What would be run, last: a long file can't hide it above the screen."""
+    command = output.command_line(meant.command) if meant.command else "your shell"
+    yield f"it runs {command}"
+    for what, value in (
+        ("in", meant.dir),
+        ("in a container of", meant.image),
+        ("in the container", meant.container),
+        ("with the variables", ", ".join(meant.env)),
+        ("with the mounts", ", ".join(meant.mounts)),
+        ("and again and again", meant.start.get("health_cmd", "")),
+    ):
+        if value:
+            yield f"  {what} {output.escape(value)}"
+    if meant.agent:
+        yield f"  with {output.command_line((*meant.agent.start, *meant.agent.prompt))}"
+
+
+def _forget(name: str, directory: str | None) -> int:
+    if not trust.remove(shelf.project_path(name, directory)):
+        output.say(f"{name} was not trusted")
+    return errors.OK

@@ -1,0 +1,193 @@
+"""Where templates lie, and which one a name means: the user's own, then the project's, then those
+that come with sesh.
+
+A project's are in `.sesh/templates/`, and somebody else may have written them: none is used before
+it is trusted, with what is in it right now. A name that an untrusted one has is refused, whatever
+comes with sesh: whoever asks for it inside the project may mean that one.
+"""
+
+from __future__ import annotations
+
+import os
+from enum import StrEnum
+
+from sesh import config, files, paths, rulefiles, templates, trust
+from sesh.errors import ConflictError, SeshError, StateError, UsageError
+from sesh.model import valid_name
+from sesh.templates import Template
+from sesh.values import Value
+
+
+class Origin(StrEnum):
+    OWN = "own"
+    PROJECT = "project"
+    BUILTIN = "builtin"
+
+
+class Found(Value):
+    """A template's file, read once: what was judged is what is used."""
+
+    name: str
+    origin: Origin
+    path: str
+    raw: bytes
+    trusted: bool
+
+
+class Bad(Value):
+    """A file that can't even be read."""
+
+    name: str
+    origin: Origin
+    path: str
+    problem: str
+
+
+# --- where ---------------------------------------------------------------------------------------
+
+
+def project(directory: str | None = None) -> str | None:
+    """The templates' directory of the project that a directory belongs to: the nearest `.sesh`
+    upwards, not beyond the top of a git repository or its file system, and not the home directory,
+    which is no project."""
+    try:
+        here = os.path.realpath(os.getcwd() if directory is None else directory)
+        device = os.stat(here).st_dev
+    except OSError:
+        return None
+    home = _home()
+    while here != home:
+        if os.path.isdir(f"{here}/.sesh"):
+            return os.path.realpath(f"{here}/.sesh/templates")
+        parent = os.path.dirname(here)
+        if parent == here or os.path.lexists(f"{here}/.git") or _device(parent) != device:
+            return None
+        here = parent
+    return None
+
+
+def _home() -> str | None:
+    try:
+        return os.path.realpath(paths.home())
+    except StateError:
+        return None
+
+
+def _device(directory: str) -> int | None:
+    try:
+        return os.stat(directory).st_dev
+    except OSError:
+        return None
+
+
+def _places(directory: str | None) -> list[tuple[Origin, str]]:
+    """In the order in which they are asked."""
+    near = project(directory)
+    return [
+        (Origin.OWN, paths.templates_dir()),
+        *([(Origin.PROJECT, near)] if near else ()),
+        (Origin.BUILTIN, paths.builtin_dir()),
+    ]
+
+
+def names(directory: str | None = None) -> list[str]:
+    """All that could be asked for."""
+    return sorted({stem for _, place in _places(directory) for stem in rulefiles.stems(place)})
+
+
+# --- which ---------------------------------------------------------------------------------------
+
+
+def find(name: str, directory: str | None = None) -> Found:
+    """The file that a name means, whether it may be used or not; raises when there is none."""
+    check_name(name)
+    for origin, place in _places(directory):
+        found = _read(name, origin, place)
+        if found is not None:
+            return found
+    raise SeshError(f"no template named {name}; there are {', '.join(names(directory))}")
+
+
+def of_project(name: str, directory: str | None = None) -> Found:
+    """The project's template of a name; raises when there is none."""
+    path = project_path(name, directory)
+    found = _read(name, Origin.PROJECT, os.path.dirname(path))
+    if found is None:
+        raise SeshError(f"no template {name} in this project; {path} does not exist")
+    return found
+
+
+def project_path(name: str, directory: str | None = None) -> str:
+    check_name(name)
+    near = project(directory)
+    if near is None:
+        where = directory or "here"
+        raise SeshError(f"{where}: no project with templates; they are in .sesh/templates")
+    return f"{near}/{name}.toml"
+
+
+def every(directory: str | None = None) -> list[Found | Bad]:
+    """For each name, what it means."""
+    found: list[Found | Bad] = []
+    for name in names(directory):
+        for origin, place in _places(directory):
+            try:
+                one: Found | Bad | None = _read(name, origin, place)
+            except SeshError as error:
+                one = Bad(name, origin, f"{place}/{name}.toml", str(error))
+            if one is not None:
+                found.append(one)
+                break
+    return found
+
+
+def check_name(name: str) -> None:
+    if not valid_name(name):
+        raise UsageError(f"template {name!a}: no valid name")
+
+
+def _read(name: str, origin: Origin, place: str) -> Found | None:
+    path = f"{place}/{name}.toml"
+    try:
+        raw = files.read_regular(path, config.LIMIT)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise StateError(f"cannot read {path}: {error.strerror}") from None
+    return Found(name, origin, path, raw, origin is not Origin.PROJECT or trust.trusted(path, raw))
+
+
+# --- use -----------------------------------------------------------------------------------------
+
+
+def load(name: str, directory: str | None = None) -> Template:
+    """The template of a name; raises when it may not be used, or can't be understood."""
+    found = find(name, directory)
+    check_trusted(found, directory)
+    return templates.decode(found.path, found.raw)
+
+
+def check_trusted(found: Found, directory: str | None = None) -> None:
+    if not found.trusted:
+        from shlex import join
+
+        there = ["-C", directory] if directory is not None else []
+        command = join(["sesh", "template", "trust", found.name, *there])
+        raise SeshError(f"{found.path} is of this project, and not trusted; look at it: {command}")
+
+
+def write(name: str, text: str) -> str:
+    """A new template of the user's own; returns its path. An existing one is never overwritten."""
+    check_name(name)
+    directory = paths.templates_dir()
+    path = f"{directory}/{name}.toml"
+    with files.writing(path):
+        files.make_parents(directory)
+        with files.temp_file(path, text.encode()) as temp:
+            try:
+                os.link(temp, path)
+            except FileExistsError:
+                raise ConflictError(f"{path} exists; remove it first, or edit it") from None
+            os.unlink(temp)
+            files.sync_directory(directory)
+    return path
