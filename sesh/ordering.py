@@ -41,6 +41,7 @@ class Wish(Value):
     care: Mapping[str, Any] = MappingProxyType({})  # by the names of model.Care's fields
     template: str | None = None
     usual: Template = Template()  # what the template says
+    prompt: str | None = None
 
 
 def asked(wish: Wish) -> Wish:
@@ -92,6 +93,7 @@ def fulfil(wish: Wish, settings: config.Config) -> Seen:
         care=_care(wish, settings),
         template=wish.template,
         kit=wish.usual.agent,
+        prompt=_prompt(wish),
     )
     if wish.name is not None:
         look.check_name(wish.name)
@@ -99,6 +101,18 @@ def fulfil(wish: Wish, settings: config.Config) -> Seen:
     if left_out:
         output.note(f"a shell can't export these, they are left out: {', '.join(left_out)}")
     return _start(wish.name, spec, surroundings, settings)
+
+
+def _prompt(wish: Wish) -> str | None:
+    """What the agent is to begin with."""
+    kit = wish.usual.agent
+    if wish.prompt is None:
+        return None
+    if kit is None or not kit.prompt:
+        which = f"template {wish.template}" if wish.template else "a plain command"
+        raise UsageError(f"--prompt: {which} does not say how to pass one; put it behind --")
+    launchfiles.check_command((wish.prompt,))
+    return wish.prompt
 
 
 def _patience(wish: Wish, settings: config.Config) -> float:

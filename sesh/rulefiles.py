@@ -5,7 +5,11 @@ version = 1                   counts up when what is below changes: `show` names
 [[title]]                     tried in this order; all tests of a rule must hold
 between = ["⠀", "⣿"]          its first character; or starts, contains, ends
 means = "busy"                or idle, or waiting; then also:
-what = "permission"           or input, login, rate limit
+what = "permission"           or input, login, rate limit …
+
+[[mark]]                      the same for what it tells terminals: the text of OSC 7501
+starts = "state=working"
+means = "busy"
 
 [[screen]]                    the same for the last lines of the screen
 contains = ["Do you want to", "❯ 1. Yes"]
@@ -138,8 +142,8 @@ def _wrong_values(one: dict[str, Any], place: str) -> dict[str, str]:
     lines = one.get("lines", 1)
     if type(lines) is not int or not 0 < lines <= rules.MOST_LINES:
         wrong["lines"] = f"should be a whole number from 1 to {rules.MOST_LINES}"
-    if place == rules.TITLE and "lines" in one:
-        wrong["lines"] = "is for screens: a title has one"
+    if place != rules.SCREEN and "lines" in one:
+        wrong["lines"] = f"is for screens: a {place} has one"
     return {**wrong, **_wrong_meaning(one)}
 
 

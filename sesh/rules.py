@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
-TITLE, SCREEN = "title", "screen"
-PLACES = (TITLE, SCREEN)
+MARK, TITLE, SCREEN = "mark", "title", "screen"
+PLACES = (MARK, TITLE, SCREEN)
 BUSY, WAITING, IDLE = "busy", "waiting", "idle"
 MEANINGS = (BUSY, WAITING, IDLE)
-WHATS = ("permission", "input", "login", "rate limit")
+WHATS = ("permission", "input", "login", "rate limit", "help: it met an error")
 LINES = 8  # of a screen, where a rule does not say how many
 MOST_LINES = 100
 
@@ -27,7 +27,7 @@ class Rule(Value):
 
     name: str  # of the rules that it is one of
     version: int  # of these
-    place: str  # title or screen
+    place: str  # mark (an escape sequence for terminals), title or screen
     number: int  # among those of its place, from 1
     means: str
     what: str = ""  # what it waits for

@@ -35,6 +35,11 @@ def plan(record: Record, variables: Variables, *, fresh: bool = False) -> Plan:
     conversation = word.conversation
     if conversation is None and not record.boxed:
         conversation = _by_transcript(record, variables)
+    if conversation is None and kit.conversation == "learned" and not kit.transcript:
+        raise SeshError(
+            f"{record.name}: its agent never said which conversation it was in; "
+            f"sesh restart --fresh {record.name} starts a new one"
+        )
     if conversation is None:
         return Plan(word)
     word = replace(word, conversation=conversation)
@@ -72,7 +77,13 @@ def _by_transcript(record: Record, variables: Variables) -> str | None:
             status = os.stat(path)
             if began <= status.st_mtime <= ended + 60 and _is_of(path, record.spec.cwd):
                 found.append(path)
-    return kits.conversation_in(found[0], kit) if len(found) == 1 else None
+    if len(found) > 1:
+        raise SeshError(
+            f"{record.name}: {len(found)} conversations were begun in its directory meanwhile, and "
+            f"its agent never said which is its own; sesh restart --fresh {record.name} starts "
+            "a new one"
+        )
+    return kits.conversation_in(found[0], kit) if found else None
 
 
 def _is_of(path: str, cwd: str) -> bool:

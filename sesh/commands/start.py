@@ -41,6 +41,9 @@ class _WithCommand(click.Command):
     help="Set a variable for the session (repeatable); without V, pass on the caller's.",
 )
 @click.option("-t", "--template", metavar="NAME", help="Start it as a template says.")
+@click.option(
+    "-p", "--prompt", metavar="TEXT", help="What the agent is to begin with (not when it resumes)."
+)
 @click.option("-g", "--group", metavar="GROUP", help="Put the session into a group.")
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Tag the session (repeatable).")
 @click.option(
@@ -93,6 +96,7 @@ def command(
     directory: str | None,
     variables: tuple[str, ...],
     template: str | None,
+    prompt: str | None,
     group: str | None,
     tags: tuple[str, ...],
     max_age: float | None,
@@ -131,6 +135,7 @@ def command(
         care=care,
         template=template,
         usual=usual,
+        prompt=prompt,
     )
     found = ordering.fulfil(wish, settings)
     output.write(json.dumps(listing.complete(found)) + "\n" if as_json else f"{found.name}\n")
