@@ -41,10 +41,11 @@ LAYERS = (
     ("orphans",),
     ("adrift",),
     ("attention",),
-    ("look",),
+    ("look", "agents.screens"),
     ("observe", "tables", "timers", "notices"),
     ("output", "containers"),
-    ("boxes",),
+    ("boxes", "agents.hearing", "agents.conversations"),
+    ("agents.kits", "agents.activity", "agents.hooks"),
     ("engines", "rulefiles"),
     (
         *("tmux", "processes", "git", "config", "launchfiles", "environment", "events"),
@@ -53,8 +54,11 @@ LAYERS = (
     ("store",),
     ("run", "files"),
     ("guards",),
-    ("codec", "digest", "reconcile", "duties", "schedules", "metrics"),
-    ("view", "figures"),
+    (
+        *("codec", "digest", "reconcile", "duties", "schedules", "metrics"),
+        *("agents.claude", "agents.codex"),
+    ),
+    ("view", "figures", "agents.said"),
     ("paths", "units", "rules"),
     ("model", "errors"),
     ("values",),
@@ -62,7 +66,7 @@ LAYERS = (
 )
 PURE = (
     *("values", "model", "errors", "units", "reconcile", "duties", "view", "codec", "digest"),
-    *("figures", "metrics", "rules"),
+    *("figures", "metrics", "rules", "agents.said", "agents.claude", "agents.codex"),
 )
 HOMES = {
     "click": {"cli", "commands"},
@@ -115,7 +119,7 @@ def layer(module: str) -> int:
     for number, names in enumerate(LAYERS):
         if module in names:
             return number
-    if module in ("commands", "lifecycle"):  # their __init__, which imports nothing
+    if module in ("agents", "commands", "lifecycle"):  # their __init__, which imports nothing
         return len(LAYERS)
     package = module.rpartition(".")[0]
     return next(n for n, names in enumerate(LAYERS) if f"{package}.*" in names)
