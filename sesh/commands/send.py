@@ -22,6 +22,7 @@ from sesh.model import Record, State
 
 LIMIT = 1 << 20
 PAUSE = 0.15  # between text and Enter: an agent that reads a paste must not swallow the key
+QUIET, LONG = 0.5, 4.0  # the same for an agent that sesh knows: quiet for so long, at most so long
 PATIENCE = 1.0  # how long to wait for a sign that something arrived
 # The end of a bracketed paste: behind it, text would be typed as keys. Terminals filter it too.
 _BRACKETS = (b"\x1b[201~", b"\xc2\x9b201~")
@@ -84,7 +85,7 @@ def _send(
     if data:
         _check(name, server.paste(pane, data))
         if enter:
-            time.sleep(PAUSE)
+            _settle(record, before, settings)
             _check(name, server.press(pane, "Enter"))
     if keys:
         _check(name, server.press(pane, *keys))
@@ -117,6 +118,20 @@ def _written(record: Record, settings: config.Config) -> int:
         return os.stat(paths.transcript(record.id)).st_size
     except OSError:
         return 0
+
+
+def _settle(record: Record, before: int, settings: config.Config) -> None:
+    """Wait until an agent has shown the text and is quiet again: an Enter that comes while it still
+    reads is taken for a part of the text. Anything else gets a moment: it may echo nothing."""
+    deadline = time.monotonic() + (LONG if record.spec.kit else PAUSE)
+    seen, quiet_since = before, time.monotonic()
+    while (now := time.monotonic()) < deadline:
+        if seen != before and now - quiet_since >= QUIET:
+            return
+        time.sleep(0.02)
+        size = _written(record, settings)
+        if size != seen:
+            seen, quiet_since = size, time.monotonic()
 
 
 def _arrived(record: Record, before: int, settings: config.Config) -> bool:
