@@ -16,6 +16,12 @@ from tests.surroundings import complains, read_record
 from tests.world import World, eventually
 
 
+@pytest.fixture(autouse=True)
+def nobodys_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rules of whoever runs the tests do not count."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+
+
 def write(world: World, name: str, text: str) -> None:
     directory = Path(world.env["XDG_CONFIG_HOME"]) / "sesh" / "templates"
     directory.mkdir(parents=True, exist_ok=True)
