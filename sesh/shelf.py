@@ -169,11 +169,16 @@ def load(name: str, directory: str | None = None) -> Template:
 
 def check_trusted(found: Found, directory: str | None = None) -> None:
     if not found.trusted:
-        from shlex import join
-
-        there = ["-C", directory] if directory is not None else []
-        command = join(["sesh", "template", "trust", found.name, *there])
+        command = next_step("trust", found.name, directory)
         raise SeshError(f"{found.path} is of this project, and not trusted; look at it: {command}")
+
+
+def next_step(action: str, name: str, directory: str | None = None) -> str:
+    """The command line that looks after a template."""
+    from shlex import join
+
+    there = ["-C", directory] if directory is not None else []
+    return join(["sesh", "template", action, name, *there])
 
 
 def write(name: str, text: str) -> str:

@@ -77,7 +77,7 @@ def examine(path: str, raw: bytes) -> tuple[Template, list[str]]:
     except StateError as error:
         return Template(), [str(error)]
     wrong: list[str] = []
-    tables = {name: given.pop(name) for name in ("start", "agent") if name in given}
+    tables = {name: given.pop(name) for name in _TABLES if name in given}
     values = _values(given, "", path, wrong)
     for name, table in tables.items():
         if isinstance(table, dict):
@@ -93,9 +93,9 @@ def examine(path: str, raw: bytes) -> tuple[Template, list[str]]:
 
 
 # What there is, with a value of the same kind.
-_PLAIN = {name: getattr(Template, name) for name in Template.fields[:-2]}
+_TABLES = ("start", "agent")
 _KNOWN: dict[str, Any] = {
-    **_PLAIN,
+    **{name: getattr(Template, name) for name in Template.fields if name not in _TABLES},
     **{f"start.{name}": getattr(config.Start, name) for name in config.Start.fields},
     **{f"agent.{name}": getattr(Kit, name, "") for name in Kit.fields},
 }

@@ -17,7 +17,7 @@ import click
 import pytest
 
 from sesh import cli, events, listing
-from sesh.commands import completion
+from sesh.commands import completion, template
 from sesh.model import State
 from tests.conftest import need
 from tests.test_fast import LANES
@@ -124,6 +124,11 @@ def _furnished(world: World, shell: str) -> Terminal:
     rare.write_text("#!/bin/sh\n")
     rare.chmod(0o755)
     (world.cwd / "only-directory").mkdir()
+    for place in (world.root / "config" / "sesh", world.cwd / ".sesh"):
+        (place / "templates").mkdir(parents=True)
+    (world.root / "config" / "sesh" / "templates" / "night.toml").write_text("")
+    (world.root / "config" / "sesh" / "templates" / "no name.toml").write_text("")
+    (world.cwd / ".sesh" / "templates" / "quick.toml").write_text("")
     return Terminal(world, shell)
 
 
@@ -249,6 +254,21 @@ def test_values_of_options_are_completed(terminal: Terminal) -> None:
         ("start -g c", "start -g ci"),
         ("start -e XDG_RUNT", "start -e XDG_RUNTIME_DIR"),
         ("start -C only-d", "start -C only-directory/"),
+    ):
+        assert_completed(terminal, f"sesh {typed}", f"sesh {done}")
+
+
+def test_templates_are_offered(terminal: Terminal) -> None:
+    ours = {"aider", "claude", "codex", "gemini", "opencode", "shell", "night", "quick"}
+    assert_listed(terminal, "sesh start -t ", ours)
+    assert_listed(terminal, "sesh template ", set(template.ACTIONS))
+    assert_listed(terminal, "sesh template show ", ours)
+    for typed, done in (
+        ("start --template=nig", "start --template=night"),
+        ("start one -t qu", "start one -t quick"),
+        ("template trust qu", "template trust quick"),
+        ("template -C only-directory/ check qu", "template -C only-directory/ check quick"),
+        ("template new mine --from clau", "template new mine --from claude"),
     ):
         assert_completed(terminal, f"sesh {typed}", f"sesh {done}")
 

@@ -6,9 +6,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tests.surroundings import complains
+from sesh import templates
+from sesh.errors import StateError
+from sesh.model import Kit
+from tests.surroundings import complains, read_record
 from tests.world import World, eventually
+
+
+@pytest.fixture(autouse=True)
+def nobodys_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rules of whoever runs the tests do not count."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
 
 
 def write(world: World, name: str, text: str) -> None:
@@ -87,6 +98,9 @@ def test_flag_then_variable_then_template_then_file(night: World) -> None:
         ('[start]\ntimeout = "soon"\n', "start.timeout should be a number of seconds"),
         ("start = 3\n", "start should be a table"),
         ("[start", "not valid TOML"),
+        ('[start]\nretry_on = ["never"]\n', "start.retry_on: never: should be of"),
+        ('image = "a"\ncontainer = "b"\n', "give one of them"),
+        ("agent = 3\n", "agent should be a table"),
     ],
 )
 def test_a_wrong_template_is_told_and_nothing_is_done(world: World, text: str, told: str) -> None:
@@ -95,8 +109,111 @@ def test_a_wrong_template_is_told_and_nothing_is_done(world: World, text: str, t
     assert not world.state.exists()
 
 
+def agent(**changes: str) -> str:
+    """An [agent] table that is right, but for the changes; the values are TOML."""
+    right = {
+        "kind": '"claude"',
+        "conversation": '"minted"',
+        "start": '["--session-id", "{conversation}", "--settings={hooks}"]',
+        "resume": '["--resume", "{conversation}"]',
+        "prompt": '["{prompt}"]',
+        "transcript": '"~/.claude/{conversation}.jsonl"',
+        "rules": '"claude"',
+    }
+    return "[agent]\n" + "".join(f"{key} = {one}\n" for key, one in {**right, **changes}.items())
+
+
+def test_an_agent_that_is_right() -> None:
+    kit = templates.decode("x", agent().encode()).agent
+    assert kit == Kit(
+        "claude",
+        "minted",
+        ("--session-id", "{conversation}", "--settings={hooks}"),
+        ("--resume", "{conversation}"),
+        ("{prompt}",),
+        "~/.claude/{conversation}.jsonl",
+        "claude",
+    )
+    assert templates.decode("x", b'[agent]\nkind = "a"\n').agent == Kit("a", "none")
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"kind": '""'}, "kind should be a name"),
+        ({"kind": "3"}, "kind should be a string"),
+        ({"conversation": '"guessed"'}, "should be one of minted, learned, none"),
+        ({"start": '["{conversation}", "{name}"]'}, r"start: unknown placeholder \{name\}"),
+        ({"start": '["{conversation}", "{prompt}"]'}, r"start: unknown placeholder \{prompt\}"),
+        ({"start": '["{conversation}", "{ hooks }"]'}, r"unknown placeholder \{ hooks \}"),
+        ({"start": '["{conversation}", "{hooks"]'}, r"unknown placeholder \{; there is"),
+        ({"start": '["{{conversation}}"]'}, "unknown placeholder"),
+        ({"transcript": '"~/{hooks}"'}, r"transcript: unknown placeholder \{hooks\}"),
+        ({"transcript": '"here/{conversation}"'}, "transcript should begin with"),
+        ({"start": '["--new"]'}, r"start lacks \{conversation\}, which is minted"),
+        ({"resume": '["--again"]'}, r"resume lacks \{conversation\}"),
+        ({"conversation": '"learned"'}, "start has .conversation., but it is not known yet"),
+        ({"conversation": '"none"'}, "start has .conversation., but there is none"),
+        ({"prompt": '["-p"]'}, r"prompt lacks \{prompt\}"),
+        ({"rules": '"nobodys"'}, "rules: no rules named nobodys"),
+        ({"rules": '"../claude"'}, "rules: .* no valid name"),
+        ({"start": '"x"'}, "agent.start should be a list of strings"),
+        ({"hooks": '"x"'}, "unknown key agent.hooks"),
+        ({"start": '["{conversation}", "\\u0000"]'}, "agent.start holds a NUL byte"),
+    ],
+)
+def test_an_agent_that_makes_no_sense(changes: dict[str, str], told: str) -> None:
+    with pytest.raises(StateError, match=told):
+        templates.decode("x", agent(**changes).encode())
+
+
+def test_every_problem_is_told() -> None:
+    text = agent(kind='""', start='["{a}", "{b}"]', rules='"nobodys"')
+    assert len(templates.examine("x", text.encode())[1]) == 5
+
+
+@given(st.text() | st.binary())
+def test_any_bytes_are_a_template_or_a_line(some: str | bytes) -> None:
+    raw = some.encode("utf-8", "surrogatepass") if isinstance(some, str) else some
+    found, wrong = templates.examine("x", raw)
+    assert isinstance(found, templates.Template)
+    assert all(line.startswith("x: ") for line in wrong)
+
+
+@pytest.mark.parametrize("name", ["aider", "claude", "codex", "gemini", "opencode"])
+def test_an_agent_by_its_name_alone(world: World, name: str) -> None:
+    """A stand-in of the agent's name: what is started, and what the record knows of it."""
+    stand_in = world.root / "bin" / name
+    stand_in.parent.mkdir()
+    stand_in.write_text("#!/bin/sh\nexec sleep 99\n")
+    stand_in.chmod(0o755)
+    world.env["PATH"] = f"{stand_in.parent}:{world.env['PATH']}"
+    shown = start(world, "one", "-t", name)
+    assert (shown["state"], shown["template"], shown["command"][0]) == ("running", name, name)
+    kit = read_record(world, "one").spec.kit
+    said = world.ok("template", "show", name, "--json").json["template"]["agent"]
+    assert kit is not None
+    assert {
+        key: list(one) if isinstance(one, tuple) else one for key, one in vars(kit).items()
+    } == said
+    assert kit.kind == kit.rules == name
+    world.ok("restart", "one", "-y")
+    assert read_record(world, "one").spec.kit == kit
+
+
+def test_an_agent_that_is_not_there(world: World) -> None:
+    world.env["PATH"] = "/usr/bin:/bin"
+    complains(world.sesh("start", "one", "-t", "opencode"), 1, "opencode: command not found")
+
+
+def test_a_shell_by_template(world: World) -> None:
+    shown = start(world, "one", "-t", "shell")
+    assert shown["command"] == ["/bin/sh"]
+    assert read_record(world, "one").spec.kit is None
+
+
 def test_one_that_does_not_exist(night: World) -> None:
-    complains(night.sesh("start", "one", "-t", "day"), 1, "there are night")
+    complains(night.sesh("start", "one", "-t", "day"), 1, "no template named day", "gemini, night")
     complains(night.sesh("start", "one", "-t", "../night"), 2, "no valid name")
 
 

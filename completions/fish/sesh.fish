@@ -43,6 +43,18 @@ function __sesh_groups
     __sesh_find 's/.*,"image":[^,]*,"group":"([^"\]+)".*/\1/p'
 end
 
+# One's own, those of the project around, and those that come with sesh
+function __sesh_templates
+    set -l dir $PWD
+    while test -n "$dir" -a ! -e "$dir/.sesh" -a ! -e "$dir/.git"
+        set dir (string replace -r '/[^/]*$' '' -- $dir)
+    end
+    set -l config $HOME/.config
+    test -n "$XDG_CONFIG_HOME"; and set config $XDG_CONFIG_HOME
+    set -l found $config/sesh/templates/*.toml $dir/.sesh/templates/*.toml
+    printf '%s\n' aider claude codex gemini opencode shell (string replace -rf '^.*/([A-Za-z0-9_-]+)\.toml$' '$1' -- $found) | sort -u
+end
+
 function __sesh_variables
     set -nx
 end
@@ -101,6 +113,7 @@ complete -c sesh -n __sesh_no_command -a watch -d 'Look after all sessions in th
 complete -c sesh -n __sesh_no_command -a timer -d 'Have sesh gc --auto called regularly'
 complete -c sesh -n __sesh_no_command -a gc -d 'Clean up'
 complete -c sesh -n __sesh_no_command -a doctor -d 'Check everything'
+complete -c sesh -n __sesh_no_command -a template -d 'List the templates of start -t'
 complete -c sesh -n __sesh_no_command -a config -d 'Show the settings'
 complete -c sesh -n __sesh_no_command -a init -d 'Print what puts sesh into the prompt of a shell'
 complete -c sesh -n __sesh_no_command -a completion -d 'Print the completions of a shell'
@@ -124,13 +137,15 @@ complete -c sesh -n '__sesh_in wait' -a '(__sesh_living)'
 complete -c sesh -n '__sesh_in events; and __sesh_first --since --kind' -a '(__sesh_sessions)'
 complete -c sesh -n '__sesh_in update; and __sesh_first' -a '(__sesh_sessions)'
 complete -c sesh -n '__sesh_in timer; and __sesh_first --every --scheduler' -a 'install remove status'
+complete -c sesh -n '__sesh_in template; and __sesh_first -C --dir --from' -a 'ls show new check trust'
+complete -c sesh -n '__sesh_in template; and not __sesh_first -C --dir --from' -a '(__sesh_templates)'
 complete -c sesh -n '__sesh_in config; and __sesh_first' -a 'show check path test-notify'
 complete -c sesh -n '__sesh_in init; and __sesh_first' -a 'bash zsh fish'
 complete -c sesh -n '__sesh_in completion; and __sesh_first' -a 'bash zsh fish'
 
 complete -c sesh -n '__sesh_in start' -s C -l dir -x -a '(__sesh_directories)' -d 'Run in DIR'
 complete -c sesh -n '__sesh_in start' -s e -l env -x -a '(__sesh_variables)' -d 'Set a variable for the session'
-complete -c sesh -n '__sesh_in start' -s t -l template -x -d 'Start it as a template says'
+complete -c sesh -n '__sesh_in start' -s t -l template -x -a '(__sesh_templates)' -d 'Start it as a template says'
 complete -c sesh -n '__sesh_in start' -s g -l group -x -a '(__sesh_groups)' -d 'Put the session into a group'
 complete -c sesh -n '__sesh_in start' -l tag -x -d 'Tag the session'
 complete -c sesh -n '__sesh_in start' -l max-age -x -d 'Let gc end the session when it has run for so long'
@@ -166,7 +181,7 @@ complete -c sesh -n '__sesh_in start' -l docker-opt -x -d 'A further option for 
 complete -c sesh -n '__sesh_in start' -l pull -d 'Fetch the image first'
 complete -c sesh -n '__sesh_in start' -s a -l attach -d 'Attach to it at once'
 complete -c sesh -n '__sesh_in start show status' -l json -d 'Print the session as JSON'
-complete -c sesh -n '__sesh_in start ls show status stop restart pause resume rm adopt attach detach logs send wait events stats update watch timer gc doctor config init completion pass' -s h -l help -d 'Print a short help'
+complete -c sesh -n '__sesh_in start ls show status stop restart pause resume rm adopt attach detach logs send wait events stats update watch timer gc doctor template config init completion pass' -s h -l help -d 'Print a short help'
 complete -c sesh -n '__sesh_in ls' -l json -d 'Print an array of sessions as JSON'
 complete -c sesh -n '__sesh_in ls' -s f -l filter -x -a '(__sesh_filters)' -d 'Only sessions that match'
 complete -c sesh -n '__sesh_in ls' -l sort -x -a 'name -name state -state group -group created -created started -started ended -ended last_output -last_output memory_bytes -memory_bytes cpu_seconds -cpu_seconds' -d 'Order by a field'
@@ -182,7 +197,7 @@ complete -c sesh -n '__sesh_in stop' -l orphans -d 'End what was left behind'
 complete -c sesh -n '__sesh_in stop' -l idle -x -d 'Stop the sessions that printed nothing for so long'
 complete -c sesh -n '__sesh_in stop' -l keep -d 'Keep a container that sesh has made'
 complete -c sesh -n '__sesh_in stop restart rm' -l grace -x -d 'How long to wait between asking and killing'
-complete -c sesh -n '__sesh_in stop restart doctor' -s y -l yes -d 'Answer yes to the question'
+complete -c sesh -n '__sesh_in stop restart doctor template' -s y -l yes -d 'Answer yes to the question'
 complete -c sesh -n '__sesh_in restart' -l stale -d 'Restart every stale session'
 complete -c sesh -n '__sesh_in restart' -l failed -d 'Restart every failed session'
 complete -c sesh -n '__sesh_in restart' -l lost -d 'Restart every lost session, as after a reboot'
@@ -236,5 +251,9 @@ complete -c sesh -n '__sesh_in doctor' -l fail-on -x -a 'warn fail' -d 'From whi
 complete -c sesh -n '__sesh_in doctor' -l prompt -d 'Print one short line if something needs attention, else nothing'
 complete -c sesh -n '__sesh_in doctor' -l exit-code -d 'With --prompt'
 complete -c sesh -n '__sesh_in doctor' -l json -d 'Print an array of findings as JSON'
+complete -c sesh -n '__sesh_in template' -s C -l dir -x -a '(__sesh_directories)' -d 'Look for the project of DIR'
+complete -c sesh -n '__sesh_in template' -l from -x -a '(__sesh_templates)' -d 'With new'
+complete -c sesh -n '__sesh_in template' -l remove -d 'With trust'
+complete -c sesh -n '__sesh_in template' -l json -d 'Print what ls or show print as JSON'
 complete -c sesh -n '__sesh_in config' -l origin -d 'With show'
 complete -c sesh -n '__sesh_in config' -l json -d 'Print the settings as JSON'

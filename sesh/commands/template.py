@@ -74,7 +74,7 @@ def _ls(directory: str | None, *, as_json: bool) -> int:
     if as_json:
         output.write(json.dumps([_plain(line) for line in lines]) + "\n")
         return errors.OK
-    rows = [("NAME", "FROM", "RUNS", ""), *(_row(line) for line in lines)]
+    rows = [("NAME", "FROM", "RUNS", ""), *(_row(line, directory) for line in lines)]
     widths = [max(output.display_width(row[column]) for row in rows) for column in range(3)]
     for row in rows:
         cells = [_padded(cell, min(width, 50)) for cell, width in zip(row, widths, strict=False)]
@@ -101,16 +101,16 @@ class _Line(Value):
         return _Line(one.name, one.origin, one.path, one.trusted, command, problem)
 
 
-def _row(line: _Line) -> tuple[str, str, str, str]:
+def _row(line: _Line, directory: str | None) -> tuple[str, str, str, str]:
     runs = output.NOTHING
     if line.command is not None:
         runs = output.command_line(line.command) if line.command else "your shell"
     remark = ""
     if line.problem is not None:
-        remark = f"wrong: sesh template check {line.name}"
+        remark = f"wrong: {shelf.next_step('check', line.name, directory)}"
     elif not line.trusted:
-        remark = f"not trusted: sesh template trust {line.name}"
-    return line.name, _FROM[line.origin], runs, remark
+        remark = f"not trusted: {shelf.next_step('trust', line.name, directory)}"
+    return line.name, _FROM[line.origin], runs, output.escape(remark)
 
 
 def _padded(cell: str, width: int) -> str:

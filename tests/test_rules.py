@@ -1,0 +1,265 @@
+"""Rules for titles and screens: what they match, where they come from, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sesh import rulefiles, rules
+from sesh.errors import SeshError, StateError
+from sesh.rules import MEANINGS, PLACES, WHATS, Rule, from_plain, match, to_plain
+
+NAMES = ["aider", "claude", "codex", "gemini", "opencode"]
+
+
+@pytest.fixture(autouse=True)
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A config directory of the test's own; the directory of its rules."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    directory = tmp_path / "sesh" / "rules"
+    directory.mkdir(parents=True)
+    return directory
+
+
+def said(name: str, place: str, text: str) -> tuple[str, str] | None:
+    """What the rules make of it."""
+    found = match(rulefiles.load(name), place, text)
+    return (found.means, found.what) if found else None
+
+
+# --- what comes with sesh ------------------------------------------------------------------------
+
+
+def test_all_that_come_with_sesh_are_right() -> None:
+    assert rulefiles.names() == NAMES
+    for name in NAMES:
+        found = rulefiles.load(name)
+        assert found
+        assert len({rule.label for rule in found}) == len(found)
+        assert all(rule.name == name and rule.version > 0 for rule in found)
+
+
+@pytest.mark.parametrize(
+    ("name", "title", "means"),
+    [
+        ("claude", "✳ Claude Code", ("idle", "")),
+        ("claude", "⠂ Fix the login", ("busy", "")),
+        ("claude", "⣿", ("busy", "")),
+        ("claude", "Fix ⠂ ✳", None),
+        ("claude", "", None),
+        ("codex", "⠋ shop", ("busy", "")),
+        ("codex", "[ ! ] Action Required - shop", ("waiting", "permission")),
+        ("codex", "[ . ] Action Required", ("waiting", "permission")),
+        ("codex", "⠋ [ ! ] Action Required", ("waiting", "permission")),
+        ("codex", "shop", None),
+        ("gemini", "◇  Ready (proj)                  ", ("idle", "")),
+        ("gemini", "✦  Working… (proj)", ("busy", "")),
+        ("gemini", "✋  Action Required (proj)", ("waiting", "permission")),
+        ("opencode", "OpenCode", None),
+        ("aider", "vm", None),
+    ],
+)
+def test_titles(name: str, title: str, means: tuple[str, str] | None) -> None:
+    assert said(name, "title", title) == means
+
+
+CLAUDE_TRUST = """\
+ Quick safety check: Is this a project you created or one you trust? (Like your own code, a
+ well-known open source project, or work from your team).
+
+ ❯ 1. Yes, I trust this folder
+   2. No, exit
+
+ Enter to confirm · Esc to cancel
+"""
+CLAUDE_BASH = """\
+ Bash command
+   rm -rf build
+ Do you want to proceed?
+ ❯ 1. Yes
+   2. No, and tell Claude what to do differently (esc)
+"""
+OPENCODE = "  ┃  Build · Big Pickle\n  ╹▀▀▀\n   {} tab agents  ctrl+p commands\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "screen", "means"),
+    [
+        ("claude", CLAUDE_TRUST, ("waiting", "input")),
+        ("claude", CLAUDE_BASH, ("waiting", "permission")),
+        ("claude", "  Select login method:\n  ❯ 1. Claude account\n", ("waiting", "login")),
+        ("claude", "❯\n────\n   Not logged in · Run /login\n", ("waiting", "login")),
+        ("claude", "❯\n────\n  ? for shortcuts\n", None),
+        ("claude", "Do you want to go on?\n> of course", None),
+        ("opencode", OPENCODE.format("■■■  esc interrupt "), ("busy", "")),
+        ("opencode", OPENCODE.format(""), ("idle", "")),
+        ("aider", "Add file? (Y)es/(N)o/(D)on't ask again [Yes]:\n\n\n", ("waiting", "input")),
+        ("aider", "Repo-map: disabled\n──────\n> \n\n", ("idle", "")),
+        ("aider", "──────\n> hello\n\n", None),
+        ("aider", "the end of <b>\n", None),
+        ("codex", "[ ! ] Action Required", None),
+        *((name, "\n \n\t\n", None) for name in NAMES),
+    ],
+)
+def test_screens(name: str, screen: str, means: tuple[str, str] | None) -> None:
+    assert said(name, "screen", screen) == means
+
+
+def test_what_was_answered_does_not_count() -> None:
+    asked = "Drop it? (Y)es/(N)o [Yes]: y\n"
+    assert said("aider", "screen", asked + "\n> \n") == ("idle", "")
+    assert said("aider", "screen", asked + "one\n\ntwo\n") is None
+
+
+# --- matching ------------------------------------------------------------------------------------
+
+
+def rule(place: str = "title", number: int = 1, **tests: object) -> Rule:
+    return from_plain(
+        {"name": "mine", "version": 3, "place": place, "number": number, "means": "busy", **tests}
+    )
+
+
+def test_the_first_that_fits_wins_and_has_a_name() -> None:
+    mine = [rule(number=1, starts="x"), rule(number=2, starts="a"), rule(number=3, contains=["b"])]
+    found = match(mine, "title", "ab")
+    assert found is not None
+    assert found.label == "mine/3 title 2"
+    assert match(mine, "screen", "ab") is None
+
+
+def test_all_tests_of_a_rule_must_hold() -> None:
+    one = [rule(starts="a", ends="z", contains=["m", "n"], between=["a", "c"])]
+    assert match(one, "title", "  a mn z ")
+    for text in ("b mn z", "a mn y", "a m z", "a n z"):
+        assert match(one, "title", text) is None
+    assert match([rule()], "title", "anything") is None, "a rule without a test fits nothing"
+
+
+texts = st.text(max_size=12)
+pairs = st.lists(st.characters(), min_size=2, max_size=2).map(sorted)
+any_rule = st.builds(
+    rule,
+    place=st.sampled_from(PLACES),
+    number=st.integers(1, 9),
+    means=st.sampled_from(MEANINGS),
+    what=st.sampled_from(["", *WHATS]),
+    starts=texts,
+    ends=texts,
+    contains=st.lists(texts, max_size=3),
+    between=st.just([]) | pairs,
+    lines=st.integers(0, 100),
+)
+
+
+@given(st.lists(any_rule, max_size=5), st.sampled_from(PLACES), st.text())
+def test_any_text_is_answered_and_a_rule_survives_json(
+    some: list[Rule], place: str, text: str
+) -> None:
+    again = [from_plain(json.loads(json.dumps(to_plain(one)))) for one in some]
+    assert again == some
+    found = match(some, place, text)
+    assert found is None or (found in some and found.place == place)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"means": None},
+        {"number": "1"},
+        {"number": True},
+        {"between": ["a"]},
+        {"contains": "abc"},
+        {"contains": [1]},
+        {"more": 1},
+    ],
+)
+def test_plain_values_that_are_no_rule(change: dict[str, object]) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        from_plain({**to_plain(rule(starts="a")), **change})
+
+
+def test_matching_imports_next_to_nothing() -> None:
+    probe = (
+        "import sys; before = {*sys.modules}; import sesh.rules; print(*{*sys.modules} - before)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", probe],
+        capture_output=True,
+        text=True,
+        cwd=Path(rules.__file__).parents[1],
+    )
+    assert set(done.stdout.split()) <= {"sesh", "sesh.rules", "sesh.values", "__future__"}, done
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+GOOD = 'version = 7\n[[title]]\nstarts = "mine"\nmeans = "idle"\n'
+
+
+def test_ones_own_go_before_those_that_come_with_sesh(own: Path) -> None:
+    (own / "claude.toml").write_text(GOOD)
+    (own / "other.toml").write_text(GOOD)
+    (found,) = rulefiles.load("claude")
+    assert found.label == "claude/7 title 1"
+    assert rulefiles.names() == sorted([*NAMES, "other"])
+
+
+def test_a_string_or_a_list_that_is_contained(own: Path) -> None:
+    text = 'version = 1\n[[screen]]\ncontains = {}\nmeans = "busy"\n'
+    for words, parts in (('"a"', ("a",)), ('["a", "b"]', ("a", "b"))):
+        (own / "mine.toml").write_text(text.format(words))
+        assert rulefiles.load("mine")[0].contains == parts
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "version should be"),
+        ("version = 0\n", "version should be"),
+        ("version = true\n", "version should be"),
+        ("version = 1\nrule = 1\n", "unknown key rule"),
+        ("version = 1\ntitle = 3\n", "title should be tables"),
+        ("version = 1\n[title]\n", "title should be tables"),
+        ('version = 1\n[[title]]\nmeans = "busy"\n', "title 1: it has no test"),
+        ('version = 1\n[[title]]\nstarts = ""\nmeans = "busy"\n', "starts should be a string"),
+        ('version = 1\n[[title]]\nstarts = "a"\n', "means should be one of busy, waiting, idle"),
+        ('version = 1\n[[title]]\nstarts = "a"\nmeans = "bored"\n', "means should be one of"),
+        ('version = 1\n[[title]]\nstarts = "a"\nmeans = ["busy"]\n', "means should be one of"),
+        ('version = 1\n[[title]]\nstarts = "a"\nmeans = "waiting"\n', "what should be one of"),
+        ('version = 1\n[[title]]\nstarts = "a"\nmeans = "busy"\nwhat = "input"\n', "goes with"),
+        ('version = 1\n[[title]]\nstart = "a"\nmeans = "busy"\n', "unknown key start"),
+        ('version = 1\n[[title]]\nstarts = "a"\nlines = 3\nmeans = "busy"\n', "is for screens"),
+        ('version = 1\n[[screen]]\nends = "a"\nlines = 0\nmeans = "busy"\n', "from 1 to 100"),
+        ('version = 1\n[[screen]]\nbetween = ["b", "a"]\nmeans = "busy"\n', "lower one first"),
+        ('version = 1\n[[screen]]\nbetween = ["ab", "c"]\nmeans = "busy"\n', "two characters"),
+        ('version = 1\n[[screen]]\ncontains = []\nmeans = "busy"\n', "contains should be"),
+        ("version = ", "not valid TOML"),
+        ("version = " + "9" * 5000, "not valid TOML"),
+    ],
+)
+def test_wrong_rules_are_refused(own: Path, text: str, told: str) -> None:
+    (own / "claude.toml").write_text(text)
+    with pytest.raises(StateError, match=told):
+        rulefiles.load("claude")
+
+
+def test_rules_that_do_not_exist() -> None:
+    with pytest.raises(SeshError, match="no rules named nobodys; there are aider"):
+        rulefiles.load("nobodys")
+    for name in ("../claude", "", "a/b"):
+        with pytest.raises(SeshError, match="no valid name"):
+            rulefiles.load(name)
+
+
+def test_rules_must_be_a_regular_file(own: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_text(GOOD)
+    (own / "claude.toml").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StateError, match="not a regular file"):
+        rulefiles.load("claude")
