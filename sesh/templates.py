@@ -183,8 +183,6 @@ def _unheard(agent: Mapping[str, Any], conversation: str) -> Iterator[str]:
         if said and key not in allowed:
             why = "there is none" if conversation == NONE else "it is not known yet"
             yield f"{key} has {{conversation}}, but {why}"
-    if conversation == NONE and agent.get("resume"):
-        yield "resume is for a conversation, but there is none"
     prompt = _words(agent, "prompt")
     if prompt and not any("{prompt}" in word for word in prompt):
         yield "prompt lacks {prompt}"

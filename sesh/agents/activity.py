@@ -112,12 +112,15 @@ class Signals(Value):
 
 
 def decide(signals: Signals) -> Activity | None:
-    """The word of the one who is to be trusted most; others add what it can't know."""
+    """The word of the one who is to be trusted most; others add what it can't know. (A title may
+    say idle while a dialog stands on the screen.)"""
     hook = signals.hook
     if signals.registry is not None and signals.registry.activity is not None:
         return _registered(signals.registry, hook)
     if signals.title is not None:
-        return _titled(*signals.title, hook)
+        found = _titled(*signals.title, hook)
+        dialog = signals.screen is not None and signals.screen.kind == WAITING
+        return signals.screen if dialog and found.kind == IDLE else found
     if hook is not None and hook.activity is not None:
         return Activity(hook.activity, HOOK, hook.what, hook.at)
     return signals.screen
@@ -166,7 +169,8 @@ def _found(launch: Launch) -> tuple[Activity | None, bool]:
     title = None if registry and registry.activity else _title(launch, kit)
     fresh, screen = _seen_screen(launch) if kit.by_screen else (True, None)
     found = decide(Signals(registry, title, heard(launch), screen))
-    return found, found is None and not fresh and not launch.boxed
+    doubtful = found is None or (found.kind, found.source) == (IDLE, TITLE)
+    return found, doubtful and not fresh and not launch.boxed
 
 
 def equipment(launch: Launch) -> Equipment | None:

@@ -11,6 +11,7 @@ import time
 
 from sesh import config, files, observe
 from sesh.agents.activity import SCREEN, Activity, Launch, equipment, known
+from sesh.agents.said import WAITING
 from sesh.errors import CannotTellError, StateError
 from sesh.rules import match
 from sesh.tmux import Tmux
@@ -22,9 +23,10 @@ def doing(launch: Launch, socket: str, pane: str | None) -> Activity | None:
     if not worth_a_look or pane is None:
         return found
     try:
-        return look(launch, observe.server(socket, launch.run, config.load()), pane)
+        seen = look(launch, observe.server(socket, launch.run, config.load()), pane)
     except CannotTellError:
-        return None
+        return found
+    return seen if found is None or (seen and seen.kind == WAITING) else found
 
 
 def look(launch: Launch, server: Tmux, pane: str) -> Activity | None:
