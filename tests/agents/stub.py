@@ -139,10 +139,10 @@ def last_prompt(body: Json) -> str:
 
 
 def _words(prompt: str) -> list[str]:
-    """The answer in two halves."""
+    """The answer in two halves; an agent's own prompts may be long."""
     if prompt == "ran it":
         return ["ran ", "it"]
-    return ["you said: ", prompt]
+    return ["you said: ", prompt.partition("\n")[0][:80]]
 
 
 # --- Anthropic: POST /v1/messages ----------------------------------------------------------------
@@ -152,8 +152,11 @@ def claude_answer(body: Json, prompt: str) -> list[Json | None]:
     verb, _, rest = prompt.partition(" ")
     if verb in ("run", "delegate"):
         what = {"command": rest} if verb == "run" else {"prompt": rest, "subagent_type": "Explore"}
-        delta = {"type": "input_json_delta", "partial_json": json.dumps(what | {"description": rest})}
-        call = {
+        delta = {
+            "type": "input_json_delta",
+            "partial_json": json.dumps(what | {"description": rest}),
+        }
+        call: Json = {
             "type": "tool_use",
             "id": f"toolu_{len(body['messages']):04}",
             "name": "Bash" if verb == "run" else "Agent",
@@ -186,10 +189,7 @@ def _message(body: Json, block: Json, deltas: list[Json | None], why: str) -> li
     return [
         {"type": "message_start", "message": begun},
         {"type": "content_block_start", "index": 0, "content_block": block},
-        *(
-            one and {"type": "content_block_delta", "index": 0, "delta": one} 
-            for one in deltas
-        ),
+        *(one and {"type": "content_block_delta", "index": 0, "delta": one} for one in deltas),
         {"type": "content_block_stop", "index": 0},
         {
             "type": "message_delta",
@@ -200,7 +200,7 @@ def _message(body: Json, block: Json, deltas: list[Json | None], why: str) -> li
     ]
 
 
-# --- OpenAI: POST /v1/responses --------------------------------------------------------------------
+# --- OpenAI: POST /v1/responses ------------------------------------------------------------------
 
 
 def codex_answer(body: Json, prompt: str) -> list[Json | None]:
@@ -220,6 +220,8 @@ def codex_answer(body: Json, prompt: str) -> list[Json | None]:
 
 def _call(body: Json, command: str, number: int) -> Json:
     """A call of the shell tool that this Codex offers."""
+    name: str
+    arguments: Json
     offered = {tool.get("name") for tool in body["tools"]}
     if "exec_command" in offered:
         name, arguments = "exec_command", {"cmd": command}
