@@ -8,10 +8,10 @@ PREFIX = /usr/local
 export PYTHON
 unexport PYTHONDONTWRITEBYTECODE # starts without bytecode are slow, and that would be what is measured
 
-.PHONY: help demo test lint faults docs bench install uninstall clean
+.PHONY: help demo test test-agents lint faults docs bench install uninstall clean
 
 help: ## show this help
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 20
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
 
 demo: ## show a session's life: started, killed, found, restarted, stopped
 	@tests/setup.sh run
@@ -19,6 +19,11 @@ demo: ## show a session's life: started, killed, found, restarted, stopped
 
 test: lint ## check style and types, run all tests
 	.venv/bin/python -m pytest -n 2 --dist worksteal
+
+test-agents: ## run the real Claude Code and Codex, from npm, against a stub of their APIs
+	@tests/setup.sh agents
+	.venv/bin/python -m tests.agents.install
+	.venv/bin/python -m pytest tests/agents -m agents
 
 lint: ## check style and types
 	@tests/setup.sh test
@@ -80,5 +85,5 @@ uninstall: ## remove what install put there; sessions and their records stay
 	rm -rf "$(SESH_HOME)"
 
 clean: ## remove everything that was made here
-	rm -rf .venv .bench .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist *.egg-info
+	rm -rf .venv .agents .bench .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

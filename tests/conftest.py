@@ -25,10 +25,10 @@ _REQUIRED = os.environ.get("SESH_TEST_REQUIRE", "").split(",")
 def need(program: str) -> None:
     """Skip the test without `program`, or fail where it is required."""
     if shutil.which(program) is None:
-        _do_without(program, f"{program} is not installed")
+        do_without(program, f"{program} is not installed")
 
 
-def _do_without(program: str, reason: str) -> NoReturn:
+def do_without(program: str, reason: str) -> NoReturn:
     if program in _REQUIRED:
         pytest.fail(f"{program} is required here (SESH_TEST_REQUIRE): {reason}")
     pytest.skip(reason)
@@ -75,13 +75,13 @@ def boxed(engine: Engine, world: World) -> Iterator[World]:
 def _started(images: Path, **options: bool) -> Iterator[Engine]:
     """A running engine. As root one may still lack what it takes: in most containers, say."""
     if reason := lacking():
-        _do_without("docker", reason)
+        do_without("docker", reason)
     made = Engine(images, **options)
     try:
         made.start()
     except EngineError as error:
         made.stop()
-        _do_without("docker", str(error))
+        do_without("docker", str(error))
     try:
         yield made
     finally:

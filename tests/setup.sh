@@ -4,6 +4,7 @@
 #
 #   tests/setup.sh run       tmux, and .venv with sesh in it
 #   tests/setup.sh test      that, and what the tests use; SESH_TEST_REQUIRE=tmux,docker,zsh… must be there
+#   tests/setup.sh agents    that, and npm, from which the tests of real agents get them
 #   tests/setup.sh python    print a Python that is new enough and can make virtual environments
 #
 # PYTHON=… in the environment chooses the Python.
@@ -208,7 +209,11 @@ case ${1:-} in
         done
         if required docker; then need_docker; fi
         ;;
+    agents)
+        tests/setup.sh test
+        want npm
+        ;;
     *)
-        die "usage: tests/setup.sh run|test|python"
+        die "usage: tests/setup.sh run|test|agents|python"
         ;;
 esac

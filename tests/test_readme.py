@@ -36,7 +36,7 @@ def test_the_readme_begins_with_the_two_commands_that_do_everything() -> None:
     targets = [line.partition("#")[0].strip() for line in first[1].splitlines()]
     assert targets == ["make demo", "make test"]
     makefile = (CHECKOUT / "Makefile").read_text()
-    for target in re.findall(r"`?make ([a-z]+)", README):
+    for target in re.findall(r"`?make ([a-z-]+)", README):
         assert re.search(rf"^{target}:", makefile, re.M), target
 
 

@@ -1,0 +1,66 @@
+"""A person with a real agent in a session: prompts it, looks at its screen, asks sesh about it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from tests.agents.stub import Stub
+from tests.world import World, eventually
+
+PATIENCE = 60.0  # an agent starts in a second or two; on a busy machine it may take many
+
+
+@dataclass
+class Person:
+    """`agent` is the template's name too. `asks` is on the screen while a permission is asked for,
+    `ready` as soon as it takes a prompt."""
+
+    world: World
+    stub: Stub
+    agent: str
+    ready: str
+    asks: str
+    name: str = "mine"
+
+    def start(self) -> dict[str, Any]:
+        """Start it by its template, and wait until it takes prompts."""
+        self.world.ok("start", self.name, "-t", self.agent)
+        self.sees(self.ready)
+        return self.session()
+
+    def session(self) -> dict[str, Any]:
+        return self.world.session(self.name)
+
+    def prompts(self, text: str) -> None:
+        self.world.ok("send", self.name, text)
+
+    def presses(self, *keys: str) -> None:
+        self.world.ok("send", self.name, *(word for key in keys for word in ("--key", key)))
+
+    def waits_for(self, activity: str) -> None:
+        self.world.ok("wait", self.name, "--for", activity, "--timeout", f"{PATIENCE:.0f}s")
+
+    def screen(self) -> str:
+        return self.world.tmux("capture-pane", "-p", "-t", f"={self.name}:")
+
+    def sees(self, text: str) -> None:
+        assert eventually(lambda: text in self.screen(), PATIENCE), self.screen()
+
+    def is_asked(self, command: str) -> float:
+        """Prompt for a tool that needs permission; how long after the dialog stands on the screen
+        does `ls` say that it waits, and what for?"""
+        self.prompts(f"run {command}")
+        asked = eventually(lambda: self.asks in self.screen() and time.monotonic(), PATIENCE)
+        assert asked, self.screen()
+        known = eventually(lambda: self.session()["waiting_for"] and time.monotonic(), PATIENCE)
+        assert known, self.session()
+        return float(known - asked)
+
+    def kills(self) -> None:
+        """kill -9, and wait until sesh has noticed."""
+        os.kill(self.session()["pid"], signal.SIGKILL)
+        self.world.ok("wait", self.name, "--for", "failed", "--timeout", f"{PATIENCE:.0f}s")

@@ -1,0 +1,155 @@
+"""The real Claude Code in a session, against a stub of its API (`make test-agents`)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.agents.home import claude_settings, heard
+from tests.agents.person import PATIENCE, Person
+from tests.world import eventually
+
+pytestmark = [pytest.mark.agents, pytest.mark.timeout(600)]
+
+
+def _home(person: Person) -> Path:
+    return person.world.root / "home"
+
+
+def _transcript(person: Person, conversation: str) -> str:
+    """What Claude has written of a conversation; nothing before the first prompt."""
+    found = list(_home(person).glob(f".claude/projects/*/{conversation}.jsonl"))
+    return found[0].read_text() if found else ""
+
+
+def _answered(person: Person, conversation: str, prompt: str) -> None:
+    answer = f"you said: {prompt}"
+    assert eventually(lambda: answer in _transcript(person, conversation), PATIENCE), (
+        person.screen()
+    )
+
+
+def _running_conversation(person: Person) -> str:
+    """The one that Claude itself says it is in, in its registry."""
+    pid = person.session()["pid"]
+    path = _home(person) / ".claude" / "sessions" / f"{pid}.json"
+    return str(json.loads(path.read_text())["sessionId"])
+
+
+def test_a_prompt_is_answered_in_the_conversation_that_we_named(claude: Person) -> None:
+    session = claude.start()
+    assert session["template"] == "claude"
+    assert session["conversation"] == _running_conversation(claude)
+    claude.prompts("hello")
+    _answered(claude, session["conversation"], "hello")
+    assert "hello" in claude.stub.prompts
+
+
+def test_busy_while_it_answers_and_idle_before_and_after(claude: Person) -> None:
+    claude.start()
+    claude.waits_for("idle")
+    claude.prompts("slowly now")
+    claude.waits_for("busy")
+    claude.stub.go_on.set()
+    claude.waits_for("idle")
+    claude.sees("you said: slowly now")
+
+
+def test_a_permission_is_waited_for_within_a_second_by_the_tools_name(claude: Person) -> None:
+    claude.start()
+    delays = []
+    for attempt in range(3):  # a busy machine may be late once
+        delays.append(claude.is_asked(f"touch made-{attempt}"))
+        session = claude.session()
+        assert (session["activity"], session["waiting_for"]) == ("waiting", "permission: Bash")
+        assert [one["name"] for one in claude.world.ls("--filter", "activity=waiting")] == ["mine"]
+        claude.presses("Escape")
+        claude.waits_for("idle")  # no hook says so
+    assert min(delays) < 1, delays
+
+
+def test_a_tool_that_was_permitted_makes_it_busy_until_it_has_run(claude: Person) -> None:
+    claude.start()
+    go = claude.world.root / "go"
+    claude.is_asked(f"until [ -e {go} ]; do sleep 0.1; done")
+    claude.presses("Enter")
+    claude.waits_for("busy")  # no hook says so
+    go.touch()
+    claude.waits_for("idle")
+    claude.sees("ran it")
+
+
+def test_killed_it_has_failed_and_restarted_it_goes_on_where_it_was(claude: Person) -> None:
+    conversation = claude.start()["conversation"]
+    claude.prompts("remember")
+    _answered(claude, conversation, "remember")
+    claude.kills()
+
+    claude.world.ok("restart", claude.name)
+    claude.waits_for("idle")
+    assert claude.session()["conversation"] == conversation == _running_conversation(claude)
+    claude.sees("you said: remember")  # it shows what was said before
+    claude.prompts("what was it")
+    _answered(claude, conversation, "what was it")
+    assert len(list(_home(claude).glob(".claude/projects/*/*.jsonl"))) == 1
+
+
+def test_killed_while_it_waits_for_a_permission(claude: Person) -> None:
+    """Its registry still says that it waits: nobody believes the dead."""
+    conversation = claude.start()["conversation"]
+    claude.is_asked("touch made")
+    claude.kills()
+    assert claude.session()["activity"] is None
+
+    claude.world.ok("restart", claude.name)
+    claude.waits_for("idle")
+    assert _running_conversation(claude) == conversation
+
+
+def test_killed_before_its_first_prompt_it_begins_the_same_conversation(claude: Person) -> None:
+    """There is nothing to resume yet, and Claude would refuse to."""
+    conversation = claude.start()["conversation"]
+    claude.kills()
+    claude.world.ok("restart", claude.name)
+    claude.waits_for("idle")
+    claude.prompts("hello")
+    _answered(claude, conversation, "hello")
+
+
+def test_a_cleared_conversation_is_followed_to_the_new_one(claude: Person) -> None:
+    first = claude.start()["conversation"]
+    claude.prompts("hello")
+    _answered(claude, first, "hello")
+    claude.prompts("/clear")
+    assert eventually(lambda: claude.session()["conversation"] != first, PATIENCE)
+    second = claude.session()["conversation"]
+    assert second == _running_conversation(claude)
+    claude.kills()
+    claude.world.ok("restart", claude.name)
+    claude.waits_for("idle")
+    assert _running_conversation(claude) == second
+
+
+def test_what_only_a_new_login_mends_is_waited_for(claude: Person) -> None:
+    claude.start()
+    claude.prompts("fail 401")
+    claude.waits_for("waiting")
+    assert claude.session()["waiting_for"] == "login"
+    claude.prompts("hello")
+    claude.waits_for("idle")
+
+
+def test_the_users_own_settings_stay_as_they_are_and_in_force(claude: Person) -> None:
+    settings = claude_settings(_home(claude))
+    before = settings.read_bytes()
+    conversation = claude.start()["conversation"]
+    claude.prompts("hello")
+    _answered(claude, conversation, "hello")
+    assert eventually(heard(_home(claude)).exists, PATIENCE)
+    claude.kills()
+    claude.world.ok("restart", claude.name)
+    claude.waits_for("idle")
+    claude.world.ok("stop", claude.name)
+    assert settings.read_bytes() == before
