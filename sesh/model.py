@@ -408,6 +408,7 @@ class Observation(Value):
     paused: bool = False  # its container is paused
     container: Sight = Sight(Presence.UNKNOWN, "not looked for")
     oom: bool = False  # the kernel has killed for want of memory there
+    branch: Sight = Sight(Presence.UNKNOWN, "not looked for")  # that its directory is on
 
 
 class Verdict(Value):

@@ -19,7 +19,7 @@ from sesh import (
 )
 from sesh.config import Config
 from sesh.errors import CannotTellError
-from sesh.lifecycle import boxed, claims, panes, servers
+from sesh.lifecycle import boxed, claims, panes, servers, worktrees
 from sesh.lifecycle.claims import Order
 from sesh.lifecycle.forget import bury, release
 from sesh.lifecycle.launch import forget_files, launch
@@ -82,6 +82,7 @@ def restart(found: Seen, config: Config, attempt: int = 0) -> Seen:
     """The next generation of an ended session: same name, same tmux session where it stands.
     `attempt` is the number of the retry, 0 when a person wants it."""
     assert found.session is not None
+    worktrees.check(found.session.record)
     if found.session.record.boxed:
         return boxed.restart(found, config, attempt)
     store.prepare()
