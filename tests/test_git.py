@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -82,7 +83,7 @@ def test_a_rebase_or_a_bisection_has_not_left_its_branch(repo: Repository) -> No
         lambda head: head.unlink(),
         lambda head: head.write_bytes(b"ref: refs/heads/\xff\n"),
         lambda head: head.write_bytes(b"x" * 5000),
-        lambda head: (head.unlink(), os.mkfifo(head)),
+        lambda head: (head.unlink(), subprocess.run(["mkfifo", str(head)], check=True)),
         lambda head: (head.unlink(), head.symlink_to("/dev/zero")),
         lambda head: head.write_text("ref: refs/heads/.invalid\n"),
     ],
