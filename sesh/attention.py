@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 
 from sesh import containers, digest, launchfiles, look, observe, processes, store
 from sesh.agents import activity
-from sesh.model import Damaged, Observation, Record, State, seen
-from sesh.reconcile import reconcile
+from sesh.model import Damaged, Health, Observation, Record, State, seen
+from sesh.reconcile import off_branch, reconcile
 from sesh.store import Entry
 from sesh.values import replace
 
@@ -44,9 +44,13 @@ def _word(entry: Entry, record: Record) -> list[str]:
     verdict = reconcile(record, sight, datetime.now(UTC))
     if verdict.attention is None:
         return ["waiting"] if _waits(record, verdict.state) else []
-    if verdict.state is not State.RUNNING:
+    if verdict.state not in (State.RUNNING, State.PAUSED):
         return [verdict.state.value]
-    return ["frozen" if sight.frozen else record.status.health or verdict.state.value]
+    if sight.frozen:
+        return ["frozen"]
+    if record.status.health in (Health.FAILING, Health.HUNG):
+        return [record.status.health.value]
+    return ["off-branch" if off_branch(record, sight) else verdict.state.value]
 
 
 def _waits(record: Record, state: State) -> bool:

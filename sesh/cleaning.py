@@ -34,7 +34,7 @@ from sesh.adrift import Adrift
 from sesh.config import Config
 from sesh.duties import Kind
 from sesh.errors import SeshError
-from sesh.lifecycle import panes, salvage
+from sesh.lifecycle import panes, salvage, worktrees
 from sesh.lifecycle.leftovers import stop_leftovers
 from sesh.lifecycle.stop import Ending, stop
 from sesh.look import Seen
@@ -42,7 +42,7 @@ from sesh.model import ALIVE, ENDED, Cause, Process, Record, State, name_of
 from sesh.orphans import Leftover, Stray
 from sesh.planning import Options, Step, Verb, What
 from sesh.surveying import Scene
-from sesh.values import Value
+from sesh.values import Value, replace
 
 CHANGED = "changed meanwhile"
 
@@ -71,7 +71,7 @@ def alone(run: str) -> AbstractContextManager[bool]:
 
 def rehearse(config: Config, options: Options) -> list[Outcome]:
     """The plan alone: nothing is done."""
-    scene = surveying.survey(config)
+    scene = _survey(config, options)
     steps = _overdue(_attended(scene))
     steps += planning.decide(scene, config.gc, options, time.time())
     return [_kept(step) or Outcome(step, done=False, skipped="dry run") for step in steps]
@@ -85,6 +85,7 @@ def clean(config: Config, options: Options, run: str) -> list[Outcome]:
     if attended:
         supervise.run_pass(config)
         scene = surveying.survey(config)
+    scene = _with_worktrees(scene, config, options)
     steps = planning.decide(scene, config.gc, options, time.time())
     _remember(scene, steps, run)
     told = [*map(_was_done, overdue), *apply(steps, config, options)]
@@ -95,6 +96,16 @@ def clean(config: Config, options: Options, run: str) -> list[Outcome]:
     supervise.tend(found, held, config, run)
     files.write_private(paths.gc_stamp(run), b"", durable=False)
     return told
+
+
+def _survey(config: Config, options: Options) -> Scene:
+    return _with_worktrees(surveying.survey(config), config, options)
+
+
+def _with_worktrees(scene: Scene, config: Config, options: Options) -> Scene:
+    """git is asked only about sessions that would leave the list now."""
+    due = planning.leaving(scene, config.gc, options, time.time())
+    return replace(scene, worktrees=surveying.worktrees_of(due))
 
 
 def _attended(scene: Scene) -> list[Seen]:
@@ -163,6 +174,7 @@ def apply(steps: Sequence[Step], config: Config, options: Options) -> list[Outco
         (Verb.REMOVE, What.CONTAINER): lambda some: _remove_containers(some, config),
         (Verb.CLOSE, What.PANE): lambda some: _close(some, config),
         (Verb.CLOSE, What.STRAY): lambda some: _close_strays(some, config),
+        (Verb.REMOVE, What.WORKTREE): lambda some: _remove_worktrees(some, config, options),
         (Verb.ARCHIVE, What.RECORD): lambda some: _archive(some, config, options),
         (Verb.REMOVE, What.HISTORY): _remove_history,
         (Verb.REMOVE, What.TRANSCRIPT): _remove_files,
@@ -292,6 +304,8 @@ def _archive(steps: list[Step], config: Config, options: Options) -> Outcomes:
         one = surveying.ended_of(seen) if seen else None
         if not seen or not one or not planning.archive_due(one, config.gc, options, time.time()):
             yield Outcome(step, done=False, skipped=CHANGED)
+        elif isinstance(seen.entry.record, Record) and worktrees.stands(seen.entry.record):
+            yield Outcome(step, done=False, skipped="its worktree stays")
         elif why := _container_left(seen, config):
             yield Outcome(step, done=False, skipped=why)
         else:
@@ -306,6 +320,20 @@ def _archive(steps: list[Step], config: Config, options: Options) -> Outcomes:
         with suppress(OSError):
             events.append("archived", records[session_id])
         yield Outcome(step, done=True)
+
+
+def _remove_worktrees(steps: list[Step], config: Config, options: Options) -> Outcomes:
+    """Remove worktrees of what is still to leave the list, if git says again that nothing is lost
+    by that."""
+    for step, seen in _again(steps):
+        one = surveying.ended_of(seen) if seen else None
+        record = seen.entry.record if seen else None
+        due = one and planning.archive_due(one, config.gc, options, time.time())
+        if not due or not isinstance(record, Record):
+            yield Outcome(step, done=False, skipped=CHANGED)
+            continue
+        stays = worktrees.remove(record)
+        yield Outcome(step, done=not stays, skipped=stays)
 
 
 def _container_left(seen: Seen, config: Config) -> str | None:

@@ -77,6 +77,10 @@ class Docker(Value):
     timeout: float = 2.5  # for one question
 
 
+class Git(Value):
+    worktree_dir: str = ""  # below it worktrees are made; "": beside the repository
+
+
 class Breaker(Value):
     """When a group fails too often, it is not restarted by itself for a while."""
 
@@ -100,6 +104,7 @@ class Config(Value):
     gc: Gc = Gc()
     tmux: Tmux = Tmux()
     docker: Docker = Docker()
+    git: Git = Git()
     breaker: Breaker = Breaker()
     notify: Notify = Notify()
 

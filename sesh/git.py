@@ -1,62 +1,294 @@
-"""What git knows of a session's directory."""
+"""What git knows of a directory, and the few things that sesh has it do.
+
+The branch is read from git's files: cheap enough for every look. Where git is asked, it is asked so
+that a repository can run nothing of its own for that, as far as git has a way: no hooks, no monitor
+of files, no fetching of what is missing. (Its filters can't be turned off.) What does not answer is
+unknown, and nothing may follow from it.
+"""
 
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Iterable
 
 from sesh import run
 from sesh.files import read_regular
+from sesh.model import Sight, absent, seen, unknown
+from sesh.run import Answer
 from sesh.values import Value
 
-TIMEOUT = 2.0
-_HEAD = b"ref: refs/heads/"
+TIMEOUT = 2.0  # for one question
+LONG = 600.0  # for a checkout, and to remove one
+ALL_TIMEOUT = 3.0  # for a question about many directories
+_AT_ONCE = 8
+_LIMIT = 4096
+_HEADS = "refs/heads/"
+_QUIETLY = (
+    *("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"),
+    *("-c", "status.showUntrackedFiles=normal"),
+)
+# What says to git which repository is meant, as for a hook: here the directory says it.
+_FOREIGN = frozenset(
+    (
+        *("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_PREFIX"),
+        *("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE"),
+        *("GIT_SHALLOW_FILE", "GIT_GRAFT_FILE", "GIT_IMPLICIT_WORK_TREE"),
+    )
+)
+# Files in a checkout's own git directory that say what is under way.
+_UNDER_WAY = {
+    "rebase-merge": "a rebase",
+    "rebase-apply": "a rebase",
+    "MERGE_HEAD": "a merge",
+    "CHERRY_PICK_HEAD": "a cherry-pick",
+    "REVERT_HEAD": "a revert",
+    "BISECT_LOG": "a bisection",
+}
 
 
 class Work(Value):
+    """What is in a checkout."""
+
+    branch: str | None  # None: HEAD is detached
+    ahead: int | None  # of its upstream; None: it has none
+    behind: int | None
+    dirty: bool  # uncommitted changes, or files that git does not know
+    untracked: bool = False  # nothing but such files
+
+
+class Checkout(Value):
+    """A worktree of a repository, the main one too."""
+
+    path: str
     branch: str | None
-    ahead: int
-    behind: int
-    dirty: bool
+    locked: bool = False
 
 
-def branch(directory: str) -> str | None:
-    """The checked-out branch, read from git's files: cheap enough for every start."""
-    while True:
-        dot_git = os.path.join(directory, ".git")
-        if os.path.exists(dot_git):
-            return _head(dot_git)
+# --- from files ----------------------------------------------------------------------------------
+
+
+def top(directory: str) -> str | None:
+    """The checkout that a directory is in."""
+    directory = os.path.realpath(directory)
+    while not os.path.exists(os.path.join(directory, ".git")):
         parent = os.path.dirname(directory)
         if parent == directory:
             return None
         directory = parent
+    return directory
 
 
-def _head(dot_git: str) -> str | None:
+def branch(directory: str) -> str | None:
+    """The checked-out branch, if there is one."""
+    sight = head(directory)
+    return sight.what if sight.present else None
+
+
+def head(directory: str) -> Sight:
+    """PRESENT with the name of the branch that is checked out, ABSENT when there is none."""
+    found = top(directory)
+    if found is None:
+        return absent("in no git repository")
     try:
-        if os.path.isfile(dot_git):  # a worktree: the file names the real directory
-            pointer = read_regular(dot_git, 4096).decode().strip().removeprefix("gitdir: ")
-            dot_git = os.path.join(os.path.dirname(dot_git), pointer)
-        head = read_regular(f"{dot_git}/HEAD", 4096).strip()
-        return head.removeprefix(_HEAD).decode() if head.startswith(_HEAD) else None
+        return _branch_in(_git_dir(found))
+    except (OSError, UnicodeDecodeError) as error:
+        return unknown(f"its branch can't be read: {error}")
+
+
+def _git_dir(checkout: str) -> str:
+    """The git directory of just this checkout."""
+    dot_git = os.path.join(checkout, ".git")
+    if not os.path.isfile(dot_git):
+        return dot_git
+    pointer = read_regular(dot_git, _LIMIT).decode().strip().removeprefix("gitdir: ")
+    return os.path.join(checkout, pointer)
+
+
+def _branch_in(git_dir: str) -> Sight:
+    text = _word(f"{git_dir}/HEAD")
+    if text.startswith("ref: "):
+        name = text.removeprefix("ref: ").strip()
+        if name == f"{_HEADS}.invalid":  # the branches are in a table that only git reads
+            return unknown("only git can read its branch")
+        return seen(name.removeprefix(_HEADS)) if name.startswith(_HEADS) else absent(f"on {name}")
+    return _being_worked_on(git_dir) or absent("on no branch (HEAD is detached)")
+
+
+def _being_worked_on(git_dir: str) -> Sight | None:
+    """The branch that a rebase or a bisection will come back to."""
+    for name in ("rebase-merge/head-name", "rebase-apply/head-name", "BISECT_START"):
+        try:
+            text = _word(f"{git_dir}/{name}")
+        except (OSError, UnicodeDecodeError):
+            continue
+        if text.startswith(_HEADS) or (name == "BISECT_START" and not _is_commit(text)):
+            return seen(text.removeprefix(_HEADS))
+    return None
+
+
+def _is_commit(text: str) -> bool:
+    return len(text) >= 40 and not text.strip("0123456789abcdef")
+
+
+def _word(path: str) -> str:
+    return read_regular(path, _LIMIT).decode().strip()
+
+
+def under_way(checkout: str) -> str | None:
+    """What was begun there and is not finished."""
+    try:
+        git_dir = _git_dir(checkout)
     except (OSError, UnicodeDecodeError):
         return None
+    found = (what for name, what in _UNDER_WAY.items() if os.path.exists(f"{git_dir}/{name}"))
+    return next(found, None)
 
 
-def work(directory: str) -> Work | None:
-    """Branch, distance from upstream and uncommitted work; None outside a repository."""
-    if not os.path.isdir(directory) or branch(directory) is None:
+# --- asked of git --------------------------------------------------------------------------------
+
+
+def ask(directory: str, *words: str, timeout: float = TIMEOUT) -> Answer:
+    """A look: changes nothing."""
+    argv = ["git", "-C", directory, *_QUIETLY, *words]
+    env = {**_environment(), "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1"}
+    return run.call(argv, timeout=timeout, env=env, errors="surrogateescape")
+
+
+def _do(directory: str, *words: str) -> Answer:
+    """Something that changes a repository: slowly, if it is large."""
+    return run.tool(["git", "-C", directory, *words], timeout=LONG, env=_environment())
+
+
+def _environment() -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name not in _FOREIGN}
+    return {**kept, "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"}
+
+
+def why(answer: Answer) -> str:
+    """Why git did not do it, in one line."""
+    if answer.problem:
+        return answer.problem
+    said = [line for line in answer.err.splitlines() if line.startswith(("fatal: ", "error: "))]
+    text = said[-1].partition(": ")[2] if said else answer.err.strip().replace("\n", "; ")
+    return text or f"git: exit {answer.code}"
+
+
+def work(directory: str, timeout: float = TIMEOUT) -> Work | None:
+    """What is in the checkout of a directory; None outside of one, and when that is not known."""
+    if not os.path.isdir(directory) or top(directory) is None:
         return None
-    answer = run.tool(
-        ["git", "-C", directory, "status", "--porcelain=v2", "--branch"], timeout=TIMEOUT
+    answer = ask(
+        *(directory, "status", "--porcelain=v2", "--branch"),
+        *("--untracked-files=normal", "--ignore-submodules=none"),
+        timeout=timeout,
     )
+    return _work(answer.out) if answer.ok else None
+
+
+def _work(said: str) -> Work:
+    lines = said.splitlines()
+    facts = dict(line[2:].partition(" ")[::2] for line in lines if line.startswith("# "))
+    changes = [line for line in lines if not line.startswith("# ")]
+    on, distance = facts.get("branch.head"), facts.get("branch.ab")
+    ahead, behind = map(int, distance.split()) if distance else (None, None)
+    return Work(
+        branch=None if on in (None, "(detached)") else on,
+        ahead=ahead,
+        behind=None if behind is None else -behind,
+        dirty=bool(changes),
+        untracked=bool(changes) and all(line.startswith("? ") for line in changes),
+    )
+
+
+def works(directories: Iterable[str]) -> dict[str, Work | None]:
+    """The same of many directories: each checkout is asked about once, several at a time."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    deadline = time.monotonic() + ALL_TIMEOUT
+    tops = {directory: top(directory) for directory in directories}
+    asked = sorted({one for one in tops.values() if one is not None})
+
+    def one(checkout: str) -> Work | None:
+        left = deadline - time.monotonic()
+        return work(checkout, min(TIMEOUT, left)) if left > 0 else None
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        known = dict(zip(asked, pool.map(one, asked), strict=True))
+    return {directory: known.get(found or "") for directory, found in tops.items()}
+
+
+# --- worktrees -----------------------------------------------------------------------------------
+
+
+def checkouts(directory: str) -> list[Checkout] | Answer:
+    """All worktrees of a repository, the main one first; or what git said instead."""
+    answer = ask(directory, "worktree", "list", "--porcelain")
+    if not answer.ok:
+        return answer
+    found = []
+    for block in answer.out.split("\n\n"):
+        facts = dict(line.partition(" ")[::2] for line in block.splitlines())
+        if "worktree" in facts:
+            on = facts.get("branch", "").removeprefix(_HEADS)
+            found.append(Checkout(facts["worktree"], on or None, "locked" in facts))
+    return found or answer
+
+
+def valid_branch(directory: str, name: str) -> bool:
+    if name.startswith("-") or name in ("HEAD", "@"):
+        return False
+    return ask(directory, "check-ref-format", f"{_HEADS}{name}").ok
+
+
+def commit(directory: str, name: str) -> str | None:
+    """The commit that a name stands for; None when there is none, or that is not known."""
+    answer = ask(directory, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+    return answer.out.strip() if answer.ok else None
+
+
+def branch_commit(directory: str, name: str) -> str | None:
+    return commit(directory, f"{_HEADS}{name}")
+
+
+def common_dir(directory: str) -> str | None:
+    """The git directory that all worktrees of a repository share."""
+    answer = ask(directory, "rev-parse", "--git-common-dir")
     if not answer.ok:
         return None
-    lines = answer.out.splitlines()
-    facts = dict(line[2:].partition(" ")[::2] for line in lines if line.startswith("# "))
-    ahead, _, behind = facts.get("branch.ab", "+0 -0").partition(" ")
-    return Work(
-        branch=facts.get("branch.head"),
-        ahead=abs(int(ahead)),
-        behind=abs(int(behind)),
-        dirty=any(not line.startswith("# ") for line in lines),
+    return os.path.realpath(os.path.join(directory, answer.out.removesuffix("\n")))
+
+
+def add_worktree(directory: str, path: str, name: str, *, new: bool) -> Answer:
+    """Check a branch out there; a new one begins at the HEAD of `directory`."""
+    words = ("--no-track", "-b", name, path, "HEAD") if new else (path, name)
+    return _do(directory, "worktree", "add", *words)
+
+
+def remove_worktree(repository: str, path: str, *, force: int = 0) -> Answer:
+    """Without force git itself refuses when there are changes; twice means: even half made."""
+    words = ("worktree", "remove", *["--force"] * force, path)
+    return _do(repository, *_QUIETLY, *words)
+
+
+def delete_merged(directory: str, name: str) -> bool:
+    """Delete a branch, if all of it is in the HEAD of `directory`. git itself looks again."""
+    merged = ask(directory, "merge-base", "--is-ancestor", f"{_HEADS}{name}", "HEAD")
+    return merged.ok and _do(directory, "branch", "-d", "--", name).ok
+
+
+def only_here(checkout: str, name: str) -> int | None:
+    """How many commits of a worktree, and of the branch that it was made for, are neither in the
+    HEAD of the main checkout nor, as far as is known here, in any remote repository. None: that is
+    not known."""
+    tips = ["HEAD"]
+    if branch_commit(checkout, name) is not None:
+        tips.append(f"{_HEADS}{name}")
+    upstream = commit(checkout, f"{_HEADS}{name}@{{upstream}}")
+    known = [upstream] if upstream else []
+    answer = ask(
+        *(checkout, "rev-list", "--count", *tips),
+        *("--not", "main-worktree/HEAD", *known, "--remotes", "--"),
     )
+    text = answer.out.strip()
+    return int(text) if answer.ok and text.isdecimal() else None

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 
-from sesh import config, look, orphans, output, paths, processes, store
+from sesh import config, git, look, orphans, output, paths, processes, store
 from sesh.adrift import Adrift
 from sesh.agents import activity, screens
 from sesh.agents.activity import Launch
@@ -26,8 +26,10 @@ SORT_KEYS = (
     *("memory_bytes", "cpu_seconds"),
 )
 
+_NOT_HERE = (State.DAMAGED, State.UNKNOWN)  # UNKNOWN: on another machine, maybe
 
-def gather(*, everything: bool, wide: bool) -> tuple[list[View], list[str]]:
+
+def gather(*, everything: bool, usage: bool, work: bool = False) -> tuple[list[View], list[str]]:
     """What `ls` shows, and what could not be written down while looking.
 
     Where a digest line still holds, it answers; the others are looked at. `everything` also means
@@ -37,8 +39,10 @@ def gather(*, everything: bool, wide: bool) -> tuple[list[View], list[str]]:
     found, held = census.found, census.held
     views = [complete(one) for one in found if everything or not _hidden(one)]
     views += [_from_digest(one) for one in held if everything or not _past(one)]
-    if wide:
+    if usage:
         add_usage(views, {**_agents(found), **_held_agents(held)})
+    if work:
+        add_work(views)
     views += _orphans(census.agents, views)
     views += [_leftover(one) for one in census.leftovers]
     views += [_stray(one) for one in census.strays]
@@ -184,6 +188,28 @@ def add_usage(views: Sequence[View], agents: Mapping[str, Process]) -> None:
 
 def add_usage_of(found: Seen, shown: View) -> None:
     add_usage([shown], _agents([found]))
+
+
+def add_work(views: Iterable[View]) -> None:
+    """The branches that directories are on now, and what is in them that is nowhere else."""
+    shown = [one for one in views if one["state"] not in _NOT_HERE and _has_directory(one)]
+    known = git.works({one["cwd"] for one in shown})
+    for one in shown:
+        work = known[one["cwd"]]
+        if work is None:
+            one["branch"] = git.branch(one["cwd"]) or one["branch"]
+        else:
+            one |= {
+                "branch": work.branch,
+                "ahead": work.ahead,
+                "behind": work.behind,
+                "dirty": work.dirty,
+            }
+
+
+def _has_directory(shown: View) -> bool:
+    """Is its directory one of this machine? In a container without a mount it has no branch."""
+    return bool(shown["cwd"]) and (shown["place"] == "host" or shown["branch"] is not None)
 
 
 # --- filter, sort, format ----------------------------------------------------------------------

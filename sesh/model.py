@@ -410,6 +410,7 @@ class Observation(Value):
     container: Sight = Sight(Presence.UNKNOWN, "not looked for")
     oom: bool = False  # the kernel has killed for want of memory there
     conversation: str | None = None  # the one that its hooks named last
+    branch: Sight = Sight(Presence.UNKNOWN, "not looked for")  # that its directory is on
 
 
 class Verdict(Value):

@@ -11,7 +11,7 @@ import time
 from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 
-from sesh import containers, launchfiles, processes, tmux
+from sesh import containers, git, launchfiles, processes, tmux
 from sesh.config import Config
 from sesh.errors import CannotTellError
 from sesh.model import (
@@ -78,7 +78,20 @@ def observe(
 
 
 def by_files(record: Record) -> Observation:
-    """What the per-launch files and the process table say."""
+    """What the per-launch files and the process table say; and git's, if a branch was asked for."""
+    sight = _by_files(record)
+    return replace(sight, branch=git.head(record.spec.cwd)) if _has_branch(record) else sight
+
+
+def _has_branch(record: Record) -> bool:
+    """Should its directory be on a certain branch while it lives, and is it on this machine?"""
+    box, place = record.spec.box, record.place
+    if record.spec.branch is None or record.status.outcome is not None:
+        return False
+    return (box is None or box.mount) and not place.far and place.machine.id == processes.here().id
+
+
+def _by_files(record: Record) -> Observation:
     elsewhere = _elsewhere(record)
     if elsewhere:
         return Observation(unknown(elsewhere))

@@ -7,15 +7,17 @@ import os
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from shlex import quote
 from types import MappingProxyType
 from typing import Any
 
-from sesh import config, engines, environment, launchfiles, look, output, paths
+from sesh import config, engines, environment, git, launchfiles, look, output, paths
 from sesh.errors import ConflictError, SeshError, UsageError
+from sesh.lifecycle import claims, worktrees
 from sesh.lifecycle.claims import Order
 from sesh.lifecycle.start import start
 from sesh.look import Seen
-from sesh.model import ENDED, Boxing, Care, Retry, Spec, State
+from sesh.model import ENDED, Boxing, Care, Retry, Spec, State, Worktree
 from sesh.templates import Template
 from sesh.values import Value, replace
 
@@ -42,6 +44,8 @@ class Wish(Value):
     template: str | None = None
     usual: Template = Template()  # what the template says
     prompt: str | None = None
+    branch: str | None = None
+    worktree: str | None = None  # the branch to make one of
 
 
 def asked(wish: Wish) -> Wish:
@@ -61,8 +65,24 @@ def asked(wish: Wish) -> Wish:
 
 
 def fulfil(wish: Wish, settings: config.Config) -> Seen:
-    """Check everything that can be checked, then start."""
+    """Check everything that can be checked, then start; in a worktree, if one is wanted, which a
+    start that fails takes back."""
     wish = asked(wish)
+    _check_git(wish)
+    if wish.worktree is None:
+        return _fulfil(wish, settings, None)
+    if wish.name is not None:
+        look.check_name(wish.name)
+        claims.free_name(wish.name)
+    made = worktrees.make(_directory(wish.directory), wish.worktree, settings)
+    try:
+        return _fulfil(_in_worktree(wish, made), settings, made.worktree)
+    except BaseException:
+        worktrees.take_back(made)
+        raise
+
+
+def _fulfil(wish: Wish, settings: config.Config, worktree: Worktree | None) -> Seen:
     extra = environment.parse_options(wish.variables)
     if wish.box:
         extra = {**environment.parse_files(wish.env_files), **extra}
@@ -94,7 +114,11 @@ def fulfil(wish: Wish, settings: config.Config) -> Seen:
         template=wish.template,
         kit=wish.usual.agent,
         prompt=_prompt(wish),
+        branch=wish.branch,
+        worktree=worktree,
     )
+    if wish.branch is not None:
+        _check_branch(cwd, wish.branch)
     if wish.name is not None:
         look.check_name(wish.name)
     left_out = environment.unexportable(surroundings)
@@ -184,6 +208,43 @@ def _directory(given: str | None) -> str:
     return path
 
 
+# --- git -----------------------------------------------------------------------------------------
+
+
+def _check_git(wish: Wish) -> None:
+    """What can be said of branches before any is looked at."""
+    for option, name in (("--branch", wish.branch), ("--worktree", wish.worktree)):
+        if name is not None and not (name and name.isprintable()):
+            raise UsageError(f"{option} {name!a}: no valid name for a branch")
+        if name is not None and wish.box and not wish.box.mount:
+            raise UsageError(f"{option} needs the directory in the container: mount it (--image)")
+    if None not in (wish.branch, wish.worktree) and wish.branch != wish.worktree:
+        raise UsageError("--branch and --worktree name different branches; one is enough")
+
+
+def _check_branch(cwd: str, wanted: str) -> None:
+    found = git.head(cwd)
+    if found.present and found.what == wanted:
+        return
+    if found.unknown:
+        raise SeshError(f"{cwd}: {found.what}; started without --branch, it is not checked")
+    where = f"on branch {found.what}" if found.present else found.what
+    switch = f"git -C {quote(cwd)} switch {quote(wanted)}"
+    raise SeshError(f"{cwd} is {where}, not on {wanted}; {switch}, or start with --worktree")
+
+
+def _in_worktree(wish: Wish, made: worktrees.Made) -> Wish:
+    """In a container git needs the repository, too."""
+    if wish.box is None:
+        return replace(wish, directory=made.cwd)
+    shared = git.common_dir(made.cwd)
+    if shared is None or ":" in shared:
+        raise SeshError(f"{made.worktree.repository}: its git directory can't be mounted")
+    whole = () if made.cwd == made.worktree.path else (made.worktree.path,)
+    mounts = (*wish.box.mounts, shared, *whole)
+    return replace(wish, directory=made.cwd, box=replace(wish.box, mounts=mounts))
+
+
 # --- containers ----------------------------------------------------------------------------------
 
 
@@ -252,7 +313,7 @@ def _start(
 ) -> Seen:
     if name is not None:
         return start(Order(name, spec, surroundings), settings)
-    stem = _name_of(spec.cwd or os.getcwd())
+    stem = _name_of(spec.worktree.path if spec.worktree else spec.cwd or os.getcwd())
     for number in range(1, _MOST_NUMBERED + 1):
         candidate = stem if number == 1 else f"{stem[:58]}-{number}"
         try:

@@ -45,6 +45,7 @@ class What(StrEnum):
     STRAY = "forgotten tmux session"
     CONTAINER = "container"
     BOX = "container mount"
+    WORKTREE = "worktree"
     RECORD = "record"
     HISTORY = "history record"
     TRANSCRIPT = "transcript"
@@ -122,7 +123,7 @@ def decide(scene: Scene, gc: Gc, options: Options, now: float) -> list[Step]:
         *_orphans(scene, gc, options),
         *_containers(scene, gc, options),
         *_closes(scene, ended, gc, options, now),
-        *_archives(ended, gc, options, now),
+        *_archives(scene, ended, gc, options, now),
         *_prunes(scene, gc, now),
         *_files(scene, gc, now),
     ]
@@ -243,10 +244,29 @@ def _last_sign(scene: Scene, session_id: str) -> float:
         return never()
 
 
-def _archives(ended: Iterable[Ended], gc: Gc, options: Options, now: float) -> Iterator[Step]:
+def leaving(scene: Scene, gc: Gc, options: Options, now: float) -> list[Ended]:
+    """The sessions that may leave the list."""
+    return [one for one in ended_in(scene.census) if archive_due(one, gc, options, now)]
+
+
+def _archives(
+    scene: Scene, ended: Iterable[Ended], gc: Gc, options: Options, now: float
+) -> Iterator[Step]:
+    """A session stays in the list as long as its worktree has to stay: its record knows of it."""
     for one in ended:
         why = archive_due(one, gc, options, now)
-        if why:
+        tree = scene.worktrees.get(one.session_id)
+        if why and tree and tree.stays:
+            yield Step(
+                *(Verb.KEEP, What.WORKTREE, one.name),
+                f"of {one.name} at {tree.path}: {tree.stays}",
+                one.session_id,
+                mend=f"sesh rm --discard {one.name}",
+            )
+        elif why:
+            if tree:
+                done = "with nothing that is not merged or pushed"
+                yield Step(Verb.REMOVE, What.WORKTREE, one.name, done, one.session_id)
             yield Step(Verb.ARCHIVE, What.RECORD, one.name, why, one.session_id)
 
 

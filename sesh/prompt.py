@@ -18,8 +18,8 @@ from sesh import digest, guards, paths
 # Worst first: states, and what may be wrong with an agent that runs.
 WORDS = (
     *("damaged", "orphan", "failed", "timeout", "stale", "lost", "waiting", "hung", "failing"),
-    "frozen",
-    *("stopping", "recovering", "starting", "running", "paused", "unknown", "completed", "stopped"),
+    *("frozen", "off-branch", "stopping", "recovering", "starting", "running", "paused"),
+    *("unknown", "completed", "stopped"),
 )
 SHELLS = ("bash", "zsh", "fish")
 _TRIES = 3

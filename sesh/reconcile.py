@@ -119,13 +119,23 @@ def _alive(record: Record, seen: Observation, word: ExitWord | None) -> Verdict:
     if seen.terminal.absent:
         why = "alive, but its terminal is gone"
         return Verdict(State.ORPHAN, reason=why, attention=why, evidence=evidence)
+    astray = off_branch(record, seen)
     if record.status.paused is not None or seen.paused:
         why = "paused on request" if record.status.paused else "its container is paused"
-        return Verdict(State.PAUSED, reason=why, evidence=evidence)
-    attention = _unwell(record)
+        return Verdict(State.PAUSED, reason=why, attention=astray, evidence=evidence)
+    attention = _unwell(record) or astray
     if seen.frozen:
         attention = "the agent is stopped by a signal (kill -CONT continues it)"
     return Verdict(State.RUNNING, reason=attention, attention=attention, evidence=evidence)
+
+
+def off_branch(record: Record, seen: Observation) -> str | None:
+    """Where its directory is, if that is not the branch that it should be on."""
+    wanted, found = record.spec.branch, seen.branch
+    if wanted is None or found.unknown or (found.present and found.what == wanted):
+        return None
+    where = f"on branch {found.what}" if found.present else found.what
+    return f"{where}, should be on {wanted}"
 
 
 def _unwell(record: Record) -> str | None:
@@ -310,6 +320,7 @@ def _evidence(record: Record, seen: Observation) -> tuple[str, ...]:
             ("others", seen.others),
             ("remains", seen.remains),
             ("container", seen.container),
+            ("branch", seen.branch),
         )
         if sight.what != "not looked for"
     ]

@@ -1,7 +1,7 @@
 """The one launcher of programs. A timeout on every call; nothing here judges what was said.
 
-tmux and the container engines, which are on every path, go through `subprocess`; git and users'
-own commands go through `sh`, which costs more to import than they cost to run.
+tmux, the container engines and looks at git, which are on every path, go through `subprocess`; what
+changes a repository goes through `sh`, which costs more to import than most questions take.
 """
 
 from __future__ import annotations
@@ -156,26 +156,36 @@ def feed(
             return Answer(None, "", "", f"{error.filename or argv[0]}: {error.strerror}")
 
 
-def tool(argv: Sequence[str], *, timeout: float, cwd: str | None = None) -> Answer:
-    """Run docker, git or a user's own command to its end, or kill it after `timeout` seconds."""
+def tool(
+    argv: Sequence[str],
+    *,
+    timeout: float,
+    cwd: str | None = None,
+    env: Mapping[str, str] | None = None,
+) -> Answer:
+    """Run a program that takes its time to its end, or kill it after `timeout` seconds."""
     import sh
 
     try:
         command = sh.Command(argv[0])
     except sh.CommandNotFound:
         return Answer(None, "", "", f"{argv[0]}: not found")
+    nothing = open(os.devnull, "rb")  # noqa: SIM115  # sh reads it: closed below
     try:
         done = command(
             *argv[1:],
             _timeout=timeout,
             _cwd=cwd,
+            _env=None if env is None else dict(env),
             _ok_code=tuple(range(256)),
             _return_cmd=True,
-            _in=os.devnull,
+            _in=nothing,
             _tty_out=False,
         )
     except sh.TimeoutException:
         return Answer(None, "", "", f"no answer within {timeout:g} s")
     except sh.SignalException as error:
         return Answer(None, "", "", f"{argv[0]}: killed by signal {-error.exit_code}")
+    finally:
+        nothing.close()
     return Answer(done.exit_code, _text(done.stdout), _text(done.stderr))

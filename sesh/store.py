@@ -281,7 +281,8 @@ def _guard(record: Record, verdict: Verdict) -> tuple[str, ...]:
     pid = start = tty = hide = "-"
     asked_for = verdict.state is State.RUNNING or record.status.paused is not None
     alive = verdict.state in (State.RUNNING, State.PAUSED)
-    as_it_should = alive and asked_for and verdict.attention is None
+    # Of the branch that its directory is on, no guard knows.
+    as_it_should = alive and asked_for and not (verdict.attention or record.spec.branch)
     container = record.place.container
     if as_it_should and agent is not None and not record.place.far:
         mode = "pid" if container is None else _box_mode(container)

@@ -5,15 +5,28 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 
-from sesh import adrift, notices, observe, orphans, output, paths, processes, sightings, supervise
+from sesh import (
+    adrift,
+    notices,
+    observe,
+    orphans,
+    output,
+    paths,
+    processes,
+    sightings,
+    store,
+    supervise,
+)
 from sesh.config import Config, Gc
 from sesh.digest import Digest
 from sesh.errors import CannotTellError
+from sesh.lifecycle import worktrees
 from sesh.look import Seen
-from sesh.model import ENDED, ID_PATTERN, Process, State, name_of
+from sesh.model import ENDED, ID_PATTERN, Process, Record, State, name_of
 from sesh.orphans import Census
 from sesh.sightings import Sightings
 from sesh.tmux import Pane
@@ -33,6 +46,13 @@ class Pile(Value):
     printed: float  # when the last output came
 
 
+class Tree(Value):
+    """The worktree of an ended session."""
+
+    path: str
+    stays: str | None  # why; None: nothing is lost without it
+
+
 class Scene(Value):
     """Everything that steps follow from."""
 
@@ -48,6 +68,7 @@ class Scene(Value):
     seen: Sightings = Sightings({})
     boxes: tuple[tuple[str, float], ...] = ()  # directories of containers that are gone; their time
     notices: tuple[tuple[str, float], ...] = ()  # what waits to be delivered; its time
+    worktrees: Mapping[str, Tree] = MappingProxyType({})  # by session id
 
 
 class Ended(Value):
@@ -59,6 +80,7 @@ class Ended(Value):
     ended: float
     needs_person: bool
     socket: str
+    worktree: bool = False
 
 
 class Running(Value):
@@ -196,6 +218,20 @@ def _scan(directory: str) -> list[os.DirEntry[str]]:
         return []
 
 
+def worktrees_of(leaving: Iterable[Ended]) -> dict[str, Tree]:
+    """The worktrees that stand, of sessions that are to leave the list; git is asked about each."""
+    found = {}
+    for one in leaving:
+        entry = store.entry(one.name) if one.worktree else None
+        record = entry.record if entry else None
+        if not isinstance(record, Record) or record.id != one.session_id:
+            continue
+        if record.spec.worktree and worktrees.stands(record):
+            stays = worktrees.why_it_stays(record)
+            found[record.id] = Tree(record.spec.worktree.path, stays)
+    return found
+
+
 # --- sessions in the list ------------------------------------------------------------------------
 
 
@@ -220,6 +256,7 @@ def _ended_of_digest(found: Digest) -> Ended:
         ended=never() if ended is None else ended,
         needs_person=view["attention"] is not None,
         socket=view["socket"],
+        worktree=view.get("worktree") is not None,
     )
 
 
@@ -236,6 +273,7 @@ def ended_of(found: Seen) -> Ended | None:
         ended=ended.timestamp() if ended else never(),
         needs_person=verdict.attention is not None,
         socket=record.place.socket,
+        worktree=record.spec.worktree is not None,
     )
 
 

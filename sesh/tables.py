@@ -64,7 +64,7 @@ def _columns(
             ("CPU", lambda v: _cpu(v.get("cpu_seconds"))),
             ("GEN", lambda v: str(v.get("generation") or output.NOTHING)),
             ("GROUP", lambda v: output.escape(v.get("group") or output.NOTHING)),
-            ("BRANCH", lambda v: output.escape(v.get("branch") or output.NOTHING)),
+            ("BRANCH", _branch),
             ("DIRECTORY", lambda v: output.escape(v.get("cwd") or output.NOTHING)),
         ]
     columns.append(("COMMAND", _command))
@@ -75,6 +75,14 @@ def _columns(
 
 def _command(view: View) -> str:
     return output.command_line(view.get("command") or []) or output.NOTHING
+
+
+def _branch(view: View) -> str:
+    """`topic ↑2 ↓1 *`: ahead and behind of its upstream, and work that is not committed."""
+    marks = [("↑", view.get("ahead")), ("↓", view.get("behind"))]
+    parts = [output.escape(view.get("branch") or output.NOTHING)]
+    parts += [f"{mark}{count}" for mark, count in marks if count]
+    return " ".join(parts) + (" *" if view.get("dirty") else "")
 
 
 def _activity(view: View) -> str:

@@ -22,10 +22,10 @@ PASSING = (
 LASTING = (
     *("name", "id", "state", "reason", "cause", "exit_code", "signal", "last_known", "desired"),
     *("generation", "place", "container", "image", "group", "tags", "template", "agent"),
-    *("command", "cwd", "branch", "pid", "socket", "pane", "created", "started", "ended"),
-    *("health", "attention", "retries", "retries_max", "retry_at", "max_age", "max_idle", "care"),
-    *("paused", "held", "resumed", "phase", "conversation", "summary", "metadata"),
-    *("memory_bytes", "cpu_seconds"),
+    *("command", "cwd", "branch", "worktree", "pid", "socket", "pane", "created", "started"),
+    *("ended", "health", "attention", "retries", "retries_max", "retry_at", "max_age", "max_idle"),
+    *("care", "paused", "held", "resumed", "phase", "conversation", "summary", "metadata"),
+    *("memory_bytes", "cpu_seconds", "ahead", "behind", "dirty"),
 )
 FIELDS = LASTING + PASSING
 DAMAGED_FIELDS = ("name", "state", "reason", "path")
@@ -71,6 +71,7 @@ def view(record: Record, verdict: Verdict) -> View:
         "command": list(spec.command),
         "cwd": spec.cwd,
         "branch": place.branch,
+        "worktree": spec.worktree.path if spec.worktree else None,
         "pid": agent.process.pid if agent else None,
         "socket": place.socket,
         "pane": place.pane,
@@ -94,6 +95,9 @@ def view(record: Record, verdict: Verdict) -> View:
         "metadata": dict(word.metadata),
         "memory_bytes": None,
         "cpu_seconds": None,
+        "ahead": None,
+        "behind": None,
+        "dirty": None,
     }
 
 

@@ -37,7 +37,7 @@ LAYERS = (
     ("checks",),
     ("checks.tmux", "checks.sessions", "checks.containers", "checks.files", "checks.machine"),
     ("checks.scene",),
-    ("lifecycle.panes",),
+    ("lifecycle.panes", "lifecycle.worktrees"),
     ("orphans",),
     ("adrift",),
     ("attention",),

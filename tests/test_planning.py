@@ -11,9 +11,9 @@ from sesh import digest
 from sesh.config import Gc
 from sesh.model import Process
 from sesh.orphans import Census, Leftover, Stray
-from sesh.planning import Options, Verb, What, decide, limit_reached
+from sesh.planning import Options, Verb, What, decide, leaving, limit_reached
 from sesh.sightings import Sightings
-from sesh.surveying import Pile, Running, Scene
+from sesh.surveying import Pile, Running, Scene, Tree
 from sesh.tmux import Pane
 from sesh.units import span
 from sesh.values import replace
@@ -269,3 +269,20 @@ def test_events() -> None:
 )
 def test_spans(seconds: float, text: str) -> None:
     assert span(seconds) == text
+
+
+def test_a_worktree_goes_before_its_record_and_both_stay_together() -> None:
+    old = {"worktree": "/w"}
+    found = scene(ended("a", DAY, **old), ended("b", DAY, **old), ended("c", 1.0, **old))
+    ids = [ID.format(name) for name in "abc"]
+    trees = {ids[0]: Tree("/w/a", None), ids[1]: Tree("/w/b", "untracked files")}
+    found = replace(found, worktrees=trees)
+    assert steps(found) == [
+        ("remove", "worktree", "a"),
+        ("archive", "record", "a"),
+        ("keep", "worktree", "b"),
+    ]
+    assert [one.session_id for one in leaving(found, Gc(), Options(), NOW)] == ids[:2]
+    kept = decide(found, Gc(), Options(), NOW)[-1]
+    assert kept.why == "of b at /w/b: untracked files"
+    assert kept.mend == "sesh rm --discard b"

@@ -343,3 +343,24 @@ def test_a_stop_that_was_tried_often_asks_for_attention(tries: int, asks: bool) 
     verdict = reconcile(record(desired=Desired.STOPPED, stop_tries=tries), sight, NOW)
     assert verdict.state is State.STOPPING
     assert (verdict.attention is not None) is asks
+
+
+@pytest.mark.parametrize(
+    ("wanted", "branch", "attention"),
+    [
+        ("main", seen("main"), None),
+        ("main", seen("other"), "on branch other, should be on main"),
+        ("main", absent("on no branch"), "on no branch, should be on main"),
+        ("main", unknown("can't be read"), None),
+        (None, seen("other"), None),
+    ],
+)
+@pytest.mark.parametrize("rec", [RUNNING, PAUSED])
+def test_what_lives_on_another_branch_asks_for_attention(
+    rec: Record, wanted: str | None, branch: Sight, attention: str | None
+) -> None:
+    rec = replace(rec, spec=replace(rec.spec, branch=wanted))
+    verdict = reconcile(rec, Observation(ALIVE, HERE, branch=branch), NOW)
+    assert verdict.attention == attention
+    over = reconcile(rec, Observation(GONE, HERE, exit=exit_word(0), branch=branch), NOW)
+    assert (over.state, over.attention) == (State.COMPLETED, None)

@@ -6,14 +6,27 @@ import os
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from shlex import quote
 
 from sesh import output, paths, store
 from sesh.checks.scene import FIX, Finding, Level, Scene, few, number
 from sesh.digest import parse
 from sesh.look import Orphan, Seen
-from sesh.model import ENDED, Cause, Damaged, Observation, Record, State, absent, name_of, seen
+from sesh.model import (
+    ALIVE,
+    ENDED,
+    Cause,
+    Damaged,
+    Observation,
+    Record,
+    Session,
+    State,
+    absent,
+    name_of,
+    seen,
+)
 from sesh.orphans import Leftover, Stray
-from sesh.reconcile import reconcile
+from sesh.reconcile import off_branch, reconcile
 from sesh.store import Entry
 from sesh.tmux import Pane
 from sesh.view import View
@@ -43,6 +56,26 @@ def lost(scene: Scene) -> list[Finding]:
 def unwell(scene: Scene) -> list[Finding]:
     found = [view for view in scene.views if view.get("health") in ("hung", "failing")]
     return _sessions("unwell", found, "{} alive but not well", None)
+
+
+def branch(scene: Scene) -> list[Finding]:
+    """Living sessions whose directory is not on the branch that it should be on."""
+    return [_astray(one.session) for one in scene.judged(_off_branch) if one.session]
+
+
+def _off_branch(one: Seen) -> bool:
+    return one.state in ALIVE and one.session is not None and bool(_where(one.session))
+
+
+def _where(session: Session) -> str | None:
+    return off_branch(session.record, session.seen)
+
+
+def _astray(session: Session) -> Finding:
+    spec = session.record.spec
+    mend = f"git -C {quote(spec.cwd)} switch {quote(spec.branch or '')}"
+    text = f"{session.name}: {_where(session)}"
+    return Finding("branch", Level.FAIL, text, mend, subjects=(session.name,))
 
 
 def breaker(scene: Scene) -> list[Finding]:

@@ -38,7 +38,7 @@ from sesh.view import View
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print names only.")
 @click.option(
-    "-w", "--wide", is_flag=True, help="Show memory, CPU, pid, group, branch and directory."
+    "-w", "--wide", is_flag=True, help="Show memory, CPU, pid, group, git work and directory."
 )
 @click.option(
     "-a",
@@ -65,7 +65,7 @@ def command(
     formatted = listing.formatter(template) if template is not None else None
     listing.sort([], sort_key)
     needs_usage = wide or sort_key.lstrip("-") in ("memory_bytes", "cpu_seconds")
-    found, troubles = listing.gather(everything=everything, wide=needs_usage)
+    found, troubles = listing.gather(everything=everything, usage=needs_usage, work=wide)
     views = listing.sort([v for v in found if listing.matches(v, wanted)], sort_key)
     if as_json:
         output.write("[" + ",\n".join(json.dumps(v, separators=(",", ":")) for v in views) + "]\n")

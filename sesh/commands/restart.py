@@ -14,6 +14,7 @@ from sesh.commands._options import (
     yes_option,
 )
 from sesh.errors import CannotTellError, ConflictError, SeshError, StateError
+from sesh.lifecycle import worktrees
 from sesh.lifecycle.start import restart
 from sesh.lifecycle.stop import inside, stop
 from sesh.look import Seen
@@ -123,6 +124,7 @@ def _ended(one: Seen, settings: config.Config, grace: float) -> Seen:
         raise ConflictError(f"{one.name} can't restart itself; call it from another terminal")
     if one.state is State.STARTING:
         raise ConflictError(f"{one.name} is starting just now")
+    worktrees.check(one.session.record)  # before it is stopped for nothing
     after = stop([one], settings, grace, close_panes=False, keep=True)[0]
     look.check_same_launch(one, after)
     if after.state in _LIVING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from sesh import adrift, config, errors, look, output, store
-from sesh.commands._options import CONTEXT, grace_option, names_argument
+from sesh.commands._options import CONTEXT, confirm, grace_option, names_argument, yes_option
 from sesh.errors import (
     CannotTellError,
     ConflictError,
@@ -14,11 +14,11 @@ from sesh.errors import (
     StateError,
     UsageError,
 )
-from sesh.lifecycle import salvage
+from sesh.lifecycle import salvage, worktrees
 from sesh.lifecycle.forget import forget
 from sesh.lifecycle.stop import stop, stop_orphans
 from sesh.look import Seen
-from sesh.model import ALIVE, State
+from sesh.model import ALIVE, Record, State
 
 
 @click.command("rm", context_settings=CONTEXT)
@@ -29,15 +29,29 @@ from sesh.model import ALIVE, State
     is_flag=True,
     help="Stop a living one first; forget a damaged record; a missing one is fine.",
 )
+@click.option(
+    "--discard",
+    is_flag=True,
+    help="Remove its worktree whatever is in it; asks when something would be lost.",
+)
+@yes_option
 @grace_option
-def command(names: tuple[str, ...], force: bool, grace: float | None) -> int:
-    """Forget sessions: record, transcript, saved environment. A living one only with --force."""
+def command(
+    names: tuple[str, ...], force: bool, discard: bool, yes: bool, grace: float | None
+) -> int:
+    """Forget sessions: record, transcript, saved environment. A living one only with --force.
+
+    Its git worktree goes too, if nothing would be lost with it.
+    """
     if not names:
         raise UsageError("give the names of the sessions to forget")
     settings = config.load()
     limit = settings.stop.grace if grace is None else grace
+    losses = _losses(names) if discard else []
+    if losses and not confirm(f"discard the work of {'; '.join(losses)}?", yes=yes):
+        return errors.FAILED
     codes = [
-        _remove(name, settings, limit, force=force, alone=len(names) == 1)
+        _remove(name, settings, limit, force=force, discard=discard, alone=len(names) == 1)
         for name in dict.fromkeys(names)
     ]
     bad = [code for code in codes if code]
@@ -46,12 +60,29 @@ def command(names: tuple[str, ...], force: bool, grace: float | None) -> int:
     return errors.PARTIAL if len(bad) < len(codes) else bad[0]
 
 
-def _remove(name: str, settings: config.Config, grace: float, *, force: bool, alone: bool) -> int:
+def _losses(names: tuple[str, ...]) -> list[str]:
+    """What is in worktrees and nowhere else."""
+    found = []
+    for name in dict.fromkeys(names):
+        look.check_name(name)
+        entry = store.entry(name)
+        record = entry.record if entry else None
+        if not isinstance(record, Record) or not worktrees.stands(record):
+            continue
+        stays = None if worktrees.needed(record) else worktrees.why_it_stays(record)
+        if stays and record.spec.worktree:
+            found.append(f"{name} ({stays} in {output.escape(record.spec.worktree.path)})")
+    return found
+
+
+def _remove(
+    name: str, settings: config.Config, grace: float, *, force: bool, discard: bool, alone: bool
+) -> int:
     look.check_name(name)
     if force and store.entry(name) is None:
         return _end_unclaimed(name, settings, grace)
     try:
-        forget(_ended(look.one(name), settings, grace, force=force), settings)
+        forget(_ended(look.one(name), settings, grace, force=force), settings, discard=discard)
     except SeshError as error:
         if force and isinstance(error, NoSessionError):
             return errors.OK  # another rm was faster

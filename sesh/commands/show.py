@@ -8,7 +8,7 @@ import time
 
 import click
 
-from sesh import git, listing, logfiles, look, output, paths
+from sesh import listing, logfiles, look, output, paths
 from sesh.agents import activity, screens
 from sesh.commands._options import CONTEXT, colour_option, json_option
 from sesh.look import Seen
@@ -41,6 +41,7 @@ def command(name: str, as_json: bool, colour: str) -> int:
     shown = listing.complete(found)
     if found.session:
         listing.add_usage_of(found, shown)
+        listing.add_work([shown])
     if as_json:
         verdict = found.session.verdict if found.session else None
         evidence = verdict.evidence if verdict else (f"{shown['path']}: {shown['reason']}",)
@@ -71,13 +72,18 @@ def _show(session: Session, shown: View, *, colour: bool) -> None:
     rows = [
         ("command", output.command_line(record.spec.command)),
         ("where", f"{_where(record)}, tmux pane {record.place.pane or '–'}"),
-        ("directory", _directory(record.spec.cwd)),
+        ("directory", _directory(shown)),
         ("life", _life(shown)),
         ("memory", f"{output.size(shown['memory_bytes'])}   cpu {_cpu(shown)}"),
         ("output", _output(shown)),
     ]
     if record.spec.kit:
         rows += _agent(record, shown)
+    tree = record.spec.worktree
+    if tree is not None:
+        gone = "" if os.path.isdir(tree.path) else " (gone)"
+        of = f"of {_from_home(tree.repository)}, made for branch {tree.branch}"
+        rows.append(("worktree", f"{_from_home(tree.path)}{gone}, {of}"))
     if not kept(record):
         rows.append(("keeper", "none: adopted, so how it ends will not be known before a restart"))
     if verdict.cause:
@@ -152,16 +158,19 @@ def _print(head: str, rows: list[tuple[str, str]]) -> None:
     output.write("\n".join([head, *lines]) + "\n")
 
 
-def _directory(cwd: str) -> str:
-    work = git.work(cwd)
+def _directory(shown: View) -> str:
+    cwd = _from_home(shown["cwd"])
+    on = f"branch {shown['branch']}" if shown["branch"] else "no branch"
+    if shown["dirty"] is None:
+        return f"{cwd}   {on}" if shown["branch"] else cwd
+    facts = [f"{shown[way]} {way}" for way in ("ahead", "behind") if shown[way]]
+    facts.append("uncommitted changes" if shown["dirty"] else "clean")
+    return f"{cwd}   {on} ({', '.join(facts)})"
+
+
+def _from_home(path: str) -> str:
     home = os.environ.get("HOME") or "/"
-    shown = "~" + cwd[len(home) :] if cwd == home or cwd.startswith(home + "/") else cwd
-    if work is None:
-        return shown
-    facts = [f"{work.ahead} ahead"] if work.ahead else []
-    facts += [f"{work.behind} behind"] if work.behind else []
-    facts.append("uncommitted changes" if work.dirty else "clean")
-    return f"{shown}   branch {work.branch} ({', '.join(facts)})"
+    return "~" + path[len(home) :] if path == home or path.startswith(home + "/") else path
 
 
 def _life(shown: View) -> str:

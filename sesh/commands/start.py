@@ -47,6 +47,12 @@ class _WithCommand(click.Command):
 @click.option("-g", "--group", metavar="GROUP", help="Put the session into a group.")
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Tag the session (repeatable).")
 @click.option(
+    "--branch", metavar="BRANCH", help="Only if the directory is on BRANCH; tell when it leaves it."
+)
+@click.option(
+    "--worktree", metavar="BRANCH", help="Run in a new git worktree of the repository, on BRANCH."
+)
+@click.option(
     "--max-age", type=Duration(), help="Let gc end the session when it has run for so long."
 )
 @click.option(
@@ -99,6 +105,8 @@ def command(
     prompt: str | None,
     group: str | None,
     tags: tuple[str, ...],
+    branch: str | None,
+    worktree: str | None,
     max_age: float | None,
     max_idle: float | None,
     attach: bool,
@@ -136,6 +144,8 @@ def command(
         template=template,
         usual=usual,
         prompt=prompt,
+        branch=branch,
+        worktree=worktree,
     )
     found = ordering.fulfil(wish, settings)
     output.write(json.dumps(listing.complete(found)) + "\n" if as_json else f"{found.name}\n")

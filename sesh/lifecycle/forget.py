@@ -5,16 +5,28 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-from sesh import boxes, environment, events, launchfiles, look, observe, paths, processes, store
+from sesh import (
+    boxes,
+    environment,
+    events,
+    launchfiles,
+    look,
+    observe,
+    output,
+    paths,
+    processes,
+    store,
+)
 from sesh.config import Config
-from sesh.errors import CannotTellError, ConflictError
-from sesh.lifecycle import panes
+from sesh.errors import CannotTellError, ConflictError, SeshError
+from sesh.lifecycle import panes, worktrees
 from sesh.look import Seen
 from sesh.model import Damaged, Record
 
 
-def forget(found: Seen, config: Config) -> None:
-    """Delete an ended session's record and all its files."""
+def forget(found: Seen, config: Config, *, discard: bool = False) -> None:
+    """Delete an ended session's record and all its files. Its worktree goes if nothing is lost by
+    that, or with `discard`; one that stays is told of."""
     record = found.entry.record
     if isinstance(record, Damaged):
         store.remove(found.entry)
@@ -23,6 +35,7 @@ def forget(found: Seen, config: Config) -> None:
         _remove_container(record, config)
     else:
         _leave_tmux(record, config)
+    _leave_worktree(record, discard=discard)
     for _ in range(5):
         if store.remove(found.entry):
             break
@@ -41,6 +54,17 @@ def _leave_tmux(record: Record, config: Config) -> None:
         panes.put_away(record, server)
         if not server.own:  # in a server of ours nothing is a person's, and marks find what is left
             server.release(record.name, record.id)
+
+
+def _leave_worktree(record: Record, *, discard: bool = False) -> None:
+    stays = worktrees.remove(record, discard=discard)
+    if not stays:
+        return
+    assert record.spec.worktree is not None
+    path = record.spec.worktree.path
+    if discard:
+        raise SeshError(f"{record.name}: its worktree {path} stays: {stays}; not forgotten")
+    output.note(f"{record.name}: its worktree stays at {path}: {stays}")
 
 
 def _remove_container(record: Record, config: Config) -> None:
@@ -66,6 +90,7 @@ def bury(record: Record, config: Config) -> None:
     if not record.boxed:
         with suppress(CannotTellError):  # without tmux there is no pane to put away
             panes.put_away(record, observe.server_of(record, config))
+    _leave_worktree(record)
     _forget_launches(record)
     with suppress(OSError):
         events.append("archived", record)

@@ -19,7 +19,7 @@ from sesh import (
 )
 from sesh.config import Config
 from sesh.errors import CannotTellError
-from sesh.lifecycle import boxed, claims, panes, servers
+from sesh.lifecycle import boxed, claims, panes, servers, worktrees
 from sesh.lifecycle.claims import Order
 from sesh.lifecycle.forget import bury, release
 from sesh.lifecycle.launch import forget_files, launch
@@ -95,6 +95,7 @@ def restart(found: Seen, config: Config, attempt: int = 0, *, fresh: bool = Fals
     conversation unless a `fresh` one is wanted. `attempt` is the number of the retry, 0 when a
     person wants it."""
     assert found.session is not None
+    worktrees.check(found.session.record)
     if found.session.record.boxed:
         return boxed.restart(found, config, attempt, fresh=fresh)
     store.prepare()

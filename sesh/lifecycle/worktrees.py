@@ -1,0 +1,243 @@
+"""The git worktree of a session: made for it, and removed only when nothing of it would be lost.
+
+What may be lost by that is asked of git each time, just before. Everything that can't be told keeps
+it. The branch outlives its worktree, unless sesh has made it and all of it is merged.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+from shlex import quote
+
+from sesh import git, look, store
+from sesh.config import Config
+from sesh.errors import SeshError, UsageError
+from sesh.git import Checkout
+from sesh.model import ENDED, Record, Worktree
+from sesh.values import Value
+
+_MOST_NUMBERED = 999
+
+
+class Made(Value):
+    """A worktree that was just made."""
+
+    worktree: Worktree
+    source: str  # the directory whose HEAD a new branch begins at
+    cwd: str  # where the session shall run: in the worktree, as deep as `source` is in its own
+    commit: str | None
+
+
+# --- making --------------------------------------------------------------------------------------
+
+
+def make(source: str, branch: str, config: Config) -> Made:
+    """Check a branch out in a worktree of its own; one that does not exist is made from HEAD."""
+    known = _checkouts(source)
+    if not git.valid_branch(source, branch):
+        raise UsageError(f"--worktree {branch!a}: no valid name for a branch")
+    _check_free(branch, known)
+    new = git.branch_commit(source, branch) is None
+    if new and git.commit(source, "HEAD") is None:
+        raise SeshError(f"{source}: the repository has no commit yet; make one first")
+    repository = known[0].path
+    path = _reserve(_parent(repository, config), branch)
+    made = Made(Worktree(path, repository, branch, made_branch=new), source, path, None)
+    try:
+        answer = git.add_worktree(source, path, branch, new=new)
+        if not answer.ok:
+            raise SeshError(f"git could not make a worktree of {branch}: {git.why(answer)}")
+    except BaseException:
+        _withdraw(made)
+        raise
+    return Made(made.worktree, source, _same_depth(source, path), git.commit(path, "HEAD"))
+
+
+def _checkouts(source: str) -> list[Checkout]:
+    known = git.checkouts(source)
+    if isinstance(known, list):
+        return known
+    if known.code is not None and "not a git repository" in known.err:
+        raise SeshError(f"{source} is in no git repository; --worktree needs one (see -C)")
+    raise SeshError(f"--worktree: {git.why(known)}")
+
+
+def _check_free(branch: str, known: list[Checkout]) -> None:
+    for one in known:
+        if one.branch == branch and os.path.isdir(one.path):
+            there = f"sesh start -C {quote(one.path)} --branch {quote(branch)} starts there"
+            raise SeshError(f"branch {branch} is checked out at {one.path} already; {there}")
+        if one.branch == branch:
+            mend = f"git -C {quote(known[0].path)} worktree prune clears that"
+            raise SeshError(f"branch {branch} has its worktree at {one.path}, now gone; {mend}")
+
+
+def _parent(repository: str, config: Config) -> str:
+    """Where worktrees of a repository are made: beside it, or as the settings say."""
+    base = os.path.basename(repository).removesuffix(".git")
+    above = os.path.dirname(repository)
+    name = base if base and not base.startswith(".") else os.path.basename(above)
+    given = config.git.worktree_dir
+    if not given:
+        return os.path.join(above, f"{name or 'git'}.worktrees")
+    return os.path.normpath(os.path.join(repository, os.path.expanduser(given), name or "git"))
+
+
+def _reserve(parent: str, branch: str) -> str:
+    """A new directory, called like the branch: whoever makes it has it."""
+    stem = re.sub(r"[^\w.+@=-]+", "-", branch).strip("-.")[:100] or "worktree"
+    try:
+        os.makedirs(parent, exist_ok=True)
+        for number in range(1, _MOST_NUMBERED + 1):
+            path = os.path.join(parent, stem if number == 1 else f"{stem}-{number}")
+            with suppress(FileExistsError):
+                os.mkdir(path)
+                path.encode()
+                return path
+    except OSError as error:
+        raise SeshError(
+            f"cannot make a worktree below {parent}: {error.strerror}; see [git] worktree_dir "
+            "in sesh-config(5)"
+        ) from None
+    except UnicodeEncodeError:
+        os.rmdir(path)
+        raise SeshError(f"{parent!a}: not valid UTF-8: a record can't hold it") from None
+    raise SeshError(f"all names from {stem} on are taken in {parent}")
+
+
+def _same_depth(source: str, path: str) -> str:
+    top = git.top(source)
+    inner = os.path.relpath(os.path.realpath(source), top) if top else "."
+    cwd = os.path.normpath(os.path.join(path, inner))
+    return cwd if os.path.isdir(cwd) else path
+
+
+def _withdraw(made: Made) -> None:
+    """It came to nothing, or was interrupted half-way: nobody can have worked in it."""
+    git.remove_worktree(made.source, made.worktree.path, force=2)
+    _tidy(made.worktree.path)
+    if made.worktree.made_branch:
+        git.delete_merged(made.source, made.worktree.branch)
+
+
+def take_back(made: Made) -> None:
+    """The start has failed: remove what was made for it, if nothing was done in it and nothing may
+    run in it."""
+    tree = made.worktree
+    entries = [entry for entry in store.entries() if _uses(entry.record, tree.path)]
+    if any(seen.state not in ENDED for seen in look.judge(entries)):
+        return
+    work = git.work(tree.path)
+    if work is None or work.dirty or git.commit(tree.path, "HEAD") != made.commit:
+        return
+    if git.remove_worktree(made.source, tree.path).ok:
+        _tidy(tree.path)
+        if tree.made_branch:
+            git.delete_merged(made.source, tree.branch)
+
+
+# --- while it is needed --------------------------------------------------------------------------
+
+
+def check(record: Record) -> None:
+    """Raise when a session can't be launched again because its worktree is gone."""
+    tree = record.spec.worktree
+    if tree is not None and not os.path.isdir(tree.path):
+        where = f"-C {quote(tree.repository)} worktree add -f {quote(tree.path)}"
+        mend = f"git {where} {quote(tree.branch)} makes it anew"
+        raise SeshError(f"{record.name}: its worktree {tree.path} is gone; {mend}")
+
+
+def stands(record: Record) -> bool:
+    tree = record.spec.worktree
+    return tree is not None and os.path.isdir(tree.path)
+
+
+# --- removing ------------------------------------------------------------------------------------
+
+
+def why_it_stays(record: Record) -> str | None:
+    """What would be lost with the worktree of an ended session, or why that is not known; None when
+    it may go."""
+    tree = record.spec.worktree
+    assert tree is not None
+    return needed(record) or _doubt(tree) or _work_in(tree)
+
+
+def needed(record: Record) -> str | None:
+    """Is it the directory of another session, too? A record that can't be read may be one's."""
+    tree = record.spec.worktree
+    assert tree is not None
+    for entry in store.entries():
+        if isinstance(entry.record, Record):
+            if entry.record.id != record.id and _uses(entry.record, tree.path):
+                return f"it is the directory of session {entry.record.name}"
+        elif not entry.raw or tree.path.encode() in entry.raw:
+            return f"the record of {entry.record.name}, which can't be read, may need it"
+    return None
+
+
+def _uses(record: object, path: str) -> bool:
+    if not isinstance(record, Record):
+        return False
+    tree = record.spec.worktree
+    inside = os.path.realpath(record.spec.cwd) + "/"
+    return inside.startswith(os.path.realpath(path) + "/") or (
+        tree is not None and tree.path == path
+    )
+
+
+def _doubt(tree: Worktree) -> str | None:
+    """Is it still what it was, and is nobody in the middle of something?"""
+    known = git.checkouts(tree.repository)
+    if not isinstance(known, list):
+        return f"git could not be asked: {git.why(known)}"
+    real = os.path.realpath(tree.path)
+    mine = next((one for one in known[1:] if os.path.realpath(one.path) == real), None)
+    if mine is None or os.path.islink(tree.path):
+        return "it is no worktree of its repository any more"
+    if mine.locked:
+        return "it is locked (git worktree unlock)"
+    under_way = git.under_way(tree.path)
+    return f"{under_way} is under way" if under_way else None
+
+
+def _work_in(tree: Worktree) -> str | None:
+    work = git.work(tree.path)
+    if work is None:
+        return "git could not tell whether there is work in it"
+    if work.dirty:
+        return "untracked files" if work.untracked else "uncommitted changes"
+    count = git.only_here(tree.path, tree.branch)
+    if count is None:
+        return "git could not tell whether its commits are merged or pushed"
+    if count:
+        return f"{count} commit{'' if count == 1 else 's'} neither merged nor pushed"
+    return None
+
+
+def remove(record: Record, *, discard: bool = False) -> str | None:
+    """Remove the worktree of an ended session, if nothing is lost by that, or if it shall be;
+    returns why it stays."""
+    tree = record.spec.worktree
+    if tree is None or not os.path.isdir(tree.path):
+        return None
+    stays = needed(record) if discard else why_it_stays(record)
+    if stays:
+        return stays
+    answer = git.remove_worktree(tree.repository, tree.path, force=1 if discard else 0)
+    if not answer.ok:
+        return f"git did not remove it: {git.why(answer)}"
+    _tidy(tree.path)
+    if tree.made_branch:
+        git.delete_merged(tree.repository, tree.branch)
+    return None
+
+
+def _tidy(path: str) -> None:
+    """The directories that were made for it, if nothing else is in them."""
+    for directory in (path, os.path.dirname(path)):
+        with suppress(OSError):
+            os.rmdir(directory)
