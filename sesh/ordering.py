@@ -5,17 +5,19 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
 from sesh import config, engines, environment, launchfiles, look, output, paths
 from sesh.errors import ConflictError, SeshError, UsageError
+from sesh.lifecycle import recording
 from sesh.lifecycle.claims import Order
 from sesh.lifecycle.start import start
 from sesh.look import Seen
 from sesh.model import ENDED, Boxing, Care, Retry, Spec, State
+from sesh.phases import Said
 from sesh.templates import Template
 from sesh.values import Value, replace
 
@@ -41,6 +43,7 @@ class Wish(Value):
     care: Mapping[str, Any] = MappingProxyType({})  # by the names of model.Care's fields
     template: str | None = None
     usual: Template = Template()  # what the template says
+    record_only: bool = False  # nothing is run
 
 
 def asked(wish: Wish) -> Wish:
@@ -62,6 +65,8 @@ def asked(wish: Wish) -> Wish:
 def fulfil(wish: Wish, settings: config.Config) -> Seen:
     """Check everything that can be checked, then start."""
     wish = asked(wish)
+    if wish.record_only:
+        return _record(wish, settings)
     extra = environment.parse_options(wish.variables)
     if wish.box:
         extra = {**environment.parse_files(wish.env_files), **extra}
@@ -76,8 +81,7 @@ def fulfil(wish: Wish, settings: config.Config) -> Seen:
         cwd = _directory(wish.directory)
         surroundings = {**environment.caller(), **extra}
         argv = _command(wish.command, surroundings, cwd)
-    for word in (*([wish.group] if wish.group is not None else ()), *wish.tags):
-        _check_label(word)
+    look.check_labels(wish.group, wish.tags)
     spec = Spec(
         command=argv,
         cwd=cwd,
@@ -98,6 +102,24 @@ def fulfil(wish: Wish, settings: config.Config) -> Seen:
     if left_out:
         output.note(f"a shell can't export these, they are left out: {', '.join(left_out)}")
     return _start(wish.name, spec, surroundings, settings)
+
+
+def _record(wish: Wish, settings: config.Config) -> Seen:
+    """Make a record alone. Its command is for people to read: nobody looks whether it exists."""
+    cwd = _directory(wish.directory)
+    launchfiles.check_command(wish.command or ("-",))
+    look.check_labels(wish.group, wish.tags)
+    spec = Spec(
+        command=wish.command,
+        cwd=cwd,
+        created=datetime.now(UTC),
+        group=wish.group,
+        tags=tuple(dict.fromkeys(wish.tags)),
+        template=wish.template,
+    )
+    if wish.name is not None:
+        look.check_name(wish.name)
+    return _first_free(wish.name, cwd, lambda name: recording.create(name, spec, Said(), settings))
 
 
 def _patience(wish: Wish, settings: config.Config) -> float:
@@ -224,24 +246,26 @@ def _command(
     return argv
 
 
-def _check_label(word: str) -> None:
-    if not word or not word.isprintable() or len(word) > 200:
-        raise UsageError(f"{word!r}: a group or tag should be 1 to 200 printable characters")
-
-
 def _start(
     name: str | None,
     spec: Spec,
     surroundings: environment.Environment,
     settings: config.Config,
 ) -> Seen:
+    return _first_free(
+        name, spec.cwd, lambda name: start(Order(name, spec, surroundings), settings)
+    )
+
+
+def _first_free(name: str | None, cwd: str, make: Callable[[str], Seen]) -> Seen:
+    """Make it under its name or, without one, under the first that is free."""
     if name is not None:
-        return start(Order(name, spec, surroundings), settings)
-    stem = _name_of(spec.cwd or os.getcwd())
+        return make(name)
+    stem = _name_of(cwd or os.getcwd())
     for number in range(1, _MOST_NUMBERED + 1):
         candidate = stem if number == 1 else f"{stem[:58]}-{number}"
         try:
-            return start(Order(candidate, spec, surroundings), settings)
+            return make(candidate)
         except ConflictError:
             continue
     raise ConflictError(f"all names from {stem} to {candidate} are taken; choose one")

@@ -24,7 +24,8 @@ LASTING = (
     *("generation", "place", "container", "image", "group", "tags", "template", "agent"),
     *("command", "cwd", "branch", "pid", "socket", "pane", "created", "started", "ended"),
     *("health", "attention", "retries", "retries_max", "retry_at", "max_age", "max_idle", "care"),
-    *("paused", "held", "resumed", "phase", "conversation", "summary", "metadata"),
+    *("paused", "held", "resumed", "phase", "history", "updated", "finished", "errors"),
+    *("last_error", "resume_ready", "conversation", "summary", "metadata"),
     *("memory_bytes", "cpu_seconds"),
 )
 FIELDS = LASTING + PASSING
@@ -72,7 +73,7 @@ def view(record: Record, verdict: Verdict) -> View:
         "cwd": spec.cwd,
         "branch": place.branch,
         "pid": agent.process.pid if agent else None,
-        "socket": place.socket,
+        "socket": place.socket or None,
         "pane": place.pane,
         "created": timestamp(spec.created),
         "started": timestamp(status.started),
@@ -89,6 +90,12 @@ def view(record: Record, verdict: Verdict) -> View:
         "held": status.held,
         "resumed": timestamp(status.resumed),
         "phase": word.phase,
+        "history": [{"phase": step.phase, "at": timestamp(step.at)} for step in word.history],
+        "updated": timestamp(word.updated),
+        "finished": timestamp(word.finished),
+        "errors": word.errors,
+        "last_error": word.last_error,
+        "resume_ready": word.resume_ready,
         "conversation": word.conversation,
         "summary": word.summary,
         "metadata": dict(word.metadata),
@@ -132,6 +139,8 @@ def orphan_view(
         "memory_bytes": memory_bytes,
         "retries": 0,
         "retries_max": 0,
+        "history": [],
+        "errors": 0,
         "metadata": {},
     }
     return {field: known.get(field) for field in LASTING}

@@ -23,12 +23,12 @@ LAYERS = (
     ("surveying",),
     (
         *("exits", "ordering", "supervise", "listing", "attaching", "waiting"),
-        *("shells", "prompt", "mending", "counting"),
+        *("shells", "prompt", "mending", "counting", "api", "delegation"),
     ),
     ("caring",),
     ("transcripts", "breakers", "checkups", "templates"),
     ("lifecycle.salvage",),
-    ("lifecycle.start", "lifecycle.stop"),
+    ("lifecycle.start", "lifecycle.stop", "lifecycle.recording"),
     ("lifecycle.boxed",),
     ("lifecycle.claims", "lifecycle.making"),
     ("lifecycle.launch",),
@@ -40,7 +40,7 @@ LAYERS = (
     ("lifecycle.panes",),
     ("orphans",),
     ("adrift",),
-    ("attention",),
+    ("attention", "reports", "resuming"),
     ("look",),
     ("observe", "tables", "timers", "notices"),
     ("output", "containers"),
@@ -53,7 +53,7 @@ LAYERS = (
     ("store",),
     ("run", "files"),
     ("guards",),
-    ("codec", "digest", "reconcile", "duties", "schedules", "metrics"),
+    ("codec", "digest", "reconcile", "duties", "schedules", "metrics", "phases"),
     ("view", "figures"),
     ("paths", "units"),
     ("model", "errors"),
@@ -62,7 +62,7 @@ LAYERS = (
 )
 PURE = (
     *("values", "model", "errors", "units", "reconcile", "duties", "view", "codec", "digest"),
-    *("figures", "metrics"),
+    *("figures", "metrics", "phases"),
 )
 HOMES = {
     "click": {"cli", "commands"},
