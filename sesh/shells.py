@@ -11,10 +11,11 @@ import os
 import re
 from collections.abc import Iterable
 
+from sesh.phases import FINAL
 from sesh.values import Value
 
 # What is offered for a value: these words, or what the script's own function of that name finds
-# (sessions, living, groups, filters, directories, variables); None: nothing.
+# (sessions, living, finishing, groups, filters, directories, variables); None: nothing.
 Offer = tuple[str, ...] | str | None
 
 
@@ -76,6 +77,7 @@ def _fill(shell: str, tree: Tree, **tables: Iterable[str]) -> str:
         "verbs": [" ".join(verb.name for verb in tree.verbs)],
         "states": [" ".join(tree.states)],
         "filters": [" ".join(tree.filters)],
+        "outcomes": [" ".join(FINAL)],
     }
     for name, lines in {**words, **tables}.items():
         script = script.replace(f"%{name.upper()}%", "\n".join(lines))

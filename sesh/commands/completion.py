@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from sesh import events, listing, output, shells
+from sesh import events, listing, output, phases, shells
 from sesh.checks import IDS
 from sesh.commands._options import CONTEXT
 from sesh.model import ALIVE, State
@@ -24,9 +24,11 @@ _VALUES: dict[str, Offer] = {
     "--for": ("ended", "alive", *(state for state in _STATES if state != "damaged")),
     "--kind": events.KINDS,
     "--only": IDS,
+    "--phase": phases.PHASES,
 }
 _ARGUMENTS: dict[str, Offer] = {
     "start": None,  # the name of a new session
+    "finish": "finishing",
     **dict.fromkeys(("stop", "detach", "send", "wait"), "living"),
 }
 

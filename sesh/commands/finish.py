@@ -21,7 +21,7 @@ class _Outcome(click.Command):
 
 
 @click.command("finish", cls=_Outcome, context_settings=CONTEXT)
-@click.argument("words", nargs=-1, metavar="[NAME] OUTCOME")
+@click.argument("words", nargs=-1, metavar="NAME")
 @click.option("--summary", metavar="TEXT", help="Say in a few words what came of it.")
 @json_option("the session, and how long it took,")
 def command(words: tuple[str, ...], summary: str | None, as_json: bool) -> int:

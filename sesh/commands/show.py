@@ -27,6 +27,8 @@ _NEXT = {
     State.COMPLETED: "sesh restart {0}   ·   sesh rm {0}",
     State.STOPPED: "sesh restart {0}   ·   sesh rm {0}",
 }
+_NEXT_SAID = "sesh update {0} --phase …   ·   sesh finish {0} completed"
+_STEPS = 8  # of the history: the newest
 _NEXT_ENDED = "sesh attach {0} shows the menu   ·   sesh restart {0}   ·   sesh stop {0}"
 
 
@@ -68,13 +70,17 @@ def _show(session: Session, shown: View, *, colour: bool) -> None:
     state = output.paint(verdict.state, verdict.state, colour=colour)
     reason = f"    {output.escape(verdict.reason)}" if verdict.reason else ""
     rows = [
-        ("command", output.command_line(record.spec.command)),
-        ("where", f"{_where(record)}, tmux pane {record.place.pane or '–'}"),
+        ("command", output.command_line(record.spec.command) or output.NOTHING),
+        ("where", _where(record)),
         ("directory", _directory(record.spec.cwd)),
         ("life", _life(shown)),
-        ("memory", f"{output.size(shown['memory_bytes'])}   cpu {_cpu(shown)}"),
-        ("output", _output(shown)),
     ]
+    if not record.record_only:
+        rows += [
+            ("memory", f"{output.size(shown['memory_bytes'])}   cpu {_cpu(shown)}"),
+            ("output", _output(shown)),
+        ]
+    rows += _word(record)
     if not kept(record):
         rows.append(("keeper", "none: adopted, so how it ends will not be known before a restart"))
     if verdict.cause:
@@ -90,8 +96,30 @@ def _show(session: Session, shown: View, *, colour: bool) -> None:
     if record.spec.env:
         rows.append(("variables", ", ".join(record.spec.env)))
     rows += [("why" if i == 0 else "", line) for i, line in enumerate(verdict.evidence)]
-    rows.append(("next", _NEXT.get(verdict.state, _NEXT_ENDED).format(record.name)))
+    advice = _NEXT.get(verdict.state, _NEXT_ENDED)
+    if record.record_only:
+        advice = _NEXT_SAID if verdict.state is State.RUNNING else "sesh rm {0}"
+    rows.append(("next", advice.format(record.name)))
     _print(f"{record.name}  {state}{reason}", rows)
+
+
+def _word(record: Record) -> list[tuple[str, str]]:
+    """What the agent, or whoever runs it, said of its work."""
+    word = record.agent
+    rows = []
+    if word.phase:
+        steps = " → ".join(step.phase for step in word.history[-_STEPS:])
+        ready = "" if word.resume_ready else "   not ready to be resumed"
+        rows.append(("phase", f"{word.phase} ({steps}){ready}"))
+    if word.errors:
+        rows.append(("errors", f"{word.errors}, the last: {word.last_error}"))
+    if word.conversation:
+        rows.append(("talk", f"conversation {word.conversation}"))
+    if word.summary:
+        rows.append(("summary", word.summary))
+    if word.metadata:
+        rows.append(("metadata", json.dumps(dict(word.metadata), ensure_ascii=False)))
+    return rows
 
 
 def _care(record: Record, shown: View) -> list[str]:
@@ -119,14 +147,17 @@ def _care(record: Record, shown: View) -> list[str]:
 
 def _where(record: Record) -> str:
     place, box = record.place, record.spec.box
+    pane = f", tmux pane {place.pane or '–'}"
+    if record.record_only:
+        return "nowhere: somebody else runs it"
     if box is None:
-        return place.kind
+        return place.kind + pane
     name = place.container.name if place.container else "no container yet"
     engine = place.engine.host or place.engine.context if place.engine else None
     return (
         f"container {name}"
         f"{f', image {box.image}' if box.image else ', not made by sesh'}"
-        f"{f', engine {engine}' if engine else ''}"
+        f"{f', engine {engine}' if engine else ''}{pane}"
     )
 
 
