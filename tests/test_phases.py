@@ -193,11 +193,11 @@ VALUES = st.recursive(
     st.booleans()
     | st.integers(-(1 << 63), (1 << 63) - 1)
     | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(st.characters(exclude_categories=("Cs",)), max_size=30),
+    | st.text(st.characters(codec="utf-8"), max_size=30),
     lambda inner: (
         st.lists(inner, max_size=4)
         | st.dictionaries(
-            st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=8),
+            st.text(st.characters(codec="utf-8"), min_size=1, max_size=8),
             inner,
             max_size=4,
         )
