@@ -198,14 +198,15 @@ def cleanup(older_than: float = 0.0) -> builtins.list[str]:
     if not store.exists():
         return []
     moved = store.sweep(wanted)
-    told = [_archived(one) for one in moved]
+    names = [name_of(one.id) for one in moved]
+    now = events.new("archived", None, None, None)
+    told = [
+        {**now, "name": name, "id": one.id, "generation": int(one.generation)}
+        for name, one in zip(names, moved, strict=True)
+    ]
     with suppress(OSError):
         events.write(*told)
-    return [name_of(one.id) for one in moved]
-
-
-def _archived(found: Digest) -> events.Event:
-    return events.new("archived", name_of(found.id), found.id, int(found.generation))
+    return names
 
 
 # --- as recorded ---------------------------------------------------------------------------------

@@ -254,9 +254,9 @@ def _sweep(name: str, wanted: Callable[[Digest], bool], here: int, there: int) -
         found = guards.digest_of(name, here)
     except OSError:
         return None
-    if found is None or found.mode != "ended" or not re.fullmatch(ID_PATTERN, found.id):
+    if found is None or found.mode != "ended" or not found.id.startswith(f"{name}-"):
         return None
-    if not wanted(found):
+    if "/" in found.id or not wanted(found):
         return None
     os.rename(f"{name}.toml", f"{found.id}.toml", src_dir_fd=here, dst_dir_fd=there)
     os.utime(f"{found.id}.toml", dir_fd=there)

@@ -120,12 +120,12 @@ def command(
         raise UsageError(
             f"put the command behind --: sesh start {names[0]} -- {' '.join(names[1:])}"
         )
+    if record_only:
+        _nothing_to_run(ctx)
     if attach:
         attaching.need_terminal()
     settings = config.load()
     name = names[0] if names else None
-    if record_only:
-        _nothing_to_run(ctx)
     care = taken(others)
     usual = templates.load(template) if template is not None else Template()
     box = None if record_only else _box(**_place(others, usual))
