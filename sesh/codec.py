@@ -6,10 +6,12 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
+from math import isfinite
 from typing import Any, TypeVar
 
 from sesh.model import (
     ID_PATTERN,
+    NOWHERE,
     OUTCOMES,
     SCHEMA,
     Agent,
@@ -67,6 +69,8 @@ def decode(raw: bytes) -> Record:
     )
     if not re.fullmatch(ID_PATTERN, record.id) or name_of(record.id) != name:
         raise DecodeError("id: does not fit the name")
+    if not record.spec.command and not record.record_only:
+        raise DecodeError("spec.command: missing")
     root.done()
     return record
 
@@ -161,10 +165,12 @@ def encode(record: Record) -> bytes:
             "resume_ready": None if word.resume_ready else False,
             "conversation": word.conversation,
             "summary": word.summary,
-            "metadata": dict(word.metadata),
         },
     }
-    return tomli_w.dumps(_without_none(tree)).encode()
+    known = _without_none(tree)
+    if word.metadata:  # as it is: what is empty in there was meant
+        known.setdefault("agent", {})["metadata"] = dict(word.metadata)
+    return tomli_w.dumps(known).encode()
 
 
 def _process_dict(process: Process) -> dict[str, int]:
@@ -210,7 +216,7 @@ def _parse(raw: bytes) -> dict[str, Any]:
         raise DecodeError("not UTF-8") from None
     except RecursionError:
         raise DecodeError("nested too deep") from None
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # a TOMLDecodeError, or a number of thousands of digits
         raise DecodeError(f"not valid TOML: {error}") from None
 
 
@@ -313,8 +319,6 @@ def _spec(table: _Table) -> Spec:
         branch=table.get("branch", str),
         worktree=_worktree(table.maybe_table("worktree")),
     )
-    if not spec.command:
-        raise table.fail("command", "missing")
     if not spec.cwd.startswith("/"):
         raise table.fail("cwd", "should be an absolute path")
     if not 0 < spec.launch_timeout < 1e6:
@@ -416,10 +420,12 @@ def _place(table: _Table) -> Place:
         engine=_engine(table.maybe_table("engine")),
         container=_container(table.maybe_table("container")),
     )
-    if place.kind not in ("host", "docker"):
+    if place.kind not in ("host", "docker", NOWHERE):
         raise table.fail("kind", "unknown word")
     if (place.kind == "docker") != (place.engine is not None):
         raise table.fail("engine", "should be there for a container, and only then")
+    if place.kind == NOWHERE and (server or agent or place.pane or place.container):
+        raise table.fail("kind", "nothing can run there")
     if place.pane is not None and not re.fullmatch(r"%\d+", place.pane):
         raise table.fail("pane", "not a tmux pane id")
     if server:
@@ -523,8 +529,19 @@ def _agent_word(table: _Table) -> AgentWord:
         summary=table.get("summary", str),
         metadata=table.get("metadata", dict) or {},
     )
+    if not _plain(word.metadata):
+        raise table.fail("metadata", "should hold texts, numbers, true, false, lists and tables")
     table.done()
     return word
+
+
+def _plain(value: object) -> bool:
+    """Can JSON say it too? It has neither times nor infinities."""
+    if isinstance(value, Mapping):
+        return all(map(_plain, value.values()))
+    if isinstance(value, list):
+        return all(map(_plain, value))
+    return isinstance(value, str | int) or (isinstance(value, float) and isfinite(value))
 
 
 def _step(table: _Table) -> Step:

@@ -21,6 +21,10 @@ _sesh_sessions() { _sesh_find "$1" '%NAMES%'; }
 _sesh_living() {
     _sesh_find '' '%LIVING_NAMES%'
 }
+_sesh_finishing() {
+    _sesh_living
+    _sesh_words %OUTCOMES%
+}
 _sesh_groups() { _sesh_find "$1" '%GROUPS%'; }
 _sesh_variables() { mapfile -t COMPREPLY < <(compgen -e -- "$cur"); }
 _sesh_directories() {
@@ -49,7 +53,7 @@ _sesh_filters() {
         state=*) _sesh_words "${states[@]/#/state=}" ;;
         group=*) _sesh_groups group= ;;
         name=*) _sesh_sessions name= ;;
-        place=*) _sesh_words place=host ;;
+        place=*) _sesh_words place={host,docker,none} ;;
         attention=*) _sesh_words attention={yes,no} ;;
         *)
             _sesh_words "${keys[@]/%/=}"

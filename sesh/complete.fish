@@ -39,6 +39,11 @@ function __sesh_living
     __sesh_find '%LIVING_NAMES%'
 end
 
+function __sesh_finishing
+    __sesh_living
+    printf '%s\n' %OUTCOMES%
+end
+
 function __sesh_groups
     __sesh_find '%GROUPS%'
 end
@@ -72,7 +77,7 @@ function __sesh_filters
         case '*'
             printf 'state=%s\n' %STATES%
             printf '%s=\n' %OTHER_FILTERS%
-            printf '%s\n' place=host attention={yes,no}
+            printf '%s\n' place={host,docker,none} attention={yes,no}
     end
 end
 

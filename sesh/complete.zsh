@@ -13,6 +13,11 @@ _sesh_sessions() { _sesh_find session '%NAMES%' }
 _sesh_living() {
     _sesh_find session '%LIVING_NAMES%'
 }
+_sesh_finishing() {
+    local expl
+    _sesh_living
+    _wanted outcomes expl outcome compadd -- %OUTCOMES%
+}
 _sesh_groups() { _sesh_find group '%GROUPS%' }
 
 # One's own, those of the project around, and those that come with sesh
@@ -44,7 +49,7 @@ _sesh_filters() {
             ;;
         group) _sesh_groups ;;
         name) _sesh_sessions ;;
-        place) _wanted places expl place compadd -- host ;;
+        place) _wanted places expl place compadd -- host docker none ;;
         attention) _wanted answers expl answer compadd -- yes no ;;
     esac
 }

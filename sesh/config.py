@@ -97,6 +97,14 @@ class Notify(Value):
     tries: Count = Count(3)
 
 
+class Resume(Value):
+    """Whose work may be gone on with."""
+
+    max_idle: float = 1800.0  # not heard of for so long: no more
+    max_errors: Count = Count(3)  # so many of them are too many; 0: however many
+    phases: tuple[str, ...] = ("approval", "investigating", "planning")
+
+
 class Config(Value):
     start: Start = Start()
     stop: Stop = Stop()
@@ -107,6 +115,7 @@ class Config(Value):
     git: Git = Git()
     breaker: Breaker = Breaker()
     notify: Notify = Notify()
+    resume: Resume = Resume()
 
 
 SECTIONS: dict[str, type[Value]] = {name: type(getattr(Config, name)) for name in Config.fields}

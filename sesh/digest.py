@@ -10,6 +10,7 @@
                 file of a control group that must not say that it is paused;
   MODE `up`     while process PID with START lives: it has ended, and its container stands;
   MODE `ended`  for ever: the end is proven and nothing is left up;
+  MODE `word`   until somebody says otherwise: no process of sesh's runs it, only its record tells;
   MODE `look`   never: somebody has to look.
 HIDE is the time (epoch seconds) from which `ls` leaves it out without --all, or `-`.
 

@@ -16,7 +16,7 @@ from sesh.values import Value
 Event = dict[str, Any]
 KINDS = (
     *("started", "start-failed", "restarted", "restart-failed", "ended", "stopping", "stopped"),
-    *("archived", "removed", "adopted", "paused", "resumed"),
+    *("archived", "removed", "adopted", "paused", "resumed", "phase", "finished"),
     *("recovering", "failing", "hung", "healthy", "waiting", "breaker-opened", "notified"),
     "notify-failed",
 )
@@ -41,9 +41,9 @@ def new(
     }
 
 
-def write(event: Event) -> None:
-    data = json.dumps(event, separators=(",", ":")).encode() + b"\n"
-    files.append_line(paths.events_file(), data)
+def write(*happened: Event) -> None:
+    lines = (json.dumps(event, separators=(",", ":")).encode() + b"\n" for event in happened)
+    files.append_line(paths.events_file(), b"".join(lines))
 
 
 def rotate() -> None:

@@ -43,7 +43,7 @@ class Survey:
         launch = f"{found.id}.{found.generation}"
         self.unclaimed.discard(launch)
         mode = found.mode
-        if mode == "ended":
+        if mode in ("ended", "word"):
             return True
         if found.machine != self.machine:
             return False

@@ -61,6 +61,11 @@ class Seen(Value):
         return self.session.verdict.state if self.session else State.DAMAGED
 
     @property
+    def record_only(self) -> bool:
+        """Does sesh run no process of it?"""
+        return self.session is not None and self.session.record.record_only
+
+    @property
     def damaged(self) -> Damaged | None:
         record = self.entry.record
         return record if isinstance(record, Damaged) else None
@@ -76,17 +81,19 @@ class Orphan(Value):
     since: datetime
 
 
-def held() -> dict[str, Digest]:
-    """The records whose digest line still holds: nobody has to look at these."""
-    return held_and_explained()[0]
+def held(among: Iterable[str] | None = None) -> dict[str, Digest]:
+    """The records whose digest line still holds: nobody has to look at these. None: of all."""
+    return held_and_explained(among)[0]
 
 
-def held_and_explained() -> tuple[dict[str, Digest], set[int]]:
+def held_and_explained(
+    among: Iterable[str] | None = None,
+) -> tuple[dict[str, Digest], set[int]]:
     """The same, and the processes that these records explain: living agents and their keepers."""
     found = {}
     try:
         survey = guards.Survey()
-        names = guards.names(paths.sessions_dir())
+        names = guards.names(paths.sessions_dir()) if among is None else among
         directory = guards.directory(paths.sessions_dir())
     except OSError:
         return {}, set()
@@ -137,10 +144,17 @@ def check_name(name: str) -> None:
         )
 
 
+def check_labels(group: str | None, tags: Iterable[str]) -> None:
+    for word in (*([group] if group is not None else ()), *tags):
+        if not word or not word.isprintable() or len(word) > 200:
+            raise UsageError(f"{word!r}: a group or tag should be 1 to 200 printable characters")
+
+
 def must_be(found: Seen, *states: State) -> Record:
     """The record of a session in one of these states; raises with what it is instead."""
     if found.session is None:
         raise StateError(f"{found.name}: its record is damaged; see sesh show {found.name}")
+    need_process(found)
     reason = found.session.verdict.reason
     if found.state in ENDED:
         again = f"sesh restart {found.name} brings it back"
@@ -152,6 +166,15 @@ def must_be(found: Seen, *states: State) -> Record:
     if found.state is State.PAUSED:
         raise ConflictError(f"{found.name} is paused; sesh resume {found.name} first")
     raise ConflictError(f"{found.name} is {found.state}: {reason or 'not ready'}")
+
+
+def need_process(found: Seen) -> None:
+    """Raise when sesh runs no process of it, so that there is nothing to do this with."""
+    if found.record_only:
+        raise ConflictError(
+            f"{found.name} is a record only: sesh runs no process of it; sesh show {found.name} "
+            "says what is known"
+        )
 
 
 def again(found: Seen) -> Seen | None:

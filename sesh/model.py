@@ -11,6 +11,7 @@ from types import MappingProxyType
 from sesh.values import Value
 
 SCHEMA = 1
+NOWHERE = "none"  # the kind of place of a record without a process
 NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}"
 ID_PATTERN = NAME_PATTERN + r"-\d{8}-\d{6}-[0-9a-f]{8}"
 _NAME = re.compile(NAME_PATTERN)
@@ -323,6 +324,16 @@ class Record(Value):
     def boxed(self) -> bool:
         """Does it run in a container?"""
         return self.spec.box is not None
+
+    @property
+    def record_only(self) -> bool:
+        """Is there no process of sesh's, because somebody else runs the agent?"""
+        return self.place.kind == NOWHERE
+
+    @property
+    def hosted(self) -> bool:
+        """Does it run in a tmux of this machine's?"""
+        return not self.boxed and not self.record_only
 
     @property
     def launch(self) -> str:

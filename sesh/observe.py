@@ -92,6 +92,8 @@ def _has_branch(record: Record) -> bool:
 
 
 def _by_files(record: Record) -> Observation:
+    if record.record_only:
+        return Observation(absent("no process of sesh's runs it"))
     elsewhere = _elsewhere(record)
     if elsewhere:
         return Observation(unknown(elsewhere))
@@ -206,12 +208,12 @@ def _keeper_alive(agent: Agent) -> bool:
 
 def _needs_tmux(record: Record, sight: Observation) -> bool:
     settled = record.status.outcome in (State.STOPPED, State.FAILED, State.TIMEOUT)
-    return not record.boxed and sight.agent.absent and not sight.rebooted and not settled
+    return record.hosted and sight.agent.absent and not sight.rebooted and not settled
 
 
 def _being_stopped(record: Record, sight: Observation) -> bool:
     asked = record.status.desired is Desired.STOPPED and record.status.outcome is None
-    return not record.boxed and asked and not sight.agent.unknown and not sight.rebooted
+    return record.hosted and asked and not sight.agent.unknown and not sight.rebooted
 
 
 def _needs_engine(record: Record, sight: Observation) -> bool:

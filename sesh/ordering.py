@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from shlex import quote
 from types import MappingProxyType
@@ -13,11 +13,12 @@ from typing import Any
 
 from sesh import config, engines, environment, git, launchfiles, look, output, paths
 from sesh.errors import ConflictError, SeshError, UsageError
-from sesh.lifecycle import claims, worktrees
+from sesh.lifecycle import claims, recording, worktrees
 from sesh.lifecycle.claims import Order
 from sesh.lifecycle.start import start
 from sesh.look import Seen
 from sesh.model import ENDED, Boxing, Care, Retry, Spec, State, Worktree
+from sesh.phases import Said
 from sesh.templates import Template
 from sesh.values import Value, replace
 
@@ -46,6 +47,7 @@ class Wish(Value):
     prompt: str | None = None
     branch: str | None = None
     worktree: str | None = None  # the branch to make one of
+    record_only: bool = False  # nothing is run
 
 
 def asked(wish: Wish) -> Wish:
@@ -68,6 +70,8 @@ def fulfil(wish: Wish, settings: config.Config) -> Seen:
     """Check everything that can be checked, then start; in a worktree, if one is wanted, which a
     start that fails takes back."""
     wish = asked(wish)
+    if wish.record_only:
+        return _record(wish, settings)
     _check_git(wish)
     if wish.worktree is None:
         return _fulfil(wish, settings, None)
@@ -97,8 +101,7 @@ def _fulfil(wish: Wish, settings: config.Config, worktree: Worktree | None) -> S
         cwd = _directory(wish.directory)
         surroundings = {**environment.caller(), **extra}
         argv = _command(wish.command, surroundings, cwd)
-    for word in (*([wish.group] if wish.group is not None else ()), *wish.tags):
-        _check_label(word)
+    look.check_labels(wish.group, wish.tags)
     spec = Spec(
         command=argv,
         cwd=cwd,
@@ -137,6 +140,24 @@ def _prompt(wish: Wish) -> str | None:
         raise UsageError(f"--prompt: {which} does not say how to pass one; put it behind --")
     launchfiles.check_command((wish.prompt,))
     return wish.prompt
+
+
+def _record(wish: Wish, settings: config.Config) -> Seen:
+    """Make a record alone. Its command is for people to read: nobody looks whether it exists."""
+    cwd = _directory(wish.directory)
+    launchfiles.check_command(wish.command or ("-",))
+    look.check_labels(wish.group, wish.tags)
+    spec = Spec(
+        command=wish.command,
+        cwd=cwd,
+        created=datetime.now(UTC),
+        group=wish.group,
+        tags=tuple(dict.fromkeys(wish.tags)),
+        template=wish.template,
+    )
+    if wish.name is not None:
+        look.check_name(wish.name)
+    return _first_free(wish.name, cwd, lambda name: recording.create(name, spec, Said(), settings))
 
 
 def _patience(wish: Wish, settings: config.Config) -> float:
@@ -300,24 +321,27 @@ def _command(
     return argv
 
 
-def _check_label(word: str) -> None:
-    if not word or not word.isprintable() or len(word) > 200:
-        raise UsageError(f"{word!r}: a group or tag should be 1 to 200 printable characters")
-
-
 def _start(
     name: str | None,
     spec: Spec,
     surroundings: environment.Environment,
     settings: config.Config,
 ) -> Seen:
+    named_after = spec.worktree.path if spec.worktree else spec.cwd
+    return _first_free(
+        name, named_after, lambda name: start(Order(name, spec, surroundings), settings)
+    )
+
+
+def _first_free(name: str | None, cwd: str, make: Callable[[str], Seen]) -> Seen:
+    """Make it under its name or, without one, under the first that is free."""
     if name is not None:
-        return start(Order(name, spec, surroundings), settings)
-    stem = _name_of(spec.worktree.path if spec.worktree else spec.cwd or os.getcwd())
+        return make(name)
+    stem = _name_of(cwd or os.getcwd())
     for number in range(1, _MOST_NUMBERED + 1):
         candidate = stem if number == 1 else f"{stem[:58]}-{number}"
         try:
-            return start(Order(candidate, spec, surroundings), settings)
+            return make(candidate)
         except ConflictError:
             continue
     raise ConflictError(f"all names from {stem} to {candidate} are taken; choose one")

@@ -311,7 +311,7 @@ def _panes(
     here = processes.here()
     records = [one.entry.record for one in found if isinstance(one.entry.record, Record)]
     sockets = {f"{run}/tmux.sock"}
-    sockets |= {r.place.socket for r in records if r.place.machine == here and not r.boxed}
+    sockets |= {r.place.socket for r in records if r.place.machine == here and r.hosted}
     listed: dict[str, list[Pane]] = {}
     silent = []
     try:

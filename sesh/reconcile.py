@@ -23,8 +23,10 @@ from sesh.model import (
     Verdict,
 )
 from sesh.units import span
+from sesh.values import replace
 
 _HIGHEST_SIGNAL = 64
+NO_PROCESS = "a record only: no process of sesh's"
 MANY_TRIES = 5  # of a stop, after which a person should look
 
 
@@ -37,6 +39,8 @@ def reconcile(record: Record | Damaged, seen: Observation, now: datetime) -> Ver
             attention="its record can't be read",
             evidence=(f"record {record.path}: {record.reason}",),
         )
+    if record.record_only:
+        return _by_its_word(record)
     exit_word = _exit_word(record, seen)
     ended = exit_word is not None or record.status.outcome is not None
     if seen.agent.unknown and not ended:
@@ -55,6 +59,14 @@ def reconcile(record: Record | Damaged, seen: Observation, now: datetime) -> Ver
     if record.status.retry_at is not None and record.status.desired is Desired.RUNNING:
         return _recovering(record, seen)
     return _ended(record, seen)
+
+
+def _by_its_word(record: Record) -> Verdict:
+    """There is nothing to look at. Whoever runs it says that it has ended, and so knows: its end
+    needs nobody's attention."""
+    if record.status.outcome is not None:
+        return replace(recorded_end(record), evidence=(NO_PROCESS, *_evidence_of_end(record)))
+    return Verdict(State.RUNNING, reason=NO_PROCESS, evidence=(NO_PROCESS,))
 
 
 def _exit_word(record: Record, seen: Observation) -> ExitWord | None:
@@ -329,6 +341,9 @@ def _evidence(record: Record, seen: Observation) -> tuple[str, ...]:
         where = "terminal here" if word.terminal else "terminal gone"
         old = "" if word.generation == record.place.generation else " (old, ignored)"
         lines.append(f"exit file of generation {word.generation} says {word.code}, {where}{old}")
-    if record.status.outcome is not None:
-        lines.append(f"record says {record.status.outcome}")
-    return tuple(lines)
+    return (*lines, *_evidence_of_end(record))
+
+
+def _evidence_of_end(record: Record) -> tuple[str, ...]:
+    outcome = record.status.outcome
+    return () if outcome is None else (f"record says {outcome}",)

@@ -12,10 +12,11 @@ import os
 import re
 from collections.abc import Iterable
 
+from sesh.phases import FINAL
 from sesh.values import Value
 
 # What is offered for a value: these words, or what the script's own function of that name finds
-# (sessions, living, groups, filters, templates, directories, variables); None: nothing.
+# (sessions, living, finishing, groups, filters, templates, directories, variables); None: nothing.
 Offer = tuple[str, ...] | str | None
 
 
@@ -80,6 +81,7 @@ def _fill(shell: str, tree: Tree, **tables: Iterable[str]) -> str:
         "states": [" ".join(tree.states)],
         "filters": [" ".join(tree.filters)],
         "templates": [" ".join(tree.templates)],
+        "outcomes": [" ".join(FINAL)],
     }
     for name, lines in {**words, **tables}.items():
         script = script.replace(f"%{name.upper()}%", "\n".join(lines))

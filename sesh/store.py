@@ -11,20 +11,32 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
 
-from sesh import digest, files, paths
+from sesh import digest, files, guards, paths
 from sesh.codec import DecodeError, decode, encode
+from sesh.digest import Digest
 from sesh.errors import ConflictError, StateError
-from sesh.model import ENDED, Container, Damaged, Record, State, Verdict, valid_name
+from sesh.model import (
+    ENDED,
+    ID_PATTERN,
+    Container,
+    Damaged,
+    Record,
+    State,
+    Verdict,
+    valid_name,
+)
 from sesh.values import Value
 from sesh.view import view
 
 RECORD_LIMIT = 1 << 20
 EDITED_LIMIT = 64 << 10  # of what sesh did not write itself: a TOML parser can be made to crawl
 _AT_ONCE = 50  # records that are moved under one lock: for milliseconds
+_SWEPT_AT_ONCE = 200  # each is only read and renamed
 _LONGEST_STEM = 200  # bytes of a damaged record's name that its name in quarantine keeps
 KEEP_IN_LIST = timedelta(hours=1)  # how long `ls` shows what ended well
 
@@ -117,6 +129,14 @@ def entry(name: str) -> Entry | None:
     return _read(_path(name))
 
 
+def archived(session_id: str) -> Entry | None:
+    """The record of an id that left the list."""
+    if not re.fullmatch(ID_PATTERN, session_id):
+        return None
+    check_owner(paths.state_dir())
+    return _read(f"{paths.history_dir()}/{session_id}.toml")
+
+
 def _path(name: str) -> str:
     return f"{paths.sessions_dir()}/{name}.toml"
 
@@ -207,6 +227,42 @@ def archive(old: Sequence[Entry]) -> list[Entry]:
     return moved
 
 
+def sweep(wanted: Callable[[Digest], bool]) -> list[Digest]:
+    """Move to the history, by their digest lines alone, the records that have ended and are wanted.
+    What is damaged or has to be looked at stays. Returns those that were moved."""
+    check_owner(paths.state_dir())
+    moved: list[Digest] = []
+    with files.writing(paths.sessions_dir()):
+        here, there = guards.directory(paths.sessions_dir()), guards.directory(paths.history_dir())
+        try:
+            names = guards.names(paths.sessions_dir())
+            for begin in range(0, len(names), _SWEPT_AT_ONCE):
+                with lock():
+                    some = names[begin : begin + _SWEPT_AT_ONCE]
+                    moved += [one for name in some if (one := _sweep(name, wanted, here, there))]
+            for directory in (there, here) if moved else ():
+                os.fsync(directory)
+        finally:
+            os.close(here)
+            os.close(there)
+    return moved
+
+
+def _sweep(name: str, wanted: Callable[[Digest], bool], here: int, there: int) -> Digest | None:
+    """Under the lock."""
+    try:
+        found = guards.digest_of(name, here)
+    except OSError:
+        return None
+    if found is None or found.mode != "ended" or not found.id.startswith(f"{name}-"):
+        return None
+    if "/" in found.id or not wanted(found):
+        return None
+    os.rename(f"{name}.toml", f"{found.id}.toml", src_dir_fd=here, dst_dir_fd=there)
+    os.utime(f"{found.id}.toml", dir_fd=there)
+    return found
+
+
 def _to_history(old: Entry) -> bool:
     """Under the lock. Its time says from now on when it left the list."""
     assert isinstance(old.record, Record)
@@ -263,6 +319,8 @@ def render(record: Record, verdict: Verdict) -> bytes:
     """The bytes of a record file."""
     raw = digest.encode(_guard(record, verdict), _summary(record, verdict), encode(record))
     if len(raw) > RECORD_LIMIT:
+        if sum(map(len, record.spec.command)) < RECORD_LIMIT // 2:
+            raise StateError(f"the record of {record.name} would be larger than 1 MiB")
         raise StateError(f"the command of {record.name} is too long for a record; use a file")
     return raw
 
@@ -291,6 +349,8 @@ def _guard(record: Record, verdict: Verdict) -> tuple[str, ...]:
         mode, pid, start = "up", str(container.init.pid), str(container.init.start)
     elif verdict.state in ENDED - {State.STALE}:
         mode = "ended"
+    elif record.record_only:
+        mode = "word"
     else:
         mode = "look"
     hides = hide_after(record, verdict)

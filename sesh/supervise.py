@@ -133,7 +133,7 @@ def _tell_attached(sessions: Sequence[Session], config: Config) -> None:
 def _of_this_machine(sessions: Sequence[Session]) -> list[Session]:
     """Those whose tmux server runs here, and outside of containers."""
     here = processes.here()
-    return [s for s in sessions if s.record.place.machine == here and not s.record.boxed]
+    return [s for s in sessions if s.record.place.machine == here and s.record.hosted]
 
 
 def leavings(

@@ -255,7 +255,7 @@ def _ended_of_digest(found: Digest) -> Ended:
         state=view["state"],
         ended=never() if ended is None else ended,
         needs_person=view["attention"] is not None,
-        socket=view["socket"],
+        socket=view["socket"] or "",
         worktree=view.get("worktree") is not None,
     )
 

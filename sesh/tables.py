@@ -226,6 +226,12 @@ def _detail(event: View) -> str:
     if event["kind"] == "breaker-opened":
         what = "group" if event.get("group") else "template"
         return f"{what} {event.get(what)}, until {event.get('until')}"
+    if event["kind"] == "phase":
+        before = event.get("previous")
+        return f"{event.get('phase')}{f', was {before}' if before else ''}"
+    if event["kind"] == "finished":
+        summary = event.get("summary")
+        return f"{event.get('outcome')}{f': {summary}' if summary else ''}"
     detail = event.get("reason") or ""
     if not detail and event.get("command"):
         detail = output.command_line([str(word) for word in event["command"]])

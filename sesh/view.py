@@ -24,7 +24,8 @@ LASTING = (
     *("generation", "place", "container", "image", "group", "tags", "template", "agent"),
     *("command", "cwd", "branch", "worktree", "pid", "socket", "pane", "created", "started"),
     *("ended", "health", "attention", "retries", "retries_max", "retry_at", "max_age", "max_idle"),
-    *("care", "paused", "held", "resumed", "phase", "conversation", "summary", "metadata"),
+    *("care", "paused", "held", "resumed", "phase", "history", "updated", "finished", "errors"),
+    *("last_error", "resume_ready", "conversation", "summary", "metadata"),
     *("memory_bytes", "cpu_seconds", "ahead", "behind", "dirty"),
 )
 FIELDS = LASTING + PASSING
@@ -73,7 +74,7 @@ def view(record: Record, verdict: Verdict) -> View:
         "branch": place.branch,
         "worktree": spec.worktree.path if spec.worktree else None,
         "pid": agent.process.pid if agent else None,
-        "socket": place.socket,
+        "socket": place.socket or None,
         "pane": place.pane,
         "created": timestamp(spec.created),
         "started": timestamp(status.started),
@@ -90,6 +91,12 @@ def view(record: Record, verdict: Verdict) -> View:
         "held": status.held,
         "resumed": timestamp(status.resumed),
         "phase": word.phase,
+        "history": [{"phase": step.phase, "at": timestamp(step.at)} for step in word.history],
+        "updated": timestamp(word.updated),
+        "finished": timestamp(word.finished),
+        "errors": word.errors,
+        "last_error": word.last_error,
+        "resume_ready": word.resume_ready,
         "conversation": word.conversation,
         "summary": word.summary,
         "metadata": dict(word.metadata),
@@ -136,6 +143,8 @@ def orphan_view(
         "memory_bytes": memory_bytes,
         "retries": 0,
         "retries_max": 0,
+        "history": [],
+        "errors": 0,
         "metadata": {},
     }
     return {field: known.get(field) for field in LASTING}

@@ -23,12 +23,12 @@ LAYERS = (
     ("surveying",),
     (
         *("exits", "ordering", "supervise", "listing", "attaching", "waiting"),
-        *("shells", "prompt", "mending", "counting"),
+        *("shells", "prompt", "mending", "counting", "api", "delegation"),
     ),
     ("caring", "shelf"),
     ("transcripts", "breakers", "checkups", "templates"),
     ("lifecycle.salvage",),
-    ("lifecycle.start", "lifecycle.stop"),
+    ("lifecycle.start", "lifecycle.stop", "lifecycle.recording"),
     ("lifecycle.boxed",),
     ("lifecycle.claims", "lifecycle.making"),
     ("lifecycle.launch",),
@@ -40,7 +40,7 @@ LAYERS = (
     ("lifecycle.panes", "lifecycle.worktrees"),
     ("orphans",),
     ("adrift",),
-    ("attention",),
+    ("attention", "reports", "resuming"),
     ("look", "agents.screens"),
     ("observe", "tables", "timers", "notices"),
     ("output", "containers"),
@@ -55,7 +55,7 @@ LAYERS = (
     ("run", "files"),
     ("guards",),
     (
-        *("codec", "digest", "reconcile", "duties", "schedules", "metrics"),
+        *("codec", "digest", "reconcile", "duties", "schedules", "metrics", "phases"),
         *("agents.claude", "agents.codex"),
     ),
     ("view", "figures", "agents.said"),
@@ -66,7 +66,8 @@ LAYERS = (
 )
 PURE = (
     *("values", "model", "errors", "units", "reconcile", "duties", "view", "codec", "digest"),
-    *("figures", "metrics", "rules", "agents.said", "agents.claude", "agents.codex"),
+    *("figures", "metrics", "phases", "rules"),
+    *("agents.said", "agents.claude", "agents.codex"),
 )
 HOMES = {
     "click": {"cli", "commands"},

@@ -39,6 +39,11 @@ function __sesh_living
     __sesh_find 's/^\[?\{"name":"([A-Za-z0-9_-]+)",("id":"[^"]*",)?"state":"(starting|running|paused|stopping|recovering|stale|orphan)".*/\1/p'
 end
 
+function __sesh_finishing
+    __sesh_living
+    printf '%s\n' completed failed abandoned
+end
+
 function __sesh_groups
     __sesh_find 's/.*,"image":[^,]*,"group":"([^"\]+)".*/\1/p'
 end
@@ -72,7 +77,7 @@ function __sesh_filters
         case '*'
             printf 'state=%s\n' damaged starting running paused stopping recovering stale failed timeout completed stopped lost unknown orphan
             printf '%s=\n' group tag name activity
-            printf '%s\n' place=host attention={yes,no}
+            printf '%s\n' place={host,docker,none} attention={yes,no}
     end
 end
 
@@ -108,7 +113,10 @@ complete -c sesh -n __sesh_no_command -a send -d 'Type TEXT into a session and p
 complete -c sesh -n __sesh_no_command -a wait -d 'Wait until sessions have ended'
 complete -c sesh -n __sesh_no_command -a events -d 'Show what happened to all sessions'
 complete -c sesh -n __sesh_no_command -a stats -d 'Say in figures how sessions fare'
-complete -c sesh -n __sesh_no_command -a update -d 'Say that a session is alive and at work'
+complete -c sesh -n __sesh_no_command -a update -d 'Say what a session is at'
+complete -c sesh -n __sesh_no_command -a resumable -d 'Say whether the work of a session may be gone on with'
+complete -c sesh -n __sesh_no_command -a finish -d 'Say that the work of a session is over'
+complete -c sesh -n __sesh_no_command -a hook -d 'Answer a hook'
 complete -c sesh -n __sesh_no_command -a watch -d 'Look after all sessions in the foreground'
 complete -c sesh -n __sesh_no_command -a timer -d 'Have sesh gc --auto called regularly'
 complete -c sesh -n __sesh_no_command -a gc -d 'Clean up'
@@ -135,7 +143,10 @@ complete -c sesh -n '__sesh_in logs; and __sesh_first -n --lines --since' -a '(_
 complete -c sesh -n '__sesh_in send; and __sesh_first -g --group -k --key' -a '(__sesh_living)'
 complete -c sesh -n '__sesh_in wait' -a '(__sesh_living)'
 complete -c sesh -n '__sesh_in events; and __sesh_first --since --kind' -a '(__sesh_sessions)'
-complete -c sesh -n '__sesh_in update; and __sesh_first' -a '(__sesh_sessions)'
+complete -c sesh -n '__sesh_in update; and __sesh_first --phase --meta --error --summary --resume-ready --conversation' -a '(__sesh_sessions)'
+complete -c sesh -n '__sesh_in resumable; and __sesh_first' -a '(__sesh_sessions)'
+complete -c sesh -n '__sesh_in finish' -a '(__sesh_finishing)'
+complete -c sesh -n '__sesh_in hook; and __sesh_first' -a 'pre-delegate subagent-stop'
 complete -c sesh -n '__sesh_in timer; and __sesh_first --every --scheduler' -a 'install remove status'
 complete -c sesh -n '__sesh_in template; and __sesh_first -C --dir --from' -a 'ls show new check trust'
 complete -c sesh -n '__sesh_in template; and not __sesh_first -C --dir --from' -a '(__sesh_templates)'
@@ -183,8 +194,9 @@ complete -c sesh -n '__sesh_in start' -l env-file -x -d 'Variables for the conta
 complete -c sesh -n '__sesh_in start' -l docker-opt -x -d 'A further option for the engine\'s run, as one word'
 complete -c sesh -n '__sesh_in start' -l pull -d 'Fetch the image first'
 complete -c sesh -n '__sesh_in start' -s a -l attach -d 'Attach to it at once'
-complete -c sesh -n '__sesh_in start show status' -l json -d 'Print the session as JSON'
-complete -c sesh -n '__sesh_in start ls show status stop restart pause resume rm adopt attach detach logs send wait events stats update watch timer gc doctor template config init completion pass' -s h -l help -d 'Print a short help'
+complete -c sesh -n '__sesh_in start' -l record-only -d 'Make the record alone'
+complete -c sesh -n '__sesh_in start show status update' -l json -d 'Print the session as JSON'
+complete -c sesh -n '__sesh_in start ls show status stop restart pause resume rm adopt attach detach logs send wait events stats update resumable finish hook watch timer gc doctor template config init completion pass' -s h -l help -d 'Print a short help'
 complete -c sesh -n '__sesh_in ls' -l json -d 'Print an array of sessions as JSON'
 complete -c sesh -n '__sesh_in ls' -s f -l filter -x -a '(__sesh_filters)' -d 'Only sessions that match'
 complete -c sesh -n '__sesh_in ls' -l sort -x -a 'name -name state -state group -group created -created started -started ended -ended last_output -last_output memory_bytes -memory_bytes cpu_seconds -cpu_seconds' -d 'Order by a field'
@@ -226,18 +238,29 @@ complete -c sesh -n '__sesh_in send' -s g -l group -x -a '(__sesh_groups)' -d 'S
 complete -c sesh -n '__sesh_in send' -s k -l key -x -d 'Press a key such as Enter, Escape, Up or C-c'
 complete -c sesh -n '__sesh_in send' -l no-enter -d 'Do not press Enter after the text'
 complete -c sesh -n '__sesh_in wait' -s g -l group -x -a '(__sesh_groups)' -d 'Wait for the sessions of a group'
-complete -c sesh -n '__sesh_in wait' -l for -x -a 'ended alive starting running paused stopping recovering stale failed timeout completed stopped lost unknown orphan' -d 'A state, or ended'
+complete -c sesh -n '__sesh_in wait' -l for -x -a 'ended alive busy waiting idle starting running paused stopping recovering stale failed timeout completed stopped lost unknown orphan' -d 'A state, or ended'
 complete -c sesh -n '__sesh_in wait' -l any -d 'Until one of them is there, not all'
 complete -c sesh -n '__sesh_in wait' -l timeout -x -d 'Give up after that long'
 complete -c sesh -n '__sesh_in wait' -l exit-code -d 'Exit with the agent\'s exit status'
 complete -c sesh -n '__sesh_in events' -s f -l follow -d 'Go on as things happen'
 complete -c sesh -n '__sesh_in events' -l since -x -d 'Only what happened since then'
-complete -c sesh -n '__sesh_in events' -l kind -x -a 'started start-failed restarted restart-failed ended stopping stopped archived removed adopted paused resumed recovering failing hung healthy waiting breaker-opened notified notify-failed' -d 'Only this kind'
+complete -c sesh -n '__sesh_in events' -l kind -x -a 'started start-failed restarted restart-failed ended stopping stopped archived removed adopted paused resumed phase finished recovering failing hung healthy waiting breaker-opened notified notify-failed' -d 'Only this kind'
 complete -c sesh -n '__sesh_in events' -l json -d 'Print one object a line as JSON'
 complete -c sesh -n '__sesh_in stats' -l json -d 'Print the figures as JSON'
 complete -c sesh -n '__sesh_in stats' -l prometheus -d 'Print them as metrics for Prometheus'
 complete -c sesh -n '__sesh_in stats' -l since -x -d 'Count only what has started, ended or happened since then'
 complete -c sesh -n '__sesh_in stats' -l output -x -d 'Write them into a file, at once and whole, instead of printing them'
+complete -c sesh -n '__sesh_in update' -l phase -x -a 'initializing investigating planning approval executing validating completed failed abandoned' -d 'What its work has come to'
+complete -c sesh -n '__sesh_in update' -l meta -x -d 'Note something'
+complete -c sesh -n '__sesh_in update' -l error -x -d 'Something went wrong'
+complete -c sesh -n '__sesh_in update' -l summary -x -d 'Say in a few words what it is about'
+complete -c sesh -n '__sesh_in update' -l resume-ready -x -a 'yes no' -d 'May its work be gone on with?'
+complete -c sesh -n '__sesh_in update' -l conversation -x -d 'The agent\'s own name for its conversation'
+complete -c sesh -n '__sesh_in update' -l force -d 'Note even what looks like a secret'
+complete -c sesh -n '__sesh_in resumable' -l json -d 'Print the answer as JSON'
+complete -c sesh -n '__sesh_in finish' -l summary -x -d 'Say in a few words what came of it'
+complete -c sesh -n '__sesh_in finish' -l json -d 'Print the session, and how long it took, as JSON'
+complete -c sesh -n '__sesh_in hook' -l test -d 'Try it on a sample, and print what happened'
 complete -c sesh -n '__sesh_in watch' -l interval -x -d 'How often to look'
 complete -c sesh -n '__sesh_in watch' -s q -l quiet -d 'Do not print what happens'
 complete -c sesh -n '__sesh_in timer' -l every -x -d 'How often'

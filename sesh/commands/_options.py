@@ -71,6 +71,13 @@ def names_argument(function: F) -> F:
     return click.argument("names", nargs=-1, metavar="[NAME]...")(function)
 
 
+def named(name: str | None) -> str:
+    """The name that was given, or that of the session in which this is called."""
+    if not name:
+        raise UsageError("which session? give its name, or call it inside of one")
+    return name
+
+
 def json_option(what: str) -> Callable[[F], F]:
     return click.option("--json", "as_json", is_flag=True, help=f"Print {what} as JSON.")
 

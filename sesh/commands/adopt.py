@@ -76,6 +76,7 @@ def _not_an_orphan(name: str) -> SeshError:
         return NoSessionError(f"no orphan named {name}; sesh ls --all shows all")
     if _damaged(name):
         return ConflictError(f"{name}: its record is damaged; sesh doctor --fix mends that")
+    look.need_process(look.one(name))
     return ConflictError(f"{name} is no orphan; sesh show {name} says what it is")
 
 

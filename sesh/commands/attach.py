@@ -39,6 +39,7 @@ def command(name: str | None, read_only: bool, detach_others: bool, ended: bool)
     settings = config.load()
     if found.session is None:
         raise StateError(f"{found.name}: its record is damaged; see sesh show {found.name}")
+    look.need_process(found)
     if found.state is State.UNKNOWN:
         raise CannotTellError(f"{found.name}: {found.session.verdict.reason}")
     if found.state in ENDED | {State.RECOVERING}:
@@ -68,7 +69,7 @@ def _settled(name: str) -> Seen:
 
 def _choose() -> Seen:
     """The only living session, or the one that a person picks."""
-    living = [one for one in look.everything() if one.state in ALIVE - {State.RECOVERING}]
+    living = [one for one in look.everything() if _attachable(one)]
     if not living:
         raise UsageError("no living session to attach to; sesh ls shows all")
     if len(living) == 1:
@@ -79,6 +80,10 @@ def _choose() -> Seen:
         output.say(f"{number:3}  {one.name}")
     answer: int = click.prompt("attach to", type=click.IntRange(1, len(living)), err=True)
     return living[answer - 1]
+
+
+def _attachable(one: Seen) -> bool:
+    return one.state in ALIVE - {State.RECOVERING} and not one.record_only
 
 
 # --- the menu ----------------------------------------------------------------------------------

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from sesh import events, listing, output, paths, rulefiles, shells
+from sesh import events, listing, output, paths, phases, rulefiles, shells
+from sesh.agents.said import ACTIVITIES
 from sesh.checks import IDS
 from sesh.commands._options import CONTEXT
 from sesh.model import ALIVE, State
@@ -21,14 +22,16 @@ _VALUES: dict[str, Offer] = {
     "--group": "groups",
     "--filter": "filters",
     "--sort": tuple(dash + key for key in listing.SORT_KEYS for dash in ("", "-")),
-    "--for": ("ended", "alive", *(state for state in _STATES if state != "damaged")),
+    "--for": ("ended", "alive", *ACTIVITIES, *(state for state in _STATES if state != "damaged")),
     "--kind": events.KINDS,
     "--only": IDS,
     "--template": "templates",
     "--from": "templates",
+    "--phase": phases.PHASES,
 }
 _ARGUMENTS: dict[str, Offer] = {
     "start": None,  # the name of a new session
+    "finish": "finishing",
     **dict.fromkeys(("stop", "detach", "send", "wait"), "living"),
 }
 _REST: dict[str, Offer] = {"template": "templates"}  # behind its action

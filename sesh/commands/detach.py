@@ -19,6 +19,10 @@ def command(names: tuple[str, ...]) -> int:
             if names:
                 raise StateError(f"{found.name}: its record is damaged")
             continue
+        if found.record_only:
+            if names:
+                look.need_process(found)
+            continue
         server = observe.server_of(found.session.record, settings)
         reply = server.detach_all(found.name)
         if reply.trouble is tmux.Trouble.OTHER:

@@ -26,6 +26,7 @@ def command(name: str, lines: int | None, follow: bool, since: datetime | None, 
     found = look.one(name)
     if found.session is None:
         raise StateError(f"{name}: its record is damaged; its transcript is in the state directory")
+    look.need_process(found)
     record = found.session.record
     if raw and lines is not None:
         raise UsageError("--raw has no lines; use tail")

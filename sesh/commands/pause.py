@@ -20,6 +20,8 @@ def command(names: tuple[str, ...], group: str | None, freeze: bool) -> int:
     The agent goes on with what it is doing, unless it is frozen.
     """
     settings = config.load()
-    running = (lambda one: one.state is State.RUNNING) if group is not None else None
+    running = None
+    if group is not None:
+        running = lambda one: one.state is State.RUNNING and not one.record_only  # noqa: E731
     found = choose(names, running, group, "--group")
     return each(found, "pause", lambda one: pause(one, settings, freeze=freeze))

@@ -58,9 +58,9 @@ def command(
     states = {state for state, given in flags.items() if given}
     selected = None
     if states:
-        selected = lambda one: one.state in states  # noqa: E731  # reads better than a def here
+        selected = lambda one: one.state in states and not one.record_only  # noqa: E731  # clearer
     elif everything or group is not None:
-        selected = lambda one: one.damaged is None  # noqa: E731
+        selected = lambda one: not one.damaged and not one.record_only  # noqa: E731
     found = choose(names, selected, group, "--stale, --failed, --lost, --all or --group")
     if not found:
         output.note("nothing to restart")
@@ -116,6 +116,7 @@ def _ended(one: Seen, settings: config.Config, grace: float) -> Seen:
     if one.damaged:
         raise StateError(f"{one.name}: its record is damaged ({one.damaged.reason})")
     assert one.session is not None
+    look.need_process(one)
     if one.state is State.UNKNOWN:
         raise CannotTellError(f"{one.name}: {one.session.verdict.reason}; not restarted")
     if one.state not in _LIVING:

@@ -122,6 +122,9 @@ def _ended(one: Seen, settings: config.Config, grace: float, *, force: bool) -> 
         )
     if one.state not in ALIVE | {State.ORPHAN, State.STALE}:
         return one
+    if not force and one.record_only:
+        end = f"sesh finish {one.name} completed|failed|abandoned"
+        raise ConflictError(f"{one.name} is {one.state}; {end} first, or rm --force")
     if not force:
         raise ConflictError(f"{one.name} is {one.state}; sesh stop {one.name} first, or rm --force")
     after = stop([one], settings, grace)[0]

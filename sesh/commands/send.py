@@ -67,7 +67,9 @@ def command(
     if not data and not keys:
         raise UsageError("nothing to send: give a text, - for standard input, or --key")
     settings = config.load()
-    running = (lambda one: one.state is State.RUNNING) if group is not None else None
+    running = None
+    if group is not None:
+        running = lambda one: one.state is State.RUNNING and not one.record_only  # noqa: E731
     found = choose(names, running, group, "--group")
     return each(found, "send to", lambda one: _send(one, data, keys, settings, enter=not no_enter))
 

@@ -28,6 +28,8 @@ _NEXT = {
     State.COMPLETED: "sesh restart {0}   ·   sesh rm {0}",
     State.STOPPED: "sesh restart {0}   ·   sesh rm {0}",
 }
+_NEXT_SAID = "sesh update {0} --phase …   ·   sesh finish {0} completed"
+_STEPS = 8  # of the history: the newest
 _NEXT_ENDED = "sesh attach {0} shows the menu   ·   sesh restart {0}   ·   sesh stop {0}"
 
 
@@ -70,20 +72,24 @@ def _show(session: Session, shown: View, *, colour: bool) -> None:
     state = output.paint(verdict.state, verdict.state, colour=colour)
     reason = f"    {output.escape(verdict.reason)}" if verdict.reason else ""
     rows = [
-        ("command", output.command_line(record.spec.command)),
-        ("where", f"{_where(record)}, tmux pane {record.place.pane or '–'}"),
+        ("command", output.command_line(record.spec.command) or output.NOTHING),
+        ("where", _where(record)),
         ("directory", _directory(shown)),
         ("life", _life(shown)),
-        ("memory", f"{output.size(shown['memory_bytes'])}   cpu {_cpu(shown)}"),
-        ("output", _output(shown)),
     ]
-    if record.spec.kit:
-        rows += _agent(record, shown)
     tree = record.spec.worktree
     if tree is not None:
         gone = "" if os.path.isdir(tree.path) else " (gone)"
         of = f"of {_from_home(tree.repository)}, made for branch {tree.branch}"
         rows.append(("worktree", f"{_from_home(tree.path)}{gone}, {of}"))
+    if not record.record_only:
+        rows += [
+            ("memory", f"{output.size(shown['memory_bytes'])}   cpu {_cpu(shown)}"),
+            ("output", _output(shown)),
+        ]
+    if record.spec.kit:
+        rows += _doing(record, shown)
+    rows += _word(record)
     if not kept(record):
         rows.append(("keeper", "none: adopted, so how it ends will not be known before a restart"))
     if verdict.cause:
@@ -99,22 +105,43 @@ def _show(session: Session, shown: View, *, colour: bool) -> None:
     if record.spec.env:
         rows.append(("variables", ", ".join(record.spec.env)))
     rows += [("why" if i == 0 else "", line) for i, line in enumerate(verdict.evidence)]
-    rows.append(("next", _NEXT.get(verdict.state, _NEXT_ENDED).format(record.name)))
+    advice = _NEXT.get(verdict.state, _NEXT_ENDED)
+    if record.record_only:
+        advice = _NEXT_SAID if verdict.state is State.RUNNING else "sesh rm {0}"
+    rows.append(("next", advice.format(record.name)))
     _print(f"{record.name}  {state}{reason}", rows)
 
 
-def _agent(record: Record, shown: View) -> list[tuple[str, str]]:
-    """What its agent does and who says so, and the conversation that it is in."""
-    rows = [("talks in", f"conversation {shown['conversation'] or 'not known yet'}")]
+def _doing(record: Record, shown: View) -> list[tuple[str, str]]:
+    """What its agent does, and who says so."""
     if shown["state"] != State.RUNNING:
-        return rows
+        return []
     doing = screens.doing(activity.launch_of(record), shown["socket"], shown["pane"])
     if doing is None:
-        return [("does", "not known: nothing of it has said so yet"), *rows]
+        return [("does", "not known: nothing of it has said so yet")]
     what = f" for {doing.what}" if doing.what else ""
     since = f" since {output.clock(doing.since)}" if doing.since else ""
     source = f"{doing.source}, rule {doing.rule}" if doing.rule else doing.source
-    return [("does", f"{doing.kind}{what}{since}   (by its {source})"), *rows]
+    return [("does", f"{doing.kind}{what}{since}   (by its {source})")]
+
+
+def _word(record: Record) -> list[tuple[str, str]]:
+    """What the agent, or whoever runs it, said of its work."""
+    word = record.agent
+    rows = []
+    if word.phase:
+        steps = " → ".join(step.phase for step in word.history[-_STEPS:])
+        ready = "" if word.resume_ready else "   not ready to be resumed"
+        rows.append(("phase", f"{word.phase} ({steps}){ready}"))
+    if word.errors:
+        rows.append(("errors", f"{word.errors}, the last: {word.last_error}"))
+    if word.conversation:
+        rows.append(("talk", f"conversation {word.conversation}"))
+    if word.summary:
+        rows.append(("summary", word.summary))
+    if word.metadata:
+        rows.append(("metadata", json.dumps(dict(word.metadata), ensure_ascii=False)))
+    return rows
 
 
 def _care(record: Record, shown: View) -> list[str]:
@@ -142,14 +169,17 @@ def _care(record: Record, shown: View) -> list[str]:
 
 def _where(record: Record) -> str:
     place, box = record.place, record.spec.box
+    pane = f", tmux pane {place.pane or '–'}"
+    if record.record_only:
+        return "nowhere: somebody else runs it"
     if box is None:
-        return place.kind
+        return place.kind + pane
     name = place.container.name if place.container else "no container yet"
     engine = place.engine.host or place.engine.context if place.engine else None
     return (
         f"container {name}"
         f"{f', image {box.image}' if box.image else ', not made by sesh'}"
-        f"{f', engine {engine}' if engine else ''}"
+        f"{f', engine {engine}' if engine else ''}{pane}"
     )
 
 

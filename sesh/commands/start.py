@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from sesh import attaching, config, engines, listing, ordering, output, shelf
 from sesh.commands._care import care_options, taken
@@ -13,6 +14,9 @@ from sesh.commands._options import CONTEXT, Duration, json_option
 from sesh.errors import UsageError
 from sesh.model import ALIVE, Boxing
 from sesh.templates import Template
+
+# What can be said of a session that is only a record.
+_OF_A_RECORD = (*("names", "directory", "template", "group", "tags", "as_json", "record_only"),)
 
 
 class _WithCommand(click.Command):
@@ -93,6 +97,9 @@ class _WithCommand(click.Command):
 )
 @click.option("--pull", is_flag=True, help="Fetch the image first.")
 @click.option("-a", "--attach", is_flag=True, help="Attach to it at once.")
+@click.option(
+    "--record-only", is_flag=True, help="Make the record alone: somebody else runs the agent."
+)
 @json_option("the session")
 @click.pass_context
 def command(
@@ -113,6 +120,7 @@ def command(
     as_json: bool,
     pull: bool,
     env_files: tuple[str, ...],
+    record_only: bool,
     **others: Any,
 ) -> int:
     """Start a session and print its name.
@@ -124,6 +132,8 @@ def command(
         raise UsageError(
             f"put the command behind --: sesh start {names[0]} -- {' '.join(names[1:])}"
         )
+    if record_only:
+        _nothing_to_run(ctx)
     if attach:
         attaching.need_terminal()
     settings = config.load()
@@ -131,7 +141,7 @@ def command(
     care = taken(others)
     inside = others["no_mount"] or others["container"] is not None
     usual = _usual(template, None if inside else directory)
-    box = _box(**_place(others, usual))
+    box = None if record_only else _box(**_place(others, usual))
     if not box and (env_files or pull):
         raise UsageError("--env-file and --pull are for a container; give --image too")
     if pull and box and box.image:
@@ -146,6 +156,7 @@ def command(
         prompt=prompt,
         branch=branch,
         worktree=worktree,
+        record_only=record_only,
     )
     found = ordering.fulfil(wish, settings)
     output.write(json.dumps(listing.complete(found)) + "\n" if as_json else f"{found.name}\n")
@@ -158,6 +169,14 @@ def command(
 def _usual(template: str | None, directory: str | None) -> Template:
     """What the template says; a project's is looked for where the session shall run."""
     return Template() if template is None else shelf.load(template, directory)
+
+
+def _nothing_to_run(ctx: click.Context) -> None:
+    """Refuse the options that say how a process is run."""
+    for param in ctx.command.params:
+        given = ctx.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE
+        if given and param.name not in _OF_A_RECORD:
+            raise UsageError(f"{param.opts[-1]} is about a process, and --record-only makes none")
 
 
 def _place(given: dict[str, Any], usual: Template) -> dict[str, Any]:

@@ -60,7 +60,8 @@ def command(
     if idle is not None:
         selected = lambda one: _quiet(one, idle)  # noqa: E731  # reads better than a def here
     elif everything or group is not None:
-        selected = lambda one: one.state in costs  # noqa: E731
+        # What has only a record is stopped by its name alone: somebody else runs its agent.
+        selected = lambda one: one.state in costs and not one.record_only  # noqa: E731
     limit = settings.stop.grace if grace is None else grace
     if left_behind:
         if names or selected:
@@ -89,7 +90,7 @@ def command(
 
 def _quiet(one: Seen, seconds: float) -> bool:
     """Does it run, and has it printed nothing for so long?"""
-    if one.session is None or one.state is not State.RUNNING:
+    if one.session is None or one.state is not State.RUNNING or one.record_only:
         return False
     return caring.silent_for(one.session.record) >= seconds
 
@@ -188,6 +189,10 @@ def _report(found: list[Seen], able: list[Seen], after: list[Seen]) -> int:
         if now.state in ALIVE or now.state is State.ORPHAN:
             reason = now.session.verdict.reason if now.session else ""
             output.note(f"{now.name} is {now.state}: {reason}; sesh stop {now.name} tries again")
+        elif before.state in ALIVE and before.record_only:
+            output.note(
+                f"{now.name} is a record only: marked as abandoned, its agent is not sesh's"
+            )
         elif before.state not in ALIVE | {State.ORPHAN, State.STALE}:
             output.note(f"{now.name} had ended already ({before.state})")
     failed = sum(now.state in ALIVE or now.state is State.ORPHAN for now in after)

@@ -2,23 +2,73 @@
 
 from __future__ import annotations
 
+import json
+
 import click
 
-from sesh import launchfiles, look
-from sesh.commands._options import CONTEXT
-from sesh.errors import UsageError
+from sesh import launchfiles, listing, look, output, phases, reports
+from sesh.commands._options import CONTEXT, json_option, named
+from sesh.look import Seen
 from sesh.model import State
+from sesh.phases import Said
 
 
 @click.command("update", context_settings=CONTEXT)
 @click.argument("name", required=False, envvar="SESH_NAME")
-def command(name: str | None) -> int:
-    """Say that a session is alive and at work, for --max-silence.
+@click.option("--phase", metavar="PHASE", help="What its work has come to.")
+@click.option(
+    "--meta",
+    "metadata",
+    multiple=True,
+    metavar="KEY=TEXT",
+    help="Note something (repeatable); KEY:=JSON for a value that is no text.",
+)
+@click.option("--error", metavar="TEXT", help="Something went wrong; they are counted.")
+@click.option("--summary", metavar="TEXT", help="Say in a few words what it is about.")
+@click.option(
+    "--resume-ready", type=click.Choice(["yes", "no"]), help="May its work be gone on with?"
+)
+@click.option("--conversation", metavar="ID", help="The agent's own name for its conversation.")
+@click.option("--force", is_flag=True, help="Note even what looks like a secret.")
+@json_option("the session")
+def command(
+    name: str | None,
+    phase: str | None,
+    metadata: tuple[str, ...],
+    error: str | None,
+    summary: str | None,
+    resume_ready: str | None,
+    conversation: str | None,
+    force: bool,
+    as_json: bool,
+) -> int:
+    """Say what a session is at. Without options: that it is alive and at work.
 
     NAME is that of the session it is called in, if there is one.
     """
-    if not name:
-        raise UsageError("which session? give its name, or call it inside of one")
-    record = look.must_be(look.one(name), State.RUNNING, State.PAUSED)
-    launchfiles.beat(record)
+    said = Said(
+        phase,
+        phases.parse(metadata) if metadata else None,
+        error,
+        summary,
+        None if resume_ready is None else resume_ready == "yes",
+        conversation,
+        force,
+    )
+    found = _say(named(name), said)
+    if as_json:
+        output.write(json.dumps(listing.complete(found)) + "\n")
     return 0
+
+
+def _say(name: str, said: Said) -> Seen:
+    if said != Said(force=said.force):
+        found = reports.say(name, said)
+    else:
+        found = look.one(name)
+        if found.record_only:
+            return reports.say(name, said)
+        look.must_be(found, State.RUNNING, State.PAUSED)
+    if found.session and not found.record_only and found.state in (State.RUNNING, State.PAUSED):
+        launchfiles.beat(found.session.record)
+    return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from sesh import environment, look, store
+from sesh import environment, look, phases, store
 from sesh.errors import CannotTellError, ConflictError, SeshError, StateError
 from sesh.lifecycle.launch import now
 from sesh.look import Seen
@@ -95,7 +95,8 @@ def next_generation(old: Record, place: Place, attempt: int) -> Record:
         retries=attempt,
         retries_max=old.spec.care.retries,
     )
-    return replace(old, place=place, status=status)
+    word = phases.begun_again(old.agent, status.launched)
+    return replace(old, place=place, status=status, agent=word)
 
 
 def with_conversation(record: Record) -> Record:

@@ -33,7 +33,7 @@ def forget(found: Seen, config: Config, *, discard: bool = False) -> None:
         return
     if record.boxed:
         _remove_container(record, config)
-    else:
+    elif record.hosted:
         _leave_tmux(record, config)
     _leave_worktree(record, discard=discard)
     for _ in range(5):
@@ -87,7 +87,7 @@ def release(found: Seen | None, config: Config) -> None:
 
 def bury(record: Record, config: Config) -> None:
     """Put away what an ended session left in tmux and in run/: its name is used again."""
-    if not record.boxed:
+    if record.hosted:
         with suppress(CannotTellError):  # without tmux there is no pane to put away
             panes.put_away(record, observe.server_of(record, config))
     _leave_worktree(record)
@@ -97,6 +97,8 @@ def bury(record: Record, config: Config) -> None:
 
 
 def _forget_launches(record: Record) -> None:
+    if record.record_only:
+        return
     if record.place.machine.id == processes.here().id:
         if record.boxed:
             boxes.remove(record.place.run)

@@ -14,7 +14,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 
-from sesh import boxes, events, launchfiles, look, observe, processes, store, tmux
+from sesh import boxes, events, launchfiles, look, observe, processes, reports, store, tmux
 from sesh.config import Config
 from sesh.errors import CannotTellError, ConflictError
 from sesh.lifecycle import boxed, panes
@@ -32,6 +32,7 @@ from sesh.model import (
     State,
     seen,
 )
+from sesh.phases import Said
 from sesh.reconcile import reconcile
 from sesh.values import Value, replace
 
@@ -149,6 +150,9 @@ def _wish(found: Seen, grace: float, ending: Ending | None, *, keep: bool) -> Se
         if found.session is None or found.state is State.UNKNOWN:
             raise CannotTellError(f"{found.name}: {_why(found)}")
         record, verdict = found.session.record, found.session.verdict
+        if record.record_only and verdict.state in ALIVE:
+            reports.say(record.name, Said(phase="abandoned"))  # all that can be done about it
+            return None
         status = record.status
         alive = verdict.state in ALIVE or verdict.state is State.ORPHAN
         if ending is not None and not (alive and look.same(first, found)):
@@ -346,6 +350,8 @@ def _confirm(name: str, config: Config, *, close_panes: bool, inside: bool) -> S
     if found.session is None:
         return found
     record = found.session.record
+    if record.record_only:
+        return found
     if record.boxed:
         return _confirm_boxed(found, record, config, close_panes=close_panes)
     try:

@@ -1,7 +1,8 @@
-"""Times of sesh's functions inside one process; a script for the interpreter that sesh is installed
-for. Prints JSON: name → milliseconds (medians, fsync included).
+"""Times of sesh.api inside one process; a script for the interpreter that sesh is installed for.
+Prints JSON: name → milliseconds (medians, fsync included).
 
-    inprocess.py records    create, update, get: in an empty state directory
+    inprocess.py records    create, update, should_resume, get, finish, list and cleanup, in an
+                            empty state directory
     inprocess.py list       list all sessions of the state directory
 """
 
@@ -11,17 +12,13 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from statistics import median
 
-from sesh import fast, look, paths, processes, store
-from sesh.model import Desired, Observation, Place, Record, Spec, Status, absent
-from sesh.reconcile import reconcile
-from sesh.store import Entry
-from sesh.values import replace
+from sesh import api, fast, look, store
 
 TIMES = 51
-NOT_LAUNCHED = Observation(absent("not launched yet"))
+ROUNDS = 3  # of what takes long
+MANY = 1000
 
 
 def median_ms(action: Callable[[int], object], times: int = TIMES) -> float:
@@ -33,45 +30,44 @@ def median_ms(action: Callable[[int], object], times: int = TIMES) -> float:
     return median(took)
 
 
-def record(number: int) -> Record:
-    now = datetime.now(UTC)
-    machine = processes.here()
-    run = paths.run_dir(machine.id, machine.pidns)
-    name = f"s{number}"
-    return Record(
-        name=name,
-        id=f"{name}-{now:%Y%m%d-%H%M%S}-{number:08x}",
-        spec=Spec(command=("sleep", "100000"), cwd="/", created=now, env=("A_KEY", "B_KEY")),
-        place=Place("host", 1, machine, run, f"{run}/{name}.env", f"{run}/tmux.sock", "main"),
-        status=Status(desired=Desired.RUNNING, launched=now),
-    )
-
-
 def measure_records() -> dict[str, float]:
-    store.prepare()
-    made: list[Entry] = []
+    plan = {"plan": {"steps": ["look", "mend", "try"]}, "issue": 7}
+    found = {
+        "create": median_ms(lambda n: api.create(f"s{n}", command=("agent",), metadata=plan)),
+        "update": median_ms(lambda n: api.update(f"s{n}", phase="planning", metadata={"turn": n})),
+        "should_resume": median_ms(lambda n: api.should_resume(f"s{n}")),
+        "get": median_ms(lambda n: api.get(f"s{n}")),
+    }
+    fill(100)
+    found["list 100 records"] = median_ms(lambda _: api.list(), 11)
+    found["finish"] = median_ms(lambda n: api.finish(f"s{n}", "completed"))
+    found["cleanup 1000"] = median_ms_of_cleanup()
+    return found
 
-    def create(number: int) -> None:
-        new = record(number)
-        made.append(store.claim(new, reconcile(new, NOT_LAUNCHED, new.status.launched), None))
 
-    def update(number: int) -> None:
-        old = made[number].record
-        assert isinstance(old, Record)
-        new = replace(old, status=replace(old.status, reason=f"changed {number}"))
-        assert store.swap(made[number], new, reconcile(new, NOT_LAUNCHED, new.status.launched))
+def fill(count: int) -> None:
+    """So many records."""
+    for number in range(len(api.list()), count):
+        api.create(f"s{number}", phase="planning", metadata={"turn": number})
 
-    def get(number: int) -> None:
-        found = store.entry(f"s{number}")
-        assert found is not None
-        assert isinstance(found.record, Record)
 
-    return {"create": median_ms(create), "update": median_ms(update), "get": median_ms(get)}
+def median_ms_of_cleanup() -> float:
+    """Each time with as many that are over as there shall be."""
+    api.cleanup()
+    took = []
+    for _ in range(ROUNDS):
+        for number in range(MANY):
+            api.create(f"over{number}", phase="completed")
+        begin = time.perf_counter()
+        assert len(api.cleanup()) == MANY
+        took.append((time.perf_counter() - begin) * 1000)
+    return median(took)
 
 
 def measure_list() -> dict[str, float]:
     return {
-        "list": median_ms(lambda _: store.entries(), 11),
+        "list": median_ms(lambda _: api.list(), 11),
+        "list, each parsed": median_ms(lambda _: store.entries(), 11),
         "list, each looked at": median_ms(lambda _: look.everything(), 11),
         "list, fast lane": median_ms(lambda _: fast.unchanged(), 11),
     }

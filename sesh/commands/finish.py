@@ -1,0 +1,45 @@
+"""sesh finish: the last word about the work of a session."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import click
+
+from sesh import listing, output, phases, reports
+from sesh.commands._options import CONTEXT, json_option, named
+from sesh.errors import UsageError
+from sesh.phases import Said
+
+
+class _Outcome(click.Command):
+    """`[NAME] OUTCOME`: inside a session the name is known, and only the last word is given."""
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return ["[OPTIONS]", "[NAME]", "OUTCOME"]
+
+
+@click.command("finish", cls=_Outcome, context_settings=CONTEXT)
+@click.argument("words", nargs=-1, metavar="NAME")
+@click.option("--summary", metavar="TEXT", help="Say in a few words what came of it.")
+@json_option("the session, and how long it took,")
+def command(words: tuple[str, ...], summary: str | None, as_json: bool) -> int:
+    """Say that the work of a session is over: completed, failed or abandoned.
+
+    That can be said once, and is the last word. No process is ended by it. NAME is that of the
+    session it is called in, if there is one.
+    """
+    if not words or len(words) > 2 or words[-1] not in phases.FINAL:
+        raise UsageError(f"give a name, if need be, and one of {', '.join(phases.FINAL)}")
+    outcome = words[-1]
+    name = named(words[0] if len(words) == 2 else os.environ.get("SESH_NAME"))
+    found = reports.say(name, Said(phase=outcome, summary=summary))
+    assert found.session is not None
+    seconds = phases.duration(found.session.record)
+    if as_json:
+        shown = {**listing.complete(found), "duration": round(seconds, 3)}
+        output.write(json.dumps(shown) + "\n")
+    else:
+        output.write(f"{name} {outcome} after {output.long_time(seconds)}\n")
+    return 0

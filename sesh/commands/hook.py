@@ -1,0 +1,42 @@
+"""sesh hook: what agents and orchestrators ask, and tell, by their hooks. Always ends with 0."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import click
+
+from sesh import delegation, errors, output
+from sesh.commands._options import CONTEXT
+
+
+def _pre_delegate(data: bytes) -> None:
+    output.write(delegation.pre_delegate(data))
+
+
+def _subagent_stop(data: bytes) -> None:
+    problem = delegation.subagent_stop(data)
+    if problem:
+        output.note(f"hook subagent-stop: {problem}; nothing was changed")
+
+
+# kind → what is done with its input. None of them may fail.
+_HANDLERS: dict[str, Callable[[bytes], None]] = {
+    "pre-delegate": _pre_delegate,
+    "subagent-stop": _subagent_stop,
+}
+
+
+@click.command("hook", context_settings=CONTEXT)
+@click.argument("kind", type=click.Choice(list(_HANDLERS)), metavar="KIND")
+@click.option("--test", is_flag=True, help="Try it on a sample, and print what happened.")
+def command(kind: str, test: bool) -> int:
+    """Answer a hook: KIND is pre-delegate or subagent-stop, its input comes as JSON.
+
+    The answer is always a valid one, and the exit status 0.
+    """
+    if test:
+        output.write(delegation.try_out(kind))
+        return errors.OK
+    _HANDLERS[kind](delegation.read())
+    return errors.OK

@@ -1,0 +1,48 @@
+"""sesh resumable: may the work of a session be gone on with?"""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from sesh import config, errors, look, output, resuming
+from sesh.commands._options import CONTEXT, json_option, named
+from sesh.model import Record
+from sesh.phases import Answer
+from sesh.store import Entry
+
+
+@click.command("resumable", context_settings=CONTEXT)
+@click.argument("name", required=False, envvar="SESH_NAME")
+@json_option("the answer")
+def command(name: str | None, as_json: bool) -> int:
+    """Say whether the work of a session may be gone on with, and why not: yes (0) or no (1).
+
+    NAME is that of the session it is called in, if there is one.
+    """
+    name = named(name)
+    look.check_name(name)
+    entry = resuming.find(name)
+    answer = resuming.ask(entry, name, config.load())
+    if as_json:
+        output.write(json.dumps(_shown(name, entry, answer)) + "\n")
+    else:
+        word = "yes" if answer.resume else "no"
+        output.write(f"{word}: {output.escape(answer.reason)}\n")
+    return errors.OK if answer.resume else errors.FAILED
+
+
+def _shown(name: str, entry: Entry | None, answer: Answer) -> dict[str, object]:
+    record = entry.record if entry else None
+    known = record if isinstance(record, Record) else None
+    return {
+        "name": name,
+        "id": known.id if known else None,
+        "resumable": answer.resume,
+        "reason": answer.reason,
+        "phase": answer.phase,
+        "idle": None if answer.idle is None else round(answer.idle, 3),
+        "errors": known.agent.errors if known else None,
+        "conversation": known.agent.conversation if known else None,
+    }

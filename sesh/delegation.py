@@ -1,0 +1,239 @@
+"""The hooks of orchestrators: before work is given to an agent, and when one has stopped.
+
+Whatever comes in, the answer is valid: one that is not understood is a no, with the reason. Nothing
+that is wrong here may break whoever asks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from select import select
+from typing import Any
+
+from sesh import config, phases, reports, resuming
+from sesh.errors import SeshError
+from sesh.lifecycle import recording
+from sesh.model import Record, Spec
+from sesh.phases import Answer, Said
+from sesh.store import Entry
+from sesh.view import timestamp
+
+LIMIT = 1 << 20  # bytes of input that are understood
+PATIENCE = 10.0  # seconds that an input may take to come
+_CONTEXT = ("agent_name", "task_id", "task_description", "metadata")
+_EXITS = ("exit_code", "exitCode", "exit_status", "exitStatus")
+_SAMPLE = "sample"
+
+
+class _Unusable(Exception):
+    """Why an input can't be understood."""
+
+
+def read(fd: int = 0) -> bytes:
+    """The input: all of it, or a little more than is understood. (What is beyond is read and thrown
+    away: whoever writes it shall not fail.)"""
+    data, dropped = b"", 0
+    deadline = time.monotonic() + PATIENCE
+    while (left := deadline - time.monotonic()) > 0 and dropped < 64 * LIMIT:
+        if not select([fd], [], [], left)[0]:
+            break
+        try:
+            chunk = os.read(fd, 1 << 16)
+        except OSError:
+            break
+        if not chunk:
+            break
+        if len(data) > LIMIT:
+            dropped += len(chunk)
+        else:
+            data += chunk
+    return data
+
+
+def _understood(data: bytes) -> dict[str, Any]:
+    if len(data) > LIMIT:
+        raise _Unusable(f"the input is larger than {LIMIT >> 10} KiB")
+    if not data.strip():
+        raise _Unusable("there is no input")
+    try:
+        found = json.loads(data, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        raise _Unusable("the input is not valid JSON") from None
+    if not isinstance(found, dict):
+        raise _Unusable("the input is no JSON object")
+    return found
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)
+
+
+def _id(given: Mapping[str, Any]) -> str | None:
+    """Whose it is; raises when that is no text."""
+    found = given.get("agent_id")
+    if found is None or found == "":
+        return None
+    if not isinstance(found, str):
+        raise _Unusable("agent_id is no text")
+    return found
+
+
+# --- before work is given ------------------------------------------------------------------------
+
+
+def pre_delegate(data: bytes) -> str:
+    """Should a session be gone on with? The answer as JSON, always."""
+    given: dict[str, Any] = {}
+    try:
+        given = _understood(data)
+        key = _id(given)
+        answer, entry = _asked(key)
+    except _Unusable as error:
+        answer, entry = Answer(False, str(error)), None
+    except (SeshError, OSError) as error:
+        answer, entry = Answer(False, f"cannot tell: {error}"), None
+    except Exception as error:  # a bug of ours is no reason to break somebody's work
+        answer, entry = Answer(False, f"cannot tell: {type(error).__name__}"), None
+    return _printed(_answer(given, answer, entry))
+
+
+def _asked(key: str | None) -> tuple[Answer, Entry | None]:
+    if key is None:
+        return Answer(False, "no agent_id was given: nothing to go on with"), None
+    entry = resuming.find(key)
+    if entry is None:
+        return Answer(False, "no session of that agent_id is known"), None
+    return resuming.ask(entry, entry.record.name, config.load()), entry
+
+
+def _answer(given: Mapping[str, Any], answer: Answer, entry: Entry | None) -> dict[str, Any]:
+    record = entry.record if entry else None
+    key = given.get("agent_id")
+    return {
+        "should_resume": answer.resume,
+        "reason": answer.reason,
+        "agent_id": key if isinstance(key, str) and key else None,
+        "resume_metadata": _past(record) if isinstance(record, Record) else None,
+        "original_context": {name: given.get(name) for name in _CONTEXT},
+    }
+
+
+def _past(record: Record) -> dict[str, Any]:
+    word = record.agent
+    return {
+        "previous_phase": word.phase,
+        "created_at": timestamp(record.spec.created),
+        "history": [{"phase": step.phase, "at": timestamp(step.at)} for step in word.history],
+        "session_metadata": dict(word.metadata),
+    }
+
+
+def _printed(answer: dict[str, Any]) -> str:
+    """One line of valid JSON. (A number that is too large for any would be printed as none.)"""
+    try:
+        return json.dumps(answer, allow_nan=False) + "\n"
+    except (ValueError, RecursionError):
+        context = dict.fromkeys(_CONTEXT)
+        return json.dumps({**answer, "original_context": context}) + "\n"
+
+
+# --- when an agent has stopped -------------------------------------------------------------------
+
+
+def subagent_stop(data: bytes) -> str | None:
+    """Finish the session by how its agent ended. Returns what went wrong, if anything did; where
+    nobody is named, nothing happens."""
+    try:
+        given = _understood(data)
+        key = _id(given)
+        if key is None:
+            return None
+        entry = resuming.find(key)
+        if entry is None:
+            return f"no session of agent_id {phases.shown(key)} is known"
+        if not isinstance(entry.record, Record):
+            return f"{entry.record.name}: its record is damaged: {entry.record.reason}"
+        if entry.record.agent.finished is None:
+            _finish(entry.record, given)
+    except (_Unusable, SeshError, OSError) as error:
+        return str(error)
+    except Exception as error:
+        return f"a bug: {type(error).__name__}"
+    return None
+
+
+def _finish(record: Record, given: Mapping[str, Any]) -> None:
+    code, error, summary = _exit_code(given), _words(given.get("error")), given.get("summary")
+    failed = code != 0 if code is not None else error is not None
+    why = error or (f"exit {code}" if code else None)
+    said = Said(
+        phase="failed" if failed else "completed",
+        error=why if failed else None,
+        summary=_words(summary),
+    )
+    reports.say(record.name, said, only=record.id)
+
+
+def _exit_code(given: Mapping[str, Any]) -> int | None:
+    for name in _EXITS:
+        value = given.get(name)
+        if isinstance(value, str) and len(value) < 10:
+            try:
+                value = int(value)
+            except ValueError:
+                continue
+        if type(value) is int and value.bit_length() < 64:
+            return value
+    return None
+
+
+def _words(value: object) -> str | None:
+    """A text, or anything else that says that something is wrong."""
+    if value is None or value is False or value in ("", 0):
+        return None
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+# --- trying it out -------------------------------------------------------------------------------
+
+
+def try_out(kind: str) -> str:
+    """The hook on a sample of its own, in a state directory of its own: what came in, what came
+    out, and what became of the record."""
+    before = os.environ.get("XDG_STATE_HOME")
+    with tempfile.TemporaryDirectory(prefix="sesh-test-") as directory:
+        os.environ["XDG_STATE_HOME"] = directory
+        try:
+            return _tried(kind)
+        finally:
+            if before is None:
+                del os.environ["XDG_STATE_HOME"]
+            else:
+                os.environ["XDG_STATE_HOME"] = before
+
+
+def _tried(kind: str) -> str:
+    said = Said(phase="approval", metadata={"plan": "three steps"})
+    spec = Spec((), "/", datetime.now(UTC))
+    recording.create(_SAMPLE, spec, said, config.load())
+    sample: dict[str, Any] = {"agent_id": _SAMPLE, "agent_name": "tester", "task_id": "1"}
+    if kind == "pre-delegate":
+        sample |= {"task_description": "go on", "metadata": {}}
+        told = pre_delegate(json.dumps(sample).encode()).rstrip()
+    else:
+        sample |= {"exit_code": 0}
+        told = subagent_stop(json.dumps(sample).encode()) or "nothing"
+    entry = resuming.find(_SAMPLE)
+    record = entry.record if entry else None
+    phase = record.agent.phase if isinstance(record, Record) else "gone"
+    return (
+        f"the sample   a session named {_SAMPLE} in phase approval, made for this test alone\n"
+        f"comes in     {json.dumps(sample)}\n"
+        f"goes out     {told}\n"
+        f"afterwards   the session is in phase {phase}\n"
+    )

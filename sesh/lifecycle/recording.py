@@ -1,0 +1,40 @@
+"""A session without a process of ours: whoever makes the record runs the agent in its own way."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from sesh import events, observe, phases, processes, store
+from sesh.config import Config
+from sesh.lifecycle import claims
+from sesh.lifecycle.claims import Order
+from sesh.lifecycle.forget import bury, release
+from sesh.look import Seen
+from sesh.model import NOWHERE, Place, Record, Session, Spec
+from sesh.phases import Said
+from sesh.reconcile import reconcile
+from sesh.values import replace
+
+
+def create(name: str, spec: Spec, what: Said, config: Config) -> Seen:
+    """Claim the name for a record that has begun, with what is said of it at once."""
+    store.prepare()
+    before = claims.free_name(name)
+    release(before, config)
+    record = _new_record(name, spec)
+    begun = replace(what, phase=what.phase or phases.WORKING[0])
+    record = phases.said(record, begun, record.spec.created)
+    sight = observe.by_files(record)
+    verdict = reconcile(record, sight, record.spec.created)
+    entry = store.claim(record, verdict, before.entry if before else None)
+    if before and before.session:
+        bury(before.session.record, config)
+    with suppress(OSError):
+        events.append("started", record, command=list(record.spec.command))
+    return Seen(entry, Session(record, sight, verdict))
+
+
+def _new_record(name: str, spec: Spec) -> Record:
+    place = Place(NOWHERE, 1, processes.here(), run="", snapshot="", socket="")
+    record = claims.new_record(Order(name, spec, {}), claims.new_id(name), place)
+    return replace(record, status=replace(record.status, started=record.spec.created))

@@ -1,0 +1,338 @@
+"""What an agent says of its work: phases, errors, metadata; and whether it may be gone on with.
+PURE: no I/O, no clock, no environment.
+
+A final phase is the last word: nothing can follow it. Metadata is kept as TOML and shown as JSON:
+texts, numbers, true, false, lists and tables. Neither has room for secrets, so what looks like one
+is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from math import isfinite
+from typing import Any
+
+from sesh.errors import ConflictError, UsageError
+from sesh.model import AgentWord, Cause, Desired, Record, State, Step
+from sesh.units import span
+from sesh.values import Value, replace
+
+WORKING = ("initializing", "investigating", "planning", "approval", "executing", "validating")
+FINAL = ("completed", "failed", "abandoned")
+PHASES = WORKING + FINAL
+RESUMABLE = ("approval", "investigating", "planning")
+MOST_STEPS = 200  # of the history: the first one and the newest
+MOST_KEYS = 64
+LONGEST_KEY = 64
+LARGEST = 32 << 10  # bytes of all metadata as JSON
+DEEPEST = 8  # tables and lists inside of each other
+LONGEST_TEXT = 2000  # characters of a summary or an error
+
+_KEY = r"[A-Za-z0-9_][A-Za-z0-9_.-]*"
+_OUTCOMES = {"completed": State.COMPLETED, "failed": State.FAILED, "abandoned": State.STOPPED}
+
+
+class Said(Value):
+    """What is said at one time. None: nothing about that."""
+
+    phase: str | None = None
+    metadata: Mapping[str, Any] | None = None  # a null takes the key away
+    error: str | None = None
+    summary: str | None = None
+    resume_ready: bool | None = None
+    conversation: str | None = None
+    force: bool = False  # also what looks like a secret
+
+
+# --- saying something ----------------------------------------------------------------------------
+
+
+def said(record: Record, what: Said, now: datetime) -> Record:
+    """The record with what was said; raises when that can't be."""
+    word = record.agent
+    if word.finished is not None or word.phase in FINAL:
+        raise ConflictError(finished(record))
+    if what.phase is not None:
+        word = _entered(word, what.phase, now)
+    if what.metadata is not None:
+        word = replace(word, metadata=merged(word.metadata, what.metadata, force=what.force))
+    if what.error is not None:
+        word = replace(word, errors=word.errors + 1, last_error=_text(what.error))
+    if what.summary is not None:
+        word = replace(word, summary=_text(what.summary) or None)
+    if what.resume_ready is not None:
+        word = replace(word, resume_ready=what.resume_ready)
+    if what.conversation is not None:
+        word = replace(word, conversation=_conversation(what.conversation))
+    record = replace(record, agent=replace(word, updated=now))
+    return _ended(record, now) if record.record_only and word.finished else record
+
+
+def finished(record: Record) -> str:
+    """Why nothing can be said any more."""
+    word = record.agent
+    when = f" at {word.finished:%Y-%m-%d %H:%M:%S} UTC" if word.finished else ""
+    return f"{record.name} has finished ({word.phase}{when}); nothing can follow"
+
+
+def _entered(word: AgentWord, phase: str, now: datetime) -> AgentWord:
+    if phase not in PHASES:
+        raise UsageError(f"no phase named {phase!a}; they are {', '.join(PHASES)}")
+    if phase == word.phase:
+        return word
+    steps = (*word.history, Step(phase, now))
+    if len(steps) > MOST_STEPS:
+        steps = (steps[0], *steps[1 - MOST_STEPS :])
+    over = now if phase in FINAL else None
+    return replace(word, phase=phase, history=steps, finished=over)
+
+
+def _ended(record: Record, now: datetime) -> Record:
+    """No process tells of the end of a record that has none: its own word does."""
+    word = record.agent
+    outcome = _OUTCOMES[word.phase or ""]
+    why = f": {word.last_error}" if outcome is State.FAILED and word.last_error else ""
+    stopped = outcome is State.STOPPED
+    status = replace(
+        record.status,
+        desired=Desired.STOPPED if stopped else record.status.desired,
+        outcome=outcome,
+        cause=Cause.STOPPED if stopped else None,
+        reason=f"finished as {word.phase}{why}",
+        ended=now,
+    )
+    return replace(record, status=status)
+
+
+def begun_again(word: AgentWord, now: datetime) -> AgentWord:
+    """The word at a new launch: work that had finished begins again, its history kept."""
+    if word.finished is None:
+        return word
+    fresh = replace(word, phase=None, finished=None, errors=0, last_error=None, summary=None)
+    return replace(_entered(fresh, WORKING[0], now), updated=now)
+
+
+def _text(text: str) -> str:
+    """Words for people; longer ones are cut."""
+    text = text.strip().encode("utf-8", "replace").decode()
+    return text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 1] + "…"
+
+
+def _conversation(text: str) -> str:
+    if not text or len(text) > 200 or not text.isprintable() or not _encodable(text):
+        raise UsageError("a conversation's id should be 1 to 200 printable characters")
+    return text
+
+
+def duration(record: Record) -> float:
+    """Seconds from its making to its last word."""
+    end = record.agent.finished or record.spec.created
+    return max(0.0, (end - record.spec.created).total_seconds())
+
+
+# --- metadata ------------------------------------------------------------------------------------
+
+
+def parse(options: tuple[str, ...]) -> dict[str, Any]:
+    """`key=text` and `key:=json`, as on a command line; the last one of a key counts."""
+    found: dict[str, Any] = {}
+    for option in options:
+        key, equals, text = option.partition("=")
+        if not equals:
+            raise UsageError(f"--meta {shown(option)}: should be KEY=TEXT or KEY:=JSON")
+        found[key.removesuffix(":")] = _json(key, text) if key.endswith(":") else text
+    return found
+
+
+def _json(key: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise UsageError(f"--meta {shown(key)}=…: what follows is not valid JSON") from None
+
+
+def merged(old: Mapping[str, Any], new: Mapping[str, Any], *, force: bool) -> dict[str, Any]:
+    """Both, the new one's keys first asked; a null takes a key away."""
+    for key, value in new.items():
+        _check_key(key)
+        if value is not None:
+            _check_value(key, value)
+            if not force and (why := secret(key, value)):
+                raise UsageError(f"metadata {key}: {why}; --force keeps it all the same")
+    both = {**old, **new}
+    left = {key: _copied(value) for key, value in both.items() if value is not None}
+    if len(left) > MOST_KEYS:
+        raise UsageError(f"metadata of {len(left)} keys: there may be {MOST_KEYS}")
+    size = len(json.dumps(left).encode())
+    if size > LARGEST:
+        raise UsageError(f"metadata of {size} bytes: there may be {LARGEST}; use a file")
+    return left
+
+
+def _check_key(key: object) -> None:
+    if not isinstance(key, str) or not re.fullmatch(_KEY, key) or len(key) > LONGEST_KEY:
+        raise UsageError(
+            f"{shown(str(key))} is no key for metadata: letters, digits, _ . and -, "
+            f"at most {LONGEST_KEY}"
+        )
+
+
+def _check_value(key: str, value: object, depth: int = 1) -> None:
+    """Can it be kept, and come back as it is?"""
+    if depth > DEEPEST:
+        raise UsageError(f"metadata {key}: nested deeper than {DEEPEST}")
+    if isinstance(value, Mapping):
+        for inner, one in value.items():
+            if not isinstance(inner, str) or not 0 < len(inner) <= LONGEST_KEY:
+                raise UsageError(f"metadata {key}: a key inside is no text of 1 to {LONGEST_KEY}")
+            _check_value(key, inner, depth)
+            _check_value(key, one, depth + 1)
+    elif isinstance(value, list | tuple):
+        for one in value:
+            _check_value(key, one, depth + 1)
+    elif value is None:
+        raise UsageError(f"metadata {key}: a null inside can't be kept; leave it out")
+    elif isinstance(value, str):
+        if not _encodable(value):
+            raise UsageError(f"metadata {key}: not valid Unicode")
+    elif isinstance(value, float):
+        if not isfinite(value):
+            raise UsageError(f"metadata {key}: a number without end can't be kept")
+    elif not isinstance(value, int):
+        raise UsageError(f"metadata {key}: a {type(value).__name__} can't be kept")
+    elif value.bit_length() > 64:
+        raise UsageError(f"metadata {key}: a number of more than 64 bits can't be kept")
+
+
+def _copied(value: object) -> object:
+    """The same, of nobody else's."""
+    if isinstance(value, Mapping):
+        return {key: _copied(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_copied(one) for one in value]
+    return value
+
+
+def _encodable(text: str) -> bool:
+    """No half of a surrogate pair, which UTF-8 can't have."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def shown(text: str) -> str:
+    """A stranger's text in a message of ours."""
+    return ascii(text if len(text) <= 40 else text[:40] + "…")
+
+
+# --- secrets -------------------------------------------------------------------------------------
+
+# Not compiled here: only whoever says something about metadata needs them.
+_CAPITAL = r"(?<=[a-z0-9])(?=[A-Z])"
+_SECRET_NAMES = (
+    r"(^|_)(token|password|passwd|passphrase|pwd|secrets?|api_?key|access_?key|private_?key|ssh_?key"
+    r"|credentials?|authorization|bearer|cookie|jwt)(_|$)"
+)
+_SECRET_VALUES = {
+    "an API key": r"(?<![A-Za-z0-9])(sk[-_]|[pr]k_(live|test)_)[A-Za-z0-9_-]{16,}",
+    "a token of GitHub": r"(?<![A-Za-z0-9])(gh[opusr]_|github_pat_)[A-Za-z0-9_]{16,}",
+    "a token of GitLab": r"(?<![A-Za-z0-9])glpat-[A-Za-z0-9_-]{16,}",
+    "a token of Slack": r"(?<![A-Za-z0-9])xox[abeoprs]-[A-Za-z0-9-]{10,}",
+    "a token of npm": r"(?<![A-Za-z0-9])npm_[A-Za-z0-9]{30,}",
+    "a key of AWS": r"(?<![A-Za-z0-9])(AKIA|ASIA)[0-9A-Z]{16}(?![A-Za-z0-9])",
+    "a key of Google": r"(?<![A-Za-z0-9])AIza[A-Za-z0-9_-]{30,}",
+    "a PEM block": r"-----BEGIN [A-Z0-9 ]+-----",
+    "a JSON web token": r"eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.",
+    "a bearer token": r"(?i)\bbearer [A-Za-z0-9._~+/-]{16,}",
+    "a password in an address": r"[a-z][a-z0-9+.-]{1,20}://[^\s/:@]*:[^\s/:@]+@",
+}
+
+
+def secret(key: str, value: object) -> str | None:
+    """Why it looks like a secret; None when it does not. Numbers are none: an agent may well count
+    its tokens."""
+    for name, text in _texts(key, value):
+        if text and re.search(_SECRET_NAMES, _words(name)):
+            return f"{shown(name)} is what secrets are called"
+        for what, pattern in _SECRET_VALUES.items():
+            if re.search(pattern, text):
+                return f"it looks like {what}"
+    return None
+
+
+def _words(name: str) -> str:
+    """`api_key` of apiKey and API-Key."""
+    return re.sub(_CAPITAL, "_", name).lower().replace("-", "_").replace(".", "_")
+
+
+def _texts(key: str, value: object) -> Iterator[tuple[str, str]]:
+    """Every text inside, with the keys it stands under."""
+    if isinstance(value, Mapping):
+        for inner, one in value.items():
+            yield "", inner
+            yield from _texts(f"{key}.{inner}", one)
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from _texts(key, one)
+    elif isinstance(value, str):
+        yield key, value
+
+
+# --- going on ------------------------------------------------------------------------------------
+
+
+class Thresholds(Value):
+    """Whose work may be gone on with: see [resume] in the settings."""
+
+    max_idle: float = 1800.0
+    max_errors: int = 3
+    phases: tuple[str, ...] = RESUMABLE
+
+
+class Answer(Value):
+    """May it be gone on with?"""
+
+    resume: bool
+    reason: str
+    idle: float | None = None  # seconds since it was heard of
+    phase: str | None = None
+
+
+def resumable(
+    record: Record,
+    now: datetime,
+    thresholds: Thresholds,
+    conversation_there: bool | None,
+    heard: datetime | None = None,
+) -> Answer:
+    """Whether its work may be gone on with, and why not. `conversation_there`: None where none is
+    needed. `heard`: when something else than its word was heard of it."""
+    word = record.agent
+    last = max(filter(None, (word.updated, heard, record.spec.created)))
+    idle = max(0.0, (now - last).total_seconds())
+    why = _why_not(word, idle, thresholds, conversation_there)
+    reason = why or f"in phase {word.phase}, heard of {round(idle)} s ago"
+    return Answer(why is None, reason, idle, word.phase)
+
+
+def _why_not(
+    word: AgentWord, idle: float, thresholds: Thresholds, conversation_there: bool | None
+) -> str | None:
+    if word.finished is not None or word.phase in FINAL:
+        return f"it has finished: {word.phase}"
+    if not word.resume_ready:
+        return "it says that it is not ready to be resumed"
+    if word.phase is None:
+        return "it has not said in which phase it is"
+    if word.phase not in thresholds.phases:
+        return f"in phase {word.phase}, not in {', '.join(thresholds.phases) or 'any'}"
+    if thresholds.max_errors and word.errors >= thresholds.max_errors:
+        last = f"; the last: {word.last_error}" if word.last_error else ""
+        return f"{word.errors} errors, of at most {thresholds.max_errors - 1}{last}"
+    if idle >= thresholds.max_idle:
+        whole = round(idle) // 60 * 60 or round(idle)
+        return f"idle for {span(whole)}, of at most {span(thresholds.max_idle)}"
+    if conversation_there is False:
+        return "it has no conversation to go on with"
+    return None

@@ -1,0 +1,70 @@
+"""What an agent, or whoever runs it, says of a session: written into its record, and told.
+
+The record is read, changed and written only if nobody else has written it meanwhile; else all of it
+again: of many that speak at once, each is heard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+
+from sesh import events, look, observe, phases, store
+from sesh.errors import ConflictError, StateError
+from sesh.look import Seen
+from sesh.model import Damaged, Record, Session
+from sesh.phases import Said
+from sesh.reconcile import reconcile
+from sesh.store import Entry
+
+TRIES = 200  # at each of them another one was faster
+
+
+def say(name: str, what: Said, only: str | None = None) -> Seen:
+    """Write down what was said of a session; with `only`, of the one of that id."""
+
+    def work(record: Record, now: datetime) -> Record:
+        if only is not None and record.id != only:
+            raise ConflictError(f"{name} is another session by now")
+        return phases.said(record, what, now)
+
+    return _change(name, work)
+
+
+def _change(name: str, work: Callable[[Record, datetime], Record]) -> Seen:
+    for _ in range(TRIES):
+        found = look_at(look.find(name))
+        if found.session is None:
+            raise StateError(f"{name}: its record is damaged; see sesh show {name}")
+        before = found.session.record
+        now = datetime.now(UTC)
+        record = work(before, now)
+        verdict = reconcile(record, found.session.seen, now)
+        entry = store.swap(found.entry, record, verdict)
+        if entry is not None:
+            with suppress(OSError):  # an event that can't be written takes nothing from the record
+                _tell(before, record)
+            return Seen(entry, Session(record, found.session.seen, verdict))
+    raise ConflictError(f"{name} is being changed by others; try again")
+
+
+def look_at(entry: Entry) -> Seen:
+    """What is true of it. A record without a process needs no look around."""
+    record = entry.record
+    if isinstance(record, Damaged) or not record.record_only:
+        return look.judge([entry])[0]
+    sight = observe.by_files(record)
+    return Seen(entry, Session(record, sight, reconcile(record, sight, datetime.now(UTC))))
+
+
+def _tell(before: Record, after: Record) -> None:
+    word = after.agent
+    if word.phase != before.agent.phase:
+        events.append("phase", after, phase=word.phase, previous=before.agent.phase)
+    if word.finished is not None:
+        seconds = round(phases.duration(after), 3)
+        details = {"outcome": word.phase, "duration": seconds, "summary": word.summary}
+        events.append("finished", after, **details)
+    if after.status.outcome is not before.status.outcome:
+        look.note_end(after)

@@ -1,0 +1,103 @@
+"""May an agent's work be gone on with? Whose it is, found by what others call it; and the answer.
+
+Only looks. Whatever is wrong with a record is an answer too: no, and why.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from datetime import UTC, datetime
+
+from sesh import guards, launchfiles, paths, phases, store
+from sesh.config import Config
+from sesh.model import ID_PATTERN, Record, name_of
+from sesh.phases import Answer, Thresholds
+from sesh.store import Entry
+
+LEARNED = ("minted", "learned")  # kinds of agents that have a conversation
+
+
+def ask(entry: Entry | None, name: str, settings: Config) -> Answer:
+    """The answer for a record file, whatever is in it."""
+    if entry is None:
+        return Answer(False, f"no session named {name}")
+    record = entry.record
+    if not isinstance(record, Record):
+        return Answer(False, f"its record is damaged: {record.reason}")
+    now = datetime.now(UTC)
+    there = conversation_there(record)
+    return phases.resumable(record, now, thresholds(settings), there, heard(record))
+
+
+def thresholds(settings: Config) -> Thresholds:
+    resume = settings.resume
+    return Thresholds(resume.max_idle, int(resume.max_errors), resume.phases)
+
+
+def conversation_there(record: Record) -> bool | None:
+    """Has it a conversation that can be gone on with? None: it needs none, because whoever made the
+    record runs the agent, and has not said that it is of a kind that has conversations."""
+    if record.agent.conversation:
+        return True
+    kit = record.spec.kit
+    if record.record_only and (kit is None or kit.conversation not in LEARNED):
+        return None
+    return False
+
+
+def heard(record: Record) -> datetime | None:
+    """When its process gave the last sign of life: output, or a plain `sesh update`."""
+    if record.record_only:
+        return None
+    try:
+        printed = os.stat(paths.transcript(record.id)).st_mtime
+    except OSError:
+        printed = 0.0
+    last = max(printed, launchfiles.last_beat(record))
+    return datetime.fromtimestamp(last, UTC) if last else None
+
+
+# --- whose? --------------------------------------------------------------------------------------
+
+
+def find(key: str) -> Entry | None:
+    """The record of a name, of an id (in the history too) or of a conversation."""
+    return store.entry(key) or _by_id(key) or _by_conversation(key)
+
+
+def _by_id(key: str) -> Entry | None:
+    if not re.fullmatch(ID_PATTERN, key):
+        return None
+    entry = store.entry(name_of(key))
+    if entry is not None and isinstance(entry.record, Record) and entry.record.id == key:
+        return entry
+    return store.archived(key) or (
+        entry if entry and not isinstance(entry.record, Record) else None
+    )
+
+
+def _by_conversation(key: str) -> Entry | None:
+    """The newest of them. Only files with these very bytes are read in full."""
+    if not key or len(key) > 200:
+        return None
+    wanted = json.dumps(key).encode()
+    found = []
+    try:
+        for name in guards.names(paths.sessions_dir()):
+            if wanted in _bytes(f"{paths.sessions_dir()}/{name}.toml"):
+                entry = store.entry(name)
+                if entry is not None and isinstance(entry.record, Record):
+                    found.append((entry.record, entry))
+    except OSError:
+        return None
+    mine = [(r.spec.created, entry) for r, entry in found if r.agent.conversation == key]
+    return max(mine, key=lambda one: one[0])[1] if mine else None
+
+
+def _bytes(path: str) -> bytes:
+    try:
+        return guards.read(path)
+    except OSError:
+        return b""
