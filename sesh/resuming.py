@@ -10,7 +10,7 @@ import os
 import re
 from datetime import UTC, datetime
 
-from sesh import guards, launchfiles, paths, phases, store
+from sesh import environment, guards, launchfiles, paths, phases, store
 from sesh.config import Config
 from sesh.model import ID_PATTERN, Record, name_of
 from sesh.phases import Answer, Thresholds
@@ -39,9 +39,13 @@ def thresholds(settings: Config) -> Thresholds:
 def conversation_there(record: Record) -> bool | None:
     """Has it a conversation that can be gone on with? None: it needs none, because whoever made the
     record runs the agent, and has not said that it is of a kind that has conversations."""
-    if record.agent.conversation:
+    kit, conversation = record.spec.kit, record.agent.conversation
+    if conversation and kit and kit.transcript and not record.boxed and not record.record_only:
+        from sesh.agents import kits
+
+        return bool(kits.transcripts(kit, conversation, environment.known(record.place.snapshot)))
+    if conversation:
         return True
-    kit = record.spec.kit
     if record.record_only and (kit is None or kit.conversation not in LEARNED):
         return None
     return False

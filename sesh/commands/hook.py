@@ -7,6 +7,7 @@ from collections.abc import Callable
 import click
 
 from sesh import delegation, errors, output
+from sesh.agents import hooks
 from sesh.commands._options import CONTEXT
 
 
@@ -28,13 +29,17 @@ _HANDLERS: dict[str, Callable[[bytes], None]] = {
 
 
 @click.command("hook", context_settings=CONTEXT)
-@click.argument("kind", type=click.Choice(list(_HANDLERS)), metavar="KIND")
+@click.argument("kind", type=click.Choice([*hooks.KINDS, *_HANDLERS]), metavar="KIND")
+@click.argument("event", required=False)
 @click.option("--test", is_flag=True, help="Try it on a sample, and print what happened.")
-def command(kind: str, test: bool) -> int:
-    """Answer a hook: KIND is pre-delegate or subagent-stop, its input comes as JSON.
+def command(kind: str, event: str | None, test: bool) -> int:
+    """Answer a hook: KIND is claude, codex, pre-delegate or subagent-stop.
 
-    The answer is always a valid one, and the exit status 0.
+    Its input comes as JSON, on standard input or as EVENT. claude and codex print nothing; the
+    others' answer is always a valid one. The exit status is 0.
     """
+    if kind in hooks.KINDS:
+        return hooks.heard(kind, [] if event is None else [event])
     if test:
         output.write(delegation.try_out(kind))
         return errors.OK

@@ -1,0 +1,266 @@
+"""What an agent is doing: who is believed, from what was recorded of real ones."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sesh.agents import claude, codex, said
+from sesh.agents.activity import Activity, Signals, decide, last_sequence
+from sesh.agents.hooks import meaning
+from sesh.agents.said import Said, merged
+from sesh.rules import Rule
+
+HOOKS = Path(__file__).parent / "data" / "hooks"
+REGISTRY = Path(__file__).parent / "data" / "registry"
+BUSY = Rule("demo", 1, "title", 1, "busy", starts="*")
+IDLE = Rule("demo", 1, "title", 2, "idle", starts="-")
+WAITS = Rule("demo", 1, "mark", 1, "waiting", what="permission", starts="!")
+
+
+def event(kind: str, name: str) -> Said | None:
+    return meaning(kind, (HOOKS / kind / f"{name}.json").read_bytes(), 100.0)
+
+
+def registered(name: str) -> claude.Registered:
+    found = claude.registered((REGISTRY / f"claude-{name}.json").read_bytes())
+    assert found is not None
+    return found
+
+
+# --- events --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "activity", "what"),
+    [
+        ("session-start-startup", "idle", None),
+        ("session-start-resume", "idle", None),
+        ("session-start-clear", "idle", None),
+        ("user-prompt-submit", "busy", None),
+        ("pre-tool-use", "busy", None),
+        ("post-tool-use", "busy", None),
+        ("post-tool-use-failure", "busy", None),
+        ("permission-request", "waiting", "permission: Bash"),
+        ("permission-request-of-subagent", "waiting", "permission: Bash"),
+        ("notification-permission-prompt", "waiting", "permission"),
+        ("notification-idle-prompt", "idle", None),
+        ("stop", "idle", None),
+        ("stop-failure-rate-limit", "waiting", "rate limit"),
+        ("stop-failure-authentication-failed", "waiting", "login"),
+        ("session-end-other", None, None),
+    ],
+)
+def test_what_claude_sends(name: str, activity: str | None, what: str | None) -> None:
+    found = event("claude", name)
+    assert found is not None
+    assert (found.activity, found.what) == (activity, what)
+    assert found.conversation
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("session-start-compact", "pre-compact", "post-compact", "session-end-clear"),
+        *("pre-tool-use-of-subagent", "post-tool-use-of-subagent", "subagent-start"),
+        *("subagent-stop", "subagent-stop-compact"),
+    ],
+)
+def test_what_changes_nothing(name: str) -> None:
+    assert event("claude", name) is None
+
+
+def test_what_codex_sends() -> None:
+    found = event("codex", "notify")
+    assert found is not None
+    assert (found.activity, found.prompted) == ("idle", True)
+    assert found.conversation
+    asked = event("codex", "hook-permission-request")
+    assert asked is not None
+    assert (asked.activity, asked.what) == ("waiting", "permission: Bash")
+
+
+def test_a_conversation_exists_once_somebody_has_prompted() -> None:
+    """Claude refuses to resume one that has no transcript, and to begin one that has."""
+    told = {name: event("claude", name) for name in ("session-start-startup", "stop")}
+    assert [one.prompted for one in told.values() if one] == [False, True]
+    resumed = event("claude", "session-start-resume")
+    assert resumed is not None
+    assert resumed.prompted
+
+
+@given(st.binary(max_size=300) | st.text().map(str.encode))
+def test_whatever_comes_is_an_event_or_nothing(raw: bytes) -> None:
+    for kind in ("claude", "codex"):
+        assert meaning(kind, raw, 1.0) is None or isinstance(meaning(kind, raw, 1.0), Said)
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=5,
+)
+keys = st.sampled_from(
+    ["hook_event_name", "session_id", "tool_name", "error", "reason", "source", "agent_id", "type"]
+)
+
+
+@given(st.dictionaries(keys, anything | st.sampled_from(claude.EVENTS)))
+def test_whatever_its_fields_hold(fields: dict[str, object]) -> None:
+    for found in (claude.meaning(fields, 1.0), codex.meaning(fields, 1.0)):
+        if found is not None:
+            assert said.decode(said.encode(found)) == found
+
+
+def test_what_is_long_is_cut() -> None:
+    asked = {"hook_event_name": "PermissionRequest", "tool_name": "x" * 10_000}
+    found = claude.meaning(asked, 1.0)
+    assert found is not None
+    assert found.what is not None
+    assert len(found.what) < 300
+
+
+@pytest.mark.parametrize("raw", [b"", b"{}", b"[]", b'{"at":"1"}', b"\xff", b"[" * 100_000])
+def test_a_word_that_is_not_ours(raw: bytes) -> None:
+    assert said.decode(raw) is None
+
+
+# --- one after another ---------------------------------------------------------------------------
+
+
+def test_the_late_reminder_does_not_forget_the_tool() -> None:
+    asked = event("claude", "permission-request")
+    reminder = event("claude", "notification-permission-prompt")
+    assert asked is not None
+    assert reminder is not None
+    assert merged(asked, reminder).what == "permission: Bash"
+
+
+def test_another_conversation_begins_with_nothing() -> None:
+    old = Said(1.0, "Stop", "idle", conversation="one", prompted=True, tool="Bash")
+    new = Said(2.0, "SessionStart", "idle", conversation="two")
+    assert merged(old, new) == new
+
+
+# --- who is believed -----------------------------------------------------------------------------
+
+
+def hook(activity: str, what: str | None = None, **more: object) -> Said:
+    return Said(100.0, "x", activity, what, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("signals", "kind", "what", "source"),
+    [
+        # nothing fires after Esc, or while a tool runs that was permitted: the registry knows
+        (Signals(registered("idle"), None, hook("busy")), "idle", None, "registry"),
+        (
+            Signals(registered("busy"), None, hook("waiting", "permission: Bash")),
+            "busy",
+            None,
+            "registry",
+        ),
+        # but it does not know which tool
+        (
+            Signals(registered("waiting"), None, hook("busy", tool="Bash")),
+            "waiting",
+            "permission: Bash",
+            "registry",
+        ),
+        (Signals(registered("waiting")), "waiting", "permission", "registry"),
+        # nor that it is idle because of a trouble
+        (
+            Signals(registered("idle"), None, hook("waiting", "login", lasting=True)),
+            "waiting",
+            "login",
+            "hook",
+        ),
+        # just begun, it has no status yet
+        (Signals(registered("starting"), (IDLE, 5.0)), "idle", None, "title"),
+        # a title that says idle may be that of one that waits; one that says busy is right
+        (Signals(title=(IDLE, 5.0), hook=hook("waiting", "input")), "waiting", "input", "hook"),
+        (Signals(title=(BUSY, 5.0), hook=hook("waiting", "input")), "busy", None, "title"),
+        (Signals(title=(IDLE, 5.0), hook=hook("busy")), "idle", None, "title"),
+        (Signals(title=(WAITS, 5.0), hook=hook("idle")), "waiting", "permission", "mark"),
+        (
+            Signals(title=(IDLE, 5.0), screen=Activity("waiting", "screen", "login")),
+            "waiting",
+            "login",
+            "screen",
+        ),
+        (
+            Signals(title=(BUSY, 5.0), screen=Activity("waiting", "screen", "login")),
+            "busy",
+            None,
+            "title",
+        ),
+        # hooks before the screen
+        (
+            Signals(hook=hook("busy"), screen=Activity("idle", "screen")),
+            "busy",
+            None,
+            "hook",
+        ),
+        (Signals(screen=Activity("idle", "screen")), "idle", None, "screen"),
+    ],
+)
+def test_the_order_of_trust(signals: Signals, kind: str, what: str | None, source: str) -> None:
+    found = decide(signals)
+    assert found is not None
+    assert (found.kind, found.what, found.source) == (kind, what, source)
+
+
+def test_what_nobody_says_is_unknown() -> None:
+    assert decide(Signals()) is None
+    assert decide(Signals(hook=Said(1.0, "SessionEnd"))) is None
+
+
+def test_the_rule_that_spoke_is_named() -> None:
+    found = decide(Signals(title=(BUSY, 5.0)))
+    assert found is not None
+    assert found.rule == "demo/1 title 1"
+
+
+@pytest.mark.parametrize("raw", [b"", b"[]", b'{"pid":[]}', b'{"pid":{},"status":[]}', b"\x00"])
+def test_a_registry_that_is_nonsense(raw: bytes) -> None:
+    found = claude.registered(raw)
+    assert found is None or found.activity is None
+
+
+# --- titles --------------------------------------------------------------------------------------
+
+TITLES = (b"\x1b]0;", b"\x1b]2;")
+
+
+@pytest.mark.parametrize(
+    ("printed", "title"),
+    [
+        (b"nothing", None),
+        (b"\x1b]0;one\x07 and \x1b]2;two\x1b\\ and more", "two"),
+        (b"\x1b]2;one\x07\x1b]0;two\x07", "two"),
+        (b"\x1b]0;whole\x07\x1b]0;cut o", "whole"),
+        (b"\x1b]0;\x07", ""),
+        (b"\x1b]0;" + b"x" * 5000, None),
+        (b"\x1b]0;\xff\xfe\x07", "��"),
+        ("\x1b]0;✳ Claude\x07".encode(), "✳ Claude"),
+    ],
+)
+def test_the_last_title(printed: bytes, title: str | None) -> None:
+    assert last_sequence(printed, TITLES) == title
+
+
+@given(st.binary(max_size=500))
+def test_whatever_is_printed(printed: bytes) -> None:
+    found = last_sequence(printed, TITLES)
+    assert found is None or isinstance(found, str)
+
+
+def test_settings_name_every_event_once() -> None:
+    made = json.loads(claude.settings(["/opt/it's/sesh", "hook", "claude"]))
+    assert made["hooks"].keys() == set(claude.EVENTS)
+    hooks = [hook for [one] in made["hooks"].values() for hook in one["hooks"]]
+    assert {one["command"] for one in hooks} == {"'/opt/it'\"'\"'s/sesh' hook claude"}

@@ -1,0 +1,226 @@
+"""Back into the same conversation: never a blank one, never a second process in one."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from sesh.agents import kits
+from tests.agent import begin, install, launches, prompt
+from tests.world import SESH, World, eventually
+
+UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+
+
+@pytest.fixture
+def agent(world: World) -> World:
+    install(world)
+    return world
+
+
+def kill(world: World, name: str = "one") -> None:
+    os.kill(world.session(name)["pid"], signal.SIGKILL)
+    assert eventually(lambda: world.session(name)["state"] == "failed")
+
+
+def transcript(world: World, conversation: str) -> Path:
+    return Path(world.env["HOME"]) / ".claude" / "projects" / "p" / f"{conversation}.jsonl"
+
+
+def test_ids_are_random_uuids() -> None:
+    made = {kits.new_conversation() for _ in range(1000)}
+    assert len(made) == 1000
+    assert all(UUID.fullmatch(one) for one in made)
+
+
+def test_it_is_named_at_the_start_and_resumed_after_a_crash(agent: World) -> None:
+    conversation = begin(agent)["conversation"]
+    prompt(agent)
+    kill(agent)
+    agent.ok("restart", "one")
+    assert eventually(lambda: len(launches(agent)) == 2)
+    first, second = launches(agent)
+    assert first.startswith(f"--session-id {conversation} --settings ")
+    assert second.startswith(f"--resume {conversation} --settings ")
+    shown = agent.session("one")
+    assert (shown["state"], shown["conversation"]) == ("running", conversation)
+
+
+def test_never_prompted_it_begins_the_same_one(agent: World) -> None:
+    conversation = begin(agent)["conversation"]
+    kill(agent)
+    agent.ok("restart", "one")
+    assert eventually(lambda: len(launches(agent)) == 2)
+    assert launches(agent)[1].startswith(f"--session-id {conversation} ")
+
+
+def test_a_prompt_is_given_once(agent: World) -> None:
+    conversation = begin(agent, "one", "--prompt", "fix the bug")["conversation"]
+    assert launches(agent)[0].endswith("fix the bug")
+    assert eventually(transcript(agent, conversation).exists)
+    kill(agent)
+    agent.ok("restart", "one")
+    assert eventually(lambda: len(launches(agent)) == 2)
+    assert "fix the bug" not in launches(agent)[1]
+
+
+def test_a_prompt_for_what_takes_none(agent: World) -> None:
+    done = agent.sesh("start", "two", "--prompt", "hello", "--", "sleep", "9")
+    assert done.code == 2
+    assert "put it behind --" in done.err
+
+
+def test_a_conversation_that_is_gone_is_not_replaced_by_a_blank_one(agent: World) -> None:
+    conversation = begin(agent)["conversation"]
+    prompt(agent)
+    kill(agent)
+    agent.ok("restart", "one")
+    kill(agent)
+    transcript(agent, conversation).unlink()
+    done = agent.sesh("restart", "one")
+    assert done.code == 1
+    assert f"its conversation {conversation} is gone" in done.err
+    assert "sesh restart --fresh one" in done.err
+    assert agent.session("one")["state"] == "failed"
+    agent.ok("restart", "one", "--fresh")
+    fresh = agent.session("one")["conversation"]
+    assert fresh != conversation
+    assert eventually(lambda: launches(agent)[-1].startswith(f"--session-id {fresh} "))
+
+
+def test_two_restarts_at_once_are_one(agent: World) -> None:
+    conversation = begin(agent)["conversation"]
+    prompt(agent)
+    kill(agent)
+    callers = [agent.popen("restart", "one") for _ in range(4)]
+    codes = sorted(caller.wait(60) for caller in callers)
+    assert codes[0] == 0
+    assert eventually(lambda: agent.session("one")["state"] == "running")
+    living = subprocess.run(
+        ["pgrep", "-f", f"claude --resume {conversation}"], capture_output=True, text=True
+    )
+    assert living.stdout.split() == [str(agent.session("one")["pid"])]
+
+
+def test_one_by_hand_in_the_same_conversation_keeps_it(agent: World) -> None:
+    conversation = begin(agent)["conversation"]
+    prompt(agent)
+    kill(agent)
+    settings = agent.root / "empty.json"
+    settings.write_text("{}")
+    by_hand = subprocess.Popen(
+        ["claude", "--resume", conversation, "--settings", str(settings)],
+        env=agent.env,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        done = agent.sesh("restart", "one")
+        assert done.code == 8
+        assert f"process {by_hand.pid} is in its conversation {conversation}" in done.err
+        assert by_hand.poll() is None
+    finally:
+        by_hand.kill()
+        by_hand.communicate()
+    agent.ok("restart", "one")
+    assert agent.session("one")["conversation"] == conversation
+
+
+def test_who_only_reads_of_it_is_no_twin(agent: World) -> None:
+    conversation = begin(agent)["conversation"]
+    prompt(agent)
+    kill(agent)
+    reader = subprocess.Popen(["tail", "-f", str(transcript(agent, conversation))], stdout=-3)
+    other = subprocess.Popen(["sh", "-c", f"sleep 60 # {conversation}"])
+    try:
+        agent.ok("restart", "one")
+    finally:
+        for process in (reader, other):
+            process.kill()
+            process.wait()
+
+
+def test_twenty_come_back_in_their_own_conversations(agent: World) -> None:
+    """As after a reboot: the server is gone with all of them, the records are there."""
+    names = [f"a{number:02}" for number in range(20)]
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda name: agent.ok("start", name, "-t", "claude"), names))
+    before = {one["name"]: one["conversation"] for one in agent.ls()}
+    assert len(set(before.values())) == 20
+    for conversation in before.values():
+        transcript(agent, conversation).parent.mkdir(parents=True, exist_ok=True)
+        transcript(agent, conversation).write_text("hello\n")
+    os.kill(agent.server_pid(), signal.SIGKILL)
+    assert eventually(lambda: {one["state"] for one in agent.ls()} == {"lost"}, 20)
+    agent.ok("restart", "--lost", timeout=120)
+    assert {one["state"] for one in agent.ls()} == {"running"}
+    assert {one["name"]: one["conversation"] for one in agent.ls()} == before
+    assert eventually(lambda: len(launches(agent)) == 40, 20)
+    again = {line.split()[1] for line in launches(agent) if line.startswith("--resume ")}
+    assert again == set(before.values())
+
+
+def test_a_retry_resumes_too(agent: World) -> None:
+    conversation = begin(agent, "one", "--retries", "2", "--retry-delay", "0.2")["conversation"]
+    prompt(agent)
+    os.kill(agent.session("one")["pid"], signal.SIGKILL)
+    assert eventually(lambda: len(launches(agent)) == 2, 20)
+    assert launches(agent)[1].startswith(f"--resume {conversation} ")
+
+
+def test_resumable_asks_for_the_transcript(agent: World) -> None:
+    conversation = begin(agent)["conversation"]
+    agent.ok("update", "one", "--phase", "planning")
+    done = agent.sesh("resumable", "one")
+    assert done.code == 1
+    assert "conversation" in done.out + done.err
+    prompt(agent)
+    assert transcript(agent, conversation).exists()
+    agent.ok("resumable", "one")
+
+
+def test_one_that_never_said_where_it_was_is_found_by_its_transcript(agent: World) -> None:
+    """Codex names its conversations itself: killed in its first turn, nobody has heard of it."""
+    install(agent, "codex")
+    agent.ok("start", "two", "-t", "codex")
+    day = Path(agent.env["HOME"]) / ".codex" / "sessions" / "2026" / "11" / "16"
+    day.mkdir(parents=True)
+    conversation = kits.new_conversation()
+    head = '{"type":"session_meta","payload":{"id":"x","cwd":"%s"}}\n'
+    (day / f"rollout-2026-11-16T10-00-00-{conversation}.jsonl").write_text(head % agent.cwd)
+    other = kits.new_conversation()
+    (day / f"rollout-2026-11-16T10-00-01-{other}.jsonl").write_text(head % "/elsewhere")
+    kill(agent, "two")
+    agent.ok("restart", "two")
+    assert agent.session("two")["conversation"] == conversation
+    assert eventually(lambda: launches(agent)[-1].startswith(f"resume {conversation} -c notify="))
+
+
+def test_codex_is_told_of_and_so_is_the_users_own_program(agent: World) -> None:
+    """It knows one program to notify, and that is us now."""
+    install(agent, "codex")
+    agent.ok("start", "two", "-t", "codex")
+    home = Path(agent.env["HOME"]) / ".codex"
+    day = home / "sessions" / "2026" / "11" / "16"
+    day.mkdir(parents=True)
+    heard = agent.root / "heard"
+    (home / "config.toml").write_text(f'notify = ["sh", "-c", "echo \\"$1\\" >{heard}", "x"]\n')
+    conversation = kits.new_conversation()
+    (day / f"rollout-2026-11-16T10-00-00-{conversation}.jsonl").write_text("{}\n")
+    [kit] = [path for path in agent.state.glob("run/*/*.kit") if path.name.startswith("two-")]
+    event = '{"type":"agent-turn-complete","thread-id":"%s"}'
+    script = agent.root / "turn"
+    script.write_text(
+        f"#!/bin/sh\n{SESH} hook codex '{event % kits.new_conversation()}'\n"  # of a helper thread
+        f"{SESH} hook codex '{event % conversation}'\n"
+    )
+    env = {**agent.env, "SESH_ID": agent.session("two")["id"], "SESH_NAME": "two"}
+    subprocess.run(["sh", str(script)], env={**env, "SESH_RUN": str(kit.parent)}, check=True)
+    assert eventually(heard.exists)
+    assert not kit.with_suffix(".said").exists()  # no child of the agent has said so
