@@ -30,19 +30,33 @@ class Person:
         """Start it by its template, and wait until it takes prompts."""
         self.world.ok("start", self.name, "-t", self.agent)
         self.sees(self.ready)
+        if self.agent == "claude":  # which says so of itself; Codex shows no sign of being idle
+            self.waits_for("idle")
         return self.session()
 
     def session(self) -> dict[str, Any]:
         return self.world.session(self.name)
 
     def prompts(self, text: str) -> None:
+        """Type a prompt. Enter once more while it only stands there: in an agent's first second
+        the key may be lost. (The agent's own commands ask the stub nothing.)"""
+        before = len(self.stub.prompts)
         self.world.ok("send", self.name, text)
+        for _ in range(0 if text.startswith("/") else 5):
+            if eventually(lambda: len(self.stub.prompts) > before, 5):
+                return
+            if self._stands_in_the_input(text):
+                self.presses("Enter")
+
+    def _stands_in_the_input(self, text: str) -> bool:
+        lines = [line for line in self.screen().splitlines() if line.startswith(("❯", "›"))]
+        return bool(lines) and text in lines[-1]
 
     def presses(self, *keys: str) -> None:
         self.world.ok("send", self.name, *(word for key in keys for word in ("--key", key)))
 
     def waits_for(self, activity: str) -> None:
-        self.world.ok("wait", self.name, "--for", activity, "--timeout", f"{PATIENCE:.0f}s")
+        self._waits(activity)
 
     def screen(self) -> str:
         return self.world.tmux("capture-pane", "-p", "-t", f"={self.name}:")
@@ -63,4 +77,9 @@ class Person:
     def kills(self) -> None:
         """kill -9, and wait until sesh has noticed."""
         os.kill(self.session()["pid"], signal.SIGKILL)
-        self.world.ok("wait", self.name, "--for", "failed", "--timeout", f"{PATIENCE:.0f}s")
+        self._waits("failed")
+
+    def _waits(self, word: str) -> None:
+        limit = ("--timeout", f"{PATIENCE:.0f}s")
+        done = self.world.sesh("wait", self.name, "--for", word, *limit, timeout=2 * PATIENCE)
+        assert done.code == 0, f"{done}\n{self.session()}\n{self.screen()}"
