@@ -56,7 +56,7 @@ class Person:
         self.world.ok("send", self.name, *(word for key in keys for word in ("--key", key)))
 
     def waits_for(self, activity: str) -> None:
-        self._waits(activity)
+        self._until(activity)
 
     def screen(self) -> str:
         return self.world.tmux("capture-pane", "-p", "-t", f"={self.name}:")
@@ -64,22 +64,24 @@ class Person:
     def sees(self, text: str) -> None:
         assert eventually(lambda: text in self.screen(), PATIENCE), self.screen()
 
-    def is_asked(self, command: str) -> float:
+    def is_asked(self, command: str, what: str = "permission") -> float:
         """Prompt for a tool that needs permission; how long after the dialog stands on the screen
-        does `ls` say that it waits, and what for?"""
+        does `ls` say that it is waited for?"""
         self.prompts(f"run {command}")
         asked = eventually(lambda: self.asks in self.screen() and time.monotonic(), PATIENCE)
         assert asked, self.screen()
-        known = eventually(lambda: self.session()["waiting_for"] and time.monotonic(), PATIENCE)
-        assert known, self.session()
-        return float(known - asked)
+        assert eventually(lambda: self._waits_for(what), PATIENCE), self.session()
+        return time.monotonic() - float(asked)
+
+    def _waits_for(self, what: str) -> bool:
+        return str(self.session()["waiting_for"]).startswith(what)
 
     def kills(self) -> None:
         """kill -9, and wait until sesh has noticed."""
         os.kill(self.session()["pid"], signal.SIGKILL)
-        self._waits("failed")
+        self._until("failed")
 
-    def _waits(self, word: str) -> None:
+    def _until(self, word: str) -> None:
         limit = ("--timeout", f"{PATIENCE:.0f}s")
         done = self.world.sesh("wait", self.name, "--for", word, *limit, timeout=2 * PATIENCE)
         assert done.code == 0, f"{done}\n{self.session()}\n{self.screen()}"
