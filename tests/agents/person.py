@@ -30,19 +30,33 @@ class Person:
         """Start it by its template, and wait until it takes prompts."""
         self.world.ok("start", self.name, "-t", self.agent)
         self.sees(self.ready)
+        if self.agent == "claude":  # which says so of itself; Codex shows no sign of being idle
+            self.waits_for("idle")
         return self.session()
 
     def session(self) -> dict[str, Any]:
         return self.world.session(self.name)
 
     def prompts(self, text: str) -> None:
+        """Type a prompt. Enter once more while it only stands there: in an agent's first second
+        the key may be lost. (The agent's own commands ask the stub nothing.)"""
+        before = len(self.stub.prompts)
         self.world.ok("send", self.name, text)
+        for _ in range(0 if text.startswith("/") else 5):
+            if eventually(lambda: len(self.stub.prompts) > before, 5):
+                return
+            if self._stands_in_the_input(text):
+                self.presses("Enter")
+
+    def _stands_in_the_input(self, text: str) -> bool:
+        lines = [line for line in self.screen().splitlines() if line.startswith(("❯", "›"))]
+        return bool(lines) and text in lines[-1]
 
     def presses(self, *keys: str) -> None:
         self.world.ok("send", self.name, *(word for key in keys for word in ("--key", key)))
 
     def waits_for(self, activity: str) -> None:
-        self.world.ok("wait", self.name, "--for", activity, "--timeout", f"{PATIENCE:.0f}s")
+        self._until(activity)
 
     def screen(self) -> str:
         return self.world.tmux("capture-pane", "-p", "-t", f"={self.name}:")
@@ -50,17 +64,24 @@ class Person:
     def sees(self, text: str) -> None:
         assert eventually(lambda: text in self.screen(), PATIENCE), self.screen()
 
-    def is_asked(self, command: str) -> float:
+    def is_asked(self, command: str, what: str = "permission") -> float:
         """Prompt for a tool that needs permission; how long after the dialog stands on the screen
-        does `ls` say that it waits, and what for?"""
+        does `ls` say that it is waited for?"""
         self.prompts(f"run {command}")
         asked = eventually(lambda: self.asks in self.screen() and time.monotonic(), PATIENCE)
         assert asked, self.screen()
-        known = eventually(lambda: self.session()["waiting_for"] and time.monotonic(), PATIENCE)
-        assert known, self.session()
-        return float(known - asked)
+        assert eventually(lambda: self._waits_for(what), PATIENCE), self.session()
+        return time.monotonic() - float(asked)
+
+    def _waits_for(self, what: str) -> bool:
+        return str(self.session()["waiting_for"]).startswith(what)
 
     def kills(self) -> None:
         """kill -9, and wait until sesh has noticed."""
         os.kill(self.session()["pid"], signal.SIGKILL)
-        self.world.ok("wait", self.name, "--for", "failed", "--timeout", f"{PATIENCE:.0f}s")
+        self._until("failed")
+
+    def _until(self, word: str) -> None:
+        limit = ("--timeout", f"{PATIENCE:.0f}s")
+        done = self.world.sesh("wait", self.name, "--for", word, *limit, timeout=2 * PATIENCE)
+        assert done.code == 0, f"{done}\n{self.session()}\n{self.screen()}"
