@@ -15,7 +15,8 @@ from sesh.config import Config
 from sesh.model import Record, State
 from sesh.view import timestamp
 
-_FAILURES = {State.FAILED.value, State.LOST.value, State.TIMEOUT.value}
+# What is lost is lost with its place, as after a reboot: nobody's fault, and all are to come back.
+_FAILURES = {State.FAILED.value, State.TIMEOUT.value}
 Circle = tuple[str, str]  # `group` or `template`, and its name
 
 

@@ -13,10 +13,10 @@ import os
 import time
 
 from sesh import digest, guards, paths
-from sesh.agents import claude, said
+from sesh.agents import claude, codex, said
 from sesh.agents.said import IDLE, WAITING, Said
 from sesh.rules import Rule, from_plain, match
-from sesh.values import Value
+from sesh.values import Value, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -169,6 +169,8 @@ def _found(launch: Launch) -> tuple[Activity | None, bool]:
     title = None if registry and registry.activity else _title(launch, kit)
     fresh, screen = _seen_screen(launch) if kit.by_screen else (True, None)
     found = decide(Signals(registry, title, heard(launch), screen))
+    if found and found.what == "permission" and kit.kind == "codex" and not launch.boxed:
+        found = replace(found, what=claude.permission(_called(launch.pid)))
     doubtful = found is None or (found.kind, found.source) == (IDLE, TITLE)
     return found, doubtful and not fresh and not launch.boxed
 
@@ -241,6 +243,21 @@ def last_sequence(printed: bytes, begins: tuple[bytes, ...]) -> str | None:
         if ends:
             return text[: min(ends)].decode(errors="replace")
         end = at  # cut off, or written just now
+    return None
+
+
+def _called(pid: str) -> str | None:
+    """The tool that Codex wants to use: its title does not say, the transcript that it, or a child
+    of it, holds open does."""
+    try:
+        children = guards.read(f"/proc/{pid}/task/{pid}/children").decode().split()
+        for one in (pid, *children):
+            for name in os.listdir(f"/proc/{one}/fd"):
+                link = f"/proc/{one}/fd/{name}"
+                if "/rollout-" in os.readlink(link):
+                    return codex.last_call(_tail(os.path.realpath(link), 0)[0])
+    except OSError:
+        return None
     return None
 
 

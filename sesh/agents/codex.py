@@ -12,11 +12,26 @@ from collections.abc import Mapping, Sequence
 from sesh.agents.said import IDLE, Said, text
 
 TURN_COMPLETE = "agent-turn-complete"
+_CALLS = ("function_call", "custom_tool_call", "local_shell_call")
 
 
 def notify(command: Sequence[str]) -> str:
     """The text for -c: a TOML array of strings, which JSON's are."""
     return f"notify={json.dumps(list(command))}"
+
+
+def last_call(transcript: bytes) -> str | None:
+    """The tool that was called last, by the end of a transcript."""
+    for line in reversed(transcript.splitlines()):
+        if b'"function_call"' not in line and b'"custom_tool_call"' not in line:
+            continue
+        try:
+            payload = json.loads(line).get("payload")
+        except (ValueError, RecursionError, AttributeError):
+            continue
+        if isinstance(payload, dict) and payload.get("type") in _CALLS:
+            return text(payload.get("name"))
+    return None
 
 
 def meaning(event: Mapping[str, object], now: float) -> Said | None:
