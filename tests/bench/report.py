@@ -39,8 +39,13 @@ BOXED_START = "sesh start --image"
 BOXED_LIMITS = {"sesh ls --json": 1.3, PROMPT: 1.2}  # × bare, with ten sessions
 MEMORY_LIMIT = 0.4  # MB
 IN_PROCESS_LIMITS = {  # ms
-    **{"create": 5.0, "update": 3.0, "should_resume": 2.0, "get": 1.0},
-    **{"list 100": 10.0, "list 100 records": 10.0, "cleanup 1000": 50.0},
+    "create": 5.0,
+    "update": 3.0,
+    "should_resume": 2.0,
+    "get": 1.0,
+    "list 100": 10.0,
+    "list 100 records": 10.0,
+    "cleanup 1000": 50.0,
 }
 
 
