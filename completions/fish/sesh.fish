@@ -146,7 +146,7 @@ complete -c sesh -n '__sesh_in events; and __sesh_first --since --kind' -a '(__s
 complete -c sesh -n '__sesh_in update; and __sesh_first --phase --meta --error --summary --resume-ready --conversation' -a '(__sesh_sessions)'
 complete -c sesh -n '__sesh_in resumable; and __sesh_first' -a '(__sesh_sessions)'
 complete -c sesh -n '__sesh_in finish' -a '(__sesh_finishing)'
-complete -c sesh -n '__sesh_in hook; and __sesh_first' -a 'pre-delegate subagent-stop'
+complete -c sesh -n '__sesh_in hook; and __sesh_first' -a 'claude codex pre-delegate subagent-stop'
 complete -c sesh -n '__sesh_in timer; and __sesh_first --every --scheduler' -a 'install remove status'
 complete -c sesh -n '__sesh_in template; and __sesh_first -C --dir --from' -a 'ls show new check trust'
 complete -c sesh -n '__sesh_in template; and not __sesh_first -C --dir --from' -a '(__sesh_templates)'
