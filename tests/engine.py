@@ -17,6 +17,7 @@ import subprocess
 import tarfile
 import tempfile
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 
 from tests.world import eventually
@@ -181,7 +182,8 @@ class Engine:
         # nor the network.
         directory, name = self.directory, self.directory.name
         (directory / "daemon.json").write_text("{}")
-        command = ["setpriv", "--pdeathsig", "TERM", "dockerd", "--storage-driver=vfs"]
+        command = ["setpriv", "--pdeathsig", "TERM", "dockerd"]
+        command += ["--storage-driver", _storage_driver()]
         command += ["--iptables=false", "--ip-forward=false", "--bridge=none"]
         command += ["--containerd-namespace", name, "--containerd-plugins-namespace", f"{name}-p"]
         command += ["--config-file", f"{directory}/daemon.json", "--pidfile", f"{directory}/pid"]
@@ -258,6 +260,20 @@ def _command_line(pid: int) -> str:
         return Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
     except OSError:
         return ""
+
+
+@cache
+def _storage_driver() -> str:
+    """The quickest that works here: vfs works anywhere, and copies the image for each container."""
+    with tempfile.TemporaryDirectory(prefix="sesh-overlay-", dir="/tmp") as directory:
+        for name in ("lower", "upper", "work", "merged"):
+            Path(directory, name).mkdir()
+        options = f"lowerdir={directory}/lower,upperdir={directory}/upper,workdir={directory}/work"
+        mount = ["mount", "-t", "overlay", "-o", options, "overlay", f"{directory}/merged"]
+        if subprocess.run(mount, capture_output=True).returncode:
+            return "vfs"
+        subprocess.run(["umount", f"{directory}/merged"], check=True)
+        return "overlay2"
 
 
 def _free_port() -> int:
