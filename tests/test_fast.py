@@ -15,6 +15,7 @@ import pytest
 
 from sesh import errors
 from sesh.view import FIELDS
+from tests import agent
 from tests.world import World, eventually
 
 HEAVY = {"click", "psutil", "sh", "tomllib", "subprocess", "dataclasses", "typing", "inspect"}
@@ -57,6 +58,28 @@ def test_lane_imports_nothing_heavy(world: World, argv: list[str]) -> None:
     assert argv not in PROMPT_LANES or out == "1 failed\n"
     assert not modules & HEAVY
     assert not {"sesh.cli", "sesh.tmux", "sesh.store"} & modules
+
+
+def test_a_hook_goes_without_click(world: World) -> None:
+    """It has JSON to read and a word to write; the agent waits for it."""
+    agent.install(world)
+    session = agent.begin(world)
+    [kit] = world.state.glob("run/*/*.kit")
+    world.env |= {"SESH_ID": session["id"], "SESH_NAME": "one", "SESH_RUN": str(kit.parent)}
+    event = {"hook_event_name": "UserPromptSubmit", "session_id": session["conversation"]}
+    out, modules = loaded(world, ["hook", "claude", json.dumps(event)])
+    assert out == ""
+    assert kit.with_suffix(".said").exists()
+    assert not modules & {"click", "psutil", "sh", "tomllib", "sesh.cli", "sesh.store"}
+
+
+def test_an_agent_is_listed_by_a_lane_too(world: World) -> None:
+    agent.install(world)
+    agent.begin(world)
+    world.ok("ls")  # its screen has been looked at
+    out, modules = loaded(world, ["ls", "--json"])
+    assert "sesh.cli" not in modules
+    assert json.loads(out)[0]["agent"] == "claude"
 
 
 def test_a_plain_start_goes_without_click(world: World) -> None:

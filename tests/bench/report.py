@@ -26,6 +26,7 @@ LISTS = (PROMPT, "sesh ls --json", "sesh ls")
 PROMPT_AGAINST = {"pm2 ls": 1 / 12, "supervisorctl status": 1 / 9, "tmuxp ls": 1 / 12}
 PROMPT_AGAINST_SIZE = 100
 SHELL_LIMIT = 100.0  # µs a prompt
+HOOK_LIMIT = 50.0  # ms
 START = "sesh start"
 START_LIMIT = 6.5  # × bare
 # `sesh start` may take so many times what the other takes
@@ -116,6 +117,14 @@ def prompts(report: Report, times: Times) -> None:
     report.table(
         "A prompt inside a shell, no refresh due: median µs of CPU", ["", "µs", "limit"], rows
     )
+
+
+def hooks(report: Report, times: Times) -> None:
+    rows = [
+        [name, _ms(took), f"{took / times[BARE]:.2f}", _limit(took, HOOK_LIMIT)]
+        for name, took in times.items()
+    ]
+    report.table("A hook of an agent: median ms", ["", "ms", "× bare", "limit"], rows)
 
 
 def starts(report: Report, times: Times) -> None:

@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.bench import care, containers, inprocess, memory, prompts, report
+from tests.bench import care, containers, hooks, inprocess, memory, prompts, report
 from tests.bench.install import BENCH, NotInstalledError, Tools, install
 from tests.bench.peers import Peers, docker_case, docker_image
 from tests.bench.report import Report, Times
@@ -220,6 +220,8 @@ def _measure(bench: Bench, told: Report) -> None:
     inside_shells = bench.prompts()
     report.lists(told, lists)
     report.prompts(told, inside_shells)
+    _note("measuring hooks")
+    report.hooks(told, hooks.measure(bench.tools.sesh, bench.tools.python, bench.plan.rounds))
     report.starts(told, starts)
     _note("measuring containers")
     plan, tools = bench.plan, bench.tools
