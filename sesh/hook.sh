@@ -3,8 +3,8 @@
 # usage: hook.sh BASE <EVENT
 #   BASE  stem of the launch's files: BASE.hook is written
 umask 022
-event=$(head -c 1048576 2>/dev/null)
-cat >/dev/null 2>&1
+event=$(cat 2>/dev/null)
+[ ${#event} -le 1048576 ] || exit 0
 case $event in
 *'"hook_event_name":"PermissionRequest"'*) ;; # a person has to answer, whoever asks
 *'"agent_id":'* | *'"hook_event_name":"Notification"'*) exit 0 ;; # a subagent's; a late reminder
