@@ -116,6 +116,27 @@ def test_whatever_its_fields_hold(fields: dict[str, object]) -> None:
             assert said.decode(said.encode(found)) == found
 
 
+@pytest.mark.parametrize(
+    ("said", "what"),
+    [
+        ("5-hour limit reached ∙ resets 3pm", "rate limit until 3pm"),
+        ("Your limit will reset at 3pm (Europe/Berlin).", "rate limit until 3pm (Europe/Berlin)"),
+        ("API Error: Request rejected (429)", "rate limit"),
+        ("resets " + "x" * 5000, "rate limit until " + "x" * 40),
+        (None, "rate limit"),
+    ],
+)
+def test_until_when_a_rate_limit_lasts(said: str | None, what: str) -> None:
+    failure = {
+        "hook_event_name": "StopFailure",
+        "error": "rate_limit",
+        "last_assistant_message": said,
+    }
+    found = claude.meaning(failure, 1.0)
+    assert found is not None
+    assert found.what == what
+
+
 def test_what_is_long_is_cut() -> None:
     asked = {"hook_event_name": "PermissionRequest", "tool_name": "x" * 10_000}
     found = claude.meaning(asked, 1.0)

@@ -27,6 +27,7 @@ _NOTIFICATIONS = {
     "idle_prompt": (IDLE, None),
 }
 _FAILURES = {"rate_limit": "rate limit", "authentication_failed": "login"}
+_RESETS = ("will reset at ", "resets at ", "resets ")  # in front of a time, as people are told it
 _NO_EXIT = ("clear", "resume")  # reasons of a SessionEnd after which the agent goes on
 _ASKS = "AskUserQuestion"  # a tool, but what it wants is an answer
 _WAITS = {
@@ -85,11 +86,22 @@ def _doing(
     if name == "Stop":
         return IDLE, None, False
     if name == "StopFailure":
-        error = text(event.get("error")) or "an error"
-        return WAITING, _FAILURES.get(error, error.replace("_", " ")), True
+        return WAITING, _trouble(event), True
     if name == "SessionStart":
         return None if event.get("source") == "compact" else (IDLE, None, False)
     return None if event.get("reason") in _NO_EXIT else (None, None, False)
+
+
+def _trouble(event: Mapping[str, object]) -> str:
+    """What an error makes it wait for; for how long, where its last words say so."""
+    error = text(event.get("error")) or "an error"
+    what = _FAILURES.get(error, error.replace("_", " "))
+    said = str(event.get("last_assistant_message"))
+    for mark in _RESETS if error == "rate_limit" else ():
+        _, found, rest = said.partition(mark)
+        if found:
+            return f"{what} until {(text(rest.strip()) or '')[:40].rstrip('. ')}"
+    return what
 
 
 def permission(tool: str | None) -> str:
