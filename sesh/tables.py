@@ -88,7 +88,8 @@ def _branch(view: View) -> str:
 def _activity(view: View) -> str:
     activity = view.get("activity") or output.NOTHING
     waiting = view.get("waiting_for")
-    return output.escape(f"{activity}: {waiting}" if waiting else activity)
+    what = waiting.removeprefix("permission: ") if waiting else None
+    return output.escape(f"{activity}: {what}" if what else activity)
 
 
 def _up(view: View, now: float) -> str:
@@ -169,14 +170,18 @@ def closing_line(views: Sequence[View]) -> str | None:
 
 
 def _kind(view: View) -> str:
-    """Its state; a process that outlives its session is no session that could be adopted."""
+    """Its state, or that its agent waits; a process that outlives its session is no session that
+    could be adopted."""
+    if view.get("activity") == "waiting":
+        return "waiting"
     outlives = view["state"] == "orphan" and view.get("generation") is None
     return "leftover" if outlives else view["state"]
 
 
 def _advice(needy: dict[str, list[str]]) -> list[str]:
     """What to do, the commands that mend many at once first."""
-    advice = [
+    advice = [f"attach {_some(needy['waiting'])}"] if "waiting" in needy else []
+    advice += [
         f"sesh restart --{state}" for state in ("lost", "failed") if len(needy.get(state, ())) > 1
     ]
     ended = [

@@ -45,7 +45,7 @@ def test_a_turn_from_prompt_to_permission_to_end(agent: World) -> None:
     for wanted in ("activity=waiting", "attention=yes"):
         assert [one["name"] for one in agent.ls("--filter", wanted)] == ["one"]
     assert agent.ok("doctor", "--prompt").out == "1 waiting\n"
-    assert "waiting: permission: Bash" in agent.ok("ls").out
+    assert "waiting: Bash" in agent.ok("ls").out
     assert "waiting for permission: Bash" in agent.ok("show", "one").out
     tells(agent, event("stop", agent))
     assert doing(agent) == ("idle", None)
