@@ -199,7 +199,7 @@ def _advice(needy: dict[str, list[str]]) -> list[str]:
     others = [
         name
         for state, names in needy.items()
-        if state not in ("stale", "failed", "lost", "timeout", "orphan", "leftover")
+        if state not in ("stale", "failed", "lost", "timeout", "orphan", "leftover", "waiting")
         for name in names
     ]
     return [*advice, f"show {_some(others)}"] if others else advice

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sesh import tables
 from sesh.agents import claude, codex, said
 from sesh.agents.activity import Activity, Signals, decide, last_sequence
 from sesh.agents.hooks import meaning
@@ -285,3 +286,13 @@ def test_settings_name_every_event_once() -> None:
     assert made["hooks"].keys() == set(claude.EVENTS)
     hooks = [hook for [one] in made["hooks"].values() for hook in one["hooks"]]
     assert {one["command"] for one in hooks} == {"'/opt/it'\"'\"'s/sesh' hook claude"}
+
+
+# --- in the list ---------------------------------------------------------------------------------
+
+
+def test_who_waits_comes_first() -> None:
+    waits = {"name": "a", "state": "running", "attention": "waits", "activity": "waiting"}
+    failed = {"name": "b", "state": "failed", "attention": "exit 1"}
+    line = tables.closing_line([failed, waits])
+    assert line == "2 need you: attach a · restart or stop b"
