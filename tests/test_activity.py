@@ -138,6 +138,17 @@ def test_until_when_a_rate_limit_lasts(said: str | None, what: str) -> None:
     assert found.what == what
 
 
+@pytest.mark.parametrize(
+    "bad", ["--dangerously-skip-permissions", "../../x", "a b", "", "x" * 101, "ä", "*", "a\nb", 7]
+)
+def test_what_can_be_no_conversation(bad: object) -> None:
+    """It will be an argument of the next launch, and whoever is in a container may have said it."""
+    asked = {"hook_event_name": "Stop", "session_id": bad}
+    found = claude.meaning(asked, 1.0)
+    assert found is not None
+    assert found.conversation is None
+
+
 def test_what_is_long_is_cut() -> None:
     asked = {"hook_event_name": "PermissionRequest", "tool_name": "x" * 10_000}
     found = claude.meaning(asked, 1.0)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from sesh.agents.said import BUSY, IDLE, WAITING, Said, text
+from sesh.agents.said import BUSY, IDLE, WAITING, Said, identity, text
 
 EVENTS = (
     *("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure"),
@@ -56,7 +56,7 @@ def meaning(event: Mapping[str, object], now: float) -> Said | None:
     if event.get("agent_id") and name != "PermissionRequest":  # that one, a person has to answer
         return None
     tool = text(event.get("tool_name"))
-    said = Said(now, name, tool=tool, conversation=text(event.get("session_id")))
+    said = Said(now, name, tool=tool, conversation=identity(event.get("session_id")))
     doing = _doing(name, event, tool)
     if doing is None:
         return None
@@ -119,7 +119,7 @@ class Registered:
     def __init__(self, found: Mapping[str, object]) -> None:
         self.pid = found["pid"]
         self.start = str(found.get("procStart"))
-        self.conversation = text(found.get("sessionId"))
+        self.conversation = identity(found.get("sessionId"))
         status = found.get("status")
         self.activity = {"busy": BUSY, "shell": BUSY, "idle": IDLE, "waiting": WAITING}.get(
             str(status)

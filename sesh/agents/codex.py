@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from sesh.agents.said import IDLE, Said, text
+from sesh.agents.said import IDLE, Said, identity, text
 
 TURN_COMPLETE = "agent-turn-complete"
 _CALLS = ("function_call", "custom_tool_call", "local_shell_call")
@@ -38,5 +38,5 @@ def meaning(event: Mapping[str, object], now: float) -> Said | None:
     """What it says after a turn; None: nothing that we know."""
     if event.get("type") != TURN_COMPLETE:
         return None
-    conversation = text(event.get("thread-id"))
+    conversation = identity(event.get("thread-id"))
     return Said(now, TURN_COMPLETE, IDLE, conversation=conversation, prompted=True)

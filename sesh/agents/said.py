@@ -10,6 +10,7 @@ BUSY, WAITING, IDLE = "busy", "waiting", "idle"
 ACTIVITIES = (BUSY, WAITING, IDLE)
 LIMIT = 1 << 16
 _LONGEST = 200  # characters of what it waits for, or of a name
+_LONGEST_ID = 100
 
 
 class Said(Value):
@@ -74,3 +75,11 @@ _KINDS: dict[str, tuple[type, ...]] = {
 def text(value: object) -> str | None:
     """A stranger's text, if it is one, cut to what a line can show."""
     return value[:_LONGEST] if isinstance(value, str) and value else None
+
+
+def identity(value: object) -> str | None:
+    """A conversation's id, if it is one: it will stand on a command line and in a file's name."""
+    if not isinstance(value, str) or not 0 < len(value) <= _LONGEST_ID or value[0] in "-_":
+        return None
+    plain = value.isascii() and value.replace("-", "").replace("_", "").isalnum()
+    return value if plain else None
