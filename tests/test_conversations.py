@@ -94,6 +94,16 @@ def test_a_conversation_that_is_gone_is_not_replaced_by_a_blank_one(agent: World
     assert eventually(lambda: launches(agent)[-1].startswith(f"--session-id {fresh} "))
 
 
+def test_what_somebody_says_is_no_option_of_the_agent(agent: World) -> None:
+    begin(agent)
+    agent.ok("update", "one", "--conversation=--dangerously-skip-permissions")
+    kill(agent)
+    done = agent.sesh("restart", "one")
+    assert done.code == 1
+    assert "can be no conversation" in done.err
+    assert len(launches(agent)) == 1
+
+
 def test_two_restarts_at_once_are_one(agent: World) -> None:
     conversation = begin(agent)["conversation"]
     prompt(agent)

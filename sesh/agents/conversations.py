@@ -8,6 +8,7 @@ from contextlib import suppress
 from sesh import guards, processes
 from sesh.agents import activity, claude, kits
 from sesh.agents.kits import Variables
+from sesh.agents.said import identity
 from sesh.errors import ConflictError, SeshError
 from sesh.model import AgentWord, Process, Record
 from sesh.values import Value, replace
@@ -42,6 +43,11 @@ def plan(record: Record, variables: Variables, *, fresh: bool = False) -> Plan:
         )
     if conversation is None:
         return Plan(word)
+    if identity(conversation) is None:
+        raise SeshError(
+            f"{record.name}: {conversation!a} can be no conversation of its agent; "
+            f"sesh restart --fresh {record.name} starts a new one"
+        )
     word = replace(word, conversation=conversation)
     if record.boxed:  # what is in there, only its agent knows: it says so when there is nothing
         return Plan(word, resuming=_was_prompted(record))
