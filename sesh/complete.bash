@@ -54,6 +54,7 @@ _sesh_filters() {
         group=*) _sesh_groups group= ;;
         name=*) _sesh_sessions name= ;;
         place=*) _sesh_words place={host,docker,none} ;;
+        activity=*) _sesh_words activity={busy,waiting,idle} ;;
         attention=*) _sesh_words attention={yes,no} ;;
         *)
             _sesh_words "${keys[@]/%/=}"

@@ -77,7 +77,7 @@ function __sesh_filters
         case '*'
             printf 'state=%s\n' %STATES%
             printf '%s=\n' %OTHER_FILTERS%
-            printf '%s\n' place={host,docker,none} attention={yes,no}
+            printf '%s\n' place={host,docker,none} activity={busy,waiting,idle} attention={yes,no}
     end
 end
 

@@ -50,6 +50,7 @@ _sesh_filters() {
         group) _sesh_groups ;;
         name) _sesh_sessions ;;
         place) _wanted places expl place compadd -- host docker none ;;
+        activity) _wanted activities expl activity compadd -- busy waiting idle ;;
         attention) _wanted answers expl answer compadd -- yes no ;;
     esac
 }

@@ -206,7 +206,11 @@ def fish(tree: Tree) -> str:
         "fish",
         tree,
         other_filters=[
-            " ".join(k for k in tree.filters if k not in ("state", "place", "attention"))
+            " ".join(
+                key
+                for key in tree.filters
+                if key not in ("state", "place", "activity", "attention")
+            )
         ],
         described=[
             f"complete -c sesh -n __sesh_no_command -a {verb.name} -d {_fish_quoted(verb.brief)}"

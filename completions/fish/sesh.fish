@@ -76,8 +76,8 @@ function __sesh_filters
             printf 'name=%s\n' (__sesh_sessions)
         case '*'
             printf 'state=%s\n' damaged starting running paused stopping recovering stale failed timeout completed stopped lost unknown orphan
-            printf '%s=\n' group tag name activity
-            printf '%s\n' place={host,docker,none} attention={yes,no}
+            printf '%s=\n' group tag name
+            printf '%s\n' place={host,docker,none} activity={busy,waiting,idle} attention={yes,no}
     end
 end
 
