@@ -113,7 +113,7 @@ def _launcher() -> socket.socket:
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with its:
         env = {"PATH": os.environ["PATH"], "LANG": _LANG}
-        process = subprocess.Popen([sys.executable, __file__], stdin=its, env=env)
+        process = subprocess.Popen([sys.executable, __file__], stdin=its.fileno(), env=env)
 
     def end() -> None:
         ours.close()
