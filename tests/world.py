@@ -29,7 +29,7 @@ def count(few: int, full: int) -> int:
     return full if FULL else few
 
 
-def eventually(check: Callable[[], Any], within: float = 5.0, pause: float = 0.02) -> Any:
+def eventually(check: Callable[[], Any], within: float = 20.0, pause: float = 0.02) -> Any:
     """Wait until `check` gives something true; the last answer otherwise. Less and less often: most
     checks run a program, and other tests want to go on."""
     deadline = time.monotonic() + within
