@@ -82,10 +82,16 @@ class World:
     def record(self, name: str) -> Path:
         return self.state / "sessions" / f"{name}.toml"
 
+    @property
+    def _config(self) -> Path:
+        return self.root / "config" / "sesh" / "config.toml"
+
+    def configured(self) -> str:
+        return self._config.read_text()
+
     def configure(self, text: str) -> None:
-        path = self.root / "config" / "sesh" / "config.toml"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        self._config.parent.mkdir(parents=True, exist_ok=True)
+        self._config.write_text(text)
 
     def sesh(
         self,
