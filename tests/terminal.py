@@ -19,7 +19,7 @@ from textwrap import dedent
 
 from tests.world import SESH, World, eventually
 
-_PATIENCE = 20.0
+_PATIENCE = 60.0
 _numbers = count(1)
 
 

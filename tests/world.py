@@ -29,11 +29,10 @@ def count(few: int, full: int) -> int:
     return full if FULL else few
 
 
-def eventually(check: Callable[[], Any], within: float = 5.0) -> Any:
+def eventually(check: Callable[[], Any], within: float = 20.0, pause: float = 0.02) -> Any:
     """Wait until `check` gives something true; the last answer otherwise. Less and less often: most
     checks run a program, and other tests want to go on."""
     deadline = time.monotonic() + within
-    pause = 0.02
     while not (answer := check()) and time.monotonic() < deadline:
         time.sleep(pause)
         pause = min(pause * 1.3, 0.25)
@@ -83,10 +82,16 @@ class World:
     def record(self, name: str) -> Path:
         return self.state / "sessions" / f"{name}.toml"
 
+    @property
+    def _config(self) -> Path:
+        return self.root / "config" / "sesh" / "config.toml"
+
+    def configured(self) -> str:
+        return self._config.read_text()
+
     def configure(self, text: str) -> None:
-        path = self.root / "config" / "sesh" / "config.toml"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        self._config.parent.mkdir(parents=True, exist_ok=True)
+        self._config.write_text(text)
 
     def sesh(
         self,

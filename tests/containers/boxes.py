@@ -41,7 +41,7 @@ def _if_in(session: dict[str, Any], states: Sequence[str]) -> dict[str, Any] | N
 
 def logged(world: World, name: str, text: str) -> bool:
     """Wait until a session has printed a text."""
-    return bool(eventually(lambda: text in world.ok("logs", name).out, PATIENCE))
+    return bool(eventually(lambda: text in world.ok("logs", name).out, PATIENCE, pause=0.15))
 
 
 def told(session: dict[str, Any], *fields: str) -> tuple[Any, ...]:

@@ -7,8 +7,6 @@ import os
 import re
 from pathlib import Path
 
-import pytest
-
 from tests.containers.boxes import (
     IN_A_BOX,
     PATIENCE,
@@ -39,43 +37,40 @@ def nothing_is_left(world: World) -> None:
 # --- what start was asked for --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("options", "code", "words"),
-    [
-        (("--image", "nosuch"), 1, ("no image nosuch here", "docker pull nosuch", "--pull")),
-        (("--image", "No Such!"), 1, ("No Such!",)),
-        (("--image", ""), 2, ("empty",)),
-        (("--image", BARE_IMAGE, "--network", "none"), 1, ("has no tmux", "apt-get", "apk")),
-        (("--image", IMAGE, "--container", "x"), 2, ("not both",)),
-        (("--container", "nosuch"), 1, ("no container nosuch", "docker ps")),
-        (("--container", "nosuch", "--memory", "2g"), 2, ("--image",)),
-        (("--memory", "2g"), 2, ("--image",)),
-        (("--env-file", "x"), 2, ("--image",)),
-        ((*IN_A_BOX, "--memory", "lots"), 2, ("--memory lots", "512m")),
-        ((*IN_A_BOX, "--memory", "1k"), 1, ("memory",)),
-        ((*IN_A_BOX, "--cpus", "-1"), 2, ("--cpus -1",)),
-        ((*IN_A_BOX, "--cpus", "99999"), 1, ("CPUs",)),
-        ((*IN_A_BOX, "--mount", "nosuch/here"), 1, ("--mount nosuch/here", "does not exist")),
-        ((*IN_A_BOX, "--mount", "/tmp:relative"), 2, ("--mount /tmp:relative", "absolute")),
-        ((*IN_A_BOX, "--mount", "/tmp:/x:rw:z"), 2, ("--mount /tmp:/x:rw:z",)),
-        ((*IN_A_BOX, "--mount", "/tmp:/"), 1, ("/",)),
-        ((*IN_A_BOX, "--mount", ""), 2, ("--mount",)),
-        ((*IN_A_BOX, "--user", "nosuch"), 1, ("nosuch",)),
-        ((*IN_A_BOX, "--env-file", "nosuch"), 2, ("--env-file nosuch", "No such file")),
-        (("--image", IMAGE, "--network", "nosuch"), 1, ("network nosuch",)),
-        ((*IN_A_BOX, "--docker-opt", "--nosuch"), 1, ("unknown flag: --nosuch",)),
-        ((*IN_A_BOX, "--docker-opt", "--help"), 1, ()),
-        ((*IN_A_BOX, "--no-mount", "-C", "relative"), 2, ("-C relative", "absolute")),
-        ((*IN_A_BOX, "-C", "/nosuch"), 1, ("/nosuch: no such directory",)),
-    ],
-    ids=lambda value: " ".join(value)[-40:] if isinstance(value, tuple) else None,
-)
-def test_a_start_that_is_refused(
-    boxed: World, engine: Engine, options: tuple[str, ...], code: int, words: tuple[str, ...]
-) -> None:
-    complains(refused(boxed, *options), code, *words)
-    assert engine.containers() == []
-    nothing_is_left(boxed)
+REFUSED = [
+    (("--image", "nosuch"), 1, ("no image nosuch here", "docker pull nosuch", "--pull")),
+    (("--image", "No Such!"), 1, ("No Such!",)),
+    (("--image", ""), 2, ("empty",)),
+    (("--image", BARE_IMAGE, "--network", "none"), 1, ("has no tmux", "apt-get", "apk")),
+    (("--image", IMAGE, "--container", "x"), 2, ("not both",)),
+    (("--container", "nosuch"), 1, ("no container nosuch", "docker ps")),
+    (("--container", "nosuch", "--memory", "2g"), 2, ("--image",)),
+    (("--memory", "2g"), 2, ("--image",)),
+    (("--env-file", "x"), 2, ("--image",)),
+    ((*IN_A_BOX, "--memory", "lots"), 2, ("--memory lots", "512m")),
+    ((*IN_A_BOX, "--memory", "1k"), 1, ("memory",)),
+    ((*IN_A_BOX, "--cpus", "-1"), 2, ("--cpus -1",)),
+    ((*IN_A_BOX, "--cpus", "99999"), 1, ("CPUs",)),
+    ((*IN_A_BOX, "--mount", "nosuch/here"), 1, ("--mount nosuch/here", "does not exist")),
+    ((*IN_A_BOX, "--mount", "/tmp:relative"), 2, ("--mount /tmp:relative", "absolute")),
+    ((*IN_A_BOX, "--mount", "/tmp:/x:rw:z"), 2, ("--mount /tmp:/x:rw:z",)),
+    ((*IN_A_BOX, "--mount", "/tmp:/"), 1, ("/",)),
+    ((*IN_A_BOX, "--mount", ""), 2, ("--mount",)),
+    ((*IN_A_BOX, "--user", "nosuch"), 1, ("nosuch",)),
+    ((*IN_A_BOX, "--env-file", "nosuch"), 2, ("--env-file nosuch", "No such file")),
+    (("--image", IMAGE, "--network", "nosuch"), 1, ("network nosuch",)),
+    ((*IN_A_BOX, "--docker-opt", "--nosuch"), 1, ("unknown flag: --nosuch",)),
+    ((*IN_A_BOX, "--docker-opt", "--help"), 1, ()),
+    ((*IN_A_BOX, "--no-mount", "-C", "relative"), 2, ("-C relative", "absolute")),
+    ((*IN_A_BOX, "-C", "/nosuch"), 1, ("/nosuch: no such directory",)),
+]
+
+
+def test_a_start_that_is_refused(boxed: World, engine: Engine) -> None:
+    for options, code, words in REFUSED:
+        complains(refused(boxed, *options), code, *words)
+        assert engine.containers() == [], options
+        nothing_is_left(boxed)
 
 
 def test_no_image_is_fetched_without_being_asked(boxed: World) -> None:
@@ -92,16 +87,12 @@ def test_a_name_that_a_foreign_container_has(boxed: World, engine: Engine) -> No
     nothing_is_left(boxed)
 
 
-@pytest.mark.parametrize(
-    ("verb", "code", "words"),
-    [("stop", 1, "docker start theirs"), ("pause", 8, "docker unpause theirs")],
-)
-def test_an_existing_container_that_does_not_run(
-    boxed: World, engine: Engine, verb: str, code: int, words: str
-) -> None:
+def test_an_existing_container_that_does_not_run(boxed: World, engine: Engine) -> None:
     run_box(engine, "theirs")
-    engine.docker(verb, "theirs")
-    complains(refused(boxed, "--container", "theirs"), code, words)
+    engine.docker("pause", "theirs")
+    complains(refused(boxed, "--container", "theirs"), 8, "docker unpause theirs")
+    engine.docker("kill", "theirs")
+    complains(refused(boxed, "--container", "theirs"), 1, "docker start theirs")
     nothing_is_left(boxed)
 
 
@@ -189,40 +180,41 @@ def test_forged_words_are_not_believed(boxed: World, engine: Engine) -> None:
     stem = f"/run/sesh/{identity}"
     names = {"exit": f"{stem}.1.exit", "next": f"{stem}.2.exit", "last": f"{stem}.0.exit"}
     for forgery, script in FORGED.items():
-        inside(engine, "a", script.format(secret=secret, word=word, **names))
+        forge = script.format(secret=secret, word=word, **names)
+        inside(engine, "a", f"rm -rf /run/sesh/*.exit; {forge}")
         assert told(boxed.session("a"), "state", "exit_code") == ("running", None), forgery
-        inside(engine, "a", "rm -rf /run/sesh/*.exit")
     assert (secret.read_text(), word.read_text()) == ("secret", "7 here\n")
 
 
-@pytest.mark.parametrize("forgery", ["a link to a word", "a pipe", "a directory"])
-def test_what_was_forged_is_in_nobodys_way(boxed: World, engine: Engine, forgery: str) -> None:
+def test_what_was_forged_is_in_nobodys_way(boxed: World, engine: Engine) -> None:
     identity = start(boxed, "a", "sleep", "1000")["id"]
     word = boxed.root / "word"
     word.write_text("7 here\n")
-    inside(engine, "a", FORGED[forgery].format(word=word, exit=f"/run/sesh/{identity}.1.exit"))
-    boxed.ok("stop", "a")
-    assert boxed.state_of("a") == "stopped"
+    for generation, forgery in enumerate(("a link to a word", "a pipe", "a directory"), 1):
+        place = f"/run/sesh/{identity}.{generation}.exit"
+        inside(engine, "a", FORGED[forgery].format(word=word, exit=place))
+        last = forgery == "a directory"
+        boxed.ok("stop", "a", *([] if last else ["--keep"]))
+        assert told(boxed.session("a"), "state", "generation") == ("stopped", generation), forgery
+        if not last:
+            boxed.ok("restart", "a")
     boxed.ok("rm", "a")
     nothing_is_left(boxed)
     assert word.read_text() == "7 here\n"
 
 
-def test_a_forged_end_does_not_hide_that_the_agent_lives(boxed: World, engine: Engine) -> None:
-    identity = start(boxed, "a")["id"]
-    inside(engine, "a", f"echo 0 here >/run/sesh/{identity}.1.exit")
-    assert boxed.state_of("a") == "orphan"
-    boxed.ok("stop", "a")
-    assert engine.containers() == []
-
-
-def test_a_forged_pid_hits_no_other_process(boxed: World, engine: Engine) -> None:
+def test_a_forged_pid_hits_no_other_process_and_a_forged_end_hides_no_agent(
+    boxed: World, engine: Engine
+) -> None:
     shown = start(boxed, "a")
     innocent = boxed.start("innocent")["pid"]
     word = f"{innocent} 1 {os.getpid()} {os.getpid()} 0 %0 {os.getpid()} 1"
     inside(engine, "a", f"echo {word} >/run/sesh/{shown['id']}.1.pid")
     assert boxed.session("a")["pid"] == shown["pid"]
+    inside(engine, "a", f"echo 0 here >/run/sesh/{shown['id']}.1.exit")
+    assert boxed.state_of("a") == "orphan"
     boxed.ok("stop", "a")
+    assert engine.containers() == []
     assert boxed.state_of("innocent") == "running"
 
 
@@ -236,13 +228,14 @@ def exit_word(world: World, generation: int) -> Path:
 def test_words_from_absurd_times(boxed: World) -> None:
     start(boxed, "a", "sh", "-c", "read word; exit 3")
     for number, when in enumerate((-(1 << 40), -1, 1 << 33, 1 << 40), 1):
+        if number > 1:
+            boxed.ok("restart", "a")
         boxed.ok("send", "a", "go")
         os.utime(exit_word(boxed, number), (when, when))
         shown = boxed.session("a")
         assert told(shown, "state", "exit_code", "generation") == ("failed", 3, number), when
         for command in (("ls",), ("show", "a"), ("gc", "--dry-run")):
             boxed.ok(*command)
-        boxed.ok("restart", "a")
 
 
 def test_an_agent_that_sweeps_its_box_away(boxed: World, engine: Engine) -> None:

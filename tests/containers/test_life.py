@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
-import pytest
-
 from tests.containers.boxes import (
     IN_A_BOX,
     Calls,
@@ -33,7 +29,7 @@ AGAIN = ("sh", "-c", "cat /tmp/note 2>/dev/null; echo started; exec cat")
 # --- what start makes ----------------------------------------------------------------------------
 
 
-def test_an_agent_runs_in_a_new_container(boxed: World, engine: Engine) -> None:
+def test_an_agent_runs_in_a_new_container_that_is_its_own(boxed: World, engine: Engine) -> None:
     shown = start(boxed, "a")
     assert told(shown, "state", "place", "container", "image") == (
         *("running", "docker", "sesh-a", IMAGE),
@@ -45,12 +41,6 @@ def test_an_agent_runs_in_a_new_container(boxed: World, engine: Engine) -> None:
         "checked_at": 0,
         "last_output": 0,
     }
-
-
-def test_the_container_has_an_init_and_labels_that_say_whose_it_is(
-    boxed: World, engine: Engine
-) -> None:
-    shown = start(boxed, "a")
     found = inspect(engine, "sesh-a")
     labels = found["Config"]["Labels"]
     assert found["HostConfig"]["Init"] is True
@@ -58,20 +48,28 @@ def test_the_container_has_an_init_and_labels_that_say_whose_it_is(
     assert labels["sesh.name"] == "a"
     assert labels["sesh.run"].startswith(str(boxed.state))
     assert shown["id"] in labels["sesh.claim"]
+    complains(boxed.sesh("rm", "a"), 8, "a is running")
+    complains(boxed.sesh("start", "a", *IN_A_BOX, "--", "cat"), 8, "a is running")
+    assert id_of(engine, "sesh-a") == found["Id"]
+    assert boxed.state_of("a") == "running"
 
 
-def test_the_directory_is_mounted_at_the_same_path(boxed: World) -> None:
-    (boxed.cwd / "from outside").write_text("hello")
-    start(boxed, "a", "sh", "-c", "pwd; cat 'from outside'; echo hi >'from inside'; exec cat")
-    assert logged(boxed, "a", f"{boxed.cwd}\nhello\n")
-    assert (boxed.cwd / "from inside").read_text() == "hi\n"
-
-
-def test_a_directory_with_an_awkward_name(boxed: World) -> None:
+def test_directories_are_mounted_at_the_same_path_or_another_or_read_only(
+    boxed: World, engine: Engine
+) -> None:
     odd = boxed.cwd / 'a, "b" $c\'d'
-    odd.mkdir()
-    start_also(boxed, "a", "-C", str(odd), command=("sh", "-c", "touch here; exec cat"))
-    assert eventually((odd / "here").exists, 10)
+    one, two = boxed.root / "one", boxed.root / "two"
+    for directory in (odd, one, two):
+        directory.mkdir()
+    (odd / "from outside").write_text("hello")
+    mounts = ("--mount", str(one), "--mount", f"{two}:/two:ro", "--mount", "vol:/vol")
+    script = "pwd; cat 'from outside'; echo hi >'from inside'; exec cat"
+    start_also(boxed, "a", "-C", str(odd), *mounts, command=("sh", "-c", script))
+    assert logged(boxed, "a", f"{odd}\nhello")
+    assert eventually(lambda: (odd / "from inside").read_text() == "hi\n", 10)
+    inside(engine, "a", f"touch {one}/made /vol/made")
+    assert (one / "made").exists()
+    assert "Read-only" in inside(engine, "a", "touch /two/made 2>&1 || :")
 
 
 def test_without_a_mount_nothing_of_the_directory_is_in_there(boxed: World, engine: Engine) -> None:
@@ -83,16 +81,6 @@ def test_without_a_mount_nothing_of_the_directory_is_in_there(boxed: World, engi
     shown = start_also(boxed, "b", "--no-mount", "-C", "/var", command=("sh", "-c", "pwd; cat"))
     assert shown["cwd"] == "/var"
     assert logged(boxed, "b", "/var\n")
-
-
-def test_further_mounts_may_be_read_only(boxed: World, engine: Engine) -> None:
-    for name in ("one", "two"):
-        (boxed.root / name).mkdir()
-    one, two = boxed.root / "one", boxed.root / "two"
-    start_also(boxed, "a", "--mount", str(one), "--mount", f"{two}:/two:ro", "--mount", "vol:/vol")
-    inside(engine, "a", f"touch {one}/made /vol/made")
-    assert (one / "made").exists()
-    assert "Read-only" in inside(engine, "a", "touch /two/made 2>&1 || :")
 
 
 def test_limits_user_and_further_options_reach_the_engine(boxed: World, engine: Engine) -> None:
@@ -135,6 +123,7 @@ def test_values_of_variables_are_the_agents_alone(boxed: World, engine: Engine) 
 def test_the_verbs_work_as_on_the_host(boxed: World) -> None:
     start(boxed, "a", "sh", "-c", "echo ready; read word; echo got $word; exit 0")
     assert logged(boxed, "a", "ready")
+    first = boxed.session("a")["last_output"]
     assert "sesh-a" in boxed.ok("ls").out
     shown = boxed.ok("show", "a").out
     assert "running" in shown
@@ -144,34 +133,28 @@ def test_the_verbs_work_as_on_the_host(boxed: World) -> None:
     boxed.ok("send", "a", "the word")
     boxed.ok("wait", "a", "--for", "stale", "--timeout", "30s")
     assert logged(boxed, "a", "got the word")
+    assert boxed.session("a")["last_output"] >= first  # of the transcript
     complains(boxed.sesh("send", "a", "more"), 3, "has ended")
     assert boxed.sesh("status", "a").code == 3
     events = [one["kind"] for one in boxed.events() if one["name"] == "a"]
     assert events[:2] == ["started", "ended"]
 
 
-def test_rm_removes_the_container_and_every_file(boxed: World, engine: Engine) -> None:
+def test_an_ended_one_is_left_alone_until_rm_removes_its_container_and_every_file(
+    boxed: World, engine: Engine
+) -> None:
     start(boxed, "a", "true")
     becomes(boxed, "a", "stale")
-    identity = boxed.session("a")["id"]
+    identity, before = boxed.session("a")["id"], id_of(engine, "sesh-a")
+    complains(boxed.sesh("start", "a", *IN_A_BOX, "--", "cat"), 8, "a is stale")
     complains(boxed.sesh("rm", "a"), 8, "a is stale")
+    assert boxed.state_of("a") == "stale"
     assert engine.containers() == ["sesh-a"]
+    assert id_of(engine, "sesh-a") == before
     boxed.ok("rm", "--force", "a")
     assert boxed.ls() == []
     assert engine.containers() == []
     assert not [path for path in boxed.root.rglob("*") if identity in path.name]
-
-
-def test_a_living_one_is_not_removed(boxed: World, engine: Engine) -> None:
-    start(boxed, "a")
-    complains(boxed.sesh("rm", "a"), 8, "a is running")
-    assert engine.containers(all=False) == ["sesh-a"]
-
-
-def test_wait_sees_the_end(boxed: World) -> None:
-    start(boxed, "a", "sh", "-c", "sleep 0.5; exit 3")
-    done = boxed.sesh("wait", "a", "--exit-code", "--timeout", "30s")
-    assert (done.code, done.out) == (3, "a failed\n")
 
 
 # --- stop ----------------------------------------------------------------------------------------
@@ -200,17 +183,59 @@ def test_stop_kills_what_does_not_listen(boxed: World, engine: Engine) -> None:
     assert engine.containers() == []
 
 
-def test_stop_removes_what_has_ended_already(boxed: World, engine: Engine) -> None:
-    start(boxed, "a", "sh", "-c", "echo seen; exit 3")
-    becomes(boxed, "a", "failed")
+def test_wait_sees_the_end_and_stop_removes_what_has_ended(boxed: World, engine: Engine) -> None:
+    start(boxed, "a", "sh", "-c", "echo seen; sleep 0.5; exit 3")
+    done = boxed.sesh("wait", "a", "--exit-code", "--timeout", "30s")
+    assert (done.code, done.out) == (3, "a failed\n")
     boxed.sesh("stop", "a")
     assert engine.containers() == []
     assert told(boxed.session("a"), "state", "exit_code") == ("failed", 3)
     assert "seen" in boxed.ok("logs", "a").out
 
 
-def test_stop_keep_keeps_the_container_for_a_restart(boxed: World, engine: Engine) -> None:
-    start(boxed, "a", *AGAIN)
+def test_several_stops_at_once_agree(boxed: World, engine: Engine) -> None:
+    """While the end of the one on the host brings a pass, which goes on with the others too."""
+    for name in ("a", "b"):
+        start(boxed, name)
+    boxed.start("host")
+    stops = [boxed.popen("stop", "a") for _ in range(2)]
+    boxed.ok("stop", "--all", "-y")
+    assert [stop.wait(60) for stop in stops] == [0, 0]
+    assert {one["state"] for one in boxed.ls()} == {"stopped"}
+    assert engine.containers() == []
+
+
+# --- restart -------------------------------------------------------------------------------------
+
+
+def test_restart_is_in_the_same_container_and_after_a_stop_in_a_new_one(
+    boxed: World, engine: Engine
+) -> None:
+    start(boxed, "a", "sh", "-c", "cat /tmp/note 2>/dev/null && exec cat; echo first >/tmp/note")
+    becomes(boxed, "a", "stale")
+    before = id_of(engine, "sesh-a")
+    boxed.ok("restart", "a")
+    assert told(boxed.session("a"), "state", "generation") == ("running", 2)
+    assert logged(boxed, "a", "first")
+    pid = boxed.session("a")["pid"]
+    boxed.ok("restart", "a")  # a living one
+    shown = boxed.session("a")
+    assert told(shown, "state", "generation") == ("running", 3)
+    assert shown["pid"] != pid
+    assert not lives(pid)
+    assert id_of(engine, "sesh-a") == before
+    boxed.ok("stop", "a")
+    assert engine.containers() == []
+    boxed.ok("restart", "a")
+    becomes(boxed, "a", "stale")  # there was no note
+    assert engine.containers(all=False) == ["sesh-a"]
+    assert id_of(engine, "sesh-a") != before
+
+
+def test_restart_of_what_was_kept_stopped_or_removed(boxed: World, engine: Engine) -> None:
+    """Its container and the files in it are used again, if there is one."""
+    script = "cat /tmp/note 2>/dev/null; echo $WORD; exec cat"
+    start_also(boxed, "a", "-e", "WORD=kept", command=("sh", "-c", script))
     inside(engine, "a", "echo remembered >/tmp/note")
     before = id_of(engine, "sesh-a")
     boxed.ok("stop", "--keep", "a")
@@ -219,84 +244,21 @@ def test_stop_keep_keeps_the_container_for_a_restart(boxed: World, engine: Engin
     boxed.ok("restart", "a")
     assert boxed.state_of("a") == "running"
     assert logged(boxed, "a", "remembered")
-    assert id_of(engine, "sesh-a") == before
-
-
-def test_two_stops_at_once_agree(boxed: World, engine: Engine) -> None:
-    start(boxed, "a")
-    stops = [boxed.popen("stop", "a") for _ in range(3)]
-    assert [stop.wait(60) for stop in stops] == [0, 0, 0]
-    assert boxed.state_of("a") == "stopped"
-    assert engine.containers() == []
-
-
-def test_several_are_stopped_at_once(boxed: World, engine: Engine) -> None:
-    """While the end of the one on the host brings a pass, which goes on with the others too."""
-    for name in ("a", "b"):
-        start(boxed, name)
-    boxed.start("host")
-    boxed.ok("stop", "--all", "-y")
-    assert {one["state"] for one in boxed.ls()} == {"stopped"}
-    assert engine.containers() == []
-
-
-# --- restart -------------------------------------------------------------------------------------
-
-
-def test_restart_in_the_same_container_finds_its_files(boxed: World, engine: Engine) -> None:
-    start(boxed, "a", "sh", "-c", "cat /tmp/note 2>/dev/null && exec cat; echo first >/tmp/note")
-    becomes(boxed, "a", "stale")
-    before = id_of(engine, "sesh-a")
-    boxed.ok("restart", "a")
-    assert told(boxed.session("a"), "state", "generation") == ("running", 2)
-    assert logged(boxed, "a", "first")
-    assert id_of(engine, "sesh-a") == before
-    boxed.ok("stop", "a")
-    assert engine.containers() == []
-
-
-def test_restart_makes_a_new_container_when_it_is_gone(boxed: World, engine: Engine) -> None:
-    start_also(boxed, "a", "-e", "WORD=kept", command=("sh", "-c", "echo $WORD; exec cat"))
-    before = id_of(engine, "sesh-a")
-    engine.docker("rm", "--force", "sesh-a")
-    becomes(boxed, "a", "lost")
-    boxed.ok("restart", "a")
-    assert told(boxed.session("a"), "state", "generation") == ("running", 2)
-    assert id_of(engine, "sesh-a") != before
-    assert logged(boxed, "a", "kept")
-
-
-def test_restart_after_a_stop_is_a_new_container(boxed: World, engine: Engine) -> None:
-    start(boxed, "a", *AGAIN)
-    inside(engine, "a", "echo remembered >/tmp/note")
-    boxed.ok("stop", "a")
-    boxed.ok("restart", "a")
-    assert boxed.state_of("a") == "running"
-    assert engine.containers(all=False) == ["sesh-a"]
-    assert inside(engine, "a", "cat /tmp/note 2>&1 || :").endswith("No such file or directory")
-
-
-def test_restart_starts_a_stopped_container_again(boxed: World, engine: Engine) -> None:
-    start(boxed, "a", *AGAIN)
-    inside(engine, "a", "echo remembered >/tmp/note")
-    before = id_of(engine, "sesh-a")
+    inside(engine, "a", "echo not forgotten >/tmp/note")
     engine.docker("stop", "sesh-a")
     becomes(boxed, "a", "lost")
     boxed.ok("restart", "a")
     assert boxed.state_of("a") == "running"
-    assert logged(boxed, "a", "remembered")
+    assert logged(boxed, "a", "not forgotten\nkept")
     assert id_of(engine, "sesh-a") == before
-
-
-def test_a_restart_of_a_living_one_replaces_its_agent(boxed: World, engine: Engine) -> None:
-    pid = start(boxed, "a")["pid"]
-    before = id_of(engine, "sesh-a")
+    engine.docker("rm", "--force", "sesh-a")
+    becomes(boxed, "a", "lost")
     boxed.ok("restart", "a")
-    shown = boxed.session("a")
-    assert told(shown, "state", "generation") == ("running", 2)
-    assert shown["pid"] != pid
-    assert not lives(pid)
-    assert id_of(engine, "sesh-a") == before
+    assert told(boxed.session("a"), "state", "generation") == ("running", 4)
+    assert id_of(engine, "sesh-a") != before
+    held = environ(boxed.session("a")["pid"]).split(b"\0")
+    assert b"WORD=kept" in held
+    assert inside(engine, "a", "ls /tmp/note 2>&1 || :").endswith("No such file or directory")
 
 
 # --- in a container that exists ------------------------------------------------------------------
@@ -327,20 +289,17 @@ def test_an_existing_container_is_used_and_never_removed(boxed: World, engine: E
     assert engine.docker("exec", "theirs", "ls", "-A", "/tmp") == ""
 
 
-def test_the_end_of_an_agent_in_an_existing_container(boxed: World, engine: Engine) -> None:
+def test_ends_and_neighbours_in_an_existing_container(boxed: World, engine: Engine) -> None:
     run_box(engine, "theirs")
-    start(boxed, "a", "sh", "-c", "sleep 0.3; exit 3", options=("--container", "theirs"))
-    assert told(becomes(boxed, "a", "failed"), "exit_code", "cause") == (3, "exit")
-    start(boxed, "b", "true", options=("--container", "theirs"))
-    becomes(boxed, "b", "stale")
-
-
-def test_two_sessions_in_one_container(boxed: World, engine: Engine) -> None:
-    run_box(engine, "theirs")
+    there = ("--container", "theirs")
+    start(boxed, "fails", "sh", "-c", "sleep 0.3; exit 3", options=there)
+    assert told(becomes(boxed, "fails", "failed"), "exit_code", "cause") == (3, "exit")
+    start(boxed, "ends", "true", options=there)
+    becomes(boxed, "ends", "stale")
     for name in ("a", "b"):
-        start(boxed, name, options=("--container", "theirs"))
+        start(boxed, name, options=there)
     boxed.ok("stop", "a")
-    assert {one["name"]: one["state"] for one in boxed.ls()} == {"a": "stopped", "b": "running"}
+    assert (boxed.state_of("a"), boxed.state_of("b")) == ("stopped", "running")
     boxed.ok("send", "b", "still here")
     assert logged(boxed, "b", "still here")
 
@@ -348,33 +307,16 @@ def test_two_sessions_in_one_container(boxed: World, engine: Engine) -> None:
 # --- names ---------------------------------------------------------------------------------------
 
 
-def test_a_name_is_used_again_with_a_new_container(boxed: World, engine: Engine) -> None:
+def test_a_name_goes_from_the_host_to_containers_and_back(boxed: World, engine: Engine) -> None:
+    boxed.start("a", "true")
+    becomes(boxed, "a", "completed")
     first = start(boxed, "a", "false")["id"]
     becomes(boxed, "a", "failed")
     before = id_of(engine, "sesh-a")
-    second = start(boxed, "a")
-    assert second["id"] != first
+    assert start(boxed, "a", "false")["id"] != first
     assert engine.containers() == ["sesh-a"]
     assert id_of(engine, "sesh-a") != before
     assert not [path for path in boxed.state.glob("run/*/*") if first in path.name]
-
-
-@pytest.mark.parametrize(("command", "state"), [("cat", "running"), ("true", "stale")])
-def test_a_name_whose_container_is_up_is_left_alone(
-    boxed: World, engine: Engine, command: str, state: str
-) -> None:
-    start(boxed, "a", command)
-    becomes(boxed, "a", state)
-    before = id_of(engine, "sesh-a")
-    complains(boxed.sesh("start", "a", *IN_A_BOX, "--", "cat"), 8, f"a is {state}")
-    assert id_of(engine, "sesh-a") == before
-    assert boxed.state_of("a") == state
-
-
-def test_a_name_goes_from_the_host_to_a_container_and_back(boxed: World, engine: Engine) -> None:
-    boxed.start("a", "true")
-    becomes(boxed, "a", "completed")
-    start(boxed, "a", "false")
     becomes(boxed, "a", "failed")
     assert boxed.start("a")["place"] == "host"
     assert engine.containers() == []
@@ -383,9 +325,9 @@ def test_a_name_goes_from_the_host_to_a_container_and_back(boxed: World, engine:
 # --- without asking ------------------------------------------------------------------------------
 
 
-def test_ls_asks_the_engine_nothing_while_nothing_changes(boxed: World) -> None:
+def test_nobody_asks_the_engine_while_nothing_changes_or_an_agent_ends(boxed: World) -> None:
     calls = Calls(boxed)
-    start(boxed, "lives")
+    pid = start(boxed, "lives", "sh", "-c", "read word; exit 3")["pid"]
     start(boxed, "stale", "true")
     start(boxed, "failed", "false")
     becomes(boxed, "stale", "stale")
@@ -398,22 +340,8 @@ def test_ls_asks_the_engine_nothing_while_nothing_changes(boxed: World) -> None:
     boxed.ok("ls")
     assert calls.made() == []
     assert boxed.record("lives").stat().st_mtime_ns == before
-
-
-def test_the_end_of_an_agent_is_seen_without_asking_the_engine(boxed: World) -> None:
-    calls = Calls(boxed)
-    pid = start(boxed, "a", "sh", "-c", "read word; exit 3")["pid"]
-    boxed.ok("send", "a", "go")
+    boxed.ok("send", "lives", "go")
     assert eventually(lambda: not lives(pid), 10)
     calls.forget()
-    assert boxed.state_of("a") == "failed"
+    assert boxed.state_of("lives") == "failed"
     assert calls.made() == []
-
-
-def test_last_output_is_that_of_the_transcript(boxed: World) -> None:
-    start(boxed, "a", "cat")
-    first = boxed.session("a")["last_output"]
-    time.sleep(1.1)
-    boxed.ok("send", "a", "more")
-    assert logged(boxed, "a", "more")
-    assert boxed.session("a")["last_output"] > first

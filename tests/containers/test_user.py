@@ -45,17 +45,22 @@ def owners(directory: Path) -> set[int]:
 
 
 def test_a_session_from_its_start_to_its_end(users: World, engine: Engine) -> None:
-    shown = start(users, "a", "sh", "-c", "echo ready; read word; echo got $word; exec cat")
+    """Its agent is root inside, and ends in order."""
+    trap = "trap 'echo bye >note; exit 5' TERM"
+    script = f"{trap}; echo ready; read word; echo got $word; while :; do sleep 0.1; done"
+    shown = start(users, "a", "sh", "-c", script)
     assert told(shown, "state", "place") == ("running", "docker")
     assert logged(users, "a", "ready")
     users.ok("send", "a", "hello")
     assert logged(users, "a", "got hello")
     assert users.state_of("a") == "running"
     assert owners(users.state) == {STRANGER}
-    users.ok("stop", "a")
-    assert users.state_of("a") == "stopped"
-    assert engine.containers() == []
+    users.ok("stop", "--keep", "a")
+    assert told(users.session("a"), "state", "exit_code") == ("stopped", 5)
+    assert (users.cwd / "note").read_text() == "bye\n"
+    assert engine.containers(all=False) == ["sesh-a"]
     users.ok("rm", "a")
+    assert engine.containers() == []
     assert not [path for path in users.root.rglob("*") if shown["id"] in path.name]
 
 
@@ -76,7 +81,7 @@ def test_the_ends_of_agents_that_are_root_inside(users: World, engine: Engine) -
     assert {one["generation"] for one in users.ls()} == {2}
 
 
-def test_an_agent_with_the_users_own_number(users: World) -> None:
+def test_an_agent_with_the_users_own_number(users: World, engine: Engine) -> None:
     """What it writes into the user's directory is the user's."""
     who = ("--user", f"{STRANGER}:{STRANGER}")
     start_also(users, "a", *who, command=("sh", "-c", "id -u; touch made; exec cat"))
@@ -86,16 +91,7 @@ def test_an_agent_with_the_users_own_number(users: World) -> None:
     assert logged(users, "a", "hello")
     users.ok("stop", "a")
     assert users.state_of("a") == "stopped"
-
-
-def test_a_stop_ends_an_agent_that_is_root_inside(users: World, engine: Engine) -> None:
-    script = "trap 'echo bye >note; exit 5' TERM; echo up; while :; do sleep 0.1; done"
-    start(users, "a", "sh", "-c", script)
-    assert logged(users, "a", "up")
-    users.ok("stop", "--keep", "a")
-    assert told(users.session("a"), "state", "exit_code") == ("stopped", 5)
-    assert (users.cwd / "note").read_text() == "bye\n"
-    assert engine.containers(all=False) == ["sesh-a"]
+    assert engine.containers() == []
 
 
 def test_root_and_the_user_do_not_see_each_others(users: World, boxed: World) -> None:
