@@ -67,6 +67,8 @@ _SENTENCES = {
     "hung": "hangs",
     "healthy": "is well again",
     "waiting": "waits for somebody",
+    "phase": "is in another phase",
+    "finished": "has finished",
     "breaker-opened": "is left alone: its group fails too often",
     "completed": "completed",
     "failed": "failed",

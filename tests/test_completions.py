@@ -17,6 +17,7 @@ import click
 import pytest
 
 from sesh import cli, events, listing
+from sesh.agents.said import ACTIVITIES
 from sesh.commands import completion, template
 from sesh.model import State
 from tests.conftest import need
@@ -230,6 +231,7 @@ def test_values_of_filters_are_completed(terminal: Terminal, option: str) -> Non
         ("group=c", "group=ci"),
         ("name=al", "name=alpha"),
         ("attention=y", "attention=yes"),
+        ("activity=w", "activity=waiting"),
         ("place=h", "place=host"),
     ):
         assert_completed(terminal, f"sesh ls {option}{typed}", f"sesh ls {option}{done}")
@@ -237,7 +239,7 @@ def test_values_of_filters_are_completed(terminal: Terminal, option: str) -> Non
 
 def test_states_to_wait_for_and_kinds_of_events(terminal: Terminal) -> None:
     states = {state.value for state in State} - {"damaged"}
-    assert_listed(terminal, "sesh wait --for ", {"ended", "alive", *states})
+    assert_listed(terminal, "sesh wait --for ", {"ended", "alive", *ACTIVITIES, *states})
     assert_listed(terminal, "sesh events --kind ", set(events.KINDS))
     assert_listed(terminal, "sesh completion ", set(completion.SCRIPTS))
 

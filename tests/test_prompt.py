@@ -54,7 +54,9 @@ def says(world: World, line: str) -> None:
 
 
 def test_every_state_has_a_place_in_the_order() -> None:
-    assert sorted(prompt.WORDS) == sorted([*State, "frozen", "hung", "failing", "off-branch"])
+    assert sorted(prompt.WORDS) == sorted(
+        [*State, "frozen", "hung", "failing", "off-branch", "waiting"]
+    )
     shown = [word for word in ("failed", "stale", "lost") if word in prompt.WORDS]
     assert sorted(shown, key=prompt.WORDS.index) == shown
 

@@ -112,8 +112,8 @@ def test_a_container_that_is_taken_away(boxed: World, engine: Engine) -> None:
     left = {f"sesh-{name}" for name in TAKEN}
     assert set(engine.containers()) == left - {"sesh-removed"}
     boxed.ok("restart", *TAKEN, "-y")
-    shown = {told(one, "state", "generation") for one in boxed.ls()}
-    assert shown == {("running", 2)}
+    again = {told(one, "state", "generation") for one in boxed.ls()}
+    assert again == {("running", 2)}
     boxed.ok("stop", "--keep", "stopped")
     engine.docker("rm", "--force", "sesh-stopped")
     assert boxed.state_of("stopped") == "stopped"  # whatever comes
