@@ -58,6 +58,7 @@ def test_a_stale_session_is_found_without_any_memory_and_restarted_with_its_file
     after = boxed.session("box")
     assert after["state"] == "stale"
     assert after["exit_code"] == 0
+    assert "working" in boxed.ok("logs", "box").out
     for field in ("id", "command", "cwd", "created", "generation", "container", "image"):
         assert after[field] == before[field], field
     boxed.ok("restart", "box")
@@ -69,48 +70,25 @@ def test_a_stale_session_is_found_without_any_memory_and_restarted_with_its_file
     assert engine.containers() == []
 
 
-def test_how_it_failed_is_known_from_its_dead_pane(boxed: World) -> None:
-    stale(boxed, "box", code=3)
-    forget_all(boxed)
-    boxed.ok("adopt", "box")
-    shown = boxed.session("box")
-    assert (shown["state"], shown["exit_code"]) == ("failed", 3)
-
-
-def test_what_it_has_printed_is_not_lost(boxed: World) -> None:
-    stale(boxed, "box")
-    forget_all(boxed)
-    boxed.ok("adopt", "box")
-    assert "working" in boxed.ok("logs", "box").out
-
-
 # --- the agent lives -----------------------------------------------------------------------------
 
 
-def test_a_living_one_runs_on_and_its_end_is_seen(boxed: World, engine: Engine) -> None:
-    pid = start(boxed, "box", "while [ ! -e /tmp/go ]; do sleep 0.1; done; exit 4")["pid"]
+def test_a_living_one_runs_on_is_logged_and_its_end_is_seen(boxed: World, engine: Engine) -> None:
+    script = "echo before; while [ ! -e /tmp/go ]; do echo tick; sleep 0.1; done; exit 4"
+    pid = start(boxed, "box", script)["pid"]
     forget_all(boxed)
     boxed.ok("adopt", "box")
     shown = boxed.session("box")
     assert (shown["state"], shown["pid"], shown["generation"]) == ("running", pid, 1)
+    assert eventually(lambda: boxed.ok("logs", "box").out.count("tick") > 3)
+    assert "before" in boxed.ok("logs", "box").out
     engine.docker("exec", "sesh-box", "touch", "/tmp/go")
-    assert eventually(lambda: boxed.state_of("box") == "failed", 10)
+    assert eventually(lambda: boxed.state_of("box") == "failed")
     assert boxed.session("box")["exit_code"] == 4
 
 
-def test_a_living_one_is_logged_and_stopped_as_any_other(boxed: World, engine: Engine) -> None:
-    start(boxed, "box", "echo before; while :; do echo tick; sleep 0.2; done")
-    forget_all(boxed)
-    boxed.ok("adopt", "box")
-    assert eventually(lambda: boxed.ok("logs", "box").out.count("tick") > 3, 10)
-    assert "before" in boxed.ok("logs", "box").out
-    boxed.ok("stop", "box")
-    assert boxed.state_of("box") == "stopped"
-    assert engine.containers() == []
-
-
-def test_only_the_record_is_lost(boxed: World) -> None:
-    """What is mounted still stands, and is used as before."""
+def test_the_newest_launch_is_known_whatever_is_left_outside(boxed: World, engine: Engine) -> None:
+    """While only the record is lost, what is mounted still stands, and is used as before."""
     second_launch(boxed, "box")
     before = boxed.session("box")
     assert before["generation"] == 2
@@ -119,15 +97,13 @@ def test_only_the_record_is_lost(boxed: World) -> None:
     after = boxed.session("box")
     assert {**after, "checked_at": ""} == {**before, "checked_at": ""}
     assert "mounted = true" in boxed.record("box").read_text()
-
-
-def test_the_newest_launch_is_known_although_nothing_is_left_outside(boxed: World) -> None:
-    second_launch(boxed, "box")
-    pid = boxed.session("box")["pid"]
     forget_all(boxed)
     boxed.ok("adopt", "box")
     shown = boxed.session("box")
-    assert (shown["state"], shown["generation"], shown["pid"]) == ("running", 2, pid)
+    assert (shown["state"], shown["generation"], shown["pid"]) == ("running", 2, before["pid"])
+    boxed.ok("stop", "box")
+    assert boxed.state_of("box") == "stopped"
+    assert engine.containers() == []
 
 
 def test_a_restart_needs_no_mount(boxed: World, engine: Engine) -> None:
@@ -144,9 +120,14 @@ def test_a_restart_needs_no_mount(boxed: World, engine: Engine) -> None:
 # --- the container has stopped -------------------------------------------------------------------
 
 
-def test_a_stopped_container_comes_back_and_is_started_again(boxed: World, engine: Engine) -> None:
+def test_a_paused_container_is_not_looked_into_and_a_stopped_one_is_started_again(
+    boxed: World, engine: Engine
+) -> None:
     start(boxed, "box", "echo kept >/tmp/mine; exec sleep 1000")
     forget_all(boxed)
+    engine.docker("pause", "sesh-box")
+    complains(boxed.sesh("adopt", "box"), 8, "docker unpause sesh-box")
+    engine.docker("unpause", "sesh-box")
     engine.docker("kill", "sesh-box")
     boxed.ok("adopt", "box")
     shown = boxed.session("box")
@@ -158,26 +139,22 @@ def test_a_stopped_container_comes_back_and_is_started_again(boxed: World, engin
     assert "mounted = true" in boxed.record("box").read_text()
 
 
-def test_a_paused_container_is_not_looked_into(boxed: World, engine: Engine) -> None:
-    start(boxed, "box", "sleep 1000")
-    forget_all(boxed)
-    engine.docker("pause", "sesh-box")
-    complains(boxed.sesh("adopt", "box"), 8, "docker unpause sesh-box")
-    engine.docker("unpause", "sesh-box")
-    boxed.ok("adopt", "box")
-
-
 # --- many, and none ------------------------------------------------------------------------------
 
 
 def test_doctor_brings_all_back(boxed: World) -> None:
     start(boxed, "one", "sleep 1000")
     stale(boxed, "two")
+    stale(boxed, "three", code=3)
     forget_all(boxed)
     done = boxed.ok("doctor", "--fix", "--only", "orphan-container")
     assert "rebuilt the record of one" in done.err
     assert "all well" in done.out
-    assert {one["name"]: one["state"] for one in boxed.ls()} == {"one": "running", "two": "stale"}
+    assert {one["name"]: (one["state"], one["exit_code"]) for one in boxed.ls()} == {
+        "one": ("running", None),
+        "two": ("stale", 0),
+        "three": ("failed", 3),  # its dead pane knows
+    }
 
 
 def test_on_a_far_engine_all_goes_through_it(boxed: World, engine: Engine) -> None:

@@ -16,8 +16,8 @@ from tests.world import World, eventually
 
 @pytest.mark.parametrize("how", ["gc", "watch"])
 def test_a_deadline(boxed: World, engine: Engine, how: str) -> None:
-    start_also(boxed, "a", "--timeout", "2s")
-    time.sleep(2.5)
+    start_also(boxed, "a", "--timeout", "1s")
+    time.sleep(1.2)
     assert boxed.state_of("a") == "running"
     if how == "gc":
         boxed.ok("gc", "--auto")
@@ -28,7 +28,7 @@ def test_a_deadline(boxed: World, engine: Engine, how: str) -> None:
         assert watch.wait(30) == 0
     shown = boxed.session("a")
     assert told(shown, "state", "cause", "reason") == (
-        *("timeout", "timeout", "ran for its timeout (2 seconds)"),
+        *("timeout", "timeout", "ran for its timeout (1 second)"),
     )
     assert engine.containers() == []
     assert [e["kind"] for e in boxed.events()].count("ended") == 1
@@ -71,74 +71,68 @@ def test_a_container_that_was_killed_comes_back(boxed: World, engine: Engine) ->
     assert told(boxed.session("a"), "state", "generation") == ("running", 2)
 
 
+def health_is(world: World, word: str) -> bool:
+    """After another pass."""
+    world.ok("pass")
+    return bool(world.session("a")["health"] == word)
+
+
+def health_becomes(world: World, word: str) -> None:
+    assert eventually(lambda: health_is(world, word), 60, pause=0.15), world.session("a")
+
+
 @pytest.mark.parametrize("place", ["made", "existing"])
 def test_a_health_command_runs_inside(boxed: World, engine: Engine, place: str) -> None:
-    health = ("--health-cmd", "test -e /tmp/well", "--health-interval", "200ms")
-    options = (*health, "--health-retries", "1")
+    """One that fails, and one that hangs."""
+    limits = ("--health-interval", "200ms", "--health-retries", "1", "--health-timeout", "2s")
     if place == "made":
-        start_also(boxed, "a", *options)
         container = "sesh-a"
+        start_also(boxed, "a", "--health-cmd", "test -e /tmp/well || sleep 98765", *limits)
     else:
         container = "theirs"
         run_box(engine, container)
-        boxed.start("a", "cat", options=("--container", container, *options))
-    time.sleep(0.3)
-
-    def health_is(word: str) -> bool:
-        boxed.ok("pass")
-        return bool(boxed.session("a")["health"] == word)
-
-    assert eventually(lambda: health_is("failing"), 30), boxed.session("a")
+        options = ("--container", container, "--health-cmd", "test -e /tmp/well", *limits)
+        boxed.start("a", "cat", options=options)
+    health_becomes(boxed, "failing")
     engine.docker("exec", container, "touch", "/tmp/well")
-    assert eventually(lambda: health_is("ok"), 30), boxed.session("a")
+    health_becomes(boxed, "ok")
 
 
-@pytest.mark.parametrize("failing", ["exit 1", "exec sleep 99"], ids=["down", "hangs"])
-def test_an_engine_that_does_not_answer_makes_nobody_unwell(
-    boxed: World, engine: Engine, failing: str
-) -> None:
-    """Its command is there and says nothing of the health command."""
-    silent = boxed.root / "silent"
+def test_an_engine_that_does_not_answer_makes_nobody_unwell(boxed: World, engine: Engine) -> None:
+    """Its command is there and says nothing of the health command: it fails, or it hangs."""
+    silent, asked = boxed.root / "silent", boxed.root / "asked"
     real = shutil.which("docker")
-    wrapper = f'case "$*" in *"test -e /well"*) [ ! -e {silent} ] || {failing} ;; esac'
+    say_nothing = f"echo >>{asked}; read how <{silent}; [ $how = down ] && exit 1; exec sleep 99"
+    wrapper = f'case "$*" in *"test -e /well"*) if [ -e {silent} ]; then {say_nothing}; fi ;; esac'
     put_first(boxed, "docker", f'{wrapper}\nexec {real} "$@"')
     health = ("--health-cmd", "test -e /well", "--health-interval", "200ms")
     start_also(boxed, "a", *health, "--health-retries", "1", "--health-timeout", "500ms")
     engine.docker("exec", "sesh-a", "touch", "/well")
+    health_becomes(boxed, "ok")
 
-    def health_is(word: str) -> bool:
-        boxed.ok("pass")
-        return bool(boxed.session("a")["health"] == word)
+    def asked_in_vain(times: int) -> bool:
+        assert not health_is(boxed, "failing")
+        return asked.exists() and len(asked.read_text().splitlines()) >= times
 
-    assert eventually(lambda: health_is("ok"), 30), boxed.session("a")
-    silent.touch()
+    silent.write_text("down\n")
     engine.docker("exec", "sesh-a", "rm", "/well")
-    assert not eventually(lambda: health_is("failing"), 8)
+    assert eventually(lambda: asked_in_vain(3), 60, pause=0.15)
+    silent.write_text("hangs\n")
+    assert eventually(lambda: asked_in_vain(6), 60, pause=0.15)
     silent.unlink()
-    assert eventually(lambda: health_is("failing"), 30), boxed.session("a")
+    health_becomes(boxed, "failing")
 
 
-def test_a_health_command_that_hangs_inside(boxed: World, engine: Engine) -> None:
-    health = ("--health-cmd", "sleep 98765", "--health-interval", "200ms", "--health-retries", "1")
-    start_also(boxed, "a", *health, "--health-timeout", "1s")
-
-    def failing() -> bool:
-        boxed.ok("pass")
-        return bool(boxed.session("a")["health"] == "failing")
-
-    assert eventually(failing, 30), boxed.session("a")
-
-
-def test_the_memory_limit_is_the_engines_too(boxed: World, engine: Engine) -> None:
-    start_also(boxed, "a", "--max-memory", "64M")
-    assert inspect(engine, "sesh-a")["HostConfig"]["Memory"] == 64 << 20
-
-
-def test_processor_time(boxed: World, engine: Engine) -> None:
-    limit = ("--max-cpu-time", "1s", "--check-interval", "500ms")
+def test_processor_time_and_memory(boxed: World, engine: Engine) -> None:
+    limit = ("--max-cpu-time", "1s", "--max-memory", "64M", "--check-interval", "500ms")
     start_also(boxed, "a", *limit, command=("sh", "-c", "while :; do :; done"))
-    time.sleep(2.5)
-    boxed.ok("gc")
+    assert inspect(engine, "sesh-a")["HostConfig"]["Memory"] == 64 << 20  # the engine's limit too
+
+    def is_ended() -> bool:
+        boxed.ok("gc")
+        return boxed.state_of("a") == "timeout"
+
+    assert eventually(is_ended, 60, pause=0.25)
     shown = boxed.session("a")
     assert told(shown, "state", "cause") == ("timeout", "limit")
     assert "max-cpu-time" in shown["reason"]

@@ -9,7 +9,6 @@ from typing import Any
 from tests.containers.test_adopt import forget_all, labels_of, start
 from tests.containers.test_gc import left_created, stale
 from tests.engine import IMAGE, Engine
-from tests.test_engine import OwnEngine
 from tests.world import World, eventually
 
 IDS = ("engine", "orphan-container", "container-left", "container-gone", "zombies", "image")
@@ -25,44 +24,38 @@ def found(world: World, *ids: str) -> dict[str, dict[str, Any]]:
     return {one["id"]: one for one in bad}
 
 
-def test_all_is_well_with_living_sessions(boxed: World) -> None:
+def test_all_is_well_with_what_lives_and_what_was_archived(boxed: World, engine: Engine) -> None:
     start(boxed, "box", "sleep 1000")
     start(boxed, "other", "sleep 1000", "--no-mount", "--user", "dev")
     boxed.start("host")
     assert found(boxed) == {}
-
-
-def test_an_ended_agent_in_a_living_container_is_stale_and_nothing_else(boxed: World) -> None:
-    stale(boxed, "box")
-    for _ in range(2):  # also by its digest line alone
-        bad = found(boxed)
-        assert list(bad) == ["stale"]
-        assert bad["stale"]["mend"] == "sesh restart box"
-        assert "container" in bad["stale"]["text"]
-
-
-def test_what_was_archived_is_no_problem(boxed: World) -> None:
-    start(boxed, "box", "sleep 1000")
+    engine.docker("rm", "--force", "sesh-box")
+    bad = found(boxed)
+    assert list(bad) == ["container-gone"]
+    assert bad["container-gone"]["mend"] == "sesh restart box"
+    boxed.ok("restart", "box")
+    assert found(boxed) == {}
     boxed.ok("stop", "box")
     boxed.ok("gc", "--older-than", "0")
-    assert boxed.ls() == []
+    assert [one["name"] for one in boxed.ls()] == ["host", "other"]
     assert found(boxed) == {}
 
 
 # --- engines -------------------------------------------------------------------------------------
 
 
-def test_an_engine_that_is_down(boxed: World, own_engine: OwnEngine) -> None:
-    engine = own_engine()
-    boxed.env |= engine.env
+def test_an_engine_that_is_down(boxed: World, engine: Engine) -> None:
     start(boxed, "box", "sleep 1000")
     assert found(boxed, "engine") == {}
     before = boxed.record("box").read_bytes()
+    patient = boxed.configured()
+    boxed.configure("[docker]\ntimeout = 0.5\n")
     engine.freeze()
     one = found(boxed, *IDS)["engine"]
     assert "no answer" in one["text"]
     assert one["mend"].endswith("version")
     engine.thaw()
+    boxed.configure(patient)
     assert found(boxed, "engine") == {}
     assert boxed.record("box").read_bytes() == before
     engine.kill()
@@ -82,9 +75,14 @@ def test_without_containers_an_engine_is_nobody_s_business(world: World) -> None
 # --- without a record ----------------------------------------------------------------------------
 
 
-def test_containers_without_a_record(boxed: World) -> None:
+def test_an_ended_agent_is_stale_and_nothing_else_until_its_record_is_lost(boxed: World) -> None:
     start(boxed, "one", "sleep 1000")
     stale(boxed, "two")
+    for _ in range(2):  # also by its digest line alone
+        bad = found(boxed)
+        assert list(bad) == ["stale"]
+        assert bad["stale"]["mend"] == "sesh restart two"
+        assert "container" in bad["stale"]["text"]
     boxed.record("one").unlink()
     single = found(boxed, *IDS)["orphan-container"]
     assert (single["level"], single["mend"]) == ("fail", "sesh adopt one")
@@ -107,16 +105,6 @@ def test_left_over_containers(boxed: World, engine: Engine) -> None:
 
 
 # --- with a record -------------------------------------------------------------------------------
-
-
-def test_a_container_that_was_removed_under_us(boxed: World, engine: Engine) -> None:
-    start(boxed, "box", "sleep 1000")
-    engine.docker("rm", "--force", "sesh-box")
-    bad = found(boxed)
-    assert list(bad) == ["container-gone"]
-    assert bad["container-gone"]["mend"] == "sesh restart box"
-    boxed.ok("restart", "box")
-    assert found(boxed) == {}
 
 
 def test_zombies_of_a_container_without_init(boxed: World, engine: Engine) -> None:

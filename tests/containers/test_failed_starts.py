@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import signal
 import time
-from collections.abc import Callable
 
 from tests.containers.boxes import IN_A_BOX, becomes, inside, processes_in, run_box, start
 from tests.engine import BARE_IMAGE, Engine
@@ -53,10 +52,8 @@ def test_a_start_that_is_not_understood_leaves_no_agent_in_a_container_that_stay
 
 
 def test_a_name_is_not_taken_from_a_session_whose_container_can_not_be_removed(
-    boxed: World, own_engine: Callable[..., Engine]
+    boxed: World, engine: Engine
 ) -> None:
-    engine = own_engine()
-    boxed.env["DOCKER_HOST"] = engine.host
     start(boxed, "a", "sh", "-c", "exit 3")
     becomes(boxed, "a", "failed")
     boxed.configure("[docker]\ntimeout = 0.5\n")

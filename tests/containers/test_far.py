@@ -3,8 +3,6 @@ question to each engine tells of all of them."""
 
 from __future__ import annotations
 
-import pytest
-
 from tests.containers.boxes import (
     IN_A_BOX,
     PATIENCE,
@@ -14,7 +12,6 @@ from tests.containers.boxes import (
     inside,
     inspect,
     logged,
-    start,
     start_also,
     told,
 )
@@ -43,7 +40,9 @@ def has_words(engine: Engine, *names: str) -> bool:
 # --- its life ------------------------------------------------------------------------------------
 
 
-def test_a_far_session_is_started_spoken_to_and_stopped(far: World, far_engine: Engine) -> None:
+def test_a_far_session_is_started_spoken_to_and_stopped_and_its_engine_is_remembered(
+    far: World, far_engine: Engine
+) -> None:
     shown = far_start(far, "a", "cat")
     assert told(shown, "state", "place", "container", "pid") == (
         *("running", "docker", "sesh-a", None),
@@ -53,7 +52,10 @@ def test_a_far_session_is_started_spoken_to_and_stopped(far: World, far_engine: 
     far.ok("send", "a", "hello")
     assert logged(far, "a", "hello\nhello\n")
     far.ok("status", "a")
+    del far.env["DOCKER_HOST"]  # cron, say, has none: the engine is remembered
     assert far.state_of("a") == "running"
+    far.ok("send", "a", "again")
+    assert logged(far, "a", "again")
     far.ok("stop", "a")
     assert far.state_of("a") == "stopped"
     assert far_engine.containers() == []
@@ -62,19 +64,17 @@ def test_a_far_session_is_started_spoken_to_and_stopped(far: World, far_engine: 
     assert not [path for path in far.root.rglob("*") if str(shown["id"]) in path.name]
 
 
-@pytest.mark.parametrize(("code", "state"), [(0, "stale"), (3, "failed")])
-def test_the_end_of_a_far_agent_and_its_return(
-    far: World, far_engine: Engine, code: int, state: str
-) -> None:
+def test_the_ends_of_a_far_agent_and_its_returns(far: World, far_engine: Engine) -> None:
     far_start(far, "a", *ON_WORD)
-    far.ok("send", "a", str(code))
-    assert told(becomes(far, "a", state), "exit_code", "cause") == (code, "exit")
-    assert logged(far, "a", f"got {code}")
     inside(far_engine, "a", "echo kept >/tmp/note")
     before = id_of(far_engine, "sesh-a")
-    far.ok("restart", "a")
-    assert told(far.session("a"), "state", "generation") == ("running", 2)
-    assert id_of(far_engine, "sesh-a") == before
+    for generation, (code, state) in enumerate(((0, "stale"), (3, "failed")), 1):
+        far.ok("send", "a", str(code))
+        assert told(becomes(far, "a", state), "exit_code", "cause") == (code, "exit")
+        assert logged(far, "a", f"got {code}")
+        far.ok("restart", "a")
+        assert told(far.session("a"), "state", "generation") == ("running", generation + 1)
+        assert id_of(far_engine, "sesh-a") == before
     assert inside(far_engine, "a", "cat /tmp/note") == "kept"
 
 
@@ -125,7 +125,7 @@ def test_the_menu_of_a_far_session(far: World, far_engine: Engine) -> None:
 
 def test_one_question_tells_of_all(far: World, far_engine: Engine) -> None:
     calls = Calls(far)
-    names = ("one", "two", "three")
+    names = ("one", "two")
     for name in names:
         far_start(far, name, "cat")
     assert has_words(far_engine, *names)
@@ -167,13 +167,3 @@ def test_one_of_two_engines_hangs(far: World, far_engine: Engine, engine: Engine
     assert becomes(far, "hung", "running")
     far.ok("stop", "well")
     assert engine.containers() == []
-
-
-def test_the_engine_is_remembered(far: World) -> None:
-    """cron, say, has no DOCKER_HOST."""
-    start(far, "a", options=(*IN_A_BOX, "--no-mount"))
-    del far.env["DOCKER_HOST"]
-    assert far.state_of("a") == "running"
-    far.ok("send", "a", "hello")
-    assert logged(far, "a", "hello")
-    far.ok("stop", "a")

@@ -11,7 +11,6 @@ from typing import Any
 
 from tests.containers.test_adopt import start
 from tests.engine import IMAGE, Engine
-from tests.test_engine import OwnEngine
 from tests.world import World, eventually
 
 Step = dict[str, Any]
@@ -107,9 +106,7 @@ def test_one_that_was_used_between_two_passes_is_seen_anew(boxed: World, engine:
     assert engine.containers() == ["sesh-box"]
 
 
-def test_an_engine_that_does_not_answer_loses_nothing(boxed: World, own_engine: OwnEngine) -> None:
-    engine = own_engine()
-    boxed.env |= engine.env
+def test_an_engine_that_does_not_answer_loses_nothing(boxed: World, engine: Engine) -> None:
     stale(boxed, "box")
     stale(boxed, "ended")
     boxed.record("box").unlink()
@@ -118,6 +115,7 @@ def test_an_engine_that_does_not_answer_loses_nothing(boxed: World, own_engine: 
     for box in run_of(boxed).glob("*.box"):
         os.utime(box, (time.time() - 600,) * 2)
     before = sorted(run_of(boxed).glob("*.box"))
+    boxed.configure("[docker]\ntimeout = 0.5\n")
     engine.freeze()
     assert not any(one["done"] for one in gc(boxed, "--kill-orphans"))
     engine.thaw()
