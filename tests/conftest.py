@@ -36,10 +36,19 @@ def do_without(program: str, reason: str) -> NoReturn:
 
 @pytest.fixture
 def world() -> Iterator[World]:
+    with a_world() as made:
+        yield made
+
+
+@contextmanager
+def a_world() -> Iterator[World]:
+    """For fixtures of a wider scope: a world that several tests only look at."""
     need("tmux")
     made = World()
-    yield made
-    made.end()
+    try:
+        yield made
+    finally:
+        made.end()
 
 
 @pytest.fixture(scope="session")

@@ -47,16 +47,17 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def installed(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def prefix(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where `make install` has put everything."""
+    where = tmp_path_factory.mktemp("prefix")
+    run("make", "-C", source, f"PREFIX={where}", "install")
+    return where
+
+
+@pytest.fixture(scope="module")
+def installed(prefix: Path) -> Path:
     """A virtual environment with nothing but the wheel and what it depends on."""
-    where = tmp_path_factory.mktemp("installed")
-    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check")
-    run(*pip, "wheel", "--no-deps", "--wheel-dir", where / "wheels", source)
-    (wheel,) = (where / "wheels").iterdir()
-    venv = where / "venv"
-    run(sys.executable, "-m", "venv", "--without-pip", venv)
-    run(*pip, "--python", venv / "bin" / "python", "install", wheel)
-    return venv
+    return prefix / "lib" / "sesh"
 
 
 def shared_files() -> set[str]:
@@ -95,24 +96,10 @@ def test_the_wheel_has_all_code_and_nothing_else(installed: Path) -> None:
     assert made == ours - {"bin/sesh"}
 
 
-def test_make_install_and_uninstall(source: Path, tmp_path: Path) -> None:
-    prefix = tmp_path / "prefix"
-    make = ("make", "-C", source, f"PREFIX={prefix}")
-
-    for _ in ("a first time", "over the first"):
-        run(*make, "install")
-        assert sesh.__version__ in run(prefix / "bin" / "sesh", "--version")
-        assert files_below(prefix / "share") == shared_files()
-    assert (prefix / "bin" / "sesh").resolve() == (prefix / "lib/sesh/bin/sesh").resolve()
-
-    run(*make, "uninstall")
-    assert files_below(prefix) == set()
-
-
-@pytest.mark.parametrize("prefix", ["relative", "~/.local", "/with space"])
-def test_make_install_refuses_a_prefix_that_cannot_work(source: Path, prefix: str) -> None:
+@pytest.mark.parametrize("wrong", ["relative", "~/.local", "/with space"])
+def test_make_install_refuses_a_prefix_that_cannot_work(source: Path, wrong: str) -> None:
     with pytest.raises(AssertionError, match="PREFIX must be an absolute path without spaces"):
-        run("make", "-C", source, f"PREFIX={prefix}", "install")
+        run("make", "-C", source, f"PREFIX={wrong}", "install")
 
 
 def test_make_install_spares_what_is_not_ours(source: Path, tmp_path: Path) -> None:
@@ -131,3 +118,17 @@ def test_ci_runs_the_documented_command_and_nothing_else() -> None:
         "#!/usr/bin/env bash",
         "SESH_TEST_REQUIRE=tmux,docker make test",
     ]
+
+
+def test_make_install_again_and_uninstall(source: Path, prefix: Path) -> None:
+    """The last: it takes away what the others look at."""
+    make = ("make", "-C", source, f"PREFIX={prefix}")
+    for again in (False, True):
+        if again:
+            run(*make, "install")
+        assert sesh.__version__ in run(prefix / "bin" / "sesh", "--version")
+        assert files_below(prefix / "share") == shared_files()
+    assert (prefix / "bin" / "sesh").resolve() == (prefix / "lib/sesh/bin/sesh").resolve()
+
+    run(*make, "uninstall")
+    assert files_below(prefix) == set()

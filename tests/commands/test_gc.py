@@ -18,8 +18,8 @@ from sesh import files, look, sightings, store
 from sesh.model import Process, Record
 from sesh.reconcile import reconcile
 from sesh.values import replace
+from tests.faults.living import command_line, marked
 from tests.faults.living import look as process_at
-from tests.faults.living import marked
 from tests.surroundings import fake_tmux
 from tests.terminal import Terminal
 from tests.world import SESH, World, eventually
@@ -495,9 +495,16 @@ def test_without_a_state_directory_nothing_is_done_and_nothing_made(world: World
     assert not world.state.exists()
 
 
+def calls_back(world: World) -> list[int]:
+    """What runs on its own after an end."""
+    return [pid for pid in world.processes() if " pass" in command_line(pid)]
+
+
 def test_a_dry_run_changes_no_file(inside: World) -> None:
     ended(inside, "done")
     inside.start("running")
+    assert eventually(lambda: (run_dir(inside) / "pass.lock").exists())  # that of the end of `done`
+    assert eventually(lambda: not calls_back(inside))
     age("done", 4000)
     leave(run_dir(inside) / f"{NOBODY}.1.pid", 120)
 

@@ -122,7 +122,8 @@ def test_after_the_end_while_its_pane_stands(world: World) -> None:
     world.start("a", "sh", "-c", "echo last words; exit 3")
     assert eventually(lambda: world.state_of("a") == "failed")
     assert world.ok("logs", "a").out == "last words\n"
-    assert "Pane is dead" in world.tmux("capture-pane", "-p", "-t", "=a:")  # tmux's own remark
+    screen = ("capture-pane", "-p", "-t", "=a:")
+    assert eventually(lambda: "Pane is dead" in world.tmux(*screen))  # tmux's own remark
 
 
 def test_after_its_pane_was_closed(world: World) -> None:

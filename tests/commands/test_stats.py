@@ -7,6 +7,7 @@ import os
 import re
 import stat
 import subprocess
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from sesh import store
 from sesh.model import Cause, State, Verdict
 from sesh.values import replace
 from tests import samples
-from tests.conftest import need
+from tests.conftest import a_world, need
 from tests.surroundings import Terminal, complains, files, mounted, move, read_only
 from tests.test_other_machines import ELSEWHERE
 from tests.world import SESH, Done, World, eventually
@@ -49,6 +50,14 @@ def a_day(world: World) -> None:
     world.ok("stop", "stops")
 
 
+@pytest.fixture(scope="module")
+def day() -> Iterator[World]:
+    """To be looked at only."""
+    with a_world() as made:
+        a_day(made)
+        yield made
+
+
 def tell(world: World, kind: str, hours_ago: float, **more: Any) -> None:
     """Write an event of a session that is long forgotten."""
     moment = datetime.now(UTC) - timedelta(hours=hours_ago)
@@ -76,9 +85,8 @@ def archive(world: World, count: int, *, seconds: int = 60, group: str | None = 
 # --- the figures -------------------------------------------------------------------------------
 
 
-def test_a_day_in_figures(world: World) -> None:
-    a_day(world)
-    found = stats(world)
+def test_a_day_in_figures(day: World) -> None:
+    found = stats(day)
     assert (found["total"], found["listed"], found["archived"]) == (4, 3, 1)
     assert counted(found) == {"running": 1, "failed": 1, "completed": 1, "stopped": 1}
     assert (found["alive"], found["healthy"], found["attention"]) == (1, 1, 1)
@@ -221,17 +229,16 @@ def test_a_long_history(world: World) -> None:
     assert again["duration_p95_seconds"] == 60
 
 
-def test_counting_changes_nothing(world: World) -> None:
-    a_day(world)
-    world.ok("pass")
+def test_counting_changes_nothing(day: World) -> None:
+    day.ok("pass")
 
     def kept() -> list[object]:
-        folders = [files(world.state / name) for name in ("sessions", "history")]
-        return [*folders, world.events()]
+        folders = [files(day.state / name) for name in ("sessions", "history")]
+        return [*folders, day.events()]
 
     before = kept()
     for options in ([], ["--json"], ["--prometheus"], ["--since", "1d"]):
-        world.ok("stats", *options)
+        day.ok("stats", *options)
     assert kept() == before
 
 
@@ -285,34 +292,32 @@ def _without_sizes(line: str) -> str:
     return re.sub(r" {3,}SIZE$", "   SIZE", re.sub(r"[\d.]+ [KM]B", "SIZE", line))
 
 
-def test_a_pipe_gets_neither_colours_nor_bars(world: World) -> None:
-    a_day(world)
-    text = world.ok("stats").out
+def test_a_pipe_gets_neither_colours_nor_bars(day: World) -> None:
+    text = day.ok("stats").out
     assert "\x1b" not in text
     assert "#" not in text
     assert not BLOCKS.search(text)
 
 
-@pytest.mark.parametrize("columns", [80, 40, 12])
-def test_on_a_terminal_lines_are_cut_and_never_wrapped(world: World, columns: int) -> None:
+def test_on_a_terminal_lines_are_cut_and_never_wrapped(world: World) -> None:
     a_day(world)
     archive(world, 2)
     plain = world.ok("stats").out.splitlines()
-    code, screen = Terminal(world, SESH, "stats", columns=columns).finish()
-    lines = screen.rstrip("\n").splitlines()
-    assert (code, len(lines)) == (0, len(plain))
-    assert all(len(line) <= columns for line in lines)
-    assert all(line[:8] == whole[:8] for line, whole in zip(lines, plain, strict=True))
-    assert bool(BLOCKS.search(screen)) == (columns > 30)
+    for columns in (80, 40, 12):
+        code, screen = Terminal(world, SESH, "stats", columns=columns).finish()
+        lines = screen.rstrip("\n").splitlines()
+        assert (code, len(lines)) == (0, len(plain)), columns
+        assert all(len(line) <= columns for line in lines), columns
+        assert all(line[:8] == whole[:8] for line, whole in zip(lines, plain, strict=True))
+        assert bool(BLOCKS.search(screen)) == (columns > 30)
 
 
-def test_colours_point_and_can_be_had_without(world: World) -> None:
-    a_day(world)
-    _, screen = Terminal(world, SESH, "stats").finish("-e")
+def test_colours_point_and_can_be_had_without(day: World) -> None:
+    _, screen = Terminal(day, SESH, "stats").finish("-e")
     assert "\x1b[31m1 failed" in screen
     assert "\x1b[33m1 needs you" in screen
-    env = {**world.env, "NO_COLOR": "1"}
-    _, screen = Terminal(world, SESH, "stats", env=env).finish("-e")
+    env = {**day.env, "NO_COLOR": "1"}
+    _, screen = Terminal(day, SESH, "stats", env=env).finish("-e")
     assert "\x1b" not in screen
     assert BLOCKS.search(screen)
 

@@ -118,7 +118,7 @@ def test_gc_against_start(eager: World, campaign: Campaign) -> None:
         cleaner.start()
     try:
         with ThreadPoolExecutor(4) as pool:
-            started = list(pool.map(start, range(count(20, 1000))))
+            started = list(pool.map(start, range(count(10, 1000))))
     finally:
         over.set()
         for cleaner in cleaners:

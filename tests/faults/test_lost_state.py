@@ -208,7 +208,7 @@ def test_lost_and_the_mending_killed(
     hit = 0
     lose(world, run=False)
     begin = time.monotonic()
-    sweep(world, mend)
+    world.exec(*mend)
     usual = time.monotonic() - begin
     for _ in range(count(1, 20)):
         with campaign.round("killed"):
