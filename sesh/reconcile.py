@@ -282,11 +282,11 @@ def _by_exit_word(word: ExitWord, care: Care, *, oom: bool = False) -> Verdict:
         )
     number = word.code - 128
     signal = number if 0 < number <= _HIGHEST_SIGNAL else None
-    if not word.terminal:
+    if not word.terminal:  # in a container, the kernel may have chosen tmux instead of the agent
         return Verdict(
-            State.LOST,
-            reason="its terminal was closed",
-            cause=Cause.TERMINAL_GONE,
+            State.FAILED if oom else State.LOST,
+            reason="its terminal was closed: out of memory" if oom else "its terminal was closed",
+            cause=Cause.OOM if oom else Cause.TERMINAL_GONE,
             exit_code=word.code,
             signal=signal,
             ended=word.at,

@@ -60,10 +60,10 @@ def prepare() -> None:
         files.make_parents(os.path.dirname(state))
         for directory in (
             state,
-            paths.sessions_dir(),
             paths.history_dir(),
             paths.transcripts_dir(),
             f"{state}/run",
+            paths.sessions_dir(),  # the last: where it exists, all do
         ):
             files.make_private(directory)
 

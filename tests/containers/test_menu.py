@@ -44,6 +44,13 @@ def attach(world: World, *command: str, name: str = "a") -> Terminal:
     return terminal
 
 
+def cleared(terminal: Terminal, line: str) -> None:
+    """Run a line on an empty screen: what is seen then is not of before."""
+    terminal.run("clear")
+    assert eventually(lambda: "sesh" not in terminal.screen())
+    terminal.run(line)
+
+
 # --- in and out ----------------------------------------------------------------------------------
 
 
@@ -62,12 +69,12 @@ def test_attach_type_and_go_home_by_a_key_a_command_or_a_pause(
     """)
     terminal.at_the_shell()
     assert boxed.state_of("a") == "running"
-    terminal.run("clear; sesh attach a; echo again $?")
+    cleared(terminal, "sesh attach a; echo again $?")
     terminal.see("[a] 0:")
     boxed.ok("detach", "a")
     terminal.see("again 0")
     terminal.at_the_shell()
-    terminal.run("clear; sesh attach a")
+    cleared(terminal, "sesh attach a")
     terminal.see("[a] 0:")
     boxed.ok("pause", "a")
     terminal.see("sesh resume a")
@@ -153,7 +160,7 @@ def test_an_agent_that_fails_shows_the_menu(boxed: World, engine: Engine) -> Non
     terminal.press("c")
     terminal.see("code 3")
     terminal.at_the_shell()
-    terminal.run("clear; sesh attach a; echo again $?")
+    cleared(terminal, "sesh attach a; echo again $?")
     terminal.see("    │ told to 3")
     terminal.see(MENU)
     terminal.press("Escape")
@@ -161,7 +168,7 @@ def test_an_agent_that_fails_shows_the_menu(boxed: World, engine: Engine) -> Non
     terminal.at_the_shell()
     assert boxed.record("a").read_bytes() == before
     assert engine.containers(all=False) == ["sesh-a"]
-    terminal.run("clear; sesh attach a; echo gone $?")
+    cleared(terminal, "sesh attach a; echo gone $?")
     terminal.see(MENU)
     terminal.press("t")
     terminal.see("gone 0")
@@ -190,7 +197,7 @@ def test_leaving_the_agent_instead_of_detaching_shows_the_menu(
     assert id_of(engine, "sesh-a") == before
     terminal.press("C-b", "d")
     terminal.see("code 0")
-    terminal.run("clear; sesh attach a")
+    cleared(terminal, "sesh attach a")
     terminal.see("start 2")
     terminal.type("4")
     terminal.see(MENU)
