@@ -31,7 +31,7 @@ lint: ## check style and types
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
 
-CAMPAIGNS = tests/faults tests/commands/test_logs.py tests/commands/test_wait.py
+CAMPAIGNS = tests/faults tests/commands/test_logs.py tests/commands/test_wait.py tests/test_caring.py
 
 faults: ## inject every fault hundreds of times (long)
 	@tests/setup.sh test

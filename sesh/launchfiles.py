@@ -344,7 +344,7 @@ def remove(run: str, session_id: str, *, below: int | None = None) -> None:
                 continue
             generation = name.removeprefix(session_id + ".").partition(".")[0]
             if below is None or (generation.isdigit() and int(generation) < below):
-                with suppress(FileNotFoundError):
+                with suppress(FileNotFoundError, IsADirectoryError):  # forged, in a container
                     os.unlink(f"{run}/{name}")
 
 

@@ -17,7 +17,7 @@ import pytest
 from tests.faults.living import command_line
 from tests.schedulers import put_first
 from tests.surroundings import silence_timers
-from tests.world import SESH, World, eventually
+from tests.world import SESH, World, count, eventually
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -76,9 +76,10 @@ def test_a_deadline_while_nobody_looks(world: World) -> None:
 @pytest.mark.parametrize("how", [("gc",), ("gc", "--auto"), ("pass",)])
 def test_the_same_without_timers(world: World, how: tuple[str, ...]) -> None:
     world.start("one", "sleep", "99", options=("--timeout", "2s"))
+    silence_timers(world)
     world.start("two", "sleep", "99", options=("--timeout", "1h"))
     silence_timers(world)
-    time.sleep(2.5)
+    time.sleep(2.1)
     assert world.state_of("one") == "running"
     world.ok(*how)
     assert (world.state_of("one"), world.state_of("two")) == ("timeout", "running")
@@ -112,9 +113,9 @@ def test_an_agent_that_prints_nothing_is_ended_and_one_that_does_is_not(world: W
 
 
 def test_what_is_paused_has_no_deadline(world: World) -> None:
-    world.start("one", "sleep", "99", options=("--timeout", "2s"))
+    world.start("one", "sleep", "99", options=("--timeout", "3s"))
     world.ok("pause", "one")
-    time.sleep(3)
+    time.sleep(3.2)
     world.ok("pass")
     assert world.state_of("one") == "paused"
     world.ok("resume", "one")
@@ -143,7 +144,7 @@ def test_the_launch_timeout_of_a_start(world: World) -> None:
 
 
 def test_a_failure_is_retried_with_growing_delays_until_they_are_used_up(world: World) -> None:
-    options = ("--retries", "3", "--retry-delay", "400ms", "--retry-max-delay", "1s")
+    options = ("--retries", "3", "--retry-delay", "1s", "--retry-max-delay", "1500ms")
     world.start("one", "sh", "-c", "exit 3", options=options)
     recovering = world.session("one")
     assert (recovering["state"], recovering["reason"]) == ("recovering", "exit 3; retry 1 of 3")
@@ -182,11 +183,13 @@ def test_what_is_lost_with_its_server_comes_back_if_that_is_wanted(world: World)
     options = ("--retries", "3", "--retry-on", "lost", *FAST)
     world.start("one", "sleep", "99", options=options)
     os.kill(world.server_pid(), signal.SIGKILL)
-    assert eventually(lambda: world.state_of("one") == "recovering")
-    time.sleep(0.5)
-    world.ok("gc")
-    shown = world.session("one")
-    assert (shown["state"], shown["generation"], shown["retries"]) == ("running", 2, 1)
+
+    def is_back() -> dict[str, Any] | None:
+        world.ok("gc")
+        return _running(world, 2)
+
+    assert eventually(is_back)["retries"] == 1
+    assert "recovering" in kinds(world, "one")
 
 
 def test_a_timeout_is_retried_if_that_is_wanted(world: World) -> None:
@@ -244,11 +247,12 @@ def test_a_retry_that_can_not_be_made_is_told(world: World) -> None:
 # --- breakers ------------------------------------------------------------------------------------
 
 
-def test_twenty_kills_in_a_row_open_the_breaker_and_its_cool_down_closes_it(world: World) -> None:
-    world.configure("[breaker]\nfailures = 19\nwithin = 300\ncooldown = 6\n")
+def test_many_kills_in_a_row_open_the_breaker_and_its_cool_down_closes_it(world: World) -> None:
+    kills = count(6, 20)
+    world.configure(f"[breaker]\nfailures = {kills - 1}\nwithin = 300\ncooldown = 6\n")
     options = ("--retries", "30", "--retry-delay", "200ms", "--retry-max-delay", "400ms")
     world.start("one", "sleep", "99", options=(*options, "--group", "crew"))
-    for number in range(20):
+    for number in range(kills):
         kill(world, number + 1)
     assert eventually(lambda: world.session("one")["attention"], within=20), world.events()[-3:]
     shown = world.session("one")
@@ -260,9 +264,9 @@ def test_twenty_kills_in_a_row_open_the_breaker_and_its_cool_down_closes_it(worl
     assert (finding["level"], finding["mend"]) == ("warn", "sesh restart --force one")
     refused = world.sesh("restart", "one")
     assert (refused.code, "--force" in refused.err) == (8, True)
-    assert eventually(lambda: _running(world, 21), within=20), world.session("one")
+    assert eventually(lambda: _running(world, kills + 1), within=20), world.session("one")
     set_for = [e["retry"] for e in world.events() if e["kind"] == "recovering"]
-    assert set_for == list(range(1, 21))
+    assert set_for == list(range(1, kills + 1))
 
 
 def kill(world: World, generation: int) -> None:
@@ -546,9 +550,12 @@ def test_waiting_for_a_group(crew: World) -> None:
 
 
 def test_stopping_what_is_idle(crew: World) -> None:
-    time.sleep(4.5)
+    long_ago = time.time() - 3600
+    for name in ("one", "other"):
+        identity = crew.session(name)["id"]
+        os.utime(crew.state / "transcripts" / f"{identity}.log", (long_ago, long_ago))
     crew.ok("send", "two", "awake")
-    crew.ok("stop", "--idle", "4s", "--group", "crew", "-y")
+    crew.ok("stop", "--idle", "30m", "--group", "crew", "-y")
     states = {shown["name"]: shown["state"] for shown in crew.ls()}
     assert states == {"one": "stopped", "two": "running", "other": "running"}
 
