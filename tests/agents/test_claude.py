@@ -35,6 +35,7 @@ def _running_conversation(person: Person) -> str:
     """The one that Claude itself says it is in, in its registry."""
     pid = person.session()["pid"]
     path = _home(person) / ".claude" / "sessions" / f"{pid}.json"
+    assert eventually(path.exists, PATIENCE)  # a moment after its first screen
     return str(json.loads(path.read_text())["sessionId"])
 
 
