@@ -100,6 +100,9 @@ def test_killed_while_it_waits_for_a_permission(claude: Person) -> None:
     """Its registry still says that it waits: nobody believes the dead."""
     conversation = claude.start()["conversation"]
     claude.is_asked("touch made")
+    # Killed before it has written down its first prompt, Claude itself finds nothing to resume.
+    written = lambda: "touch made" in _transcript(claude, conversation)  # noqa: E731
+    assert eventually(written, PATIENCE)
     claude.kills()
     assert claude.session()["activity"] is None
 
