@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 
 from sesh import (
@@ -17,9 +17,7 @@ from sesh import (
     environment,
     events,
     files,
-    guards,
     look,
-    notices,
     observe,
     paths,
     planning,
@@ -28,6 +26,7 @@ from sesh import (
     store,
     supervise,
     surveying,
+    sweeping,
     tmux,
 )
 from sesh.adrift import Adrift
@@ -40,27 +39,9 @@ from sesh.lifecycle.stop import Ending, stop
 from sesh.look import Seen
 from sesh.model import ALIVE, ENDED, Cause, Process, Record, State, name_of
 from sesh.orphans import Leftover, Stray
-from sesh.planning import Options, Step, Verb, What
+from sesh.planning import CHANGED, Options, Outcome, Outcomes, Step, Verb, What
 from sesh.surveying import Scene
-from sesh.values import Value, replace
-
-CHANGED = "changed meanwhile"
-
-
-class Outcome(Value):
-    """What came of a step."""
-
-    step: Step
-    done: bool
-    skipped: str | None = None  # why it was not done
-    failed: bool = False  # it was tried
-
-    @property
-    def kept(self) -> bool:
-        return self.step.verb is Verb.KEEP
-
-
-Outcomes = Iterator[Outcome]
+from sesh.values import replace
 
 
 def alone(run: str) -> AbstractContextManager[bool]:
@@ -176,14 +157,14 @@ def apply(steps: Sequence[Step], config: Config, options: Options) -> list[Outco
         (Verb.CLOSE, What.STRAY): lambda some: _close_strays(some, config),
         (Verb.REMOVE, What.WORKTREE): lambda some: _remove_worktrees(some, config, options),
         (Verb.ARCHIVE, What.RECORD): lambda some: _archive(some, config, options),
-        (Verb.REMOVE, What.HISTORY): _remove_history,
-        (Verb.REMOVE, What.TRANSCRIPT): _remove_files,
-        (Verb.REMOVE, What.LEAVING): _remove_files,
-        (Verb.REMOVE, What.BOX): lambda some: _remove_boxes(some, config),
-        (Verb.REMOVE, What.TEMP): _remove_files,
-        (Verb.REMOVE, What.NOTICE): _drop_notices,
-        (Verb.REMOVE, What.EVENTS): _remove_files,
-        (Verb.ROTATE, What.EVENTS): _rotate,
+        (Verb.REMOVE, What.HISTORY): sweeping.remove_history,
+        (Verb.REMOVE, What.TRANSCRIPT): sweeping.remove_files,
+        (Verb.REMOVE, What.LEAVING): sweeping.remove_files,
+        (Verb.REMOVE, What.BOX): lambda some: sweeping.remove_boxes(some, config),
+        (Verb.REMOVE, What.TEMP): sweeping.remove_files,
+        (Verb.REMOVE, What.NOTICE): sweeping.drop_notices,
+        (Verb.REMOVE, What.EVENTS): sweeping.remove_files,
+        (Verb.ROTATE, What.EVENTS): sweeping.rotate,
     }
     told = [outcome for step in steps if (outcome := _kept(step)) is not None]
     for kind, doer in doers.items():
@@ -414,7 +395,7 @@ def _close_strays(steps: list[Step], config: Config) -> Outcomes:
     run = processes.run_dir()
     for step in steps:
         assert isinstance(step.target, Stray)
-        if _claimed(step.target.session_id):
+        if sweeping.claimed(step.target.session_id):
             yield Outcome(step, done=False, skipped=CHANGED)
             continue
         server = observe.server(step.target.socket, run, config)
@@ -445,85 +426,3 @@ def _save_screen(session_id: str, pane: str, server: tmux.Tmux) -> None:
         captured = server.capture(pane)
         if captured.ok:
             files.write_private(paths.screen(session_id), captured.out.encode(), durable=False)
-
-
-# --- files ---------------------------------------------------------------------------------------
-
-
-def _remove_history(steps: list[Step]) -> Outcomes:
-    """Transcripts first: a record without one is still found by its age."""
-    for step in steps:
-        record = f"{paths.history_dir()}/{step.session_id}.toml"
-        with store.lock():
-            held = _unchanged(record, step.changed) and not _claimed(step.session_id)
-            if held:
-                _unlink((*step.paths, record))
-        yield Outcome(step, done=held, skipped=None if held else CHANGED)
-
-
-def _remove_files(steps: list[Step]) -> Outcomes:
-    for step in steps:
-        with store.lock():
-            newest = max((_changed(path) for path in step.paths), default=0.0)
-            held = newest == step.changed and not _claimed(step.session_id)
-            if held:
-                _unlink(step.paths)
-        yield Outcome(step, done=held, skipped=None if held else CHANGED)
-
-
-def _drop_notices(steps: list[Step]) -> Outcomes:
-    """Give up what could not be delivered for so long; each is recorded."""
-    for step in steps:
-        held = _unchanged(step.subject, step.changed)
-        if held:
-            notices.drop(step.subject, notices.LATE)
-        yield Outcome(step, done=held, skipped=None if held else CHANGED)
-
-
-def _remove_boxes(steps: list[Step], config: Config) -> Outcomes:
-    """Remove what containers had outside of them, if every engine says again that they are gone."""
-    run = processes.run_dir()
-    for step in steps:
-        standing = adrift.standing(adrift.ask_engines(step.engines, config, run))
-        gone = standing is not None and step.session_id not in standing
-        held = gone and not _claimed(step.session_id) and _unchanged(step.subject, step.changed)
-        done = held and boxes.remove(step.subject)
-        left = held and not done
-        skipped = "not all of it is ours to remove" if left else None if done else CHANGED
-        yield Outcome(step, done=done, skipped=skipped, failed=left)
-
-
-def _rotate(steps: list[Step]) -> Outcomes:
-    for step in steps:
-        events.rotate()
-        yield Outcome(step, done=True)
-
-
-def _unlink(doomed: Iterable[str]) -> None:
-    for path in doomed:
-        with suppress(FileNotFoundError):
-            os.unlink(path)
-
-
-def _unchanged(path: str, changed: float) -> bool:
-    return _changed(path) == changed
-
-
-def _changed(path: str) -> float:
-    try:
-        return os.stat(path, follow_symlinks=False).st_mtime
-    except FileNotFoundError:
-        return 0.0
-
-
-def _claimed(session_id: str | None) -> bool:
-    """Does a record in the list name this id by now? One that can't be read may."""
-    if session_id is None:
-        return False
-    try:
-        raw = guards.read(f"{paths.sessions_dir()}/{name_of(session_id)}.toml")
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True
-    return session_id.encode() in raw or not digest.intact(raw)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import datetime
-from enum import StrEnum
 from math import isfinite
-from typing import Any, TypeVar
+from typing import Any
 
 from sesh.model import (
     ID_PATTERN,
@@ -37,21 +35,17 @@ from sesh.model import (
     name_of,
     valid_name,
 )
+from sesh.toml import DecodeError as DecodeError  # decode() raises it
+from sesh.toml import Table
 from sesh.values import Value
 from sesh.view import asked
 
-T = TypeVar("T")
-E = TypeVar("E", bound=StrEnum)
 _STRING = re.compile(rb'"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'')
 _MAX_DOTS = 200  # tomllib takes seconds for a key of some thousand parts
 
 
-class DecodeError(Exception):
-    """Why a record can't be understood, in a few words."""
-
-
 def decode(raw: bytes) -> Record:
-    root = _Table(_parse(raw), "")
+    root = Table(_parse(raw), "")
     schema = root.take("schema", int)
     if schema != SCHEMA:
         newer = schema > SCHEMA
@@ -220,86 +214,7 @@ def _parse(raw: bytes) -> dict[str, Any]:
         raise DecodeError(f"not valid TOML: {error}") from None
 
 
-class _Table:
-    """A TOML table whose keys are taken out one by one, each with its type."""
-
-    def __init__(self, data: dict[str, Any], where: str) -> None:
-        self._data = dict(data)
-        self._where = where
-
-    def fail(self, key: str, problem: str) -> DecodeError:
-        return DecodeError(f"{self._where}{key}: {problem}")
-
-    def get(self, key: str, kind: type[T]) -> T | None:
-        value = self._data.pop(key, None)
-        if value is None:
-            return None
-        if type(value) is not kind:  # not isinstance: `pid = true` must not pass as 1
-            raise self.fail(key, f"should be of type {kind.__name__}")
-        return value
-
-    def take(self, key: str, kind: type[T]) -> T:
-        value = self.get(key, kind)
-        if value is None:
-            raise self.fail(key, "missing")
-        return value
-
-    def table(self, key: str, *, optional: bool = False) -> _Table:
-        data = self.get(key, dict) if optional else self.take(key, dict)
-        return _Table(data or {}, f"{self._where}{key}.")
-
-    def maybe_table(self, key: str) -> _Table | None:
-        data = self.get(key, dict)
-        return None if data is None else _Table(data, f"{self._where}{key}.")
-
-    def tables(self, key: str) -> list[_Table]:
-        value: list[Any] = self.get(key, list) or []
-        if not all(type(item) is dict for item in value):
-            raise self.fail(key, "should be a list of tables")
-        return [_Table(item, f"{self._where}{key}.") for item in value]
-
-    def texts(self, key: str) -> tuple[str, ...]:
-        value: list[Any] = self.get(key, list) or []
-        if not all(type(item) is str for item in value):
-            raise self.fail(key, "should be a list of strings")
-        return tuple(value)
-
-    def number(self, key: str, lowest: int) -> int:
-        value = self.take(key, int)
-        if value < lowest:
-            raise self.fail(key, f"should be at least {lowest}")
-        return value
-
-    def has(self, key: str) -> bool:
-        return key in self._data
-
-    def count(self, key: str) -> int:
-        return self.number(key, 0) if self.has(key) else 0
-
-    def moment(self, key: str) -> datetime | None:
-        value = self.get(key, datetime)
-        if value is not None and value.tzinfo is None:
-            raise self.fail(key, "should have a time zone")
-        return value
-
-    def choice(self, key: str, kind: type[E]) -> E | None:
-        value = self.get(key, str)
-        try:
-            return None if value is None else kind(value)
-        except ValueError:
-            raise self.fail(key, "unknown word") from None
-
-    def need(self, key: str, value: T | None) -> T:
-        if value is None:
-            raise self.fail(key, "missing")
-        return value
-
-    def done(self) -> None:
-        for key in self._data:
-            raise self.fail(key, "unknown key")
-
-
-def _spec(table: _Table) -> Spec:
+def _spec(table: Table) -> Spec:
     timeout = table.get("launch_timeout", float)
     spec = Spec(
         command=table.texts("command"),
@@ -327,7 +242,7 @@ def _spec(table: _Table) -> Spec:
     return spec
 
 
-def _box(table: _Table | None) -> Boxing | None:
+def _box(table: Table | None) -> Boxing | None:
     if table is None:
         return None
     box = Boxing(
@@ -347,7 +262,7 @@ def _box(table: _Table | None) -> Boxing | None:
     return box
 
 
-def _kit(table: _Table | None) -> Kit | None:
+def _kit(table: Table | None) -> Kit | None:
     if table is None:
         return None
     kit = Kit(
@@ -363,7 +278,7 @@ def _kit(table: _Table | None) -> Kit | None:
     return kit
 
 
-def _worktree(table: _Table | None) -> Worktree | None:
+def _worktree(table: Table | None) -> Worktree | None:
     if table is None:
         return None
     worktree = Worktree(
@@ -376,7 +291,7 @@ def _worktree(table: _Table | None) -> Worktree | None:
     return worktree
 
 
-def _care(table: _Table) -> Care:
+def _care(table: Table) -> Care:
     values: dict[str, Any] = {}
     for key in Care.fields:
         default = getattr(Care, key)
@@ -395,14 +310,14 @@ def _care(table: _Table) -> Care:
     return Care(**values)
 
 
-def _limit(table: _Table, key: str) -> float | None:
+def _limit(table: Table, key: str) -> float | None:
     value = table.get(key, float)
     if value is not None and not 0 <= value < 1e9:
         raise table.fail(key, "out of range")
     return value
 
 
-def _place(table: _Table) -> Place:
+def _place(table: Table) -> Place:
     server, agent = table.maybe_table("server"), table.maybe_table("agent")
     place = Place(
         kind=table.take("kind", str),
@@ -434,7 +349,7 @@ def _place(table: _Table) -> Place:
     return place
 
 
-def _engine(table: _Table | None) -> Engine | None:
+def _engine(table: Table | None) -> Engine | None:
     if table is None:
         return None
     engine = Engine(
@@ -444,7 +359,7 @@ def _engine(table: _Table | None) -> Engine | None:
     return engine
 
 
-def _container(table: _Table | None) -> Container | None:
+def _container(table: Table | None) -> Container | None:
     if table is None:
         return None
     init = table.maybe_table("init")
@@ -466,11 +381,11 @@ def _container(table: _Table | None) -> Container | None:
     return container
 
 
-def _process(table: _Table) -> Process:
+def _process(table: Table) -> Process:
     return Process(table.number("pid", 2), table.number("start", 0))
 
 
-def _agent(table: _Table) -> Agent:
+def _agent(table: Table) -> Agent:
     agent = Agent(
         _process(table),
         keeper=table.number("keeper", 0),
@@ -481,7 +396,7 @@ def _agent(table: _Table) -> Agent:
     return agent
 
 
-def _status(table: _Table) -> Status:
+def _status(table: Table) -> Status:
     status = Status(
         desired=table.need("desired", table.choice("desired", Desired)),
         launched=table.need("launched", table.moment("launched")),
@@ -516,7 +431,7 @@ def _status(table: _Table) -> Status:
     return status
 
 
-def _agent_word(table: _Table) -> AgentWord:
+def _agent_word(table: Table) -> AgentWord:
     word = AgentWord(
         phase=table.get("phase", str),
         history=tuple(_step(one) for one in table.tables("history")),
@@ -544,7 +459,7 @@ def _plain(value: object) -> bool:
     return isinstance(value, str | int) or (isinstance(value, float) and isfinite(value))
 
 
-def _step(table: _Table) -> Step:
+def _step(table: Table) -> Step:
     step = Step(table.take("phase", str), table.need("at", table.moment("at")))
     table.done()
     return step

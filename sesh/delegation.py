@@ -9,13 +9,11 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from select import select
 from typing import Any
 
-from sesh import config, phases, reports, resuming
+from sesh import bugs, config, phases, reports, resuming, stdin
 from sesh.errors import SeshError
 from sesh.lifecycle import recording
 from sesh.model import Record, Spec
@@ -23,8 +21,6 @@ from sesh.phases import Answer, Said
 from sesh.store import Entry
 from sesh.view import timestamp
 
-LIMIT = 1 << 20  # bytes of input that are understood
-PATIENCE = 10.0  # seconds that an input may take to come
 _CONTEXT = ("agent_name", "task_id", "task_description", "metadata")
 _EXITS = ("exit_code", "exitCode", "exit_status", "exitStatus")
 _SAMPLE = "sample"
@@ -34,30 +30,9 @@ class _Unusable(Exception):
     """Why an input can't be understood."""
 
 
-def read(fd: int = 0) -> bytes:
-    """The input: all of it, or a little more than is understood. (What is beyond is read and thrown
-    away: whoever writes it shall not fail.)"""
-    data, dropped = b"", 0
-    deadline = time.monotonic() + PATIENCE
-    while (left := deadline - time.monotonic()) > 0 and dropped < 64 * LIMIT:
-        if not select([fd], [], [], left)[0]:
-            break
-        try:
-            chunk = os.read(fd, 1 << 16)
-        except OSError:
-            break
-        if not chunk:
-            break
-        if len(data) > LIMIT:
-            dropped += len(chunk)
-        else:
-            data += chunk
-    return data
-
-
 def _understood(data: bytes) -> dict[str, Any]:
-    if len(data) > LIMIT:
-        raise _Unusable(f"the input is larger than {LIMIT >> 10} KiB")
+    if len(data) > stdin.LIMIT:
+        raise _Unusable(f"the input is larger than {stdin.LIMIT >> 10} KiB")
     if not data.strip():
         raise _Unusable("there is no input")
     try:
@@ -98,6 +73,7 @@ def pre_delegate(data: bytes) -> str:
     except (SeshError, OSError) as error:
         answer, entry = Answer(False, f"cannot tell: {error}"), None
     except Exception as error:  # a bug of ours is no reason to break somebody's work
+        bugs.write(error)
         answer, entry = Answer(False, f"cannot tell: {type(error).__name__}"), None
     return _printed(_answer(given, answer, entry))
 
@@ -163,6 +139,7 @@ def subagent_stop(data: bytes) -> str | None:
     except (_Unusable, SeshError, OSError) as error:
         return str(error)
     except Exception as error:
+        bugs.write(error)
         return f"a bug: {type(error).__name__}"
     return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from sesh import __version__, errors, output, paths
+from sesh import bugs, errors, output
 from sesh.errors import SeshError
 
 TYPE_CHECKING = False
@@ -65,17 +65,7 @@ def _replace_missing_streams() -> None:
 
 def _bug(error: Exception) -> int:
     """Write the traceback to a file and say where: a bug in sesh is not the user's business."""
-    import traceback
-
-    where = ""
-    try:
-        path = paths.bug_log()
-        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        with open(fd, "w", encoding="utf-8") as file:
-            file.write(f"sesh {__version__}: {sys.argv[1:2]}\n")
-            traceback.print_exception(error, file=file)
-        where = f"; the details are in {path}"
-    except (OSError, SeshError):
-        pass
+    path = bugs.write(error)
+    where = f"; the details are in {path}" if path else ""
     output.note(f"a bug in sesh: {type(error).__name__}: {error}{where}")
     return errors.BUG

@@ -91,10 +91,10 @@ def _doing(found: digest.Digest, run: str) -> tuple[bytes, bytes] | None:
     import json
 
     added = b"," + json.dumps(activity.fields(doing), separators=(",", ":"))[1:-1].encode()
-    return with_attention(found.view, activity.attention(doing)), added
+    return _with_attention(found.view, activity.attention(doing)), added
 
 
-def with_attention(view: bytes, why: str | None) -> bytes:
+def _with_attention(view: bytes, why: str | None) -> bytes:
     """The view, with a reason to look where its record has none."""
     if why is None or digest.needs_attention(view):
         return view

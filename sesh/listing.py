@@ -143,9 +143,7 @@ def _finish(shown: View, session_id: str, launch: Launch | None = None) -> View:
     doing = screens.doing(launch, shown["socket"], shown["pane"]) if launch else None
     last = last_output(session_id)
     return {
-        **shown,
-        "attention": shown["attention"] or activity.attention(doing),
-        **activity.fields(doing),
+        **activity.upon(shown, doing),
         "last_output": None if last is None else output.stamp(last),
         "checked_at": output.stamp(time.time()),
     }

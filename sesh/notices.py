@@ -209,9 +209,7 @@ def _session(event: Event) -> View | None:
     launch = activity.launch_in(found, processes.run_dir()) if found else None
     doing = activity.of(launch) if launch else None
     return {
-        **shown,
-        "attention": shown["attention"] or activity.attention(doing),
-        **activity.fields(doing),
+        **activity.upon(shown, doing),
         "last_output": _printed(shown["id"]),
         "checked_at": _now(),
     }

@@ -72,6 +72,23 @@ class Step(Value):
     generation: int = 0  # of a session that is ended or restarted
 
 
+class Outcome(Value):
+    """What came of a step."""
+
+    step: Step
+    done: bool
+    skipped: str | None = None  # why it was not done
+    failed: bool = False  # it was tried
+
+    @property
+    def kept(self) -> bool:
+        return self.step.verb is Verb.KEEP
+
+
+Outcomes = Iterator[Outcome]
+CHANGED = "changed meanwhile"  # why a step was not done
+
+
 class Options(Value):
     older_than: float | None = None
     kill_orphans: bool = False

@@ -183,22 +183,17 @@ def _by_psutil(pids: Iterable[int] | None = None) -> Iterator[Stat]:
 # --- belonging ---------------------------------------------------------------------------------
 
 
-def with_children(pid: int) -> list[int]:
-    """A process and its own children, without a look at all others."""
-    try:
-        said = guards.read(f"/proc/{pid}/task/{pid}/children")
-    except OSError:
-        return [pid]
-    return [pid, *map(int, said.split())]
-
-
-def open_files(pid: int) -> list[str]:
-    """What a process holds open, as far as we may know."""
-    found = []
+def open_in_family(pid: int) -> set[str]:
+    """The files that a process and its own children hold open, as far as we may know."""
+    family = [str(pid)]
     with suppress(OSError):
-        for name in os.listdir(f"/proc/{pid}/fd"):
-            with suppress(OSError):
-                found.append(os.readlink(f"/proc/{pid}/fd/{name}"))
+        family += guards.read(f"/proc/{pid}/task/{pid}/children").decode().split()
+    found = set()
+    for one in family:
+        with suppress(OSError):
+            for name in os.listdir(f"/proc/{one}/fd"):
+                with suppress(OSError):
+                    found.add(os.readlink(f"/proc/{one}/fd/{name}"))
     return found
 
 

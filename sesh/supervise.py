@@ -28,7 +28,6 @@ from sesh import (
     store,
     tmux,
 )
-from sesh.agents import hearing
 from sesh.config import Config
 from sesh.digest import Digest
 from sesh.errors import CannotTellError
@@ -79,7 +78,7 @@ def _work(config: Config, run: str) -> Pass:
     found, times = caring.care(found, config)
     held = look.held()
     found = [*found, *look.everything(leaving_out={*held, *(one.name for one in found)})]
-    hearing.note(held.values(), run)
+    _tell_who_waits(held.values(), run)
     claimed = [(one.id, int(one.generation)) for one in held.values()]
     for path in leavings(found, held.values(), look.orphans(found, claimed), run):
         with suppress(FileNotFoundError):
@@ -90,13 +89,29 @@ def _work(config: Config, run: str) -> Pass:
 
 def unattended() -> set[str]:
     """The sessions that nobody has to look at: as recorded, and not looked after."""
+    held = look.held()
+    attended = {name for name, one in held.items() if digest.cared_for(one.view)}
+    attended |= _elsewhere(held)
+    return {name for name, one in held.items() if one.mode == "ended" or name not in attended}
+
+
+def _elsewhere(held: Mapping[str, Digest]) -> set[str]:
+    """Those whose agent may be in another conversation than its record says."""
+    agents = {name: one for name, one in held.items() if digest.agent(one.view) is not None}
+    if not agents:
+        return set()
+    from sesh.agents import hearing
+
     run = processes.run_dir()
-    return {
-        name
-        for name, one in look.held().items()
-        if one.mode == "ended"
-        or not (digest.cared_for(one.view) or hearing.to_be_looked_at(one, run))
-    }
+    return {name for name, one in agents.items() if hearing.to_be_looked_at(one, run)}
+
+
+def _tell_who_waits(held: Collection[Digest], run: str) -> None:
+    agents = [one for one in held if digest.agent(one.view) is not None]
+    if agents:
+        from sesh.agents import hearing
+
+        hearing.note(agents, run)
 
 
 def tend(

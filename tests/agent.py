@@ -33,11 +33,11 @@ if [ "$how" = --session-id ] && [ -e "$transcript" ]; then
 fi
 hook=$(sed 's/.*"command": "\\(.*\\)", "timeout".*/\\1/; s/".*//' "$settings")
 printf '\\033]0;- ready\\007'
-[ -z "$prompt" ] || echo "$prompt" >>"$transcript"
+[ -z "$prompt" ] || echo "{\\"type\\":\\"user\\",\\"text\\":\\"$prompt\\"}" >>"$transcript"
 echo ready
 while read -r word rest; do
   case $word in
-  prompt) echo "$rest" >>"$transcript" ;;
+  prompt) echo "{\\"type\\":\\"user\\",\\"text\\":\\"$rest\\"}" >>"$transcript" ;;
   hook) printf '%s' "$rest" | sh -c "$hook"; echo "hook ended with $?" ;;
   nested) printf '%s' "$rest" | env -- python3 -c 'import subprocess,sys
 subprocess.run(["sh", "-c", sys.argv[1]])' "$hook"; echo "hook ended with $?" ;;

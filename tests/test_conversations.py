@@ -94,6 +94,17 @@ def test_a_conversation_that_is_gone_is_not_replaced_by_a_blank_one(agent: World
     assert eventually(lambda: launches(agent)[-1].startswith(f"--session-id {fresh} "))
 
 
+def test_a_transcript_without_a_message_is_no_conversation(agent: World) -> None:
+    """Killed before it has written down its first prompt, Claude finds nothing to go on with."""
+    conversation = begin(agent)["conversation"]
+    transcript(agent, conversation).write_text('{"type":"mode","mode":"normal"}\n')
+    kill(agent)
+    done = agent.sesh("restart", "one")
+    assert done.code == 1
+    assert f"its conversation {conversation} is gone" in done.err
+    agent.ok("restart", "one", "--fresh")
+
+
 def test_what_somebody_says_is_no_option_of_the_agent(agent: World) -> None:
     begin(agent)
     agent.ok("update", "one", "--conversation=--dangerously-skip-permissions")
@@ -165,7 +176,7 @@ def test_twenty_come_back_in_their_own_conversations(agent: World) -> None:
     assert len(set(before.values())) == 20
     for conversation in before.values():
         transcript(agent, conversation).parent.mkdir(parents=True, exist_ok=True)
-        transcript(agent, conversation).write_text("hello\n")
+        transcript(agent, conversation).write_text('{"type":"user","text":"hello"}\n')
     os.kill(agent.server_pid(), signal.SIGKILL)
     assert eventually(lambda: {one["state"] for one in agent.ls()} == {"lost"}, 20)
     agent.ok("restart", "--lost", timeout=120)

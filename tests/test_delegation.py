@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sesh import api, delegation
+from sesh import api, delegation, stdin
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -58,13 +58,13 @@ def test_what_is_beyond_the_limit_is_read_and_thrown_away() -> None:
     read, write = os.pipe()
     if os.fork() == 0:
         os.close(read)
-        left = 3 * delegation.LIMIT
+        left = 3 * stdin.LIMIT
         while left > 0:
             left -= os.write(write, b"x" * min(left, 1 << 16))
         os._exit(0)
     os.close(write)
-    data = delegation.read(read)
+    data = stdin.read(read)
     os.close(read)
-    assert delegation.LIMIT < len(data) <= delegation.LIMIT + (1 << 16)
+    assert stdin.LIMIT < len(data) <= stdin.LIMIT + (1 << 16)
     assert os.waitstatus_to_exitcode(os.wait()[1]) == 0
     assert "larger than" in json.loads(delegation.pre_delegate(data))["reason"]

@@ -19,6 +19,7 @@ LAYERS = (
     ("commands._care",),
     ("commands._options",),
     ("cleaning",),
+    ("sweeping",),
     ("planning",),
     ("surveying",),
     (
@@ -52,21 +53,21 @@ LAYERS = (
         *("logfiles", "sightings", "targets", "trust"),
     ),
     ("store",),
-    ("run", "files"),
+    ("run", "files", "bugs", "stdin"),
     ("guards",),
     (
         *("codec", "digest", "reconcile", "duties", "schedules", "metrics", "phases"),
         *("agents.claude", "agents.codex"),
     ),
     ("view", "figures", "agents.said"),
-    ("paths", "units", "rules"),
+    ("paths", "units", "rules", "toml"),
     ("model", "errors"),
     ("values",),
     ("",),  # the package itself: its version
 )
 PURE = (
     *("values", "model", "errors", "units", "reconcile", "duties", "view", "codec", "digest"),
-    *("figures", "metrics", "phases", "rules"),
+    *("figures", "metrics", "phases", "rules", "toml"),
     *("agents.said", "agents.claude", "agents.codex"),
 )
 HOMES = {

@@ -20,6 +20,8 @@ from sesh.values import Value, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from sesh.digest import Digest
     from sesh.model import Record
 
@@ -153,15 +155,11 @@ def _titled(rule: Rule, printed: float, hook: Said | None) -> Activity:
 
 def of(launch: Launch) -> Activity | None:
     """What the agent of a living session is doing; None: unknown."""
-    return _found(launch)[0]
+    return known(launch)[0]
 
 
 def known(launch: Launch) -> tuple[Activity | None, bool]:
     """The same, and whether it is worth a look at the screen."""
-    return _found(launch)
-
-
-def _found(launch: Launch) -> tuple[Activity | None, bool]:
     kit = equipment(launch)
     if kit is None:
         return None, False
@@ -249,16 +247,14 @@ def last_sequence(printed: bytes, begins: tuple[bytes, ...]) -> str | None:
 def _called(pid: str) -> str | None:
     """The tool that Codex wants to use: its title does not say, the transcript that it, or a child
     of it, holds open does."""
+    from sesh import processes
+
+    opened = processes.open_in_family(int(pid))
     try:
-        children = guards.read(f"/proc/{pid}/task/{pid}/children").decode().split()
-        for one in (pid, *children):
-            for name in os.listdir(f"/proc/{one}/fd"):
-                link = f"/proc/{one}/fd/{name}"
-                if "/rollout-" in os.readlink(link):
-                    return codex.last_call(_tail(os.path.realpath(link), 0)[0])
-    except OSError:
+        newest = max((path for path in opened if "/rollout-" in path), key=os.path.getmtime)
+        return codex.last_call(_tail(newest, 0)[0])
+    except (OSError, ValueError):  # none, or gone just now
         return None
-    return None
 
 
 def _seen_screen(launch: Launch) -> tuple[bool, Activity | None]:
@@ -285,6 +281,11 @@ def fields(found: Activity | None) -> dict[str, str | None]:
         "activity_since": moment,
         "activity_source": found.source if found else None,
     }
+
+
+def upon(shown: dict[str, Any], found: Activity | None) -> dict[str, Any]:
+    """A session's object, with what its agent does."""
+    return {**shown, "attention": shown["attention"] or attention(found), **fields(found)}
 
 
 def attention(found: Activity | None) -> str | None:

@@ -111,6 +111,12 @@ def permission(tool: str | None) -> str:
     return f"permission: {tool}" if tool else "permission"
 
 
+def begun(transcript: bytes) -> bool:
+    """Does the beginning of a transcript hold a message? One that does not can neither be resumed
+    nor begun anew: Claude was killed before it had written down its first prompt."""
+    return b'"type":"user"' in transcript
+
+
 class Registered:
     """What the registry says of one process."""
 

@@ -13,7 +13,7 @@ from sesh.errors import ConflictError, SeshError
 from sesh.model import AgentWord, Process, Record
 from sesh.values import Value, replace
 
-_HEAD = 1 << 16  # bytes of a transcript in which its agent says where it works
+_HEAD = 1 << 18  # bytes of a transcript in which its agent says where it works, and with whom
 _FIRST_WORDS = 3  # of a command line, among which the program is
 
 
@@ -52,14 +52,21 @@ def plan(record: Record, variables: Variables, *, fresh: bool = False) -> Plan:
     if record.boxed:  # what is in there, only its agent knows: it says so when there is nothing
         return Plan(word, resuming=_was_prompted(record))
     _check_alone(record, conversation, variables)
-    if not kit.transcript or kits.transcripts(kit, conversation, variables):
+    kept = kits.transcripts(kit, conversation, variables)
+    if not kit.transcript or any(_holds_something(path, kit.kind) for path in kept):
         return Plan(word, resuming=True)
-    if _was_prompted(record) or kit.conversation == "learned":
+    if kept or _was_prompted(record) or kit.conversation == "learned":
         raise SeshError(
-            f"{record.name}: its conversation {conversation} is gone (nothing fits "
-            f"{kit.transcript}); sesh restart --fresh {record.name} starts a new one"
+            f"{record.name}: its conversation {conversation} is gone (nothing of it is "
+            f"in {kit.transcript}); sesh restart --fresh {record.name} starts a new one"
         )
     return Plan(word)  # nobody has said anything yet: there is nothing to go on with
+
+
+def _holds_something(path: str, kind: str) -> bool:
+    with suppress(OSError), open(path, "rb") as file:
+        return kind != "claude" or claude.begun(file.read(_HEAD))
+    return False
 
 
 def _was_prompted(record: Record) -> bool:

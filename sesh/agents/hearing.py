@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 
-from sesh import digest, environment, events, files, guards, processes
+from sesh import environment, events, files, guards, processes
 from sesh.agents import activity, kits
 from sesh.agents.activity import Activity, Launch
 from sesh.agents.said import WAITING
@@ -33,8 +33,6 @@ def conversation(record: Record) -> str | None:
 
 def to_be_looked_at(found: Digest, run: str) -> bool:
     """May its agent be in another conversation than its record says?"""
-    if digest.agent(found.view) is None:
-        return False
     recorded = json.loads(found.view)["conversation"]
     launch = activity.launch_in(found, run)
     heard = activity.heard(launch) if launch else None

@@ -12,14 +12,12 @@ import os
 import time
 from contextlib import suppress
 
-from sesh import digest, files, guards, paths, run
+from sesh import bugs, digest, files, guards, paths, run, stdin
 from sesh.agents import claude, codex, said
 from sesh.agents.said import WAITING, Said
 from sesh.errors import OK, SeshError
 
 KINDS = ("claude", "codex")
-LIMIT = 1 << 20  # bytes of an event
-_MOST = 1 << 26  # bytes that are taken from somebody who does not stop
 _SHELLS = (b"sh", b"bash", b"dash", b"zsh", b"ksh", b"busybox", b"fish")
 _DEEPEST = 12  # processes between a hook and its agent
 # Programs of an agent's own between its hook and the one that was launched: npm's codex is a script
@@ -29,13 +27,17 @@ _BETWEEN = {"claude": 0, "codex": 1}
 
 def heard(kind: str, words: list[str]) -> int:
     """One call. Nothing that goes wrong here is the agent's business."""
-    with suppress(Exception, KeyboardInterrupt):
+    try:
         _heard(kind, words)
+    except (SeshError, OSError, ValueError, IndexError, KeyboardInterrupt):
+        return OK  # no session, or one that is damaged, or a full disk: the agent goes on
+    except Exception as error:
+        bugs.write(error)
     return OK
 
 
 def _heard(kind: str, words: list[str]) -> None:
-    raw = words[-1].encode(errors="surrogateescape") if words else _input()
+    raw = words[-1].encode(errors="surrogateescape") if words else stdin.read()
     if kind == "codex" and words:
         with suppress(SeshError, OSError, ValueError):
             _pass_on(words[-1])
@@ -52,19 +54,10 @@ def _heard(kind: str, words: list[str]) -> None:
         _have_looked(session.run)
 
 
-def _input() -> bytes:
-    """What stands on standard input, to its end: whoever writes is not to fail."""
-    data, size = b"", 0
-    while size <= _MOST and (more := os.read(0, 1 << 16)):
-        size += len(more)
-        data = data + more if size <= LIMIT else b""
-    return data
-
-
 def meaning(kind: str, raw: bytes, now: float) -> Said | None:
     """What an event says; None: nothing, or it is not understood."""
     try:
-        event = json.loads(raw) if len(raw) <= LIMIT else None
+        event = json.loads(raw) if len(raw) <= stdin.LIMIT else None
     except (ValueError, RecursionError):
         return None
     if not isinstance(event, dict):

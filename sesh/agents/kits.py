@@ -63,8 +63,7 @@ def open_conversation(kit: Kit, pid: int, variables: Variables) -> str | None:
     that was written to last."""
     if not kit.transcript:
         return None
-    opened = {link for one in processes.with_children(pid) for link in processes.open_files(one)}
-    mine = opened & {*transcripts(kit, "*", variables)}
+    mine = processes.open_in_family(pid) & {*transcripts(kit, "*", variables)}
     newest = max(mine, key=os.path.getmtime, default=None)
     return conversation_in(newest, kit) if newest else None
 

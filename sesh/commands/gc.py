@@ -8,10 +8,9 @@ from collections.abc import Iterable, Sequence
 import click
 
 from sesh import cleaning, config, errors, output, processes, store
-from sesh.cleaning import Outcome
 from sesh.commands._options import CONTEXT, Duration, json_option
 from sesh.errors import ConflictError
-from sesh.planning import Options, Step, Verb, What
+from sesh.planning import Options, Outcome, Step, Verb, What
 
 _DONE = {
     Verb.FINISH: "finished",

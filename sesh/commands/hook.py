@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import click
 
-from sesh import delegation, errors, output
+from sesh import delegation, errors, output, stdin
 from sesh.agents import hooks
 from sesh.commands._options import CONTEXT
 
@@ -43,5 +43,5 @@ def command(kind: str, event: str | None, test: bool) -> int:
     if test:
         output.write(delegation.try_out(kind))
         return errors.OK
-    _HANDLERS[kind](delegation.read())
+    _HANDLERS[kind](stdin.read())
     return errors.OK
