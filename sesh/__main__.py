@@ -53,12 +53,16 @@ def _lane(argv: list[str]) -> int | None:
 
 
 def _full(argv: list[str]) -> int:
-    """A plain `start NAME -- COMMAND...`, the commonest, goes without click, which costs as much as
-    all the rest of it."""
+    """A plain `start NAME -- COMMAND...`, the commonest, and `gc --auto`, which timers call, go
+    without click, which costs as much as all the rest of a start."""
     if argv[:1] == ["start"] and len(argv) > 3 and argv[2] == "--" and argv[1][:1] != "-":
         from sesh import exits, ordering
 
         return exits.guarded(lambda: ordering.plain(argv[1], tuple(argv[3:])))
+    if argv == ["gc", "--auto"]:
+        from sesh import exits, planning, tidying
+
+        return exits.guarded(lambda: tidying.tidy(planning.Options(), auto=True))
     from sesh.cli import run
 
     return run(argv)

@@ -74,7 +74,7 @@ def clean(config: Config, options: Options, run: str) -> list[Outcome]:
     if any(one.done for one in told):
         fresh = look.held()
         found, held = tuple(look.everything(leaving_out=fresh)), tuple(fresh.values())
-    supervise.tend(found, held, config, run)
+    supervise.tend(found, held, config, run, answers=scene.census.answers)
     files.write_private(paths.gc_stamp(run), b"", durable=False)
     return told
 

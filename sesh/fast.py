@@ -20,7 +20,11 @@ def ls_json() -> bytes | None:
     views = unchanged()
     if views is None:
         return None
-    return b"[" + b",\n".join(views) + b"]\n"
+    if not views:
+        return b"[]\n"
+    views[0] = b"[" + views[0]  # here, and not around it all, which may be long to copy
+    views[-1] += b"]\n"
+    return b",\n".join(views)
 
 
 def ls_table() -> tuple[bytes, str | None] | None:
@@ -48,34 +52,56 @@ def _unchanged() -> list[bytes] | None:
     state = paths.state_dir()
     if os.stat(state).st_uid != os.getuid():
         return None
-    directory = state + "/sessions"
-    names = guards.names(directory)
+    names = guards.names(f"{state}/sessions")
     survey = guards.Survey()
-    now = time.time()
-    checked = b',"checked_at":"%s"}' % _stamp(now)
-    views = []
-    known: dict[int, bytes] = {}
-    records = guards.directory(directory)  # not closed: a lane ends with its process
-    transcripts = guards.directory(f"{state}/transcripts")
-    for name in names:
-        found = guards.digest_of(name, records)
-        if found is None or not survey.holds(found):
-            return None
-        if found.hide != "-" and now >= int(found.hide):
-            continue
-        output = _last_output(f"{found.id}.log", transcripts, known)
-        view, doing = found.view, _SILENT
-        if digest.agent(view) is not None:
-            told = _doing(found, survey.run)
-            if told is None:
-                return None
-            view, doing = told
-        views.append(view[:-1] + doing + b',"last_output":' + output + checked)
+    views = _Lane(state, survey).views(names)
     # A launch without a record may be an orphan; and where no record is left at all, only tmux
     # could know of sessions.
     if survey.unclaimed or (not names and os.path.exists(survey.run + "/tmux.sock")):
         return None
     return views
+
+
+class _Lane:
+    """What is the same for all sessions."""
+
+    def __init__(self, state: str, survey: guards.Survey) -> None:
+        self.survey = survey
+        self.now = time.time()
+        self.checked = b',"checked_at":"%s"}' % _stamp(self.now)
+        self.records = guards.directory(f"{state}/sessions")  # not closed: ends with the process
+        self.transcripts = guards.directory(f"{state}/transcripts")
+        self.known: dict[int, bytes] = {}  # times that were written out before
+
+    def views(self, names: list[str]) -> list[bytes] | None:
+        """Their JSON objects, without those that `ls` hides; None when somebody has to look."""
+        views = []
+        for name in names:
+            found = guards.digest_of(name, self.records)
+            if found is None or not self.survey.holds(found):
+                return None
+            if found.hide != "-" and self.now >= int(found.hide):
+                continue
+            view, doing = found.view, _SILENT
+            if digest.agent(view) is not None:
+                told = _doing(found, self.survey.run)
+                if told is None:
+                    return None
+                view, doing = told
+            output = self._last_output(f"{found.id}.log")
+            views.append(b'%b%b,"last_output":%b%b' % (view[:-1], doing, output, self.checked))
+        return views
+
+    def _last_output(self, name: str) -> bytes:
+        """When the transcript grew. Many agents speak in the same second."""
+        try:
+            seconds = int(os.stat(name, dir_fd=self.transcripts).st_mtime)
+        except OSError:
+            return b"null"
+        text = self.known.get(seconds)
+        if text is None:
+            text = self.known[seconds] = b'"%s"' % _stamp(seconds)
+        return text
 
 
 def _doing(found: digest.Digest, run: str) -> tuple[bytes, bytes] | None:
@@ -101,19 +127,6 @@ def _with_attention(view: bytes, why: str | None) -> bytes:
     import json
 
     return view.replace(b'"attention":null,', b'"attention":%s,' % json.dumps(why).encode(), 1)
-
-
-def _last_output(name: str, directory: int, known: dict[int, bytes]) -> bytes:
-    """When the transcript grew; `known` are the times that were written out before: many agents
-    speak in the same second."""
-    try:
-        seconds = int(os.stat(name, dir_fd=directory).st_mtime)
-    except OSError:
-        return b"null"
-    text = known.get(seconds)
-    if text is None:
-        text = known[seconds] = b'"%s"' % _stamp(seconds)
-    return text
 
 
 def _stamp(seconds: float) -> bytes:

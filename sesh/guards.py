@@ -29,13 +29,8 @@ class Survey:
             names = os.listdir(self.run)
         except FileNotFoundError:
             names = []
-        self.exits = set()
-        self.unclaimed = set()
-        for name in names:
-            if name.endswith(".pid"):
-                self.unclaimed.add(name[:-4])
-            elif name.endswith(".exit"):
-                self.exits.add(name[:-5])
+        self.exits = {name[:-5] for name in names if name.endswith(".exit")}
+        self.unclaimed = {name[:-4] for name in names if name.endswith(".pid")}
         self.explained: list[tuple[str, str, str]] = []  # agents that hold, with their keepers
 
     def holds(self, found: digest.Digest) -> bool:

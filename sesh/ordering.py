@@ -244,6 +244,8 @@ def _check_git(wish: Wish) -> None:
 
 
 def _check_branch(cwd: str, wanted: str) -> None:
+    if git.top(cwd) is None:
+        raise SeshError(f"{cwd} is in no git repository; --branch needs one (see -C)")
     found = git.head(cwd)
     if found.present and found.what == wanted:
         return

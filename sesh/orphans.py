@@ -8,7 +8,7 @@ its environment, another user's processes and other machines are not seen.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from types import MappingProxyType
 
@@ -103,10 +103,11 @@ def census(config: Config, *, thorough: bool = True) -> Census:
     """Look at all records, all processes and all servers, once each. If `thorough`, an engine is
     asked too that no record names."""
     run = processes.run_dir()
+    answered = _ask_own_server(config, run)  # which works on its answer while we read
     # With many sessions, nearly all processes are agents that are as recorded, and their keepers.
     as_recorded, explained = look.held_and_explained()
-    table = processes.table(leaving_out=explained)
-    carriers = processes.carriers(table, run)
+    others = [pid for pid in processes.pids() if pid not in explained]
+    carriers, in_panes = processes.carriers(others, run)
     marked = set(carriers.values())
     # An end is for ever, says a digest line; unless something of it lives.
     held = {
@@ -114,9 +115,9 @@ def census(config: Config, *, thorough: bool = True) -> Census:
         for name, one in as_recorded.items()
         if one.mode != "ended" or one.id not in marked
     }
-    answers: Answers = {}
+    answers = answered()
     found = look.everything(held, config, answers)
-    agents = _agents(found, held.values(), table, run)
+    agents = _agents(found, held.values(), in_panes, run)
     panes, silent = _panes(found, config, run, answers)
     known = _known(found, held.values()) | {orphan.id for orphan in agents}
     living = _living(found, held.values()) | {orphan.id for orphan in agents}
@@ -134,6 +135,16 @@ def census(config: Config, *, thorough: bool = True) -> Census:
         engines=engines,
         adrift=tuple(adrift.find(engines, damaged, config)),
     )
+
+
+def _ask_own_server(config: Config, run: str) -> Callable[[], Answers]:
+    """What is returned waits for its answer."""
+    socket = f"{run}/tmux.sock"
+    try:
+        answered = observe.server(socket, run, config).panes_later()
+    except CannotTellError:
+        return dict
+    return lambda: {socket: answered()}
 
 
 def boxed_records(found: Iterable[Seen], held: Iterable[Digest]) -> list[Record]:
@@ -160,16 +171,16 @@ def _known(found: Iterable[Seen], held: Iterable[Digest]) -> set[str]:
 
 
 def _agents(
-    found: Sequence[Seen], held: Collection[Digest], table: Table, run: str
+    found: Sequence[Seen], held: Collection[Digest], in_panes: Iterable[int], run: str
 ) -> list[Orphan]:
     """Living agents that no record claims: by their launch's files and, where those are gone too,
-    by their keepers."""
+    by their keepers, which tmux has started in panes."""
     claimed = [(one.id, int(one.generation)) for one in held]
     agents = look.orphans(found, claimed)
     records = [one.entry.record for one in found if isinstance(one.entry.record, Record)]
     known = {*claimed, *((r.id, r.place.generation) for r in records)}
     known |= {(orphan.id, orphan.generation) for orphan in agents}
-    for session_id, word in by_keepers(table, run):
+    for session_id, word in by_keepers(run, in_panes):
         if (session_id, word.generation) not in known:
             agents.append(
                 Orphan(name_of(session_id), session_id, word.generation, word.agent, word.at)
@@ -177,25 +188,27 @@ def _agents(
     return agents
 
 
-def by_keepers(table: Table, run: str) -> list[tuple[str, LaunchWord]]:
-    """Every agent that one of our keepers waits for, as its launch file's word would say it."""
+def by_keepers(run: str, among: Iterable[int] | None = None) -> list[tuple[str, LaunchWord]]:
+    """Every agent that one of our keepers waits for, as its launch file's word would say it. Among
+    these processes, or all."""
+    among = processes.pids() if among is None else among
+    keepers = {pid: launch for pid in among if (launch := _launch_of(pid, run))}
+    if not keepers:
+        return []
+    table = processes.table()
     family = processes.children(table)
     found = []
-    for stat in table.values():
-        parent = table.get(stat.ppid)
-        if parent is None or not processes.is_tmux(parent):
-            continue
-        launch = _launch_of(stat.pid, run)
-        word = _word(stat, parent, table, family, launch[1]) if launch else None
-        if launch and word:
-            found.append((launch[0], word))
+    for pid, (session_id, generation) in keepers.items():
+        word = _word(pid, table, family, generation)
+        if word:
+            found.append((session_id, word))
     return found
 
 
 def hidden_server(socket: str, run: str) -> Process | None:
     """The living server behind a socket that is gone, by the keepers in it: no record may be left
     to name it."""
-    for _, word in by_keepers(processes.table(), run):
+    for _, word in by_keepers(run):
         if socket_of(word) == socket:
             return word.server
     return None
@@ -218,9 +231,14 @@ def _launch_of(pid: int, run: str) -> tuple[str, int] | None:
 
 
 def _word(
-    outer: Stat, server: Stat, table: Table, family: dict[int, list[int]], generation: int
+    keeper: int, table: Table, family: dict[int, list[int]], generation: int
 ) -> LaunchWord | None:
-    pane = processes.environment(outer.pid).get("TMUX_PANE", "")
+    """What the outer shell of a keeper, which its server has started, shows of its agent."""
+    outer = table.get(keeper)
+    server = table.get(outer.ppid) if outer else None
+    if outer is None or server is None or not processes.is_tmux(server):
+        return None
+    pane = processes.environment(keeper).get("TMUX_PANE", "")
     agent = agent_below(outer, table, family)
     if agent is None or not re.fullmatch(r"%\d+", pane):
         return None
@@ -297,7 +315,7 @@ def still_left(leftover: Leftover) -> bool:
     stat = processes.look(leftover.process.pid)
     if stat is None or stat.process != leftover.process or not stat.alive:
         return False
-    carried = processes.carriers({stat.pid: stat}, processes.run_dir())
+    carried, _ = processes.carriers([stat.pid], processes.run_dir())
     return carried.get(stat.pid) == leftover.session_id
 
 
@@ -345,6 +363,6 @@ def launch_word(orphan: Orphan, run: str) -> LaunchWord | None:
     word = launchfiles.read_launch(run, orphan.id, orphan.generation)
     if word is not None:
         return word
-    launches = by_keepers(processes.table(), run)
+    launches = by_keepers(run)
     matching = (w for i, w in launches if i == orphan.id and w.generation == orphan.generation)
     return next(matching, None)

@@ -23,6 +23,7 @@ _DEAD_STATES = "ZXx"
 _STOPPED_STATES = "Tt"
 _MARKER = b"SESH_ID="
 _HOME = b"SESH_RUN="
+_PANE = b"TMUX_PANE="
 
 
 class Stat(Value):
@@ -113,18 +114,19 @@ def alive(process: Process) -> bool:
     return stat is not None and stat.start == process.start and stat.alive
 
 
-def table(leaving_out: Collection[int] = ()) -> Table:
+def table() -> Table:
     """Every process that can be seen, in one pass."""
-    found = _by_proc(leaving_out) if LINUX else _by_psutil()
+    found = filter(None, map(look, pids())) if LINUX else _by_psutil()
     return {stat.pid: stat for stat in found}
 
 
-def _by_proc(leaving_out: Collection[int]) -> Iterator[Stat]:
-    for name in os.listdir("/proc"):
-        if name.isdigit() and int(name) not in leaving_out:
-            stat = look(int(name))
-            if stat is not None:
-                yield stat
+def pids() -> list[int]:
+    """The pid of every process that can be seen."""
+    if LINUX:
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    import psutil
+
+    return psutil.pids()
 
 
 @cache
@@ -155,12 +157,12 @@ def _parse_stat(line: bytes) -> Stat:
     )
 
 
-def _by_psutil(pids: Iterable[int] | None = None) -> Iterator[Stat]:
+def _by_psutil(among: Iterable[int] | None = None) -> Iterator[Stat]:
     """The portable way. Start ticks are replaced by centiseconds since boot."""
     import psutil
 
     states = {psutil.STATUS_ZOMBIE: "Z", psutil.STATUS_STOPPED: "T", psutil.STATUS_DEAD: "X"}
-    for pid in psutil.pids() if pids is None else pids:
+    for pid in psutil.pids() if among is None else among:
         try:
             process = psutil.Process(pid)
             with process.oneshot():
@@ -280,20 +282,23 @@ def belongs(stat: Stat, agent: Agent) -> bool:
     return agent.keeper == 0 or in_place
 
 
-def carriers(processes: Table, run: str) -> dict[int, str]:
-    """Every process that carries the marker of a session of ours, with the session's id. `run` is
-    our directory of launches: another state directory's sessions are not ours."""
+def carriers(among: Iterable[int], run: str) -> tuple[dict[int, str], list[int]]:
+    """Every process that carries the marker of a session of ours, with the session's id; and those
+    that tmux started in a pane, keepers among them. `run` is our directory of launches: another
+    state directory's sessions are not ours."""
     home = _HOME + os.fsencode(run)
-    found = {}
-    for pid in processes:
+    found, in_panes = {}, []
+    for pid in among:
         environ = _environ(pid)
+        if _PANE in environ:
+            in_panes.append(pid)
         if _MARKER not in environ:
             continue
         entries = environ.split(b"\0")
         ids = [entry[len(_MARKER) :] for entry in entries if entry.startswith(_MARKER)]
         if home in entries and len(ids) == 1:
             found[pid] = ids[0].decode("ascii", errors="replace")
-    return found
+    return found, in_panes
 
 
 def environment(pid: int) -> dict[str, str]:

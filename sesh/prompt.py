@@ -46,24 +46,26 @@ def _found() -> list[str]:
         survey = guards.Survey()  # before the records: a launch's files are younger than its claim
     except OSError:  # no machine id or no /proc: no digest line can be trusted
         return _judged(set(), None)
-    found = []
-    settled = set()
     names = _names(directory)
     records = guards.directory(directory) if names else -1  # not closed: ends with the process
-    for name in names:
-        one = _held(name, records, survey)
-        if one is None:
-            continue
-        if digest.needs_attention(one.view):
-            if one.mode != "ended":  # alive when something was wrong: that may be over by now
-                continue
-            found.append(digest.state(one.view))
-        elif digest.agent(one.view) is not None and _waits(one, survey.run):
-            found.append("waiting")
-        settled.add(name)
+    words = {name: _word(name, records, survey) for name in names}
+    settled = {name for name, word in words.items() if word is not None}
+    found = [word for word in words.values() if word]
     if len(settled) < len(names) or survey.unclaimed:
         found += _judged(settled, survey.unclaimed)
     return found
+
+
+def _word(name: str, directory: int, survey: guards.Survey) -> str | None:
+    """What is to be said of a session that is as recorded, if anything; None when somebody has to
+    look at it."""
+    one = _held(name, directory, survey)
+    if one is None:
+        return None
+    if digest.needs_attention(one.view):  # of one that lives, what was wrong may be over by now
+        return digest.state(one.view) if one.mode == "ended" else None
+    waits = digest.agent(one.view) is not None and _waits(one, survey.run)
+    return "waiting" if waits else ""
 
 
 def _waits(one: digest.Digest, run: str) -> bool:

@@ -11,7 +11,7 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from sesh.values import Value
@@ -51,20 +51,36 @@ def call(
 ) -> Answer:
     """Run a program to its end, or kill it after `timeout` seconds. With `errors` as
     "surrogateescape" every byte of its answer can be had back; `stdout` may be a file instead."""
+    return begin(
+        argv, timeout=timeout, env=env, cwd=cwd, stdin=stdin, stdout=stdout, errors=errors
+    )()
+
+
+def begin(
+    argv: Sequence[str],
+    *,
+    timeout: float,
+    env: Mapping[str, str] | None = None,
+    cwd: str | None = None,
+    stdin: int = NOTHING,
+    stdout: int = PIPE,
+    errors: str = "replace",
+) -> Callable[[], Answer]:
+    """The same, in two steps: what is returned waits for the answer, and must be called."""
     try:
-        with subprocess.Popen(
-            argv,
-            stdin=stdin,
-            stdout=stdout,
-            stderr=subprocess.PIPE,
-            env=env,
-            cwd=cwd,
-        ) as process:
-            return _communicate(process, timeout, errors)
+        process = subprocess.Popen(argv, stdin=stdin, stdout=stdout, stderr=PIPE, env=env, cwd=cwd)
     except FileNotFoundError as error:
-        return Answer(None, "", "", f"{error.filename}: not found")
+        problem = f"{error.filename}: not found"
     except OSError as error:
-        return Answer(None, "", "", f"{argv[0]}: {error.strerror}")
+        problem = f"{argv[0]}: {error.strerror}"
+    else:
+        return lambda: _answer(process, timeout, errors)
+    return lambda: Answer(None, "", "", problem)
+
+
+def _answer(process: subprocess.Popen[bytes], timeout: float, errors: str) -> Answer:
+    with process:
+        return _communicate(process, timeout, errors)
 
 
 def detach(argv: Sequence[str], *, env: Mapping[str, str]) -> int:

@@ -43,6 +43,9 @@ STOP_AGAIN = 30.0  # seconds until an unfinished stop is tried again
 LEFTOVER_GRACE = 60.0  # seconds before a launch's files without a record count as left over
 
 
+Said = Mapping[str, list[tmux.Pane] | tmux.Reply]  # socket → what its server has said
+
+
 class Pass(Value):
     """What came of a pass."""
 
@@ -120,15 +123,17 @@ def tend(
     config: Config,
     run: str,
     times: Mapping[str, float] = MappingProxyType({}),
+    answers: Said = MappingProxyType({}),
 ) -> None:
     """What every look is followed by: transcripts are bounded, whoever is attached to what has
     ended is told, the next wake-ups are set, and whoever wants to know what happened is told.
-    `times` says of sessions, by their ids, when something is due for them."""
+    `times` says of sessions, by their ids, when something is due for them; `answers` what servers
+    have said in this look."""
     logfiles.tend(config.logs.max_size)
     sessions = [one.session for one in found if one.session]
     with suppress(CannotTellError):
         _tell_attached(sessions, config)
-        _tend_servers(sessions, held, config, run, times)
+        _tend_servers(sessions, held, config, run, times, answers)
     notices.tell(config)
 
 
@@ -161,9 +166,8 @@ def leavings(
     kept |= {orphan.id for orphan in agents}
     damaged = {one.name for one in found if one.damaged}
     left = []
-    for path in launch_leavings(run):
-        session_id = os.path.basename(path).partition(".")[0]
-        if session_id in kept or name_of(session_id) in damaged:
+    for path in launch_leavings(run, kept):
+        if name_of(os.path.basename(path).partition(".")[0]) in damaged:
             continue
         with suppress(FileNotFoundError):
             if time.time() - os.stat(path).st_mtime > LEFTOVER_GRACE:
@@ -171,14 +175,15 @@ def leavings(
     return left
 
 
-def launch_leavings(run: str) -> list[str]:
-    """The files that are named after a session, here and where environments are saved. Not the
-    directory of a container: that goes when its engine says that the container is gone."""
+def launch_leavings(run: str, kept: Collection[str] = ()) -> list[str]:
+    """The files that are named after a session, here and where environments are saved; not those of
+    `kept` ids. Nor the directory of a container: that goes when its engine says that the container
+    is gone."""
     found = []
     for directory in {run, paths.runtime_dir() or run}:
         with suppress(FileNotFoundError):
-            names = [name for name in os.listdir(directory) if _NAMED.match(name)]
-            found += [f"{directory}/{name}" for name in names if not name.endswith(".box")]
+            names = [n for n in os.listdir(directory) if n.partition(".")[0] not in kept]
+            found += [f"{directory}/{n}" for n in names if _NAMED.match(n) and n[-4:] != ".box"]
     return found
 
 
@@ -188,6 +193,7 @@ def _tend_servers(
     config: Config,
     run: str,
     times: Mapping[str, float],
+    answers: Said,
 ) -> None:
     """Set the next wake-up of each server with living sessions; let our own server go when it has
     nothing left to do."""
@@ -208,7 +214,8 @@ def _tend_servers(
         for socket in [*wake] or [own]:
             wake[socket] = min(now + waits, wake.get(socket, now + waits))
     for socket, moment in wake.items():
-        observe.server(socket, run, config).wake_at(moment)
+        if not tmux.woken_by(moment, answers.get(socket)):
+            observe.server(socket, run, config).wake_at(moment)
     if own not in wake and os.path.exists(own):
         observe.server(own, run, config).may_exit()
 

@@ -107,7 +107,7 @@ def survey(config: Config) -> Scene:
         census=census,
         uptime=processes.uptime(),
         panes=_panes(census, config, run),
-        leavings=tuple(_leavings(census, run)),
+        leavings=tuple(_timed(supervise.leavings(census.found, census.held, census.agents, run))),
         temps=tuple(_temps(run)),
         history=_history(),
         transcripts=_transcripts(),
@@ -115,7 +115,7 @@ def survey(config: Config) -> Scene:
         older_events=older.st_mtime if older else None,
         seen=sightings.read(run, machine.boot),
         boxes=tuple(_boxes(census, run)),
-        notices=tuple((path, s.st_mtime) for path in notices.waiting() if (s := _stat(path))),
+        notices=tuple(_timed(notices.waiting())),
     )
 
 
@@ -124,6 +124,14 @@ def _stat(path: str) -> os.stat_result | None:
         return os.stat(path, follow_symlinks=False)
     except FileNotFoundError:
         return None
+
+
+def _timed(files: Iterable[str]) -> Iterator[tuple[str, float]]:
+    """Those of these files that are still there, with their time."""
+    for path in files:
+        status = _stat(path)
+        if status:
+            yield path, status.st_mtime
 
 
 def _panes(census: Census, config: Config, run: str) -> dict[str, Sequence[Pane]]:
@@ -140,13 +148,6 @@ def _panes(census: Census, config: Config, run: str) -> dict[str, Sequence[Pane]
     return found
 
 
-def _leavings(census: Census, run: str) -> Iterator[tuple[str, float]]:
-    for path in supervise.leavings(census.found, census.held, census.agents, run):
-        status = _stat(path)
-        if status:
-            yield path, status.st_mtime
-
-
 def _boxes(census: Census, run: str) -> Iterator[tuple[str, float]]:
     """What containers had outside of them whose session nobody knows, and of which every engine
     says that they are gone."""
@@ -154,15 +155,14 @@ def _boxes(census: Census, run: str) -> Iterator[tuple[str, float]]:
     if standing is None:
         return
     damaged = {one.name for one in census.found if one.damaged}
-    for entry in _scan(run):
-        session_id = entry.name.removesuffix(".box")
-        if not entry.name.endswith(".box") or not _ID.fullmatch(session_id):
+    for name in _names(run):
+        session_id = name.removesuffix(".box")
+        if not name.endswith(".box") or not _ID.fullmatch(session_id):
             continue
         known = session_id in standing or name_of(session_id) in damaged
         if known or adrift.claimed(session_id) or adrift.kept(session_id):
             continue
-        with suppress(FileNotFoundError):
-            yield entry.path, entry.stat(follow_symlinks=False).st_mtime
+        yield from _timed([f"{run}/{name}"])
 
 
 def _temps(run: str) -> Iterator[tuple[str, float]]:
@@ -171,49 +171,47 @@ def _temps(run: str) -> Iterator[tuple[str, float]]:
     places.add(paths.notices_dir())
     runtime = paths.runtime_dir()
     for directory in sorted(places | ({runtime} if runtime else set())):
-        for entry in _scan(directory):
-            if entry.name.startswith(".") and entry.name.endswith(".tmp"):
-                with suppress(FileNotFoundError):
-                    yield entry.path, entry.stat(follow_symlinks=False).st_mtime
+        names = _names(directory)
+        yield from _timed(f"{directory}/{n}" for n in names if n[0] == "." and n.endswith(".tmp"))
 
 
 def _history() -> dict[str, float]:
-    found = {}
-    for entry in _scan(paths.history_dir()):
-        session_id = entry.name.removesuffix(".toml")
-        if entry.name.endswith(".toml") and _ID.fullmatch(session_id):
-            with suppress(FileNotFoundError):
-                found[session_id] = entry.stat(follow_symlinks=False).st_mtime
-    return found
+    directory = paths.history_dir()
+    records = [name for name in _names(directory) if name.endswith(".toml")]
+    ids = [name[:-5] for name in records if _ID.fullmatch(name[:-5])]
+    kept = _timed(f"{directory}/{session_id}.toml" for session_id in ids)
+    return {os.path.basename(path)[:-5]: left for path, left in kept}
 
 
 def _transcripts() -> dict[str, Pile]:
-    found: dict[str, list[tuple[str, str, os.stat_result]]] = {}
-    for entry in _scan(paths.transcripts_dir()):
-        session_id, _, kind = entry.name.partition(".")
-        if kind in ("log", "screen", "times") and _ID.fullmatch(session_id):
-            with suppress(FileNotFoundError):
-                status = entry.stat(follow_symlinks=False)
-                found.setdefault(session_id, []).append((entry.path, kind, status))
-    return {session_id: _pile(some) for session_id, some in found.items()}
-
-
-def _pile(found: list[tuple[str, str, os.stat_result]]) -> Pile:
-    return Pile(
-        tuple(path for path, _, _ in found),
-        max(status.st_mtime for _, _, status in found),
-        sum(status.st_blocks for _, _, status in found) * _BLOCK,
-        next((status.st_mtime for _, kind, status in found if kind == "log"), 0.0),
-    )
+    found: dict[str, Pile] = {}
+    directory = paths.transcripts_dir()
+    for name in _names(directory):
+        session_id, _, kind = name.partition(".")
+        ours = kind in ("log", "screen", "times") and _ID.fullmatch(session_id)
+        if ours and (status := _stat(f"{directory}/{name}")):
+            pile = found.get(session_id, NO_PILE)
+            found[session_id] = _larger(pile, f"{directory}/{name}", status, kind)
+    return found
 
 
 NO_PILE = Pile((), 0.0, 0, 0.0)
 
 
-def _scan(directory: str) -> list[os.DirEntry[str]]:
+def _larger(pile: Pile, path: str, status: os.stat_result, kind: str) -> Pile:
+    """The pile, with one more file."""
+    changed = status.st_mtime
+    return Pile(
+        (*pile.paths, path),
+        max(pile.changed, changed),
+        pile.size + status.st_blocks * _BLOCK,
+        changed if kind == "log" else pile.printed,
+    )
+
+
+def _names(directory: str) -> list[str]:
     try:
-        with os.scandir(directory) as found:
-            return list(found)
+        return os.listdir(directory)
     except (FileNotFoundError, NotADirectoryError):
         return []
 

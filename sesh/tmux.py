@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections.abc import Callable
 from enum import Enum
 from shlex import quote
 
@@ -44,9 +45,9 @@ set-option -g status-right "detach: #{{prefix}} d"
 _LAUNCH_FORMAT = "#{pane_id} #{pane_pid} #{pid}"
 _PANES_FORMAT = (
     "#{pane_id} #{pane_pid} #{pane_dead} #{pane_pipe} #{pid} "
-    "#{session_id} s#{@sesh_id} #{session_name}"
+    "w#{@sesh_wake} #{session_id} s#{@sesh_id} #{session_name}"
 )
-_PANE_LINE = re.compile(r"(%\d+) (\d+) ([01]) ([01]) (\d+) (\$\d+) s([A-Za-z0-9_-]*) (.*)")
+_PANE_LINE = re.compile(r"(%\d+) (\d+) ([01]) ([01]) (\d+) w(\d*) (\$\d+) s([A-Za-z0-9_-]*) (.*)")
 _HAND_MADE_FORMAT = "#{pane_active} #{pane_id} #{pane_pid} #{pid} #{pane_pipe} s#{@sesh_id}"
 _PIPE = "umask 077; exec cat >>#{@sesh_log}"
 CALLBACK = "#{@sesh_callback} >/dev/null 2>&1 || :"
@@ -98,6 +99,7 @@ class Pane(Value):
     name: str
     piped: bool = True  # is its output logged
     server: int = 0  # the server's own pid
+    wake: float = 0.0  # when the server makes sesh look, in seconds of the epoch
 
 
 class Launched(Value):
@@ -145,21 +147,25 @@ class Tmux(Value):
         stdin: int = NOTHING,
     ) -> Reply:
         """Hand one command list to the server."""
+        return self._asking(*command, cwd=cwd, wrap=wrap, stdin=stdin)()
+
+    def _asking(
+        self,
+        *command: str,
+        cwd: str | None = None,
+        wrap: tuple[str, ...] = (),
+        stdin: int = NOTHING,
+    ) -> Callable[[], Reply]:
+        """The same, in two steps: what is returned waits for the reply, and must be called."""
         argv = [*wrap, *self.prefix, self.binary, "-u", "-S", self.socket, *self._config_option()]
-        answer = run.call(
+        answered = run.begin(
             [*argv, *command],
             timeout=self.timeout,
             env=run.engine_environment() if self.prefix else _environment(),
             cwd=None if self.prefix else cwd,
             stdin=stdin,
         )
-        if answer.ok:
-            return Reply(answer.out)
-        said = answer.problem or answer.err.strip() or f"exit {answer.code} without a word"
-        trouble = next((t for pattern, t in _MESSAGES if pattern.match(said)), Trouble.OTHER)
-        if answer.code is None:
-            trouble = Trouble.OTHER
-        return Reply("", trouble, said.splitlines()[0])
+        return lambda: _reply(answered())
 
     def _config_option(self) -> tuple[str, ...]:
         return ("-f", f"{self.run}/tmux.conf") if self.own else ()
@@ -176,25 +182,12 @@ class Tmux(Value):
 
     def panes(self) -> list[Pane] | Reply:
         """All panes of the server; the reply when it did not list them."""
-        reply = self.ask("list-panes", "-a", "-F", _PANES_FORMAT)
-        if reply.trouble is Trouble.NO_SESSIONS:
-            return []
-        if not reply.ok:
-            return reply
-        panes = []
-        for line in reply.out.splitlines():
-            found = _PANE_LINE.fullmatch(line)
-            if found is None:
-                return Reply("", Trouble.OTHER, "tmux answered in an unknown form")
-            pane, pid, dead, piped, server, session, sesh_id, name = found.groups()
-            panes.append(
-                Pane(
-                    *(pane, int(pid), dead == "1", session, sesh_id, name),
-                    piped=piped == "1",
-                    server=int(server),
-                )
-            )
-        return panes
+        return self.panes_later()()
+
+    def panes_later(self) -> Callable[[], list[Pane] | Reply]:
+        """The same, in two steps: what is returned waits for the answer, and must be called."""
+        replied = self._asking("list-panes", "-a", "-F", _PANES_FORMAT)
+        return lambda: _panes(replied())
 
     def new_session(
         self, name: str, keeper: Keeper, cwd: str, size: tuple[int, int], wrap: tuple[str, ...] = ()
@@ -361,6 +354,38 @@ class Tmux(Value):
         return self.ask("list-sessions").ok
 
 
+def _reply(answer: run.Answer) -> Reply:
+    if answer.ok:
+        return Reply(answer.out)
+    said = answer.problem or answer.err.strip() or f"exit {answer.code} without a word"
+    trouble = next((t for pattern, t in _MESSAGES if pattern.match(said)), Trouble.OTHER)
+    if answer.code is None:
+        trouble = Trouble.OTHER
+    return Reply("", trouble, said.splitlines()[0])
+
+
+def _panes(reply: Reply) -> list[Pane] | Reply:
+    if reply.trouble is Trouble.NO_SESSIONS:
+        return []
+    if not reply.ok:
+        return reply
+    panes = []
+    for line in reply.out.splitlines():
+        found = _PANE_LINE.fullmatch(line)
+        if found is None:
+            return Reply("", Trouble.OTHER, "tmux answered in an unknown form")
+        pane, pid, dead, piped, server, wake, session, sesh_id, name = found.groups()
+        panes.append(
+            Pane(
+                *(pane, int(pid), dead == "1", session, sesh_id, name),
+                piped=piped == "1",
+                server=int(server),
+                wake=int(wake or 0) / 1000,
+            )
+        )
+    return panes
+
+
 def config_text(terminal: str) -> str:
     """The settings of a server of ours."""
     return _CONFIG.format(terminal=terminal)
@@ -371,9 +396,14 @@ def _leave_mode(pane: str) -> tuple[str, ...]:
     return ("if-shell", "-F", "-t", pane, "#{pane_in_mode}", f"send-keys -X -t {pane} cancel")
 
 
+def woken_by(at: float, answer: list[Pane] | Reply | None) -> bool:
+    """Does this answer of a server say that it will make sesh look until then anyway?"""
+    return isinstance(answer, list) and any(time.time() < pane.wake <= at for pane in answer[:1])
+
+
 def _wake(at: float) -> tuple[str, ...]:
     """One wake-up is pending for all sessions: a new one is set only when it is earlier, or when
-    the pending one has passed. In milliseconds."""
+    the pending one has passed (like in `woken_by`). In milliseconds."""
     now, moment = int(time.time() * 1000), int(at * 1000)
     delay = max(100, moment - now)
     pending = f"#{{&&:#{{e|>:#{{@sesh_wake}},{now}}},#{{e|<=:#{{@sesh_wake}},{moment}}}}}"

@@ -113,6 +113,18 @@ def test_a_plain_start_and_one_with_options_say_the_same(
         assert (optioned.code, optioned.out, optioned.err) == (plain.code, plain.out, plain.err)
 
 
+def test_gc_of_a_timer_goes_without_click(world: World) -> None:
+    """It looks and cleans like any gc."""
+    world.configure("[gc]\narchive_after = \"1ms\"\n")
+    world.start("one", "true")
+    eventually(lambda: world.state_of("one") == "completed")
+    out, modules = loaded(world, ["gc", "--auto"])
+    assert "archived" in out and "one" in out
+    assert not modules & {"click", "psutil", "sh", "sesh.cli"}
+    assert world.ls() == []
+    assert loaded(world, ["gc", "--auto"])[0] == ""
+
+
 def test_lane_and_full_path_agree(world: World) -> None:
     """Field by field, in the same order; only the moment of the look may differ."""
     world.start("one", options=("--group", "g", "--tag", "ü"))

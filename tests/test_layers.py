@@ -18,6 +18,7 @@ LAYERS = (
     ("commands.*",),
     ("commands._care",),
     ("commands._options",),
+    ("tidying",),
     ("cleaning",),
     ("sweeping",),
     ("planning",),

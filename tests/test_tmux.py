@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sesh.errors import CannotTellError, StateError
-from sesh.tmux import Pane, Reply, Tmux, Trouble, check_socket, check_version
+from sesh.tmux import Pane, Reply, Tmux, Trouble, check_socket, check_version, woken_by
 from tests.world import World, eventually
 
 
@@ -118,6 +118,10 @@ def test_one_wake_up_is_pending_and_only_an_earlier_one_replaces_it(world: World
 
     host.wake_at(now + 100)
     first = wake()
+    listed = host.panes()
+    assert woken_by(now + 100, listed)
+    assert not woken_by(now + 99, listed)
+    assert not woken_by(now + 100, None)
     host.wake_at(now + 200)
     assert wake() == first
     host.wake_at(now + 1)

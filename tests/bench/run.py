@@ -27,6 +27,14 @@ from tests.bench.timing import Case, Runner, always, medians
 from tests.world import World, eventually
 
 AT_ONCE = 2  # sessions that are started side by side
+_READ = """
+import os, sys
+for path in sys.argv[1:]:
+    fd = os.open(path, os.O_RDONLY)
+    os.read(fd, 4096)
+    os.close(fd)
+os._exit(0)
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +91,21 @@ class Bench:
             self._bare(),
             Case(report.PROMPT, always(self.tools.sesh, "doctor", "--prompt"), rounds),
             Case("sesh ls --json", always(self.tools.sesh, "ls", "--json"), rounds),
+            Case(report.FILES, always(self.tools.python, "-c", _READ, *self._files()), rounds),
             Case("sesh ls", always(self.tools.sesh, "ls"), rounds),
             Case("sesh gc", always(self.tools.sesh, "gc", "--auto"), rounds),  # nothing to do
             Case("sesh doctor", always(self.tools.sesh, "doctor"), self.plan.slow_rounds),
             Case("tmux ls", ours, rounds),
         ]
         return medians([*cases, *(self.peers.list_cases() if with_peers else ())], self.runner)
+
+    def _files(self) -> list[str]:
+        """What says of every session whether it lives: its record, and its agent's process."""
+        pids = [one["pid"] for one in self._listed()]
+        return [
+            *map(str, self.world.state.glob("sessions/*.toml")),
+            *(f"/proc/{p}/stat" for p in pids),
+        ]
 
     def _bare(self) -> Case:
         return Case(report.BARE, always(self.tools.python, "-c", "pass"), self.plan.rounds)

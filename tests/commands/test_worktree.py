@@ -594,7 +594,7 @@ def test_a_start_on_another_branch_is_refused(world: World, repo: Repository) ->
     complains(world.sesh("start", "a", "--branch", "main", "--", "sleep", "9"), 1, "detached")
     home = str(world.root / "home")
     done = world.sesh("start", "a", "-C", home, "--branch", "main", "--", "sleep", "9")
-    complains(done, 1, "in no git repository")
+    complains(done, 1, "in no git repository; --branch needs one")
     assert world.ls() == []
 
 

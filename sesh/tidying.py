@@ -1,0 +1,149 @@
+"""gc as a command: who may, what is told, and the exit code. Knows nothing of click: `gc --auto`,
+which timers call every few minutes, comes here without it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+
+from sesh import cleaning, config, errors, output, processes, store
+from sesh.errors import ConflictError
+from sesh.planning import Options, Outcome, Step, Verb, What
+
+_DONE = {
+    Verb.FINISH: "finished",
+    Verb.END: "ended",
+    Verb.RESTART: "restarted",
+    Verb.KILL: "killed",
+    Verb.CLOSE: "closed",
+    Verb.ARCHIVE: "archived",
+    Verb.REMOVE: "removed",
+    Verb.ROTATE: "rotated",
+    Verb.KEEP: "kept",
+}
+_ADVICE = {"stop": "end with:", "adopt": "take back with:", "rm": "remove all the same with:"}
+_FILES = {What.TRANSCRIPT, What.TEMP, What.LEAVING, What.BOX, What.EVENTS, What.NOTICE}
+_NAMES_SHOWN = 1000  # on a line that nobody's terminal cuts
+
+
+def tidy(
+    options: Options, *, dry_run: bool = False, auto: bool = False, as_json: bool = False
+) -> int:
+    """One maintenance pass; its exit code."""
+    settings = config.load()
+    told = _work(settings, options, dry_run=dry_run, auto=auto)
+    if told is None:
+        return errors.OK
+    if as_json:
+        output.write(json.dumps([_object(one) for one in told]) + "\n")
+    else:
+        _report(told, dry_run=dry_run, auto=auto)
+    return _exit_code(told)
+
+
+def _work(
+    settings: config.Config, options: Options, *, dry_run: bool, auto: bool
+) -> list[Outcome] | None:
+    """What came of it; None when another gc is at work and nobody wants to know."""
+    if not store.exists():
+        return []
+    if dry_run:
+        return cleaning.rehearse(settings, options)
+    run = processes.run_dir()
+    with cleaning.alone(run) as mine:
+        if mine:
+            return cleaning.clean(settings, options, run)
+    if auto:
+        return None
+    raise ConflictError("another sesh gc is at work; it does the same")
+
+
+def _exit_code(told: Sequence[Outcome]) -> int:
+    tried = [one for one in told if one.done or one.failed]
+    failed = [one for one in tried if one.failed]
+    if not failed:
+        return errors.OK
+    return errors.PARTIAL if len(failed) < len(tried) else errors.FAILED
+
+
+# --- JSON ----------------------------------------------------------------------------------------
+
+
+def _object(one: Outcome) -> dict[str, object]:
+    step = one.step
+    return {
+        "verb": step.verb.value,
+        "what": step.what.value,
+        "subject": step.subject,
+        "id": step.session_id,
+        "why": step.why,
+        "size_bytes": step.size or None,
+        "mend": step.mend,
+        "done": one.done,
+        "skipped": one.skipped,
+    }
+
+
+# --- for people ----------------------------------------------------------------------------------
+
+
+def _report(told: Sequence[Outcome], *, dry_run: bool, auto: bool) -> None:
+    for one in told:
+        if one.failed:
+            output.note(f"{one.step.subject}: could not {one.step.verb}: {one.skipped}")
+    shown = [one for one in told if one.done or one.kept or dry_run]
+    if auto and not any(one.done for one in told) and not dry_run:
+        return
+    rows = [_row(some, dry_run=dry_run) for some in _groups(shown)]
+    output.write(_table(rows))
+    if dry_run:
+        output.say("nothing was done (--dry-run)")
+    elif not any(one.done or one.failed for one in told):
+        output.say("nothing to clean up")
+
+
+def _groups(told: Iterable[Outcome]) -> list[list[Step]]:
+    """Steps of one kind and reason together, in the order of the plan; what is kept comes last."""
+    found: dict[tuple[str, str, str, str | None], list[Step]] = {}
+    for one in sorted(told, key=lambda one: one.kept):
+        step = one.step
+        found.setdefault((step.verb, step.what, step.why, step.mend), []).append(step)
+    return list(found.values())
+
+
+def _row(steps: list[Step], *, dry_run: bool) -> tuple[str, str, str]:
+    first = steps[0]
+    verb = f"would {first.verb}" if dry_run else _DONE[first.verb]
+    total = sum(step.size for step in steps)
+    size = f" ({output.size(total)})" if total else ""
+    counted = f"{len(steps)} {_plural(first.what, len(steps))}{size} {output.escape(first.why)}"
+    return verb, counted, _right(steps)
+
+
+def _plural(what: What, count: int) -> str:
+    if count == 1:
+        return what.value
+    return f"{what}es" if what.value.endswith("ss") else f"{what}s"
+
+
+def _right(steps: list[Step]) -> str:
+    """What stands at the right: the names, or the command that mends it."""
+    first = steps[0]
+    if first.verb is Verb.KEEP:
+        return f"{_ADVICE[first.mend.split()[1]]} {first.mend}" if first.mend else ""
+    if first.what in _FILES:
+        return ""
+    return ", ".join(output.escape(step.subject) for step in steps[:_NAMES_SHOWN])
+
+
+def _table(rows: Sequence[tuple[str, str, str]]) -> str:
+    """Aligned; cut to the terminal from the right, never wrapped."""
+    if not rows:
+        return ""
+    room = output.terminal_width()
+    widths = [max(output.display_width(row[column]) for row in rows) for column in (0, 1)]
+    lines = []
+    for verb, counted, right in rows:
+        line = f"{verb:<{widths[0]}}   {counted:<{widths[1]}}   {right}".rstrip()
+        lines.append(line if room is None else output.cut(line, room))
+    return "\n".join(lines) + "\n"
