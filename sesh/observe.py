@@ -238,7 +238,9 @@ def _ask_servers(
 
 
 def _panes(host: Tmux, records: Iterable[Record], answers: Answers) -> Panes:
-    answer = answers[host.socket] = host.panes()
+    answer = answers.get(host.socket)
+    if answer is None or not tmux.silent(answer):  # one that says nothing is not waited for again
+        answer = answers[host.socket] = host.panes()
     if isinstance(answer, list):
         return answer
     if answer.trouble is not Trouble.NO_SERVER:

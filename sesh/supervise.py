@@ -132,22 +132,27 @@ def tend(
     logfiles.tend(config.logs.max_size)
     sessions = [one.session for one in found if one.session]
     with suppress(CannotTellError):
-        _tell_attached(sessions, config)
+        _tell_attached(sessions, config, answers)
         _tend_servers(sessions, held, config, run, times, answers)
     notices.tell(config)
 
 
-def _tell_attached(sessions: Sequence[Session], config: Config) -> None:
+def _tell_attached(sessions: Sequence[Session], config: Config, answers: Said) -> None:
     """Whoever is attached to a session that has ended gets its menu, or a line, instead. (In a
     container the keeper sends them home itself.)"""
     here = _of_this_machine(sessions)
     ended = [s for s in here if s.verdict.state in ENDED and s.record.place.pane]
-    for socket in {s.record.place.socket for s in ended}:
+    for socket in {s.record.place.socket for s in ended} - _silent(answers):
         mine = [s for s in ended if s.record.place.socket == socket]
         server = observe.server_of(mine[0].record, config)
         watched = server.watched()
         for session in mine:
             panes.tell_attached(session.record, server, watched)
+
+
+def _silent(answers: Said) -> set[str]:
+    """The servers that gave no usable answer in this look: they would be waited for again."""
+    return {socket for socket, answer in answers.items() if tmux.silent(answer)}
 
 
 def _of_this_machine(sessions: Sequence[Session]) -> list[Session]:
@@ -213,7 +218,8 @@ def _tend_servers(
     if waits is not None and (wake or os.path.exists(own)):
         for socket in [*wake] or [own]:
             wake[socket] = min(now + waits, wake.get(socket, now + waits))
-    for socket, moment in wake.items():
+    for socket in wake.keys() - _silent(answers):
+        moment = wake[socket]
         if not tmux.woken_by(moment, answers.get(socket)):
             observe.server(socket, run, config).wake_at(moment)
     if own not in wake and os.path.exists(own):

@@ -396,6 +396,11 @@ def _leave_mode(pane: str) -> tuple[str, ...]:
     return ("if-shell", "-F", "-t", pane, "#{pane_in_mode}", f"send-keys -X -t {pane} cancel")
 
 
+def silent(answer: list[Pane] | Reply) -> bool:
+    """Has it given no usable answer?"""
+    return isinstance(answer, Reply) and answer.trouble is Trouble.OTHER
+
+
 def woken_by(at: float, answer: list[Pane] | Reply | None) -> bool:
     """Does this answer of a server say that it will make sesh look until then anyway?"""
     return isinstance(answer, list) and any(time.time() < pane.wake <= at for pane in answer[:1])

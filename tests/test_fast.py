@@ -115,11 +115,12 @@ def test_a_plain_start_and_one_with_options_say_the_same(
 
 def test_gc_of_a_timer_goes_without_click(world: World) -> None:
     """It looks and cleans like any gc."""
-    world.configure("[gc]\narchive_after = \"1ms\"\n")
+    world.configure('[gc]\narchive_after = "1ms"\n')
     world.start("one", "true")
     eventually(lambda: world.state_of("one") == "completed")
     out, modules = loaded(world, ["gc", "--auto"])
-    assert "archived" in out and "one" in out
+    assert "archived" in out
+    assert "one" in out
     assert not modules & {"click", "psutil", "sh", "sesh.cli"}
     assert world.ls() == []
     assert loaded(world, ["gc", "--auto"])[0] == ""

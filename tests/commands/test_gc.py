@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -597,6 +598,32 @@ def test_when_tmux_gives_no_answer_nothing_is_removed_or_killed(world: World, tr
     assert process_at(process) is not None
     assert world.state_of("running") == "running"
     assert listed(world) == ["failed", "parent", "running"]
+
+
+def test_a_server_that_hangs_is_waited_for_once(world: World) -> None:
+    world.configure("[tmux]\ntimeout = 0.3\n")
+    world.start("one")
+    agent, server = world.start("two")["pid"], world.server_pid()
+    os.kill(server, signal.SIGSTOP)
+    try:
+        os.kill(agent, signal.SIGKILL)
+        assert questions(world) == 1
+    finally:
+        os.kill(server, signal.SIGCONT)
+
+
+def test_one_question_is_enough_when_nothing_is_to_be_done(world: World) -> None:
+    """The server's answer says that it will make sesh look anyway."""
+    world.start("one")
+    world.ok("gc")
+    assert questions(world) == 1
+
+
+def questions(world: World) -> int:
+    """How often a gc asks tmux."""
+    calls = world.root / "calls"
+    world.ok("gc", env=fake_tmux(world, f'echo x >>{calls}; exec {shutil.which("tmux")} "$@"'))
+    return len(calls.read_text().splitlines())
 
 
 @contextmanager
