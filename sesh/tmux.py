@@ -45,9 +45,9 @@ set-option -g status-right "detach: #{{prefix}} d"
 _LAUNCH_FORMAT = "#{pane_id} #{pane_pid} #{pid}"
 _PANES_FORMAT = (
     "#{pane_id} #{pane_pid} #{pane_dead} #{pane_pipe} #{pid} "
-    "w#{@sesh_wake} #{session_id} s#{@sesh_id} #{session_name}"
+    "w#{e|*:#{@sesh_wake},1} #{session_id} s#{@sesh_id} #{session_name}"  # a number, or nothing
 )
-_PANE_LINE = re.compile(r"(%\d+) (\d+) ([01]) ([01]) (\d+) w(\d*) (\$\d+) s([A-Za-z0-9_-]*) (.*)")
+_PANE_LINE = re.compile(r"(%\d+) (\d+) ([01]) ([01]) (\d+) w(-?\d*) (\$\d+) s([A-Za-z0-9_-]*) (.*)")
 _HAND_MADE_FORMAT = "#{pane_active} #{pane_id} #{pane_pid} #{pid} #{pane_pipe} s#{@sesh_id}"
 _PIPE = "umask 077; exec cat >>#{@sesh_log}"
 CALLBACK = "#{@sesh_callback} >/dev/null 2>&1 || :"

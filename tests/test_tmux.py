@@ -99,6 +99,20 @@ def test_versions(world: World, said: str, fine: bool) -> None:
             check_version(binary, 1)
 
 
+@pytest.mark.parametrize("junk", ["x", "a b", "0x10", "inf", "-1", "9" * 5000, "#{pid}", "'"])
+def test_whatever_somebody_sets_for_the_wake_up_the_panes_are_listed(
+    world: World, junk: str
+) -> None:
+    host = server(world)
+    host.write_config()
+    host.ask("new-session", "-d", "-s", "x", "sleep", "99")
+    assert host.ask("set-option", "-s", "@sesh_wake", junk).ok
+    listed = host.panes()
+    assert isinstance(listed, list)
+    assert [pane.name for pane in listed] == ["x"]
+    assert not woken_by(time.time() + 600, listed)
+
+
 def test_a_long_socket_path_is_refused() -> None:
     check_socket("/" + "x" * 106)
     with pytest.raises(StateError, match="107"):
