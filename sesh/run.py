@@ -51,31 +51,30 @@ def call(
 ) -> Answer:
     """Run a program to its end, or kill it after `timeout` seconds. With `errors` as
     "surrogateescape" every byte of its answer can be had back; `stdout` may be a file instead."""
-    return begin(
-        argv, timeout=timeout, env=env, cwd=cwd, stdin=stdin, stdout=stdout, errors=errors
-    )()
+    process = _start(argv, env, cwd, stdin, stdout)
+    return process if isinstance(process, Answer) else _answer(process, timeout, errors)
 
 
-def begin(
+def begin(argv: Sequence[str], *, timeout: float, env: Mapping[str, str]) -> Callable[[], Answer]:
+    """The same, in two steps: what is returned waits for the answer, and must be called."""
+    process = _start(argv, env)
+    return lambda: process if isinstance(process, Answer) else _answer(process, timeout, "replace")
+
+
+def _start(
     argv: Sequence[str],
-    *,
-    timeout: float,
-    env: Mapping[str, str] | None = None,
+    env: Mapping[str, str] | None,
     cwd: str | None = None,
     stdin: int = NOTHING,
     stdout: int = PIPE,
-    errors: str = "replace",
-) -> Callable[[], Answer]:
-    """The same, in two steps: what is returned waits for the answer, and must be called."""
+) -> subprocess.Popen[bytes] | Answer:
+    """The process, or why there is none."""
     try:
-        process = subprocess.Popen(argv, stdin=stdin, stdout=stdout, stderr=PIPE, env=env, cwd=cwd)
+        return subprocess.Popen(argv, stdin=stdin, stdout=stdout, stderr=PIPE, env=env, cwd=cwd)
     except FileNotFoundError as error:
-        problem = f"{error.filename}: not found"
+        return Answer(None, "", "", f"{error.filename}: not found")
     except OSError as error:
-        problem = f"{argv[0]}: {error.strerror}"
-    else:
-        return lambda: _answer(process, timeout, errors)
-    return lambda: Answer(None, "", "", problem)
+        return Answer(None, "", "", f"{argv[0]}: {error.strerror}")
 
 
 def _answer(process: subprocess.Popen[bytes], timeout: float, errors: str) -> Answer:

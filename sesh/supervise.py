@@ -42,7 +42,6 @@ _SOCKET = re.compile(rb'"socket":("(?:[^"\\]|\\.)*")')
 STOP_AGAIN = 30.0  # seconds until an unfinished stop is tried again
 LEFTOVER_GRACE = 60.0  # seconds before a launch's files without a record count as left over
 
-
 Said = Mapping[str, list[tmux.Pane] | tmux.Reply]  # socket → what its server has said
 
 

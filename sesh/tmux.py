@@ -47,6 +47,7 @@ _PANES_FORMAT = (
     "#{pane_id} #{pane_pid} #{pane_dead} #{pane_pipe} #{pid} "
     "w#{e|*:#{@sesh_wake},1} #{session_id} s#{@sesh_id} #{session_name}"  # a number, or nothing
 )
+_LIST_PANES = ("list-panes", "-a", "-F", _PANES_FORMAT)
 _PANE_LINE = re.compile(r"(%\d+) (\d+) ([01]) ([01]) (\d+) w(-?\d*) (\$\d+) s([A-Za-z0-9_-]*) (.*)")
 _HAND_MADE_FORMAT = "#{pane_active} #{pane_id} #{pane_pid} #{pid} #{pane_pipe} s#{@sesh_id}"
 _PIPE = "umask 077; exec cat >>#{@sesh_log}"
@@ -147,25 +148,20 @@ class Tmux(Value):
         stdin: int = NOTHING,
     ) -> Reply:
         """Hand one command list to the server."""
-        return self._asking(*command, cwd=cwd, wrap=wrap, stdin=stdin)()
-
-    def _asking(
-        self,
-        *command: str,
-        cwd: str | None = None,
-        wrap: tuple[str, ...] = (),
-        stdin: int = NOTHING,
-    ) -> Callable[[], Reply]:
-        """The same, in two steps: what is returned waits for the reply, and must be called."""
-        argv = [*wrap, *self.prefix, self.binary, "-u", "-S", self.socket, *self._config_option()]
-        answered = run.begin(
-            [*argv, *command],
+        answer = run.call(
+            [*wrap, *self._argv(), *command],
             timeout=self.timeout,
-            env=run.engine_environment() if self.prefix else _environment(),
+            env=self._environment(),
             cwd=None if self.prefix else cwd,
             stdin=stdin,
         )
-        return lambda: _reply(answered())
+        return _reply(answer)
+
+    def _argv(self) -> tuple[str, ...]:
+        return (*self.prefix, self.binary, "-u", "-S", self.socket, *self._config_option())
+
+    def _environment(self) -> dict[str, str]:
+        return run.engine_environment() if self.prefix else _environment()
 
     def _config_option(self) -> tuple[str, ...]:
         return ("-f", f"{self.run}/tmux.conf") if self.own else ()
@@ -182,12 +178,13 @@ class Tmux(Value):
 
     def panes(self) -> list[Pane] | Reply:
         """All panes of the server; the reply when it did not list them."""
-        return self.panes_later()()
+        return _panes(self.ask(*_LIST_PANES))
 
     def panes_later(self) -> Callable[[], list[Pane] | Reply]:
         """The same, in two steps: what is returned waits for the answer, and must be called."""
-        replied = self._asking("list-panes", "-a", "-F", _PANES_FORMAT)
-        return lambda: _panes(replied())
+        argv = [*self._argv(), *_LIST_PANES]
+        answered = run.begin(argv, timeout=self.timeout, env=self._environment())
+        return lambda: _panes(_reply(answered()))
 
     def new_session(
         self, name: str, keeper: Keeper, cwd: str, size: tuple[int, int], wrap: tuple[str, ...] = ()
