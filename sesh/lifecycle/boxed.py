@@ -61,7 +61,7 @@ def start(order: Order, config: Config) -> Seen:
     try:
         environment.save_text(record.place.snapshot, environment.exports(order.environment))
         boxes.make(record)
-        entry = store.claim(record, claims.starting(record), before.entry if before else None)
+        entry = claims.claim_name(record, claims.starting(record), before)
     except BaseException:
         _forget(record)
         raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 from sesh import environment, look, phases, store
 from sesh.errors import CannotTellError, ConflictError, SeshError, StateError
@@ -24,6 +25,8 @@ from sesh.model import (
 from sesh.reconcile import reconcile
 from sesh.store import Entry
 from sesh.values import Value, replace
+
+_TRIES = 5  # others that look at an ended session write down what they see
 
 
 class Order(Value):
@@ -120,10 +123,23 @@ def resumed(
     return replace(record, agent=plan.agent), plan.resuming
 
 
+def claim_name(record: Record, verdict: Verdict, before: Seen | None) -> Entry:
+    """Write a new record where `before`, the ended one, was. Another sesh may have written down
+    more of that one meanwhile, or have moved it to the history: it still is the one to replace."""
+    seen = before
+    for _ in range(_TRIES):
+        with suppress(ConflictError):
+            return store.claim(record, verdict, seen.entry if seen else None)
+        seen = free_name(record.name)
+        if seen and not (before and look.same(before, seen)):
+            break
+    raise ConflictError(f"{record.name} was taken by another sesh just now")
+
+
 def claim_generation(found: Seen, record: Record) -> Entry:
     """Write the next generation over the ended one, unless another sesh has done so."""
     seen: Seen | None = found
-    for _ in range(5):
+    for _ in range(_TRIES):
         entry = store.swap(seen.entry, record, starting(record)) if seen else None
         if entry is not None:
             return entry

@@ -26,7 +26,7 @@ def create(name: str, spec: Spec, what: Said, config: Config) -> Seen:
     record = phases.said(record, begun, record.spec.created)
     sight = observe.by_files(record)
     verdict = reconcile(record, sight, record.spec.created)
-    entry = store.claim(record, verdict, before.entry if before else None)
+    entry = claims.claim_name(record, verdict, before)
     if before and before.session:
         bury(before.session.record, config)
     with suppress(OSError):

@@ -51,7 +51,7 @@ def start(order: Order, config: Config) -> Seen:
     try:
         environment.save(record.place.snapshot, order.environment)
         _stage(record, resuming=False)
-        entry = store.claim(record, claims.starting(record), before.entry if before else None)
+        entry = claims.claim_name(record, claims.starting(record), before)
     except BaseException:
         forget_files(record)
         raise

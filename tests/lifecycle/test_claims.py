@@ -1,0 +1,66 @@
+"""A name is claimed over the ended session that had it, however busy the others are with that."""
+
+from __future__ import annotations
+
+import pytest
+
+from sesh import look, store
+from sesh.errors import ConflictError
+from sesh.lifecycle import claims
+from sesh.model import Record
+from sesh.values import replace
+from tests.surroundings import read_record, write_record
+from tests.world import World
+
+NEW = "one-20261116-120000-ffffffff"
+
+
+@pytest.fixture
+def before(world: World, monkeypatch: pytest.MonkeyPatch) -> look.Seen:
+    """An ended session, as one who wants its name has seen it."""
+    monkeypatch.setenv("XDG_STATE_HOME", world.env["XDG_STATE_HOME"])
+    world.ok("start", "one", "--record-only")
+    world.ok("finish", "one", "completed")
+    found = claims.free_name("one")
+    assert found is not None
+    return found
+
+
+def next_one(found: look.Seen) -> Record:
+    assert isinstance(found.entry.record, Record)
+    return replace(found.entry.record, id=NEW)
+
+
+def claim(record: Record, found: look.Seen) -> store.Entry:
+    return claims.claim_name(record, claims.starting(record), found)
+
+
+def test_a_look_that_wrote_more_of_its_end_takes_nothing(world: World, before: look.Seen) -> None:
+    ended = read_record(world, "one")
+    write_record(world, replace(ended, spec=replace(ended.spec, tags=("seen",))), before.state)
+    assert claim(next_one(before), before).record == next_one(before)
+    (kept,) = store.history()
+    assert isinstance(kept.record, Record)
+    assert kept.record.spec.tags == ("seen",)
+
+
+def test_one_that_gc_has_moved_to_the_history_leaves_a_free_name(before: look.Seen) -> None:
+    store.archive([before.entry])
+    claim(next_one(before), before)
+    assert len(list(store.history())) == 1
+
+
+def test_another_session_of_the_name_is_not_replaced(world: World, before: look.Seen) -> None:
+    """Its end is nobody's yet, and its container, say, still stands."""
+    world.ok("start", "one", "--record-only")
+    world.ok("finish", "one", "failed")
+    raw = world.record("one").read_bytes()
+    with pytest.raises(ConflictError, match="taken by another sesh"):
+        claim(next_one(before), before)
+    assert world.record("one").read_bytes() == raw
+
+
+def test_one_that_lives_by_now_is_named(world: World, before: look.Seen) -> None:
+    world.ok("start", "one", "--record-only")
+    with pytest.raises(ConflictError, match="already"):
+        claim(next_one(before), before)
