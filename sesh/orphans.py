@@ -73,7 +73,7 @@ class Census(Value):
     agents: tuple[Orphan, ...]
     leftovers: tuple[Leftover, ...]
     strays: tuple[Stray, ...]
-    silent: tuple[str, ...]  # servers that gave no usable answer, and why
+    silent: bool  # is there a server that gave no usable answer, or no tmux to ask?
     answers: Mapping[str, list[Pane] | Reply] = MappingProxyType({})  # socket → what was said
     engines: adrift.Answers = MappingProxyType({})  # engine → its containers that were made by us
     adrift: tuple[Adrift, ...] = ()  # those that no record claims
@@ -95,7 +95,12 @@ def quick() -> Census:
     found = look.everything(leaving_out=held)
     claimed = [(one.id, int(one.generation)) for one in held.values()]
     return Census(
-        tuple(found), tuple(held.values()), tuple(look.orphans(found, claimed)), (), (), ()
+        tuple(found),
+        tuple(held.values()),
+        tuple(look.orphans(found, claimed)),
+        (),
+        (),
+        silent=False,
     )
 
 
@@ -130,7 +135,7 @@ def census(config: Config, *, thorough: bool = True) -> Census:
         agents=tuple(agents),
         leftovers=tuple(_leftovers(carriers, living)),
         strays=tuple(_strays(panes, known)),
-        silent=tuple(silent),
+        silent=silent,
         answers=answers,
         engines=engines,
         adrift=tuple(adrift.find(engines, damaged, config)),
@@ -324,18 +329,18 @@ def still_left(leftover: Leftover) -> bool:
 
 def _panes(
     found: Iterable[Seen], config: Config, run: str, answers: Answers
-) -> tuple[dict[str, list[Pane]], list[str]]:
-    """The panes of every server that we know of; and why, where one gave no answer."""
+) -> tuple[dict[str, list[Pane]], bool]:
+    """The panes of every server that we know of; and whether one gave no usable answer."""
     here = processes.here()
     records = [one.entry.record for one in found if isinstance(one.entry.record, Record)]
     sockets = {f"{run}/tmux.sock"}
     sockets |= {r.place.socket for r in records if r.place.machine == here and r.hosted}
     listed: dict[str, list[Pane]] = {}
-    silent = []
+    silent = False
     try:
         tmux.find_binary()
-    except CannotTellError as error:
-        return {}, [str(error)]
+    except CannotTellError:
+        return {}, True
     for socket in sorted(sockets):
         if socket not in answers:
             answers[socket] = observe.server(socket, run, config).panes()
@@ -343,7 +348,7 @@ def _panes(
         if isinstance(answer, list):
             listed[socket] = answer
         elif answer.trouble is not tmux.Trouble.NO_SERVER:
-            silent.append(f"{socket}: {answer.text}")
+            silent = True
     return listed, silent
 
 

@@ -1,7 +1,7 @@
 """What gc would do: the steps that follow from one look at everything.
 
-`decide` is pure, and nothing is changed here. What is unknown, damaged or another machine's appears
-in no step.
+`decide` is pure, and nothing is changed here. What is unknown, damaged or another machine's is
+never touched by a step.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from sesh import duties, notices, output, paths, processes
+from sesh import duties, notices, output, paths, processes, tmux
 from sesh.adrift import Adrift
 from sesh.config import Gc
 from sesh.model import Engine, Process, Record, State, name_of
 from sesh.orphans import Census, Leftover, Stray
 from sesh.surveying import NO_PILE, Ended, Running, Scene, ended_in, never, running_in
+from sesh.tmux import Reply
 from sesh.units import span
 from sesh.values import Value
 
@@ -53,6 +54,7 @@ class What(StrEnum):
     LEAVING = "launch file"
     EVENTS = "event log"
     NOTICE = "notification"
+    SERVER = "tmux server"
 
 
 class Step(Value):
@@ -143,6 +145,7 @@ def decide(scene: Scene, gc: Gc, options: Options, now: float) -> list[Step]:
         *_archives(scene, ended, gc, options, now),
         *_prunes(scene, gc, now),
         *_files(scene, gc, now),
+        *_servers(scene.census),
     ]
 
 
@@ -365,3 +368,11 @@ def _files(scene: Scene, gc: Gc, now: float) -> Iterator[Step]:
 
 def _file(what: What, path: str, why: str, changed: float, session_id: str | None = None) -> Step:
     return Step(Verb.REMOVE, what, path, why, session_id, paths=(path,), changed=changed)
+
+
+def _servers(census: Census) -> Iterator[Step]:
+    """Why nothing was done in there."""
+    for socket, said in sorted(census.answers.items()):
+        if isinstance(said, Reply) and tmux.silent(said):
+            why = f"as it is: {said.text}"
+            yield Step(Verb.KEEP, What.SERVER, socket, why, mend="sesh doctor")

@@ -137,7 +137,7 @@ def _timed(files: Iterable[str]) -> Iterator[tuple[str, float]]:
 def _panes(census: Census, config: Config, run: str) -> dict[str, Sequence[Pane]]:
     """The panes of the census, and those of servers that only ended sessions name."""
     found: dict[str, Sequence[Pane]] = {**census.panes}
-    asked = {f"{run}/tmux.sock", *(text.partition(": ")[0] for text in census.silent)}
+    asked = {f"{run}/tmux.sock", *census.answers}
     with suppress(CannotTellError):
         for socket in sorted({one.socket for one in ended_in(census)} - found.keys() - asked):
             if not os.path.exists(socket):

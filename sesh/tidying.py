@@ -21,7 +21,12 @@ _DONE = {
     Verb.ROTATE: "rotated",
     Verb.KEEP: "kept",
 }
-_ADVICE = {"stop": "end with:", "adopt": "take back with:", "rm": "remove all the same with:"}
+_ADVICE = {
+    "stop": "end with:",
+    "adopt": "take back with:",
+    "rm": "remove all the same with:",
+    "doctor": "see why with:",
+}
 _FILES = {What.TRANSCRIPT, What.TEMP, What.LEAVING, What.BOX, What.EVENTS, What.NOTICE}
 _NAMES_SHOWN = 1000  # on a line that nobody's terminal cuts
 

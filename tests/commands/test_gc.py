@@ -593,8 +593,16 @@ def test_when_tmux_gives_no_answer_nothing_is_removed_or_killed(world: World, tr
     world.ok("gc", "--kill-orphans")
     seen_before(world, 100)
     with broken_tmux(world, trouble) as env:
+        planned = world.ok("gc", "--kill-orphans", "--json", "--dry-run", env=env)
         done = world.ok("gc", "--kill-orphans", "--json", env=env)
+        said = world.ok("gc", env=env)
+        assert world.ok("gc", "--auto", env=env).out == ""
     assert not [one for one in done.json if one["done"]]
+    assert done.json == planned.json
+    (server,) = (one for one in done.json if one["what"] == "tmux server")
+    assert (server["verb"], server["subject"]) == ("keep", str(world.socket))
+    (line,) = (line for line in said.out.splitlines() if " 1 tmux server as it is: " in line)
+    assert line.endswith("see why with: sesh doctor")
     assert process_at(process) is not None
     assert world.state_of("running") == "running"
     assert listed(world) == ["failed", "parent", "running"]
