@@ -52,6 +52,8 @@ _PANE_LINE = re.compile(r"(%\d+) (\d+) ([01]) ([01]) (\d+) w(-?\d*) (\$\d+) s([A
 _HAND_MADE_FORMAT = "#{pane_active} #{pane_id} #{pane_pid} #{pid} #{pane_pipe} s#{@sesh_id}"
 _PIPE = "umask 077; exec cat >>#{@sesh_log}"
 CALLBACK = "#{@sesh_callback} >/dev/null 2>&1 || :"
+EXITING_TRIES = 5  # many commands at once may all meet servers that are just exiting
+EXITING_PAUSE = 0.05  # seconds in which such a server is gone
 
 
 class Trouble(Enum):
@@ -177,8 +179,15 @@ class Tmux(Value):
         write_private(f"{self.run}/tmux.conf", text.encode(), durable=False)
 
     def panes(self) -> list[Pane] | Reply:
-        """All panes of the server; the reply when it did not list them."""
-        return _panes(self.ask(*_LIST_PANES))
+        """All panes of the server; the reply when it did not list them. One that is just exiting
+        is asked until it has gone."""
+        answer = _panes(self.ask(*_LIST_PANES))
+        for _ in range(EXITING_TRIES):
+            if isinstance(answer, list) or answer.trouble is not Trouble.EXITING:
+                break
+            time.sleep(EXITING_PAUSE)
+            answer = _panes(self.ask(*_LIST_PANES))
+        return answer
 
     def panes_later(self) -> Callable[[], list[Pane] | Reply]:
         """The same, in two steps: what is returned waits for the answer, and must be called."""

@@ -36,7 +36,6 @@ from sesh.reconcile import reconcile
 from sesh.store import Entry
 from sesh.tmux import Keeper, Launched, Reply, Tmux, Trouble
 
-EXITING_TRIES = 5  # many starts at once may all meet servers that are just exiting
 LIVES = "in the tmux session of that name an agent lives that no record claims"
 
 
@@ -86,7 +85,7 @@ def into_tmux(
         return _beside(record, server, keeper) or reply
     if wrap and isinstance(reply, Reply) and reply.trouble is Trouble.OTHER:
         reply = _anew(record, server, keeper)  # a systemd that does not answer: plainly
-    for _ in range(EXITING_TRIES):
+    for _ in range(tmux.EXITING_TRIES):
         if isinstance(reply, Launched) or reply.trouble is not Trouble.EXITING:
             break
         reply = _anew(record, server, keeper)
@@ -95,7 +94,7 @@ def into_tmux(
 
 def _anew(record: Record, server: Tmux, keeper: Keeper) -> Launched | Reply:
     """Once more, in a moment: a server that was just exiting is gone by then."""
-    time.sleep(0.05)
+    time.sleep(tmux.EXITING_PAUSE)
     server.write_config()
     return server.new_session(record.name, keeper, record.spec.cwd, _terminal_size())
 

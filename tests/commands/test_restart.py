@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
 
-from tests.surroundings import complains, files
+from tests.surroundings import complains, fake_tmux, files
 from tests.world import World, eventually
 
 
@@ -83,6 +84,20 @@ def test_with_the_tmux_server_gone_a_new_one_is_made(world: World) -> None:
     world.ok("restart", "a")
     assert states(world) == {"a": ("running", 2)}
     assert world.server_pid() != server
+
+
+def test_a_tmux_server_that_is_just_exiting_is_left_to_go(world: World) -> None:
+    """It says so to everybody who asks, until its socket is gone."""
+    world.start("a")
+    world.ok("stop", "a")
+    left = world.root / "left"
+    left.write_text("2")
+    leaving = 'case "$*" in *list-panes*) n=$(cat {0}); [ $n = 0 ] || {{ echo $((n - 1)) >{0}; '
+    leaving += "echo server exited unexpectedly >&2; exit 1; }};; esac; "
+    env = fake_tmux(world, f'{leaving.format(left)}exec {shutil.which("tmux")} "$@"')
+    world.ok("restart", "a", env=env)
+    assert left.read_text().strip() == "0"
+    assert world.state_of("a") == "running"
 
 
 def test_with_its_tmux_session_gone_a_new_one_is_made(world: World) -> None:
