@@ -18,7 +18,7 @@ demo: ## show a session's life: started, killed, found, restarted, stopped
 	@tests/demo.sh
 
 test: lint ## check style and types, run all tests
-	.venv/bin/python -m pytest -n 3 --dist worksteal
+	.venv/bin/python -m pytest -n 4 --dist worksteal
 
 test-agents: ## run the real Claude Code and Codex, from npm, against a stub of their APIs
 	@tests/setup.sh agents

@@ -116,9 +116,9 @@ def test_an_engine_that_does_not_answer_makes_nobody_unwell(boxed: World, engine
 
     silent.write_text("down\n")
     engine.docker("exec", "sesh-a", "rm", "/well")
-    assert eventually(lambda: asked_in_vain(3), 60, pause=0.15)
+    assert eventually(lambda: asked_in_vain(2), 60, pause=0.15)
     silent.write_text("hangs\n")
-    assert eventually(lambda: asked_in_vain(6), 60, pause=0.15)
+    assert eventually(lambda: asked_in_vain(4), 60, pause=0.15)
     silent.unlink()
     health_becomes(boxed, "failing")
 
