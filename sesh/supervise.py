@@ -35,11 +35,14 @@ from sesh.lifecycle import panes
 from sesh.lifecycle.stop import stop
 from sesh.look import Orphan, Seen
 from sesh.model import ALIVE, ENDED, ID_PATTERN, Record, Session, State, name_of
+from sesh.run import detach
+from sesh.targets import surroundings
 from sesh.values import Value
 
 _NAMED = re.compile(ID_PATTERN + r"\.")
 _SOCKET = re.compile(rb'"socket":("(?:[^"\\]|\\.)*")')
 STOP_AGAIN = 30.0  # seconds until an unfinished stop is tried again
+ROUNDS = 5  # of one pass, while others leave word
 LEFTOVER_GRACE = 60.0  # seconds before a launch's files without a record count as left over
 
 Said = Mapping[str, list[tmux.Pane] | tmux.Reply]  # socket → what its server has said
@@ -53,7 +56,8 @@ class Pass(Value):
 
 
 def run_pass(config: Config) -> Pass:
-    """One pass, unless another is at work: then that one runs once more."""
+    """One pass, unless another is at work: then that one runs once more. Where agents end as fast
+    as they are launched again there would be no end of it: one in the background goes on."""
     if not store.exists():
         return Pass()
     run = processes.run_dir()
@@ -61,13 +65,16 @@ def run_pass(config: Config) -> Pass:
     again = launchfiles.pass_announced(run)
     files.write_private(again, b"", durable=False)
     done = Pass()
-    while os.path.exists(again):
+    for _ in range(ROUNDS):
         with files.only_one(f"{run}/pass.lock") as mine:
             if not mine:
                 return Pass()
             with suppress(FileNotFoundError):
                 os.unlink(again)
             done = _work(config, run)
+        if not os.path.exists(again):
+            return done
+    detach([*paths.own_command(), "pass"], env=surroundings())
     return done
 
 

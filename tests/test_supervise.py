@@ -1,12 +1,15 @@
-"""The pass: what a killed command left behind is swept, and nothing else."""
+"""The pass: what a killed command left behind is swept, and nothing else; and it has an end."""
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Event, Thread
 
-from tests.world import World
+from tests.world import World, eventually
 
 OLD = time.time() - 3600
 
@@ -47,3 +50,31 @@ def test_what_belongs_to_somebody_stays(world: World) -> None:
     assert all(path.exists() for path in files)
     states = {one["name"]: one["state"] for one in world.ls()}
     assert states == {"one": "running", "damaged": "damaged", "orphan": "orphan"}
+
+
+def test_a_pass_that_everybody_calls_comes_to_an_end(world: World) -> None:
+    """As when agents end as fast as they are launched again: another goes on, in the background."""
+    world.start("one")
+    word = Path(world.socket).parent / "pass.again"
+    with left_all_the_time(word):
+        world.ok("pass")
+        world.ok("gc")
+    assert eventually(lambda: not word.exists())
+
+
+@contextmanager
+def left_all_the_time(word: Path) -> Iterator[None]:
+    """There is word for a pass, whoever takes it."""
+    over = Event()
+
+    def leave_it() -> None:
+        while not over.wait(0.001):
+            word.touch()
+
+    thread = Thread(target=leave_it)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

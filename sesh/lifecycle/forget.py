@@ -40,6 +40,8 @@ def forget(found: Seen, config: Config, *, discard: bool = False) -> None:
         if store.remove(found.entry):
             break
         found = look.again(found) or _taken(record)
+    else:
+        _taken(record)
     _forget_launches(record)
     for path in paths.of_transcript(record.id):
         with suppress(FileNotFoundError):
