@@ -56,6 +56,7 @@ _MESSAGES = (
     (r"executable file .*not found|exec: .* no such file", Trouble.NO_PROGRAM),
 )
 _PREFIX = r"(?i)^(docker: |podman: )?(Error response from daemon: |Error: |error: )?"
+_WARNING = r"(?i)(WARNING: |\[DEPRECATION|time=\S+ level=warn)"  # what it says beside an answer
 _SUFFIX = r"\s*(See '\S+ .*--help'\.?|Run '\S+ .*--help' for more information)\s*$"
 
 
@@ -179,10 +180,16 @@ def trouble_in(said: str) -> Trouble:
 
 def tidy(said: str) -> str:
     """One line of it, without what the command says about itself."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    lines = _answered(said) or said.strip().splitlines() or [""]
     known = [line for line in lines if trouble_in(line) is not Trouble.OTHER]
-    line = (known or [line for line in lines if not re.match(_SUFFIX, line)] or lines or [""])[0]
+    line = (known or [line for line in lines if not re.match(_SUFFIX, line)] or lines)[0]
     return re.sub(_SUFFIX, "", re.sub(_PREFIX, "", line)).rstrip(".")[:300]
+
+
+def _answered(said: str) -> list[str]:
+    """The lines of it that are no warnings."""
+    lines = (line.strip() for line in said.splitlines())
+    return [line for line in lines if line and not re.match(_WARNING, line)]
 
 
 def problem(engine: Engine, said: Said) -> SeshError:
@@ -212,7 +219,7 @@ def inspect(engine: Engine, ids: Sequence[str], timeout: float) -> dict[str, Fac
     )
     if answer.code is None:
         return _said(answer)
-    lines = [line for line in answer.err.splitlines() if line.strip()]
+    lines = _answered(answer.err)
     if any(trouble_in(line) is not Trouble.NO_CONTAINER for line in lines):
         return _said(answer)
     try:

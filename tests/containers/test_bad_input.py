@@ -131,6 +131,17 @@ def test_an_engine_that_answers_nonsense(boxed: World) -> None:
     nothing_is_left(boxed)
 
 
+def test_an_engine_that_warns_beside_its_answer(boxed: World, engine: Engine) -> None:
+    settings = boxed.root / "docker-settings"
+    settings.mkdir()
+    (settings / "config.json").write_text("{")
+    boxed.env["DOCKER_CONFIG"] = str(settings)
+    run_box(engine, "theirs")
+    assert start(boxed, "a", options=("--container", "theirs"))["state"] == "running"
+    engine.docker("rm", "--force", "theirs")
+    assert becomes(boxed, "a", "lost")["cause"] == "container-gone"
+
+
 # --- strangers' containers -----------------------------------------------------------------------
 
 
