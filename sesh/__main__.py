@@ -80,8 +80,11 @@ def _prompt(options: list[str]) -> int | None:
     line = prompt.line()
     if not line:
         return errors.OK
-    failed = _answer(f"{line}\n".encode())
-    return failed or (errors.PROBLEMS if options else errors.OK)
+    try:
+        os.write(1, f"{line}\n".encode())
+    except OSError:  # a prompt is no place for complaints
+        pass
+    return errors.PROBLEMS if options else errors.OK
 
 
 def _init(arguments: list[str]) -> int | None:

@@ -13,7 +13,7 @@ from shlex import join
 
 from sesh import boxes, engines, files, paths, processes, run
 from sesh.config import Config
-from sesh.errors import CannotTellError, ConflictError, UsageError
+from sesh.errors import CannotTellError, UsageError
 from sesh.lifecycle import servers
 from sesh.model import Process, Record
 from sesh.observe import server_of
@@ -30,10 +30,7 @@ def attach(record: Record, config: Config, *, read_only: bool, alone: bool) -> N
     if record.boxed:
         _into_container(record, read_only=read_only, alone=alone)
         return
-    if record.place.pane is None and record.place.agent is not None:
-        raise ConflictError(
-            f"{record.name} was adopted without a terminal; sesh restart {record.name} gives it one"
-        )
+    servers.need_terminal(record)
     server = server_of(record, config)
     servers.reach(record, server)
     options = (*(("-r",) if read_only else ()), *(("-d",) if alone else ()))

@@ -75,7 +75,6 @@ def clean(config: Config, options: Options, run: str) -> list[Outcome]:
         fresh = look.held()
         found, held = tuple(look.everything(leaving_out=fresh)), tuple(fresh.values())
     supervise.tend(found, held, config, run, answers=scene.census.answers)
-    files.write_private(paths.gc_stamp(run), b"", durable=False)
     return told
 
 
@@ -293,6 +292,7 @@ def _archive(steps: list[Step], config: Config, options: Options) -> Outcomes:
             due[one.session_id] = (step, seen)
     moved = store.archive([seen.entry for _, seen in due.values()])
     records = {e.record.id: e.record for e in moved if isinstance(e.record, Record)}
+    _release(records.values(), config)
     _forget_launches(records.values())
     for session_id, (step, _) in due.items():
         if session_id not in records:
@@ -328,6 +328,16 @@ def _container_left(seen: Seen, config: Config) -> str | None:
     return None if said.ok else f"its container: {said.text}"
 
 
+def _release(records: Iterable[Record], config: Config) -> None:
+    """Take our marks off tmux sessions of a person's own server: they stand on, and are no more
+    ours."""
+    here, own = processes.here(), f"{processes.run_dir()}/tmux.sock"
+    for record in records:
+        place = record.place
+        if record.hosted and place.machine == here and place.socket != own:
+            observe.server_of(record, config).release(record.name, record.id)
+
+
 def _forget_launches(records: Iterable[Record]) -> None:
     here = processes.here()
     gone = {record.id for record in records if record.place.machine.id == here.id}
@@ -356,9 +366,17 @@ def _kill_agents(steps: list[Step], config: Config) -> Outcomes:
             proven.append((step, seen))
         else:
             yield Outcome(step, done=False, skipped=CHANGED)
-    after = stop([seen for _, seen in proven], config, config.stop.grace)
+    endings = {seen.name: _as_orphan(seen) for _, seen in proven}
+    after = stop([seen for _, seen in proven], config, config.stop.grace, endings=endings)
     for (step, _), now in zip(proven, after, strict=True):
         yield _stopped(step, now)
+
+
+def _as_orphan(seen: Seen) -> Ending:
+    assert seen.session is not None
+    closed = seen.session.seen.terminal.absent
+    reason = f"ended by gc as an orphan: {seen.session.verdict.reason}"
+    return Ending(reason, Cause.TERMINAL_GONE if closed else Cause.UNKNOWN)
 
 
 def _kill_processes(steps: list[Step], config: Config) -> Outcomes:

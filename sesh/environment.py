@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from sesh import paths
 from sesh.errors import UsageError
-from sesh.files import make_private, write_private
+from sesh.files import make_parents, write_private
 
 _EXPORTABLE = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
 # Of an outer tmux, screen, terminal or systemd unit: wrong or harmful in the new place.
@@ -94,7 +94,7 @@ def save(path: str, environment: Mapping[bytes, bytes]) -> None:
 
 
 def save_text(path: str, text: bytes) -> None:
-    make_private(os.path.dirname(path))
+    make_parents(os.path.dirname(path))
     write_private(path, text, durable=False)
 
 

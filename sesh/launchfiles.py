@@ -30,6 +30,7 @@ from sesh.files import make_private, read_regular, write_private, writing
 from sesh.model import Agent, ExitWord, LaunchWord, Process, Record
 
 WORD_SIZE = 128
+_BLANK = b" " * (WORD_SIZE - 1) + b"\n"
 CLAIM_LIMIT = 1 << 20
 KINDS = (
     *(".launch", ".pid", ".exit.tmp", ".exit", ".error", ".claim"),
@@ -82,9 +83,8 @@ def stage(record: Record, command: tuple[str, ...], before: tuple[str, ...] = ()
     not claimed yet. Another sesh may be about to launch the same one. `before` is what the command
     is an argument of."""
     make_private(record.place.run)
-    blank = b" " * (WORD_SIZE - 1) + b"\n"
     script = _script(record, (*before, *command))
-    files = {".pid": blank, ".exit.tmp": blank, ".launch": script.encode()}
+    files = {".pid": _BLANK, ".exit.tmp": _BLANK, ".launch": script.encode()}
     for kind, data in files.items():
         write_private(_staged(record, kind), data, durable=False)
 
@@ -145,6 +145,18 @@ def write_word(run: str, session_id: str, word: LaunchWord) -> None:
     path = f"{run}/{session_id}.{word.generation}.pid"
     write_private(path, text.ljust(WORD_SIZE - 1).encode() + b"\n", durable=False)
     os.utime(path, (word.at.timestamp(), word.at.timestamp()))
+
+
+def reserve_exit(run: str, session_id: str, generation: int) -> None:
+    """Make room again for the keeper's word, unless it is just being written."""
+    stem = f"{run}/{session_id}.{generation}"
+    if os.path.lexists(stem + ".exit"):
+        return
+    blank = f"{stem}.exit.tmp.{os.getpid()}"
+    write_private(blank, _BLANK, durable=False)
+    with suppress(FileExistsError):
+        os.link(blank, stem + ".exit.tmp")
+    os.unlink(blank)
 
 
 def discard(record: Record) -> None:

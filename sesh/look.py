@@ -7,7 +7,9 @@ the same.
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 
@@ -43,6 +45,9 @@ from sesh.values import Value, replace
 from sesh.view import timestamp
 
 LOST = "its record is lost; sesh adopt {0} brings it back, sesh stop {0} ends it"
+
+
+_SOCKET = re.compile(rb'"socket":("(?:[^"\\]|\\.)*")')
 
 
 class Seen(Value):
@@ -106,6 +111,13 @@ def held_and_explained(
             found[name] = one
     os.close(directory)
     return found, {int(pid) for launch in survey.explained for pid in launch}
+
+
+def sockets(held: Iterable[Digest]) -> set[str]:
+    """The servers of the living among these. (To parse each view for it takes longer than all else.
+    No text of a user can look like this in front of it: its quotes are escaped.)"""
+    found = {match[1] for one in held if one.mode == "pid" and (match := _SOCKET.search(one.view))}
+    return {json.loads(text) for text in found}
 
 
 def everything(

@@ -25,6 +25,7 @@ from sesh.lifecycle.stop import stop
 from sesh.look import Orphan, Seen
 from sesh.model import Process, State
 from sesh.store import Entry
+from sesh.tmux import Tmux
 from sesh.values import Value
 from sesh.view import View
 
@@ -118,7 +119,7 @@ def _sockets(scene: Scene) -> list[Step]:
     return [
         _reach(scene, hidden)
         for hidden in servers_checks.hidden_servers(scene)
-        if hidden.by is None or hidden.empty
+        if hidden.by is None or hidden.empty or hidden.idle
     ]
 
 
@@ -127,6 +128,8 @@ def _reach(scene: Scene, hidden: Hidden) -> Step:
     that is in the way must go first."""
     server = observe.server(hidden.socket, scene.run, scene.settings)
     blocking = hidden.by
+    if blocking is not None and not hidden.empty:
+        return _leave_one(server, hidden.process, blocking)
 
     def restore() -> None:
         if blocking is not None:
@@ -138,6 +141,18 @@ def _reach(scene: Scene, hidden: Hidden) -> Step:
     if blocking is not None:
         question = f"end tmux server {blocking.pid}, which has no session and hides another?"
     return Step("tmux-socket", what, restore, question)
+
+
+def _leave_one(server: Tmux, idle: Process, other: Process) -> Step:
+    """End a server in which nothing lives, and make sure that the other is reached after it."""
+
+    def end() -> None:
+        _end_server(idle)
+        servers.restore_socket(server, other)
+
+    what = f"ended tmux server {idle.pid}; {other.pid} is the only one at {shown(server.socket)}"
+    question = f"end tmux server {idle.pid}, in which nothing runs?"
+    return Step("tmux-socket", what, end, question)
 
 
 def _wedged(scene: Scene) -> list[Step]:

@@ -7,6 +7,7 @@ whose agent is not seen alive.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Collection, Iterable, Sequence
 from functools import partial
@@ -45,6 +46,16 @@ def server(socket: str, run: str, config: Config) -> Tmux:
         include=config.tmux.include,
         timeout=config.tmux.timeout,
     )
+
+
+def chosen_socket(config: Config, run: str) -> str:
+    """Where new sessions go."""
+    if not config.tmux.socket:
+        return f"{run}/tmux.sock"
+    if config.tmux.socket == "default":
+        base = os.environ.get("TMUX_TMPDIR") or "/tmp"
+        return f"{base}/tmux-{os.getuid()}/default"
+    return config.tmux.socket
 
 
 def server_of(record: Record, config: Config) -> Tmux:

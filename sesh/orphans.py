@@ -7,6 +7,7 @@ its environment, another user's processes and other machines are not seen.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -31,7 +32,7 @@ from sesh.model import (
 from sesh.observe import Answers
 from sesh.processes import Stat, Table
 from sesh.tmux import Pane, Reply
-from sesh.values import Value
+from sesh.values import Value, replace
 
 _ID = re.compile(ID_PATTERN)
 _LAUNCH = re.compile(r"(.+)\.(\d+)")
@@ -59,10 +60,22 @@ class Stray(Value):
     session_id: str
     socket: str
     panes: tuple[Pane, ...]
+    commands: tuple[tuple[str, ...], ...] = ()  # what runs in its panes
+    own: bool = True  # is it in sesh's own server, where nothing was made by hand?
 
     @property
     def alive(self) -> bool:
         return any(not pane.dead for pane in self.panes)
+
+    @property
+    def keep(self) -> str | None:
+        """Why it must not be ended by us."""
+        return "it is in your own tmux" if self.alive and not self.own else None
+
+    @property
+    def mend(self) -> str:
+        """The command for a person who wants to be rid of it, or to have it back."""
+        return f"sesh adopt --tmux {self.name}" if self.keep else "sesh stop --orphans"
 
 
 class Census(Value):
@@ -87,6 +100,31 @@ class Census(Value):
     def orphan_sessions(self) -> list[Seen]:
         """Sessions whose record is there, but whose agent lives beside it."""
         return [one for one in self.found if one.state is State.ORPHAN]
+
+
+def still(before: Census, now: Census) -> Census:
+    """What was left behind then, and is now: a person was asked in between."""
+    agents = {(one.id, one.generation, one.agent.process) for one in before.agents}
+    processes_then = {(one.process, one.session_id) for one in before.leftovers}
+    strays = {(one.socket, one.session_id) for one in before.strays}
+    boxes = {one.facts.id for one in before.adrift}
+    sessions = [one for one in now.orphan_sessions if _among(one, before.orphan_sessions)]
+    return replace(
+        now,
+        found=tuple(sessions),
+        agents=tuple(
+            one for one in now.agents if (one.id, one.generation, one.agent.process) in agents
+        ),
+        leftovers=tuple(
+            one for one in now.leftovers if (one.process, one.session_id) in processes_then
+        ),
+        strays=tuple(one for one in now.strays if (one.socket, one.session_id) in strays),
+        adrift=tuple(one for one in now.adrift if one.facts.id in boxes),
+    )
+
+
+def _among(one: Seen, others: Iterable[Seen]) -> bool:
+    return any(look.same(other, one) for other in others)
 
 
 def quick() -> Census:
@@ -123,7 +161,7 @@ def census(config: Config, *, thorough: bool = True) -> Census:
     answers = answered()
     found = look.everything(held, config, answers)
     agents = _agents(found, held.values(), in_panes, run)
-    panes, silent = _panes(found, config, run, answers)
+    panes, silent = _panes(_sockets(found, held.values(), config, run), config, run, answers)
     known = _known(found, held.values()) | {orphan.id for orphan in agents}
     living = _living(found, held.values()) | {orphan.id for orphan in agents}
     damaged = {one.name for one in found if one.damaged}  # whose ids are not known
@@ -134,7 +172,7 @@ def census(config: Config, *, thorough: bool = True) -> Census:
         held=tuple(held.values()),
         agents=tuple(agents),
         leftovers=tuple(_leftovers(carriers, living)),
-        strays=tuple(_strays(panes, known)),
+        strays=tuple(_strays(panes, known, f"{run}/tmux.sock")),
         silent=silent,
         answers=answers,
         engines=engines,
@@ -327,14 +365,21 @@ def still_left(leftover: Leftover) -> bool:
 # --- tmux ----------------------------------------------------------------------------------------
 
 
-def _panes(
-    found: Iterable[Seen], config: Config, run: str, answers: Answers
-) -> tuple[dict[str, list[Pane]], bool]:
-    """The panes of every server that we know of; and whether one gave no usable answer."""
+def _sockets(found: Iterable[Seen], held: Iterable[Digest], config: Config, run: str) -> set[str]:
+    """Every server that we know of: sesh's own, those of sessions, and the one that the settings
+    name, in which all sessions may be forgotten."""
     here = processes.here()
     records = [one.entry.record for one in found if isinstance(one.entry.record, Record)]
-    sockets = {f"{run}/tmux.sock"}
-    sockets |= {r.place.socket for r in records if r.place.machine == here and r.hosted}
+    sockets = {r.place.socket for r in records if r.place.machine == here and r.hosted}
+    sockets |= look.sockets(held)
+    chosen = observe.chosen_socket(config, run)
+    return {f"{run}/tmux.sock", *sockets, *([chosen] if os.path.exists(chosen) else [])}
+
+
+def _panes(
+    sockets: Iterable[str], config: Config, run: str, answers: Answers
+) -> tuple[dict[str, list[Pane]], bool]:
+    """The panes of these servers; and whether one gave no usable answer."""
     listed: dict[str, list[Pane]] = {}
     silent = False
     try:
@@ -352,14 +397,22 @@ def _panes(
     return listed, silent
 
 
-def _strays(listed: dict[str, list[Pane]], known: Collection[str]) -> list[Stray]:
+def _strays(listed: dict[str, list[Pane]], known: Collection[str], own: str) -> list[Stray]:
     strays = []
     for socket, panes in listed.items():
         for session_id in sorted({pane.sesh_id for pane in panes}):
             if _ID.fullmatch(session_id) and session_id not in known:
                 mine = tuple(pane for pane in panes if pane.sesh_id == session_id)
-                strays.append(Stray(mine[0].name, session_id, socket, mine))
+                strays.append(
+                    Stray(mine[0].name, session_id, socket, mine, _run_in(mine), own=socket == own)
+                )
     return strays
+
+
+def _run_in(panes: Iterable[Pane]) -> tuple[tuple[str, ...], ...]:
+    """The commands of the living."""
+    living = [pane.pid for pane in panes if not pane.dead]
+    return tuple(tuple(processes.command(pid)) or (str(pid),) for pid in living)
 
 
 def launch_word(orphan: Orphan, run: str) -> LaunchWord | None:

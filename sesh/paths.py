@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from binascii import crc32
 
 from sesh.errors import StateError
 
@@ -120,7 +121,7 @@ def run_dir(machine_id: str, pidns: str, initial_pidns: str = "pid:[4026531836]"
 
 
 def gc_stamp(run: str) -> str:
-    """The file whose mtime is the time of gc's last run on this machine."""
+    """The file whose mtime is when gc last ran on this machine without a person."""
     return f"{run}/gc.last"
 
 
@@ -135,11 +136,12 @@ def timer_stamps() -> str:
 
 
 def runtime_dir() -> str | None:
-    """A private directory that a reboot empties, or None."""
+    """A private directory that a reboot empties, or None. Each state directory has its own: what no
+    record of one names may be the other's."""
     uid = os.getuid()
     for candidate in (os.environ.get("XDG_RUNTIME_DIR", ""), f"/run/user/{uid}"):
         if os.path.isabs(candidate) and _private(candidate, uid):
-            return candidate + "/sesh"
+            return f"{candidate}/sesh/{crc32(os.fsencode(state_dir())):08x}"
     return None
 
 

@@ -22,6 +22,7 @@ from sesh.units import span
 from sesh.values import Value
 
 ORPHAN_GRACE = 60.0  # seconds between two passes that agree on an orphan
+_NEXT = "ended by the next gc, a minute later"
 TEMP_GRACE = 3600.0  # seconds after which a temp file's writer is dead
 
 
@@ -172,19 +173,19 @@ def _orphans(scene: Scene, gc: Gc, options: Options) -> Iterator[Step]:
             continue
         record, process = one.session.record, one.session.record.place.agent.process
         sure = killing and _twice(scene, process, record.id)
+        waits = f"; {_NEXT}" if killing and not sure else ""
         yield Step(
             Verb.KILL if sure else Verb.KEEP,
             What.AGENT,
             one.name,
-            f"of {one.name}: {one.session.verdict.reason}",
+            f"of {one.name}: {one.session.verdict.reason}{waits}",
             record.id,
             mend=None if sure else f"sesh stop {one.name}",
             target=process,
         )
     for left in scene.census.leftovers:
         sure = killing and left.keep is None and _twice(scene, left.process, left.session_id)
-        waits = "ended by the next gc, a minute later" if killing and not sure else None
-        note = left.keep or waits
+        note = left.keep or (_NEXT if killing and not sure else None)
         yield Step(
             Verb.KILL if sure else Verb.KEEP,
             What.PROCESS,
@@ -195,6 +196,7 @@ def _orphans(scene: Scene, gc: Gc, options: Options) -> Iterator[Step]:
             mend=None if sure or left.keep else "sesh stop --orphans",
             target=left,
         )
+    damaged = {one.name for one in scene.census.found if one.damaged}
     for agent in scene.census.agents:
         yield Step(
             Verb.KEEP,
@@ -202,7 +204,7 @@ def _orphans(scene: Scene, gc: Gc, options: Options) -> Iterator[Step]:
             agent.name,
             f"of {agent.name}: alive, but no record claims it",
             agent.id,
-            mend=f"sesh adopt {agent.name}",
+            mend="sesh doctor --fix" if agent.name in damaged else f"sesh adopt {agent.name}",
             target=agent.agent.process,
         )
 
@@ -245,7 +247,14 @@ def _closes(
         if any(p.dead for p in dead) and (leaves or now - one.ended > gc.close_after):
             yield Step(Verb.CLOSE, What.PANE, one.name, "of an ended agent", one.session_id)
     for stray in scene.census.strays:
-        if not stray.alive and now - _last_sign(scene, stray.session_id) > gc.close_after:
+        if stray.alive:
+            runs = ", ".join(output.command_line(one) for one in stray.commands)
+            why = f"of {stray.name}, which no record claims: {runs}"
+            yield Step(
+                *(Verb.KEEP, What.STRAY, stray.name, why, stray.session_id),
+                mend=stray.mend,
+            )
+        elif now - _last_sign(scene, stray.session_id) > gc.close_after:
             yield Step(
                 *(Verb.CLOSE, What.STRAY, stray.name, "without a live pane", stray.session_id),
                 target=stray,

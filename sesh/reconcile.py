@@ -117,9 +117,16 @@ def _stopping(record: Record, seen: Observation, word: ExitWord | None) -> Verdi
     )
 
 
+_OF_CAUSE = {
+    Cause.HEALTH: State.FAILED,
+    Cause.TERMINAL_GONE: State.LOST,
+    Cause.UNKNOWN: State.LOST,
+}
+
+
 def ended_by(cause: Cause) -> State:
-    """The state of a session that sesh has ended by itself."""
-    return State.FAILED if cause is Cause.HEALTH else State.TIMEOUT
+    """The state of a session that sesh has ended by itself. An orphan was lost before."""
+    return _OF_CAUSE.get(cause, State.TIMEOUT)
 
 
 def _alive(record: Record, seen: Observation, word: ExitWord | None) -> Verdict:

@@ -6,7 +6,6 @@ once are harmless; a second one leaves word and goes.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import time
@@ -23,6 +22,7 @@ from sesh import (
     look,
     notices,
     observe,
+    orphans,
     paths,
     processes,
     store,
@@ -40,7 +40,6 @@ from sesh.targets import surroundings
 from sesh.values import Value
 
 _NAMED = re.compile(ID_PATTERN + r"\.")
-_SOCKET = re.compile(rb'"socket":("(?:[^"\\]|\\.)*")')
 STOP_AGAIN = 30.0  # seconds until an unfinished stop is tried again
 ROUNDS = 5  # of one pass, while others leave word
 LEFTOVER_GRACE = 60.0  # seconds before a launch's files without a record count as left over
@@ -89,11 +88,19 @@ def _work(config: Config, run: str) -> Pass:
     found = [*found, *look.everything(leaving_out={*held, *(one.name for one in found)})]
     _tell_who_waits(held.values(), run)
     claimed = [(one.id, int(one.generation)) for one in held.values()]
-    for path in leavings(found, held.values(), look.orphans(found, claimed), run):
-        with suppress(FileNotFoundError):
-            os.unlink(path)
+    _sweep(leavings(found, held.values(), look.orphans(found, claimed), run), run)
     tend(found, held.values(), config, run, times)
     return Pass(found, min(times.values(), default=None))
+
+
+def _sweep(left: Sequence[str], run: str) -> None:
+    """Remove these files, unless their agent lives and only its keeper knows: that is asked of
+    every process, so only where there are some."""
+    kept = {session_id for session_id, _ in orphans.by_keepers(run)} if left else set()
+    for path in left:
+        if os.path.basename(path).partition(".")[0] not in kept:
+            with suppress(FileNotFoundError):
+                os.unlink(path)
 
 
 def unattended() -> set[str]:
@@ -210,7 +217,7 @@ def _tend_servers(
     nothing left to do."""
     here = _of_this_machine(sessions)
     now = time.time()
-    wake = dict.fromkeys(_sockets(held), now + tmux.LOOK_EVERY)
+    wake = dict.fromkeys(look.sockets(held), now + tmux.LOOK_EVERY)
     for session in here:
         due = _due(session, times, now)
         if due is not None:
@@ -230,13 +237,6 @@ def _tend_servers(
             observe.server(socket, run, config).wake_at(moment)
     if own not in wake and os.path.exists(own):
         observe.server(own, run, config).may_exit()
-
-
-def _sockets(held: Collection[Digest]) -> set[str]:
-    """The servers of the living among these. (To parse each view for it takes longer than all else.
-    No text of a user can look like this in front of it: its quotes are escaped.)"""
-    found = {match[1] for one in held if one.mode == "pid" and (match := _SOCKET.search(one.view))}
-    return {json.loads(text) for text in found}
 
 
 def _due(session: Session, times: Mapping[str, float], now: float) -> float | None:

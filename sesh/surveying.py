@@ -168,7 +168,7 @@ def _boxes(census: Census, run: str) -> Iterator[tuple[str, float]]:
 def _temps(run: str) -> Iterator[tuple[str, float]]:
     """Temp files of writes that were killed, or are under way."""
     places = {paths.sessions_dir(), paths.history_dir(), paths.transcripts_dir(), run}
-    places.add(paths.notices_dir())
+    places |= {paths.notices_dir(), paths.state_dir()}
     runtime = paths.runtime_dir()
     for directory in sorted(places | ({runtime} if runtime else set())):
         names = _names(directory)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 
-from sesh import cleaning, config, errors, output, processes, store
+from sesh import cleaning, config, errors, files, output, paths, processes, store
 from sesh.errors import ConflictError
 from sesh.planning import Options, Outcome, Step, Verb, What
 
@@ -25,6 +25,7 @@ _ADVICE = {
     "stop": "end with:",
     "adopt": "take back with:",
     "rm": "remove all the same with:",
+    "doctor --fix": "mend with:",
     "doctor": "see why with:",
 }
 _FILES = {What.TRANSCRIPT, What.TEMP, What.LEAVING, What.BOX, What.EVENTS, What.NOTICE}
@@ -50,14 +51,15 @@ def _work(
     settings: config.Config, options: Options, *, dry_run: bool, auto: bool
 ) -> list[Outcome] | None:
     """What came of it; None when another gc is at work and nobody wants to know."""
-    if not store.exists():
-        return []
-    if dry_run:
+    if dry_run or not store.exists():  # without records, what lives is told of
         return cleaning.rehearse(settings, options)
     run = processes.run_dir()
     with cleaning.alone(run) as mine:
         if mine:
-            return cleaning.clean(settings, options, run)
+            told = cleaning.clean(settings, options, run)
+            if auto or not output.interactive():  # by hand, it says nothing of a timer
+                files.write_private(paths.gc_stamp(run), b"", durable=False)
+            return told
     if auto:
         return None
     raise ConflictError("another sesh gc is at work; it does the same")
@@ -135,10 +137,15 @@ def _right(steps: list[Step]) -> str:
     """What stands at the right: the names, or the command that mends it."""
     first = steps[0]
     if first.verb is Verb.KEEP:
-        return f"{_ADVICE[first.mend.split()[1]]} {first.mend}" if first.mend else ""
+        return _advice(first.mend) if first.mend else ""
     if first.what in _FILES:
         return ""
     return ", ".join(output.escape(step.subject) for step in steps[:_NAMES_SHOWN])
+
+
+def _advice(mend: str) -> str:
+    said = mend.removeprefix("sesh ")
+    return next(f"{how} {mend}" for what, how in _ADVICE.items() if said.startswith(what))
 
 
 def _table(rows: Sequence[tuple[str, str, str]]) -> str:

@@ -356,7 +356,7 @@ def test_a_full_disk(world: World) -> None:
         before = {p.name for p in state.rglob("*")}
         complains(world.sesh("start", "b", "--", "sleep", "9"), 6, "No space left on device")
         assert {p.name for p in state.rglob("*")} == before
-        assert list((world.root / "run" / "sesh").glob("b-*")) == []
+        assert list(world.runtime.glob("b-*")) == []
         complains(world.sesh("restart", "lives", "--grace", "1"), 6, "No space left")
         (world.cwd / "go").touch()
         assert eventually(lambda: world.sesh("status", "ends").out == "ends failed (exit 3)\n")

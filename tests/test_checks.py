@@ -215,6 +215,19 @@ def test_a_second_server_without_sessions_makes_room(world: World) -> None:
     assert world.state_of("one") == "running"
 
 
+def test_a_hidden_server_in_which_nothing_lives_is_ended(world: World) -> None:
+    """And not the one that answers, though both remove the socket when they end."""
+    world.start("one")
+    first, second = second_server(world)
+    os.kill(world.session("one")["pid"], signal.SIGKILL)
+    assert eventually(lambda: the(world, "tmux-socket")["mend"] == "sesh doctor --fix")
+    assert found(world, "tmux-socket", "--fix")
+    assert alive(first)
+    fixed(world, "tmux-socket", "-y")
+    assert not alive(first)
+    assert world.server_pid() == second
+
+
 # --- how sessions fare -------------------------------------------------------------------------
 
 
@@ -508,7 +521,7 @@ def test_permissions(world: World) -> None:
     assert found(world, "permissions") == []
     world.record("one").chmod(0o644)
     (world.state / "history").chmod(0o755)
-    (snapshot,) = world.root.glob("run/sesh/*.env")
+    (snapshot,) = world.runtime.glob("*.env")
     snapshot.chmod(0o400)
     one = the(world, "permissions")
     assert set(one["subjects"]) == {
@@ -557,6 +570,13 @@ def test_a_disk_with_room(world: World) -> None:
         assert found(world, "disk") == []
 
 
+def test_a_disk_that_is_read_only(world: World) -> None:
+    with mounted(world.root / "state", "ro"):
+        one = the(world, "disk")
+        assert "read-only" in one["text"]
+        assert one["mend"] == f"sudo mount -o remount,rw {world.root}/state"
+
+
 def test_a_large_state_directory(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", world.env["XDG_STATE_HOME"])
     monkeypatch.setenv("XDG_RUNTIME_DIR", world.env["XDG_RUNTIME_DIR"])
@@ -603,6 +623,8 @@ def test_gc_that_is_not_called(world: World) -> None:
     (run,) = (world.state / "run").iterdir()
     (run / "gc.last").touch()
     assert found(world, "timer") == []
+    told = world.sesh("doctor", "--json", "--only", "timer").json
+    assert re.fullmatch(r"gc is called; it last ran \d+ seconds? ago", told[0]["text"])
     os.utime(run / "gc.last", (time.time() - 3 * 86400,) * 2)
     assert the(world, "timer")["text"] == "gc is not scheduled; it last ran 3 days ago"
 

@@ -193,7 +193,7 @@ def test_a_restart_from_cron_finds_the_snapshot(world: World) -> None:
 def test_without_the_snapshot_the_callers_environment_serves(world: World) -> None:
     started(world, {**world.env, "WHO": "first"})
     world.ok("stop", "a")
-    (snapshot,) = (world.root / "run" / "sesh").glob("*.env")
+    (snapshot,) = world.runtime.glob("*.env")
     snapshot.unlink()
     world.ok("restart", "a", env={**world.env, "WHO": "second"})
     assert environment_of(world.session("a")["pid"])["WHO"] == "second"
@@ -204,7 +204,7 @@ def test_without_the_snapshot_a_lacking_e_is_named_and_nothing_restarted(world: 
     env = {**world.env, "SECOND": "2"}
     started(world, env, "-e", "FIRST=1", "-e", "SECOND")
     world.ok("stop", "a")
-    (snapshot,) = (world.root / "run" / "sesh").glob("*.env")
+    (snapshot,) = world.runtime.glob("*.env")
     snapshot.unlink()
     before = world.record("a").read_bytes()
     complains(world.sesh("restart", "a"), 1, "a", "FIRST, SECOND", "-e")

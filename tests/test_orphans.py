@@ -16,6 +16,7 @@ from sesh import store
 from sesh.model import Record, State, Verdict
 from sesh.values import replace
 from tests.surroundings import complains
+from tests.terminal import Terminal
 from tests.world import World, eventually
 
 # Starts a child that nothing ties to the session but its environment, then goes on.
@@ -111,6 +112,19 @@ def test_unclaimed_agents_and_orphaned_sessions_are_among_them(world: World) -> 
     assert eventually(lambda: world.state_of("deaf") == "orphan")
     world.ok("stop", "--orphans", "-y", "--grace", "0.5s")
     assert {one["name"]: one["state"] for one in world.ls()} == {"deaf": "stopped"}
+
+
+def test_what_is_a_session_again_by_the_time_of_the_yes_is_left_alone(world: World) -> None:
+    for name in ("one", "two"):
+        world.start(name)
+        world.record(name).unlink()
+    terminal = Terminal(world)
+    terminal.run("sesh stop --orphans")
+    terminal.see("end 2 orphans?")
+    world.ok("adopt", "one")
+    terminal.type("y")
+    terminal.see("1 changed meanwhile")
+    assert eventually(lambda: [one["state"] for one in world.ls()] == ["running"])
 
 
 def test_names_and_orphans_do_not_mix(world: World) -> None:

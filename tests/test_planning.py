@@ -114,7 +114,10 @@ def test_strays_go_when_all_their_panes_are_dead_for_a_while() -> None:
         for name, ago in (("dead", 2 * HOUR), ("alive", 2 * HOUR), ("young", 60))
     }
     found = scene(census=replace(NOBODY, strays=strays), transcripts=printed)
-    assert steps(found) == [("close", "forgotten tmux session", "dead")]
+    assert steps(found) == [
+        ("close", "forgotten tmux session", "dead"),
+        ("keep", "forgotten tmux session", "alive"),
+    ]
 
 
 # --- limits ------------------------------------------------------------------------------------

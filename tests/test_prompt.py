@@ -243,7 +243,7 @@ def test_no_home_says_nothing(world: World) -> None:
 
 
 def prompt_file(world: World) -> Path:
-    return world.root / "run" / "sesh" / "prompt"
+    return world.runtime / "prompt"
 
 
 def kept(world: World) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,7 +25,7 @@ def test_leavings_of_a_killed_command_are_swept(world: World) -> None:
     """Above all a saved environment: its secrets must not outlive the session."""
     world.start("one")
     run = Path(world.socket).parent
-    snapshots = world.root / "run" / "sesh"
+    snapshots = world.runtime
     old = [
         leave(snapshots / "gone-20261115-000000-00000001.env"),
         leave(run / "gone-20261115-000000-00000001.1.pid"),
@@ -42,7 +43,7 @@ def test_what_belongs_to_somebody_stays(world: World) -> None:
         world.start(name)
     world.record("damaged").write_text("[[[")
     world.record("orphan").unlink()
-    files = [*(world.root / "run" / "sesh").iterdir(), *Path(world.socket).parent.glob("*-2*")]
+    files = [*world.runtime.iterdir(), *Path(world.socket).parent.glob("*-2*")]
     assert len(files) >= 9
     for path in files:
         os.utime(path, (OLD, OLD))
@@ -50,6 +51,28 @@ def test_what_belongs_to_somebody_stays(world: World) -> None:
     assert all(path.exists() for path in files)
     states = {one["name"]: one["state"] for one in world.ls()}
     assert states == {"one": "running", "damaged": "damaged", "orphan": "orphan"}
+
+
+def test_the_environment_of_an_agent_that_only_its_keeper_knows_stays(world: World) -> None:
+    world.start("one", options=["-e", "KEY=value"])
+    [kept] = world.runtime.glob("*.env")
+    os.utime(kept, (OLD, OLD))
+    shutil.rmtree(world.state)
+    world.start("two")
+    world.ok("pass")
+    assert kept.exists()
+
+
+def test_two_state_directories_share_nothing(world: World) -> None:
+    """Neither takes what the other has saved for left over."""
+    world.start("one", options=["-e", "KEY=value"])
+    [kept] = world.runtime.glob("*.env")
+    os.utime(kept, (OLD, OLD))
+    other = {**world.env, "XDG_STATE_HOME": str(world.root / "other")}
+    world.ok("start", "--record-only", "two", env=other)
+    world.ok("pass", env=other)
+    world.ok("gc", env=other)
+    assert kept.exists()
 
 
 def test_a_pass_that_everybody_calls_comes_to_an_end(world: World) -> None:

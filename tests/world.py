@@ -13,6 +13,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from binascii import crc32
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -78,6 +79,11 @@ class World:
     @property
     def state(self) -> Path:
         return self.root / "state" / "sesh"
+
+    @property
+    def runtime(self) -> Path:
+        """Where environments and the prompt's line are kept."""
+        return self.root / "run" / "sesh" / f"{crc32(bytes(self.state)):08x}"
 
     def record(self, name: str) -> Path:
         return self.state / "sessions" / f"{name}.toml"

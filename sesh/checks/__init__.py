@@ -47,7 +47,7 @@ CHECKS = (
     Check("disk", "there is room on the disk", files.disk),
     Check("state-size", "the state directory is of a reasonable size", files.state_size),
     Check("other-sesh", "the sesh on PATH is this one", machine.other_sesh),
-    Check("timer", "gc has run within a day", machine.timer),
+    Check("timer", "gc is called regularly", machine.timer),
     Check("linger", "sessions outlive a login (systemd)", machine.linger),
     Check("notices", "every notification was delivered", machine.undelivered),
 )

@@ -7,6 +7,7 @@ import re
 import stat
 import time
 from contextlib import suppress
+from shlex import quote
 
 from sesh import files, output, paths, processes, store
 from sesh.checks.scene import FIX, Finding, Level, Scene, few, number, shown
@@ -136,6 +137,11 @@ def disk(scene: Scene) -> list[Finding]:
     while not os.path.exists(place):
         place = os.path.dirname(place)
     room = os.statvfs(place)
+    if room.f_flag & os.ST_RDONLY:
+        top = _mounted_at(place)
+        text = f"nothing can be written: the file system of {shown(place)} is read-only"
+        mend = f"sudo mount -o remount,rw {quote(top)}"
+        return [Finding("disk", Level.FAIL, text, mend, subjects=(place,))]
     free, total = room.f_bavail * room.f_frsize, room.f_blocks * room.f_frsize
     if free < 1 << 20 or (room.f_files and not room.f_favail):
         what = "no room" if free < 1 << 20 else "no room for another file"
@@ -146,6 +152,12 @@ def disk(scene: Scene) -> list[Finding]:
         text = f"only {room_left} are free on the disk of {shown(place)}"
         return [Finding("disk", Level.WARN, text, "sesh gc", subjects=(place,))]
     return []
+
+
+def _mounted_at(place: str) -> str:
+    while not os.path.ismount(place):
+        place = os.path.dirname(place)
+    return place
 
 
 def state_size(scene: Scene) -> list[Finding]:

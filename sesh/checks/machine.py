@@ -10,7 +10,7 @@ from shlex import quote
 from sesh import notices, output, paths, run, timers
 from sesh.checks.scene import Finding, Level, Scene, number
 
-DAY = 86400.0
+HOUR, DAY = 3600.0, 86400.0
 _INSTALL = "sesh timer install"
 _TIMEOUT = 1.0  # of loginctl
 
@@ -27,19 +27,22 @@ def other_sesh(scene: Scene) -> list[Finding]:
 
 
 def timer(scene: Scene) -> list[Finding]:
-    """Has gc run within a day? Nothing to clean where nothing was ever started. The schedulers are
-    asked only if it has not: that may take a while."""
+    """Is gc called, and has it been of late? Nothing to clean where nothing was ever started. The
+    schedulers are asked only if it has not been within the hour: that may take a while."""
     if not os.path.exists(paths.sessions_dir()):
         return []
     try:
         age = time.time() - os.stat(paths.gc_stamp(scene.run)).st_mtime
     except FileNotFoundError:
         age = None
-    if age is not None and age < DAY:
-        return []
     ran = "" if age is None else f"; it last ran {output.long_time(age)} ago"
+    well = Finding("timer", Level.OK, f"gc is called{ran}")
+    if age is not None and age < HOUR:
+        return [well]
     found = timers.state()
     problem = f": {found.problem}" if found.problem else ""
+    if age is not None and age < DAY and not (problem or found.late(time.time())):
+        return [well]  # by somebody's own means, or not often
     if not found.installed:
         return [Finding("timer", Level.WARN, f"gc is not scheduled{problem}{ran}", _INSTALL)]
     text = f"gc does not run, though {found.scheduler} should call it{problem}{ran}"

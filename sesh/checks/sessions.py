@@ -157,11 +157,18 @@ def orphan_tmux(scene: Scene) -> list[Finding]:
     found = [stray for stray in scene.census.strays if _unclaimed(stray)]
     if not found:
         return []
+    return [
+        _forgotten([one for one in found if one.mend == mend], mend)
+        for mend in sorted({one.mend for one in found})
+    ]
+
+
+def _forgotten(found: list[Stray], mend: str) -> Finding:
     which = few([f"{one.name} ({number(one.panes, 'pane')})" for one in found])
     text = f"{number(found, 'tmux session')} of ours without a record: {which}"
     names = tuple(one.name for one in found)
     level = Level.FAIL if any(one.alive for one in found) else Level.WARN
-    return [Finding("orphan-tmux", level, text, "sesh stop --orphans", subjects=names)]
+    return Finding("orphan-tmux", level, text, mend, subjects=names)
 
 
 def _unclaimed(found: Stray | Orphan) -> bool:
@@ -264,7 +271,8 @@ def _outliving(group: list[Leftover]) -> Finding:
 
 def _process(one: Leftover) -> str:
     name = os.path.basename(one.command[0]) if one.command else "?"
-    return f"{one.process.pid} {name} ({output.short_time(time.time() - one.started)})"
+    age = output.short_time(time.time() - one.started)
+    return f"{one.process.pid} {name} ({age}, {output.size(one.memory_bytes)})"
 
 
 # --- records -------------------------------------------------------------------------------------

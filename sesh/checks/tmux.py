@@ -80,6 +80,12 @@ def _inhabited(scene: Scene, server: Process) -> bool:
     return any(stat.ppid == server.pid and stat.alive for stat in scene.table.values())
 
 
+def _has_panes(scene: Scene, server: Process) -> bool:
+    """Does something live in a terminal of it? (A dead pane's log pipe does not count.)"""
+    children = (stat for stat in scene.table.values() if stat.ppid == server.pid)
+    return any(stat.alive and stat.tty for stat in children)
+
+
 def servers_at(scene: Scene, socket: str) -> list[Process]:
     """The living tmux servers that belong to a socket: by their command line, and as those above
     its living sessions. The oldest first."""
@@ -114,6 +120,7 @@ class Hidden(Value):
     process: Process
     by: Process | None = None  # the server that answers instead
     empty: bool = False  # has that one no pane?
+    idle: bool = False  # does nothing live in the hidden one?
 
 
 def sockets(scene: Scene) -> list[Finding]:
@@ -138,7 +145,9 @@ def _hidden_at(scene: Scene, socket: str, answer: list[Pane] | Reply) -> list[Hi
     if by is None:
         return []
     return [
-        Hidden(socket, process, by.process, empty=not answer)
+        Hidden(
+            *(socket, process, by.process), empty=not answer, idle=not _has_panes(scene, process)
+        )
         for process in living
         if process != by.process
     ]
@@ -158,5 +167,8 @@ def _unreachable(one: Hidden) -> Finding:
     text = f"tmux server {one.by.pid} hides another that lives, {pid}: both say {where} is theirs"
     if one.empty:
         return Finding("tmux-socket", Level.FAIL, text, FIX, "lets the first be reached", subjects)
-    note = f"makes the sessions of {pid} reachable, and those of {one.by.pid} not"
+    if one.idle:
+        text += f"; nothing runs in {pid}"
+        return Finding("tmux-socket", Level.WARN, text, FIX, f"asks, and ends {pid}", subjects)
+    note = f"makes {pid} reachable instead: end what runs in one of them, then sesh doctor --fix"
     return Finding("tmux-socket", Level.FAIL, text, f"kill -USR1 {pid}", note, subjects)

@@ -56,7 +56,7 @@ def _chosen(name: str | None, settings: Config, *, everything: bool) -> list[Fou
         look.check_name(name)
         mine = [one for one in found if one.name == name]
         if not mine or _damaged(name):
-            raise _not_an_orphan(name)
+            raise _no_agent(name, census) or _not_an_orphan(name)
         return mine
     if not found:
         raise NoSessionError("no orphan to adopt; sesh ls shows all sessions")
@@ -64,6 +64,18 @@ def _chosen(name: str | None, settings: Config, *, everything: bool) -> list[Fou
         names = ", ".join(sorted(one.name for one in found))
         raise UsageError(f"which one? {names}; or --all")
     return found
+
+
+def _no_agent(name: str, census: orphans.Census) -> SeshError | None:
+    """What was left of a session may have no agent that a record could be of."""
+    for stray in census.strays:
+        if stray.name == name:
+            what = "a tmux session in which no agent of sesh's lives"
+            return ConflictError(f"{name} is {what}; {stray.mend} is for that")
+    if any(one.name == name for one in census.leftovers):
+        what = f"processes that outlive {name} can't be adopted, it has no agent any more"
+        return ConflictError(f"{what}; sesh stop --orphans ends them")
+    return None
 
 
 def _damaged(name: str) -> bool:

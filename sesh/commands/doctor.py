@@ -13,7 +13,7 @@ from sesh import checks, config, errors, mending, output, prompt
 from sesh.checks import CHECKS, Check
 from sesh.checks.scene import Finding, Level, Scene
 from sesh.commands._options import CONTEXT, colour_option, json_option, yes_option
-from sesh.errors import StateError
+from sesh.errors import StateError, UsageError
 from sesh.mending import Done
 
 _NARROW = 64  # columns below which texts stand under their ids, not beside them
@@ -57,6 +57,8 @@ def command(
 ) -> int:
     """Check everything, and say what is wrong and which command mends it."""
     if as_prompt:
+        if fix or only or list_checks or as_json:
+            raise UsageError("--prompt goes with --exit-code, and with no other option")
         return _prompt(exit_code=exit_code, refresh=refresh)
     chosen = checks.choose(only)
     if list_checks:

@@ -80,6 +80,7 @@ def _send(
     record = look.must_be(found, State.RUNNING)
     name, pane = record.name, record.place.pane
     server = observe.server_of(record, settings)
+    servers.need_terminal(record)
     if pane is None:
         raise CannotTellError(f"{name}: its tmux pane is not known yet; try again")
     servers.reach(record, server)

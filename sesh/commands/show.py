@@ -29,6 +29,7 @@ _NEXT = {
     State.STOPPED: "sesh restart {0}   ·   sesh rm {0}",
 }
 _NEXT_SAID = "sesh update {0} --phase …   ·   sesh finish {0} completed"
+_NEXT_BARE = "sesh restart {0} gives it a terminal   ·   sesh stop {0}"
 _STEPS = 8  # of the history: the newest
 _NEXT_ENDED = "sesh attach {0} shows the menu   ·   sesh restart {0}   ·   sesh stop {0}"
 
@@ -106,6 +107,8 @@ def _show(session: Session, shown: View, *, colour: bool) -> None:
         rows.append(("variables", ", ".join(record.spec.env)))
     rows += [("why" if i == 0 else "", line) for i, line in enumerate(verdict.evidence)]
     advice = _NEXT.get(verdict.state, _NEXT_ENDED)
+    if verdict.state is State.RUNNING and record.hosted and record.place.pane is None:
+        advice = _NEXT_BARE
     if record.record_only:
         advice = _NEXT_SAID if verdict.state is State.RUNNING else "sesh rm {0}"
     rows.append(("next", advice.format(record.name)))

@@ -98,25 +98,41 @@ def _quiet(one: Seen, seconds: float) -> bool:
 def _stop_orphans(settings: Config, grace: float, *, yes: bool) -> int:
     """List everything that lives without a session, ask, and end it."""
     census = orphans.census(settings)
-    leftovers = [one for one in census.leftovers if one.keep is None]
     for line in _listed(census):
         output.say(line)
-    count = len(census.orphan_sessions) + len(census.agents) + len(leftovers) + len(census.strays)
-    count += len(census.adrift)
+    count = _count(census)
     if count == 0:
         output.note("no orphans to end")
         return errors.OK
     if not confirm(f"end {count} orphan{'s' if count > 1 else ''}?", yes=yes):
         return errors.FAILED
-    after = stop(census.orphan_sessions, settings, grace)
-    left = [one.name for one in after if one.state in ALIVE | {State.ORPHAN}]
-    left += [one.name for one in stop_orphans(census.agents, settings, grace)]
-    left += [f"process {one.process.pid}" for one in stop_leftovers(leftovers, grace)]
-    close_strays(census.strays, settings)
-    left += [one.container for one in census.adrift if not salvage.end(one, settings, grace)]
+    if not yes:  # a person takes their time: one may be somebody's session again
+        census = orphans.still(census, orphans.census(settings))
+        if _count(census) < count:
+            output.note(f"{count - _count(census)} changed meanwhile, and left as they are")
+    left = _end(census, settings, grace)
     for name in left:
         output.note(f"{name} could not be ended")
     return errors.OK if not left else errors.PARTIAL if len(left) < count else errors.FAILED
+
+
+def _count(census: orphans.Census) -> int:
+    """How many there are to end."""
+    sure = len(census.orphan_sessions) + len(census.agents) + len(census.adrift)
+    leftovers = sum(one.keep is None for one in census.leftovers)
+    return sure + leftovers + sum(one.keep is None for one in census.strays)
+
+
+def _end(census: orphans.Census, settings: Config, grace: float) -> list[str]:
+    """Returns what could not be ended."""
+    after = stop(census.orphan_sessions, settings, grace)
+    left = [one.name for one in after if one.state in ALIVE | {State.ORPHAN}]
+    left += [one.name for one in stop_orphans(census.agents, settings, grace)]
+    leftovers = [one for one in census.leftovers if one.keep is None]
+    left += [f"process {one.process.pid}" for one in stop_leftovers(leftovers, grace)]
+    close_strays(census.strays, settings)
+    left += [one.container for one in census.adrift if not salvage.end(one, settings, grace)]
+    return left
 
 
 def _listed(census: orphans.Census) -> list[str]:
@@ -135,7 +151,9 @@ def _listed(census: orphans.Census) -> list[str]:
         rows.append((left.name, what, output.command_line(left.command) + kept))
     for stray in census.strays:
         panes = f"{len(stray.panes)} pane{'s' if len(stray.panes) > 1 else ''}"
-        rows.append((stray.name, f"tmux session, {panes}, no record claims it", ""))
+        runs = ", ".join(output.command_line(one) for one in stray.commands)
+        kept = f"   left alone: {stray.keep}" if stray.keep else ""
+        rows.append((stray.name, f"tmux session, {panes}, no record claims it", runs + kept))
     for box in census.adrift:
         what = f"container {box.container}, {box.facts.status}, no record claims it"
         rows.append((box.name, what, ""))

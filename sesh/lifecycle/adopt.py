@@ -40,6 +40,7 @@ from sesh.model import (
     valid_name,
 )
 from sesh.reconcile import reconcile
+from sesh.store import Entry
 from sesh.tmux import HandMade, Keeper, Reply, Tmux
 from sesh.values import replace
 
@@ -70,7 +71,7 @@ def rebuild(orphan: Orphan, config: Config) -> Seen:
             f"{server.socket}: another one may have taken its place there"
         )
     _restore_pipe(record, server)
-    _claim(record)
+    launchfiles.keep_claim(record, _claim(record).raw)
     return look.one(record.name)
 
 
@@ -79,6 +80,7 @@ def _restore_files(orphan: Orphan, word: LaunchWord, run: str) -> None:
     launchfiles.write_callback(run, paths.own_command())
     if launchfiles.read_launch(run, orphan.id, orphan.generation) is None:
         launchfiles.write_word(run, orphan.id, word)
+    launchfiles.reserve_exit(run, orphan.id, orphan.generation)
 
 
 def _by_claim(orphan: Orphan, word: LaunchWord, run: str) -> Record | None:
@@ -138,16 +140,17 @@ def _status(launched: datetime, started: datetime) -> Status:
     return Status(desired=Desired.RUNNING, launched=launched, started=started)
 
 
-def _claim(record: Record) -> None:
+def _claim(record: Record) -> Entry:
     sight = Observation(seen("adopted"), seen("adopted"))
     try:
-        store.claim(record, reconcile(record, sight, _now()), None)
+        entry = store.claim(record, reconcile(record, sight, _now()), None)
     except ConflictError:
         raise ConflictError(
             f"a record named {record.name} exists; sesh show {record.name} says of what"
         ) from None
     with suppress(OSError):
         events.append("adopted", record, command=list(record.spec.command))
+    return entry
 
 
 def _restore_pipe(record: Record, server: Tmux) -> None:

@@ -52,10 +52,7 @@ def forget(found: Seen, config: Config, *, discard: bool = False) -> None:
 
 def _leave_tmux(record: Record, config: Config) -> None:
     with suppress(CannotTellError):  # without tmux there is no pane to put away
-        server = observe.server_of(record, config)
-        panes.put_away(record, server)
-        if not server.own:  # in a server of ours nothing is a person's, and marks find what is left
-            server.release(record.name, record.id)
+        panes.leave(record, observe.server_of(record, config))
 
 
 def _leave_worktree(record: Record, *, discard: bool = False) -> None:
@@ -90,8 +87,7 @@ def release(found: Seen | None, config: Config) -> None:
 def bury(record: Record, config: Config) -> None:
     """Put away what an ended session left in tmux and in run/: its name is used again."""
     if record.hosted:
-        with suppress(CannotTellError):  # without tmux there is no pane to put away
-            panes.put_away(record, observe.server_of(record, config))
+        _leave_tmux(record, config)
     _leave_worktree(record)
     _forget_launches(record)
     with suppress(OSError):

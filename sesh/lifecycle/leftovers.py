@@ -34,9 +34,11 @@ def stop_leftovers(leftovers: Sequence[Leftover], grace: float) -> list[Leftover
 
 def close_strays(strays: Sequence[Stray], config: Config) -> None:
     """Close the panes of tmux sessions that no record claims; one that answers for another session
-    by now is left alone."""
+    by now is left alone, and so is what a person may have made."""
     run = processes.run_dir()
     for stray in strays:
+        if stray.keep:
+            continue
         server = observe.server(stray.socket, run, config)
         for pane in stray.panes:
             server.close_of(pane.id, pane.pid)

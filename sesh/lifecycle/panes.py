@@ -41,6 +41,14 @@ def put_away(record: Record, server: Tmux) -> None:
     close_dead(record.name, server)
 
 
+def leave(record: Record, server: Tmux) -> None:
+    """The same, and take our marks off what stands on: it is nobody's again. (In a server of ours
+    nothing is a person's, and marks find what is left.)"""
+    put_away(record, server)
+    if not server.own:
+        server.release(record.name, record.id)
+
+
 def of_name(name: str, server: Tmux) -> list[Pane]:
     """All panes of the tmux session of that name."""
     listed = server.panes()

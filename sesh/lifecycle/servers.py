@@ -6,9 +6,8 @@ import os
 import signal
 import time
 
-from sesh import observe, orphans, processes, store, tmux
-from sesh.config import Config
-from sesh.errors import CannotTellError
+from sesh import files, observe, orphans, processes, store, tmux
+from sesh.errors import CannotTellError, ConflictError
 from sesh.lifecycle import panes
 from sesh.model import Process, Record
 from sesh.tmux import Reply, Tmux, Trouble
@@ -16,13 +15,12 @@ from sesh.tmux import Reply, Tmux, Trouble
 SOCKET_PATIENCE = 1.0
 
 
-def socket(config: Config, run: str) -> str:
-    if not config.tmux.socket:
-        return f"{run}/tmux.sock"
-    if config.tmux.socket == "default":
-        base = os.environ.get("TMUX_TMPDIR") or "/tmp"
-        return f"{base}/tmux-{os.getuid()}/default"
-    return config.tmux.socket
+def need_terminal(record: Record) -> None:
+    """An orphan whose terminal is gone for good may have been adopted."""
+    if record.place.pane is None and record.place.agent is not None and not record.boxed:
+        raise ConflictError(
+            f"{record.name} was adopted without a terminal; sesh restart {record.name} gives it one"
+        )
 
 
 def reach(record: Record, server: Tmux) -> None:
@@ -69,7 +67,8 @@ def ready(server: Tmux) -> tuple[str, ...]:
 
 def restore_socket(server: Tmux, process: Process) -> None:
     """The socket was swept away under a living server: SIGUSR1 makes the server restore it."""
-    server.write_config()  # it may have gone with the socket, and the next server needs it
+    files.make_private(server.run)  # may have gone with the socket
+    server.write_config()  # the next server needs it
     stat = processes.look(process.pid)
     if (
         stat is None

@@ -41,7 +41,7 @@ def start(order: Order, config: Config) -> Seen:
     store.prepare()
     machine = processes.here()
     run = processes.run_dir()
-    socket = servers.socket(config, run)
+    socket = observe.chosen_socket(config, run)
     tmux.check_socket(socket)
     server = observe.server(socket, run, config)
     wrap = servers.ready(server)
@@ -103,7 +103,7 @@ def restart(found: Seen, config: Config, attempt: int = 0, *, fresh: bool = Fals
     machine = processes.here()
     run = processes.run_dir()
     same_boot = old.place.machine == machine
-    socket = old.place.socket if same_boot else servers.socket(config, run)
+    socket = old.place.socket if same_boot else observe.chosen_socket(config, run)
     tmux.check_socket(socket)
     server = observe.server(socket, run, config)
     wrap = servers.ready(server)

@@ -74,6 +74,9 @@ def test_with_the_files_of_the_launch_and_the_socket_gone_too(world: World) -> N
     unsure = {"started": None, "created": None}
     assert facts(after) | unsure == facts(before) | unsure
     assert os.path.exists(after["socket"])
+    (again,) = world.state.glob("run/*/*.1.exit.tmp")
+    assert (again.stat().st_size, again.stat().st_mode & 0o777) == (128, 0o600)
+    assert list(world.state.glob("run/*/*.1.claim"))
     world.tmux("send-keys", "-t", after["pane"], "C-c")
     assert eventually(lambda: world.session("a")["signal"] == signal.SIGINT)
 
@@ -136,6 +139,8 @@ def test_one_whose_terminal_is_gone(world: World) -> None:
     world.ok("adopt", "a")
     assert (world.state_of("a"), world.session("a")["pid"]) == ("running", pid)
     complains(world.sesh("attach", "a"), 2, "terminal")
+    complains(world.sesh("send", "a", "hello"), 8, "without a terminal", "sesh restart a")
+    assert "sesh restart a gives it a terminal" in world.ok("show", "a").out
     world.ok("stop", "a", "--grace", "0.5s")
     assert world.state_of("a") == "stopped"
 
@@ -297,6 +302,43 @@ def test_rm_by_force_ends_an_agent_whose_record_is_lost(world: World) -> None:
     assert world.state_of("a") == "orphan"
     world.ok("rm", "-f", "a")
     assert world.ls("--all") == []
+
+
+@pytest.mark.parametrize("how", ["archived", "name used again"])
+def test_what_has_left_the_list_is_the_users_own_again(own_tmux: World, how: str) -> None:
+    """A pane that a person opened beside it is never taken for something of sesh's."""
+    world = own_tmux
+    world.ok("adopt", "--tmux", "mine")
+    users_tmux(world, "split-window", "-d", "-t", "=mine:", "sleep 9200")
+    world.ok("stop", "mine")
+    if how == "archived":
+        world.ok("gc", "--older-than", "0")
+    else:
+        world.ok("start", "--record-only", "mine")
+    assert "mine" in users_tmux(world, "list-sessions")
+    assert users_tmux(world, "show-options", "-v", "-q", "-t", "=mine:", "@sesh_id") == ""
+
+
+def test_what_is_in_the_users_own_tmux_is_not_ended_as_an_orphan(own_tmux: World) -> None:
+    world = own_tmux
+    world.ok("adopt", "--tmux", "mine")
+    users_tmux(world, "new-session", "-d", "-s", "other", "exec cat")
+    world.ok("adopt", "--tmux", "other")
+    world.record("mine").unlink()
+    (told,) = [one for one in world.sesh("doctor", "--json").json if one["id"] == "orphan-tmux"]
+    assert told["mend"] == "sesh adopt --tmux mine"
+    done = world.ok("stop", "--orphans", "-y")
+    assert "left alone: it is in your own tmux" in done.err
+    assert "mine" in users_tmux(world, "list-sessions")
+    world.ok("adopt", "--tmux", "mine")
+    assert world.state_of("mine") == "running"
+
+
+def users_tmux(world: World, *command: str) -> str:
+    done = subprocess.run(
+        ["tmux", *command], env=world.env, check=True, capture_output=True, text=True
+    )
+    return done.stdout.strip()
 
 
 def test_what_was_adopted_and_forgotten_can_be_adopted_again(own_tmux: World) -> None:

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -285,6 +286,11 @@ def test_the_line_and_its_exit_code(world: World) -> None:
     world.start("one", "false")
     eventually(lambda: world.state_of("one") == "failed")
     assert world.ok("doctor", "--prompt").out == "1 failed\n"
+    for other in (["--json"], ["--fix"], ["--only", "failed"], ["--list-checks"]):
+        complains(world.sesh("doctor", "--prompt", *other), 2, "--exit-code")
+    with open("/dev/full", "w") as full:
+        told = subprocess.run([SESH, "doctor", "--prompt"], env=world.env, stdout=full, stderr=-1)
+    assert (told.returncode, told.stderr) == (0, b"")
     done = world.sesh("doctor", "--prompt", "--exit-code")
     assert (done.code, done.out, done.err) == (PROBLEMS, "1 failed\n", "")
     world.ok("stop", "one")

@@ -21,7 +21,7 @@ from sesh.reconcile import reconcile
 from sesh.values import replace
 from tests.faults.living import command_line, marked
 from tests.faults.living import look as process_at
-from tests.surroundings import fake_tmux
+from tests.surroundings import complains, fake_tmux
 from tests.terminal import Terminal
 from tests.world import SESH, World, eventually
 
@@ -137,7 +137,7 @@ def test_an_archived_session_leaves_no_launch_files_and_no_environment(inside: W
     ended(inside, "done")
     ended(inside, "kept")
     session_id = inside.session("done")["id"]
-    gone = [*run_dir(inside).glob(f"{session_id}*"), inside.root / f"run/sesh/{session_id}.env"]
+    gone = [*run_dir(inside).glob(f"{session_id}*"), inside.runtime / f"{session_id}.env"]
     assert all(path.exists() for path in gone)
     assert len(gone) > 2
     age("done", 4000)
@@ -362,7 +362,7 @@ def test_temporary_files_go_after_an_hour(world: World) -> None:
     world.start("running")
     places = (
         *(world.state / "sessions", world.state / "history", world.state / "transcripts"),
-        *(run_dir(world), world.root / "run/sesh"),
+        *(run_dir(world), world.runtime, world.state),
     )
     old = [leave(place / ".one.toml.4711.tmp", 3700) for place in places]
     young = [leave(place / ".two.toml.4711.tmp", 3000) for place in places]
@@ -482,11 +482,45 @@ def test_an_orphaned_session_is_killed_too(world: World) -> None:
     assert ("keep", "agent", "one") in steps(done)
     seen_before(world, 61)
     assert ("kill", "agent", "one") in gc(world, "--kill-orphans")
-    assert world.state_of("one") == "stopped"
+    one = world.session("one")
+    assert (one["state"], one["cause"]) == ("lost", "terminal-gone")
+    assert one["reason"] == "ended by gc as an orphan: alive, but its terminal is gone"
     assert world.state_of("other") == "running"
 
 
+def test_a_living_tmux_session_that_no_record_claims_is_named(world: World) -> None:
+    world.start("one", "sh", "-c", "until [ -e go ]; do sleep 0.05; done")
+    world.tmux("new-window", "-d", "-t", "=one:", "sleep 7777")
+    (world.cwd / "go").touch()
+    assert eventually(lambda: world.state_of("one") == "stale")
+    world.record("one").unlink()
+    done = world.ok("gc")
+    assert "of one, which no record claims: sh -c 'sleep 7777'" in done.out
+    assert "sesh stop --orphans" in done.out
+    complains(world.sesh("adopt", "one"), 8, "no agent of sesh's lives", "sesh stop --orphans")
+    assert "sleep 7777" in world.ok("stop", "--orphans", "-y").err
+    assert left_panes(world) == []
+
+
+def left_panes(world: World) -> list[str]:
+    return world.tmux("list-panes", "-a", "-F", "#{session_name}").splitlines()
+
+
+def test_the_advice_for_an_agent_whose_record_is_damaged_is_taken(world: World) -> None:
+    world.start("one")
+    world.record("one").write_text("[[[")
+    assert "mend with: sesh doctor --fix" in world.ok("gc").out
+
+
 # --- surroundings ------------------------------------------------------------------------------
+
+
+def test_without_a_state_directory_what_lives_is_named(world: World) -> None:
+    world.start("one")
+    shutil.rmtree(world.state)
+    done = world.ok("gc")
+    assert "alive, but no record claims it" in done.out
+    assert not world.state.exists()
 
 
 def test_without_a_state_directory_nothing_is_done_and_nothing_made(world: World) -> None:

@@ -441,7 +441,7 @@ FILES = {
     "transcript": "state/sesh/transcripts/victim-*.log",
     "events": "state/sesh/events.jsonl",
     "lock": "state/sesh/sessions/.lock",
-    "environment": "run/sesh/victim-*.env",
+    "environment": "run/sesh/*/victim-*.env",
     "tmux socket": "state/sesh/run/*/tmux.sock",
 }
 
