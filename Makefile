@@ -35,7 +35,7 @@ CAMPAIGNS = tests/faults tests/commands/test_logs.py tests/commands/test_wait.py
 
 faults: ## inject every fault hundreds of times (long)
 	@tests/setup.sh test
-	SESH_TEST_FULL=1 .venv/bin/python -m pytest $(CAMPAIGNS) -q -n 2 --timeout 3600
+	SESH_TEST_FULL=1 .venv/bin/python -m pytest $(CAMPAIGNS) -q -n 2 --dist worksteal --timeout 3600
 
 docs: ## generate the manual and the completions anew
 	@tests/setup.sh test
