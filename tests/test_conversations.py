@@ -349,6 +349,34 @@ def test_a_twin_by_one_word(agent: World) -> None:
         ended(twin)
 
 
+def test_a_living_one_is_not_ended_for_nothing(agent: World) -> None:
+    conversation = begin(agent)["conversation"]
+    prompt(agent)
+    pid = agent.session("one")["pid"]
+    settings = agent.root / "empty.json"
+    settings.write_text("{}")
+    twin = by_hand(agent, "claude", "--resume", conversation, "--settings", str(settings))
+    try:
+        assert eventually(lambda: len(launches(agent)) == 2)
+        done = agent.sesh("restart", "one")
+        assert done.code == 8
+        assert f"process {twin.pid} is in its conversation" in done.err
+    finally:
+        ended(twin)
+    shown = agent.session("one")
+    assert (shown["state"], shown["pid"]) == ("running", pid)
+    kept = transcript(agent, conversation)
+    kept.rename(kept.with_suffix(".away"))
+    done = agent.sesh("restart", "one")
+    assert done.code == 1
+    assert f"its conversation {conversation} is gone" in done.err
+    assert agent.session("one")["pid"] == pid
+    kept.with_suffix(".away").rename(kept)
+    agent.ok("restart", "one")  # it is no twin of itself
+    assert eventually(lambda: launches(agent)[-1].startswith(f"--resume {conversation} "))
+    assert agent.session("one")["pid"] != pid
+
+
 def test_what_was_finished_begins_anew(agent: World) -> None:
     begin(agent)
     prompt(agent)
