@@ -408,6 +408,24 @@ def test_after_a_clear_there_is_nothing_to_go_on_with(agent: World) -> None:
     assert eventually(lambda: launches(agent)[-1].startswith(f"--session-id {new} "))
 
 
+def test_a_retry_that_a_twin_keeps_waiting_says_so(agent: World) -> None:
+    options = ("--retries", "3", "--retry-delay", "2")
+    conversation = begin(agent, "one", *options)["conversation"]
+    prompt(agent)
+    settings = agent.root / "empty.json"
+    settings.write_text("{}")
+    twin = by_hand(agent, "claude", "--resume", conversation, "--settings", str(settings))
+    try:
+        assert eventually(lambda: len(launches(agent)) == 2)
+        os.kill(agent.session("one")["pid"], signal.SIGKILL)
+        assert eventually(lambda: agent.session("one")["attention"])
+        shown = agent.session("one")
+        assert shown["state"] == "recovering"
+        assert f"process {twin.pid} is in its conversation" in shown["attention"]
+    finally:
+        ended(twin)
+
+
 def launched(world: World, times: int) -> bool:
     return len(launches(world)) == times
 
