@@ -473,6 +473,18 @@ def test_gemini_that_was_seen_at_work_goes_on(world: World) -> None:
     assert eventually(lambda: launches(world)[-1] == f"--resume {conversation}")
 
 
+def test_opencode_goes_on_once_somebody_has_said_where(world: World) -> None:
+    stand_in(world, "opencode")
+    world.ok("start", "o", "-t", "opencode")
+    kill(world, "o")
+    done = world.sesh("restart", "o")
+    assert done.code == 1
+    assert "sesh update o --conversation ID" in done.err
+    world.ok("update", "o", "--conversation", "ses_3cf7dd8d4ffeUPfE")
+    world.ok("restart", "o")
+    assert eventually(lambda: launches(world)[-1] == "--session ses_3cf7dd8d4ffeUPfE")
+
+
 def test_codex_is_told_of_and_so_is_the_users_own_program(agent: World) -> None:
     """It knows one program to notify, and that is us now."""
     install(agent, "codex")

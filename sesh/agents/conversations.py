@@ -45,7 +45,8 @@ def _known(record: Record, variables: Variables) -> str | None:
     if conversation is None and not record.boxed:
         conversation = _by_transcript(record, variables)
     if conversation is None and _is_learned(record) and _was_prompted(record):
-        raise _lost(record, "its agent never said which conversation it was in")
+        says = f"sesh update {record.name} --conversation ID says it"
+        raise _lost(record, f"its agent never said which conversation it was in; {says}")
     if conversation is not None and identity(conversation) is None:
         raise _lost(record, f"{conversation!a} can be no conversation of its agent")
     return conversation
