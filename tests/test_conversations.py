@@ -264,6 +264,24 @@ def test_a_neighbours_conversation_is_not_taken_for_its_own(agent: World) -> Non
     assert launches(agent)[-1].startswith("-c notify=")
 
 
+def test_whose_it_is_nobody_knows(agent: World) -> None:
+    """Two in one directory that both never said where they were: neither gets it by chance."""
+    install(agent, "codex")
+    for name in ("x1", "x2"):
+        agent.ok("start", name, "-t", "codex")
+    conversation, _ = rollout(agent)
+    for name in ("x1", "x2"):
+        kill(agent, name)
+    done = agent.sesh("restart", "x2")
+    assert done.code == 1
+    assert f"{conversation} was begun in its directory while x1 ran there too" in done.err
+    agent.ok("update", "x1", "--conversation", conversation)
+    for name in ("x1", "x2"):
+        agent.ok("restart", name)
+    assert agent.session("x1")["conversation"] == conversation
+    assert agent.session("x2")["conversation"] is None
+
+
 def test_what_somebody_writes_to_is_not_taken_for_its_own(agent: World) -> None:
     install(agent, "codex")
     agent.ok("start", "x2", "-t", "codex")

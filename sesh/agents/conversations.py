@@ -88,6 +88,8 @@ def _was_prompted(record: Record) -> bool:
     heard = activity.heard(launch)
     if record.agent.prompted or (heard and heard.prompted):
         return True
+    if heard and heard.event == "SessionStart":  # and nothing since
+        return False
     if kit.transcript and not record.boxed:  # which would be there
         return heard is None and record.place.generation > 1 and not _is_learned(record)
     if record.spec.prompt is not None and record.place.agent is not None:
@@ -107,17 +109,21 @@ def _by_transcript(record: Record, variables: Variables) -> str | None:
     if "{conversation}" not in kit.transcript:
         return None
     found = [path for path in kits.transcripts(kit, "*", variables) if _may_be_of(record, path)]
-    taken = twins.taken(record) if found else set()
-    written = twins.written(record, found) if found else {}
-    named = {path: kits.conversation_in(path, kit) for path in found if path not in written}
-    left = [name for name in named.values() if name not in taken]
+    named = [(path, name) for path in found if (name := kits.conversation_in(path, kit))]
+    free = [one for one in named if not twins.taken(record, one[1])]
+    left = [one for one in free if not twins.written(record, one[0])]
+    if not left:
+        return None
+    never = "and its agent never said which is its own"
     if len(left) > 1:
-        raise _lost(
-            record,
-            f"{len(left)} conversations were begun in its directory meanwhile, and its agent never "
-            "said which is its own",
-        )
-    return left[0] if left else None
+        count = f"{len(left)} conversations"
+        raise _lost(record, f"{count} were begun in its directory meanwhile, {never}")
+    [(path, conversation)] = left
+    rival = next((one for one in twins.rivals(record) if _may_be_of(one, path)), None)
+    if rival:
+        begun = f"{conversation} was begun in its directory while {rival.name} ran there too"
+        raise _lost(record, f"{begun}, {never}")
+    return conversation
 
 
 def _may_be_of(record: Record, path: str) -> bool:

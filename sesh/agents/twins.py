@@ -10,7 +10,7 @@ from sesh import guards, processes, store
 from sesh.agents import claude, kits
 from sesh.agents.kits import Variables
 from sesh.errors import TwinError
-from sesh.model import Process, Record
+from sesh.model import Kit, Process, Record
 from sesh.processes import Table
 
 _FIRST_WORDS = 3  # of a command line, among which the program is
@@ -28,33 +28,38 @@ def check(record: Record, conversation: str, variables: Variables) -> None:
         )
 
 
-def taken(record: Record) -> set[str]:
-    """The conversations of all other sessions."""
-    return {one.agent.conversation for one in _others(record) if one.agent.conversation}
+def taken(record: Record, conversation: str) -> bool:
+    """Is it another session's, be that alive or not?"""
+    return bool(_others_in(record, conversation))
 
 
-def written(record: Record, paths: Iterable[str]) -> dict[str, int]:
-    """Those of some files that another process of its program is about to write to, and which."""
-    table = processes.table()
-    real = {os.path.realpath(path): path for path in paths}
-    found: dict[str, int] = {}
-    for pid in _of_program(record, table) - _own(record, table):
-        for path in processes.written_by(pid) & real.keys():
-            found[real[path]] = min(pid, found.get(real[path], pid))
-    return found
+def rivals(record: Record) -> list[Record]:
+    """Other sessions of such an agent in the same directory that are in no known conversation."""
+    found = [one for one, _ in store.holding(record.spec.cwd) if one.id != record.id]
+    alike = [one for one in found if (one.spec.cwd, one.spec.kit) == _whereabouts(record)]
+    return [one for one in alike if one.agent.conversation is None]
+
+
+def _whereabouts(record: Record) -> tuple[str, Kit | None]:
+    return record.spec.cwd, record.spec.kit
+
+
+def written(record: Record, path: str) -> bool:
+    """Does another process of its program hold a file open for writing?"""
+    return bool(_writers(record, [path], processes.table()))
 
 
 # --- sessions ------------------------------------------------------------------------------------
 
 
-def _others(record: Record) -> list[Record]:
-    found = [entry.record for entry in store.entries()]
-    return [one for one in found if isinstance(one, Record) and one.id != record.id]
+def _others_in(record: Record, conversation: str) -> list[Record]:
+    found = [one for one, _ in store.holding(conversation) if one.id != record.id]
+    return [one for one in found if one.agent.conversation == conversation]
 
 
 def _session(record: Record, conversation: str) -> str | None:
     """The living session that has it too."""
-    others = [one for one in _others(record) if one.agent.conversation == conversation]
+    others = _others_in(record, conversation)
     return next((one.name for one in others if _lives(one)), None)
 
 
@@ -73,9 +78,16 @@ def _process(record: Record, conversation: str, variables: Variables) -> str | N
     table = processes.table()
     found = {*_registered(kits.home(kit.kind, variables), conversation)}
     found |= {pid for pid in _of_program(record, table) if _names(pid, conversation)}
-    found |= {*written(record, kits.transcripts(kit, conversation, variables)).values()}
+    found |= _writers(record, kits.transcripts(kit, conversation, variables), table)
     found -= _own(record, table)
     return f"process {min(found)}" if found else None
+
+
+def _writers(record: Record, paths: Iterable[str], table: Table) -> set[int]:
+    """Others of its program that hold one of some files open for writing; readers do no harm."""
+    real = {os.path.realpath(path) for path in paths}
+    others = _of_program(record, table) - _own(record, table)
+    return {pid for pid in others if processes.written_by(pid) & real}
 
 
 def _own(record: Record, table: Table) -> set[int]:
