@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from sesh import (
     breakers,
@@ -28,7 +28,7 @@ from sesh.breakers import Circle
 from sesh.checkups import Memory
 from sesh.config import Config
 from sesh.duties import Action, Facts, Kind
-from sesh.errors import CannotTellError, ConflictError, SeshError
+from sesh.errors import CannotTellError, ConflictError, SeshError, TwinError
 from sesh.lifecycle.launch import LaunchError
 from sesh.lifecycle.start import restart
 from sesh.lifecycle.stop import Ending, stop
@@ -338,6 +338,8 @@ def _launch(one: Patient, config: Config) -> Seen | None:
     attempt = one.record.status.retries + 1
     try:
         return restart(one.seen, config, attempt)
+    except TwinError as error:
+        return _hold_up(one, str(error))
     except ConflictError:
         return None  # another sesh was faster
     except LaunchError:
@@ -346,6 +348,17 @@ def _launch(one: Patient, config: Config) -> Seen | None:
         return None
     except SeshError as error:
         return _give_up(one, str(error))
+
+
+def _hold_up(one: Patient, why: str) -> Seen | None:
+    """Somebody is in its conversation. It is tried again, and a person told meanwhile."""
+    session = one.seen.session
+    assert session is not None
+    record = session.record
+    until = datetime.now(UTC) + timedelta(seconds=AGAIN)
+    told = why.removeprefix(f"{record.name}: ")
+    status = replace(record.status, retry_at=until, waits_for=told)
+    return _write(one.seen, session, replace(record, status=status))
 
 
 def _give_up(one: Patient, why: str) -> Seen | None:

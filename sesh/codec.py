@@ -158,6 +158,7 @@ def encode(record: Record) -> bytes:
             "last_error": word.last_error,
             "resume_ready": None if word.resume_ready else False,
             "conversation": word.conversation,
+            "prompted": word.prompted or None,
             "summary": word.summary,
         },
     }
@@ -441,6 +442,7 @@ def _agent_word(table: Table) -> AgentWord:
         last_error=table.get("last_error", str),
         resume_ready=table.get("resume_ready", bool) is not False,
         conversation=table.get("conversation", str),
+        prompted=table.get("prompted", bool) is True,
         summary=table.get("summary", str),
         metadata=table.get("metadata", dict) or {},
     )

@@ -66,3 +66,7 @@ class StateError(SeshError):
 
 class ConflictError(SeshError):
     exit_code = CONFLICT
+
+
+class TwinError(ConflictError):
+    """Somebody else is in the conversation of an agent."""

@@ -28,6 +28,7 @@ from sesh.errors import (
 from sesh.model import (
     ENDED,
     Agent,
+    AgentWord,
     Damaged,
     Desired,
     Observation,
@@ -273,11 +274,17 @@ def learn(record: Record, sight: Observation, verdict: Verdict, now: datetime) -
             status=replace(record.status, started=word.at),
         )
     if sight.conversation not in (None, record.agent.conversation):
-        record = replace(record, agent=replace(record.agent, conversation=sight.conversation))
+        record = replace(record, agent=_in_conversation(record.agent, sight.conversation))
     if record.status.outcome is not None or verdict.state not in ENDED:
         return record
     how = how_it_ended(record, sight) if verdict.state is State.STALE else verdict
     return ended(record, how, now)
+
+
+def _in_conversation(word: AgentWord, conversation: str | None) -> AgentWord:
+    """In another one than before, nobody has said anything yet, as far as we know."""
+    still = word.prompted and word.conversation is None
+    return replace(word, conversation=conversation, prompted=still)
 
 
 def ended(record: Record, how: Verdict, now: datetime) -> Record:

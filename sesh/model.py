@@ -307,6 +307,7 @@ class AgentWord(Value):
     last_error: str | None = None
     resume_ready: bool = True
     conversation: str | None = None
+    prompted: bool = False  # by us, or it went on with its conversation: there is something in it
     summary: str | None = None
     metadata: Mapping[str, object] = MappingProxyType({})
 

@@ -199,6 +199,18 @@ def open_in_family(pid: int) -> set[str]:
     return found
 
 
+def written_by(pid: int) -> set[str]:
+    """The files that a process holds open for writing, as far as we may know."""
+    found = set()
+    with suppress(OSError):
+        for name in os.listdir(f"/proc/{pid}/fd"):
+            with suppress(OSError, ValueError):
+                info = guards.read(f"/proc/{pid}/fdinfo/{name}").split()
+                if int(info[info.index(b"flags:") + 1], 8) & os.O_ACCMODE != os.O_RDONLY:
+                    found.add(os.readlink(f"/proc/{pid}/fd/{name}"))
+    return found
+
+
 def children(processes: Table) -> dict[int, list[int]]:
     """Parent → its children."""
     found: dict[int, list[int]] = {}

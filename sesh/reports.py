@@ -17,6 +17,7 @@ from sesh.model import Damaged, Record, Session
 from sesh.phases import Said
 from sesh.reconcile import reconcile
 from sesh.store import Entry
+from sesh.values import replace
 
 TRIES = 200  # at each of them another one was faster
 
@@ -30,6 +31,19 @@ def say(name: str, what: Said, only: str | None = None) -> Seen:
         return phases.said(record, what, now)
 
     return _change(name, work)
+
+
+def prompted(record: Record) -> None:
+    """Write down that its agent is given something to do, if nobody has yet."""
+    if record.spec.kit is None or record.agent.prompted:
+        return
+
+    def work(now_known: Record, _: datetime) -> Record:
+        if now_known.launch != record.launch:
+            raise ConflictError(f"{record.name} was started again by another sesh just now")
+        return replace(now_known, agent=replace(now_known.agent, prompted=True))
+
+    _change(record.name, work)
 
 
 def _change(name: str, work: Callable[[Record, datetime], Record]) -> Seen:

@@ -5,12 +5,11 @@ Only looks. Whatever is wrong with a record is an answer too: no, and why.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from datetime import UTC, datetime
 
-from sesh import environment, guards, launchfiles, paths, phases, store
+from sesh import environment, launchfiles, paths, phases, store
 from sesh.config import Config
 from sesh.model import ID_PATTERN, Record, name_of
 from sesh.phases import Answer, Thresholds
@@ -83,25 +82,12 @@ def _by_id(key: str) -> Entry | None:
 
 
 def _by_conversation(key: str) -> Entry | None:
-    """The newest of them. Only files with these very bytes are read in full."""
+    """The newest of them."""
     if not key or len(key) > 200:
         return None
-    wanted = json.dumps(key).encode()
-    found = []
     try:
-        for name in guards.names(paths.sessions_dir()):
-            if wanted in _bytes(f"{paths.sessions_dir()}/{name}.toml"):
-                entry = store.entry(name)
-                if entry is not None and isinstance(entry.record, Record):
-                    found.append((entry.record, entry))
+        found = store.holding(key)
     except OSError:
         return None
-    mine = [(r.spec.created, entry) for r, entry in found if r.agent.conversation == key]
+    mine = [(r.spec.created, one) for r, one in found if r.agent.conversation == key]
     return max(mine, key=lambda one: one[0])[1] if mine else None
-
-
-def _bytes(path: str) -> bytes:
-    try:
-        return guards.read(path)
-    except OSError:
-        return b""

@@ -173,6 +173,15 @@ def test_the_late_reminder_does_not_forget_the_tool() -> None:
     assert merged(asked, reminder).what == "permission: Bash"
 
 
+def test_the_late_reminder_is_of_the_same_wait() -> None:
+    asked = Said(1.0, "PermissionRequest", "waiting", "permission: Bash", tool="Bash")
+    reminder = Said(7.0, "Notification", "waiting", "permission")
+    assert merged(asked, reminder).at == 1.0
+    other = Said(7.0, "PermissionRequest", "waiting", "permission: Edit", tool="Edit")
+    assert merged(asked, other).at == 7.0
+    assert merged(Said(1.0, "Stop", "idle"), Said(7.0, "Stop", "idle")).at == 7.0
+
+
 def test_another_conversation_begins_with_nothing() -> None:
     old = Said(1.0, "Stop", "idle", conversation="one", prompted=True, tool="Bash")
     new = Said(2.0, "SessionStart", "idle", conversation="two")

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from sesh.agents import kits
-from tests.agent import begin, install, launches, prompt
+from tests.agent import begin, install, launches, prompt, tells
 from tests.world import SESH, World, eventually
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
@@ -31,6 +34,30 @@ def kill(world: World, name: str = "one") -> None:
 
 def transcript(world: World, conversation: str) -> Path:
     return Path(world.env["HOME"]) / ".claude" / "projects" / "p" / f"{conversation}.jsonl"
+
+
+def rollout(world: World, *, begun: str = "") -> tuple[str, Path]:
+    """A conversation of Codex in the tests' directory, and its transcript."""
+    conversation = kits.new_conversation()
+    day = Path(world.env["HOME"]) / ".codex" / "sessions" / "2026" / "11" / "16"
+    day.mkdir(parents=True, exist_ok=True)
+    path = day / f"rollout-2026-11-16T10-00-00-{conversation}.jsonl"
+    head: dict[str, object] = {"timestamp": begun} if begun else {}
+    head |= {"type": "session_meta", "payload": {"id": conversation, "cwd": str(world.cwd)}}
+    path.write_text(json.dumps(head, separators=(",", ":")) + "\n")
+    return conversation, path
+
+
+def by_hand(world: World, *words: str) -> subprocess.Popen[bytes]:
+    """An agent that somebody runs beside sesh."""
+    return subprocess.Popen(
+        words, env=world.env, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, cwd=world.cwd
+    )
+
+
+def ended(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.communicate()
 
 
 def test_ids_are_random_uuids() -> None:
@@ -221,6 +248,259 @@ def test_one_that_never_said_where_it_was_is_found_by_its_transcript(agent: Worl
     agent.ok("restart", "two")
     assert agent.session("two")["conversation"] == conversation
     assert eventually(lambda: launches(agent)[-1].startswith(f"resume {conversation} -c notify="))
+
+
+def test_a_neighbours_conversation_is_not_taken_for_its_own(agent: World) -> None:
+    """Two in one directory: one was never prompted, and must not go on with the other's."""
+    install(agent, "codex")
+    agent.ok("start", "x2", "-t", "codex")
+    agent.ok("start", "x1", "-t", "codex")
+    conversation, _ = rollout(agent)
+    agent.ok("update", "x1", "--conversation", conversation)
+    kill(agent, "x2")
+    agent.ok("restart", "x2")
+    assert agent.session("x2")["conversation"] is None
+    assert eventually(lambda: len(launches(agent)) == 3)
+    assert launches(agent)[-1].startswith("-c notify=")
+
+
+def test_whose_it_is_nobody_knows(agent: World) -> None:
+    """Two in one directory that both never said where they were: neither gets it by chance."""
+    install(agent, "codex")
+    for name in ("x1", "x2"):
+        agent.ok("start", name, "-t", "codex")
+    conversation, _ = rollout(agent)
+    for name in ("x1", "x2"):
+        kill(agent, name)
+    done = agent.sesh("restart", "x2")
+    assert done.code == 1
+    assert f"{conversation} was begun in its directory while x1 ran there too" in done.err
+    agent.ok("update", "x1", "--conversation", conversation)
+    for name in ("x1", "x2"):
+        agent.ok("restart", name)
+    assert agent.session("x1")["conversation"] == conversation
+    assert agent.session("x2")["conversation"] is None
+
+
+def test_what_somebody_writes_to_is_not_taken_for_its_own(agent: World) -> None:
+    install(agent, "codex")
+    agent.ok("start", "x2", "-t", "codex")
+    _, path = rollout(agent)
+    other = by_hand(agent, "sh", "-c", f"exec codex 3>>{path}")
+    try:
+        assert eventually(lambda: len(launches(agent)) == 2)
+        kill(agent, "x2")
+        agent.ok("restart", "x2")
+        assert agent.session("x2")["conversation"] is None
+    finally:
+        ended(other)
+
+
+def test_a_conversation_from_before_the_launch_is_not_its_own(agent: World) -> None:
+    """Somebody went on with it during the launch, by hand."""
+    install(agent, "codex")
+    agent.ok("start", "x2", "-t", "codex")
+    rollout(agent, begun="2020-01-01T10:00:00.000Z")
+    kill(agent, "x2")
+    agent.ok("restart", "x2")
+    assert agent.session("x2")["conversation"] is None
+
+
+def test_one_that_was_begun_during_the_launch_is_its_own(agent: World) -> None:
+    install(agent, "codex")
+    agent.ok("start", "x2", "-t", "codex")
+    conversation, _ = rollout(agent, begun=datetime.now(UTC).isoformat())
+    kill(agent, "x2")
+    agent.ok("restart", "x2")
+    assert agent.session("x2")["conversation"] == conversation
+
+
+def test_another_living_session_in_the_same_conversation_keeps_it(agent: World) -> None:
+    install(agent, "codex")
+    conversation, _ = rollout(agent)
+    for name in ("x1", "x2"):
+        agent.ok("start", name, "-t", "codex")
+        agent.ok("update", name, "--conversation", conversation)
+    kill(agent, "x2")
+    done = agent.sesh("restart", "x2")
+    assert done.code == 8
+    assert f"x1 is in its conversation {conversation}" in done.err
+    agent.ok("stop", "x1")
+    agent.ok("restart", "x2")
+
+
+def test_who_writes_to_its_transcript_is_a_twin(agent: World) -> None:
+    """Codex by hand, with `resume` and a choice from its list: no id is on the command line."""
+    install(agent, "codex")
+    agent.ok("start", "x1", "-t", "codex")
+    conversation, path = rollout(agent)
+    agent.ok("update", "x1", "--conversation", conversation)
+    kill(agent, "x1")
+    other = by_hand(agent, "sh", "-c", f"exec codex 3>>{path}")
+    try:
+        assert eventually(lambda: len(launches(agent)) == 2)
+        done = agent.sesh("restart", "x1")
+        assert done.code == 8
+        assert f"process {other.pid} is in its conversation {conversation}" in done.err
+    finally:
+        ended(other)
+    reader = by_hand(agent, "sh", "-c", f"exec codex 3<{path}")
+    try:
+        assert eventually(lambda: len(launches(agent)) == 3)
+        agent.ok("restart", "x1")
+    finally:
+        ended(reader)
+
+
+def test_a_twin_by_one_word(agent: World) -> None:
+    conversation = begin(agent)["conversation"]
+    prompt(agent)
+    kill(agent)
+    settings = agent.root / "empty.json"
+    settings.write_text("{}")
+    twin = by_hand(agent, "claude", f"--resume={conversation}", "--settings", str(settings))
+    try:
+        done = agent.sesh("restart", "one")
+        assert done.code == 8
+        assert f"process {twin.pid} is in its conversation" in done.err
+    finally:
+        ended(twin)
+
+
+def test_a_living_one_is_not_ended_for_nothing(agent: World) -> None:
+    conversation = begin(agent)["conversation"]
+    prompt(agent)
+    pid = agent.session("one")["pid"]
+    settings = agent.root / "empty.json"
+    settings.write_text("{}")
+    twin = by_hand(agent, "claude", "--resume", conversation, "--settings", str(settings))
+    try:
+        assert eventually(lambda: len(launches(agent)) == 2)
+        done = agent.sesh("restart", "one")
+        assert done.code == 8
+        assert f"process {twin.pid} is in its conversation" in done.err
+    finally:
+        ended(twin)
+    shown = agent.session("one")
+    assert (shown["state"], shown["pid"]) == ("running", pid)
+    kept = transcript(agent, conversation)
+    kept.rename(kept.with_suffix(".away"))
+    done = agent.sesh("restart", "one")
+    assert done.code == 1
+    assert f"its conversation {conversation} is gone" in done.err
+    assert agent.session("one")["pid"] == pid
+    kept.with_suffix(".away").rename(kept)
+    agent.ok("restart", "one")  # it is no twin of itself
+    assert eventually(lambda: launches(agent)[-1].startswith(f"--resume {conversation} "))
+    assert agent.session("one")["pid"] != pid
+
+
+def test_what_was_finished_begins_anew(agent: World) -> None:
+    begin(agent)
+    prompt(agent)
+    agent.ok("finish", "one", "completed")
+    kill(agent)
+    agent.ok("restart", "one")
+    assert agent.ok("show", "one", "--json").json["phase"] == "initializing"
+    agent.ok("update", "one", "--phase", "planning")
+
+
+def test_a_send_is_a_prompt_though_no_hook_was_heard(agent: World) -> None:
+    conversation = begin(agent)["conversation"]
+    prompt(agent)
+    kill(agent)
+    transcript(agent, conversation).unlink()
+    done = agent.sesh("restart", "one")
+    assert done.code == 1
+    assert f"its conversation {conversation} is gone" in done.err
+
+
+def test_after_a_clear_there_is_nothing_to_go_on_with(agent: World) -> None:
+    begin(agent)
+    prompt(agent)
+    new = kits.new_conversation()
+    tells(agent, {"hook_event_name": "SessionStart", "source": "clear", "session_id": new})
+    assert eventually(lambda: agent.session("one")["conversation"] == new)
+    kill(agent)
+    agent.ok("restart", "one")
+    assert eventually(lambda: launches(agent)[-1].startswith(f"--session-id {new} "))
+
+
+def test_a_retry_that_a_twin_keeps_waiting_says_so(agent: World) -> None:
+    options = ("--retries", "3", "--retry-delay", "2")
+    conversation = begin(agent, "one", *options)["conversation"]
+    prompt(agent)
+    settings = agent.root / "empty.json"
+    settings.write_text("{}")
+    twin = by_hand(agent, "claude", "--resume", conversation, "--settings", str(settings))
+    try:
+        assert eventually(lambda: len(launches(agent)) == 2)
+        os.kill(agent.session("one")["pid"], signal.SIGKILL)
+        assert eventually(lambda: agent.session("one")["attention"])
+        shown = agent.session("one")
+        assert shown["state"] == "recovering"
+        assert f"process {twin.pid} is in its conversation" in shown["attention"]
+    finally:
+        ended(twin)
+
+
+def launched(world: World, times: int) -> bool:
+    return len(launches(world)) == times
+
+
+def stand_in(world: World, name: str, script: str = "exec sleep 99") -> None:
+    """A program that says with which words it was launched."""
+    install(world, name)
+    path = world.root / "bin" / name
+    path.write_text(f'#!/bin/sh\necho "$*" >>"$HOME/launches"\n{script}\n')
+
+
+def test_gemini_that_was_never_prompted_begins(world: World) -> None:
+    """It keeps no file that could be looked for, and can't resume what was never begun."""
+    stand_in(world, "gemini", "cat >/dev/null")
+    world.ok("start", "g", "-t", "gemini")
+    conversation = world.session("g")["conversation"]
+    for generation in (2, 3):
+        kill(world, "g")
+        world.ok("restart", "g")
+        assert eventually(partial(launched, world, generation))
+        assert launches(world)[-1] == f"--session-id {conversation}"
+    world.ok("send", "g", "hello")
+    for generation in (4, 5):
+        kill(world, "g")
+        world.ok("restart", "g")
+        assert eventually(partial(launched, world, generation))
+        assert launches(world)[-1] == f"--resume {conversation}"
+    world.ok("restart", "g", "--fresh")
+    assert eventually(lambda: len(launches(world)) == 6)
+    fresh = world.session("g")["conversation"]
+    kill(world, "g")
+    world.ok("restart", "g")
+    assert eventually(lambda: launches(world)[-1] == f"--session-id {fresh}")
+
+
+def test_gemini_that_was_seen_at_work_goes_on(world: World) -> None:
+    """Somebody has typed into its terminal."""
+    title = "printf '\\033]0;%s\\007' '✦  Working… (proj)' '◇  Ready (proj)'; exec sleep 99"
+    stand_in(world, "gemini", title)
+    world.ok("start", "g", "-t", "gemini")
+    conversation = world.session("g")["conversation"]
+    assert eventually(lambda: world.session("g")["activity"] == "idle")
+    kill(world, "g")
+    world.ok("restart", "g")
+    assert eventually(lambda: launches(world)[-1] == f"--resume {conversation}")
+
+
+def test_opencode_goes_on_once_somebody_has_said_where(world: World) -> None:
+    stand_in(world, "opencode")
+    world.ok("start", "o", "-t", "opencode")
+    kill(world, "o")
+    done = world.sesh("restart", "o")
+    assert done.code == 1
+    assert "sesh update o --conversation ID" in done.err
+    world.ok("update", "o", "--conversation", "ses_3cf7dd8d4ffeUPfE")
+    world.ok("restart", "o")
+    assert eventually(lambda: launches(world)[-1] == "--session ses_3cf7dd8d4ffeUPfE")
 
 
 def test_codex_is_told_of_and_so_is_the_users_own_program(agent: World) -> None:

@@ -65,6 +65,18 @@ def test_somebody_is_told_once_that_it_waits(agent: World) -> None:
     assert kinds.count("waiting") == 1
 
 
+def test_a_reminder_tells_nobody_again(agent: World) -> None:
+    tells(agent, event("permission-request", agent))
+    agent.ok("pass")
+    [path] = agent.state.glob("run/*/*.said")
+    since = json.loads(path.read_text())
+    path.write_text(json.dumps({**since, "at": since["at"] - 10}))
+    path.with_suffix(".told").write_text(f"{since['at'] - 10:.3f}\n")
+    tells(agent, event("notification-permission-prompt", agent))
+    agent.ok("pass")
+    assert [one["kind"] for one in agent.events()].count("waiting") == 1
+
+
 def test_waiting_for_it_in_a_script(agent: World) -> None:
     waiter = agent.popen("wait", "one", "--for", "waiting", "--timeout", "60")
     tells(agent, event("permission-request", agent))

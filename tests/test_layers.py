@@ -47,6 +47,7 @@ LAYERS = (
     ("observe", "tables", "timers", "notices"),
     ("output", "containers"),
     ("boxes", "agents.hearing", "agents.conversations"),
+    ("agents.twins",),
     ("agents.kits", "agents.activity", "agents.hooks"),
     ("engines", "rulefiles"),
     (

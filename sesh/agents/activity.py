@@ -14,7 +14,7 @@ import time
 
 from sesh import digest, guards, paths
 from sesh.agents import claude, codex, said
-from sesh.agents.said import IDLE, WAITING, Said
+from sesh.agents.said import BUSY, IDLE, WAITING, Said
 from sesh.rules import Rule, from_plain, match
 from sesh.values import Value, replace
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 REGISTRY, MARK, TITLE, HOOK, SCREEN = "registry", "mark", "title", "hook", "screen"
 _TAIL = 1 << 16  # bytes of a transcript in which titles and marks are looked for
+_PRINTED = 1 << 22  # bytes: who has printed more than that was at work
 _TITLES = (b"\x1b]0;", b"\x1b]2;")
 _MARKS = (b"\x1b]7501;",)  # `state=working:app=codex`
 _ENDS = (b"\x07", b"\x1b\\")
@@ -192,7 +193,9 @@ def heard(launch: Launch) -> Said | None:
         at = os.lstat(path).st_mtime
     except (OSError, ValueError, RecursionError):
         return None
-    return claude.meaning(event, at) if isinstance(event, dict) else None
+    if not isinstance(event, dict):
+        return None
+    return claude.meaning(event, at) or codex.meaning(event, at)
 
 
 def _registry(launch: Launch, kit: Equipment) -> claude.Registered | None:
@@ -219,6 +222,34 @@ def _title(launch: Launch, kit: Equipment) -> tuple[Rule, float] | None:
         if rule:
             return rule, moment
     return None
+
+
+def has_worked(launch: Launch) -> bool | None:
+    """Has a mark or a title of this launch ever said that it is busy? None: none ever would, or
+    what it printed is gone."""
+    kit = equipment(launch)
+    places = {rule.place for rule in kit.rules if rule.means == BUSY} if kit else set()
+    if kit is None or not places & {MARK, TITLE}:
+        return None
+    try:
+        with open(launch.transcript, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            file.seek(kit.begun if kit.begun <= size else 0)
+            printed = file.read(_PRINTED + 1)
+    except OSError:
+        return None
+    return len(printed) > _PRINTED or _says_busy(printed, kit.rules)
+
+
+def _says_busy(printed: bytes, rules: tuple[Rule, ...]) -> bool:
+    for place, begins in ((MARK, _MARKS), (TITLE, _TITLES)):
+        for begin in begins:
+            for part in printed.split(begin)[1:]:
+                text = last_sequence(begin + part, (begin,))
+                rule = match(rules, place, text) if text is not None else None
+                if rule and rule.means == BUSY:
+                    return True
+    return False
 
 
 def _tail(path: str, begun: int) -> tuple[bytes, float]:

@@ -2,65 +2,77 @@
 
 from __future__ import annotations
 
+import json
 import os
 from contextlib import suppress
+from datetime import datetime
 
-from sesh import guards, processes
-from sesh.agents import activity, claude, kits
+from sesh.agents import activity, claude, kits, twins
 from sesh.agents.kits import Variables
 from sesh.agents.said import identity
-from sesh.errors import ConflictError, SeshError
-from sesh.model import AgentWord, Process, Record
-from sesh.values import Value, replace
+from sesh.errors import SeshError
+from sesh.model import Record
+from sesh.values import Value
 
 _HEAD = 1 << 18  # bytes of a transcript in which its agent says where it works, and with whom
-_FIRST_WORDS = 3  # of a command line, among which the program is
 
 
 class Plan(Value):
     """How the next launch begins."""
 
-    agent: AgentWord
+    conversation: str | None
     resuming: bool = False
 
 
 def plan(record: Record, variables: Variables, *, fresh: bool = False) -> Plan:
     """How to launch it again; raises when its conversation is gone or somebody else is in it."""
-    kit, word = record.spec.kit, record.agent
-    if kit is None:
-        return Plan(word)
+    kit = record.spec.kit
+    assert kit is not None
     if fresh:
-        return Plan(kits.minted(replace(record, agent=replace(word, conversation=None))).agent)
+        return Plan(kits.new_conversation() if kit.conversation == "minted" else None)
     if kit.conversation not in ("minted", "learned"):
-        return Plan(word, resuming=bool(kit.resume))
-    conversation = word.conversation
+        return Plan(record.agent.conversation, resuming=bool(kit.resume))
+    conversation = _known(record, variables)
+    if conversation is None:
+        return Plan(None)
+    twins.check(record, conversation, variables)
+    return Plan(conversation, resuming=_is_there(record, conversation, variables))
+
+
+def _known(record: Record, variables: Variables) -> str | None:
+    """The conversation that it was in; None: in none yet."""
+    conversation = record.agent.conversation
     if conversation is None and not record.boxed:
         conversation = _by_transcript(record, variables)
-    if conversation is None and kit.conversation == "learned" and not kit.transcript:
-        raise SeshError(
-            f"{record.name}: its agent never said which conversation it was in; "
-            f"sesh restart --fresh {record.name} starts a new one"
-        )
-    if conversation is None:
-        return Plan(word)
-    if identity(conversation) is None:
-        raise SeshError(
-            f"{record.name}: {conversation!a} can be no conversation of its agent; "
-            f"sesh restart --fresh {record.name} starts a new one"
-        )
-    word = replace(word, conversation=conversation)
-    if record.boxed:  # what is in there, only its agent knows: it says so when there is nothing
-        return Plan(word, resuming=_was_prompted(record))
-    _check_alone(record, conversation, variables)
+    if conversation is None and _is_learned(record) and _was_prompted(record):
+        says = f"sesh update {record.name} --conversation ID says it"
+        raise _lost(record, f"its agent never said which conversation it was in; {says}")
+    if conversation is not None and identity(conversation) is None:
+        raise _lost(record, f"{conversation!a} can be no conversation of its agent")
+    return conversation
+
+
+def _is_there(record: Record, conversation: str, variables: Variables) -> bool:
+    """Is there something to go on with? Raises when there was, and it is gone."""
+    kit = record.spec.kit
+    assert kit is not None
+    if record.boxed or not kit.transcript:  # only its agent knows: it says so when there is nothing
+        return _is_learned(record) or _was_prompted(record)
     kept = kits.transcripts(kit, conversation, variables)
-    if not kit.transcript or any(_holds_something(path, kit.kind) for path in kept):
-        return Plan(word, resuming=True)
-    if kept or _was_prompted(record) or kit.conversation == "learned":
-        raise SeshError(
-            f"{record.name}: its conversation {conversation} is gone (nothing of it is "
-            f"in {kit.transcript}); sesh restart --fresh {record.name} starts a new one"
-        )
-    return Plan(word)  # nobody has said anything yet: there is nothing to go on with
+    if any(_holds_something(path, kit.kind) for path in kept):
+        return True
+    if kept or _is_learned(record) or _was_prompted(record):
+        where = f"nothing of it is in {kit.transcript}"
+        raise _lost(record, f"its conversation {conversation} is gone ({where})")
+    return False  # nobody has said anything yet
+
+
+def _lost(record: Record, why: str) -> SeshError:
+    return SeshError(f"{record.name}: {why}; sesh restart --fresh {record.name} starts a new one")
+
+
+def _is_learned(record: Record) -> bool:
+    return record.spec.kit is not None and record.spec.kit.conversation == "learned"
 
 
 def _holds_something(path: str, kind: str) -> bool:
@@ -70,83 +82,69 @@ def _holds_something(path: str, kind: str) -> bool:
 
 
 def _was_prompted(record: Record) -> bool:
-    """Has it ever been given something to do, as far as its hooks said?"""
-    heard = activity.heard(activity.launch_of(record))
-    return record.place.generation > 1 if heard is None else heard.prompted
+    """Has it ever been given something to do? Where nobody could tell: yes."""
+    kit, launch = record.spec.kit, activity.launch_of(record)
+    assert kit is not None
+    heard = activity.heard(launch)
+    if record.agent.prompted or (heard and heard.prompted):
+        return True
+    if heard and heard.event == "SessionStart":  # and nothing since
+        return False
+    if kit.transcript and not record.boxed:  # which would be there
+        return heard is None and record.place.generation > 1 and not _is_learned(record)
+    if record.spec.prompt is not None and record.place.agent is not None:
+        return True
+    worked = activity.has_worked(launch)
+    return heard is None if worked is None else worked
+
+
+# --- by its transcript ---------------------------------------------------------------------------
 
 
 def _by_transcript(record: Record, variables: Variables) -> str | None:
     """The conversation of an agent that never came to say which: the one transcript that was begun
-    in its directory during this launch."""
+    in its directory during this launch, and is nobody else's."""
     kit = record.spec.kit
     assert kit is not None
     if "{conversation}" not in kit.transcript:
         return None
+    found = [path for path in kits.transcripts(kit, "*", variables) if _may_be_of(record, path)]
+    named = [(path, name) for path in found if (name := kits.conversation_in(path, kit))]
+    free = [one for one in named if not twins.taken(record, one[1])]
+    left = [one for one in free if not twins.written(record, one[0])]
+    if not left:
+        return None
+    never = "and its agent never said which is its own"
+    if len(left) > 1:
+        count = f"{len(left)} conversations"
+        raise _lost(record, f"{count} were begun in its directory meanwhile, {never}")
+    [(path, conversation)] = left
+    rival = next((one for one in twins.rivals(record) if _may_be_of(one, path)), None)
+    if rival:
+        begun = f"{conversation} was begun in its directory while {rival.name} ran there too"
+        raise _lost(record, f"{begun}, {never}")
+    return conversation
+
+
+def _may_be_of(record: Record, path: str) -> bool:
+    """Was it begun in the session's directory, and during this launch?"""
     began = record.status.launched.timestamp()
     ended = record.status.ended.timestamp() if record.status.ended else float("inf")
-    found = []
-    for path in kits.transcripts(kit, "*", variables):
-        with suppress(OSError):
-            status = os.stat(path)
-            if began <= status.st_mtime <= ended + 60 and _is_of(path, record.spec.cwd):
-                found.append(path)
-    if len(found) > 1:
-        raise SeshError(
-            f"{record.name}: {len(found)} conversations were begun in its directory meanwhile, and "
-            f"its agent never said which is its own; sesh restart --fresh {record.name} starts "
-            "a new one"
-        )
-    return kits.conversation_in(found[0], kit) if found else None
-
-
-def _is_of(path: str, cwd: str) -> bool:
-    """Does it say that it was begun in this directory?"""
-    import json
-
-    with open(path, "rb") as file:
-        head = file.read(_HEAD)
-    return f'"cwd":{json.dumps(cwd)}'.encode() in head
-
-
-# --- nobody else ---------------------------------------------------------------------------------
-
-
-def _check_alone(record: Record, conversation: str, variables: Variables) -> None:
-    """Two processes in one conversation would mix it up."""
-    kit = record.spec.kit
-    assert kit is not None
-    program = os.path.basename(record.spec.command[0])
-    twins = {*_registered(kits.home(kit.kind, variables), conversation)}
-    twins |= {*_by_words(conversation, program)}
-    if twins:
-        pid = min(twins)
-        raise ConflictError(
-            f"{record.name}: process {pid} is in its conversation {conversation}; "
-            f"end that one first, or sesh restart --fresh {record.name} starts a new one"
-        )
-
-
-def _registered(home: str, conversation: str) -> list[int]:
-    """Living processes that Claude's registry names for it."""
-    found = []
     with suppress(OSError):
-        for name in os.listdir(f"{home}/sessions"):
-            one = claude.registered(guards.read(f"{home}/sessions/{name}"))
-            if one is None or one.conversation != conversation or not one.start.isdigit():
-                continue
-            if isinstance(one.pid, int) and processes.alive(Process(one.pid, int(one.start))):
-                found.append(one.pid)
-    return found
+        if not began <= os.stat(path).st_mtime <= ended + 60:
+            return False
+        with open(path, "rb") as file:
+            head = file.read(_HEAD)
+        begun = _begun(head)
+        here = f'"cwd":{json.dumps(record.spec.cwd)}'.encode() in head
+        return here and (begun is None or begun >= began)
+    return False
 
 
-def _by_words(conversation: str, program: str) -> list[int]:
-    """Living processes of this program that were started with it."""
-    found = []
-    for stat in processes.table().values():
-        if not stat.alive or stat.pid == os.getpid():
-            continue
-        words = processes.command(stat.pid)
-        names = [os.path.basename(word) for word in words[:_FIRST_WORDS]]
-        if program in names and conversation in words:
-            found.append(stat.pid)
-    return found
+def _begun(head: bytes) -> float | None:
+    """When a transcript was begun, by its first line; None: it does not say."""
+    try:
+        moment = datetime.fromisoformat(json.loads(head.partition(b"\n")[0])["timestamp"])
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    return moment.timestamp() if moment.tzinfo else None

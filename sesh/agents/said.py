@@ -33,8 +33,10 @@ def merged(old: Said | None, new: Said) -> Said:
     what = new.what
     if what == "permission" and old.activity == WAITING and old.what:
         what = old.what  # the late reminder does not know which tool
+    same = old.activity == new.activity == WAITING and old.what == what
     return replace(
         new,
+        at=old.at if same else new.at,  # a reminder is no new wait
         what=what,
         tool=new.tool or old.tool,
         conversation=new.conversation or old.conversation,

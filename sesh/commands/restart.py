@@ -14,8 +14,7 @@ from sesh.commands._options import (
     yes_option,
 )
 from sesh.errors import CannotTellError, ConflictError, SeshError, StateError
-from sesh.lifecycle import worktrees
-from sesh.lifecycle.start import restart
+from sesh.lifecycle.start import check, restart
 from sesh.lifecycle.stop import inside, stop
 from sesh.look import Seen
 from sesh.model import ALIVE, State
@@ -101,7 +100,7 @@ def _restart(
     try:
         if closed_off:
             raise ConflictError(f"{one.name}: {closed_off}; --force restarts it all the same")
-        done = restart(_ended(one, settings, grace), settings, fresh=fresh)
+        done = restart(_ended(one, settings, grace, fresh=fresh), settings, fresh=fresh)
     except SeshError as error:
         if alone:
             raise
@@ -111,7 +110,7 @@ def _restart(
     return errors.OK
 
 
-def _ended(one: Seen, settings: config.Config, grace: float) -> Seen:
+def _ended(one: Seen, settings: config.Config, grace: float, *, fresh: bool) -> Seen:
     """The session, brought down if it lives."""
     if one.damaged:
         raise StateError(f"{one.name}: its record is damaged ({one.damaged.reason})")
@@ -125,7 +124,7 @@ def _ended(one: Seen, settings: config.Config, grace: float) -> Seen:
         raise ConflictError(f"{one.name} can't restart itself; call it from another terminal")
     if one.state is State.STARTING:
         raise ConflictError(f"{one.name} is starting just now")
-    worktrees.check(one.session.record)  # before it is stopped for nothing
+    check(one.session.record, fresh=fresh)
     after = stop([one], settings, grace, close_panes=False, keep=True)[0]
     look.check_same_launch(one, after)
     if after.state in _LIVING:

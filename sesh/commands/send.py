@@ -6,10 +6,11 @@ import os
 import re
 import sys
 import time
+from contextlib import suppress
 
 import click
 
-from sesh import config, look, observe, output, paths, tmux, transcripts
+from sesh import config, look, observe, output, paths, reports, tmux, transcripts
 from sesh.commands._options import CONTEXT, choose, each
 from sesh.errors import (
     CannotTellError,
@@ -86,6 +87,8 @@ def _send(
     servers.reach(record, server)
     before = _written(record, settings)
     if data:
+        with suppress(SeshError):  # a full disk keeps nobody from working
+            reports.prompted(record)
         _check(name, server.paste(pane, data))
         if enter:
             _settle(record, before, settings)

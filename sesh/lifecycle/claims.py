@@ -120,7 +120,8 @@ def resumed(
     from sesh.agents import conversations
 
     plan = conversations.plan(old, variables, fresh=fresh)
-    return replace(record, agent=plan.agent), plan.resuming
+    word = replace(record.agent, conversation=plan.conversation, prompted=plan.resuming)
+    return replace(record, agent=word), plan.resuming
 
 
 def claim_name(record: Record, verdict: Verdict, before: Seen | None) -> Entry:

@@ -90,6 +90,15 @@ def _new_record(order: Order, machine: Machine, run: str, socket: str) -> Record
 # --- restart -----------------------------------------------------------------------------------
 
 
+def check(record: Record, *, fresh: bool) -> None:
+    """Raise when it could not be launched again: before it is stopped for nothing."""
+    worktrees.check(record)
+    snapshot = record.place.snapshot
+    if not os.path.exists(snapshot):
+        claims.lacking(record)
+    claims.resumed(record, record, environment.known(snapshot), fresh=fresh)
+
+
 def restart(found: Seen, config: Config, attempt: int = 0, *, fresh: bool = False) -> Seen:
     """The next generation of an ended session: same name, same tmux session where it stands, same
     conversation unless a `fresh` one is wanted. `attempt` is the number of the retry, 0 when a

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from pathlib import Path
 
 import pytest
 
-from tests.containers.boxes import becomes
+from sesh.agents import kits
+from tests.containers.boxes import becomes, logged
 from tests.engine import IMAGE, Engine
 from tests.world import World, eventually
 
@@ -41,16 +44,59 @@ rules = "claude"
 """
 
 
+# Takes the options of Codex, and calls what it is to notify after every turn. With `turn` it keeps
+# the conversation, with `title` it does not.
+_CODEX = """\
+echo "launched $*"
+while [ $# -gt 0 ]; do
+  [ "$1" = -c ] && hook=$(printf '%s' "${2#notify=}" | tr -d '[],"')
+  shift
+done
+day=$HOME/.codex/sessions/2026/11/16
+while read -r word id; do
+  case $word in
+  die) exit 3 ;;
+  turn) mkdir -p "$day" && : >"$day/rollout-2026-11-16T10-00-00-$id.jsonl" ;;
+  title) ;;
+  *) continue ;;
+  esac
+  $hook "{\\"type\\":\\"agent-turn-complete\\",\\"thread-id\\":\\"$id\\"}" </dev/null
+  echo "hook ended with $?"
+done
+"""
+_CODEX_TEMPLATE = """\
+command = ["sh", "{agent}"]
+image = "{image}"
+network = "none"
+
+[agent]
+kind = "codex"
+conversation = "learned"
+start = ["-c", "{{hooks}}"]
+resume = ["resume", "{{conversation}}", "-c", "{{hooks}}"]
+transcript = "~/.codex/sessions/*/*/*/rollout-*-{{conversation}}.jsonl"
+rules = "codex"
+"""
+
+
+def begin(world: World, script: str, template: str) -> World:
+    path = world.cwd / "agent.sh"
+    path.write_text(script)
+    templates = world.root / "config" / "sesh" / "templates"
+    templates.mkdir(parents=True)
+    (templates / "boxed.toml").write_text(template.format(agent=path, image=IMAGE))
+    world.ok("start", "a", "-t", "boxed")
+    return world
+
+
 @pytest.fixture
 def agent(boxed: World) -> World:
-    script = boxed.cwd / "agent.sh"
-    script.write_text(_AGENT)
-    templates = boxed.root / "config" / "sesh" / "templates"
-    templates.mkdir(parents=True)
-    text = _TEMPLATE.format(agent=script, image=IMAGE)
-    (templates / "boxed.toml").write_text(text)
-    boxed.ok("start", "a", "-t", "boxed")
-    return boxed
+    return begin(boxed, _AGENT, _TEMPLATE)
+
+
+@pytest.fixture
+def codex(boxed: World) -> World:
+    return begin(boxed, _CODEX, _CODEX_TEMPLATE)
 
 
 def tells(world: World, name: str) -> None:
@@ -77,8 +123,51 @@ def test_what_it_does_and_where_it_goes_on(agent: World, engine: Engine) -> None
     tells(agent, "stop")
     assert agent.session("a")["activity"] == "idle"
 
+    agent.ok("finish", "a", "completed")
     agent.ok("send", "a", "die")
     becomes(agent, "a", "failed")
     agent.ok("restart", "a")
     assert eventually(lambda: f"--resume {conversation}" in agent.ok("logs", "a").out)
     assert agent.session("a")["conversation"] == conversation
+    assert agent.ok("show", "a", "--json").json["phase"] == "initializing"
+
+
+def ends_turn(world: World, word: str, conversation: str) -> None:
+    before = world.sesh("logs", "a").out.count("hook ended with 0")
+    world.ok("send", "a", f"{word} {conversation}")
+    assert eventually(lambda: world.sesh("logs", "a").out.count("hook ended with 0") > before, 20)
+
+
+def test_codex_says_which_conversation_it_is_in(codex: World, engine: Engine) -> None:
+    conversation = kits.new_conversation()
+    ends_turn(codex, "turn", conversation)
+    ends_turn(codex, "title", kits.new_conversation())  # of a helper thread
+    assert eventually(lambda: codex.session("a")["conversation"])
+    shown = codex.session("a")
+    assert (shown["conversation"], shown["activity"]) == (conversation, "idle")
+    for _ in range(2):
+        codex.ok("send", "a", "die")
+        becomes(codex, "a", "failed")
+        codex.ok("restart", "a")
+        wanted = f"launched resume {conversation} -c"
+        assert logged(codex, "a", wanted)
+
+
+def test_codex_that_never_said_so_is_not_begun_anew_in_silence(
+    codex: World, engine: Engine
+) -> None:
+    os.kill(codex.session("a")["pid"], signal.SIGKILL)
+    becomes(codex, "a", "failed")
+    codex.ok("restart", "a")  # it was never prompted
+    codex.ok("send", "a", "hello")
+    pid = codex.session("a")["pid"]
+    for _ in range(2):  # alive, and dead
+        done = codex.sesh("restart", "a")
+        assert done.code == 1
+        assert "never said which conversation it was in" in done.err
+        if codex.session("a")["state"] == "running":
+            assert codex.session("a")["pid"] == pid
+            codex.ok("send", "a", "die")
+            becomes(codex, "a", "failed")
+    codex.ok("restart", "a", "--fresh")
+    assert codex.session("a")["conversation"] is None
