@@ -266,7 +266,7 @@ def _note(patient: Patient, action: Action) -> dict[str, Seen]:
 def _end(patients: Iterable[Patient], config: Config) -> dict[str, Seen]:
     """Bring down, together, what is over a limit."""
     endings = {
-        one.record.name: (one.seen, Ending(action.why, action.cause or Cause.LIMIT))
+        one.record.name: (one.seen, _ending(action))
         for one in patients
         for action in one.due()
         if action.kind is Kind.END
@@ -280,6 +280,10 @@ def _end(patients: Iterable[Patient], config: Config) -> dict[str, Seen]:
         if some:
             after += _stopped(some, config, why, stays=stays)
     return {one.name: one for one in after}
+
+
+def _ending(action: Action) -> Ending:
+    return Ending(action.why, action.cause or Cause.LIMIT, action.ran_well)
 
 
 def _stopped(
@@ -298,7 +302,11 @@ def _comes_back(seen: Seen, ending: Ending) -> bool:
     """Will it be launched again, so that its place is kept?"""
     assert seen.session is not None
     how = Verdict(ended_by(ending.cause), cause=ending.cause)
-    return duties.after_end(seen.session.record, how, datetime.now(UTC)).retry_at is not None
+    record = seen.session.record
+    record = replace(
+        record, status=replace(record.status, retries=ending.retries_used(record.status))
+    )
+    return duties.after_end(record, how, datetime.now(UTC)).retry_at is not None
 
 
 # --- retries -------------------------------------------------------------------------------------

@@ -200,6 +200,14 @@ def test_a_timeout_is_retried_if_that_is_wanted(world: World) -> None:
     assert shown["reason"].endswith("all 1 retries are used up")
 
 
+def test_a_deadline_in_each_launch_uses_up_the_retries(world: World) -> None:
+    """However short the time is after which others have all of theirs again."""
+    options = ("--timeout", "1s", "--retries", "1", "--retry-on", "timeout,failure", *FAST)
+    world.start("one", "sleep", "99", options=(*options, "--retry-reset", "300ms"))
+    shown = settled(world, "one")
+    assert (shown["state"], shown["retries"], shown["generation"]) == ("failed", 1, 2)
+
+
 def test_a_stop_by_a_person_is_never_retried(world: World) -> None:
     options = ("--retries", "3", "--retry-on", "always", *FAST)
     world.start("one", "sleep", "99", options=options)
@@ -416,6 +424,24 @@ def test_the_unwell_are_launched_again_while_they_have_retries(world: World) -> 
     assert (shown["state"], shown["generation"], shown["retries"]) == ("running", 2, 1)
     ended = next(event for event in world.events() if event["kind"] == "ended")
     assert (ended["state"], ended["cause"]) == ("failed", "health")
+
+
+def test_what_hangs_in_each_launch_uses_up_its_retries(world: World) -> None:
+    options = ("--max-silence", "1s", "--retries", "1", "--retry-reset", "800ms", *FAST)
+    world.start("one", "sleep", "99", options=options)
+    assert eventually(lambda: world.session("one")["health"] == "hung", within=15)
+    time.sleep(1)
+    world.ok("pass")
+    shown = world.session("one")
+    assert (shown["generation"], shown["retries"], shown["health"]) == (2, 1, "hung")
+
+
+def test_what_ran_well_before_it_hung_has_all_retries_again(world: World) -> None:
+    options = ("--max-silence", "1s", "--retries", "1", "--retry-reset", "1s", *FAST)
+    script = "for n in 1 2 3 4 5 6 7 8; do echo; sleep 0.2; done; sleep 99"
+    world.start("one", "sh", "-c", script, options=options)
+    assert eventually(lambda: world.session("one")["generation"] >= 3, within=30)
+    assert "hung" not in kinds(world, "one")
 
 
 def test_a_health_command_runs_in_the_place_of_its_session(world: World) -> None:

@@ -30,6 +30,7 @@ from sesh.model import (
     Record,
     Session,
     State,
+    Status,
     seen,
 )
 from sesh.phases import Said
@@ -46,6 +47,10 @@ class Ending(Value):
 
     reason: str
     cause: Cause
+    ran_well: bool = False  # before that, for so long that it has all retries again
+
+    def retries_used(self, status: Status) -> int:
+        return 0 if self.ran_well else status.retries
 
 
 class _Target:
@@ -169,6 +174,7 @@ def _wish(found: Seen, grace: float, ending: Ending | None, *, keep: bool) -> Se
             stop_cause=ending.cause if ending else None,
             outcome=None if alive else status.outcome,
             retry_at=None,
+            retries=ending.retries_used(status) if ending else status.retries,
             waits_for=None,
             keep=keep,
         )
