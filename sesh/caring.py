@@ -362,4 +362,9 @@ def _give_up(one: Patient, why: str) -> Seen | None:
     record, status = session.record, session.record.status
     told = f"not launched again: {why.removeprefix(f'{record.name}: ')}"
     status = replace(status, retry_at=None, waits_for=None, gave_up=told)
-    return _write(one.seen, session, replace(record, status=status))
+    last = replace(record, status=status)
+    after = _write(one.seen, session, last)
+    if after is not None:
+        with suppress(OSError):
+            look.note_end(last)  # once more: what was said of it before is not the last word
+    return after

@@ -629,6 +629,77 @@ def test_a_retry_is_no_news_but_the_last_failure_is(world: World) -> None:
     assert "all 2 retries are used up" in json.loads(line)["text"]
 
 
+def test_one_word_of_a_retry_that_could_not_be_launched(world: World) -> None:
+    """Its directory is gone: each retry fails, and only the last failure is news."""
+    work = world.root / "gone"
+    work.mkdir()
+    tells(world)
+    options = ("-C", str(work), "--retries", "2", *FAST)
+    world.start("one", "sh", "-c", "sleep 0.5; exit 1", options=options)
+    work.rmdir()
+    shown = settled(world, "one")
+    assert (shown["state"], shown["generation"], shown["retries"]) == ("failed", 3, 2)
+    (line,) = told(world)
+    assert (line["kind"], line["state"], line["cause"]) == ("ended", "failed", "launch")
+    assert "all 2 retries are used up" in line["text"]
+    assert kinds(world, "one").count("restart-failed") == 2
+    assert ends(world, "one") == 3
+    figures = world.ok("stats", "--json").json
+    assert (figures["ends"], figures["recoveries"], figures["recovered"]) == (3, 2, 0)
+
+
+def test_one_word_of_a_retry_that_can_not_be_made(world: World) -> None:
+    tells(world)
+    options = ("--retries", "2", "--retry-delay", "1s", "-e", "TOKEN=secret")
+    world.start("one", "sh", "-c", "sleep 0.2; exit 1", options=options)
+    for file in world.root.rglob("one-*.env"):
+        file.unlink()
+    settled(world, "one")
+    (line,) = told(world)
+    assert (line["kind"], line["state"], line["exit_code"]) == ("ended", "failed", 1)
+    assert "not launched again" in line["text"]
+    assert world.ok("stats", "--json").json["ends"] == 1
+
+
+def test_one_word_when_its_end_and_that_it_was_given_up_are_seen_together(world: World) -> None:
+    tells(world)
+    options = ("--retries", "2", "--retry-delay", "300ms", "-e", "TOKEN=secret")
+    world.start("one", "sleep", "99", options=options)
+    silence_timers(world)
+    for file in world.root.rglob("one-*.env"):
+        file.unlink()
+    os.kill(world.session("one")["pid"], signal.SIGKILL)
+    time.sleep(1)
+    world.ok("gc")
+    settled(world, "one")
+    (line,) = told(world)
+    assert "not launched again" in line["text"]
+
+
+def test_retries_that_can_not_be_launched_open_the_breaker(world: World) -> None:
+    world.configure("[breaker]\nfailures = 2\nwithin = 300\ncooldown = 60\n")
+    work = world.root / "gone"
+    work.mkdir()
+    options = ("-C", str(work), "--group", "crew", "--retries", "9", *FAST)
+    world.start("one", "sh", "-c", "sleep 0.5; exit 1", options=options)
+    work.rmdir()
+    assert eventually(lambda: "breaker-opened" in kinds(world, "one")), world.events()
+    assert world.session("one")["generation"] == 3
+
+
+def tells(world: World) -> None:
+    file = world.root / "told"
+    world.configure(f"[notify]\ncommand = \"tr -d '\\\\n' >>{file}; echo >>{file}\"\n")
+
+
+def told(world: World) -> list[dict[str, Any]]:
+    """What somebody was told, once nothing more is to be expected."""
+    file = world.root / "told"
+    assert eventually(file.exists, within=20), world.events()
+    time.sleep(2)
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
 # --- a scope of its own --------------------------------------------------------------------------
 
 # Does what the real one does without --property: notes what it was asked, and becomes the command.
