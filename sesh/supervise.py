@@ -224,12 +224,16 @@ def _tend_servers(
     if waits is not None and (wake or os.path.exists(own)):
         for socket in [*wake] or [own]:
             wake[socket] = min(now + waits, wake.get(socket, now + waits))
+    armed = not _silent(answers)
     for socket in wake.keys() - _silent(answers):
         moment = wake[socket]
         if not tmux.woken_by(moment, answers.get(socket)):
-            observe.server(socket, run, config).wake_at(moment)
+            armed &= observe.server(socket, run, config).wake_at(moment).ok
     if own not in wake and os.path.exists(own):
         observe.server(own, run, config).may_exit()
+    if armed:
+        with suppress(FileNotFoundError):
+            os.unlink(launchfiles.reserve(run))
 
 
 def _sockets(held: Collection[Digest]) -> set[str]:

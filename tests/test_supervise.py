@@ -78,3 +78,40 @@ def left_all_the_time(word: Path) -> Iterator[None]:
     finally:
         over.set()
         thread.join()
+
+
+# --- a pass that dies ----------------------------------------------------------------------------
+
+
+def edit_callback(world: World, old: str, new: str) -> Path:
+    callback = Path(world.socket).parent / "callback"
+    text = callback.read_text()
+    assert old in text
+    callback.write_text(text.replace(old, new))
+    return callback
+
+
+def test_after_a_pass_that_was_killed_the_server_makes_another(world: World) -> None:
+    """Nobody else looks: no cron, no person."""
+    world.start("one", "sleep", "99", options=("--timeout", "2s"))
+    killed = world.root / "killed"
+    edit_callback(world, "-d 60", "-d 2")
+    edit_callback(
+        world, "exec ", f"{{ [ -e {killed} ] || {{ : >{killed}; kill -9 $$; }}; }} && exec "
+    )
+    assert eventually(killed.exists, within=20)
+    assert 'outcome = "timeout"' not in world.record("one").read_text()
+    assert eventually(lambda: 'outcome = "timeout"' in world.record("one").read_text(), within=20)
+
+
+def test_a_pass_that_ends_well_needs_no_other(world: World) -> None:
+    world.start("one", "sleep", "99", options=("--max-silence", "1s"))
+    calls = world.root / "calls"
+    edit_callback(world, "-d 60", "-d 1")
+    edit_callback(world, "umask 077\n", f"umask 077\necho x >>{calls}\n")
+    edit_callback(world, "exec ", f"echo pass >>{calls} && exec ")
+    assert eventually(lambda: calls.exists() and "pass" in calls.read_text(), within=20)
+    assert eventually(lambda: calls.read_text().count("x") == 2, within=20)  # the one in reserve
+    time.sleep(2)
+    assert calls.read_text().count("pass") == 1
+    assert not (Path(world.socket).parent / "pass.reserve").exists()
