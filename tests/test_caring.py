@@ -133,6 +133,23 @@ def test_a_graceful_end_comes_before_a_kill(world: World) -> None:
     assert world.session("one")["exit_code"] == 3
 
 
+def test_a_graceful_end_comes_before_a_kill_while_tmux_hangs(world: World) -> None:
+    world.configure('[stop]\ngrace = "2s"\n')
+    word = world.root / "word"
+    script = f'trap "echo bye >{word}; exit 3" TERM; while :; do sleep 0.1; done'
+    world.start("one", "sh", "-c", script, options=("--timeout", "1s"))
+    silence_timers(world)
+    server = world.server_pid()
+    os.kill(server, signal.SIGSTOP)
+    try:
+        time.sleep(1)
+        world.ok("pass")
+    finally:
+        os.kill(server, signal.SIGCONT)
+    assert word.exists()
+    assert (world.session("one")["state"], world.session("one")["exit_code"]) == ("timeout", 3)
+
+
 def test_the_launch_timeout_of_a_start(world: World) -> None:
     world.start("one", options=("--launch-timeout", "7s"))
     assert on_record(world, "one", "launch_timeout") == "7.0"
