@@ -24,6 +24,7 @@ from sesh import (
     store,
     transcripts,
 )
+from sesh import config as settings
 from sesh.breakers import Circle
 from sesh.checkups import Memory
 from sesh.config import Config
@@ -353,6 +354,8 @@ def _launch(one: Patient, config: Config) -> Seen | None:
     except CannotTellError:
         return None
     except SeshError as error:
+        if settings.trouble():  # it may be the fault of a setting that could not be read
+            return None
         return _give_up(one, str(error))
 
 

@@ -15,6 +15,7 @@ from contextlib import suppress
 from types import MappingProxyType
 
 from sesh import (
+    bugs,
     caring,
     digest,
     files,
@@ -28,9 +29,10 @@ from sesh import (
     store,
     tmux,
 )
+from sesh import config as settings
 from sesh.config import Config
 from sesh.digest import Digest
-from sesh.errors import CannotTellError
+from sesh.errors import CannotTellError, StateError
 from sesh.lifecycle import panes
 from sesh.lifecycle.stop import stop
 from sesh.look import Orphan, Seen
@@ -76,6 +78,27 @@ def run_pass(config: Config) -> Pass:
             return done
     detach([*paths.own_command(), "pass"], env=surroundings())
     return done
+
+
+def run_anyway() -> None:
+    """A pass, also with settings that can't be read: those who are looked after are not to wait
+    until somebody has found a typing error. It is told afterwards, and once in the log of bugs."""
+    settings.forgive()
+    run_pass(settings.load())
+    trouble = settings.trouble()
+    if store.exists():
+        _note_trouble(trouble, f"{processes.run_dir()}/config.trouble")
+    if trouble is not None:
+        raise trouble
+
+
+def _note_trouble(trouble: StateError | None, noted: str) -> None:
+    with suppress(OSError):
+        if trouble is None:
+            os.unlink(noted)
+        elif not os.path.exists(noted):
+            bugs.write(trouble)
+            files.write_private(noted, b"", durable=False)
 
 
 def _work(config: Config, run: str) -> Pass:
@@ -140,7 +163,8 @@ def tend(
     with suppress(CannotTellError):
         _tell_attached(sessions, config, answers)
         _tend_servers(sessions, held, config, run, times, answers)
-    notices.tell(config)
+    if settings.trouble() is None:  # else nobody knows who is to be told: later
+        notices.tell(config)
 
 
 def _tell_attached(sessions: Sequence[Session], config: Config, answers: Said) -> None:
