@@ -5,7 +5,7 @@ No state of its own: whether one is open follows from the ends in the event log.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -44,14 +44,24 @@ def _open_until(wanted: Collection[Circle], config: Config) -> dict[Circle, date
         return {}
     failures: dict[Circle, list[datetime]] = {circle: [] for circle in wanted}
     oldest = now - timedelta(seconds=settings.within + settings.cooldown)
-    for event in events.read(since=oldest):
-        if event["kind"] == "ended" and event.get("state") in _FAILURES:
-            for circle in _circles_of(event):
-                if circle in failures:
-                    failures[circle].append(datetime.fromisoformat(event["time"]))
+    for event in _failures(oldest):
+        for circle in _circles_of(event):
+            if circle in failures:
+                failures[circle].append(datetime.fromisoformat(event["time"]))
     limits = (settings.failures, settings.within, settings.cooldown)
     opened = {circle: duties.open_until(times, *limits, now) for circle, times in failures.items()}
     return {circle: until for circle, until in opened.items() if until is not None}
+
+
+def _failures(since: datetime) -> Iterator[dict[str, Any]]:
+    """The ends that count, one of each launch: that it was given up is no second failure."""
+    known = set()
+    for event in events.read(since=since):
+        if event["kind"] == "ended" and event.get("state") in _FAILURES:
+            launch = (event.get("id"), event.get("generation"))
+            if launch not in known:
+                known.add(launch)
+                yield event
 
 
 def _circles_of(event: dict[str, Any]) -> list[Circle]:

@@ -24,6 +24,7 @@ from sesh import (
     store,
     transcripts,
 )
+from sesh import config as settings
 from sesh.breakers import Circle
 from sesh.checkups import Memory
 from sesh.config import Config
@@ -266,7 +267,7 @@ def _note(patient: Patient, action: Action) -> dict[str, Seen]:
 def _end(patients: Iterable[Patient], config: Config) -> dict[str, Seen]:
     """Bring down, together, what is over a limit."""
     endings = {
-        one.record.name: (one.seen, Ending(action.why, action.cause or Cause.LIMIT))
+        one.record.name: (one.seen, _ending(action))
         for one in patients
         for action in one.due()
         if action.kind is Kind.END
@@ -280,6 +281,10 @@ def _end(patients: Iterable[Patient], config: Config) -> dict[str, Seen]:
         if some:
             after += _stopped(some, config, why, stays=stays)
     return {one.name: one for one in after}
+
+
+def _ending(action: Action) -> Ending:
+    return Ending(action.why, action.cause or Cause.LIMIT, action.ran_well)
 
 
 def _stopped(
@@ -298,7 +303,11 @@ def _comes_back(seen: Seen, ending: Ending) -> bool:
     """Will it be launched again, so that its place is kept?"""
     assert seen.session is not None
     how = Verdict(ended_by(ending.cause), cause=ending.cause)
-    return duties.after_end(seen.session.record, how, datetime.now(UTC)).retry_at is not None
+    record = seen.session.record
+    record = replace(
+        record, status=replace(record.status, retries=ending.retries_used(record.status))
+    )
+    return duties.after_end(record, how, datetime.now(UTC)).retry_at is not None
 
 
 # --- retries -------------------------------------------------------------------------------------
@@ -347,6 +356,8 @@ def _launch(one: Patient, config: Config) -> Seen | None:
     except CannotTellError:
         return None
     except SeshError as error:
+        if settings.trouble():  # it may be the fault of a setting that could not be read
+            return None
         return _give_up(one, str(error))
 
 
@@ -367,4 +378,9 @@ def _give_up(one: Patient, why: str) -> Seen | None:
     record, status = session.record, session.record.status
     told = f"not launched again: {why.removeprefix(f'{record.name}: ')}"
     status = replace(status, retry_at=None, waits_for=None, gave_up=told)
-    return _write(one.seen, session, replace(record, status=status))
+    last = replace(record, status=status)
+    after = _write(one.seen, session, last)
+    if after is not None:
+        with suppress(OSError):
+            look.note_end(last)  # once more: what was said of it before is not the last word
+    return after

@@ -1,5 +1,6 @@
 """The user's settings: variables before config.toml before defaults. Strict: what is not understood
-is an error, and nothing is done."""
+is an error, and nothing is done. Only a pass goes on (`forgive`): a typing error must not end all
+care for sessions."""
 
 from __future__ import annotations
 
@@ -128,10 +129,43 @@ class Setting(Value):
     origin: str
 
 
+# What stands for a setting that may have been meant, where a default could do harm: kill early, or
+# delete what was to be kept.
+_HARMLESS = {
+    "stop.grace": Setting(60.0, DEFAULT),
+    "logs.max_size": Setting(1 << 60, DEFAULT),
+}
+
+
+class _Forgiven:
+    """Whether this process goes on without what can't be read, and the first that could not."""
+
+    forgiving = False
+    trouble: StateError | None = None
+
+
+def forgive() -> None:
+    """From now on, in this process, a setting that can't be read is left out."""
+    _Forgiven.forgiving = True
+
+
+def trouble() -> StateError | None:
+    """Why the settings are not all the user's, if that was forgiven."""
+    return _Forgiven.trouble
+
+
+def _refuse(error: StateError) -> None:
+    if not _Forgiven.forgiving:
+        raise error from None
+    _Forgiven.trouble = _Forgiven.trouble or error
+
+
 def load() -> Config:
     """The settings: those of the environment before those of the file; a missing file is all
     defaults."""
     given = {**_from_file(), **from_environment()}
+    if _Forgiven.trouble:
+        given = {**_HARMLESS, **given}
     sections: dict[str, dict[str, Any]] = {}
     for key, setting in given.items():
         section, _, name = key.partition(".")
@@ -164,12 +198,14 @@ def _from_file() -> dict[str, Setting]:
     except StateError:
         return {}  # nobody's home: there can be no file either
     try:
-        raw = read_regular(path, LIMIT)
+        return _decode(path, read_regular(path, LIMIT))
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
-        raise StateError(f"cannot read {path}: {error.strerror}") from None
-    return _decode(path, raw)
+        _refuse(StateError(f"cannot read {path}: {error.strerror}"))
+    except StateError as error:
+        _refuse(error)
+    return {}
 
 
 def parse(path: str, raw: bytes) -> dict[str, Any]:
@@ -190,17 +226,33 @@ def brief(key: str) -> str:
 def _decode(path: str, raw: bytes) -> dict[str, Setting]:
     found = {}
     for section, table in parse(path, raw).items():
-        kind = SECTIONS.get(section)
-        if kind is None and isinstance(table, dict):
-            raise StateError(f"{path}: unknown section [{section}]; see sesh-config(5)")
-        if kind is None or not isinstance(table, dict):
-            raise StateError(f"{path}: {section} should be a table")
+        try:
+            kind = _section(path, section, table)
+        except StateError as error:
+            _refuse(error)
+            continue
         for name, value in table.items():
-            key = f"{section}.{name}"
-            if name not in kind.fields:
-                raise StateError(f"{path}: unknown key {key}; see sesh-config(5)")
-            found[key] = Setting(checked(value, getattr(kind, name), f"{path}: {key}"), FILE)
+            try:
+                found[f"{section}.{name}"] = _setting(path, section, name, value, kind)
+            except StateError as error:
+                _refuse(error)
     return found
+
+
+def _section(path: str, section: str, table: Any) -> type[Value]:
+    kind = SECTIONS.get(section)
+    if kind is None and isinstance(table, dict):
+        raise StateError(f"{path}: unknown section [{section}]; see sesh-config(5)")
+    if kind is None or not isinstance(table, dict):
+        raise StateError(f"{path}: {section} should be a table")
+    return kind
+
+
+def _setting(path: str, section: str, name: str, value: Any, kind: type[Value]) -> Setting:
+    key = f"{section}.{name}"
+    if name not in kind.fields:
+        raise StateError(f"{path}: unknown key {key}; see sesh-config(5)")
+    return Setting(checked(value, getattr(kind, name), f"{path}: {key}"), FILE)
 
 
 def from_environment() -> dict[str, Setting]:
@@ -214,7 +266,11 @@ def from_environment() -> dict[str, Setting]:
             given = variable(f"{section}.{name}")
             if given in mine:
                 default = getattr(kind, name)
-                value = checked(_read(os.environ[given], default), default, given)
+                try:
+                    value = checked(_read(os.environ[given], default), default, given)
+                except StateError as error:
+                    _refuse(error)
+                    continue
                 found[f"{section}.{name}"] = Setting(value, f"${given}")
     return found
 

@@ -21,6 +21,8 @@ NEVER_AGAIN = 125  # the exit status by which an agent asks not to be retried
 _JITTER = 0.05  # of a delay, up or down: what failed together does not come back together
 _SOON, _NEVER = 0.0, float("inf")
 _ENGINE = 5.0  # seconds that an engine may take beside what it was asked to do
+_UNWELL = (Health.FAILING, Health.HUNG)
+_BY_SESH = (Cause.HEALTH, Cause.TIMEOUT, Cause.LIMIT)
 _HUNG_AGAIN = 30.0  # seconds until somebody looks again whether it speaks
 
 
@@ -39,6 +41,7 @@ class Action(Value):
     why: str = ""
     cause: Cause | None = None
     health: Health | None = None
+    ran_well: bool = False  # for so long, before it became unwell, that it has all retries again
 
 
 class Facts(Value):
@@ -72,8 +75,10 @@ def due(record: Record, verdict: Verdict, facts: Facts, now: datetime) -> tuple[
     if end is not None:
         return (end,)
     health, why = _health(care, facts)
-    if health in (Health.FAILING, Health.HUNG) and _may_retry(record, facts):
-        return (Action(Kind.END, f"{health}: {why}", Cause.HEALTH),)
+    if health in _UNWELL:
+        ran_well = _well_for(care, facts) >= care.retry_reset
+        if _may_retry(record, ran_well=ran_well):
+            return (Action(Kind.END, f"{health}: {why}", Cause.HEALTH, ran_well=ran_well),)
     actions = []
     if health is not None and health is not record.status.health:
         actions.append(Action(Kind.NOTE, why, health=health))
@@ -112,6 +117,17 @@ def _health(care: Care, facts: Facts) -> tuple[Health | None, str]:
     if care.health_cmd and (facts.failures or not facts.checks):
         return None, ""
     return (Health.OK, "") if care.health_cmd or care.max_silence else (None, "")
+
+
+def _well_for(care: Care, facts: Facts) -> float:
+    """Seconds that it ran before it became as unwell as it is. What is not known is not well."""
+    well = facts.age or 0.0
+    if care.max_silence and _at_least(facts.unheard, care.max_silence):
+        well -= facts.unheard or 0.0
+    if care.health_cmd and facts.failures:
+        failing = facts.failures * care.health_interval + (facts.since_check or 0.0)
+        well -= failing + care.health_start_period
+    return well
 
 
 def _at_least(value: float | None, limit: float) -> bool:
@@ -196,8 +212,7 @@ class After(Value):
 def after_end(record: Record, how: Verdict, ended: datetime) -> After:
     """Whether it is tried again, and when."""
     care, used = record.spec.care, record.status.retries
-    started = record.status.started
-    if started is not None and (ended - started).total_seconds() >= care.retry_reset:
+    if _ended_well(record, how, ended):
         used = 0
     by_hand = record.status.retries == 0
     if not care.retries or not _counts(care, how) or (how.cause is Cause.LAUNCH and by_hand):
@@ -206,6 +221,16 @@ def after_end(record: Record, how: Verdict, ended: datetime) -> After:
         return After(None, used, used_up=True)
     pause = delay(care, used + 1, record.launch)
     return After(ended + timedelta(seconds=pause), used)
+
+
+def _ended_well(record: Record, how: Verdict, ended: datetime) -> bool:
+    """Had it run well for so long that it has all retries again? Not what sesh had to end: what
+    hangs, or runs into the same limit every time, would be launched again for ever. (Whoever ends
+    what is unwell knows for how long it was well before: `ran_well`.)"""
+    started = record.status.started
+    if started is None or how.cause in _BY_SESH or record.status.health in _UNWELL:
+        return False
+    return (ended - started).total_seconds() >= record.spec.care.retry_reset
 
 
 def _counts(care: Care, how: Verdict) -> bool:
@@ -238,11 +263,9 @@ def wait(record: Record, now: datetime) -> float:
     return _SOON if left > longest + 1 else left
 
 
-def _may_retry(record: Record, facts: Facts) -> bool:
+def _may_retry(record: Record, *, ran_well: bool) -> bool:
     """Would it be launched again, if it failed now?"""
-    care, used = record.spec.care, record.status.retries
-    if _at_least(facts.age, care.retry_reset):
-        used = 0
+    care, used = record.spec.care, 0 if ran_well else record.status.retries
     wanted = {Retry.FAILURE.value, Retry.ALWAYS.value} & set(care.retry_on)
     return bool(wanted) and used < care.retries
 

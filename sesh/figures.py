@@ -192,7 +192,7 @@ def _understood(event: Object) -> _Told | None:
 def _history(views: Sequence[Object], told: Sequence[_Told]) -> tuple[list[Launch], list[Restart]]:
     """Every launch, and those that were not the first of their session."""
     began = {one.key: one.at for one in told if one.kind in _BEGINNINGS}
-    ends: dict[Key, _End | None] = {one.key: _end(one) for one in told if one.kind in _ENDS}
+    ends = _ends(told)
     for view in views:
         if view.get("generation") is None:  # a damaged record
             continue
@@ -205,6 +205,19 @@ def _history(views: Sequence[Object], told: Sequence[_Told]) -> tuple[list[Launc
     restarts = [_restart(one, kin, ends) for one in told if one.kind in _RESTARTS]
     launches = [_launch(key, kin, began, ends) for key in {**began, **ends}]
     return launches, restarts
+
+
+def _ends(told: Sequence[_Told]) -> dict[Key, _End | None]:
+    """How each launch ended. That one was given up is told as its end once more, later: it ended
+    when that was told first."""
+    found: dict[Key, _End | None] = {}
+    for one in told:
+        if one.kind in _ENDS:
+            before, end = found.get(one.key), _end(one)
+            if before is not None and one.kind == "ended":
+                end = end._replace(ended=min(before.ended or one.at, one.at))
+            found[one.key] = end
+    return found
 
 
 def _end(told: _Told) -> _End:

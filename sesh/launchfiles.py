@@ -243,18 +243,32 @@ def check_command(command: tuple[str, ...]) -> None:
 
 # Where another call back has announced a pass that has not begun to look, that one will do; unless
 # it has died, which shows when the word is still there a second later.
+# Called with a number, it is what was held in reserve for a pass: needed only if that one has not
+# come to its end. A server that has just called us answers; `timeout` is for when the keeper did.
 _CALLBACK = """\
 umask 077
-again={again}
+again={again} reserve={reserve}
+if [ -n "$1" ] && [ "$1" != "$(cat "$reserve" 2>/dev/null)" ]; then exit; fi
 if [ -e "$again" ] && sleep 1 && [ ! -e "$again" ]; then exit; fi
 : >"$again"
-{exports}cd / && exec {command} pass
+{exports}if [ -n "$TMUX" ]; then
+  echo $$ >"$reserve"
+  PATH="$PATH:/usr/local/bin:/opt/homebrew/bin" timeout 2 tmux -S "${{TMUX%%,*}}" \\
+    run-shell -b -d 60 "#{{@sesh_callback}} $$ >/dev/null 2>&1 || :" </dev/null
+fi
+cd / && exec {command} pass
 """
 
 
 def pass_announced(run: str) -> str:
     """The file by which a pass is announced."""
     return f"{run}/pass.again"
+
+
+def reserve(run: str) -> str:
+    """The file that stands while a pass that a server has called for is not at its end: should it
+    die, the server calls once more in a minute."""
+    return f"{run}/pass.reserve"
 
 
 def write_callback(run: str, command: list[str]) -> str:
@@ -266,7 +280,10 @@ def write_callback(run: str, command: list[str]) -> str:
         f"export {name}={quote(os.environ[name])}\n" for name in names if name in os.environ
     )
     text = _CALLBACK.format(
-        again=quote(pass_announced(run)), exports=exports, command=" ".join(map(quote, command))
+        again=quote(pass_announced(run)),
+        reserve=quote(reserve(run)),
+        exports=exports,
+        command=" ".join(map(quote, command)),
     ).encode()
     try:
         if read_regular(path, 1 << 16) == text:

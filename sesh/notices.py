@@ -171,14 +171,14 @@ def targets_of(settings: Notify) -> list[Target]:
 
 def _wanted(found: Sequence[Event], on: Sequence[str]) -> Iterator[tuple[Event, View | None]]:
     """Those that somebody wants to know of, with their sessions."""
-    retried = {_launch(event) for event in found if event["kind"] == "recovering"}
-    for event in found:
+    retried = {_launch(e): number for number, e in enumerate(found) if e["kind"] == "recovering"}
+    for number, event in enumerate(found):
         kind = event["kind"]
         ended = kind == "ended"
         if kind in NEVER or not (kind in on or (ended and event.get("state") in on)):
             continue
         session = _session(event)
-        again = _launch(event) in retried or _recovers(event, session)
+        again = number < retried.get(_launch(event), -1) or _recovers(event, session)
         if not (ended and again) or "recovering" in on:
             yield event, session
 

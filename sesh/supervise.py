@@ -14,6 +14,7 @@ from contextlib import suppress
 from types import MappingProxyType
 
 from sesh import (
+    bugs,
     caring,
     digest,
     files,
@@ -28,9 +29,10 @@ from sesh import (
     store,
     tmux,
 )
+from sesh import config as settings
 from sesh.config import Config
 from sesh.digest import Digest
-from sesh.errors import CannotTellError
+from sesh.errors import CannotTellError, StateError
 from sesh.lifecycle import panes
 from sesh.lifecycle.stop import stop
 from sesh.look import Orphan, Seen
@@ -75,6 +77,27 @@ def run_pass(config: Config) -> Pass:
             return done
     detach([*paths.own_command(), "pass"], env=surroundings())
     return done
+
+
+def run_anyway() -> None:
+    """A pass, also with settings that can't be read: those who are looked after are not to wait
+    until somebody has found a typing error. It is told afterwards, and once in the log of bugs."""
+    settings.forgive()
+    run_pass(settings.load())
+    trouble = settings.trouble()
+    if store.exists():
+        _note_trouble(trouble, f"{processes.run_dir()}/config.trouble")
+    if trouble is not None:
+        raise trouble
+
+
+def _note_trouble(trouble: StateError | None, noted: str) -> None:
+    with suppress(OSError):
+        if trouble is None:
+            os.unlink(noted)
+        elif not os.path.exists(noted):
+            bugs.write(trouble)
+            files.write_private(noted, b"", durable=False)
 
 
 def _work(config: Config, run: str) -> Pass:
@@ -147,7 +170,8 @@ def tend(
     with suppress(CannotTellError):
         _tell_attached(sessions, config, answers)
         _tend_servers(sessions, held, config, run, times, answers)
-    notices.tell(config)
+    if settings.trouble() is None:  # else nobody knows who is to be told: later
+        notices.tell(config)
 
 
 def _tell_attached(sessions: Sequence[Session], config: Config, answers: Said) -> None:
@@ -231,12 +255,16 @@ def _tend_servers(
     if waits is not None and (wake or os.path.exists(own)):
         for socket in [*wake] or [own]:
             wake[socket] = min(now + waits, wake.get(socket, now + waits))
+    armed = not _silent(answers)
     for socket in wake.keys() - _silent(answers):
         moment = wake[socket]
         if not tmux.woken_by(moment, answers.get(socket)):
-            observe.server(socket, run, config).wake_at(moment)
+            armed &= observe.server(socket, run, config).wake_at(moment).ok
     if own not in wake and os.path.exists(own):
         observe.server(own, run, config).may_exit()
+    if armed:
+        with suppress(FileNotFoundError):
+            os.unlink(launchfiles.reserve(run))
 
 
 def _due(session: Session, times: Mapping[str, float], now: float) -> float | None:

@@ -6,8 +6,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 
-from sesh import cleaning, config, errors, files, output, paths, processes, store
-from sesh.errors import ConflictError
+from sesh import cleaning, config, errors, files, output, paths, processes, store, supervise
+from sesh.errors import ConflictError, StateError
 from sesh.planning import Options, Outcome, Step, Verb, What
 
 _DONE = {
@@ -36,7 +36,12 @@ def tidy(
     options: Options, *, dry_run: bool = False, auto: bool = False, as_json: bool = False
 ) -> int:
     """One maintenance pass; its exit code."""
-    settings = config.load()
+    try:
+        settings = config.load()
+    except StateError:
+        if auto and not dry_run:
+            supervise.run_anyway()  # timers see to sessions, whatever gc may not do
+        raise
     told = _work(settings, options, dry_run=dry_run, auto=auto)
     if told is None:
         return errors.OK

@@ -133,6 +133,23 @@ def test_a_graceful_end_comes_before_a_kill(world: World) -> None:
     assert world.session("one")["exit_code"] == 3
 
 
+def test_a_graceful_end_comes_before_a_kill_while_tmux_hangs(world: World) -> None:
+    world.configure('[stop]\ngrace = "2s"\n')
+    word = world.root / "word"
+    script = f'trap "echo bye >{word}; exit 3" TERM; while :; do sleep 0.1; done'
+    world.start("one", "sh", "-c", script, options=("--timeout", "1s"))
+    silence_timers(world)
+    server = world.server_pid()
+    os.kill(server, signal.SIGSTOP)
+    try:
+        time.sleep(1)
+        world.ok("pass")
+    finally:
+        os.kill(server, signal.SIGCONT)
+    assert word.exists()
+    assert (world.session("one")["state"], world.session("one")["exit_code"]) == ("timeout", 3)
+
+
 def test_the_launch_timeout_of_a_start(world: World) -> None:
     world.start("one", options=("--launch-timeout", "7s"))
     assert on_record(world, "one", "launch_timeout") == "7.0"
@@ -198,6 +215,14 @@ def test_a_timeout_is_retried_if_that_is_wanted(world: World) -> None:
     shown = settled(world, "one")
     assert (shown["state"], shown["cause"], shown["generation"]) == ("failed", "timeout", 2)
     assert shown["reason"].endswith("all 1 retries are used up")
+
+
+def test_a_deadline_in_each_launch_uses_up_the_retries(world: World) -> None:
+    """However short the time is after which others have all of theirs again."""
+    options = ("--timeout", "1s", "--retries", "1", "--retry-on", "timeout,failure", *FAST)
+    world.start("one", "sleep", "99", options=(*options, "--retry-reset", "300ms"))
+    shown = settled(world, "one")
+    assert (shown["state"], shown["retries"], shown["generation"]) == ("failed", 1, 2)
 
 
 def test_a_stop_by_a_person_is_never_retried(world: World) -> None:
@@ -418,6 +443,24 @@ def test_the_unwell_are_launched_again_while_they_have_retries(world: World) -> 
     assert (ended["state"], ended["cause"]) == ("failed", "health")
 
 
+def test_what_hangs_in_each_launch_uses_up_its_retries(world: World) -> None:
+    options = ("--max-silence", "1s", "--retries", "1", "--retry-reset", "800ms", *FAST)
+    world.start("one", "sleep", "99", options=options)
+    assert eventually(lambda: world.session("one")["health"] == "hung", within=15)
+    time.sleep(1)
+    world.ok("pass")
+    shown = world.session("one")
+    assert (shown["generation"], shown["retries"], shown["health"]) == (2, 1, "hung")
+
+
+def test_what_ran_well_before_it_hung_has_all_retries_again(world: World) -> None:
+    options = ("--max-silence", "1s", "--retries", "1", "--retry-reset", "1s", *FAST)
+    script = "for n in 1 2 3 4 5 6 7 8; do echo; sleep 0.2; done; sleep 99"
+    world.start("one", "sh", "-c", script, options=options)
+    assert eventually(lambda: world.session("one")["generation"] >= 3, within=30)
+    assert "hung" not in kinds(world, "one")
+
+
 def test_a_health_command_runs_in_the_place_of_its_session(world: World) -> None:
     work = world.root / "elsewhere"
     work.mkdir()
@@ -601,6 +644,77 @@ def test_a_retry_is_no_news_but_the_last_failure_is(world: World) -> None:
     (line,) = told.read_text().splitlines()
     assert json.loads(line)["state"] == "failed"
     assert "all 2 retries are used up" in json.loads(line)["text"]
+
+
+def test_one_word_of_a_retry_that_could_not_be_launched(world: World) -> None:
+    """Its directory is gone: each retry fails, and only the last failure is news."""
+    work = world.root / "gone"
+    work.mkdir()
+    tells(world)
+    options = ("-C", str(work), "--retries", "2", *FAST)
+    world.start("one", "sh", "-c", "sleep 0.5; exit 1", options=options)
+    work.rmdir()
+    shown = settled(world, "one")
+    assert (shown["state"], shown["generation"], shown["retries"]) == ("failed", 3, 2)
+    (line,) = told(world)
+    assert (line["kind"], line["state"], line["cause"]) == ("ended", "failed", "launch")
+    assert "all 2 retries are used up" in line["text"]
+    assert kinds(world, "one").count("restart-failed") == 2
+    assert ends(world, "one") == 3
+    figures = world.ok("stats", "--json").json
+    assert (figures["ends"], figures["recoveries"], figures["recovered"]) == (3, 2, 0)
+
+
+def test_one_word_of_a_retry_that_can_not_be_made(world: World) -> None:
+    tells(world)
+    options = ("--retries", "2", "--retry-delay", "1s", "-e", "TOKEN=secret")
+    world.start("one", "sh", "-c", "sleep 0.2; exit 1", options=options)
+    for file in world.root.rglob("one-*.env"):
+        file.unlink()
+    settled(world, "one")
+    (line,) = told(world)
+    assert (line["kind"], line["state"], line["exit_code"]) == ("ended", "failed", 1)
+    assert "not launched again" in line["text"]
+    assert world.ok("stats", "--json").json["ends"] == 1
+
+
+def test_one_word_when_its_end_and_that_it_was_given_up_are_seen_together(world: World) -> None:
+    tells(world)
+    options = ("--retries", "2", "--retry-delay", "300ms", "-e", "TOKEN=secret")
+    world.start("one", "sleep", "99", options=options)
+    silence_timers(world)
+    for file in world.root.rglob("one-*.env"):
+        file.unlink()
+    os.kill(world.session("one")["pid"], signal.SIGKILL)
+    time.sleep(1)
+    world.ok("gc")
+    settled(world, "one")
+    (line,) = told(world)
+    assert "not launched again" in line["text"]
+
+
+def test_retries_that_can_not_be_launched_open_the_breaker(world: World) -> None:
+    world.configure("[breaker]\nfailures = 2\nwithin = 300\ncooldown = 60\n")
+    work = world.root / "gone"
+    work.mkdir()
+    options = ("-C", str(work), "--group", "crew", "--retries", "9", *FAST)
+    world.start("one", "sh", "-c", "sleep 0.5; exit 1", options=options)
+    work.rmdir()
+    assert eventually(lambda: "breaker-opened" in kinds(world, "one")), world.events()
+    assert world.session("one")["generation"] == 3
+
+
+def tells(world: World) -> None:
+    file = world.root / "told"
+    world.configure(f"[notify]\ncommand = \"tr -d '\\\\n' >>{file}; echo >>{file}\"\n")
+
+
+def told(world: World) -> list[dict[str, Any]]:
+    """What somebody was told, once nothing more is to be expected."""
+    file = world.root / "told"
+    assert eventually(file.exists, within=20), world.events()
+    time.sleep(2)
+    return [json.loads(line) for line in file.read_text().splitlines()]
 
 
 # --- a scope of its own --------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from sesh.model import (
     State,
     Verdict,
 )
+from sesh.reconcile import ended_by
 from sesh.values import replace
 from tests.samples import NOW, record
 
@@ -103,7 +104,8 @@ def test_a_change_of_health_is_noted_once(
         (0, 0, 5.0, False),
         (2, 0, 5.0, True),
         (2, 2, 5.0, False),
-        (2, 2, 600.0, True),  # it ran well for long: it has all of them again
+        (2, 2, 604.9, False),  # what it was silent for does not count as well
+        (2, 2, 605.0, True),  # it ran well for long: it has all of them again
     ],
 )
 def test_the_unwell_are_ended_only_to_be_launched_again(
@@ -112,7 +114,28 @@ def test_the_unwell_are_ended_only_to_be_launched_again(
     care = {"max_silence": 4.0, "retries": retries}
     found = due(care, {"unheard": 5.0, "age": age}, retries=used)
     assert [a.kind for a in found] == [Kind.END if ends else Kind.NOTE]
-    assert not ends or found[0] == Action(Kind.END, "hung: silent for 4 seconds", Cause.HEALTH)
+    if ends:
+        why = "hung: silent for 4 seconds"
+        assert found[0] == Action(Kind.END, why, Cause.HEALTH, ran_well=age > 600)
+
+
+@pytest.mark.parametrize(
+    ("facts", "ends"),
+    [
+        ({"age": 9e5, "unheard": 9e5}, False),  # it never said a word
+        ({"age": 9e5, "unheard": 9e5 - 599}, False),
+        ({"age": 9e5, "unheard": 9e5 - 600}, True),
+        ({"age": 9e5, "failures": 9, "since_check": 5.0}, True),
+        ({"age": 955.0, "failures": 10, "since_check": 5.0}, True),  # ten checks of 30 s before
+        ({"age": 954.0, "failures": 10, "since_check": 5.0}, False),
+        ({"age": 954.0, "failures": 50, "since_check": 5.0}, False),  # never well
+    ],
+)
+def test_time_hung_or_failing_is_not_well(facts: dict[str, Any], ends: bool) -> None:
+    care = {"max_silence": 4.0, "health_cmd": "x", "health_start_period": 50.0, "retries": 1}
+    for health in (Health.HUNG, Health.OK):
+        found = due(care, {"checks": 99, **facts}, retries=1, health=health)
+        assert (Kind.END in [action.kind for action in found]) is ends
 
 
 @pytest.mark.parametrize(
@@ -203,6 +226,19 @@ def test_retries_are_counted_and_used_up() -> None:
 def test_having_run_well_it_has_all_retries_again(ran: float, used: int) -> None:
     found = after(Care(retries=3, retry_reset=600.0), FAILED, ran, retries=2)
     assert found.retries == used
+
+
+@pytest.mark.parametrize("cause", [Cause.HEALTH, Cause.TIMEOUT, Cause.LIMIT])
+def test_an_end_that_sesh_had_to_make_gives_back_no_retries(cause: Cause) -> None:
+    care = Care(retries=1, retry_reset=1.0, retry_on=("timeout", "failure"))
+    how = Verdict(ended_by(cause), cause=cause)
+    assert after(care, how, 1e6, retries=1) == duties.After(None, 1, used_up=True)
+    assert after(care, how, 1e6).retry_at is not None
+
+
+@pytest.mark.parametrize("health", [Health.HUNG, Health.FAILING])
+def test_neither_does_the_end_of_what_was_not_well(health: Health) -> None:
+    assert after(Care(retries=1), FAILED, 1e6, retries=1, health=health).used_up
 
 
 @pytest.mark.parametrize(

@@ -183,6 +183,13 @@ def test_a_launch_that_failed_has_an_end_and_no_duration() -> None:
     assert found.duration_median_seconds is None
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_an_end_that_was_told_again_when_it_was_given_up_is_one(order: int) -> None:
+    told = [failed(30), failed(90, state="failed")][::order]
+    found = whole(event("started", 0), *told)
+    assert (found.ends, found.failures, found.duration_longest_seconds) == (1, 1, 30)
+
+
 def test_a_clock_that_was_set_back_makes_no_negative_duration() -> None:
     assert whole(event("started", 50), failed(20)).duration_longest_seconds == 0
 

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
 
+import pytest
+
+from tests.surroundings import silence_timers
 from tests.world import World, eventually
 
 OLD = time.time() - 3600
@@ -101,3 +106,86 @@ def left_all_the_time(word: Path) -> Iterator[None]:
     finally:
         over.set()
         thread.join()
+
+
+# --- a pass that dies ----------------------------------------------------------------------------
+
+
+def edit_callback(world: World, old: str, new: str) -> Path:
+    callback = Path(world.socket).parent / "callback"
+    text = callback.read_text()
+    assert old in text
+    callback.write_text(text.replace(old, new))
+    return callback
+
+
+def test_after_a_pass_that_was_killed_the_server_makes_another(world: World) -> None:
+    """Nobody else looks: no cron, no person."""
+    world.start("one", "sleep", "99", options=("--timeout", "2s"))
+    killed = world.root / "killed"
+    edit_callback(world, "-d 60", "-d 2")
+    edit_callback(
+        world, "exec ", f"{{ [ -e {killed} ] || {{ : >{killed}; kill -9 $$; }}; }} && exec "
+    )
+    assert eventually(killed.exists, within=20)
+    assert 'outcome = "timeout"' not in world.record("one").read_text()
+    assert eventually(lambda: 'outcome = "timeout"' in world.record("one").read_text(), within=20)
+
+
+def test_a_pass_that_ends_well_needs_no_other(world: World) -> None:
+    world.start("one", "sleep", "99", options=("--max-silence", "1s"))
+    calls = world.root / "calls"
+    edit_callback(world, "-d 60", "-d 1")
+    edit_callback(world, "umask 077\n", f"umask 077\necho x >>{calls}\n")
+    edit_callback(world, "exec ", f"echo pass >>{calls} && exec ")
+    assert eventually(lambda: calls.exists() and "pass" in calls.read_text(), within=20)
+    assert eventually(lambda: calls.read_text().count("x") == 2, within=20)  # the one in reserve
+    time.sleep(2)
+    assert calls.read_text().count("pass") == 1
+    assert not (Path(world.socket).parent / "pass.reserve").exists()
+
+
+# --- settings that can't be read -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["[sotp]\ngrace = 1\n", "[[[", '[stop]\ngrace = "soon"\n'])
+@pytest.mark.parametrize("how", [("pass",), ("gc", "--auto")])
+def test_care_goes_on_with_settings_that_can_not_be_read(
+    world: World, text: str, how: tuple[str, ...]
+) -> None:
+    """And whoever calls hears of it."""
+    told = world.root / "told"
+    notify = f'[notify]\ncommand = "cat >>{told}"\n'
+    world.configure(notify)
+    world.start("one", "sleep", "99", options=("--timeout", "1s"))
+    world.start("two", "false", options=("--retries", "1", "--retry-delay", "500ms"))
+    silence_timers(world)
+    world.configure(f"{text}\n{notify}")
+    time.sleep(1.2)
+    done = world.sesh(*how)
+    assert (done.code, "config.toml" in done.err) == (6, True), done
+    assert 'outcome = "timeout"' in world.record("one").read_text()
+    assert "generation = 2" in world.record("two").read_text()
+    world.sesh(*how)
+    log = (world.state / "bugs.log").read_text()
+    assert [line[:5] for line in log.splitlines() if line.startswith("sesh ")] == ["sesh "]
+    assert not told.exists()
+    world.configure(notify)
+    world.ok("pass")
+    assert eventually(told.exists)  # nothing that happened meanwhile was forgotten
+
+
+def test_no_transcript_is_cut_by_a_size_that_nobody_has_set(world: World) -> None:
+    world.configure('[logs]\nmax_size = "64 MB"\n[sotp]\n')
+    assert settings_of(world, "logs.max_size") == 64 << 20
+    world.configure("[log]\n")
+    assert settings_of(world, "logs.max_size") > 1 << 50
+    assert settings_of(world, "stop.grace") == 60
+
+
+def settings_of(world: World, key: str) -> float:
+    """A setting as a pass has it."""
+    section, _, name = key.partition(".")
+    code = f"from sesh import config; config.forgive(); print(config.load().{section}.{name})"
+    argv = [sys.executable, "-c", code]
+    return float(subprocess.run(argv, env=world.env, capture_output=True, check=True).stdout)

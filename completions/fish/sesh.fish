@@ -171,7 +171,7 @@ complete -c sesh -n '__sesh_in start' -l launch-timeout -x -d 'How long to wait 
 complete -c sesh -n '__sesh_in start' -l retries -x -d 'Launch it again so many times when it fails'
 complete -c sesh -n '__sesh_in start' -l retry-delay -x -d 'Wait before the first retry'
 complete -c sesh -n '__sesh_in start' -l retry-max-delay -x -d 'The longest wait between two retries'
-complete -c sesh -n '__sesh_in start' -l retry-reset -x -d 'Having run for so long, it has all retries again'
+complete -c sesh -n '__sesh_in start' -l retry-reset -x -d 'Having run well for so long, it has all retries again'
 complete -c sesh -n '__sesh_in start' -l retry-on -x -d 'Which ends are retried'
 complete -c sesh -n '__sesh_in start' -l max-memory -x -d 'End it when it and its children use more memory'
 complete -c sesh -n '__sesh_in start' -l max-cpu-time -x -d 'End it when it has used so much processor time'

@@ -16,7 +16,7 @@ _OPTIONS: tuple[tuple[str, Any, str], ...] = (
     ("--retries", click.IntRange(0, 1000), "Launch it again so many times when it fails."),
     ("--retry-delay", Duration(), "Wait before the first retry (10s); doubled each time."),
     ("--retry-max-delay", Duration(), "The longest wait between two retries (5m)."),
-    ("--retry-reset", Duration(), "Having run for so long, it has all retries again (10m)."),
+    ("--retry-reset", Duration(), "Having run well for so long, it has all retries again (10m)."),
     ("--retry-on", None, "Which ends are retried: failure, lost, timeout, always (failure)."),
     ("--max-memory", Size(), "End it when it and its children use more memory."),
     ("--max-cpu-time", Duration(), "End it when it has used so much processor time."),

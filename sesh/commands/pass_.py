@@ -15,7 +15,6 @@ def command(deliver: bool) -> int:
 
     Prints nothing. Two at once are harmless.
     """
-    settings = config.load()
-    if not deliver or notices.deliver(settings):  # a pass sets the wake-up for the next try
-        supervise.run_pass(settings)
+    if not deliver or notices.deliver(config.load()):  # a pass sets the wake-up for the next try
+        supervise.run_anyway()
     return 0

@@ -165,8 +165,8 @@ def record_failure(entry: Entry, record: Record, why: str, event: str) -> None:
     how = Verdict(State.FAILED, reason=why, cause=Cause.LAUNCH)
     failed = look.ended(record, how, now())
     verdict = reconcile(failed, Observation(absent("never launched")), now())
-    store.swap(entry, failed, verdict)
-    _note(event.removesuffix("ed") + "-failed", record, reason=why)
+    written = store.swap(entry, failed, verdict)
+    _note_failure(event, record, why, failed if written else None)
 
 
 def _confirm(entry: Entry, record: Record, server: Tmux, pane: str, event: str) -> Seen:
@@ -199,16 +199,28 @@ def judge_launch(entry: Entry, record: Record, sight: Observation, event: str) -
     verdict = look.with_retry(learned, sight, verdict, moment)
     written = store.swap(entry, learned, verdict)
     if verdict.cause is Cause.LAUNCH:
-        _note(event.removesuffix("ed") + "-failed", record, reason=verdict.reason)
+        _note_failure(event, record, verdict.reason, learned if written else None)
         raise LaunchError(f"{record.name} could not be launched: {verdict.reason}")
-    retry = {"retry": record.status.retries} if record.status.retries else {}
-    _note(event, record, command=list(record.spec.command), **retry)
+    _note(event, record, command=list(record.spec.command), **_retry(record))
     if written is None:  # another sesh has looked in between, and has written down what it saw
         return look.one(record.name)
     if learned.status.outcome is not None:
         with suppress(OSError):
             look.note_end(learned)
     return Seen(written, Session(learned, sight, verdict))
+
+
+def _note_failure(event: str, record: Record, why: str | None, ended: Record | None) -> None:
+    """It could not be launched. Whoever asked for it hears so; nobody asks for a retry, so the end
+    of one is written down like every end, by the one who recorded it (else `ended` is None)."""
+    _note(event.removesuffix("ed") + "-failed", record, reason=why, **_retry(record))
+    if ended is not None and record.status.retries:
+        with suppress(OSError):
+            look.note_end(ended)
+
+
+def _retry(record: Record) -> dict[str, int]:
+    return {"retry": record.status.retries} if record.status.retries else {}
 
 
 def _note(kind: str, record: Record, **details: object) -> None:

@@ -30,6 +30,7 @@ from sesh.model import (
     Record,
     Session,
     State,
+    Status,
     seen,
 )
 from sesh.phases import Said
@@ -46,6 +47,10 @@ class Ending(Value):
 
     reason: str
     cause: Cause
+    ran_well: bool = False  # before that, for so long that it has all retries again
+
+    def retries_used(self, status: Status) -> int:
+        return 0 if self.ran_well else status.retries
 
 
 class _Target:
@@ -91,12 +96,15 @@ def stop(
 ) -> list[Seen]:
     """Stop sessions together. Returns what is true of each afterwards. `endings` says of those that
     no person wants to stop what ends them; with `keep` their containers stay."""
+    begin = datetime.now(UTC)
     asked = [_wish(one, grace, endings.get(one.name), keep=keep) for one in found]
     wished = [session for session in asked if session is not None]
     boxed_ones = [session.record for session in wished if session.record.boxed]
     hosted = [session.record for session in wished if not session.record.boxed]
-    _insure(hosted, config)
-    targets = [_target(record) for record in hosted]
+    targets = [_target(record, begin) for record in hosted]
+    if targets:
+        _one_pass(targets)  # before a server is waited for that may hang: the grace runs
+        _insure(hosted, config)
     _bring_down(targets, progress)
     _bring_down_boxed(boxed_ones, config)
     inside = {target.name for target in targets if target.inside}
@@ -169,6 +177,7 @@ def _wish(found: Seen, grace: float, ending: Ending | None, *, keep: bool) -> Se
             stop_cause=ending.cause if ending else None,
             outcome=None if alive else status.outcome,
             retry_at=None,
+            retries=ending.retries_used(status) if ending else status.retries,
             waits_for=None,
             keep=keep,
         )
@@ -201,9 +210,12 @@ def _why(found: Seen) -> str:
     return found.session.verdict.reason or "can't be asked"
 
 
-def _target(record: Record) -> _Target:
+def _target(record: Record, begin: datetime) -> _Target:
+    """What was wished since `begin` has all of its grace before it, however long it took to write
+    that down for all."""
     status = record.status
     asked = status.stop_asked or datetime.now(UTC)
+    asked = asked if asked < begin else datetime.now(UTC)
     grace = 0.0 if status.stop_grace is None else status.stop_grace
     launch = status.launched + timedelta(seconds=record.spec.launch_timeout)
     return _Target(
