@@ -285,7 +285,7 @@ class Status(Value):
     resumed: datetime | None = None  # when that ended last
     health: Health | None = None
     health_reason: str | None = None
-    waits_for: str | None = None  # what keeps the next retry waiting: a breaker
+    waits_for: str | None = None  # what keeps the next retry waiting: a breaker, or a twin
     gave_up: str | None = None  # why it is not tried again, although it was to be
 
 

@@ -11,7 +11,7 @@ from sesh.agents import activity, claude, kits, twins
 from sesh.agents.kits import Variables
 from sesh.agents.said import identity
 from sesh.errors import SeshError
-from sesh.model import Record
+from sesh.model import Kit, Record
 from sesh.values import Value
 
 _HEAD = 1 << 18  # bytes of a transcript in which its agent says where it works, and with whom
@@ -29,14 +29,18 @@ def plan(record: Record, variables: Variables, *, fresh: bool = False) -> Plan:
     kit = record.spec.kit
     assert kit is not None
     if fresh:
-        return Plan(kits.new_conversation() if kit.conversation == "minted" else None)
+        return _anew(kit)
     if kit.conversation not in ("minted", "learned"):
         return Plan(record.agent.conversation, resuming=bool(kit.resume))
     conversation = _known(record, variables)
     if conversation is None:
-        return Plan(None)
+        return _anew(kit)
     twins.check(record, conversation, variables)
     return Plan(conversation, resuming=_is_there(record, conversation, variables))
+
+
+def _anew(kit: Kit) -> Plan:
+    return Plan(kits.new_conversation() if kit.conversation == "minted" else None)
 
 
 def _known(record: Record, variables: Variables) -> str | None:
