@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from sesh import (
     breakers,
     checkups,
+    digest,
     duties,
     events,
     launchfiles,
@@ -28,13 +29,14 @@ from sesh import config as settings
 from sesh.breakers import Circle
 from sesh.checkups import Memory
 from sesh.config import Config
+from sesh.digest import Digest
 from sesh.duties import Action, Facts, Kind
 from sesh.errors import CannotTellError, ConflictError, SeshError, TwinError
 from sesh.lifecycle.launch import LaunchError
 from sesh.lifecycle.start import restart
 from sesh.lifecycle.stop import Ending, stop
 from sesh.look import Seen
-from sesh.model import Cause, Health, Record, Session, State, Verdict
+from sesh.model import Cause, Health, Record, Session, State, Verdict, name_of
 from sesh.reconcile import ended_by, reconcile
 from sesh.values import Value, replace
 
@@ -42,6 +44,7 @@ QUICK = 1.0  # seconds that a pass gives health commands before it goes on
 _POLL = 0.01
 _EVENTS = {Health.OK: "healthy", Health.FAILING: "failing", Health.HUNG: "hung"}
 AGAIN = 30.0  # seconds until what could not be done is tried again
+LATE = 10.0  # seconds after which what is due is overdue: a pass takes its time
 _DEEDS = (Kind.END, Kind.RETRY)
 
 
@@ -92,6 +95,35 @@ def overdue(found: Sequence[Seen]) -> list[tuple[Seen, Action]]:
     """What `care` would end or launch again, as far as that is known without doing anything."""
     patients = [_as_remembered(one) for one in found if needs_care(one)]
     return [(one.seen, action) for one in patients for action in one.due() if action.kind in _DEEDS]
+
+
+def neglected(found: Sequence[Seen]) -> list[tuple[Seen, Action]]:
+    """What somebody should have done a while ago: no timer calls a pass, or none comes to its
+    end."""
+    late = [_as_of(_as_remembered(one), LATE) for one in found if needs_care(one)]
+    return [(one.seen, action) for one in late for action in one.due() if _is_late(one, action)]
+
+
+def _as_of(one: Patient, ago: float) -> Patient:
+    """As it was so many seconds ago."""
+    facts = one.facts
+    ages = {name: getattr(facts, name) for name in ("age", "silent", "unheard")}
+    before = {name: max(0.0, age - ago) for name, age in ages.items() if age is not None}
+    return Patient(one.seen, one.memory, replace(facts, **before))
+
+
+def _is_late(one: Patient, action: Action) -> bool:
+    at = one.record.status.retry_at
+    if action.kind is Kind.RETRY and at is not None:
+        return (datetime.now(UTC) - at).total_seconds() >= LATE
+    return action.kind is Kind.END
+
+
+def attended(found: Iterable[Seen], held: Iterable[Digest], config: Config) -> list[Seen]:
+    """Of a look at everything, the sessions that are looked after."""
+    names = {name_of(one.id) for one in held if one.mode != "ended" and digest.cared_for(one.view)}
+    entries = [entry for name in sorted(names) if (entry := store.entry(name)) is not None]
+    return [one for one in (*look.judge(entries, config), *found) if needs_care(one)]
 
 
 def _next_look(one: Patient) -> float | None:

@@ -13,7 +13,6 @@ from sesh import (
     adrift,
     boxes,
     caring,
-    digest,
     environment,
     events,
     files,
@@ -37,7 +36,7 @@ from sesh.lifecycle import panes, salvage, worktrees
 from sesh.lifecycle.leftovers import stop_leftovers
 from sesh.lifecycle.stop import Ending, stop
 from sesh.look import Seen
-from sesh.model import ALIVE, ENDED, Cause, Process, Record, State, name_of
+from sesh.model import ALIVE, ENDED, Cause, Process, Record, State
 from sesh.orphans import Leftover, Stray
 from sesh.planning import CHANGED, Options, Outcome, Outcomes, Step, Verb, What
 from sesh.surveying import Scene
@@ -53,7 +52,7 @@ def alone(run: str) -> AbstractContextManager[bool]:
 def rehearse(config: Config, options: Options) -> list[Outcome]:
     """The plan alone: nothing is done."""
     scene = _survey(config, options)
-    steps = _overdue(_attended(scene))
+    steps = _overdue(_attended(scene, config))
     steps += planning.decide(scene, config.gc, options, time.time())
     return [_kept(step) or Outcome(step, done=False, skipped="dry run") for step in steps]
 
@@ -61,7 +60,7 @@ def rehearse(config: Config, options: Options) -> list[Outcome]:
 def clean(config: Config, options: Options, run: str) -> list[Outcome]:
     """The same pass that the keepers and timers make; then plan, and do it."""
     scene = surveying.survey(config)
-    attended = _attended(scene)
+    attended = _attended(scene, config)
     overdue = _overdue(attended)
     if attended:
         supervise.run_pass(config)
@@ -88,15 +87,8 @@ def _with_worktrees(scene: Scene, config: Config, options: Options) -> Scene:
     return replace(scene, worktrees=surveying.worktrees_of(due))
 
 
-def _attended(scene: Scene) -> list[Seen]:
-    """The sessions that are looked after."""
-    names = {
-        name_of(one.id)
-        for one in scene.census.held
-        if one.mode != "ended" and digest.cared_for(one.view)
-    }
-    held = [entry for name in sorted(names) if (entry := store.entry(name)) is not None]
-    return [one for one in (*look.judge(held), *scene.census.found) if caring.needs_care(one)]
+def _attended(scene: Scene, config: Config) -> list[Seen]:
+    return caring.attended(scene.census.found, scene.census.held, config)
 
 
 def _overdue(found: Sequence[Seen]) -> list[Step]:

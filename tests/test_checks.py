@@ -28,6 +28,7 @@ from tests.surroundings import (
     mounted,
     read_only,
     read_record,
+    silence_timers,
     write_record,
 )
 from tests.world import SESH, World, count, eventually
@@ -253,6 +254,23 @@ def test_failed_sessions(world: World) -> None:
     assert one["mend"] == "sesh restart --failed"
     world.ok("stop", "one")  # a person has seen it
     assert the(world, "failed")["subjects"] == ["two"]
+
+
+def test_what_no_pass_has_seen_to(world: World) -> None:
+    """Ten seconds are given to whoever is about to."""
+    world.start("one", "sleep", "99", options=("--timeout", "4s"))
+    world.start("two", "false", options=("--retries", "1", "--retry-delay", "4s"))
+    world.start("three", "sleep", "99", options=("--timeout", "1h"))
+    silence_timers(world)
+    assert world.state_of("two") == "recovering"
+    time.sleep(5)
+    assert found(world, "overdue") == []
+    time.sleep(10)
+    one = the(world, "overdue")
+    assert (one["level"], one["mend"], one["subjects"]) == ("fail", "sesh pass", ["one", "two"])
+    assert "one (ran for its timeout (4 seconds)), two (its retry is due)" in one["text"]
+    world.ok("pass")
+    assert found(world, "overdue") == []
 
 
 def test_lost_sessions(world: World) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from shlex import quote
 
-from sesh import output, paths, store
+from sesh import caring, output, paths, store
 from sesh.checks.scene import FIX, Finding, Level, Scene, few, number
 from sesh.digest import parse
 from sesh.look import Orphan, Seen
@@ -56,6 +56,22 @@ def lost(scene: Scene) -> list[Finding]:
 def unwell(scene: Scene) -> list[Finding]:
     found = [view for view in scene.views if view.get("health") in ("hung", "failing")]
     return _sessions("unwell", found, "{} alive but not well", None)
+
+
+def overdue(scene: Scene) -> list[Finding]:
+    """Deadlines and retries that no pass has seen to."""
+    readable = {view["id"] for view in scene.views}  # of others `digest` tells
+    held = [one for one in scene.census.held if one.id in readable]
+    cared = caring.attended(scene.census.found, held, scene.config)
+    late = {one.name: action for one, action in caring.neglected(cared)}
+    if not late:
+        return []
+    names = tuple(sorted(late))
+    which = [f"{name} ({late[name].why or 'its retry is due'})" for name in names]
+    head = "1 session waits" if len(names) == 1 else f"{len(names)} sessions wait"
+    text = f"{head} for a pass: {few(which)}"
+    note = "does what is due; sesh timer install has it done without tmux"
+    return [Finding("overdue", Level.FAIL, text, "sesh pass", note, names)]
 
 
 def branch(scene: Scene) -> list[Finding]:
