@@ -78,7 +78,7 @@ def fulfil(wish: Wish, settings: config.Config) -> Seen:
     if wish.name is not None:
         look.check_name(wish.name)
         claims.free_name(wish.name)
-    made = worktrees.make(_directory(wish.directory), wish.worktree, settings)
+    made = worktrees.make(launchfiles.directory(wish.directory), wish.worktree, settings)
     try:
         return _fulfil(_in_worktree(wish, made), settings, made.worktree)
     except BaseException:
@@ -91,14 +91,16 @@ def _fulfil(wish: Wish, settings: config.Config, worktree: Worktree | None) -> S
     if wish.box:
         extra = {**environment.parse_files(wish.env_files), **extra}
         box = _checked(wish.box)
-        cwd = _directory(wish.directory) if box.mount else _inner_directory(wish.directory)
+        cwd = (
+            launchfiles.directory(wish.directory) if box.mount else _inner_directory(wish.directory)
+        )
         surroundings = extra
         argv = wish.command or ("/bin/sh",)
         launchfiles.check_command(argv)
         patience = _patience(wish, settings) + engines.RUN_TIMEOUT
     else:
         box, patience = None, _patience(wish, settings)
-        cwd = _directory(wish.directory)
+        cwd = launchfiles.directory(wish.directory)
         surroundings = {**environment.caller(), **extra}
         argv = _command(wish.command, surroundings, cwd)
     look.check_labels(wish.group, wish.tags)
@@ -144,7 +146,7 @@ def _prompt(wish: Wish) -> str | None:
 
 def _record(wish: Wish, settings: config.Config) -> Seen:
     """Make a record alone. Its command is for people to read: nobody looks whether it exists."""
-    cwd = _directory(wish.directory)
+    cwd = launchfiles.directory(wish.directory)
     launchfiles.check_command(wish.command or ("-",))
     look.check_labels(wish.group, wish.tags)
     spec = Spec(
@@ -207,26 +209,6 @@ def tell_end(found: Seen) -> None:
     if found.session and found.state in ENDED and found.state is not State.COMPLETED:
         reason = found.session.verdict.reason
         output.note(f"{found.name} {found.state} at once: {reason}; see sesh show {found.name}")
-
-
-def _directory(given: str | None) -> str:
-    try:
-        path = os.path.abspath(given) if given is not None else os.getcwd()
-    except FileNotFoundError:
-        raise SeshError("the current directory is gone; choose one with -C DIR") from None
-    if given == "":
-        raise UsageError("-C: the directory's name is empty")
-    if not os.path.isdir(path):
-        raise SeshError(f"{given}: no such directory")
-    if not os.access(path, os.X_OK):
-        raise SeshError(f"{given or path}: no permission to enter that directory")
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        raise UsageError(
-            "the directory's name is not valid UTF-8: a record can't hold it"
-        ) from None
-    return path
 
 
 # --- git -----------------------------------------------------------------------------------------
