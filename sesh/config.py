@@ -92,7 +92,9 @@ class Breaker(Value):
 class Notify(Value):
     command: str = ""  # run by sh, the event as JSON on its standard input
     webhooks: tuple[str, ...] = ()  # addresses that get it by POST
-    on: tuple[str, ...] = ("failed", "timeout", "lost", "failing", "hung", "breaker-opened")
+    on: tuple[str, ...] = (
+        *("failed", "timeout", "lost", "waiting", "failing", "hung", "breaker-opened"),
+    )
     timeout: float = 5.0  # of one try
     tries: Count = Count(3)
 
