@@ -133,7 +133,7 @@ def complete(found: Seen) -> View:
         return damaged_view(found.damaged)
     assert found.session is not None
     record = found.session.record
-    at_work = record.spec.kit is not None and found.state is State.RUNNING
+    at_work = record.heard and found.state is State.RUNNING
     launch = activity.launch_of(record) if at_work else None
     return _finish(view(record, found.session.verdict), record.id, launch)
 

@@ -156,6 +156,7 @@ def _record(wish: Wish, settings: config.Config) -> Seen:
         group=wish.group,
         tags=tuple(dict.fromkeys(wish.tags)),
         template=wish.template,
+        kit=wish.usual.agent,
     )
     if wish.name is not None:
         look.check_name(wish.name)

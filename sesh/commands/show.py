@@ -87,7 +87,7 @@ def _show(session: Session, shown: View, *, colour: bool) -> None:
             ("memory", f"{output.size(shown['memory_bytes'])}   cpu {_cpu(shown)}"),
             ("output", _output(shown)),
         ]
-    if record.spec.kit:
+    if record.heard:
         rows += _doing(record, shown)
     rows += _word(record)
     if not kept(record):
