@@ -17,7 +17,7 @@ from sesh import run
 from sesh.files import read_regular
 from sesh.model import Sight, absent, seen, unknown
 from sesh.run import Answer
-from sesh.values import Value
+from sesh.values import Value, replace
 
 TIMEOUT = 2.0  # for one question
 LONG = 600.0  # for a checkout, and to remove one
@@ -54,10 +54,11 @@ class Work(Value):
     """What is in a checkout."""
 
     branch: str | None  # None: HEAD is detached
-    ahead: int | None  # of its upstream; None: it has none
+    ahead: int | None  # of `ahead_of`; None: there is none
     behind: int | None
     dirty: bool  # uncommitted changes, or files that git does not know
     untracked: bool = False  # nothing but such files
+    ahead_of: str | None = None  # its upstream or, in `works`, the main checkout's branch
 
 
 class Checkout(Value):
@@ -201,6 +202,7 @@ def _work(said: str) -> Work:
         behind=None if behind is None else -behind,
         dirty=bool(changes),
         untracked=bool(changes) and all(line.startswith("? ") for line in changes),
+        ahead_of=facts.get("branch.upstream") if distance else None,
     )
 
 
@@ -212,13 +214,39 @@ def works(directories: Iterable[str]) -> dict[str, Work | None]:
     tops = {directory: top(directory) for directory in directories}
     asked = sorted({one for one in tops.values() if one is not None})
 
+    def left() -> float:
+        return min(TIMEOUT, deadline - time.monotonic())
+
     def one(checkout: str) -> Work | None:
-        left = deadline - time.monotonic()
-        return work(checkout, min(TIMEOUT, left)) if left > 0 else None
+        found = work(checkout, left()) if left() > 0 else None
+        return found and _beside_main(checkout, found, left())
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         known = dict(zip(asked, pool.map(one, asked), strict=True))
     return {directory: known.get(found or "") for directory, found in tops.items()}
+
+
+def _beside_main(checkout: str, found: Work, timeout: float) -> Work:
+    """Without an upstream, a worktree's branch is compared with that of the main checkout."""
+    base = _main_branch(checkout)
+    if found.ahead is not None or None in (base, found.branch) or timeout <= 0:
+        return found
+    both = f"{_HEADS}{base}...HEAD"
+    answer = ask(checkout, "rev-list", "--left-right", "--count", both, "--", timeout=timeout)
+    numbers = answer.out.split()
+    if not answer.ok or len(numbers) != 2:
+        return found
+    return replace(found, behind=int(numbers[0]), ahead=int(numbers[1]), ahead_of=base)
+
+
+def _main_branch(checkout: str) -> str | None:
+    """The branch that the main checkout of a worktree is on; None: it is the main one itself."""
+    try:
+        git_dir = _git_dir(checkout)
+        sight = _branch_in(os.path.join(git_dir, _word(f"{git_dir}/commondir")))
+    except (OSError, UnicodeDecodeError):
+        return None
+    return sight.what if sight.present else None
 
 
 # --- worktrees -----------------------------------------------------------------------------------

@@ -201,6 +201,7 @@ def add_work(views: Iterable[View]) -> None:
                 "branch": work.branch,
                 "ahead": work.ahead,
                 "behind": work.behind,
+                "ahead_of": work.ahead_of,
                 "dirty": work.dirty,
             }
 

@@ -753,7 +753,9 @@ def test_ls_wide_and_show_tell_of_the_work(world: World, repo: Repository) -> No
     plain = world.session("a")
     assert (plain["branch"], plain["ahead"], plain["dirty"]) == ("topic", None, None)
     assert "topic ↑2 *" in world.ok("ls", "--wide").out
-    assert "branch topic (2 ahead, uncommitted changes)" in world.ok("show", "a").out
+    assert (
+        "branch topic (2 ahead of origin/topic, uncommitted changes)" in world.ok("show", "a").out
+    )
     repo.git("push", "-q", cwd=tree)
     repo.git("reset", "-q", "--hard", "HEAD~1", cwd=tree)
     shown = world.ok("show", "a", "--json").json
@@ -761,6 +763,44 @@ def test_ls_wide_and_show_tell_of_the_work(world: World, repo: Repository) -> No
     repo.git("checkout", "-q", "--detach", cwd=tree)
     assert world.ok("show", "a", "--json").json["branch"] is None
     assert "no branch (uncommitted changes)" in world.ok("show", "a").out
+
+
+def test_a_branch_without_an_upstream_is_compared_with_the_main_checkout(
+    world: World, repo: Repository
+) -> None:
+    tree = start(world)
+
+    def told() -> tuple[str, int, int, str]:
+        shown = world.ok("show", "a", "--json").json
+        assert shown == {**shown, **world.ls("--wide")[0], "checked_at": shown["checked_at"]}
+        out = world.ok("show", "a").out
+        words = out.partition("branch topic (")[2].partition(", clean)")[0]
+        return words, shown["ahead"], shown["behind"], shown["ahead_of"]
+
+    assert told()[1:] == (0, 0, "main")
+    assert "branch topic (clean)" in world.ok("show", "a").out
+    repo.commit("first", cwd=tree)
+    repo.commit("first", cwd=tree)
+    assert told() == ("2 ahead of main", 2, 0, "main")
+    assert "topic ↑2 " in world.ok("ls", "--wide").out
+    repo.commit()
+    assert told() == ("2 ahead, 1 behind main", 2, 1, "main")
+    repo.git("merge", "-q", "topic")
+    assert told() == ("2 behind main", 0, 2, "main")
+    repo.git("checkout", "-q", "--detach")
+    assert world.ok("show", "a", "--json").json["ahead"] is None
+
+
+def test_the_main_checkout_is_compared_with_its_upstream_alone(
+    world: World, repo: Repository
+) -> None:
+    world.start("a")
+    shown = world.ok("show", "a", "--json").json
+    assert (shown["branch"], shown["ahead"], shown["ahead_of"]) == ("main", None, None)
+    repo.origin()
+    repo.commit()
+    assert world.ok("show", "a", "--json").json["ahead_of"] == "origin/main"
+    assert "branch main (1 ahead of origin/main, clean)" in world.ok("show", "a").out
 
 
 def test_work_during_a_gc_is_not_lost(world: World, repo: Repository) -> None:
