@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from sesh import paths, units
+from sesh import paths, phases, units
 from sesh.errors import StateError
 from sesh.files import read_regular
 from sesh.model import Care
@@ -201,7 +201,9 @@ def _decode(path: str, raw: bytes) -> dict[str, Setting]:
             key = f"{section}.{name}"
             if name not in kind.fields:
                 raise StateError(f"{path}: unknown key {key}; see sesh-config(5)")
-            found[key] = Setting(checked(value, getattr(kind, name), f"{path}: {key}"), FILE)
+            where = f"{path}: {key}"
+            given = _known(key, checked(value, getattr(kind, name), where), where)
+            found[key] = Setting(given, FILE)
     return found
 
 
@@ -216,8 +218,9 @@ def from_environment() -> dict[str, Setting]:
             given = variable(f"{section}.{name}")
             if given in mine:
                 default = getattr(kind, name)
+                key = f"{section}.{name}"
                 value = checked(_read(os.environ[given], default), default, given)
-                found[f"{section}.{name}"] = Setting(value, f"${given}")
+                found[key] = Setting(_known(key, value, given), f"${given}")
     return found
 
 
@@ -255,6 +258,16 @@ def checked(value: Any, default: Any, where: str) -> Any:
         return tuple(value)
     if type(value) is not str:
         raise StateError(f"{where} should be a string")
+    return value
+
+
+def _known(key: str, value: Any, where: str) -> Any:
+    """What decides whose work is gone on with must be understood."""
+    if key == "resume.phases":
+        for word in value:
+            if word not in phases.WORKING:
+                choices = ", ".join(phases.WORKING)
+                raise StateError(f"{where}: {brief(word)!a}: should be of {choices}")
     return value
 
 
