@@ -11,7 +11,7 @@ from shlex import quote
 from types import MappingProxyType
 from typing import Any
 
-from sesh import config, engines, environment, git, launchfiles, look, output, paths
+from sesh import config, engines, environment, git, launchfiles, look, output, paths, templates
 from sesh.errors import ConflictError, SeshError, UsageError
 from sesh.lifecycle import claims, recording, worktrees
 from sesh.lifecycle.claims import Order
@@ -256,27 +256,25 @@ def _in_worktree(wish: Wish, made: worktrees.Made) -> Wish:
 
 def _checked(box: Boxing) -> Boxing:
     """What can be checked before the engine is asked."""
-    if box.memory is not None and not re.fullmatch(r"[1-9]\d*[bkmgBKMG]?", box.memory):
-        raise UsageError(f"--memory {box.memory}: should be a size such as 512m or 2g")
-    if box.cpus is not None and not re.fullmatch(r"\d+(\.\d+)?|\.\d+", box.cpus):
-        raise UsageError(f"--cpus {box.cpus}: should be a number such as 1.5")
+    for option, given in (("memory", box.memory), ("cpus", box.cpus)):
+        if given is not None and (told := templates.bad_limit(option, given)):
+            raise UsageError(f"--{option} {told}")
     return replace(box, mounts=tuple(_mount(given) for given in box.mounts))
 
 
 def _mount(given: str) -> str:
     """SOURCE:TARGET:MODE of a mount; a directory of this machine must be there, a name without a
     slash is a volume's."""
+    if told := templates.bad_mount(given):
+        raise UsageError(f"--mount {told}")
     source, target, mode = (*given.split(":"), "", "")[:3]
-    if given.count(":") > 2 or not source or mode not in ("", "ro", "rw"):
-        raise UsageError(f"--mount {given}: should be DIR[:DIR_INSIDE[:ro]]")
     if "/" in source or source in (".", "..", "~"):
         source = os.path.abspath(os.path.expanduser(source))
         if not os.path.exists(source):
             raise SeshError(f"--mount {given}: {source} does not exist")
-    target = target or source
-    if not target.startswith("/"):
-        raise UsageError(f"--mount {given}: {target} should be an absolute path inside")
-    return f"{source}:{target}:{mode or 'rw'}"
+    if not (target or source).startswith("/"):
+        raise UsageError(f"--mount {given}: {source} should be an absolute path inside")
+    return f"{source}:{target or source}:{mode or 'rw'}"
 
 
 def _inner_directory(given: str | None) -> str:
