@@ -20,7 +20,10 @@ def main(argv: list[str] | None = None) -> int:
     if argv is None:
         argv = sys.argv[1:]
     _reopen_closed_streams()
-    code = _lane(argv)
+    try:
+        code = _lane(argv)
+    except Exception:
+        code = None  # an odd record, maybe: the full path knows what to say of it
     if code is None:
         code = _full(argv)
         from sesh import prompt

@@ -27,7 +27,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sesh import config, events, look, paths, phases, reports, resuming, store
+from sesh import config, events, launchfiles, look, paths, phases, reports, resuming, store
 from sesh.digest import Digest
 from sesh.errors import (
     CannotTellError,
@@ -97,7 +97,7 @@ def create(
     name: str,
     *,
     command: Sequence[str] = (),
-    cwd: str | None = None,
+    cwd: str | os.PathLike[str] | None = None,
     group: str | None = None,
     tags: Sequence[str] = (),
     phase: str = phases.WORKING[0],
@@ -108,17 +108,20 @@ def create(
 ) -> Session:
     """Make the record of a session that the caller runs. A name whose session has ended is used
     again; a living one is a ConflictError. `command` is for people to read."""
-    look.check_name(name)
-    look.check_labels(group, tags)
+    _check_name(name)
+    _check(str, "a text", group=group)
+    words, labels = _words("command", command), _words("tags", tags)
+    launchfiles.check_command(words)
+    look.check_labels(group, labels)
     spec = Spec(
-        command=tuple(command),
-        cwd=os.path.abspath(cwd if cwd is not None else os.getcwd()),
+        command=words,
+        cwd=_directory(cwd),
         created=datetime.now(UTC),
         group=group,
-        tags=tuple(dict.fromkeys(tags)),
+        tags=tuple(dict.fromkeys(labels)),
     )
     said = Said(phase, metadata, summary=summary, conversation=conversation, force=force)
-    return _of(recording.create(name, spec, said, config.load()))
+    return _of(recording.create(name, spec, _checked(said), config.load()))
 
 
 def update(
@@ -134,16 +137,56 @@ def update(
 ) -> Session:
     """Say what the session is at. Metadata is merged, a None takes its key away; each error
     counts. With nothing but the name: that it is at work."""
+    _check_name(name)
     said = Said(phase, metadata, error, summary, resume_ready, conversation, force)
-    return _of(reports.say(name, said))
+    return _of(reports.say(name, _checked(said)))
 
 
 def finish(name: str, outcome: str, *, summary: str | None = None) -> Session:
     """Say that its work is over: `completed`, `failed` or `abandoned`. The last word, said once."""
+    _check_name(name)
     if outcome not in phases.FINAL:
         raise UsageError(f"no outcome {outcome!a}; they are {', '.join(phases.FINAL)}")
     said = Said(phase=outcome, summary=summary)
-    return _of(reports.say(name, said))
+    return _of(reports.say(name, _checked(said)))
+
+
+# --- what callers may give, whatever their types say ---------------------------------------------
+
+
+def _check_name(name: str) -> None:
+    _check(str, "a text", name=name or "")
+    look.check_name(name or "")
+
+
+def _check(kind: type, what: str, **given: object) -> None:
+    for name, value in given.items():
+        if value is not None and not isinstance(value, kind):
+            raise UsageError(f"{name} should be {what}, not {value!a:.40}")
+
+
+def _checked(said: Said) -> Said:
+    _check(str, "a text", phase=said.phase, error=said.error, summary=said.summary)
+    _check(str, "a text", conversation=said.conversation)
+    _check(Mapping, "a mapping", metadata=said.metadata)
+    _check(bool, "True or False", resume_ready=said.resume_ready, force=said.force)
+    return said
+
+
+def _words(name: str, given: object) -> tuple[str, ...]:
+    """A text alone is a mistake: it would be taken apart into its letters."""
+    found = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (None,)
+    if not all(isinstance(word, str) for word in found):
+        raise UsageError(f"{name} should be a list of texts, not {given!a:.40}")
+    return found
+
+
+def _directory(given: object) -> str:
+    if given is None or isinstance(given, str):
+        return launchfiles.directory(given)
+    if not isinstance(given, os.PathLike) or not isinstance(path := os.fspath(given), str):
+        raise UsageError(f"cwd should be the path of a directory, not {given!a:.40}")
+    return launchfiles.directory(path)
 
 
 # --- asking --------------------------------------------------------------------------------------
@@ -152,12 +195,13 @@ def finish(name: str, outcome: str, *, summary: str | None = None) -> Session:
 def should_resume(name: str) -> Answer:
     """May its work be gone on with? `answer.resume`, and `answer.reason` in words. A session may
     also be named by its id or its conversation; one that is missing or damaged is a no."""
-    return resuming.ask(resuming.find(name), name, config.load())
+    _check(str, "a text", name=name)
+    return resuming.ask(resuming.find(name or ""), name, config.load())
 
 
 def get(name: str) -> Session:
     """One session as it is now."""
-    look.check_name(name)
+    _check_name(name)
     store.check_owner(paths.state_dir())
     held = _held([name])
     if name in held:
@@ -186,7 +230,10 @@ def list(*, phase: str | None = None, group: str | None = None) -> builtins.list
 def cleanup(older_than: float = 0.0) -> builtins.list[str]:
     """Move records of sessions that have no process, and finished so many seconds ago, to the
     history; returns their names. All others are the business of `sesh gc`."""
-    latest = timestamp(datetime.now(UTC) - timedelta(seconds=older_than)) or ""
+    try:
+        latest = timestamp(datetime.now(UTC) - timedelta(seconds=older_than)) or ""
+    except (OverflowError, TypeError, ValueError):
+        raise UsageError(f"{older_than!a:.40}: should be a number of seconds") from None
     mark, limit = b'"ended":"', latest.encode()
 
     def wanted(found: Digest) -> bool:

@@ -55,7 +55,7 @@ def _word(entry: Entry, record: Record) -> list[str]:
 
 def _waits(record: Record, state: State) -> bool:
     """Does its agent wait for somebody?"""
-    if record.spec.kit is None or state is not State.RUNNING:
+    if not record.heard or state is not State.RUNNING:
         return False
     return activity.attention(activity.of(activity.launch_of(record))) is not None
 

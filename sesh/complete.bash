@@ -44,7 +44,7 @@ _sesh_templates() {
         file=${file%.toml}
         [[ $file == *[!A-Za-z0-9_-]* ]] || found+=("$file")
     done
-    _sesh_words "${found[@]}"
+    _sesh_words "${found[@]/#/${1-}}"
 }
 
 _sesh_filters() {
@@ -55,6 +55,8 @@ _sesh_filters() {
         name=*) _sesh_sessions name= ;;
         place=*) _sesh_words place={host,docker,none} ;;
         activity=*) _sesh_words activity={busy,waiting,idle} ;;
+        template=*) _sesh_templates template= ;;
+        phase=*) _sesh_words phase={initializing,investigating,planning,approval,executing,validating,completed,failed,abandoned} ;;
         attention=*) _sesh_words attention={yes,no} ;;
         *)
             _sesh_words "${keys[@]/%/=}"

@@ -72,12 +72,15 @@ function __sesh_filters
     switch (commandline -ct | string replace -r '^(-f|--filter=)' '')
         case 'group=*'
             printf 'group=%s\n' (__sesh_groups)
+        case 'template=*'
+            printf 'template=%s\n' (__sesh_templates)
         case 'name=*'
             printf 'name=%s\n' (__sesh_sessions)
         case '*'
             printf 'state=%s\n' %STATES%
             printf '%s=\n' %OTHER_FILTERS%
             printf '%s\n' place={host,docker,none} activity={busy,waiting,idle} attention={yes,no}
+            printf 'phase=%s\n' initializing investigating planning approval executing validating completed failed abandoned
     end
 end
 

@@ -51,6 +51,11 @@ _sesh_filters() {
         name) _sesh_sessions ;;
         place) _wanted places expl place compadd -- host docker none ;;
         activity) _wanted activities expl activity compadd -- busy waiting idle ;;
+        template) _sesh_templates ;;
+        phase)
+            _wanted phases expl phase compadd -- \
+                initializing investigating planning approval executing validating completed failed abandoned
+            ;;
         attention) _wanted answers expl answer compadd -- yes no ;;
     esac
 }

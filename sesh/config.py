@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from sesh import paths, units
+from sesh import paths, phases, units
 from sesh.errors import StateError
 from sesh.files import read_regular
 from sesh.model import Care
@@ -93,7 +93,9 @@ class Breaker(Value):
 class Notify(Value):
     command: str = ""  # run by sh, the event as JSON on its standard input
     webhooks: tuple[str, ...] = ()  # addresses that get it by POST
-    on: tuple[str, ...] = ("failed", "timeout", "lost", "failing", "hung", "breaker-opened")
+    on: tuple[str, ...] = (
+        *("failed", "timeout", "lost", "waiting", "failing", "hung", "breaker-opened"),
+    )
     timeout: float = 5.0  # of one try
     tries: Count = Count(3)
 
@@ -252,7 +254,8 @@ def _setting(path: str, section: str, name: str, value: Any, kind: type[Value]) 
     key = f"{section}.{name}"
     if name not in kind.fields:
         raise StateError(f"{path}: unknown key {key}; see sesh-config(5)")
-    return Setting(checked(value, getattr(kind, name), f"{path}: {key}"), FILE)
+    where = f"{path}: {key}"
+    return Setting(_known(key, checked(value, getattr(kind, name), where), where), FILE)
 
 
 def from_environment() -> dict[str, Setting]:
@@ -266,12 +269,12 @@ def from_environment() -> dict[str, Setting]:
             given = variable(f"{section}.{name}")
             if given in mine:
                 default = getattr(kind, name)
+                key = f"{section}.{name}"
                 try:
                     value = checked(_read(os.environ[given], default), default, given)
+                    found[key] = Setting(_known(key, value, given), f"${given}")
                 except StateError as error:
                     _refuse(error)
-                    continue
-                found[f"{section}.{name}"] = Setting(value, f"${given}")
     return found
 
 
@@ -309,6 +312,16 @@ def checked(value: Any, default: Any, where: str) -> Any:
         return tuple(value)
     if type(value) is not str:
         raise StateError(f"{where} should be a string")
+    return value
+
+
+def _known(key: str, value: Any, where: str) -> Any:
+    """What decides whose work is gone on with must be understood."""
+    if key == "resume.phases":
+        for word in value:
+            if word not in phases.WORKING:
+                choices = ", ".join(phases.WORKING)
+                raise StateError(f"{where}: {brief(word)!a}: should be of {choices}")
     return value
 
 

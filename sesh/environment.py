@@ -53,16 +53,24 @@ def parse_options(options: Sequence[str]) -> Environment:
     found: Environment = {}
     for option in options:
         name, equals, value = option.partition("=")
-        if not _EXPORTABLE.fullmatch(os.fsencode(name)):
-            raise UsageError(f"-e {name!r}: not a name that a shell can export")
-        if os.fsencode(name) in _SHELLS_OWN or _OUTER.fullmatch(os.fsencode(name)):
-            raise UsageError(f"-e {name}: the shell or sesh sets it itself")
+        if refused := why_not(name):
+            raise UsageError(f"-e {refused}")
         if not equals:
             if name not in os.environ:
                 raise UsageError(f"-e {name}: not set here; give a value with -e {name}=VALUE")
             value = os.environ[name]
         found[os.fsencode(name)] = os.fsencode(value)
     return found
+
+
+def why_not(name: str) -> str | None:
+    """Why a variable can't be given to a session; None: it can."""
+    raw = os.fsencode(name)
+    if not _EXPORTABLE.fullmatch(raw):
+        return f"{name!r}: not a name that a shell can export"
+    if raw in _SHELLS_OWN or _OUTER.fullmatch(raw):
+        return f"{name}: the shell or sesh sets it itself"
+    return None
 
 
 def parse_files(paths_given: Sequence[str]) -> Environment:

@@ -9,6 +9,7 @@ unknown, and nothing may follow from it.
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterable
 
@@ -16,11 +17,12 @@ from sesh import run
 from sesh.files import read_regular
 from sesh.model import Sight, absent, seen, unknown
 from sesh.run import Answer
-from sesh.values import Value
+from sesh.values import Value, replace
 
 TIMEOUT = 2.0  # for one question
 LONG = 600.0  # for a checkout, and to remove one
 ALL_TIMEOUT = 3.0  # for a question about many directories
+IGNORED_TIMEOUT = 10.0  # there may be many
 _AT_ONCE = 8
 _LIMIT = 4096
 _HEADS = "refs/heads/"
@@ -36,6 +38,7 @@ _FOREIGN = frozenset(
         *("GIT_SHALLOW_FILE", "GIT_GRAFT_FILE", "GIT_IMPLICIT_WORK_TREE"),
     )
 )
+_LEFT = re.compile(r"checkout: moving from ([0-9a-f]{40,64}) to ")  # in a reflog
 # Files in a checkout's own git directory that say what is under way.
 _UNDER_WAY = {
     "rebase-merge": "a rebase",
@@ -51,10 +54,11 @@ class Work(Value):
     """What is in a checkout."""
 
     branch: str | None  # None: HEAD is detached
-    ahead: int | None  # of its upstream; None: it has none
+    ahead: int | None  # of `ahead_of`; None: there is none
     behind: int | None
     dirty: bool  # uncommitted changes, or files that git does not know
     untracked: bool = False  # nothing but such files
+    ahead_of: str | None = None  # its upstream or, in `works`, the main checkout's branch
 
 
 class Checkout(Value):
@@ -171,7 +175,7 @@ def why(answer: Answer) -> str:
         return answer.problem
     said = [line for line in answer.err.splitlines() if line.startswith(("fatal: ", "error: "))]
     text = said[-1].partition(": ")[2] if said else answer.err.strip().replace("\n", "; ")
-    return text or f"git: exit {answer.code}"
+    return text.rstrip(";") or f"git: exit {answer.code}"
 
 
 def work(directory: str, timeout: float = TIMEOUT) -> Work | None:
@@ -198,6 +202,7 @@ def _work(said: str) -> Work:
         behind=None if behind is None else -behind,
         dirty=bool(changes),
         untracked=bool(changes) and all(line.startswith("? ") for line in changes),
+        ahead_of=facts.get("branch.upstream") if distance else None,
     )
 
 
@@ -209,13 +214,39 @@ def works(directories: Iterable[str]) -> dict[str, Work | None]:
     tops = {directory: top(directory) for directory in directories}
     asked = sorted({one for one in tops.values() if one is not None})
 
+    def left() -> float:
+        return min(TIMEOUT, deadline - time.monotonic())
+
     def one(checkout: str) -> Work | None:
-        left = deadline - time.monotonic()
-        return work(checkout, min(TIMEOUT, left)) if left > 0 else None
+        found = work(checkout, left()) if left() > 0 else None
+        return found and _beside_main(checkout, found, left())
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         known = dict(zip(asked, pool.map(one, asked), strict=True))
     return {directory: known.get(found or "") for directory, found in tops.items()}
+
+
+def _beside_main(checkout: str, found: Work, timeout: float) -> Work:
+    """Without an upstream, a worktree's branch is compared with that of the main checkout."""
+    base = _main_branch(checkout)
+    if found.ahead is not None or None in (base, found.branch) or timeout <= 0:
+        return found
+    both = f"{_HEADS}{base}...HEAD"
+    answer = ask(checkout, "rev-list", "--left-right", "--count", both, "--", timeout=timeout)
+    numbers = answer.out.split()
+    if not answer.ok or len(numbers) != 2:
+        return found
+    return replace(found, behind=int(numbers[0]), ahead=int(numbers[1]), ahead_of=base)
+
+
+def _main_branch(checkout: str) -> str | None:
+    """The branch that the main checkout of a worktree is on; None: it is the main one itself."""
+    try:
+        git_dir = _git_dir(checkout)
+        sight = _branch_in(os.path.join(git_dir, _word(f"{git_dir}/commondir")))
+    except (OSError, UnicodeDecodeError):
+        return None
+    return sight.what if sight.present else None
 
 
 # --- worktrees -----------------------------------------------------------------------------------
@@ -290,5 +321,67 @@ def only_here(checkout: str, name: str) -> int | None:
         *(checkout, "rev-list", "--count", *tips),
         *("--not", "main-worktree/HEAD", *known, "--remotes", "--"),
     )
+    return _number(answer)
+
+
+def left_behind(checkout: str) -> int | None:
+    """How many commits were made in a worktree on no branch, and left, so that only its own reflog
+    still has them. What a branch was reset from, or a commit amended, was meant to go. None: that
+    is not known."""
+    answer = ask(
+        *(checkout, "log", "--no-show-signature", "--walk-reflogs", "--format=%gs", "HEAD", "--")
+    )
+    if not answer.ok:
+        return None
+    left = sorted(set(_LEFT.findall(answer.out)))
+    if not left:
+        return 0
+    kept = ("--branches", "--tags", "--remotes", "main-worktree/HEAD")
+    return _number(
+        ask(checkout, "rev-list", "--count", "--ignore-missing", *left, "--not", *kept, "--")
+    )
+
+
+def _number(answer: Answer) -> int | None:
     text = answer.out.strip()
     return int(text) if answer.ok and text.isdecimal() else None
+
+
+def overlooked(checkout: str) -> bool | None:
+    """Are there files that git was told to take for unchanged, and that may have changed? None:
+    that is not known."""
+    answer = ask(checkout, "ls-files", "-v", "--stage", "-z")
+    if not answer.ok:
+        return None
+    return any(_overlooked(checkout, line) for line in answer.out.split("\0") if line)
+
+
+def _overlooked(checkout: str, line: str) -> bool:
+    """A lower-case tag: assumed unchanged. S: skipped; in a sparse checkout it is not there."""
+    facts, _, path = line.partition("\t")
+    tag, _, known, _ = facts.split(" ")
+    return tag.islower() or (tag == "S" and _differs(os.path.join(checkout, path), known))
+
+
+def _differs(path: str, known: str) -> bool:
+    """Is a file there that has other bytes than this object of git's? No filter is asked: what one
+    has changed differs, too."""
+    from hashlib import sha1, sha256
+    from pathlib import Path
+
+    try:
+        link = os.path.islink(path)
+        if not link and not os.path.isfile(path):
+            return os.path.lexists(path) and not (os.path.isdir(path) and not os.listdir(path))
+        data = os.fsencode(os.readlink(path)) if link else Path(path).read_bytes()
+    except OSError:
+        return True
+    made = sha1 if len(known) == 40 else sha256
+    return made(b"blob %d\0%b" % (len(data), data)).hexdigest() != known
+
+
+def ignored(checkout: str) -> list[str]:
+    """The files that git ignores, as far as that is known."""
+    words = ("ls-files", "--others", "--ignored", "--exclude-standard", "-z")
+    answer = ask(checkout, *words, timeout=IGNORED_TIMEOUT)
+    return answer.out.split("\0")[:-1] if answer.ok else []

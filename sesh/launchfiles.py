@@ -25,7 +25,7 @@ from datetime import UTC, datetime
 from shlex import quote
 
 from sesh import paths
-from sesh.errors import ConflictError, StateError, UsageError
+from sesh.errors import ConflictError, SeshError, StateError, UsageError
 from sesh.files import make_private, read_regular, write_private, writing
 from sesh.model import Agent, ExitWord, LaunchWord, Process, Record
 
@@ -239,6 +239,27 @@ def check_command(command: tuple[str, ...]) -> None:
             raise UsageError(
                 f"an argument of {size} bytes is more than the system takes; use a file"
             )
+
+
+def directory(given: str | None) -> str:
+    """The whole path of the directory to run in; raises where that can't be."""
+    try:
+        path = os.path.abspath(given) if given is not None else os.getcwd()
+    except FileNotFoundError:
+        raise SeshError("the current directory is gone; choose one with -C DIR") from None
+    if given == "":
+        raise UsageError("-C: the directory's name is empty")
+    if not os.path.isdir(path):
+        raise SeshError(f"{given}: no such directory")
+    if not os.access(path, os.X_OK):
+        raise SeshError(f"{given or path}: no permission to enter that directory")
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise UsageError(
+            "the directory's name is not valid UTF-8: a record can't hold it"
+        ) from None
+    return path
 
 
 # Where another call back has announced a pass that has not begun to look, that one will do; unless

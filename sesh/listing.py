@@ -13,14 +13,27 @@ from sesh import config, git, look, orphans, output, paths, processes, store
 from sesh.adrift import Adrift
 from sesh.agents import activity, screens
 from sesh.agents.activity import Launch
+from sesh.agents.said import ACTIVITIES
 from sesh.digest import Digest
 from sesh.errors import UsageError
 from sesh.look import Orphan, Seen
-from sesh.model import Process, Record, State
+from sesh.model import NOWHERE, Process, Record, State
 from sesh.orphans import Leftover, Stray
+from sesh.phases import PHASES
 from sesh.view import FIELDS, View, damaged_view, orphan_view, view
 
-FILTER_KEYS = ("state", "group", "tag", "name", "place", "activity", "attention")
+FILTER_KEYS = (
+    *("state", "group", "tag", "name", "place", "template", "activity", "phase", "attention"),
+)
+# Keys that have not just any value. Beside these, all but a state can be empty: it has none.
+_VALUES: dict[str, tuple[str, ...]] = {
+    "state": tuple(state.value for state in State),
+    "place": ("host", "docker", NOWHERE),
+    "activity": ACTIVITIES,
+    "phase": PHASES,
+    "attention": ("yes", "no"),
+}
+_NEVER_EMPTY = ("state", "attention")
 SORT_KEYS = (
     *("name", "state", "group", "created", "started", "ended", "last_output"),
     *("memory_bytes", "cpu_seconds"),
@@ -133,7 +146,7 @@ def complete(found: Seen) -> View:
         return damaged_view(found.damaged)
     assert found.session is not None
     record = found.session.record
-    at_work = record.spec.kit is not None and found.state is State.RUNNING
+    at_work = record.heard and found.state is State.RUNNING
     launch = activity.launch_of(record) if at_work else None
     return _finish(view(record, found.session.verdict), record.id, launch)
 
@@ -201,6 +214,7 @@ def add_work(views: Iterable[View]) -> None:
                 "branch": work.branch,
                 "ahead": work.ahead,
                 "behind": work.behind,
+                "ahead_of": work.ahead_of,
                 "dirty": work.dirty,
             }
 
@@ -222,10 +236,17 @@ def parse_filters(options: Sequence[str]) -> dict[str, list[str]]:
             raise UsageError(
                 f"--filter {option}: should be KEY=VALUE with {', '.join(FILTER_KEYS)}"
             )
-        if key == "attention" and value not in ("yes", "no"):
-            raise UsageError("--filter attention: should be yes or no")
+        _check_value(key, value)
         found.setdefault(key, []).append(value)
     return found
+
+
+def _check_value(key: str, value: str) -> None:
+    """A word that no session can have is a slip: nothing would ever match."""
+    possible = _VALUES.get(key)
+    if possible is None or value in possible or (not value and key not in _NEVER_EMPTY):
+        return
+    raise UsageError(f"--filter {key}={value}: should be one of {', '.join(possible)}")
 
 
 def matches(shown: View, filters: dict[str, list[str]]) -> bool:

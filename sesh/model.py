@@ -332,6 +332,11 @@ class Record(Value):
         return self.place.kind == NOWHERE
 
     @property
+    def heard(self) -> bool:
+        """Is it an agent whose launch sesh has equipped to be heard?"""
+        return self.spec.kit is not None and not self.record_only
+
+    @property
     def hosted(self) -> bool:
         """Does it run in a tmux of this machine's?"""
         return not self.boxed and not self.record_only

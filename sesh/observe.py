@@ -125,7 +125,7 @@ def _by_files(record: Record) -> Observation:
 
 def heard(record: Record, sight: Observation) -> Observation:
     """Add the conversation that an agent's hooks have named."""
-    if record.spec.kit is None or record.status.outcome is not None:
+    if not record.heard or record.status.outcome is not None:
         return sight
     from sesh.agents import hearing
 

@@ -11,7 +11,7 @@ from shlex import quote
 from types import MappingProxyType
 from typing import Any
 
-from sesh import config, engines, environment, git, launchfiles, look, output, paths
+from sesh import config, engines, environment, git, launchfiles, look, output, paths, templates
 from sesh.errors import ConflictError, SeshError, UsageError
 from sesh.lifecycle import claims, recording, worktrees
 from sesh.lifecycle.claims import Order
@@ -78,7 +78,7 @@ def fulfil(wish: Wish, settings: config.Config) -> Seen:
     if wish.name is not None:
         look.check_name(wish.name)
         claims.free_name(wish.name)
-    made = worktrees.make(_directory(wish.directory), wish.worktree, settings)
+    made = worktrees.make(launchfiles.directory(wish.directory), wish.worktree, settings)
     try:
         return _fulfil(_in_worktree(wish, made), settings, made.worktree)
     except BaseException:
@@ -91,14 +91,16 @@ def _fulfil(wish: Wish, settings: config.Config, worktree: Worktree | None) -> S
     if wish.box:
         extra = {**environment.parse_files(wish.env_files), **extra}
         box = _checked(wish.box)
-        cwd = _directory(wish.directory) if box.mount else _inner_directory(wish.directory)
+        cwd = (
+            launchfiles.directory(wish.directory) if box.mount else _inner_directory(wish.directory)
+        )
         surroundings = extra
         argv = wish.command or ("/bin/sh",)
         launchfiles.check_command(argv)
         patience = _patience(wish, settings) + engines.RUN_TIMEOUT
     else:
         box, patience = None, _patience(wish, settings)
-        cwd = _directory(wish.directory)
+        cwd = launchfiles.directory(wish.directory)
         surroundings = {**environment.caller(), **extra}
         argv = _command(wish.command, surroundings, cwd)
     look.check_labels(wish.group, wish.tags)
@@ -144,7 +146,7 @@ def _prompt(wish: Wish) -> str | None:
 
 def _record(wish: Wish, settings: config.Config) -> Seen:
     """Make a record alone. Its command is for people to read: nobody looks whether it exists."""
-    cwd = _directory(wish.directory)
+    cwd = launchfiles.directory(wish.directory)
     launchfiles.check_command(wish.command or ("-",))
     look.check_labels(wish.group, wish.tags)
     spec = Spec(
@@ -154,6 +156,7 @@ def _record(wish: Wish, settings: config.Config) -> Seen:
         group=wish.group,
         tags=tuple(dict.fromkeys(wish.tags)),
         template=wish.template,
+        kit=wish.usual.agent,
     )
     if wish.name is not None:
         look.check_name(wish.name)
@@ -209,26 +212,6 @@ def tell_end(found: Seen) -> None:
         output.note(f"{found.name} {found.state} at once: {reason}; see sesh show {found.name}")
 
 
-def _directory(given: str | None) -> str:
-    try:
-        path = os.path.abspath(given) if given is not None else os.getcwd()
-    except FileNotFoundError:
-        raise SeshError("the current directory is gone; choose one with -C DIR") from None
-    if given == "":
-        raise UsageError("-C: the directory's name is empty")
-    if not os.path.isdir(path):
-        raise SeshError(f"{given}: no such directory")
-    if not os.access(path, os.X_OK):
-        raise SeshError(f"{given or path}: no permission to enter that directory")
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        raise UsageError(
-            "the directory's name is not valid UTF-8: a record can't hold it"
-        ) from None
-    return path
-
-
 # --- git -----------------------------------------------------------------------------------------
 
 
@@ -273,27 +256,25 @@ def _in_worktree(wish: Wish, made: worktrees.Made) -> Wish:
 
 def _checked(box: Boxing) -> Boxing:
     """What can be checked before the engine is asked."""
-    if box.memory is not None and not re.fullmatch(r"[1-9]\d*[bkmgBKMG]?", box.memory):
-        raise UsageError(f"--memory {box.memory}: should be a size such as 512m or 2g")
-    if box.cpus is not None and not re.fullmatch(r"\d+(\.\d+)?|\.\d+", box.cpus):
-        raise UsageError(f"--cpus {box.cpus}: should be a number such as 1.5")
+    for option, given in (("memory", box.memory), ("cpus", box.cpus)):
+        if given is not None and (told := templates.bad_limit(option, given)):
+            raise UsageError(f"--{option} {told}")
     return replace(box, mounts=tuple(_mount(given) for given in box.mounts))
 
 
 def _mount(given: str) -> str:
     """SOURCE:TARGET:MODE of a mount; a directory of this machine must be there, a name without a
     slash is a volume's."""
+    if told := templates.bad_mount(given):
+        raise UsageError(f"--mount {told}")
     source, target, mode = (*given.split(":"), "", "")[:3]
-    if given.count(":") > 2 or not source or mode not in ("", "ro", "rw"):
-        raise UsageError(f"--mount {given}: should be DIR[:DIR_INSIDE[:ro]]")
     if "/" in source or source in (".", "..", "~"):
         source = os.path.abspath(os.path.expanduser(source))
         if not os.path.exists(source):
             raise SeshError(f"--mount {given}: {source} does not exist")
-    target = target or source
-    if not target.startswith("/"):
-        raise UsageError(f"--mount {given}: {target} should be an absolute path inside")
-    return f"{source}:{target}:{mode or 'rw'}"
+    if not (target or source).startswith("/"):
+        raise UsageError(f"--mount {given}: {source} should be an absolute path inside")
+    return f"{source}:{target or source}:{mode or 'rw'}"
 
 
 def _inner_directory(given: str | None) -> str:

@@ -195,7 +195,7 @@ def size(count: float | None) -> str:
 def command_line(command: Sequence[str]) -> str:
     from shlex import join
 
-    return escape(join(command))
+    return escape(join(map(str, command)))  # a record of an older sesh may hold what is no text
 
 
 # --- widths --------------------------------------------------------------------------------------

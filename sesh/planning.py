@@ -294,7 +294,7 @@ def _archives(
             )
         elif why:
             if tree:
-                done = "with nothing that is not merged or pushed"
+                done = "with nothing but what git ignores or has elsewhere"
                 yield Step(Verb.REMOVE, What.WORKTREE, one.name, done, one.session_id)
             yield Step(Verb.ARCHIVE, What.RECORD, one.name, why, one.session_id)
 

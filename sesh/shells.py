@@ -195,7 +195,7 @@ def _quoted(text: str) -> str:
 
 # --- fish --------------------------------------------------------------------------------------
 
-_FISH_FILTERS = ("state", "place", "attention")  # offered with their values
+_FISH_FILTERS = ("state", "place", "activity", "phase", "attention")  # offered with values
 
 
 def fish(tree: Tree) -> str:
@@ -205,13 +205,7 @@ def fish(tree: Tree) -> str:
     return _fill(
         "fish",
         tree,
-        other_filters=[
-            " ".join(
-                key
-                for key in tree.filters
-                if key not in ("state", "place", "activity", "attention")
-            )
-        ],
+        other_filters=[" ".join(key for key in tree.filters if key not in _FISH_FILTERS)],
         described=[
             f"complete -c sesh -n __sesh_no_command -a {verb.name} -d {_fish_quoted(verb.brief)}"
             for verb in tree.verbs

@@ -78,7 +78,7 @@ def _command(view: View) -> str:
 
 
 def _branch(view: View) -> str:
-    """`topic ↑2 ↓1 *`: ahead and behind of its upstream, and work that is not committed."""
+    """`topic ↑2 ↓1 *`: ahead and behind (see `ahead_of`), and work that is not committed."""
     marks = [("↑", view.get("ahead")), ("↓", view.get("behind"))]
     parts = [output.escape(view.get("branch") or output.NOTHING)]
     parts += [f"{mark}{count}" for mark, count in marks if count]

@@ -26,8 +26,8 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from sesh import config
-from sesh.errors import SeshError, StateError
+from sesh import config, environment, look
+from sesh.errors import SeshError, StateError, UsageError
 from sesh.model import Kit, Retry, valid_name
 from sesh.values import Value
 
@@ -40,6 +40,11 @@ PLACEHOLDERS = {
     "prompt": ("conversation", "prompt"),
     "transcript": ("conversation",),
 }
+_LIMITS = {
+    "memory": (re.compile(r"[1-9]\d*[bkmgBKMG]?"), "a size such as 512m or 2g"),
+    "cpus": (re.compile(r"\d+(\.\d+)?|\.\d+"), "a number such as 1.5"),
+}
+_OF_A_NEW_ONE = ("mounts", "network", "memory", "cpus")
 _BRACES = re.compile(r"\{([^{}]*)\}|[{}]")
 
 
@@ -84,7 +89,8 @@ def examine(path: str, raw: bytes) -> tuple[Template, list[str]]:
             values[name] = _values(table, f"{name}.", path, wrong)
         else:
             wrong.append(f"{path}: {name} should be a table")
-    wrong = wrong or [f"{path}: {told}" for told in _nonsense(values)]
+    strange = () if wrong else _nonsense(values)  # of what is not all there, it would mislead
+    wrong += [f"{path}: {told}" for told in (*_refused(values), *strange)]
     if wrong:
         return Template(), wrong
     if "agent" in values:
@@ -128,9 +134,53 @@ def _checked(value: Any, default: Any, where: str) -> Any:
 # --- what can be read and yet makes no sense -----------------------------------------------------
 
 
+def _refused(values: Mapping[str, Any]) -> Iterator[str]:
+    """Single values that `start` would not take, wherever it is said."""
+    if values.get("command") and not values["command"][0]:
+        yield "command: its first word, the program, is empty"
+    if values.get("group"):
+        yield from (f"group: {told}" for told in _bad_label(values["group"]))
+    for word in values.get("tags", ()):
+        yield from (f"tags: {told}" for told in _bad_label(word))
+    for word in values.get("env", ()):
+        if told := environment.why_not(word.partition("=")[0]):
+            yield f"env: {told}"
+    for word in values.get("mounts", ()):
+        if told := bad_mount(word):
+            yield f"mounts: {told}"
+    for key in ("memory", "cpus"):
+        if values.get(key) and (told := bad_limit(key, values[key])):
+            yield f"{key}: {told}"
+
+
+def _bad_label(word: str) -> Iterator[str]:
+    try:
+        look.check_labels(word, ())
+    except UsageError as error:
+        yield str(error)
+
+
+def bad_mount(given: str) -> str | None:
+    """What is wrong with DIR[:DIR_INSIDE[:ro]]; None: nothing that can be seen from here."""
+    source, target, mode = (*given.split(":"), "", "")[:3]
+    if given.count(":") > 2 or not source or mode not in ("", "ro", "rw"):
+        return f"{given}: should be DIR[:DIR_INSIDE[:ro]]"
+    if target and not target.startswith("/"):
+        return f"{given}: {target} should be an absolute path inside"
+    return None
+
+
+def bad_limit(key: str, given: str) -> str | None:
+    """What is wrong with the memory or the processors of a container."""
+    pattern, told = _LIMITS[key]
+    return None if pattern.fullmatch(given) else f"{given}: should be {told}"
+
+
 def _nonsense(values: Mapping[str, Any]) -> Iterator[str]:
     if values.get("image") and values.get("container"):
         yield "image and container: give one of them"
+    elif values.get("container") and any(map(values.get, _OF_A_NEW_ONE)):
+        yield "mounts, network, memory and cpus are for a new container (image)"
     retry_on = values.get("start", {}).get("retry_on", (Retry.FAILURE,))
     for word in retry_on:
         if word not in tuple(Retry):

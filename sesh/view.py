@@ -26,7 +26,7 @@ LASTING = (
     *("ended", "health", "attention", "retries", "retries_max", "retry_at", "max_age", "max_idle"),
     *("care", "paused", "held", "resumed", "phase", "history", "updated", "finished", "errors"),
     *("last_error", "resume_ready", "conversation", "summary", "metadata"),
-    *("memory_bytes", "cpu_seconds", "ahead", "behind", "dirty"),
+    *("memory_bytes", "cpu_seconds", "ahead", "behind", "ahead_of", "dirty"),
 )
 FIELDS = LASTING + PASSING
 DAMAGED_FIELDS = ("name", "state", "reason", "path")
@@ -104,6 +104,7 @@ def view(record: Record, verdict: Verdict) -> View:
         "cpu_seconds": None,
         "ahead": None,
         "behind": None,
+        "ahead_of": None,
         "dirty": None,
     }
 

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -115,6 +116,71 @@ def test_what_goes_wrong(here: World) -> None:
     assert "damaged" in api.should_resume("one").reason
     assert api.cleanup() == []
     assert here.record("one").read_text() == "what?"
+
+
+ODD: list[dict[str, Any]] = [
+    *({"command": odd} for odd in ("a string", [1], 5, None, ["a\0b"], ["\udcff"], [b"x"])),
+    *({"cwd": odd} for odd in (5, "", "missing", "a\0b", "\udcff", b"/")),
+    *({"tags": odd} for odd in ("a string", [1], 5)),
+    *({"metadata": odd} for odd in ([1], "text", {1: 2})),
+    *({word: odd} for word in ("group", "phase", "summary", "conversation") for odd in (5, [1])),
+    *({"force": odd} for odd in ("no", 1)),
+]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=ascii)
+def test_nothing_odd_is_recorded(here: World, odd: dict[str, Any]) -> None:
+    with pytest.raises(api.SeshError):
+        api.create("one", **odd)
+    assert api.list() == []
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        *({word: 5} for word in ("phase", "metadata", "error", "summary", "conversation")),
+        *({"resume_ready": odd} for odd in ("no", 1, [1])),
+        {"metadata": [1]},
+        {"error": b"bytes"},
+        {"force": "no"},
+    ],
+    ids=ascii,
+)
+def test_nothing_odd_is_said(here: World, odd: dict[str, Any]) -> None:
+    before = api.create("one")
+    with pytest.raises(api.UsageError, match=f"{next(iter(odd))} should be"):
+        api.update("one", **odd)
+    assert api.get("one") == before
+
+
+def test_what_is_asked_of_it_is_checked_too(here: World) -> None:
+    api.create("one")
+    odd: Any
+    for odd in (5, None, b"one", ["one"], "\udcff", "a\0b"):
+        for call in (api.create, api.update, api.get):
+            with pytest.raises(api.UsageError):
+                call(odd)
+        with pytest.raises(api.UsageError):
+            api.finish(odd, "completed")
+        with suppress(api.UsageError):
+            assert not api.should_resume(odd).resume
+    for odd in (5, None, ["completed"]):
+        with pytest.raises(api.UsageError):
+            api.finish("one", odd)
+        with suppress(api.UsageError):
+            assert api.list(phase=odd, group="none") == []
+    with pytest.raises(api.UsageError):
+        api.finish("one", "completed", summary=5)  # type: ignore[arg-type]
+    for odd in (float("inf"), float("nan"), 1e300, "1h", None):
+        with pytest.raises(api.UsageError, match="number of seconds"):
+            api.cleanup(odd)
+
+
+def test_a_directory_may_be_a_path(here: World) -> None:
+    inner = here.cwd / "inner"
+    inner.mkdir()
+    assert api.create("one", cwd="inner").cwd == str(inner)
+    assert api.create("two", cwd=inner).cwd == str(inner)
 
 
 def test_the_caller_keeps_its_metadata(here: World) -> None:

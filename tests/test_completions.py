@@ -20,6 +20,7 @@ from sesh import cli, events, listing
 from sesh.agents.said import ACTIVITIES
 from sesh.commands import completion, template
 from sesh.model import State
+from sesh.phases import PHASES
 from tests.conftest import need
 from tests.test_fast import LANES
 from tests.world import SESH, World, eventually
@@ -233,6 +234,7 @@ def test_values_of_filters_are_completed(terminal: Terminal, option: str) -> Non
         ("attention=y", "attention=yes"),
         ("activity=w", "activity=waiting"),
         ("place=h", "place=host"),
+        ("phase=pl", "phase=planning"),
     ):
         assert_completed(terminal, f"sesh ls {option}{typed}", f"sesh ls {option}{done}")
 
@@ -288,3 +290,9 @@ def test_behind_the_dashes_any_command_is_completed(terminal: Terminal) -> None:
     assert_completed(
         terminal, "sesh start api -- ls only-d", "sesh start api -- ls only-directory/"
     )
+
+
+def test_every_phase_is_offered() -> None:
+    for shell in ("bash", "fish", "zsh"):
+        script = Path(completion.__file__).parents[1] / f"complete.{shell}"
+        assert set(PHASES) <= set(re.findall(r"\w+", script.read_text()))

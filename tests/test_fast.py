@@ -217,6 +217,41 @@ def test_lane_hands_over_when_another_boot_is_on_record(world: World) -> None:
     assert world.session("one")["cause"] == "reboot"
 
 
+ODD_RECORD = """
+from datetime import UTC, datetime
+from sesh import config
+from sesh.lifecycle import recording
+from sesh.model import Spec
+from sesh.phases import Said
+spec = Spec(command=(1,), cwd="/", created=datetime.now(UTC))
+recording.create("odd", spec, Said(), config.load())
+"""
+
+
+def test_a_record_that_should_not_be_breaks_no_list(world: World) -> None:
+    """Older versions of sesh.api let such be made."""
+    world.start("one")
+    subprocess.run([sys.executable, "-c", ODD_RECORD], env=world.env, check=True)
+    for argv in (["ls"], ["ls", "--sort", "name"], ["ls", "--format", "{name} {command}"]):
+        done = world.ok(*argv)
+        assert ("odd" in done.out, "one" in done.out, done.err) == (True, True, "")
+
+
+@pytest.mark.parametrize("argv", LANES, ids=" ".join)
+def test_a_lane_that_fails_hands_over(world: World, argv: list[str]) -> None:
+    world.start("one")
+    broken = f"""
+from sesh import fast
+def fail(): raise TypeError("odd")
+fast.ls_json = fast.ls_table = fail
+{_PROBE.format(argv=argv)}"""
+    done = subprocess.run(
+        [sys.executable, "-c", broken], env=world.env, capture_output=True, text=True
+    )
+    assert (done.returncode, "one" in done.stdout) == (0, True), done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_no_records_at_all(world: World) -> None:
     assert world.ok("ls", "--json").out == "[]\n"
 

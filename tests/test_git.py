@@ -102,17 +102,18 @@ def test_work(repo: Repository) -> None:
     path = str(repo.path)
     assert git.work(path) == Work("main", None, None, dirty=False)
     repo.origin()
-    assert git.work(path) == Work("main", 0, 0, dirty=False)
+    upstream = "origin/main"
+    assert git.work(path) == Work("main", 0, 0, dirty=False, ahead_of=upstream)
     repo.commit()
     repo.commit()
-    assert git.work(path) == Work("main", 2, 0, dirty=False)
+    assert git.work(path) == Work("main", 2, 0, dirty=False, ahead_of=upstream)
     repo.git("push", "-q")
     repo.git("reset", "-q", "--hard", "HEAD~1")
-    assert git.work(path) == Work("main", 0, 1, dirty=False)
+    assert git.work(path) == Work("main", 0, 1, dirty=False, ahead_of=upstream)
     (repo.path / "new").touch()
-    assert git.work(path) == Work("main", 0, 1, dirty=True, untracked=True)
+    assert git.work(path) == Work("main", 0, 1, dirty=True, untracked=True, ahead_of=upstream)
     (repo.path / "first").write_text("changed")
-    assert git.work(path) == Work("main", 0, 1, dirty=True)
+    assert git.work(path) == Work("main", 0, 1, dirty=True, ahead_of=upstream)
     repo.git("checkout", "-q", "--detach", "-f")
     assert git.work(path) == Work(None, None, None, dirty=True, untracked=True)
 
@@ -149,7 +150,8 @@ def test_many_at_once_each_checkout_once(
     asked = [str(repo.path), str(repo.path / "sub"), str(tmp_path / "tree"), str(tmp_path)]
     found = git.works(asked)
     assert [one and one.branch for one in map(found.get, asked)] == ["main", "main", "other", None]
-    assert (tmp_path / "calls").read_text() == "x\nx\n"
+    # one each, and one that compares the worktree's branch, which has no upstream, with main
+    assert (tmp_path / "calls").read_text() == "x\nx\nx\n"
 
 
 def test_a_git_that_hangs_is_not_waited_for(

@@ -54,7 +54,7 @@ def test_a_turn_from_prompt_to_permission_to_end(agent: World) -> None:
 
 def test_somebody_is_told_once_that_it_waits(agent: World) -> None:
     told = agent.root / "told"
-    agent.configure(f'[notify]\ncommand = "cat >>{told}"\non = ["waiting"]\n')
+    agent.configure(f'[notify]\ncommand = "cat >>{told}"\n')
     tells(agent, event("permission-request", agent))
     assert eventually(lambda: told.exists() and told.read_text(), 20)
     body = json.loads(told.read_text().splitlines()[0])

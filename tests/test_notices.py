@@ -71,7 +71,7 @@ def collected(settings: Config) -> list[str]:
 @pytest.mark.parametrize(
     ("on", "told"),
     [
-        ((), ["a failed: exit 3", "e is lost: reboot"]),
+        ((), ["a failed: exit 3", "e is lost: reboot", "f waits for somebody: permission: Bash"]),
         (("completed",), ["c completed: exit 0"]),
         (("ended",), ["a failed: exit 3", "c completed: exit 0", "e is lost: reboot"]),
         (("stopped",), ["d was stopped"]),
@@ -87,6 +87,7 @@ def test_which_events(state: Path, on: tuple[str, ...], told: list[str]) -> None
     happens("stopped", "d", state="stopped")
     happens("archived", "c")
     happens("ended", "e", state="lost", reason="reboot")
+    happens("waiting", "f", reason="permission: Bash")
     happens("notified", target="x", event="ended")
     happens("notify-failed", target="x", event="ended", reason="failed")
     assert collected(wanting(*on)) == told

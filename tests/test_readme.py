@@ -12,7 +12,9 @@ import termios
 from contextlib import suppress
 from pathlib import Path
 
-from sesh import cli, errors
+import pytest
+
+from sesh import cli, errors, paths
 from tests.conftest import need
 from tests.test_docs import CHECKOUT, README, examples
 from tests.world import SESH, World
@@ -38,6 +40,32 @@ def test_the_readme_begins_with_the_two_commands_that_do_everything() -> None:
     makefile = (CHECKOUT / "Makefile").read_text()
     for target in re.findall(r"`?make ([a-z-]+)", README):
         assert re.search(rf"^{target}:", makefile, re.M), target
+
+
+@pytest.mark.parametrize("page", ["README.md", "man/prose/start"])
+def test_agents_are_started_by_their_templates(page: str) -> None:
+    """Without one, nobody would know what they do, or go on with their conversation."""
+    text = (CHECKOUT / page).read_text()
+    assert not re.findall(r"^.*sesh start .*-- (?:claude|codex)\b.*$", text, re.M)
+
+
+def test_the_template_for_the_night_is_one_of_an_agent(world: World) -> None:
+    added = re.search(r"^```toml\n(# at the end of night.*?)^```", README, re.S | re.M)
+    assert added
+    path = Path(world.ok("template", "new", "night", "--from", "claude").out.strip())
+    path.write_text(path.read_text() + added[1])
+    world.ok("template", "check", "night")
+    shown = world.ok("template", "show", "night", "--json").json["template"]
+    assert (shown["agent"]["kind"], shown["start"]["retries"]) == ("claude", 5)
+
+
+def test_the_readme_names_every_file() -> None:
+    table = README.partition("## Files")[2].partition("## ")[0]
+    for name in (
+        *(paths.trusted_file, paths.templates_dir, paths.rules_dir, paths.config_file),
+        *(paths.sessions_dir, paths.history_dir, paths.notices_dir, paths.bug_log),
+    ):
+        assert os.path.basename(name()) in table
 
 
 class Shell:

@@ -46,6 +46,21 @@ def test_the_directory_gives_the_name(world: World) -> None:
     assert world.ok("start", "--record-only").out == "work-2\n"
 
 
+@pytest.mark.parametrize(("template", "needs"), [("claude", True), ("aider", False)])
+def test_an_agent_that_has_conversations_needs_one(
+    world: World, template: str, needs: bool
+) -> None:
+    shown = world.ok("start", "one", "--record-only", "-t", template, "--json").json
+    assert (shown["agent"], shown["activity"]) == (template, None)
+    assert world.session("one")["agent"] == template
+    assert "does " not in world.ok("show", "one").out
+    world.ok("update", "one", "--phase", "planning")
+    done = world.sesh("resumable", "one")
+    assert (done.code, "no conversation" in done.out) == ((1, True) if needs else (0, False))
+    world.ok("update", "one", "--conversation", "c-1")
+    world.ok("resumable", "one")
+
+
 def test_tmux_is_not_needed(world: World) -> None:
     env = {**world.env, "PATH": "/nowhere"}
     shown = world.ok("start", "one", "--record-only", "--json", env=env).json

@@ -72,12 +72,15 @@ function __sesh_filters
     switch (commandline -ct | string replace -r '^(-f|--filter=)' '')
         case 'group=*'
             printf 'group=%s\n' (__sesh_groups)
+        case 'template=*'
+            printf 'template=%s\n' (__sesh_templates)
         case 'name=*'
             printf 'name=%s\n' (__sesh_sessions)
         case '*'
             printf 'state=%s\n' damaged starting running paused stopping recovering stale failed timeout completed stopped lost unknown orphan
-            printf '%s=\n' group tag name
+            printf '%s=\n' group tag name template
             printf '%s\n' place={host,docker,none} activity={busy,waiting,idle} attention={yes,no}
+            printf 'phase=%s\n' initializing investigating planning approval executing validating completed failed abandoned
     end
 end
 

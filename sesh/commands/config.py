@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from sesh import config, errors, events, notices, output, paths, phases, targets
+from sesh import config, errors, events, notices, output, paths, targets
 from sesh.commands._options import CONTEXT, json_option
 from sesh.config import Config, Setting
 from sesh.errors import SeshError, UsageError
@@ -82,7 +82,7 @@ def _escaped(char: str) -> str:
 
 def _check(settings: Config) -> int:
     """What can be read and yet makes no sense."""
-    checks = (_start, _notify, _resume, _tmux)
+    checks = (_start, _notify, _tmux)
     found = [remark for check in checks for remark in check(settings)]
     found += _variables()
     for remark in found:
@@ -100,12 +100,6 @@ def _start(settings: Config) -> Iterator[str]:
             yield f"start.retry_on: {word}: should be of {', '.join(Retry)}"
     if start.retry_delay > start.retry_max_delay:
         yield "start.retry_delay is longer than start.retry_max_delay"
-
-
-def _resume(settings: Config) -> Iterator[str]:
-    for word in settings.resume.phases:
-        if word not in phases.WORKING:
-            yield f"resume.phases: {word}: should be of {', '.join(phases.WORKING)}"
 
 
 def _notify(settings: Config) -> Iterator[str]:

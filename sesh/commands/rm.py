@@ -15,7 +15,7 @@ from sesh.errors import (
     UsageError,
 )
 from sesh.lifecycle import salvage, worktrees
-from sesh.lifecycle.forget import forget
+from sesh.lifecycle.forget import check_discard, forget
 from sesh.lifecycle.stop import stop, stop_orphans
 from sesh.look import Seen
 from sesh.model import ALIVE, Record, State
@@ -82,7 +82,10 @@ def _remove(
     if force and store.entry(name) is None:
         return _end_unclaimed(name, settings, grace)
     try:
-        forget(_ended(look.one(name), settings, grace, force=force), settings, discard=discard)
+        found = look.one(name)
+        if discard:
+            check_discard(found)
+        forget(_ended(found, settings, grace, force=force), settings, discard=discard)
     except SeshError as error:
         if force and isinstance(error, NoSessionError):
             return errors.OK  # another rm was faster

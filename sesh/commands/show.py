@@ -88,7 +88,7 @@ def _show(session: Session, shown: View, *, colour: bool) -> None:
             ("memory", f"{output.size(shown['memory_bytes'])}   cpu {_cpu(shown)}"),
             ("output", _output(shown)),
         ]
-    if record.spec.kit:
+    if record.heard:
         rows += _doing(record, shown)
     rows += _word(record)
     if not kept(record):
@@ -196,9 +196,17 @@ def _directory(shown: View) -> str:
     on = f"branch {shown['branch']}" if shown["branch"] else "no branch"
     if shown["dirty"] is None:
         return f"{cwd}   {on}" if shown["branch"] else cwd
-    facts = [f"{shown[way]} {way}" for way in ("ahead", "behind") if shown[way]]
-    facts.append("uncommitted changes" if shown["dirty"] else "clean")
+    facts = [*_distance(shown), "uncommitted changes" if shown["dirty"] else "clean"]
     return f"{cwd}   {on} ({', '.join(facts)})"
+
+
+def _distance(shown: View) -> list[str]:
+    """`2 ahead of main`, `1 behind main`, `2 ahead, 1 behind main`."""
+    facts = [f"{shown[way]} {way}" for way in ("ahead", "behind") if shown[way]]
+    if facts:
+        of = "" if shown["behind"] else " of"
+        facts[-1] += f"{of} {shown['ahead_of']}"
+    return facts
 
 
 def _from_home(path: str) -> str:

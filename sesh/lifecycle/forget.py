@@ -23,6 +23,8 @@ from sesh.lifecycle import panes, worktrees
 from sesh.look import Seen
 from sesh.model import Damaged, Record
 
+_NAMED = 3  # of files that are gone
+
 
 def forget(found: Seen, config: Config, *, discard: bool = False) -> None:
     """Delete an ended session's record and all its files. Its worktree goes if nothing is lost by
@@ -55,15 +57,34 @@ def _leave_tmux(record: Record, config: Config) -> None:
         panes.leave(record, observe.server_of(record, config))
 
 
+def check_discard(found: Seen) -> None:
+    """Raise when its worktree could not go even so: before it is stopped for nothing."""
+    record = found.entry.record
+    stays = worktrees.why_not_discarded(record) if isinstance(record, Record) else None
+    if stays and isinstance(record, Record):
+        raise _kept(record, stays)
+
+
+def _kept(record: Record, stays: str) -> SeshError:
+    return SeshError(f"{record.name}: its worktree {_tree(record)} stays: {stays}; not forgotten")
+
+
+def _tree(record: Record) -> str:
+    return record.spec.worktree.path if record.spec.worktree else ""
+
+
 def _leave_worktree(record: Record, *, discard: bool = False) -> None:
+    ignored = [] if discard or not worktrees.stands(record) else worktrees.ignored(record)
     stays = worktrees.remove(record, discard=discard)
-    if not stays:
-        return
-    assert record.spec.worktree is not None
-    path = record.spec.worktree.path
-    if discard:
-        raise SeshError(f"{record.name}: its worktree {path} stays: {stays}; not forgotten")
-    output.note(f"{record.name}: its worktree stays at {path}: {stays}")
+    if stays and discard:
+        raise _kept(record, stays)
+    if stays:
+        output.note(f"{record.name}: its worktree stays at {_tree(record)}: {stays}")
+    elif ignored:
+        files = "1 file" if len(ignored) == 1 else f"{len(ignored)} files"
+        names = ", ".join(ignored[:_NAMED]) + (" …" if len(ignored) > _NAMED else "")
+        gone = f"{files} that git ignores went with its worktree {_tree(record)}"
+        output.note(f"{record.name}: {gone}: {names}")
 
 
 def _remove_container(record: Record, config: Config) -> None:

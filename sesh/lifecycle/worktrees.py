@@ -19,6 +19,7 @@ from sesh.model import ENDED, Record, Worktree
 from sesh.values import Value
 
 _MOST_NUMBERED = 999
+_LOCKED = "it is locked (git worktree unlock)"
 
 
 class Made(Value):
@@ -194,14 +195,18 @@ def _doubt(tree: Worktree) -> str | None:
     known = git.checkouts(tree.repository)
     if not isinstance(known, list):
         return f"git could not be asked: {git.why(known)}"
-    real = os.path.realpath(tree.path)
-    mine = next((one for one in known[1:] if os.path.realpath(one.path) == real), None)
+    mine = _among(known, tree)
     if mine is None or os.path.islink(tree.path):
         return "it is no worktree of its repository any more"
     if mine.locked:
-        return "it is locked (git worktree unlock)"
+        return _LOCKED
     under_way = git.under_way(tree.path)
     return f"{under_way} is under way" if under_way else None
+
+
+def _among(known: list[Checkout], tree: Worktree) -> Checkout | None:
+    real = os.path.realpath(tree.path)
+    return next((one for one in known[1:] if os.path.realpath(one.path) == real), None)
 
 
 def _work_in(tree: Worktree) -> str | None:
@@ -210,12 +215,45 @@ def _work_in(tree: Worktree) -> str | None:
         return "git could not tell whether there is work in it"
     if work.dirty:
         return "untracked files" if work.untracked else "uncommitted changes"
+    overlooked = git.overlooked(tree.path)
+    if overlooked is None:
+        return "git could not tell which files it does not look at"
+    if overlooked:
+        return "changes that git was told to overlook (git ls-files -v)"
+    return _commits_in(tree)
+
+
+def _commits_in(tree: Worktree) -> str | None:
     count = git.only_here(tree.path, tree.branch)
     if count is None:
         return "git could not tell whether its commits are merged or pushed"
     if count:
-        return f"{count} commit{'' if count == 1 else 's'} neither merged nor pushed"
-    return None
+        return f"{_commits(count)} neither merged nor pushed"
+    count = git.left_behind(tree.path)
+    if count is None:
+        return "git could not tell whether only its reflog has commits"
+    return f"{_commits(count)} on no branch, only in its reflog (git reflog)" if count else None
+
+
+def _commits(count: int) -> str:
+    return f"{count} commit{'' if count == 1 else 's'}"
+
+
+def why_not_discarded(record: Record) -> str | None:
+    """Why it stays although its work may be lost."""
+    tree = record.spec.worktree
+    if tree is None or not os.path.isdir(tree.path):
+        return None
+    known = git.checkouts(tree.repository)
+    if not isinstance(known, list):
+        return needed(record) or f"git could not be asked: {git.why(known)}"
+    mine = _among(known, tree)
+    return needed(record) or (_LOCKED if mine and mine.locked else None)
+
+
+def ignored(record: Record) -> list[str]:
+    """The files in it that git ignores: no work, but gone with it."""
+    return git.ignored(record.spec.worktree.path) if record.spec.worktree else []
 
 
 def remove(record: Record, *, discard: bool = False) -> str | None:
@@ -224,7 +262,7 @@ def remove(record: Record, *, discard: bool = False) -> str | None:
     tree = record.spec.worktree
     if tree is None or not os.path.isdir(tree.path):
         return None
-    stays = needed(record) if discard else why_it_stays(record)
+    stays = why_not_discarded(record) if discard else why_it_stays(record)
     if stays:
         return stays
     answer = git.remove_worktree(tree.repository, tree.path, force=1 if discard else 0)

@@ -137,11 +137,25 @@ def test_all_right(world: World) -> None:
         assert (done.out, done.err) == ("", ""), text
 
 
-@pytest.mark.parametrize("text", ["[stat]\n", "[stop]\ngrace = -1\n", "x", "[notify]\non = 'x'\n"])
+_UNREADABLE = ("[stat]\n", "[stop]\ngrace = -1\n", "x", "[notify]\non = 'x'\n")
+
+
+@pytest.mark.parametrize("text", [*_UNREADABLE, "[resume]\nphases = ['planning', 'bogus']\n"])
 def test_what_can_not_be_read(world: World, text: str) -> None:
     world.configure(text)
     complains(world.sesh("config", "check"), 6, "config.toml")
     complains(world.sesh("config", "show"), 6, "config.toml")
+
+
+def test_no_work_is_gone_on_with_in_a_phase_that_there_is_not(world: World) -> None:
+    world.ok("start", "one", "--record-only")
+    env = with_variables(world, SESH_RESUME_PHASES="planning, bogus")
+    complains(
+        *(world.sesh("resumable", "one", env=env), 6),
+        "SESH_RESUME_PHASES: 'bogus': should be of initializing",
+    )
+    world.configure("[resume]\nphases = ['completed']\n")
+    complains(world.sesh("resumable", "one"), 6, "resume.phases: 'completed': should be of init")
 
 
 def test_a_variable_that_can_not_be_read(world: World) -> None:

@@ -131,6 +131,11 @@ _FILTERS = [
     (["place=host"], ["api", "bad", "done", "held"]),
     (["place=docker"], []),
     (["activity=busy"], []),
+    (["phase=planning"], ["held"]),
+    (["phase=approval", "phase=planning"], ["held"]),
+    (["phase="], ["api", "bad", "done"]),
+    (["template=shell"], []),
+    (["template=", "name=a*"], ["api"]),
     (["attention=yes"], ["bad"]),
     (["attention=no"], ["api", "done", "held"]),
     (["group=web", "state=failed"], ["bad"]),
@@ -138,6 +143,7 @@ _FILTERS = [
 
 
 def test_filters(several: World) -> None:
+    several.ok("update", "held", "--phase", "planning")
     for filters, expected in _FILTERS:
         options = [word for one in filters for word in ("--filter", one)]
         assert names(several, *options) == expected, filters
@@ -145,8 +151,30 @@ def test_filters(several: World) -> None:
 
 
 def test_a_filter_that_means_nothing_is_refused(world: World) -> None:
-    for given in ("state", "colour=red", "=x", "", "attention=maybe"):
+    for given in ("state", "colour=red", "=x", "", "attention=maybe", "state="):
         complains(world.sesh("ls", "--filter", given), 2, "--filter")
+
+
+@pytest.mark.parametrize(
+    ("key", "some"),
+    [
+        ("state", ("running", "orphan", "damaged")),
+        ("activity", ("busy", "waiting", "idle")),
+        ("place", ("host", "docker", "none")),
+        ("phase", ("planning", "abandoned")),
+        ("attention", ("yes", "no")),
+    ],
+)
+def test_a_value_that_can_not_be_is_refused(world: World, key: str, some: tuple[str, ...]) -> None:
+    complains(world.sesh("ls", "--filter", f"{key}=bogus"), 2, f"{key}=bogus", *some)
+    for value in some:
+        world.ok("ls", "--filter", f"{key}={value}")
+
+
+def test_the_template_is_a_filter(world: World) -> None:
+    world.ok("start", "one", "-t", "shell")
+    world.start("two")
+    assert [one["name"] for one in world.ls("--filter", "template=shell")] == ["one"]
 
 
 def test_sort(several: World) -> None:

@@ -199,6 +199,48 @@ def test_every_problem_has_a_line(world: World) -> None:
     assert world.ok("template", "check", "good").err == ""
 
 
+REFUSED = """\
+command = [""]
+group = "\\u0007"
+tags = ["fine", "a\\nb", ""]
+env = ["SESH_ID=evil", "1bad=2", "FINE=x", "PWD"]
+container = "one"
+mounts = ["a:b:c:d", "data:relative"]
+memory = "lots"
+cpus = "many"
+"""
+
+
+def test_what_start_refuses_is_told(world: World) -> None:
+    """All of it, also beside what can't even be read."""
+    own(world, "bad").write_text(REFUSED)
+    done = world.sesh("template", "check", "bad")
+    path = f"sesh: {own(world, 'bad')}: "
+    label = "a group or tag should be 1 to 200 printable characters"
+    expected = [
+        "command: its first word, the program, is empty",
+        f"group: '\\x07': {label}",
+        f"tags: 'a\\nb': {label}",
+        f"tags: '': {label}",
+        "env: SESH_ID: the shell or sesh sets it itself",
+        "env: '1bad': not a name that a shell can export",
+        "env: PWD: the shell or sesh sets it itself",
+        "mounts: a:b:c:d: should be DIR[:DIR_INSIDE[:ro]]",
+        "mounts: data:relative: relative should be an absolute path inside",
+        "memory: lots: should be a size such as 512m or 2g",
+        "cpus: many: should be a number such as 1.5",
+    ]
+    assert (done.code, done.out) == (6, "")
+    only = "mounts, network, memory and cpus are for a new container (image)"
+    assert [line.removeprefix(path) for line in done.err.splitlines()] == [*expected, only]
+    assert world.sesh("start", "one", "-t", "bad").code == 6
+    own(world, "bad").write_text(REFUSED + "colour = 3\n")
+    done = world.sesh("template", "check", "bad")
+    assert [line.removeprefix(path) for line in done.err.splitlines()] == [
+        *("unknown key colour; see sesh-template(1)", *expected),
+    ]
+
+
 def test_a_file_anywhere_and_ones_own_rules(world: World) -> None:
     (world.cwd / "draft.toml").write_text("x = 1\n")
     complains(world.sesh("template", "check", "draft.toml"), 6, "unknown key x")

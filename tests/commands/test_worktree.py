@@ -82,7 +82,27 @@ def under_way(repo: Repository, tree: Path) -> None:
     repo.git("-c", "sequence.editor=sed -i s/^pick/edit/", "rebase", "-i", "HEAD~1", cwd=tree)
 
 
-WORK = [uncommitted, staged, untracked, hidden, unpushed, behind_a_push, detached, under_way]
+def skipped(repo: Repository, tree: Path) -> None:
+    """Changed, and git was told not to look."""
+    repo.git("update-index", "--skip-worktree", "first", cwd=tree)
+    uncommitted(repo, tree)
+
+
+def assumed_unchanged(repo: Repository, tree: Path) -> None:
+    repo.git("update-index", "--assume-unchanged", "first", cwd=tree)
+    uncommitted(repo, tree)
+
+
+def left_behind(repo: Repository, tree: Path) -> None:
+    """A commit that nothing but the worktree's reflog knows."""
+    detached(repo, tree)
+    repo.git("checkout", "-q", "topic", cwd=tree)
+
+
+WORK = [
+    *(uncommitted, staged, untracked, hidden, unpushed, behind_a_push, detached, under_way),
+    *(skipped, assumed_unchanged, left_behind),
+]
 Worker = Callable[[Repository, Path], None]
 
 
@@ -234,13 +254,68 @@ def test_a_branch_that_existed_stays(world: World, repo: Repository) -> None:
     assert repo.branches == {"main", "topic"}
 
 
-def test_ignored_files_are_no_work(world: World, repo: Repository) -> None:
+@pytest.fixture
+def ignoring(repo: Repository) -> Repository:
+    """A repository that ignores some files."""
     (repo.path / ".gitignore").write_text("built\n")
     repo.commit(".gitignore")
+    return repo
+
+
+def test_ignored_files_are_no_work_but_told_of(world: World, ignoring: Repository) -> None:
     tree = start(world)
     (tree / "built").touch()
     ended(world)
-    world.ok("rm", "a")
+    complains(world.sesh("rm", "a"), 0, "a: 1 file that git ignores went with", str(tree), "built")
+    assert not tree.exists()
+
+
+def test_many_ignored_files_are_counted(world: World, ignoring: Repository) -> None:
+    tree = start(world)
+    for name in "abcdef":
+        (tree / name).mkdir()
+        (tree / name / "built").touch()
+    ended(world)
+    done = world.ok("start", "a", "--", "sleep", "1000")
+    assert "6 files that git ignores went with" in done.err
+    assert "a/built, b/built, c/built …" in done.err
+    assert not tree.exists()
+
+
+def test_gc_says_that_ignored_files_go(world: World, ignoring: Repository) -> None:
+    tree = start(world)
+    (tree / "built").touch()
+    ended(world)
+    (done,) = gc(world)
+    assert "with nothing but what git ignores or has elsewhere" in done["why"]
+    assert not tree.exists()
+
+
+def test_files_that_are_not_checked_out_are_no_work(world: World, repo: Repository) -> None:
+    """A sparse checkout; and one that git does not look at, as it was."""
+    for name in ("one", "two"):
+        (repo.path / name).mkdir()
+        repo.commit(f"{name}/file")
+    tree = start(world)
+    repo.git("sparse-checkout", "set", "one", cwd=tree)
+    assert not (tree / "two").exists()
+    repo.git("update-index", "--skip-worktree", "one/file", cwd=tree)
+    ended(world)
+    assert world.ok("rm", "a").err == ""
+    assert not tree.exists()
+
+
+def test_looking_around_is_no_work(world: World, repo: Repository) -> None:
+    """An old commit was checked out, and one of its own replaced."""
+    repo.commit()
+    tree = start(world)
+    repo.git("checkout", "-q", "HEAD~1", cwd=tree)
+    repo.git("checkout", "-q", "topic", cwd=tree)
+    repo.commit("first", cwd=tree)
+    repo.git("commit", "-q", "--amend", "-m", "better", cwd=tree)
+    repo.git("merge", "-q", "topic")
+    ended(world)
+    assert world.ok("rm", "a").err == ""
     assert not tree.exists()
 
 
@@ -329,6 +404,19 @@ def test_a_locked_worktree_stays(world: World, repo: Repository) -> None:
     complains(world.sesh("rm", "--discard", "-y", "a"), 1, "lock")
     complains(world.sesh("rm", "a"), 0, "locked")
     assert tree.exists()
+
+
+def test_what_can_not_be_discarded_is_not_stopped_for_that(world: World, repo: Repository) -> None:
+    tree = start(world)
+    repo.git("worktree", "lock", str(tree))
+    done = world.sesh("rm", "--force", "--discard", "-y", "a")
+    complains(done, 1, f"a: its worktree {tree} stays: it is locked (git worktree unlock); not")
+    assert ";;" not in done.err
+    assert world.state_of("a") == "running"
+    repo.git("worktree", "unlock", str(tree))
+    world.start("b", options=["-C", str(tree)])
+    complains(world.sesh("rm", "--force", "--discard", "-y", "a"), 1, "session b")
+    assert world.state_of("a") == "running"
 
 
 def test_something_else_in_its_place_stays(world: World, repo: Repository) -> None:
@@ -665,7 +753,9 @@ def test_ls_wide_and_show_tell_of_the_work(world: World, repo: Repository) -> No
     plain = world.session("a")
     assert (plain["branch"], plain["ahead"], plain["dirty"]) == ("topic", None, None)
     assert "topic ↑2 *" in world.ok("ls", "--wide").out
-    assert "branch topic (2 ahead, uncommitted changes)" in world.ok("show", "a").out
+    assert (
+        "branch topic (2 ahead of origin/topic, uncommitted changes)" in world.ok("show", "a").out
+    )
     repo.git("push", "-q", cwd=tree)
     repo.git("reset", "-q", "--hard", "HEAD~1", cwd=tree)
     shown = world.ok("show", "a", "--json").json
@@ -673,6 +763,44 @@ def test_ls_wide_and_show_tell_of_the_work(world: World, repo: Repository) -> No
     repo.git("checkout", "-q", "--detach", cwd=tree)
     assert world.ok("show", "a", "--json").json["branch"] is None
     assert "no branch (uncommitted changes)" in world.ok("show", "a").out
+
+
+def test_a_branch_without_an_upstream_is_compared_with_the_main_checkout(
+    world: World, repo: Repository
+) -> None:
+    tree = start(world)
+
+    def told() -> tuple[str, int, int, str]:
+        shown = world.ok("show", "a", "--json").json
+        assert shown == {**shown, **world.ls("--wide")[0], "checked_at": shown["checked_at"]}
+        out = world.ok("show", "a").out
+        words = out.partition("branch topic (")[2].partition(", clean)")[0]
+        return words, shown["ahead"], shown["behind"], shown["ahead_of"]
+
+    assert told()[1:] == (0, 0, "main")
+    assert "branch topic (clean)" in world.ok("show", "a").out
+    repo.commit("first", cwd=tree)
+    repo.commit("first", cwd=tree)
+    assert told() == ("2 ahead of main", 2, 0, "main")
+    assert "topic ↑2 " in world.ok("ls", "--wide").out
+    repo.commit()
+    assert told() == ("2 ahead, 1 behind main", 2, 1, "main")
+    repo.git("merge", "-q", "topic")
+    assert told() == ("2 behind main", 0, 2, "main")
+    repo.git("checkout", "-q", "--detach")
+    assert world.ok("show", "a", "--json").json["ahead"] is None
+
+
+def test_the_main_checkout_is_compared_with_its_upstream_alone(
+    world: World, repo: Repository
+) -> None:
+    world.start("a")
+    shown = world.ok("show", "a", "--json").json
+    assert (shown["branch"], shown["ahead"], shown["ahead_of"]) == ("main", None, None)
+    repo.origin()
+    repo.commit()
+    assert world.ok("show", "a", "--json").json["ahead_of"] == "origin/main"
+    assert "branch main (1 ahead of origin/main, clean)" in world.ok("show", "a").out
 
 
 def test_work_during_a_gc_is_not_lost(world: World, repo: Repository) -> None:
