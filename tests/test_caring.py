@@ -140,6 +140,40 @@ def test_the_launch_timeout_of_a_start(world: World) -> None:
     assert (done.code, "above 0" in done.err) == (2, True)
 
 
+def test_a_launch_timeout_that_strikes_is_a_failed_launch(world: World) -> None:
+    """sesh's own kill must not be taken for a terminal that somebody has closed, and what does not
+    heed the kill must not begin later."""
+    late = "trap '' HUP; sleep 1; exec /usr/bin/env \"$@\""
+    put_first(world, "env", late)
+    begun = world.root / "begun"
+    options = ("--launch-timeout", "300ms")
+    done = world.sesh("start", "one", *options, "--", "sh", "-c", f"touch {begun}; sleep 500")
+    assert (done.code, done.out) == (1, "")
+    assert "0.3 s, its launch timeout" in done.err
+    time.sleep(1.5)
+    seen = world.session("one")
+    assert (seen["state"], seen["cause"]) == ("failed", "launch")
+    assert "launch timeout" in seen["reason"]
+    assert not begun.exists()
+    assert kinds(world, "one") == ["start-failed"]
+
+
+@pytest.mark.parametrize("patience", ["1ms", "5ms", "20ms", "50ms"])
+def test_who_speaks_at_the_last_moment_runs_and_nobody_is_left_between(
+    world: World, patience: str
+) -> None:
+    """Whoever wins the race: what is said, what is on record and what runs are the same."""
+    options = ("--launch-timeout", patience)
+    done = world.sesh("start", "one", *options, "--", "nohup", "sleep", "500")
+    seen = world.session("one")
+    if done.code:
+        assert (done.code, seen["state"], seen["cause"]) == (1, "failed", "launch")
+        assert not [pid for pid in world.processes() if "sleep" in command_line(pid)]
+    else:
+        assert seen["state"] == "running"
+        assert "lost" not in world.ok("events").out
+
+
 # --- retries -------------------------------------------------------------------------------------
 
 
