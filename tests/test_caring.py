@@ -389,6 +389,44 @@ def test_processor_time_of_a_whole_tree(world: World) -> None:
     assert world.state_of("lazy") == "running"
 
 
+def detached(script: str) -> tuple[str, ...]:
+    """A command that leaves a process which is in nobody's tree: its parent has gone."""
+    return ("sh", "-c", f"(setsid {sys.executable} -c '{script}' &); sleep 1000")
+
+
+def test_what_was_left_in_the_background_counts(world: World) -> None:
+    burner = "while 1: pass"
+    limits = ("--check-interval", "500ms", "--max-memory", "60M", "--max-cpu-time", "2s")
+    for name, script in (("hog", HOG.format(150)), ("burner", burner), ("modest", HOG.format(5))):
+        world.start(name, *detached(script), options=limits)
+    assert "max-memory" in settled(world, "hog")["reason"]
+    assert "max-cpu-time" in settled(world, "burner")["reason"]
+    assert world.state_of("modest") == "running"
+    memory = world.ok("show", "--json", "modest").json["memory_bytes"]
+    assert 5 << 20 < memory < 60 << 20
+    assert [one["memory_bytes"] > 5 << 20 for one in world.ls("--wide") if one["pid"]] == [True]
+    # What has ended by its limit is in the peak, also when nothing runs any more.
+    world.ok("stop", "modest")
+    assert world.ok("stats", "--json").json["memory_peak_bytes"] > 150 << 20
+    assert "at most 1" in world.ok("show", "hog").out
+
+
+def test_a_health_command_is_not_counted(world: World) -> None:
+    options = ("--max-memory", "60M", "--check-interval", "300ms", "--health-interval", "500ms")
+    health = f"{sys.executable} -c '{HOG.format(150)}'"
+    world.start("one", options=(*options, "--health-timeout", "60s", "--health-cmd", health))
+    time.sleep(3)
+    assert world.state_of("one") == "running"
+
+
+def test_what_a_family_shares_is_shown_once(world: World) -> None:
+    world.start("one", sys.executable, "-c", SHARING.format(50))
+    time.sleep(0.5)
+    shown = world.ok("show", "--json", "one").json["memory_bytes"]
+    assert 50 << 20 < shown < 100 << 20
+    assert world.ok("stats", "--json").json["memory_peak_bytes"] < 100 << 20
+
+
 def test_the_kernel_ends_a_burner_when_nobody_looks(world: World) -> None:
     options = ("--max-cpu-time", "1s", "--check-interval", "100ms")
     world.start("one", "sh", "-c", "while :; do :; done", options=options)

@@ -8,7 +8,7 @@ import time
 
 import click
 
-from sesh import listing, logfiles, look, output, paths
+from sesh import checkups, listing, logfiles, look, output, paths
 from sesh.agents import activity, screens
 from sesh.commands._options import CONTEXT, colour_option, json_option
 from sesh.look import Seen
@@ -84,7 +84,7 @@ def _show(session: Session, shown: View, *, colour: bool) -> None:
         rows.append(("worktree", f"{_from_home(tree.path)}{gone}, {of}"))
     if not record.record_only:
         rows += [
-            ("memory", f"{output.size(shown['memory_bytes'])}   cpu {_cpu(shown)}"),
+            ("memory", f"{_memory(record, shown)}   cpu {_cpu(shown)}"),
             ("output", _output(shown)),
         ]
     if record.spec.kit:
@@ -211,6 +211,12 @@ def _life(shown: View) -> str:
             parts.append(f"{label} {output.clock(moment)} ({output.ago(moment, time.time())})")
     parts.append(f"generation {shown['generation']}")
     return ", ".join(parts)
+
+
+def _memory(record: Record, shown: View) -> str:
+    """How much it uses, and the most that passes have seen."""
+    now, most = output.size(shown["memory_bytes"]), checkups.read(record).peak
+    return f"{now}, at most {output.size(most)} seen" if most else now
 
 
 def _cpu(shown: View) -> str:
