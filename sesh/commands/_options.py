@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from sesh import config, errors, look, output, units
-from sesh.errors import SeshError, UsageError
+from sesh.errors import NoSessionError, SeshError, UsageError
 from sesh.look import Seen
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -123,12 +123,12 @@ def choose(
         raise UsageError(f"give names, or {how}{', but not both' if names else ''}")
     if names:
         return look.some(names)
-    return [
-        one
-        for one in look.everything()
-        if (wanted is None or wanted(one))
-        and (group is None or (one.session and one.session.record.spec.group == group))
-    ]
+    found = look.everything()
+    if group is not None:
+        found = [one for one in found if one.session and one.session.record.spec.group == group]
+        if not found:
+            raise NoSessionError(f"no session is in group {group}")
+    return [one for one in found if wanted is None or wanted(one)]
 
 
 def each(found: Sequence[Seen], verb: str, work: Callable[[Seen], None]) -> int:
