@@ -206,7 +206,7 @@ def _words(record: Record) -> tuple[LaunchWord | None, ExitWord | None]:
 def _given_up(entry: Entry, record: Record, server: Tmux, pane: str, event: str) -> LaunchError:
     """Nobody has spoken in time. Written down before anything is ended: whoever looks meanwhile
     would take our own kill for a terminal that somebody has closed."""
-    why = no_sign(record)
+    why = no_sign(record.spec.launch_timeout)
     record_failure(entry, record, why, event)
     launchfiles.withdraw(record)
     server.kill_pane(pane)
