@@ -11,7 +11,7 @@ from shlex import quote
 from types import MappingProxyType
 from typing import Any
 
-from sesh import config, engines, environment, git, launchfiles, look, output, paths
+from sesh import config, engines, environment, git, launchfiles, look, output, paths, tmux
 from sesh.errors import ConflictError, SeshError, UsageError
 from sesh.lifecycle import claims, recording, worktrees
 from sesh.lifecycle.claims import Order
@@ -127,7 +127,18 @@ def _fulfil(wish: Wish, settings: config.Config, worktree: Worktree | None) -> S
     left_out = environment.unexportable(surroundings)
     if left_out:
         output.note(f"a shell can't export these, they are left out: {', '.join(left_out)}")
-    return _start(wish.name, spec, surroundings, settings)
+    found = _start(wish.name, spec, surroundings, settings)
+    if spec.care.scope:
+        _tell_scope(spec)
+    return found
+
+
+def _tell_scope(spec: Spec) -> None:
+    """Say so where it does not get the scope that it should have."""
+    if spec.box is not None:
+        output.note("--scope is not for containers: its engine limits what it uses")
+    elif not tmux.scope_prefix():
+        output.note("--scope: no systemd user manager answers; it runs without a scope of its own")
 
 
 def _prompt(wish: Wish) -> str | None:

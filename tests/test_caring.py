@@ -578,10 +578,53 @@ def test_ls_and_show_tell_how_it_is_looked_after(world: World) -> None:
     shown = world.ok("show", "one").out
     assert "at most 1 hour, memory at most 2G" in shown
     assert re.search(
-        r"0 of 3 retries used \(failure; 50 seconds to 5 minutes\); the next at", shown
+        r"0 of 3 retries used \(failure; 50 seconds to 5 minutes; all anew after 10 minutes\); "
+        r"the next at",
+        shown,
     )
-    assert "health not known yet: true (every 30 seconds)" in shown
+    assert "health not known yet: true (every 30 seconds, for 30 seconds at most, " in shown
     assert "sesh restart one launches it now" in shown
+
+
+def test_show_tells_every_option(world: World) -> None:
+    options = {
+        "launch-timeout": "11s",
+        "retries": "2",
+        "retry-reset": "12s",
+        "max-memory": "1G",
+        "check-interval": "13s",
+        "health-cmd": "true",
+        "health-interval": "14s",
+        "health-timeout": "15s",
+        "health-retries": "16",
+        "health-start-period": "17s",
+    }
+    words = [word for name, value in options.items() for word in (f"--{name}", value)]
+    world.start("one", options=(*words, "--scope"))
+    care = world.ok("show", "one").out.partition("care")[2].partition("why")[0]
+    for number in range(11, 18):
+        assert str(number) in care
+    assert "scope" in care
+    assert world.session("one")["launch_timeout"] == 11
+
+
+def test_a_scope_that_can_not_be_had_is_told(world: World) -> None:
+    done = world.ok("start", "one", "--scope", "--", "sleep", "9")
+    assert (done.out, "no systemd user manager" in done.err) == ("one\n", True)
+
+
+def test_show_names_an_open_breaker_and_what_helps(world: World) -> None:
+    world.configure("[breaker]\nfailures = 1\nwithin = 60\ncooldown = 60\n")
+    options = ("--group", "g", "--retries", "1", *FAST)
+    world.start("one", "false", options=options)
+    world.start("two", "false", options=options)
+    assert eventually(lambda: world.session("one")["attention"], within=20)
+    for name in ("one", "two"):
+        shown = world.ok("show", name).out
+        clock = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$"
+        assert re.search(rf"breaker +the breaker of group g is open until {clock}", shown, re.M)
+        assert f"sesh restart --force {name}" in shown
+        assert f"sesh restart {name}" not in shown
 
 
 def test_what_waits_for_a_retry_can_not_be_attached_to(world: World) -> None:
