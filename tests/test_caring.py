@@ -554,7 +554,9 @@ def test_flags_come_before_variables_before_the_file(world: World) -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (("--retry-on", "sometimes"), "should be of failure, lost, timeout, always"),
+        (("--retry-on", "sometimes"), "--retry-on sometimes: should be of failure, lost, timeout"),
+        (("--max-memory", "5"), "'5' is less than 64K"),
+        (("--max-memory", "9999999999999999999T"), "is more than 1024T"),
         (("--retry-delay", "0"), "--retry-delay should be above 0"),
         (("--timeout", "soon"), "is not a time"),
         (("--max-memory", "lots"), "is not a size"),
@@ -565,6 +567,14 @@ def test_wrong_values_are_told(world: World, options: tuple[str, ...], told: str
     done = world.sesh("start", "one", *options, "--", "sleep", "9")
     assert (done.code, told in done.err) == (2, True), done.err
     assert not world.state.exists()
+
+
+def test_a_retry_delay_beyond_the_longest_is_told(world: World) -> None:
+    options = ("--retries", "1", "--retry-delay", "10m")
+    done = world.ok("start", "one", *options, "--", "sleep", "9")
+    assert (
+        "the retry delay (10 minutes) is longer than the longest one: it is 5 minutes" in done.err
+    )
 
 
 # --- what people see -----------------------------------------------------------------------------

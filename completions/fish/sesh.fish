@@ -214,7 +214,7 @@ complete -c sesh -n '__sesh_in stop' -l keep -d 'Keep a container that sesh has 
 complete -c sesh -n '__sesh_in stop restart rm' -l grace -x -d 'How long to wait between asking and killing'
 complete -c sesh -n '__sesh_in stop restart rm doctor template' -s y -l yes -d 'Answer yes to the question'
 complete -c sesh -n '__sesh_in restart' -l stale -d 'Restart every stale session'
-complete -c sesh -n '__sesh_in restart' -l failed -d 'Restart every failed session'
+complete -c sesh -n '__sesh_in restart' -l failed -d 'Restart every failed session, also what a limit ended'
 complete -c sesh -n '__sesh_in restart' -l lost -d 'Restart every lost session, as after a reboot'
 complete -c sesh -n '__sesh_in restart' -s a -l all -d 'Restart every session, living too'
 complete -c sesh -n '__sesh_in restart' -s g -l group -x -a '(__sesh_groups)' -d 'Restart the sessions of a group'

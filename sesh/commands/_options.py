@@ -20,7 +20,7 @@ _LONGEST = 366 * 86400
 
 
 class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic since click 8.4
-    """`10`, `10s`, `1.5m`, `2h`: seconds."""
+    """`10`, `10s`, `1.5m`, `1h30m`: seconds."""
 
     name = "TIME"
 
@@ -44,8 +44,13 @@ class Size(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic 
         if isinstance(value, int):
             return value
         count = units.size(value)
-        if count is None or 0 < count < config.SMALLEST:
+        if count is None:
             self.fail(f"{value!r} is not a size such as 500M or 2G", param, ctx)
+        if 0 < count < config.SMALLEST:
+            least = units.amount(config.SMALLEST)
+            self.fail(f"{value!r} is less than {least}; 500M or 2G, say", param, ctx)
+        if count > config.LARGEST:
+            self.fail(f"{value!r} is more than {units.amount(config.LARGEST)}", param, ctx)
         return count
 
 
