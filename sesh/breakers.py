@@ -10,7 +10,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sesh import duties, events
+from sesh import duties, events, output
 from sesh.config import Config
 from sesh.model import Record, State
 from sesh.view import timestamp
@@ -79,4 +79,5 @@ def note_open(record: Record, circle: Circle, until: datetime, config: Config) -
 
 
 def sentence(circle: Circle, until: datetime) -> str:
-    return f"the breaker of {circle[0]} {circle[1]} is open until {timestamp(until)}"
+    when = output.clock(until.timestamp())
+    return f"the breaker of {circle[0]} {circle[1]} is open until {when}"

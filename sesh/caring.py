@@ -36,7 +36,8 @@ from sesh.lifecycle.launch import LaunchError
 from sesh.lifecycle.start import restart
 from sesh.lifecycle.stop import Ending, stop
 from sesh.look import Seen
-from sesh.model import Cause, Health, Record, Session, State, Verdict, name_of
+from sesh.model import Cause, Health, Process, Record, Session, State, Verdict, name_of
+from sesh.processes import Usage
 from sesh.reconcile import ended_by, reconcile
 from sesh.values import Value, replace
 
@@ -221,27 +222,36 @@ def _measure(patients: Sequence[Patient]) -> list[Patient]:
     wanting = {one.record.id for one in _wanting(patients, Kind.MEASURE)}
     if not wanting:
         return list(patients)
-    table = processes.table()
-    family = processes.children(table)
-    return [_measured(one, table, family) if one.record.id in wanting else one for one in patients]
+    measured = [one for one in patients if one.record.id in wanting]
+    used = processes.usage(processes.table(), _agents(measured), _checking(measured))
+    return [
+        _measured(one, used.get(one.record.id)) if one.record.id in wanting else one
+        for one in patients
+    ]
 
 
-def _measured(one: Patient, table: processes.Table, family: dict[int, list[int]]) -> Patient:
+def _agents(patients: Iterable[Patient]) -> dict[str, Process]:
+    """Those whose processes can be seen from here."""
+    places = {one.record.id: one.record.place for one in patients}
+    return {
+        key: place.agent.process for key, place in places.items() if place.agent and not place.far
+    }
+
+
+def _checking(patients: Iterable[Patient]) -> set[int]:
+    """The health commands that are under way: they carry the marker, but are not the session's."""
+    return {one.memory.process.pid for one in patients if one.memory.process}
+
+
+def _measured(one: Patient, used: Usage | None) -> Patient:
     now = processes.uptime()
     memory = replace(one.memory, measured=now)
-    checkups.write(one.record, memory)
     facts = replace(one.facts, clock=now, since_measure=0.0)
-    agent = one.record.place.agent
-    if agent is None or one.record.place.far:
-        return Patient(one.seen, memory, facts)
-    used = processes.usage(table, [agent.process]).get(agent.process)
-    if used is None:
-        return Patient(one.seen, memory, facts)
-    size, limit = used.memory_bytes, one.record.spec.care.max_memory
-    if limit and size > limit:  # what its processes share was counted for each
-        shared = processes.shared_memory(processes.tree(family, agent.process.pid))
-        size = size if shared is None else shared
-    return Patient(one.seen, memory, replace(facts, memory=size, cpu=used.cpu_seconds))
+    if used is not None:
+        memory = replace(memory, peak=max(memory.peak, used.memory_bytes))
+        facts = replace(facts, memory=used.memory_bytes, cpu=used.cpu_seconds)
+    checkups.write(one.record, memory)
+    return Patient(one.seen, memory, facts)
 
 
 def _check(patients: Sequence[Patient]) -> list[Patient]:

@@ -58,15 +58,26 @@ class Memory(Value):
     checks: int = 0
     failures: int = 0  # in a row
     last_failure: str = ""
+    peak: int = 0  # the most memory that was seen, in bytes
 
 
 def read(record: Record) -> Memory:
     """What the last pass knew; nothing, where that can't be read or understood."""
+    return _read(launchfiles.base(record))
+
+
+def peak(stem: str) -> int | None:
+    """The most memory that a launch was seen with; None: nobody has measured it. `stem` is that of
+    its files."""
+    return _read(stem).peak or None
+
+
+def _read(stem: str) -> Memory:
     try:
-        told = json.loads(files.read_regular(_path(record), _LIMIT))
+        told = json.loads(files.read_regular(f"{stem}.care", _LIMIT))
         process = told.pop("process")
         known = Memory(**told, process=Process(*process) if process else None)
-        numbers = (known.measured or 0, known.begun or 0, known.checks, known.failures)
+        numbers = (known.measured or 0, known.begun or 0, known.checks, known.failures, known.peak)
         return known if all(number >= 0 for number in numbers) else Memory()
     except (OSError, ValueError, TypeError, AttributeError, KeyError):
         return Memory()
@@ -78,11 +89,9 @@ def write(record: Record, memory: Memory) -> None:
     told = {name: getattr(memory, name) for name in memory.fields}
     told["process"] = [process.pid, process.start] if process else None
     with suppress(OSError):
-        files.write_private(_path(record), json.dumps(told).encode(), durable=False)
-
-
-def _path(record: Record) -> str:
-    return f"{launchfiles.base(record)}.care"
+        files.write_private(
+            f"{launchfiles.base(record)}.care", json.dumps(told).encode(), durable=False
+        )
 
 
 def _word(record: Record) -> str:

@@ -15,12 +15,27 @@ from sesh.values import Value
 
 LIMIT = 64 << 10
 SMALLEST = 64 << 10  # of what is kept on disk
+LARGEST = 1 << 50
 _HIGHEST = 1e9  # seconds, or pieces
+MOST_RETRIES = 1000
 DEFAULT, FILE = "default", "config.toml"
 
 
 class Count(int):
     """A plain number, where other whole numbers are sizes."""
+
+    lowest = 0
+    highest = int(_HIGHEST)
+
+
+class Retries(Count):
+    highest = MOST_RETRIES
+
+
+class Failures(Retries):
+    """How many of them count: one at least."""
+
+    lowest = 1
 
 
 class Start(Value):
@@ -29,7 +44,7 @@ class Start(Value):
     launch_timeout: float = 10.0
     timeout: float = 0.0
     idle_timeout: float = 0.0
-    retries: Count = Count(Care.retries)
+    retries: Count = Retries(Care.retries)
     retry_delay: float = Care.retry_delay
     retry_max_delay: float = Care.retry_max_delay
     retry_reset: float = Care.retry_reset
@@ -40,7 +55,7 @@ class Start(Value):
     health_cmd: str = ""
     health_interval: float = Care.health_interval
     health_timeout: float = Care.health_timeout
-    health_retries: Count = Count(Care.health_retries)
+    health_retries: Count = Failures(Care.health_retries)
     health_start_period: float = 0.0
     max_silence: float = 0.0
     scope: bool = False
@@ -301,8 +316,8 @@ def checked(value: Any, default: Any, where: str) -> Any:
     if isinstance(default, float):
         return _seconds(value, default, where)
     if isinstance(default, Count):
-        if type(value) is not int or not 0 <= value <= _HIGHEST:
-            raise StateError(f"{where} should be a whole number, 0 or more")
+        if type(value) is not int or not default.lowest <= value <= default.highest:
+            raise StateError(f"{where} should be a whole number, {_range(default)}")
         return Count(value)
     if isinstance(default, int):
         return _size(value, default, where)
@@ -325,6 +340,11 @@ def _known(key: str, value: Any, where: str) -> Any:
     return value
 
 
+def _range(count: Count) -> str:
+    bounded = count.highest < _HIGHEST
+    return f"{count.lowest} {f'to {count.highest}' if bounded else 'or more'}"
+
+
 def _seconds(value: Any, default: float, where: str) -> float:
     """A time above 0; 0 too where that is the default, and means never."""
     number: Any = units.seconds(value) if type(value) is str else value
@@ -340,4 +360,6 @@ def _size(value: Any, default: int, where: str) -> int:
     count = units.size(str(value)) if type(value) in (int, str) else None
     if count is None or (count < SMALLEST and not (count == default == 0)):
         raise StateError(f'{where} should be a size such as "32 MB", at least "64 KB"')
+    if count > LARGEST:
+        raise StateError(f"{where} is more than {units.amount(LARGEST)}")
     return count

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
-from sesh import digest, events, figures, files, guards, orphans, paths, processes, store
+from sesh import checkups, digest, events, figures, files, guards, orphans, paths, processes, store
 from sesh.digest import Digest
 from sesh.errors import StateError
 from sesh.figures import Report
@@ -19,6 +19,8 @@ from sesh.look import Orphan, Seen
 from sesh.model import ALIVE, Damaged, Process, Record, State, Verdict
 from sesh.reconcile import recorded_end
 from sesh.view import View, damaged_view, orphan_view, view
+
+_LIMITS = {"max_memory", "max_cpu_time"}  # with one of these, passes measure
 
 
 def count(since: datetime | None) -> tuple[Report, list[str]]:
@@ -83,12 +85,17 @@ def _held(held: Iterable[Digest]) -> dict[str, Process]:
 
 
 def _measure(views: Sequence[View], agents: Mapping[str, Process]) -> None:
-    """The memory of all that live, from one look at the process table."""
-    used = processes.usage(processes.table(), agents.values()) if agents else {}
+    """The memory of all that live, from one look at the process table; and the most that passes
+    have seen of those with a limit, which have ended by it, maybe."""
+    used = processes.usage(processes.table(), agents) if agents else {}
+    run = processes.run_dir()
     for shown in views:
-        usage = used.get(agents[shown["id"]]) if shown.get("id") in agents else None
+        usage = used.get(shown.get("id", ""))
         if usage is not None:
             shown["memory_bytes"] = usage.memory_bytes
+        if _LIMITS & (shown.get("care") or {}).keys():
+            stem = f"{run}/{shown['id']}.{shown['generation']}"
+            shown["memory_peak_bytes"] = checkups.peak(stem)
 
 
 # --- the history -------------------------------------------------------------------------------

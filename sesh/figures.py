@@ -396,10 +396,11 @@ def _healthy(view: Object) -> bool:
 
 def _of_memory(listed: Sequence[Object]) -> dict[str, Any]:
     used = [view["memory_bytes"] for view in listed if view.get("memory_bytes") is not None]
+    peaks = [peak for view in listed if (peak := view.get("memory_peak_bytes")) is not None]
     return {
         "memory_bytes": sum(used) if used else None,
         "memory_average_bytes": round(sum(used) / len(used)) if used else None,
-        "memory_peak_bytes": max(used, default=None),
+        "memory_peak_bytes": max([*used, *peaks], default=None),
     }
 
 

@@ -98,6 +98,12 @@ def commit(record: Record) -> None:
         raise ConflictError(f"{record.name} was removed by another sesh just now") from None
 
 
+def withdraw(record: Record) -> None:
+    """Whoever has not begun with it yet never will."""
+    with suppress(FileNotFoundError):
+        os.unlink(base(record) + ".launch")
+
+
 def keep_claim(record: Record, raw: bytes) -> None:
     """A copy of the record, should it be lost. An insurance: a disk that has no room for it is no
     reason not to launch."""

@@ -189,12 +189,12 @@ def _held_agents(held: Iterable[Digest]) -> dict[str, Process]:
 
 def add_usage(views: Sequence[View], agents: Mapping[str, Process]) -> None:
     """Memory and CPU of all of them, from one look at the process table."""
-    used = processes.usage(processes.table(), agents.values())
+    used = processes.usage(processes.table(), agents)
     for shown in views:
-        process = agents.get(shown.get("id", ""))
-        if process in used and shown["pid"]:
-            shown["memory_bytes"] = used[process].memory_bytes
-            shown["cpu_seconds"] = round(used[process].cpu_seconds, 2)
+        usage = used.get(shown.get("id", ""))
+        if usage is not None and shown["pid"]:
+            shown["memory_bytes"] = usage.memory_bytes
+            shown["cpu_seconds"] = round(usage.cpu_seconds, 2)
 
 
 def add_usage_of(found: Seen, shown: View) -> None:

@@ -26,7 +26,7 @@ _PLAIN = {
         "memory_average_bytes",
     ),
     "sesh_session_memory_bytes_max": (
-        "Resident memory of the largest living session.",
+        "The most resident memory that a listed session was seen with.",
         "memory_peak_bytes",
     ),
     "sesh_launches": ("Launches that are remembered.", "launches"),

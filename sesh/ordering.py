@@ -11,8 +11,19 @@ from shlex import quote
 from types import MappingProxyType
 from typing import Any
 
-from sesh import config, engines, environment, git, launchfiles, look, output, paths, templates
-from sesh.errors import ConflictError, SeshError, UsageError
+from sesh import (
+    config,
+    engines,
+    environment,
+    git,
+    launchfiles,
+    look,
+    output,
+    paths,
+    templates,
+    tmux,
+)
+from sesh.errors import ConflictError, SeshError, StateError, UsageError
 from sesh.lifecycle import claims, recording, worktrees
 from sesh.lifecycle.claims import Order
 from sesh.lifecycle.start import start
@@ -20,6 +31,7 @@ from sesh.look import Seen
 from sesh.model import ENDED, Boxing, Care, Retry, Spec, State, Worktree
 from sesh.phases import Said
 from sesh.templates import Template
+from sesh.units import span
 from sesh.values import Value, replace
 
 _MOST_NUMBERED = 999
@@ -129,7 +141,18 @@ def _fulfil(wish: Wish, settings: config.Config, worktree: Worktree | None) -> S
     left_out = environment.unexportable(surroundings)
     if left_out:
         output.note(f"a shell can't export these, they are left out: {', '.join(left_out)}")
-    return _start(wish.name, spec, surroundings, settings)
+    found = _start(wish.name, spec, surroundings, settings)
+    if spec.care.scope:
+        _tell_scope(spec)
+    return found
+
+
+def _tell_scope(spec: Spec) -> None:
+    """Say so where it does not get the scope that it should have."""
+    if spec.box is not None:
+        output.note("--scope is not for containers: its engine limits what it uses")
+    elif not tmux.scope_prefix():
+        output.note("--scope: no systemd user manager answers; it runs without a scope of its own")
 
 
 def _prompt(wish: Wish) -> str | None:
@@ -185,12 +208,24 @@ def _care(wish: Wish, settings: config.Config) -> Care:
     care = Care(**{name: _plain(value) for name, value in values.items()})
     unknown = [word for word in care.retry_on if word not in tuple(Retry)]
     if unknown or not care.retry_on:
-        choices = ", ".join(Retry)
-        raise UsageError(f"retry on {', '.join(unknown) or 'nothing'}: should be of {choices}")
+        raise _wrong_ends(wish, ", ".join(unknown) or "nothing")
+    if care.retries and care.retry_delay > care.retry_max_delay:
+        least, most = span(care.retry_delay), span(care.retry_max_delay)
+        output.note(f"the retry delay ({least}) is longer than the longest one: it is {most}")
     for name in _ABOVE_ZERO:
         if getattr(care, name) <= 0:
             raise UsageError(f"--{name.replace('_', '-')} should be above 0")
     return care
+
+
+def _wrong_ends(wish: Wish, words: str) -> SeshError:
+    """What is wrong with `retry_on`, where it was said. (A template is checked when it is read.)"""
+    told = f"{words}: should be of {', '.join(Retry)}"
+    if "retry_on" in wish.care:
+        return UsageError(f"--retry-on {told}")
+    if "start.retry_on" in config.from_environment():
+        return StateError(f"{config.variable('start.retry_on')}: {told}")
+    return StateError(f"{paths.config_file()}: start.retry_on: {told}")
 
 
 def _plain(value: Any) -> Any:

@@ -10,7 +10,7 @@ import os
 import signal as signals
 import sys
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 
@@ -227,20 +227,33 @@ def tree(family: dict[int, list[int]], root: int) -> list[int]:
     return found
 
 
-def usage(processes: Table, roots: Iterable[Process]) -> dict[Process, Usage]:
-    """Memory and CPU of each root's process tree, from one table."""
+def usage(
+    processes: Table, agents: Mapping[str, Process], without: Collection[int] = ()
+) -> dict[str, Usage]:
+    """Memory and CPU of some sessions, by their ids: of each agent's tree, and of what carries its
+    marker, because what was left by its parent is in no tree. `without` names process sessions
+    that do not count."""
     family = children(processes)
+    known = {key: root for key, root in agents.items() if _there(processes, root)}
+    carrying = marked(processes, known) if known else {}
     found = {}
-    for root in roots:
-        stat = processes.get(root.pid)
-        if stat is None or stat.start != root.start:
-            continue
-        members = [processes[pid] for pid in tree(family, root.pid)]
-        found[root] = Usage(
-            sum(member.memory_bytes for member in members),
-            sum(member.cpu_seconds for member in members),
-        )
+    for key, root in known.items():
+        pids = {pid for top in (root.pid, *carrying[key]) for pid in tree(family, top)}
+        members = [processes[pid] for pid in pids if processes[pid].session not in without]
+        cpu = sum(member.cpu_seconds for member in members)
+        found[key] = Usage(_memory_of(members), cpu)
     return found
+
+
+def _there(processes: Table, root: Process) -> bool:
+    stat = processes.get(root.pid)
+    return stat is not None and stat.start == root.start
+
+
+def _memory_of(members: Collection[Stat]) -> int:
+    """What several processes share is counted once, where the kernel tells."""
+    together = shared_memory(member.pid for member in members) if len(members) > 1 else None
+    return sum(member.memory_bytes for member in members) if together is None else together
 
 
 def shared_memory(pids: Iterable[int]) -> int | None:

@@ -165,13 +165,18 @@ def _unwell(record: Record) -> str | None:
     return f"{status.health}: {status.health_reason}" if status.health_reason else status.health
 
 
+def no_sign(patience: float) -> str:
+    """Why a launch that nobody heard of has failed."""
+    return f"no sign of the agent within {patience:g} s, its launch timeout"
+
+
 def _starting(record: Record, seen: Observation, now: datetime) -> Verdict:
     if seen.rebooted:
         return _ended(record, seen)
     deadline = record.status.launched + timedelta(seconds=record.spec.launch_timeout)
     if now < deadline:
         return Verdict(State.STARTING, valid_until=deadline, evidence=_evidence(record, seen))
-    why = f"no sign of the agent within {record.spec.launch_timeout:g} s"
+    why = no_sign(record.spec.launch_timeout)
     return Verdict(
         State.FAILED,
         reason=why,

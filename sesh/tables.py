@@ -225,12 +225,15 @@ def event_line(event: View) -> str:
 
 def _detail(event: View) -> str:
     if event["kind"] == "recovering":
-        return (
-            f"retry {event.get('retry')} of {event.get('retries_max')} at {event.get('retry_at')}"
-        )
+        at = _clock(event.get("retry_at"))
+        return f"retry {event.get('retry')} of {event.get('retries_max')} at {at}"
     if event["kind"] == "breaker-opened":
         what = "group" if event.get("group") else "template"
-        return f"{what} {event.get(what)}, until {event.get('until')}"
+        return f"{what} {event.get(what)}, until {_clock(event.get('until'))}"
+    if event["kind"] in ("notified", "notify-failed"):
+        why = event.get("reason")
+        told = f"{event.get('target') or 'somebody'} of {event.get('event') or 'an event'}"
+        return f"{told}: {why}" if why else told
     if event["kind"] == "phase":
         before = event.get("previous")
         return f"{event.get('phase')}{f', was {before}' if before else ''}"
@@ -244,3 +247,11 @@ def _detail(event: View) -> str:
         detail = f"retry {event['retry']}: {detail}"
     state = event.get("state")
     return f"{state}: {detail}" if state and state != event["kind"] else detail
+
+
+def _clock(stamp: object) -> str:
+    """A moment of an event as people here write it; as it stands, where it is none."""
+    try:
+        return output.clock(output.epoch(str(stamp)) or 0)
+    except ValueError:
+        return str(stamp)

@@ -1,26 +1,38 @@
-"""Times and sizes as people write them: `90`, `1.5m`, `2h`; `64K`, `2 GB`. PURE."""
+"""Times and sizes as people write them: `90`, `1.5m`, `1h30m`; `64K`, `1.5 GB`. PURE."""
 
 from __future__ import annotations
 
 import re
 
-_TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
-_SECONDS = {"ms": 0.001, None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_SIZE = re.compile(r"(\d+)\s*([KMGT]?)I?B?", re.IGNORECASE)
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)\s*")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+# No more digits than anybody means: Python refuses to read thousands of them.
+_SIZE = re.compile(r"(\d{1,20})(\.\d{1,20})?\s*([KMGT]?)I?B?", re.IGNORECASE)
 _BYTES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _SPANS = (("day", 86400), ("hour", 3600), ("minute", 60))
 
 
 def seconds(text: str) -> float | None:
-    """A time in seconds; None when that is no time."""
-    found = _TIME.fullmatch(text.strip())
-    return float(found[1]) * _SECONDS[found[2]] if found else None
+    """A time in seconds; None when that is no time. Of several units the largest comes first."""
+    text = text.strip()
+    if _NUMBER.fullmatch(text):
+        return float(text)
+    parts = _PART.findall(text)
+    lengths = [_SECONDS[unit] for _, unit in parts]
+    falling = lengths == sorted(set(lengths), reverse=True)
+    if not parts or not falling or _PART.sub("", text):
+        return None
+    return sum(float(number) * _SECONDS[unit] for number, unit in parts)
 
 
 def size(text: str) -> int | None:
     """A size in bytes; None when that is no size."""
     found = _SIZE.fullmatch(text.strip())
-    return int(found[1]) * _BYTES[found[2].upper()] if found else None
+    if found is None:
+        return None
+    unit = _BYTES[found[3].upper()]
+    return int(found[1]) * unit + round(float(f"0{found[2] or '.0'}") * unit)
 
 
 def span(seconds: float) -> str:

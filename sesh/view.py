@@ -24,8 +24,8 @@ LASTING = (
     *("generation", "place", "container", "image", "group", "tags", "template", "agent"),
     *("command", "cwd", "branch", "worktree", "pid", "socket", "pane", "created", "started"),
     *("ended", "health", "attention", "retries", "retries_max", "retry_at", "max_age", "max_idle"),
-    *("care", "paused", "held", "resumed", "phase", "history", "updated", "finished", "errors"),
-    *("last_error", "resume_ready", "conversation", "summary", "metadata"),
+    *("launch_timeout", "care", "paused", "held", "resumed", "phase", "history", "updated"),
+    *("finished", "errors", "last_error", "resume_ready", "conversation", "summary", "metadata"),
     *("memory_bytes", "cpu_seconds", "ahead", "behind", "ahead_of", "dirty"),
 )
 FIELDS = LASTING + PASSING
@@ -86,6 +86,7 @@ def view(record: Record, verdict: Verdict) -> View:
         "retry_at": timestamp(status.retry_at),
         "max_age": spec.max_age,
         "max_idle": spec.max_idle,
+        "launch_timeout": spec.launch_timeout,
         "care": asked(spec.care) or None,
         "paused": timestamp(status.paused),
         "held": status.held,

@@ -157,6 +157,40 @@ def test_the_launch_timeout_of_a_start(world: World) -> None:
     assert (done.code, "above 0" in done.err) == (2, True)
 
 
+def test_a_launch_timeout_that_strikes_is_a_failed_launch(world: World) -> None:
+    """sesh's own kill must not be taken for a terminal that somebody has closed, and what does not
+    heed the kill must not begin later."""
+    late = "trap '' HUP; sleep 1; exec /usr/bin/env \"$@\""
+    put_first(world, "env", late)
+    begun = world.root / "begun"
+    options = ("--launch-timeout", "300ms")
+    done = world.sesh("start", "one", *options, "--", "sh", "-c", f"touch {begun}; sleep 500")
+    assert (done.code, done.out) == (1, "")
+    assert "0.3 s, its launch timeout" in done.err
+    time.sleep(1.5)
+    seen = world.session("one")
+    assert (seen["state"], seen["cause"]) == ("failed", "launch")
+    assert "launch timeout" in seen["reason"]
+    assert not begun.exists()
+    assert kinds(world, "one") == ["start-failed"]
+
+
+@pytest.mark.parametrize("patience", ["1ms", "5ms", "20ms", "50ms"])
+def test_who_speaks_at_the_last_moment_runs_and_nobody_is_left_between(
+    world: World, patience: str
+) -> None:
+    """Whoever wins the race: what is said, what is on record and what runs are the same."""
+    options = ("--launch-timeout", patience)
+    done = world.sesh("start", "one", *options, "--", "nohup", "sleep", "500")
+    seen = world.session("one")
+    if done.code:
+        assert (done.code, seen["state"], seen["cause"]) == (1, "failed", "launch")
+        assert not [pid for pid in world.processes() if "sleep" in command_line(pid)]
+    else:
+        assert seen["state"] == "running"
+        assert "lost" not in world.ok("events").out
+
+
 # --- retries -------------------------------------------------------------------------------------
 
 
@@ -380,6 +414,44 @@ def test_processor_time_of_a_whole_tree(world: World) -> None:
     assert world.state_of("lazy") == "running"
 
 
+def detached(script: str) -> tuple[str, ...]:
+    """A command that leaves a process which is in nobody's tree: its parent has gone."""
+    return ("sh", "-c", f"(setsid {sys.executable} -c '{script}' &); sleep 1000")
+
+
+def test_what_was_left_in_the_background_counts(world: World) -> None:
+    burner = "while 1: pass"
+    limits = ("--check-interval", "500ms", "--max-memory", "60M", "--max-cpu-time", "2s")
+    for name, script in (("hog", HOG.format(150)), ("burner", burner), ("modest", HOG.format(5))):
+        world.start(name, *detached(script), options=limits)
+    assert "max-memory" in settled(world, "hog")["reason"]
+    assert "max-cpu-time" in settled(world, "burner")["reason"]
+    assert world.state_of("modest") == "running"
+    memory = world.ok("show", "--json", "modest").json["memory_bytes"]
+    assert 5 << 20 < memory < 60 << 20
+    assert [one["memory_bytes"] > 5 << 20 for one in world.ls("--wide") if one["pid"]] == [True]
+    # What has ended by its limit is in the peak, also when nothing runs any more.
+    world.ok("stop", "modest")
+    assert world.ok("stats", "--json").json["memory_peak_bytes"] > 150 << 20
+    assert "at most 1" in world.ok("show", "hog").out
+
+
+def test_a_health_command_is_not_counted(world: World) -> None:
+    options = ("--max-memory", "60M", "--check-interval", "300ms", "--health-interval", "500ms")
+    health = f"{sys.executable} -c '{HOG.format(150)}'"
+    world.start("one", options=(*options, "--health-timeout", "60s", "--health-cmd", health))
+    time.sleep(3)
+    assert world.state_of("one") == "running"
+
+
+def test_what_a_family_shares_is_shown_once(world: World) -> None:
+    world.start("one", sys.executable, "-c", SHARING.format(50))
+    time.sleep(0.5)
+    shown = world.ok("show", "--json", "one").json["memory_bytes"]
+    assert 50 << 20 < shown < 100 << 20
+    assert world.ok("stats", "--json").json["memory_peak_bytes"] < 100 << 20
+
+
 def test_the_kernel_ends_a_burner_when_nobody_looks(world: World) -> None:
     options = ("--max-cpu-time", "1s", "--check-interval", "100ms")
     world.start("one", "sh", "-c", "while :; do :; done", options=options)
@@ -525,7 +597,9 @@ def test_flags_come_before_variables_before_the_file(world: World) -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (("--retry-on", "sometimes"), "should be of failure, lost, timeout, always"),
+        (("--retry-on", "sometimes"), "--retry-on sometimes: should be of failure, lost, timeout"),
+        (("--max-memory", "5"), "'5' is less than 64K"),
+        (("--max-memory", "9999999999999999999T"), "is more than 1024T"),
         (("--retry-delay", "0"), "--retry-delay should be above 0"),
         (("--timeout", "soon"), "is not a time"),
         (("--max-memory", "lots"), "is not a size"),
@@ -536,6 +610,14 @@ def test_wrong_values_are_told(world: World, options: tuple[str, ...], told: str
     done = world.sesh("start", "one", *options, "--", "sleep", "9")
     assert (done.code, told in done.err) == (2, True), done.err
     assert not world.state.exists()
+
+
+def test_a_retry_delay_beyond_the_longest_is_told(world: World) -> None:
+    options = ("--retries", "1", "--retry-delay", "10m")
+    done = world.ok("start", "one", *options, "--", "sleep", "9")
+    assert (
+        "the retry delay (10 minutes) is longer than the longest one: it is 5 minutes" in done.err
+    )
 
 
 # --- what people see -----------------------------------------------------------------------------
@@ -549,10 +631,53 @@ def test_ls_and_show_tell_how_it_is_looked_after(world: World) -> None:
     shown = world.ok("show", "one").out
     assert "at most 1 hour, memory at most 2G" in shown
     assert re.search(
-        r"0 of 3 retries used \(failure; 50 seconds to 5 minutes\); the next at", shown
+        r"0 of 3 retries used \(failure; 50 seconds to 5 minutes; all anew after 10 minutes\); "
+        r"the next at",
+        shown,
     )
-    assert "health not known yet: true (every 30 seconds)" in shown
+    assert "health not known yet: true (every 30 seconds, for 30 seconds at most, " in shown
     assert "sesh restart one launches it now" in shown
+
+
+def test_show_tells_every_option(world: World) -> None:
+    options = {
+        "launch-timeout": "11s",
+        "retries": "2",
+        "retry-reset": "12s",
+        "max-memory": "1G",
+        "check-interval": "13s",
+        "health-cmd": "true",
+        "health-interval": "14s",
+        "health-timeout": "15s",
+        "health-retries": "16",
+        "health-start-period": "17s",
+    }
+    words = [word for name, value in options.items() for word in (f"--{name}", value)]
+    world.start("one", options=(*words, "--scope"))
+    care = world.ok("show", "one").out.partition("care")[2].partition("why")[0]
+    for number in range(11, 18):
+        assert str(number) in care
+    assert "scope" in care
+    assert world.session("one")["launch_timeout"] == 11
+
+
+def test_a_scope_that_can_not_be_had_is_told(world: World) -> None:
+    done = world.ok("start", "one", "--scope", "--", "sleep", "9")
+    assert (done.out, "no systemd user manager" in done.err) == ("one\n", True)
+
+
+def test_show_names_an_open_breaker_and_what_helps(world: World) -> None:
+    world.configure("[breaker]\nfailures = 1\nwithin = 60\ncooldown = 60\n")
+    options = ("--group", "g", "--retries", "1", *FAST)
+    world.start("one", "false", options=options)
+    world.start("two", "false", options=options)
+    assert eventually(lambda: world.session("one")["attention"], within=20)
+    for name in ("one", "two"):
+        shown = world.ok("show", name).out
+        clock = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$"
+        assert re.search(rf"breaker +the breaker of group g is open until {clock}", shown, re.M)
+        assert f"sesh restart --force {name}" in shown
+        assert f"sesh restart {name}" not in shown
 
 
 def test_what_waits_for_a_retry_can_not_be_attached_to(world: World) -> None:

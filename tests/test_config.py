@@ -28,6 +28,13 @@ from tests.world import World
         ("[gc]\nmax_age = -1\n", "gc.max_age should be a number of seconds 0 or more"),
         ("[gc]\narchive_after = 0\n", "gc.archive_after should be a number of seconds above 0"),
         ('[gc]\nmax_events = "1 KB"\n', "gc.max_events"),
+        ('[gc]\nmax_events = "9999999999T"\n', "gc.max_events is more than 1024T"),
+        ("[start]\nretries = 1001\n", "start.retries should be a whole number, 0 to 1000"),
+        (
+            "[start]\nhealth_retries = 0\n",
+            "start.health_retries should be a whole number, 1 to 1000",
+        ),
+        ("[start]\nretry_on = ['failures']\n", "start.retry_on: failures: should be of failure"),
     ],
 )
 def test_a_wrong_config_is_told_and_nothing_is_done(world: World, text: str, told: str) -> None:

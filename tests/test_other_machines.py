@@ -67,7 +67,8 @@ def test_another_machines_session_survives_selections(world: World) -> None:
     world.start("a")
     world.start("mine")
     raw = move(world, "a", id=ELSEWHERE)
-    world.ok("stop", "--all", "-y")
+    done = world.sesh("stop", "--all", "-y")
+    assert (done.code, done.err.startswith("sesh: a: ")) == (9, True)
     assert world.state_of("mine") == "stopped"
     done = world.sesh("restart", "--all", "-y")
     assert (done.code, done.out) == (9, "mine\n")
@@ -200,3 +201,44 @@ def test_after_a_reboot_another_process_of_that_pid_is_nobody(world: World) -> N
     finally:
         stranger.kill()
         stranger.wait()
+
+
+# --- batches -----------------------------------------------------------------------------------
+
+
+def group(world: World, *names: str) -> None:
+    for name in names:
+        world.start(name, options=("--group", "g"))
+
+
+@pytest.mark.parametrize("command", [("stop", "-y"), ("pause",), ("resume",), ("send",)])
+def test_a_batch_names_whom_it_can_not_ask(world: World, command: tuple[str, ...]) -> None:
+    group(world, "a", "b")
+    if command == ("resume",):
+        world.ok("pause", "a")
+    move(world, "b", id=ELSEWHERE)
+    text = ("hello",) if command == ("send",) else ()
+    done = world.sesh(*command, "--group", "g", *text)
+    assert done.code == 9
+    assert "b: it runs on another machine" in done.err
+    world.ok("rm", "--force", "a")
+    done = world.sesh(*command, "--group", "g", *text)
+    assert done.code == 5
+    assert "b: it runs on another machine" in done.err
+
+
+def test_a_paused_member_is_named_by_send_as_it_is_by_its_name(world: World) -> None:
+    group(world, "a", "b")
+    world.ok("pause", "a")
+    done = world.sesh("send", "--group", "g", "hello")
+    assert (done.code, done.err.count("paused")) == (9, 1)
+    world.ok("pause", "b")
+    done = world.sesh("send", "--group", "g", "hello")
+    assert (done.code, done.err.count("paused")) == (8, 2)
+
+
+@pytest.mark.parametrize("command", ["stop", "restart", "pause", "resume", "send", "wait"])
+def test_a_group_that_nobody_is_in(world: World, command: str) -> None:
+    group(world, "a")
+    text = ("hello",) if command == "send" else ()
+    complains(world.sesh(command, "--group", "h", *text), 4, "no session is in group h")

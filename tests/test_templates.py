@@ -98,6 +98,7 @@ def test_flag_then_variable_then_template_then_file(night: World) -> None:
         ('[start]\ntimeout = "soon"\n', "start.timeout should be a number of seconds"),
         ("start = 3\n", "start should be a table"),
         ("[start", "not valid TOML"),
+        ("[start]\nretries = 1001\n", "start.retries should be a whole number, 0 to 1000"),
         ('[start]\nretry_on = ["never"]\n', "start.retry_on: never: should be of"),
         ('image = "a"\ncontainer = "b"\n', "give one of them"),
         ("agent = 3\n", "agent should be a table"),

@@ -7,13 +7,14 @@ from typing import Any
 import click
 
 from sesh.commands._options import Duration, F, Size
+from sesh.config import MOST_RETRIES
 from sesh.model import Care
 
 _OPTIONS: tuple[tuple[str, Any, str], ...] = (
     ("--timeout", Duration(), "End it when it has run for so long."),
     ("--idle-timeout", Duration(), "End it when it printed nothing for so long."),
     ("--launch-timeout", Duration(), "How long to wait for a sign of it (10s)."),
-    ("--retries", click.IntRange(0, 1000), "Launch it again so many times when it fails."),
+    ("--retries", click.IntRange(0, MOST_RETRIES), "Launch it again so many times when it fails."),
     ("--retry-delay", Duration(), "Wait before the first retry (10s); doubled each time."),
     ("--retry-max-delay", Duration(), "The longest wait between two retries (5m)."),
     ("--retry-reset", Duration(), "Having run well for so long, it has all retries again (10m)."),
@@ -24,7 +25,7 @@ _OPTIONS: tuple[tuple[str, Any, str], ...] = (
     ("--health-cmd", None, "A shell command that fails when the session is not well."),
     ("--health-interval", Duration(), "How often it is run (30s)."),
     ("--health-timeout", Duration(), "How long it may take (30s)."),
-    ("--health-retries", click.IntRange(1, 1000), "How many failures in a row count (3)."),
+    ("--health-retries", click.IntRange(1, MOST_RETRIES), "How many failures in a row count (3)."),
     ("--health-start-period", Duration(), "Failures this early do not count."),
     ("--max-silence", Duration(), "It hangs when it printed and reported nothing for so long."),
 )

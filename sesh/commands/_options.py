@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from sesh import config, errors, look, output, units
-from sesh.errors import SeshError, UsageError
+from sesh.errors import NoSessionError, SeshError, UsageError
 from sesh.look import Seen
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -20,7 +20,7 @@ _LONGEST = 366 * 86400
 
 
 class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic since click 8.4
-    """`10`, `10s`, `1.5m`, `2h`: seconds."""
+    """`10`, `10s`, `1.5m`, `1h30m`: seconds."""
 
     name = "TIME"
 
@@ -44,8 +44,13 @@ class Size(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic 
         if isinstance(value, int):
             return value
         count = units.size(value)
-        if count is None or 0 < count < config.SMALLEST:
+        if count is None:
             self.fail(f"{value!r} is not a size such as 500M or 2G", param, ctx)
+        if 0 < count < config.SMALLEST:
+            least = units.amount(config.SMALLEST)
+            self.fail(f"{value!r} is less than {least}; 500M or 2G, say", param, ctx)
+        if count > config.LARGEST:
+            self.fail(f"{value!r} is more than {units.amount(config.LARGEST)}", param, ctx)
         return count
 
 
@@ -123,12 +128,12 @@ def choose(
         raise UsageError(f"give names, or {how}{', but not both' if names else ''}")
     if names:
         return look.some(names)
-    return [
-        one
-        for one in look.everything()
-        if (wanted is None or wanted(one))
-        and (group is None or (one.session and one.session.record.spec.group == group))
-    ]
+    found = look.everything()
+    if group is not None:
+        found = [one for one in found if one.session and one.session.record.spec.group == group]
+        if not found:
+            raise NoSessionError(f"no session is in group {group}")
+    return [one for one in found if wanted is None or wanted(one)]
 
 
 def each(found: Sequence[Seen], verb: str, work: Callable[[Seen], None]) -> int:

@@ -7,6 +7,7 @@ import click
 from sesh import config
 from sesh.commands._options import CONTEXT, choose, each, names_argument
 from sesh.lifecycle.pause import pause
+from sesh.look import Seen
 from sesh.model import State
 
 
@@ -20,8 +21,10 @@ def command(names: tuple[str, ...], group: str | None, freeze: bool) -> int:
     The agent goes on with what it is doing, unless it is frozen.
     """
     settings = config.load()
-    running = None
-    if group is not None:
-        running = lambda one: one.state is State.RUNNING and not one.record_only  # noqa: E731
-    found = choose(names, running, group, "--group")
+    found = choose(names, _wanted if group is not None else None, group, "--group")
     return each(found, "pause", lambda one: pause(one, settings, freeze=freeze))
+
+
+def _wanted(one: Seen) -> bool:
+    """Of a group: what runs; and what can't be asked, so that it is named."""
+    return one.state in (State.RUNNING, State.UNKNOWN) and not one.record_only

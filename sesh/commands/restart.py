@@ -25,7 +25,9 @@ _LIVING = (ALIVE | {State.ORPHAN}) - {State.RECOVERING}
 @click.command("restart", context_settings=CONTEXT)
 @names_argument
 @click.option("--stale", is_flag=True, help="Restart every stale session.")
-@click.option("--failed", is_flag=True, help="Restart every failed session.")
+@click.option(
+    "--failed", is_flag=True, help="Restart every failed session, also what a limit ended."
+)
 @click.option("--lost", is_flag=True, help="Restart every lost session, as after a reboot.")
 @click.option("-a", "--all", "everything", is_flag=True, help="Restart every session, living too.")
 @click.option("-g", "--group", metavar="GROUP", help="Restart the sessions of a group.")
@@ -53,7 +55,12 @@ def command(
     A living session is stopped first.
     """
     settings = config.load()
-    flags = {State.STALE: stale, State.FAILED: failed, State.LOST: lost}
+    flags = {
+        State.STALE: stale,
+        State.FAILED: failed,
+        State.TIMEOUT: failed,  # `doctor` counts both as failed
+        State.LOST: lost,
+    }
     states = {state for state, given in flags.items() if given}
     selected = None
     if states:

@@ -7,6 +7,7 @@ import click
 from sesh import config
 from sesh.commands._options import CONTEXT, choose, each, names_argument
 from sesh.lifecycle.pause import resume
+from sesh.look import Seen
 from sesh.model import State
 
 
@@ -16,6 +17,10 @@ from sesh.model import State
 def command(names: tuple[str, ...], group: str | None) -> int:
     """Let paused sessions go on: thawed, attachable, their limits running again."""
     settings = config.load()
-    paused = (lambda one: one.state is State.PAUSED) if group is not None else None
-    found = choose(names, paused, group, "--group")
+    found = choose(names, _wanted if group is not None else None, group, "--group")
     return each(found, "resume", lambda one: resume(one, settings))
+
+
+def _wanted(one: Seen) -> bool:
+    """Of a group: what is paused; and what can't be asked, so that it is named."""
+    return one.state in (State.PAUSED, State.UNKNOWN)

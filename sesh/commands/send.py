@@ -19,7 +19,7 @@ from sesh.errors import (
 )
 from sesh.lifecycle import servers
 from sesh.look import Seen
-from sesh.model import Record, State
+from sesh.model import ALIVE, Record, State
 
 LIMIT = 1 << 20
 PAUSE = 0.15  # between text and Enter: an agent that reads a paste must not swallow the key
@@ -37,7 +37,7 @@ _KEY = re.compile(rf"(?:[CMS]-)*(?:[!-~]|F(?:1[0-2]|[1-9])|{'|'.join(_NAMED_KEYS
 @click.command("send", context_settings=CONTEXT)
 @click.argument("name", required=False)
 @click.argument("text", nargs=-1)
-@click.option("-g", "--group", metavar="GROUP", help="Send to the running sessions of a group.")
+@click.option("-g", "--group", metavar="GROUP", help="Send to the living sessions of a group.")
 @click.option(
     "-k",
     "--key",
@@ -68,11 +68,13 @@ def command(
     if not data and not keys:
         raise UsageError("nothing to send: give a text, - for standard input, or --key")
     settings = config.load()
-    running = None
-    if group is not None:
-        running = lambda one: one.state is State.RUNNING and not one.record_only  # noqa: E731
-    found = choose(names, running, group, "--group")
+    found = choose(names, _wanted if group is not None else None, group, "--group")
     return each(found, "send to", lambda one: _send(one, data, keys, settings, enter=not no_enter))
+
+
+def _wanted(one: Seen) -> bool:
+    """Of a group: all that have not ended. What can't be sent to just now is named."""
+    return one.state in ALIVE | {State.ORPHAN, State.UNKNOWN} and not one.record_only
 
 
 def _send(

@@ -8,11 +8,11 @@ import time
 
 import click
 
-from sesh import listing, logfiles, look, output, paths
+from sesh import breakers, checkups, config, listing, logfiles, look, output, paths
 from sesh.agents import activity, screens
 from sesh.commands._options import CONTEXT, colour_option, json_option
 from sesh.look import Seen
-from sesh.model import Record, Session, State
+from sesh.model import ENDED, Care, Record, Session, Spec, State
 from sesh.reconcile import kept
 from sesh.units import amount, span
 from sesh.view import View
@@ -85,7 +85,7 @@ def _show(session: Session, shown: View, *, colour: bool) -> None:
         rows.append(("worktree", f"{_from_home(tree.path)}{gone}, {of}"))
     if not record.record_only:
         rows += [
-            ("memory", f"{output.size(shown['memory_bytes'])}   cpu {_cpu(shown)}"),
+            ("memory", f"{_memory(record, shown)}   cpu {_cpu(shown)}"),
             ("output", _output(shown)),
         ]
     if record.heard:
@@ -101,7 +101,7 @@ def _show(session: Session, shown: View, *, colour: bool) -> None:
         rows.append(
             ("group", f"{record.spec.group or '–'}   tags {', '.join(record.spec.tags) or '–'}")
         )
-    if shown["care"]:
+    if shown["care"] or record.spec.launch_timeout != Spec.launch_timeout:
         rows += [("care" if i == 0 else "", line) for i, line in enumerate(_care(record, shown))]
     if record.spec.env:
         rows.append(("variables", ", ".join(record.spec.env)))
@@ -109,10 +109,23 @@ def _show(session: Session, shown: View, *, colour: bool) -> None:
     advice = _NEXT.get(verdict.state, _NEXT_ENDED)
     if verdict.state is State.RUNNING and record.hosted and record.place.pane is None:
         advice = _NEXT_BARE
+    breaker = _breaker(session)
+    if breaker:
+        rows.append(("breaker", breaker))
+        advice = advice.replace("restart {0}", "restart --force {0}")
     if record.record_only:
         advice = _NEXT_SAID if verdict.state is State.RUNNING else "sesh rm {0}"
     rows.append(("next", advice.format(record.name)))
     _print(f"{record.name}  {state}{reason}", rows)
+
+
+def _breaker(session: Session) -> str | None:
+    """What keeps it from being launched again, if anything."""
+    if session.verdict.state not in ENDED | {State.RECOVERING}:
+        return None
+    record = session.record
+    opened = breakers.open_for([record], config.load())
+    return breakers.sentence(*opened[record.id]) if opened else None
 
 
 def _doing(record: Record, shown: View) -> list[tuple[str, str]]:
@@ -150,24 +163,59 @@ def _word(record: Record) -> list[tuple[str, str]]:
 def _care(record: Record, shown: View) -> list[str]:
     """How it is looked after, and what came of it so far."""
     care = record.spec.care
+    lines = [_limits(care)]
+    if care.retries:
+        lines.append(_retries(care, shown))
+    if care.health_cmd:
+        known = shown["health"] or "not known yet"
+        lines.append(f"health {known}: {care.health_cmd} ({_checkup(care)})")
+    lines.append(_launching(record))
+    return [line for line in lines if line]
+
+
+def _limits(care: Care) -> str:
+    measured = care.max_memory or care.max_cpu_time
     limits = [
         (care.timeout, f"at most {span(care.timeout)}"),
         (care.idle_timeout, f"ended when silent for {span(care.idle_timeout)}"),
         (care.max_memory, f"memory at most {amount(care.max_memory)}"),
         (care.max_cpu_time, f"processor time at most {span(care.max_cpu_time)}"),
+        (measured, f"measured every {span(care.check_interval)}"),
         (care.max_silence, f"hung when silent for {span(care.max_silence)}"),
     ]
-    lines = [", ".join(text for limit, text in limits if limit)]
-    if care.retries:
-        wait = f"{span(care.retry_delay)} to {span(care.retry_max_delay)}"
-        at = output.epoch(shown["retry_at"])
-        due = f"; the next at {output.clock(at)}" if at is not None else ""
-        ends = ", ".join(care.retry_on)
-        lines.append(f"{shown['retries']} of {care.retries} retries used ({ends}; {wait}){due}")
-    if care.health_cmd:
-        every = f"every {span(care.health_interval)}"
-        lines.append(f"health {shown['health'] or 'not known yet'}: {care.health_cmd} ({every})")
-    return [line for line in lines if line]
+    return ", ".join(text for limit, text in limits if limit)
+
+
+def _retries(care: Care, shown: View) -> str:
+    wait = f"{span(care.retry_delay)} to {span(care.retry_max_delay)}"
+    anew = f"all anew after {span(care.retry_reset)}"
+    at = output.epoch(shown["retry_at"])
+    due = f"; the next at {output.clock(at)}" if at is not None else ""
+    how = f"{', '.join(care.retry_on)}; {wait}; {anew}"
+    return f"{shown['retries']} of {care.retries} retries used ({how}){due}"
+
+
+def _checkup(care: Care) -> str:
+    times = "time" if care.health_retries == 1 else "times in a row"
+    how = [
+        f"every {span(care.health_interval)}",
+        f"for {span(care.health_timeout)} at most",
+        f"failing after {care.health_retries} {times}",
+    ]
+    if care.health_start_period:
+        how.append(f"not in the first {span(care.health_start_period)}")
+    return ", ".join(how)
+
+
+def _launching(record: Record) -> str:
+    spec = record.spec
+    engine = ", with what its engine may take" if spec.box else ""
+    lines = []
+    if spec.launch_timeout != Spec.launch_timeout:
+        lines.append(f"launch timeout {span(spec.launch_timeout)}{engine}")
+    if spec.care.scope:
+        lines.append("in a systemd scope of its own, where a user manager answers")
+    return "; ".join(lines)
 
 
 def _where(record: Record) -> str:
@@ -222,6 +270,12 @@ def _life(shown: View) -> str:
             parts.append(f"{label} {output.clock(moment)} ({output.ago(moment, time.time())})")
     parts.append(f"generation {shown['generation']}")
     return ", ".join(parts)
+
+
+def _memory(record: Record, shown: View) -> str:
+    """How much it uses, and the most that passes have seen."""
+    now, most = output.size(shown["memory_bytes"]), checkups.read(record).peak
+    return f"{now}, at most {output.size(most)} seen" if most else now
 
 
 def _cpu(shown: View) -> str:

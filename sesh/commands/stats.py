@@ -112,7 +112,7 @@ def _summary(found: Report, since: datetime | None, room: int | None) -> list[st
     lines = [_head(whole, since), _row("states", _states(whole))]
     if whole.healthy or whole.attention:
         lines.append(_row("health", _health(whole)))
-    if whole.memory_bytes is not None:
+    if whole.memory_peak_bytes is not None:
         lines.append(_row("memory", _memory(whole)))
     if whole.ends:
         lines.append(_row("ends", _ends(whole)))

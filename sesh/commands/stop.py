@@ -55,7 +55,7 @@ def command(
     What can't be confirmed stays `stopping` (exit 1); the next stop or pass goes on from there.
     """
     settings = config.load()
-    costs = ALIVE | {State.ORPHAN, State.STALE}
+    costs = ALIVE | {State.ORPHAN, State.STALE, State.UNKNOWN}
     selected: Callable[[Seen], bool] | None = None
     if idle is not None:
         selected = lambda one: _quiet(one, idle)  # noqa: E731  # reads better than a def here
@@ -77,12 +77,12 @@ def command(
     if not found:
         output.note("nothing to stop")
         return errors.OK
-    if len(found) > 1 and not confirm(f"stop {len(found)} sessions?", yes=yes):
+    able = [one for one in found if one.state is not State.UNKNOWN and not one.damaged]
+    if len(able) > 1 and not confirm(f"stop {len(able)} sessions?", yes=yes):
         return errors.FAILED
     for one in found:
-        if one.state is State.UNKNOWN or one.damaged:
+        if one not in able:
             output.note(f"{one.name}: {_why(one)}; left as it is")
-    able = [one for one in found if one.state is not State.UNKNOWN and not one.damaged]
     with _Progress() as progress:
         after = stop(able, settings, limit, progress.show, keep=keep)
     return _report(found, able, after)

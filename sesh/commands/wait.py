@@ -9,7 +9,7 @@ import click
 from sesh import errors, output, waiting
 from sesh.agents.said import ACTIVITIES
 from sesh.commands._options import CONTEXT, Duration, choose, names_argument
-from sesh.errors import NoSessionError, UsageError
+from sesh.errors import UsageError
 from sesh.model import ALIVE, ENDED, State
 from sesh.waiting import Reached
 
@@ -45,8 +45,6 @@ def command(
     states = frozenset() if activity else _GROUPS.get(wanted) or _state(wanted)
     if group is not None or not names:
         names = tuple(one.name for one in choose(names, None, group, "--group"))
-    if not names:
-        raise NoSessionError(f"no session is in group {group}")
     deadline = None if timeout is None else time.monotonic() + timeout
     reached: list[Reached] = []
     for one in waiting.until(dict.fromkeys(names), states, deadline, activity):

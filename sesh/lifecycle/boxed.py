@@ -37,7 +37,7 @@ from sesh.lifecycle.launch import (
 )
 from sesh.look import Seen
 from sesh.model import Engine, Record, State
-from sesh.reconcile import reconcile
+from sesh.reconcile import no_sign, reconcile
 from sesh.store import Entry
 from sesh.tmux import Keeper, Reply
 from sesh.values import replace
@@ -182,7 +182,7 @@ def _launch(entry: Entry, record: Record, config: Config, event: str) -> Seen:
     sight = observe.observe([record], config)[0]
     if reconcile(record, sight, now()).state is State.STARTING:
         server.kill_pane(reply.pane)
-        why = f"no sign of the agent within {config.start.launch_timeout:g} s"
+        why = no_sign(_patience(record))
         record_failure(entry, record, why, event)
         raise LaunchError(f"{record.name} could not be launched: {why}")
     return judge_launch(entry, record, sight, event)
@@ -195,11 +195,18 @@ def _refused(record: Record, reply: Reply) -> SeshError:
     return CannotTellError(f"{record.name}: tmux in the container: {engines.tidy(reply.text)}")
 
 
+def _patience(record: Record) -> float:
+    """How long the agent may take. What is recorded counts from the claim on: there it is what the
+    engine may take for the container, too (see `ordering`), unless the record was rebuilt."""
+    whole = record.spec.launch_timeout
+    return whole - engines.RUN_TIMEOUT if whole > engines.RUN_TIMEOUT else whole
+
+
 def _await_agent(record: Record, config: Config) -> None:
     """Wait until the agent has said who it is and has become its command, or has ended."""
     container = record.place.container
     assert container is not None
-    deadline = now() + timedelta(seconds=config.start.launch_timeout)
+    deadline = now() + timedelta(seconds=_patience(record))
     pause = 0.005 if container.mounted else 0.1
     script = boxes.base(record) + ".launch"
     while now() < deadline:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal as signals
 import time
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -24,6 +25,8 @@ from sesh.lifecycle import panes
 from sesh.look import Seen
 from sesh.model import (
     Cause,
+    ExitWord,
+    LaunchWord,
     Observation,
     Record,
     Session,
@@ -32,10 +35,12 @@ from sesh.model import (
     absent,
     name_of,
 )
-from sesh.reconcile import reconcile
+from sesh.reconcile import no_sign, reconcile
 from sesh.store import Entry
 from sesh.tmux import Keeper, Launched, Reply, Tmux, Trouble
 
+_CLEAN_LOOKS = 3
+_POLL = 0.02
 LIVES = "in the tmux session of that name an agent lives that no record claims"
 
 
@@ -172,19 +177,50 @@ def record_failure(entry: Entry, record: Record, why: str, event: str) -> None:
 def _confirm(entry: Entry, record: Record, server: Tmux, pane: str, event: str) -> Seen:
     """Wait until the agent has said who it is and has become its command, or has ended."""
     deadline = record.status.launched + timedelta(seconds=record.spec.launch_timeout)
-    script = launchfiles.base(record) + ".launch"
     pause = 0.001
-    word = exit_word = None
-    while now() < deadline:
-        word = launchfiles.read_launch(record.place.run, record.id, record.place.generation)
-        exit_word = launchfiles.read_exit(record.place.run, record.id, record.place.generation)
-        if exit_word or (word and processes.became(word.agent.process.pid, script)):
-            break
+    while now() < deadline and not _became(record):
         time.sleep(pause)
         pause = min(pause * 1.2, 0.02)
-    if word is None and exit_word is None:
-        server.kill_pane(pane)
+    if not _spoke(record):
+        raise _given_up(entry, record, server, pane, event)
     return _judge_launch(entry, record, event)
+
+
+def _became(record: Record) -> bool:
+    word, exit_word = _words(record)
+    script = launchfiles.base(record) + ".launch"
+    return exit_word is not None or (
+        word is not None and processes.became(word.agent.process.pid, script)
+    )
+
+
+def _spoke(record: Record) -> bool:
+    return _words(record) != (None, None)
+
+
+def _words(record: Record) -> tuple[LaunchWord | None, ExitWord | None]:
+    which = (record.place.run, record.id, record.place.generation)
+    return launchfiles.read_launch(*which), launchfiles.read_exit(*which)
+
+
+def _given_up(entry: Entry, record: Record, server: Tmux, pane: str, event: str) -> LaunchError:
+    """Nobody has spoken in time. Written down before anything is ended: whoever looks meanwhile
+    would take our own kill for a terminal that somebody has closed."""
+    why = no_sign(record.spec.launch_timeout)
+    record_failure(entry, record, why, event)
+    launchfiles.withdraw(record)
+    server.kill_pane(pane)
+    _end_marked(record)
+    return LaunchError(f"{record.name} could not be launched: {why}")
+
+
+def _end_marked(record: Record) -> None:
+    """End what has begun all the same, and does not heed that its terminal is gone."""
+    for _ in range(_CLEAN_LOOKS):
+        table = processes.table()
+        for pid in processes.marked(table, [record.id])[record.id]:
+            processes.send(table[pid].process, signals.SIGKILL)
+        time.sleep(_POLL)
 
 
 def _judge_launch(entry: Entry, record: Record, event: str) -> Seen:

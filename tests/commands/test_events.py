@@ -55,6 +55,24 @@ def test_everything_in_the_order_in_which_it_happened(world: World) -> None:
     ]
 
 
+def test_who_was_told_of_what(world: World) -> None:
+    world.start("a")
+    told = {"target": "hook.example", "event": "ended"}
+    with log(world).open("a") as file:
+        file.write(event("notified", "a", 0, **told))
+        file.write(event("notify-failed", "a", 0, **told, reason="Connection refused"))
+        file.write(event("breaker-opened", "a", 0, group="g", until="2026-11-17T12:00:00Z"))
+        file.write(event("recovering", "a", 0, retry=1, retries_max=2, retry_at="whenever"))
+    world.env["TZ"] = "UTC-3"
+    lines = world.ok("events").out.splitlines()[1:]
+    assert [line.split(maxsplit=3)[3] for line in lines] == [
+        "notified        hook.example of ended",
+        "notify-failed   hook.example of ended: Connection refused",
+        "breaker-opened  group g, until 2026-11-17 15:00:00",
+        "recovering      retry 1 of 2 at whenever",
+    ]
+
+
 def test_the_lines_for_people(world: World) -> None:
     history(world)
     lines = [

@@ -158,6 +158,12 @@ def test_selections(world: World) -> None:
     assert world.ok("restart", "--lost").err == "sesh: nothing to restart\n"
 
 
+def test_what_a_limit_ended_has_failed_too(world: World) -> None:
+    world.start("one", options=("--timeout", "500ms"))
+    assert eventually(lambda: world.state_of("one") == "timeout")
+    assert world.ok("restart", "--failed").out == "one\n"
+
+
 def test_a_selection_within_a_group(world: World) -> None:
     lose(world, "a", "--group", "web")
     lose(world, "b", "--group", "db")

@@ -193,7 +193,7 @@ def test_every_problem_has_a_line(world: World) -> None:
         assert [line.removeprefix(path) for line in done.err.splitlines()] == [
             "unknown key comand; see sesh-template(1)",
             "command should be a list of strings",
-            "start.retries should be a whole number, 0 or more",
+            "start.retries should be a whole number, 0 to 1000",
             "unknown key agent.knd; see sesh-template(1)",
         ]
     assert world.ok("template", "check", "good").err == ""

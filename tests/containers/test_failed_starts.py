@@ -37,6 +37,8 @@ def test_an_agent_of_which_there_is_no_sign_has_failed(boxed: World, engine: Eng
     done = boxed.sesh("start", "a", "--container", "mine", "--", "cat")
     complains(done, 1, "a could not be launched: no sign of the agent within 0.5 s")
     assert boxed.state_of("a") == "failed"
+    done = boxed.sesh("start", "b", "--launch-timeout", "1s", "--container", "mine", "--", "cat")
+    complains(done, 1, "b could not be launched: no sign of the agent within 1 s")
 
 
 def test_a_start_that_is_not_understood_leaves_no_agent_in_a_container_that_stays(
