@@ -48,7 +48,8 @@ def _lane(argv: list[str]) -> int | None:
         return _prompt(argv[2:])
     if argv[:1] == ["init"]:
         return _init(argv[1:])
-    if argv[:2] in (["hook", "claude"], ["hook", "codex"]):
+    helping = argv[2:] in (["--help"], ["-h"])  # asked by a person: no agent says that
+    if argv[:2] in (["hook", "claude"], ["hook", "codex"]) and not helping:
         from sesh.agents import hooks
 
         return hooks.heard(argv[1], argv[2:])

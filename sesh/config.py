@@ -336,7 +336,7 @@ def _known(key: str, value: Any, where: str) -> Any:
         for word in value:
             if word not in phases.WORKING:
                 choices = ", ".join(phases.WORKING)
-                raise StateError(f"{where}: {brief(word)!a}: should be of {choices}")
+                raise StateError(f"{where}: {brief(word)}: should be of {choices}")
     return value
 
 

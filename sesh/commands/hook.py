@@ -12,7 +12,10 @@ from sesh.commands._options import CONTEXT
 
 
 def _pre_delegate(data: bytes) -> None:
-    output.write(delegation.pre_delegate(data))
+    try:
+        output.write(delegation.pre_delegate(data))
+    except OSError as error:
+        output.note(f"hook pre-delegate: cannot write to standard output: {error.strerror}")
 
 
 def _subagent_stop(data: bytes) -> None:

@@ -152,10 +152,10 @@ def test_no_work_is_gone_on_with_in_a_phase_that_there_is_not(world: World) -> N
     env = with_variables(world, SESH_RESUME_PHASES="planning, bogus")
     complains(
         *(world.sesh("resumable", "one", env=env), 6),
-        "SESH_RESUME_PHASES: 'bogus': should be of initializing",
+        "SESH_RESUME_PHASES: bogus: should be of initializing",
     )
     world.configure("[resume]\nphases = ['completed']\n")
-    complains(world.sesh("resumable", "one"), 6, "resume.phases: 'completed': should be of init")
+    complains(world.sesh("resumable", "one"), 6, "resume.phases: completed: should be of init")
 
 
 def test_a_variable_that_can_not_be_read(world: World) -> None:

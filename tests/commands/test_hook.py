@@ -51,6 +51,30 @@ def approving(world: World, name: str = "one") -> dict[str, Any]:
     return shown
 
 
+@pytest.mark.parametrize("kind", ["claude", "codex", "pre-delegate", "subagent-stop"])
+@pytest.mark.parametrize("option", ["--help", "-h"])
+def test_help_is_for_people(world: World, kind: str, option: str) -> None:
+    done = world.ok("hook", kind, option)
+    assert done.out.startswith("Usage: sesh hook")
+    assert done.err == ""
+
+
+@pytest.mark.parametrize("kind", ["claude", "codex"])
+def test_an_agent_hears_nothing_whatever_it_says(world: World, kind: str) -> None:
+    for words in (["--nonsense"], ["--help", "{}"], ["{}", "--help"], ["-x", "-h"], []):
+        done = world.ok("hook", kind, *words, stdin="{}")
+        assert (done.out, done.err) == ("", ""), words
+
+
+@pytest.mark.parametrize("kind", ["pre-delegate", "subagent-stop"])
+def test_an_answer_that_nobody_can_take_breaks_nothing(world: World, kind: str) -> None:
+    script = f'echo \'{{"agent_id": "one"}}\' | {SESH} hook {kind} >/dev/full'
+    done = subprocess.run(["sh", "-c", script], env=world.env, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "")
+    closed = script.replace(">/dev/full", ">&-")
+    assert subprocess.run(["sh", "-c", closed], env=world.env, capture_output=True).returncode == 0
+
+
 # --- pre-delegate --------------------------------------------------------------------------------
 
 

@@ -110,4 +110,4 @@ def test_usage(world: World) -> None:
 def test_settings_are_checked(world: World) -> None:
     world.configure('[resume]\nphases = ["thinking"]\n')
     done = world.sesh("config", "check")
-    assert (done.code, "resume.phases: thinking" in done.err) == (1, True)
+    assert (done.code, "resume.phases: thinking" in done.err) == (6, True)
