@@ -124,7 +124,7 @@ def _entries(directory: str, leaving_out: Collection[str] = ()) -> list[Entry]:
 def holding(text: str) -> list[tuple[Record, Entry]]:
     """The records in which a text stands, as a value. Only these are parsed: of very many, that
     would take long."""
-    wanted = json.dumps(text, ensure_ascii=False).encode()
+    wanted = json.dumps(text, ensure_ascii=False).encode(errors="surrogatepass")
     names = guards.names(paths.sessions_dir())
     found = [entry(name) for name in names if wanted in (_bytes(_path(name)) or b"")]
     return [(one.record, one) for one in found if one and isinstance(one.record, Record)]

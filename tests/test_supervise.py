@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event, Thread
 
@@ -86,8 +86,19 @@ def test_a_pass_that_everybody_calls_comes_to_an_end(world: World) -> None:
     word = Path(world.socket).parent / "pass.again"
     with left_all_the_time(word):
         world.ok("pass")
+        assert eventually(lambda: passes(world))
         world.ok("gc")
-    assert eventually(lambda: not word.exists())
+    assert eventually(lambda: not passes(world))
+
+
+def passes(world: World) -> list[int]:
+    """Those at work in the background."""
+    found = []
+    for pid in world.processes():
+        with suppress(OSError):  # it may just have ended
+            if Path(f"/proc/{pid}/cmdline").read_bytes().endswith(b"\0pass\0"):
+                found.append(pid)
+    return found
 
 
 @contextmanager
