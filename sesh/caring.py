@@ -223,7 +223,8 @@ def _measure(patients: Sequence[Patient]) -> list[Patient]:
     if not wanting:
         return list(patients)
     measured = [one for one in patients if one.record.id in wanting]
-    used = processes.usage(processes.table(), _agents(measured), _checking(measured))
+    limits = {one.record.id: one.record.spec.care.max_memory or float("inf") for one in measured}
+    used = processes.usage(processes.table(), _agents(measured), _checking(measured), limits)
     return [
         _measured(one, used.get(one.record.id)) if one.record.id in wanting else one
         for one in patients

@@ -31,7 +31,7 @@ from sesh import (
 from sesh.adrift import Adrift
 from sesh.config import Config
 from sesh.duties import Kind
-from sesh.errors import SeshError
+from sesh.errors import CannotTellError, SeshError
 from sesh.lifecycle import panes, salvage, worktrees
 from sesh.lifecycle.leftovers import stop_leftovers
 from sesh.lifecycle.stop import Ending, stop
@@ -214,7 +214,8 @@ def _split(
 
 
 def _stopped(step: Step, after: Seen) -> Outcome:
-    if after.state in ALIVE or after.state in (State.ORPHAN, State.UNKNOWN):
+    going_on = (ALIVE - {State.RECOVERING}) | {State.ORPHAN, State.UNKNOWN}
+    if after.state in going_on:
         reason = after.session.verdict.reason if after.session else None
         return Outcome(step, done=False, skipped=reason or after.state.value, failed=True)
     return Outcome(step, done=True)
@@ -284,8 +285,8 @@ def _archive(steps: list[Step], config: Config, options: Options) -> Outcomes:
             due[one.session_id] = (step, seen)
     moved = store.archive([seen.entry for _, seen in due.values()])
     records = {e.record.id: e.record for e in moved if isinstance(e.record, Record)}
-    _release(records.values(), config)
     _forget_launches(records.values())
+    _release(records.values(), config)
     for session_id, (step, _) in due.items():
         if session_id not in records:
             yield Outcome(step, done=False, skipped=CHANGED)
@@ -323,11 +324,16 @@ def _container_left(seen: Seen, config: Config) -> str | None:
 def _release(records: Iterable[Record], config: Config) -> None:
     """Take our marks off tmux sessions of a person's own server: they stand on, and are no more
     ours."""
-    here, own = processes.here(), f"{processes.run_dir()}/tmux.sock"
-    for record in records:
-        place = record.place
-        if record.hosted and place.machine == here and place.socket != own:
-            observe.server_of(record, config).release(record.name, record.id)
+    here, run = processes.here(), processes.run_dir()
+    hosted = [r for r in records if r.hosted and r.place.machine == here]
+    for socket in {r.place.socket for r in hosted} - {f"{run}/tmux.sock"}:
+        with suppress(CannotTellError):  # without tmux nothing stands there
+            server = observe.server(socket, run, config)
+            listed = server.panes()
+            standing = {p.sesh_id for p in listed} if isinstance(listed, list) else set()
+            for record in hosted:
+                if record.place.socket == socket and record.id in standing:
+                    server.release(record.name, record.id)
 
 
 def _forget_launches(records: Iterable[Record]) -> None:

@@ -147,6 +147,8 @@ def _leave_one(server: Tmux, idle: Process, other: Process) -> Step:
     """End a server in which nothing lives, and make sure that the other is reached after it."""
 
     def end() -> None:
+        if servers_checks.has_panes(processes.table(), idle):
+            raise SeshError(f"something runs in tmux server {idle.pid} by now; left as it is")
         _end_server(idle)
         servers.restore_socket(server, other)
 

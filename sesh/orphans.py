@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from types import MappingProxyType
 
-from sesh import adrift, launchfiles, look, observe, processes, store, tmux
+from sesh import adrift, launchfiles, look, observe, paths, processes, store, tmux
 from sesh.adrift import Adrift
 from sesh.config import Config
 from sesh.digest import Digest
@@ -398,10 +398,12 @@ def _panes(
 
 
 def _strays(listed: dict[str, list[Pane]], known: Collection[str], own: str) -> list[Stray]:
+    """In a server that is not only ours, another state directory's sessions may stand too."""
     strays = []
     for socket, panes in listed.items():
         for session_id in sorted({pane.sesh_id for pane in panes}):
-            if _ID.fullmatch(session_id) and session_id not in known:
+            ours = socket == own or os.path.exists(paths.transcript(session_id))
+            if _ID.fullmatch(session_id) and session_id not in known and ours:
                 mine = tuple(pane for pane in panes if pane.sesh_id == session_id)
                 strays.append(
                     Stray(mine[0].name, session_id, socket, mine, _run_in(mine), own=socket == own)

@@ -13,6 +13,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
+from types import MappingProxyType
 
 from sesh import guards, paths
 from sesh.model import Agent, Machine, Process
@@ -228,20 +229,26 @@ def tree(family: dict[int, list[int]], root: int) -> list[int]:
 
 
 def usage(
-    processes: Table, agents: Mapping[str, Process], without: Collection[int] = ()
+    processes: Table,
+    agents: Mapping[str, Process],
+    without: Collection[int] = (),
+    enough: Mapping[str, float] = MappingProxyType({}),
 ) -> dict[str, Usage]:
     """Memory and CPU of some sessions, by their ids: of each agent's tree, and of what carries its
-    marker, because what was left by its parent is in no tree. `without` names process sessions
-    that do not count."""
+    marker, because what was left by its parent is in no tree. (What an earlier launch has left is
+    older than the agent.) `without` names process sessions that do not count; `enough` says how
+    much memory may be told with what is shared counted for each, which is a hundred times cheaper.
+    """
     family = children(processes)
     known = {key: root for key, root in agents.items() if _there(processes, root)}
     carrying = marked(processes, known) if known else {}
     found = {}
     for key, root in known.items():
-        pids = {pid for top in (root.pid, *carrying[key]) for pid in tree(family, top)}
+        own = [pid for pid in carrying[key] if processes[pid].start >= root.start]
+        pids = {pid for top in (root.pid, *own) for pid in tree(family, top)}
         members = [processes[pid] for pid in pids if processes[pid].session not in without]
         cpu = sum(member.cpu_seconds for member in members)
-        found[key] = Usage(_memory_of(members), cpu)
+        found[key] = Usage(_memory_of(members, enough.get(key, 0.0)), cpu)
     return found
 
 
@@ -250,10 +257,13 @@ def _there(processes: Table, root: Process) -> bool:
     return stat is not None and stat.start == root.start
 
 
-def _memory_of(members: Collection[Stat]) -> int:
+def _memory_of(members: Collection[Stat], enough: float) -> int:
     """What several processes share is counted once, where the kernel tells."""
-    together = shared_memory(member.pid for member in members) if len(members) > 1 else None
-    return sum(member.memory_bytes for member in members) if together is None else together
+    plain = sum(member.memory_bytes for member in members)
+    if len(members) < 2 or plain <= enough:
+        return plain
+    together = shared_memory(member.pid for member in members)
+    return plain if together is None else together
 
 
 def shared_memory(pids: Iterable[int]) -> int | None:

@@ -259,7 +259,8 @@ def _tend_servers(
     for socket in wake.keys() - _silent(answers):
         moment = wake[socket]
         if not tmux.woken_by(moment, answers.get(socket)):
-            armed &= observe.server(socket, run, config).wake_at(moment).ok
+            said = observe.server(socket, run, config).wake_at(moment)
+            armed &= said.ok or said.trouble is tmux.Trouble.NO_SERVER
     if own not in wake and os.path.exists(own):
         observe.server(own, run, config).may_exit()
     if armed:

@@ -127,6 +127,20 @@ def test_what_is_a_session_again_by_the_time_of_the_yes_is_left_alone(world: Wor
     assert eventually(lambda: [one["state"] for one in world.ls()] == ["running"])
 
 
+def test_sessions_of_another_state_directory_in_a_shared_tmux_are_not_ours(world: World) -> None:
+    world.env["TMUX_TMPDIR"] = str(world.root)
+    world.configure('[tmux]\nsocket = "default"\n')
+    world.start("theirs", "true")
+    assert eventually(lambda: world.state_of("theirs") == "completed")
+    other = {**world.env, "XDG_STATE_HOME": str(world.root / "other")}
+    world.ok("start", "--record-only", "ours", env=other)
+    told = world.ok("doctor", "--json", "--only", "orphan-tmux", env=other).json
+    assert [one["level"] for one in told] == ["ok"]
+    assert "no orphans" in world.ok("stop", "--orphans", "-y", env=other).err
+    world.record("theirs").unlink()
+    assert "theirs" in world.ok("stop", "--orphans", "-y").err
+
+
 def test_names_and_orphans_do_not_mix(world: World) -> None:
     complains(world.sesh("stop", "a", "--orphans"), 2, "not both")
     complains(world.sesh("stop", "--all", "--orphans"), 2, "not both")

@@ -75,8 +75,11 @@ def launch_of(record: Record) -> Launch:
 
 
 def launch_in(found: Digest, run: str) -> Launch | None:
-    """The launch that a digest line is of, if an agent that sesh knows works there."""
+    """The launch that a digest line is of, if an agent that sesh knows works there. (Of what is a
+    record only, in mode `word`, nobody has launched anything.)"""
     if digest.agent(found.view) is None or digest.state(found.view) != "running":
+        return None
+    if found.mode == "word":
         return None
     return Launch(
         run=run,

@@ -80,9 +80,9 @@ def _inhabited(scene: Scene, server: Process) -> bool:
     return any(stat.ppid == server.pid and stat.alive for stat in scene.table.values())
 
 
-def _has_panes(scene: Scene, server: Process) -> bool:
+def has_panes(table: processes.Table, server: Process) -> bool:
     """Does something live in a terminal of it? (A dead pane's log pipe does not count.)"""
-    children = (stat for stat in scene.table.values() if stat.ppid == server.pid)
+    children = (stat for stat in table.values() if stat.ppid == server.pid)
     return any(stat.alive and stat.tty for stat in children)
 
 
@@ -146,7 +146,9 @@ def _hidden_at(scene: Scene, socket: str, answer: list[Pane] | Reply) -> list[Hi
         return []
     return [
         Hidden(
-            *(socket, process, by.process), empty=not answer, idle=not _has_panes(scene, process)
+            *(socket, process, by.process),
+            empty=not answer,
+            idle=not has_panes(scene.table, process),
         )
         for process in living
         if process != by.process

@@ -81,7 +81,7 @@ def command(
     if len(able) > 1 and not confirm(f"stop {len(able)} sessions?", yes=yes):
         return errors.FAILED
     for one in found:
-        if one not in able:
+        if one.state is State.UNKNOWN or one.damaged:
             output.note(f"{one.name}: {_why(one)}; left as it is")
     with _Progress() as progress:
         after = stop(able, settings, limit, progress.show, keep=keep)

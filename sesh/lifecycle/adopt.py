@@ -204,7 +204,7 @@ def take_over(name: str, config: Config) -> Seen:
     store.prepare()
     machine = processes.here()
     run = processes.run_dir()
-    server = observe.server(_users_socket(run), run, config)
+    server = observe.server(_users_socket(config, run), run, config)
     made = _hand_made(name, server)
     stamp = _now()
     stat = processes.look(made.pid)
@@ -262,11 +262,14 @@ def _forget(record: Record) -> None:
         os.unlink(paths.transcript(record.id))
 
 
-def _users_socket(run: str) -> str:
-    """The tmux around us, unless that is sesh's own; else the user's default server."""
+def _users_socket(config: Config, run: str) -> str:
+    """The tmux around us, unless that is sesh's own; else the one that the settings name, or the
+    user's default server."""
     around = os.environ.get("TMUX", "").split(",")[0]
     if os.path.isabs(around) and around != f"{run}/tmux.sock":
         return around
+    if config.tmux.socket:
+        return observe.chosen_socket(config, run)
     base = os.environ.get("TMUX_TMPDIR") or "/tmp"
     return f"{base}/tmux-{os.getuid()}/default"
 

@@ -166,23 +166,30 @@ def _foreign(name: str, reply: Reply) -> ConflictError:
     return ConflictError(f"a tmux session named {name} exists that sesh did not start")
 
 
-def record_failure(entry: Entry, record: Record, why: str, event: str) -> None:
+def record_failure(entry: Entry, record: Record, why: str, event: str) -> bool:
+    """False: another sesh has written down something else of it meanwhile."""
     how = Verdict(State.FAILED, reason=why, cause=Cause.LAUNCH)
     failed = look.ended(record, how, now())
     verdict = reconcile(failed, Observation(absent("never launched")), now())
     written = store.swap(entry, failed, verdict)
-    _note_failure(event, record, why, failed if written else None)
+    if written is not None:
+        _note_failure(event, record, why, failed)
+    return written is not None
 
 
 def _confirm(entry: Entry, record: Record, server: Tmux, pane: str, event: str) -> Seen:
     """Wait until the agent has said who it is and has become its command, or has ended."""
     deadline = record.status.launched + timedelta(seconds=record.spec.launch_timeout)
+    begin = processes.uptime() - server.timeout  # the server has taken no longer to launch it
     pause = 0.001
     while now() < deadline and not _became(record):
         time.sleep(pause)
         pause = min(pause * 1.2, 0.02)
-    if not _spoke(record):
-        raise _given_up(entry, record, server, pane, event)
+    if not _spoke(record) and _given_up(entry, record, event):
+        launchfiles.withdraw(record)
+        server.kill_pane(pane)
+        _end_marked(record, begin)
+        raise LaunchError(_not_launched(record, no_sign(record.spec.launch_timeout)))
     return _judge_launch(entry, record, event)
 
 
@@ -203,23 +210,28 @@ def _words(record: Record) -> tuple[LaunchWord | None, ExitWord | None]:
     return launchfiles.read_launch(*which), launchfiles.read_exit(*which)
 
 
-def _given_up(entry: Entry, record: Record, server: Tmux, pane: str, event: str) -> LaunchError:
+def _given_up(entry: Entry, record: Record, event: str) -> bool:
     """Nobody has spoken in time. Written down before anything is ended: whoever looks meanwhile
-    would take our own kill for a terminal that somebody has closed."""
-    why = no_sign(record.spec.launch_timeout)
-    record_failure(entry, record, why, event)
-    launchfiles.withdraw(record)
-    server.kill_pane(pane)
-    _end_marked(record)
-    return LaunchError(f"{record.name} could not be launched: {why}")
+    would take our own kill for a terminal that somebody has closed. False: somebody has seen it
+    speak, so it lives."""
+    return record_failure(entry, record, no_sign(record.spec.launch_timeout), event)
 
 
-def _end_marked(record: Record) -> None:
-    """End what has begun all the same, and does not heed that its terminal is gone."""
+def _not_launched(record: Record, why: str | None) -> str:
+    return f"{record.name} could not be launched: {why}"
+
+
+def _end_marked(record: Record, since: float) -> None:
+    """End what has begun all the same, and does not heed that its terminal is gone; not what an
+    earlier launch has left, nor ourselves. `since` is an uptime."""
     for _ in range(_CLEAN_LOOKS):
         table = processes.table()
-        for pid in processes.marked(table, [record.id])[record.id]:
-            processes.send(table[pid].process, signals.SIGKILL)
+        now = processes.uptime()
+        marked = processes.marked(table, [record.id])[record.id]
+        for pid in set(marked) - set(processes.ancestors(table)):
+            process = table[pid].process
+            if now - processes.age(process, now) >= since:
+                processes.send(process, signals.SIGKILL)
         time.sleep(_POLL)
 
 

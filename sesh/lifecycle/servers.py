@@ -61,6 +61,7 @@ def ready(server: Tmux) -> tuple[str, ...]:
     if hidden is not None:
         restore_socket(server, hidden)
         return ()
+    files.make_parents(os.path.dirname(server.socket))  # tmux makes it only for sockets it chose
     server.write_config()
     return tmux.scope_prefix() if server.own else ()
 

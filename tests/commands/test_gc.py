@@ -488,6 +488,20 @@ def test_an_orphaned_session_is_killed_too(world: World) -> None:
     assert world.state_of("other") == "running"
 
 
+def test_an_orphan_that_is_to_be_retried_is_killed_all_the_same(world: World) -> None:
+    """And that is no failure of gc's."""
+    options = ["--retries", "2", "--retry-delay", "1h", "--retry-max-delay", "1h"]
+    stubborn = ("sh", "-c", "trap '' HUP; while :; do sleep 0.1; done")
+    world.start("one", *stubborn, options=[*options, "--retry-on", "lost"])
+    world.start("other")
+    world.tmux("kill-session", "-t", "=one")
+    assert eventually(lambda: world.state_of("one") == "orphan")
+    world.ok("gc", "--kill-orphans")
+    seen_before(world, 61)
+    assert ("kill", "agent", "one") in gc(world, "--kill-orphans")
+    assert world.state_of("one") == "recovering"
+
+
 def test_a_living_tmux_session_that_no_record_claims_is_named(world: World) -> None:
     world.start("one", "sh", "-c", "until [ -e go ]; do sleep 0.05; done")
     world.tmux("new-window", "-d", "-t", "=one:", "sleep 7777")
