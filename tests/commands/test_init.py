@@ -277,12 +277,12 @@ def test_strict_options_are_survived(world: World, shell: str, options: str) -> 
     assert prompts_until(terminal, FLAG), terminal.screen()
     assert prompts_until(terminal, "$", before=lambda: all_is_well(world)), terminal.screen()
     terminal.run("! true")
-    assert prompts_until(terminal, FLAG), terminal.screen()
+    assert prompts_until(terminal, FLAG, within=90), terminal.screen()
 
 
 def all_is_well(world: World) -> None:
-    """For a moment: until whoever is just writing the truth has done so."""
-    prompt_file(world).write_text(f"{int(time.time())} \n")
+    """For a moment: until the truth is written again, which the next prompt asks for."""
+    prompt_file(world).unlink(missing_ok=True)
 
 
 HOSTILE = [
