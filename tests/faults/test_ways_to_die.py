@@ -92,8 +92,14 @@ def order(status: int) -> Callable[[Victim], None]:
 
 
 def typed(*keys: str) -> Callable[[Victim], None]:
-    def deed(victim: Victim) -> None:
+    """A shell that is just setting up its terminal may lose what was typed before."""
+
+    def press(victim: Victim) -> bool:
         victim.world.tmux("send-keys", "-t", victim.session["pane"], *keys)
+        return until(lambda: dead(victim.agent), 3)
+
+    def deed(victim: Victim) -> None:
+        until(lambda: press(victim))
 
     return deed
 
