@@ -171,7 +171,7 @@ def test_no_tmux(world: World) -> None:
     ],
 )
 def test_a_tmux_that_is_too_old_or_none_at_all(world: World, says: str, words: list[str]) -> None:
-    world.configure("[tmux]\ntimeout = 0.5\n")
+    world.configure("[tmux]\ntimeout = 1.5\n")
     env = fake_tmux(world, says)
     begin = time.monotonic()
     complains(world.sesh("start", "a", "--", "sleep", "9", env=env), 5, *words)

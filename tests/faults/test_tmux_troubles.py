@@ -193,9 +193,9 @@ def check_nothing_deleted(scene: Scene, before: dict[str, bytes]) -> None:
 
 @pytest.mark.parametrize("name", TROUBLES)
 def test_tmux_troubles(world: World, campaign: Campaign, name: str) -> None:
+    scene = set_up(world)
     if not FULL:
         world.configure("[tmux]\ntimeout = 0.15\n")
-    scene = set_up(world)
     slowest = 0.0
     before = files(world.state)
     with TROUBLES[name](scene) as env:
@@ -216,6 +216,7 @@ def test_tmux_troubles(world: World, campaign: Campaign, name: str) -> None:
         with campaign.round("stop --orphans"):
             done = world.sesh(*END_ORPHANS, env=env)
             assert (dead(scene.orphan), dead(scene.living["lives"])) == (True, False), done
+    world.configure("")
     with campaign.round("afterwards"):
         assert world.state_of("lives") == "running"
         assert world.state_of("gone") == "lost"
