@@ -57,8 +57,8 @@ def _lane(argv: list[str]) -> int | None:
 
 
 def _full(argv: list[str]) -> int:
-    """A plain `start NAME -- COMMAND...`, the commonest, and `gc --auto`, which timers call, go
-    without click, which costs as much as all the rest of a start."""
+    """A plain `start NAME -- COMMAND...`, the commonest, and `pass` and `gc --auto`, which timers
+    call, go without click, which costs as much as all the rest of a start."""
     if argv[:1] == ["start"] and len(argv) > 3 and argv[2] == "--" and argv[1][:1] != "-":
         from sesh import exits, ordering
 
@@ -67,6 +67,10 @@ def _full(argv: list[str]) -> int:
         from sesh import exits, planning, tidying
 
         return exits.guarded(lambda: tidying.tidy(planning.Options(), auto=True))
+    if argv == ["pass"]:
+        from sesh import exits, supervise
+
+        return exits.guarded(supervise.run_anyway)
     from sesh.cli import run
 
     return run(argv)

@@ -17,7 +17,7 @@ from shlex import quote
 
 from sesh import engines, environment, files, launchfiles, paths, tmux
 from sesh.engines import Facts, Said, Trouble
-from sesh.model import Engine, Record
+from sesh.model import Engine, Record, Spec
 from sesh.run import NOTHING, PIPE
 
 MOUNT = "/run/sesh"  # where a box is mounted
@@ -53,6 +53,14 @@ for file in $(grep -l "SESH_ID=$1" /proc/[0-9]*/environ 2>/dev/null); do
 done 2>/dev/null
 exit 0
 """
+
+
+def patience(spec: Spec) -> float:
+    """How long the agent may take to begin, as it was asked for. What is recorded counts from the
+    claim on: it holds what the engine may take for a container, too (see `ordering`), unless the
+    record was rebuilt."""
+    whole = spec.launch_timeout
+    return whole - engines.RUN_TIMEOUT if spec.box and whole > engines.RUN_TIMEOUT else whole
 
 
 def path(run: str, session_id: str) -> str:
@@ -185,8 +193,7 @@ def _equip(
 
     hook = ["sh", f"{inside(record)}/hook.sh", base(record)]
     made = kits.contents(record, variables, hook)
-    outside = f"{os.path.dirname(record.place.run)}/{record.launch}.kit"
-    files.write_private(outside, made.pop(".kit"), durable=False)
+    files.write_private(f"{launchfiles.own(record)}.kit", made.pop(".kit"), durable=False)
     command = kits.command(record, base(record), hook, resuming=resuming)
     inner = {f"{record.launch}{ending}": data for ending, data in made.items()}
     return command, {**inner, "hook.sh": _shipped("hook.sh")}

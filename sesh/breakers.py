@@ -12,7 +12,7 @@ from typing import Any
 
 from sesh import duties, events, output
 from sesh.config import Config
-from sesh.model import Record, State
+from sesh.model import BreakerLimits, Record, State
 from sesh.view import timestamp
 
 # What is lost is lost with its place, as after a reboot: nobody's fault, and all are to come back.
@@ -29,28 +29,41 @@ def circles(record: Record) -> list[Circle]:
 def open_for(records: Collection[Record], config: Config) -> dict[str, tuple[Circle, datetime]]:
     """Of these sessions, by their ids, those with an open breaker: which, and until when; the one
     that is open longest."""
-    until = _open_until({circle for one in records for circle in circles(one)}, config)
+    limits = {one.id: limits_of(one, config) for one in records}
+    failures = _failures_of({circle for one in records for circle in circles(one)}, limits.values())
+    now = datetime.now(UTC)
     found = {}
     for one in records:
-        closed_off = [(circle, until[circle]) for circle in circles(one) if circle in until]
+        closed_off = [
+            (circle, until)
+            for circle in circles(one)
+            if (until := duties.open_until(failures[circle], limits[one.id], now)) is not None
+        ]
         if closed_off:
             found[one.id] = max(closed_off, key=lambda pair: pair[1])
     return found
 
 
-def _open_until(wanted: Collection[Circle], config: Config) -> dict[Circle, datetime]:
-    settings, now = config.breaker, datetime.now(UTC)
-    if not wanted or not settings.failures:
-        return {}
+def limits_of(record: Record, config: Config) -> BreakerLimits:
+    """Its own, if it was started with some; else those of today's settings."""
+    own, usual = record.spec.breaker, config.breaker
+    return own or BreakerLimits(int(usual.failures), usual.within, usual.cooldown)
+
+
+def _failures_of(
+    wanted: Collection[Circle], limits: Collection[BreakerLimits]
+) -> dict[Circle, list[datetime]]:
+    """When sessions of these circles have failed, as far back as it may matter: what was during an
+    earlier cool-down does not count, so that must be known, too."""
     failures: dict[Circle, list[datetime]] = {circle: [] for circle in wanted}
-    oldest = now - timedelta(seconds=settings.within + settings.cooldown)
-    for event in _failures(oldest):
+    longest = max((one.within + one.cooldown for one in limits if one.failures), default=0.0)
+    if not wanted or not longest:
+        return failures
+    for event in _failures(datetime.now(UTC) - timedelta(seconds=2 * longest)):
         for circle in _circles_of(event):
             if circle in failures:
                 failures[circle].append(datetime.fromisoformat(event["time"]))
-    limits = (settings.failures, settings.within, settings.cooldown)
-    opened = {circle: duties.open_until(times, *limits, now) for circle, times in failures.items()}
-    return {circle: until for circle, until in opened.items() if until is not None}
+    return failures
 
 
 def _failures(since: datetime) -> Iterator[dict[str, Any]]:
@@ -58,7 +71,7 @@ def _failures(since: datetime) -> Iterator[dict[str, Any]]:
     known = set()
     for event in events.read(since=since):
         if event["kind"] == "ended" and event.get("state") in _FAILURES:
-            launch = (event.get("id"), event.get("generation"))
+            launch = (str(event.get("id")), str(event.get("generation")))
             if launch not in known:
                 known.add(launch)
                 yield event
@@ -70,7 +83,7 @@ def _circles_of(event: dict[str, Any]) -> list[Circle]:
 
 def note_open(record: Record, circle: Circle, until: datetime, config: Config) -> None:
     """Write down that it opened, once."""
-    opened = until - timedelta(seconds=config.breaker.cooldown)
+    opened = until - timedelta(seconds=limits_of(record, config).cooldown)
     for event in events.read(since=opened):
         if event["kind"] == "breaker-opened" and circle in _circles_of(event):
             return

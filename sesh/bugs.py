@@ -8,6 +8,8 @@ import sys
 from sesh import __version__, paths
 from sesh.errors import SeshError
 
+_ENOUGH = 1 << 20  # bytes; what is older is in a second file, until there is as much again
+
 
 def write(error: BaseException) -> str | None:
     """Write it down; the log's path, if that could be done."""
@@ -15,6 +17,7 @@ def write(error: BaseException) -> str | None:
 
     try:
         path = paths.bug_log()
+        _make_room(path)
         fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         with open(fd, "w", encoding="utf-8") as file:
             file.write(f"sesh {__version__}: {sys.argv[1:2]}\n")
@@ -22,3 +25,13 @@ def write(error: BaseException) -> str | None:
     except (OSError, SeshError):
         return None
     return path
+
+
+def _make_room(path: str) -> None:
+    """A bug that comes back every minute must not fill the disk."""
+    try:
+        size = os.stat(path).st_size
+    except FileNotFoundError:
+        return
+    if size > _ENOUGH:
+        os.replace(path, paths.older_bug_log())

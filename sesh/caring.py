@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from typing import TypeVar
 
 from sesh import (
+    ages,
     breakers,
     checkups,
     digest,
@@ -20,6 +22,7 @@ from sesh import (
     events,
     launchfiles,
     look,
+    observe,
     paths,
     processes,
     store,
@@ -31,22 +34,32 @@ from sesh.checkups import Memory
 from sesh.config import Config
 from sesh.digest import Digest
 from sesh.duties import Action, Facts, Kind
-from sesh.errors import CannotTellError, ConflictError, SeshError, TwinError
+from sesh.errors import (
+    CannotTellError,
+    ConflictError,
+    NoSessionError,
+    SeshError,
+    StateError,
+    TwinError,
+)
 from sesh.lifecycle.launch import LaunchError
 from sesh.lifecycle.start import restart
-from sesh.lifecycle.stop import Ending, stop
+from sesh.lifecycle.stop import Ending, ask
 from sesh.look import Seen
 from sesh.model import Cause, Health, Process, Record, Session, State, Verdict, name_of
 from sesh.processes import Usage
 from sesh.reconcile import ended_by, reconcile
+from sesh.tmux import Reply
 from sesh.values import Value, replace
 
+T = TypeVar("T")
+R = TypeVar("R")
 QUICK = 1.0  # seconds that a pass gives health commands before it goes on
 _POLL = 0.01
 _EVENTS = {Health.OK: "healthy", Health.FAILING: "failing", Health.HUNG: "hung"}
 AGAIN = 30.0  # seconds until what could not be done is tried again
 LATE = 10.0  # seconds after which what is due is overdue: a pass takes its time
-_DEEDS = (Kind.END, Kind.RETRY)
+_DEEDS = (Kind.END, Kind.RETRY, Kind.GIVE_UP)
 
 
 class Patient(Value):
@@ -73,23 +86,86 @@ class Patient(Value):
         return None if left is None else time.time() + left
 
 
-def care(found: Sequence[Seen], config: Config) -> tuple[list[Seen], dict[str, float]]:
-    """Do what is due. Returns the sessions as they are then, and when each needs another look, by
-    its id."""
-    patients = [_patient(one, config) for one in found if needs_care(one)]
-    patients = _measure(patients)
-    patients = _collect(_check(patients))
-    changed: dict[str, Seen] = {}
-    for patient in patients:
-        for action in patient.due():
-            if action.kind is Kind.NOTE:
-                changed |= _note(patient, action)
-    changed |= _end(patients, config)
-    changed |= _retry(patients, config)
-    left = [one for one in patients if one.record.name not in changed]
-    left += [_patient(one, config) for one in changed.values() if needs_care(one)]
-    times = {one.record.id: at for one in left if (at := _next_look(one)) is not None}
-    return [changed.get(one.name, one) for one in found], times
+class Cared(Value):
+    """What came of it."""
+
+    found: Sequence[Seen]  # the sessions as they are then
+    times: Mapping[str, float]  # when each needs another look, by its id
+    asked: Sequence[Seen] = ()  # to stop; they have yet to be brought down
+    troubles: Sequence[Exception] = ()  # what kept it from doing what is due for some
+
+
+def care(found: Sequence[Seen], config: Config, *, patient: bool = True) -> Cared:
+    """Do what is due; only those who have to end are but asked to. What is wrong with one session
+    keeps no other waiting."""
+    ward = _Ward(config, patient=patient)
+    watched = [one for one in found if needs_care(one)]
+    patients = ward.each(watched, lambda one: _patient(one, config))
+    patients = _collect(ward.each(_measure(patients), _checked))
+    checkups.end_forsaken(processes.run_dir())
+    patients = ward.each(patients, lambda one: _all_ears(one, config))
+    actions = [(one, action) for one in patients for action in one.due()]
+    ward.put_off([one for one in patients if one.seen.state is State.RECOVERING])
+    ward.each(actions, ward.act)
+    changed = ward.changed
+    left = [_by_now(one) for one in patients if one.record.name not in changed]
+    left += ward.each(filter(needs_care, changed.values()), _as_remembered)
+    times = [(one.record.id, _next_look(one)) for one in left]
+    return Cared(
+        [changed.get(one.name, one) for one in found],
+        {record_id: at for record_id, at in times if at is not None},
+        ward.asked,
+        ward.troubles,
+    )
+
+
+class _Ward:
+    """Those that are looked after in one pass: what became of them, and what went wrong."""
+
+    def __init__(self, config: Config, *, patient: bool) -> None:
+        self.config = config
+        self.patient = patient
+        self.changed: dict[str, Seen] = {}
+        self.asked: list[Seen] = []
+        self.troubles: list[Exception] = []
+
+    def each(self, some: Iterable[T], work: Callable[[T], R]) -> list[R]:
+        """Do it with each. Whatever goes wrong is told at the end of the pass."""
+        done = []
+        for one in some:
+            try:
+                done.append(work(one))
+            except Exception as error:  # also a bug must not end the care for others
+                self.troubles.append(error)
+        return done
+
+    def put_off(self, waiting: Sequence[Patient]) -> None:
+        """Those whose breaker is open for longer than they wait anyway."""
+        closed_off = breakers.open_for([one.record for one in waiting], self.config)
+        for one in waiting:
+            circle, until = closed_off.get(one.record.id, (None, None))
+            at = one.record.status.retry_at
+            if circle is not None and until is not None and (at is None or at < until):
+                self._became(one, _postpone(one, circle, until, self.config))
+
+    def act(self, due: tuple[Patient, Action]) -> None:
+        one, action = due
+        if one.record.name in self.changed:
+            return
+        if action.kind is Kind.NOTE:
+            self._became(one, _note(one, action))
+        elif action.kind is Kind.END:
+            asked = _ask_to_stop(one, _ending(action), self.config, mine=self.patient)
+            self._became(one, asked)
+            self.asked += [asked] if asked else []
+        elif action.kind is Kind.RETRY:
+            self._became(one, _launch(one, self.config))
+        elif action.kind is Kind.GIVE_UP:
+            self._became(one, _give_up(one, action.why))
+
+    def _became(self, one: Patient, after: Seen | None) -> None:
+        if after is not None:
+            self.changed[one.record.name] = after
 
 
 def overdue(found: Sequence[Seen]) -> list[tuple[Seen, Action]]:
@@ -108,7 +184,7 @@ def neglected(found: Sequence[Seen]) -> list[tuple[Seen, Action]]:
 def _as_of(one: Patient, ago: float) -> Patient:
     """As it was so many seconds ago."""
     facts = one.facts
-    ages = {name: getattr(facts, name) for name in ("age", "silent", "unheard")}
+    ages = {name: getattr(facts, name) for name in ("age", "life", "silent", "unheard")}
     before = {name: max(0.0, age - ago) for name, age in ages.items() if age is not None}
     return Patient(one.seen, one.memory, replace(facts, **before))
 
@@ -117,7 +193,7 @@ def _is_late(one: Patient, action: Action) -> bool:
     at = one.record.status.retry_at
     if action.kind is Kind.RETRY and at is not None:
         return (datetime.now(UTC) - at).total_seconds() >= LATE
-    return action.kind is Kind.END
+    return action.kind in (Kind.END, Kind.GIVE_UP)
 
 
 def attended(found: Iterable[Seen], held: Iterable[Digest], config: Config) -> list[Seen]:
@@ -125,6 +201,13 @@ def attended(found: Iterable[Seen], held: Iterable[Digest], config: Config) -> l
     names = {name_of(one.id) for one in held if one.mode != "ended" and digest.cared_for(one.view)}
     entries = [entry for name in sorted(names) if (entry := store.entry(name)) is not None]
     return [one for one in (*look.judge(entries, config), *found) if needs_care(one)]
+
+
+def _by_now(one: Patient) -> Patient:
+    """The facts as they are by now: a pass takes its time."""
+    if one.seen.state is State.RECOVERING:
+        return one
+    return Patient(one.seen, one.memory, _facts(one.record, one.memory, processes.uptime()))
 
 
 def _next_look(one: Patient) -> float | None:
@@ -136,11 +219,15 @@ def _next_look(one: Patient) -> float | None:
 
 
 def needs_care(one: Seen) -> bool:
-    """Is there anything that may be due for it?"""
+    """Is there anything that may be due for it? What another machine has launched, that one
+    launches again."""
     if one.session is None:
         return False
-    watched = one.state is State.RUNNING and one.session.record.spec.care.watched
-    return watched or one.state is State.RECOVERING
+    record, here = one.session.record, processes.here()
+    if one.state is State.RECOVERING:
+        there = record.place.machine
+        return (there.id, there.pidns) == (here.id, here.pidns)
+    return one.state is State.RUNNING and record.spec.care.watched
 
 
 # --- facts ---------------------------------------------------------------------------------------
@@ -149,7 +236,8 @@ def needs_care(one: Seen) -> bool:
 def _patient(one: Seen, config: Config) -> Patient:
     """What is known of it now, the word of its health command included."""
     assert one.session is not None
-    if one.state is State.RUNNING:
+    care = one.session.record.spec.care
+    if one.state is State.RUNNING and (care.idle_timeout or care.max_silence):
         transcripts.fetch(one.session.record, config)
     known = _as_remembered(one)
     return _heard(known) if known.facts.checking else known
@@ -159,18 +247,20 @@ def _as_remembered(one: Seen) -> Patient:
     assert one.session is not None
     record = one.session.record
     if one.state is State.RECOVERING:
-        return Patient(one, Memory(), Facts())
+        return Patient(one, Memory(), Facts(life=ages.of_life(record)))
     memory = checkups.read(record)
     now = processes.uptime()
-    return Patient(one, memory, _facts(record, memory, now, _age(record, now)))
+    return Patient(one, memory, _facts(record, memory, now))
 
 
-def _facts(record: Record, memory: Memory, now: float, age: float) -> Facts:
+def _facts(record: Record, memory: Memory, now: float) -> Facts:
+    age = ages.of_launch(record, now)
     printed = _time_of(paths.transcript(record.id))
-    spoken = max(printed, launchfiles.last_beat(record))
+    spoken = None if printed is None else max(printed, launchfiles.last_beat(record))
     return Facts(
         clock=now,
         age=max(0.0, age - record.status.held),
+        life=ages.of_life(record, now),
         silent=_silence(record, age, printed),
         unheard=_silence(record, age, spoken),
         since_measure=age if memory.measured is None else now - memory.measured,
@@ -182,32 +272,51 @@ def _facts(record: Record, memory: Memory, now: float, age: float) -> Facts:
     )
 
 
-def _age(record: Record, now: float) -> float:
-    """How long this launch has run, by the kernel's clock; on a far engine, by that on the wall."""
-    agent, started = record.place.agent, record.status.started
-    if agent is not None and not record.place.far:
-        return max(0.0, processes.age(agent.process, now))
-    return max(0.0, time.time() - started.timestamp()) if started else 0.0
-
-
-def _silence(record: Record, age: float, last: float) -> float:
+def _silence(record: Record, age: float, last: float | None) -> float | None:
+    if last is None:
+        return None
     status = record.status
     started = status.started.timestamp() if status.started else 0.0
     resumed = status.resumed.timestamp() if status.resumed else 0.0
     return duties.silence(time.time(), age, started, max(last, resumed))
 
 
-def silent_for(record: Record) -> float:
-    """Seconds since it printed something, or began; what it was paused for does not count."""
-    age = _age(record, processes.uptime())
-    return _silence(record, age, _time_of(paths.transcript(record.id)))
+def silent_for(record: Record) -> float | None:
+    """Seconds since it printed something, or began; what it was paused for does not count. None:
+    its transcript is gone."""
+    return _silence(record, ages.of_launch(record), _time_of(paths.transcript(record.id)))
 
 
-def _time_of(path: str) -> float:
+def _time_of(path: str) -> float | None:
     try:
         return os.stat(path).st_mtime
     except OSError:
-        return 0.0
+        return None
+
+
+def _all_ears(one: Patient, config: Config) -> Patient:
+    """Before it is called silent: is what it prints written down at all? A pipe that has died (of a
+    full disk, say) is laid anew, and silence counts from then on."""
+    care, facts, record = one.record.spec.care, one.facts, one.record
+    silent = care.idle_timeout and (facts.silent or 0.0) >= care.idle_timeout
+    hung = care.max_silence and (facts.unheard or 0.0) >= care.max_silence
+    pane = record.place.pane
+    if one.seen.state is not State.RUNNING or pane is None or not (silent or hung):
+        return one
+    unheard = Patient(one.seen, one.memory, replace(facts, silent=None, unheard=None))
+    try:
+        server = observe.server_of(record, config)
+    except CannotTellError:
+        return unheard
+    listed = server.panes()
+    if isinstance(listed, Reply):
+        return unheard  # a server that hangs reads nothing of what its panes print
+    if not any(found.id == pane and not found.piped for found in listed):
+        return one
+    launchfiles.make_transcript(record.id)
+    server.pipe(pane)
+    os.utime(paths.transcript(record.id))
+    return unheard
 
 
 # --- what is done --------------------------------------------------------------------------------
@@ -255,17 +364,17 @@ def _measured(one: Patient, used: Usage | None) -> Patient:
     return Patient(one.seen, memory, facts)
 
 
-def _check(patients: Sequence[Patient]) -> list[Patient]:
-    """Begin the health commands that are due, all at once."""
-    wanting = {one.record.id for one in _wanting(patients, Kind.CHECK)}
-    return [_checked(one) if one.record.id in wanting else one for one in patients]
-
-
 def _checked(one: Patient) -> Patient:
+    """Begin its health command, if that is due; what it says is heard later, of all together."""
+    if not _wanting([one], Kind.CHECK):
+        return one
     now = processes.uptime()
     memory = checkups.begin(one.record, one.memory, now)
-    checkups.write(one.record, memory)
-    return Patient(one.seen, memory, replace(one.facts, clock=now, since_check=0.0, checking=True))
+    if memory.process is None:  # else what it has said of itself tells when it was begun
+        checkups.write(one.record, memory)
+    checking = memory.process is not None
+    facts = replace(one.facts, clock=now, since_check=0.0, checking=checking)
+    return Patient(one.seen, memory, facts)
 
 
 def _collect(patients: Sequence[Patient]) -> list[Patient]:
@@ -280,16 +389,16 @@ def _collect(patients: Sequence[Patient]) -> list[Patient]:
 
 def _heard(one: Patient) -> Patient:
     now = processes.uptime()
-    age = _age(one.record, now)
+    age = ages.of_launch(one.record, now) - one.record.status.held
     memory = checkups.collect(one.record, one.memory, now, age)
     if memory == one.memory:
         return one
     checkups.write(one.record, memory)
-    facts = _facts(one.record, memory, now, age)
+    facts = _facts(one.record, memory, now)
     return Patient(one.seen, memory, replace(facts, memory=one.facts.memory, cpu=one.facts.cpu))
 
 
-def _note(patient: Patient, action: Action) -> dict[str, Seen]:
+def _note(patient: Patient, action: Action) -> Seen | None:
     """Write down how it is."""
     session = patient.seen.session
     assert session is not None
@@ -299,47 +408,24 @@ def _note(patient: Patient, action: Action) -> dict[str, Seen]:
     verdict = reconcile(record, session.seen, datetime.now(UTC))
     entry = store.swap(patient.seen.entry, record, verdict)
     if entry is None:
-        return {}
+        return None
     first_time_well = action.health is Health.OK and session.record.status.health is None
     if not first_time_well:
         with suppress(OSError):
             events.append(_EVENTS[action.health], record, reason=action.why or None)
-    return {record.name: Seen(entry, Session(record, session.seen, verdict))}
-
-
-def _end(patients: Iterable[Patient], config: Config) -> dict[str, Seen]:
-    """Bring down, together, what is over a limit."""
-    endings = {
-        one.record.name: (one.seen, _ending(action))
-        for one in patients
-        for action in one.due()
-        if action.kind is Kind.END
-    }
-    if not endings:
-        return {}
-    why = {name: ending for name, (_, ending) in endings.items()}
-    after = []
-    for stays in (True, False):
-        some = [seen for seen, ending in endings.values() if _comes_back(seen, ending) is stays]
-        if some:
-            after += _stopped(some, config, why, stays=stays)
-    return {one.name: one for one in after}
+    return Seen(entry, Session(record, session.seen, verdict))
 
 
 def _ending(action: Action) -> Ending:
     return Ending(action.why, action.cause or Cause.LIMIT, action.ran_well)
 
 
-def _stopped(
-    found: Sequence[Seen], config: Config, why: Mapping[str, Ending], *, stays: bool
-) -> list[Seen]:
-    grace = config.stop.grace
+def _ask_to_stop(one: Patient, ending: Ending, config: Config, *, mine: bool) -> Seen | None:
+    stays = _comes_back(one.seen, ending)
     try:
-        return stop(found, config, grace, close_panes=not stays, keep=stays, endings=why)
-    except (CannotTellError, ConflictError):  # one of them has changed: it keeps none waiting
-        if len(found) == 1:
-            return []
-    return [seen for one in found for seen in _stopped([one], config, why, stays=stays)]
+        return ask(one.seen, config.stop.grace, ending, keep=stays, mine=mine)
+    except (CannotTellError, ConflictError, NoSessionError):
+        return None  # it has changed since it was looked at
 
 
 def _comes_back(seen: Seen, ending: Ending) -> bool:
@@ -350,23 +436,11 @@ def _comes_back(seen: Seen, ending: Ending) -> bool:
     record = replace(
         record, status=replace(record.status, retries=ending.retries_used(record.status))
     )
-    return duties.after_end(record, how, datetime.now(UTC)).retry_at is not None
+    now = datetime.now(UTC)
+    return duties.after_end(record, how, now, now, ages.left(record)).retry_at is not None
 
 
 # --- retries -------------------------------------------------------------------------------------
-
-
-def _retry(patients: Iterable[Patient], config: Config) -> dict[str, Seen]:
-    """Launch again what is due, unless the breaker of its group or template is open."""
-    wanting = _wanting(patients, Kind.RETRY)
-    closed_off = breakers.open_for([one.record for one in wanting], config)
-    changed = {}
-    for one in wanting:
-        breaker = closed_off.get(one.record.id)
-        after = _postpone(one, *breaker, config) if breaker else _launch(one, config)
-        if after is not None:
-            changed[one.record.name] = after
-    return changed
 
 
 def _postpone(one: Patient, circle: Circle, until: datetime, config: Config) -> Seen | None:
@@ -374,8 +448,10 @@ def _postpone(one: Patient, circle: Circle, until: datetime, config: Config) -> 
     assert session is not None
     record = session.record
     why = breakers.sentence(circle, until)
-    record = replace(record, status=replace(record.status, retry_at=until, waits_for=why))
     breakers.note_open(record, circle, until, config)
+    if ages.left(record) <= (until - datetime.now(UTC)).total_seconds():
+        return _give_up(one, f"{why}, and {duties.no_time(record.spec.care)}")
+    record = replace(record, status=replace(record.status, retry_at=until, waits_for=why))
     return _write(one.seen, session, record)
 
 
@@ -398,6 +474,8 @@ def _launch(one: Patient, config: Config) -> Seen | None:
         return look.one(one.record.name)
     except CannotTellError:
         return None
+    except StateError as error:  # a full disk, say: that may pass
+        return _hold_up(one, str(error))
     except SeshError as error:
         if settings.trouble():  # it may be the fault of a setting that could not be read
             return None
@@ -405,7 +483,7 @@ def _launch(one: Patient, config: Config) -> Seen | None:
 
 
 def _hold_up(one: Patient, why: str) -> Seen | None:
-    """Somebody is in its conversation. It is tried again, and a person told meanwhile."""
+    """Somebody is in its conversation, say. It is tried again, and a person told meanwhile."""
     session = one.seen.session
     assert session is not None
     record = session.record
@@ -420,7 +498,7 @@ def _give_up(one: Patient, why: str) -> Seen | None:
     assert session is not None
     record, status = session.record, session.record.status
     told = f"not launched again: {why.removeprefix(f'{record.name}: ')}"
-    status = replace(status, retry_at=None, waits_for=None, gave_up=told)
+    status = replace(status, retry_at=None, waits_for=None, gave_up=told, keep=False)
     last = replace(record, status=status)
     after = _write(one.seen, session, last)
     if after is not None:

@@ -34,7 +34,7 @@ from sesh.duties import Kind
 from sesh.errors import CannotTellError, SeshError
 from sesh.lifecycle import panes, salvage, worktrees
 from sesh.lifecycle.leftovers import stop_leftovers
-from sesh.lifecycle.stop import Ending, stop
+from sesh.lifecycle.stop import Ending, go_on, stop, under_way
 from sesh.look import Seen
 from sesh.model import ALIVE, ENDED, Cause, Process, Record, State
 from sesh.orphans import Leftover, Stray
@@ -93,19 +93,25 @@ def _attended(scene: Scene, config: Config) -> list[Seen]:
 
 def _overdue(found: Sequence[Seen]) -> list[Step]:
     """What a pass will do for them."""
-    verbs = {Kind.END: Verb.END, Kind.RETRY: Verb.RESTART}
     steps = []
     for seen, action in caring.overdue(found):
         assert seen.session is not None
         record = seen.session.record
-        why = action.why or "whose retry is due"
+        verb, why = _DEEDS[action.kind]
         steps.append(
             Step(
-                *(verbs[action.kind], What.SESSION, record.name, why, record.id),
+                *(verb, What.SESSION, record.name, why or action.why, record.id),
                 generation=record.place.generation,
             )
         )
     return steps
+
+
+_DEEDS = {
+    Kind.END: (Verb.END, ""),
+    Kind.RETRY: (Verb.RESTART, "whose retry is due"),
+    Kind.GIVE_UP: (Verb.GIVE_UP, "whose timeout is over before its retry"),
+}
 
 
 def _was_done(step: Step) -> Outcome:
@@ -114,9 +120,10 @@ def _was_done(step: Step) -> Outcome:
     record = entry.record if entry else None
     if not isinstance(record, Record) or record.id != step.session_id:
         return Outcome(step, done=False, skipped=CHANGED)
-    again = record.place.generation > step.generation
-    done = again or (step.verb is Verb.END and record.status.outcome is not None)
-    waits = record.status.waits_for or "not yet"
+    again, status = record.place.generation > step.generation, record.status
+    over = {Verb.END: status.outcome is not None, Verb.GIVE_UP: status.gave_up is not None}
+    done = again or over.get(step.verb, False)
+    waits = status.waits_for or "not yet"
     return Outcome(step, done=done, skipped=None if done else waits)
 
 
@@ -224,7 +231,11 @@ def _stopped(step: Step, after: Seen) -> Outcome:
 def _finish(steps: list[Step], config: Config) -> Outcomes:
     still, skipped = _split(_again(steps), State.STOPPING)
     yield from skipped
-    after = stop([seen for _, seen in still], config, config.stop.grace)
+    for step, seen in still:
+        if under_way(seen):
+            yield Outcome(step, done=False, skipped="another sesh is at it")
+    still = [(step, seen) for step, seen in still if not under_way(seen)]
+    after = go_on([seen for _, seen in still], config)
     for (step, _), now in zip(still, after, strict=True):
         yield _stopped(step, now)
 

@@ -15,6 +15,7 @@ from sesh.model import (
     Agent,
     AgentWord,
     Boxing,
+    BreakerLimits,
     Care,
     Cause,
     Container,
@@ -42,6 +43,7 @@ from sesh.view import asked
 
 _STRING = re.compile(rb'"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'')
 _MAX_DOTS = 200  # tomllib takes seconds for a key of some thousand parts
+_LONGEST = 2e9  # seconds: beyond all that can be asked for, with what an engine gets on top
 
 
 def decode(raw: bytes) -> Record:
@@ -91,6 +93,7 @@ def encode(record: Record) -> bytes:
             "box": _box_dict(spec.box) if spec.box else None,
             "template": spec.template,
             "care": asked(spec.care),
+            "breaker": _fields(spec.breaker) if spec.breaker else None,
             "kit": _kit_dict(spec.kit) if spec.kit else None,
             "prompt": spec.prompt,
             "branch": spec.branch,
@@ -137,11 +140,13 @@ def encode(record: Record) -> bytes:
             "retry_at": status.retry_at,
             "stop_asked": status.stop_asked,
             "stop_grace": status.stop_grace,
+            "stopper": _process_dict(status.stopper) if status.stopper else None,
             "stop_tries": status.stop_tries or None,
             "stop_reason": status.stop_reason,
             "stop_cause": status.stop_cause.value if status.stop_cause else None,
             "remains": [_process_dict(process) for process in status.remains] or None,
             "keep": status.keep or None,
+            "lived": status.lived or None,
             "held": status.held or None,
             "resumed": status.resumed,
             "health": status.health.value if status.health else None,
@@ -229,6 +234,7 @@ def _spec(table: Table) -> Spec:
         max_idle=_limit(table, "max_idle"),
         box=_box(table.maybe_table("box")),
         care=_care(table.table("care", optional=True)),
+        breaker=_breaker(table.maybe_table("breaker")),
         template=table.get("template", str),
         kit=_kit(table.maybe_table("kit")),
         prompt=table.get("prompt", str),
@@ -237,7 +243,7 @@ def _spec(table: Table) -> Spec:
     )
     if not spec.cwd.startswith("/"):
         raise table.fail("cwd", "should be an absolute path")
-    if not 0 < spec.launch_timeout < 1e6:
+    if not 0 < spec.launch_timeout < _LONGEST:
         raise table.fail("launch_timeout", "out of range")
     table.done()
     return spec
@@ -311,9 +317,21 @@ def _care(table: Table) -> Care:
     return Care(**values)
 
 
+def _breaker(table: Table | None) -> BreakerLimits | None:
+    if table is None:
+        return None
+    limits = BreakerLimits(
+        failures=table.number("failures", 0),
+        within=table.need("within", _limit(table, "within")),
+        cooldown=table.need("cooldown", _limit(table, "cooldown")),
+    )
+    table.done()
+    return limits
+
+
 def _limit(table: Table, key: str) -> float | None:
     value = table.get(key, float)
-    if value is not None and not 0 <= value < 1e9:
+    if value is not None and not 0 <= value < _LONGEST:
         raise table.fail(key, "out of range")
     return value
 
@@ -398,6 +416,7 @@ def _agent(table: Table) -> Agent:
 
 
 def _status(table: Table) -> Status:
+    stopper = table.maybe_table("stopper")
     status = Status(
         desired=table.need("desired", table.choice("desired", Desired)),
         launched=table.need("launched", table.moment("launched")),
@@ -414,11 +433,13 @@ def _status(table: Table) -> Status:
         retry_at=table.moment("retry_at"),
         stop_asked=table.moment("stop_asked"),
         stop_grace=table.get("stop_grace", float),
+        stopper=_process(stopper) if stopper else None,
         stop_tries=table.count("stop_tries"),
         stop_reason=table.get("stop_reason", str),
         stop_cause=table.choice("stop_cause", Cause),
         remains=tuple(_process(one) for one in table.tables("remains")),
         keep=table.get("keep", bool) or False,
+        lived=_limit(table, "lived") or 0.0,
         held=table.get("held", float) or 0.0,
         resumed=table.moment("resumed"),
         health=table.choice("health", Health),

@@ -10,13 +10,14 @@ from typing import Any
 from sesh import paths, phases, units
 from sesh.errors import StateError
 from sesh.files import read_regular
-from sesh.model import Care
+from sesh.model import BreakerLimits, Care
 from sesh.values import Value
 
 LIMIT = 64 << 10
 SMALLEST = 64 << 10  # of what is kept on disk
 LARGEST = 1 << 50
 _HIGHEST = 1e9  # seconds, or pieces
+MOST = int(_HIGHEST)
 MOST_RETRIES = 1000
 DEFAULT, FILE = "default", "config.toml"
 
@@ -25,7 +26,7 @@ class Count(int):
     """A plain number, where other whole numbers are sizes."""
 
     lowest = 0
-    highest = int(_HIGHEST)
+    highest = MOST
 
 
 class Retries(Count):
@@ -100,9 +101,9 @@ class Git(Value):
 class Breaker(Value):
     """When a group fails too often, it is not restarted by itself for a while."""
 
-    failures: Count = Count(10)  # more of them open it; 0: never
-    within: float = 600.0
-    cooldown: float = 1800.0
+    failures: Count = Count(BreakerLimits.failures)  # more of them open it; 0: never
+    within: float = BreakerLimits.within
+    cooldown: float = BreakerLimits.cooldown
 
 
 class Notify(Value):
@@ -162,8 +163,9 @@ class _Forgiven:
 
 
 def forgive() -> None:
-    """From now on, in this process, a setting that can't be read is left out."""
-    _Forgiven.forgiving = True
+    """From now on, in this process, a setting that can't be read is left out. What was wrong before
+    is forgotten: a watch finds out anew whether it was mended."""
+    _Forgiven.forgiving, _Forgiven.trouble = True, None
 
 
 def trouble() -> StateError | None:
@@ -317,7 +319,7 @@ def checked(value: Any, default: Any, where: str) -> Any:
         return _seconds(value, default, where)
     if isinstance(default, Count):
         if type(value) is not int or not default.lowest <= value <= default.highest:
-            raise StateError(f"{where} should be a whole number, {_range(default)}")
+            raise StateError(f"{where} should be a whole number, {_range(default, value)}")
         return Count(value)
     if isinstance(default, int):
         return _size(value, default, where)
@@ -340,8 +342,9 @@ def _known(key: str, value: Any, where: str) -> Any:
     return value
 
 
-def _range(count: Count) -> str:
-    bounded = count.highest < _HIGHEST
+def _range(count: Count, value: Any) -> str:
+    """The bounds; that of all numbers only to who has overstepped it."""
+    bounded = count.highest < _HIGHEST or (type(value) is int and value > count.highest)
     return f"{count.lowest} {f'to {count.highest}' if bounded else 'or more'}"
 
 
@@ -349,6 +352,8 @@ def _seconds(value: Any, default: float, where: str) -> float:
     """A time above 0; 0 too where that is the default, and means never."""
     number: Any = units.seconds(value) if type(value) is str else value
     lowest = 0.0 if default == 0 else 1e-9
+    if type(number) in (int, float) and number >= _HIGHEST:
+        raise StateError(f"{where} should be below {_HIGHEST:.0f} seconds")
     if type(number) not in (int, float) or not lowest <= number < _HIGHEST:
         above = "0 or more" if default == 0 else "above 0"
         raise StateError(f'{where} should be a number of seconds {above}, or a text such as "5m"')

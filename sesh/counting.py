@@ -32,7 +32,10 @@ def count(since: datetime | None) -> tuple[Report, list[str]]:
 
 def publish(path: str, text: str) -> None:
     """Write a file that others may read, at once and whole: who reads it, reads the old or the new
-    one. A device, a pipe or a directory is never replaced."""
+    one. A device, a pipe or a directory is never replaced, nor what one of our streams leads to:
+    /dev/stdout may be somebody's log."""
+    if any(map(_of_a_process, _led_by(path))):
+        raise StateError(f"cannot write {path}: it is no place for a file")
     target = os.path.realpath(path)
     if not os.path.isdir(os.path.dirname(target)):
         raise StateError(f"cannot write {path}: there is no such directory")
@@ -41,6 +44,23 @@ def publish(path: str, text: str) -> None:
     with files.temp_file(target, text.encode("utf-8", "backslashreplace")) as temp:
         os.chmod(temp, 0o644)
         os.replace(temp, target)
+
+
+def _led_by(path: str) -> list[str]:
+    """The path and what each link in its place leads to, in directories as they really are."""
+    found: list[str] = []
+    while True:
+        directory, name = os.path.split(os.path.abspath(path))
+        path = os.path.join(os.path.realpath(directory), name)
+        if path in found or not os.path.islink(path):
+            return [*found, path]
+        found.append(path)
+        path = os.path.join(os.path.dirname(path), os.readlink(path))
+
+
+def _of_a_process(path: str) -> bool:
+    """Is it a device or a stream? Files in shared memory are files."""
+    return path.startswith(("/dev/", "/proc/")) and not path.startswith("/dev/shm/")
 
 
 # --- sessions ----------------------------------------------------------------------------------

@@ -8,12 +8,12 @@ is due at a time of day, and one that a clock set back would put off is due at o
 from __future__ import annotations
 
 from binascii import crc32
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from enum import StrEnum
 from math import ceil
 
-from sesh.model import Care, Cause, Health, Record, Retry, State, Verdict
+from sesh.model import BreakerLimits, Care, Cause, Desired, Health, Record, Retry, State, Verdict
 from sesh.units import amount, span
 from sesh.values import Value
 
@@ -32,6 +32,7 @@ class Kind(StrEnum):
     MEASURE = "measure"  # look at its memory and processor time
     CHECK = "check"  # run its health command
     NOTE = "note"  # its health has changed
+    GIVE_UP = "give-up"  # do not launch it again, though it was to be
 
 
 class Action(Value):
@@ -48,7 +49,8 @@ class Facts(Value):
     """What is known of a living agent beside its record; None: not known, so not judged."""
 
     clock: float = 0.0  # of the machine, in seconds: what has the same interval is due together
-    age: float | None = None  # seconds it has run, without those that it was paused
+    age: float | None = None  # seconds this launch has run, without those that it was paused
+    life: float | None = None  # the same of its whole life, and what was waited between launches
     silent: float | None = None  # seconds since its last output, or since it began
     unheard: float | None = None  # the same, a word that it sent itself counting as output
     memory: int | None = None
@@ -66,18 +68,20 @@ class Facts(Value):
 
 def due(record: Record, verdict: Verdict, facts: Facts, now: datetime) -> tuple[Action, ...]:
     """What has to be done now. Nothing for what is unknown, paused, stopping or at its end."""
+    care = record.spec.care
     if verdict.state is State.RECOVERING:
+        if _life_left(care, facts) <= 0:
+            return (Action(Kind.GIVE_UP, no_time(care)),)
         return (Action(Kind.RETRY),) if wait(record, now) <= 0 else ()
     if verdict.state is not State.RUNNING:
         return ()
-    care = record.spec.care
-    end = _over(care, facts)
+    end = _over(record, facts)
     if end is not None:
         return (end,)
-    health, why = _health(care, facts)
+    health, why = _health(record, facts)
     if health in _UNWELL:
         ran_well = _well_for(care, facts) >= care.retry_reset
-        if _may_retry(record, ran_well=ran_well):
+        if _may_retry(record, facts, ran_well=ran_well):
             return (Action(Kind.END, f"{health}: {why}", Cause.HEALTH, ran_well=ran_well),)
     actions = []
     if health is not None and health is not record.status.health:
@@ -89,10 +93,12 @@ def due(record: Record, verdict: Verdict, facts: Facts, now: datetime) -> tuple[
     return tuple(actions)
 
 
-def _over(care: Care, facts: Facts) -> Action | None:
+def _over(record: Record, facts: Facts) -> Action | None:
     """The limit that it is over, if any."""
-    if care.timeout and _at_least(facts.age, care.timeout):
-        why = f"ran for its timeout ({span(care.timeout)})"
+    care = record.spec.care
+    if care.timeout and _at_least(facts.life, care.timeout):
+        earlier = ", earlier launches included" if record.status.lived else ""
+        why = f"ran for its timeout ({span(care.timeout)}){earlier}"
         return Action(Kind.END, why, Cause.TIMEOUT)
     if care.idle_timeout and _at_least(facts.silent, care.idle_timeout):
         why = f"printed nothing for its idle timeout ({span(care.idle_timeout)})"
@@ -108,13 +114,15 @@ def _over(care: Care, facts: Facts) -> Action | None:
     return None
 
 
-def _health(care: Care, facts: Facts) -> tuple[Health | None, str]:
+def _health(record: Record, facts: Facts) -> tuple[Health | None, str]:
     """How it is, and why; None when nobody can tell yet."""
+    care = record.spec.care
     if care.max_silence and _at_least(facts.unheard, care.max_silence):
         return Health.HUNG, f"silent for {span(care.max_silence)}"
     if care.health_cmd and facts.failures >= max(1, care.health_retries):
         return Health.FAILING, f"its health command: {facts.last_failure or 'failed'}"
-    if care.health_cmd and (facts.failures or not facts.checks):
+    speaks_again = record.status.health is Health.HUNG
+    if care.health_cmd and (facts.failures or not facts.checks) and not speaks_again:
         return None, ""
     return (Health.OK, "") if care.health_cmd or care.max_silence else (None, "")
 
@@ -154,15 +162,15 @@ def _checked(care: Care) -> float:
 
 def next_due(record: Record, verdict: Verdict, facts: Facts, now: datetime) -> float | None:
     """In how many seconds something may be due; None: nothing will be."""
+    care = record.spec.care
     if verdict.state is State.RECOVERING:
-        return max(_SOON, wait(record, now))
+        return max(_SOON, min(_life_left(care, facts), wait(record, now)))
     if verdict.state is not State.RUNNING:
         return None
-    care = record.spec.care
     waits = [
         limit - (value or 0.0)
         for limit, value in (
-            (care.timeout, facts.age),
+            (care.timeout, facts.life),
             (care.idle_timeout, facts.silent),
             (patience(record) if facts.checking else 0.0, facts.since_check),
         )
@@ -184,11 +192,14 @@ def patience(record: Record) -> float:
     return record.spec.care.health_timeout + (_ENGINE if record.boxed else 0.0)
 
 
-def first_due(care: Care, clock: float) -> float:
+def first_due(record: Record, clock: float) -> float:
     """In how many seconds after its launch something may be due for the first time."""
-    limits = (care.timeout, care.idle_timeout, care.max_silence)
-    regular = (_left(clock, 0.0, _measured(care)), _left(clock, 0.0, _checked(care)))
-    return min(*(limit or _NEVER for limit in limits), *regular)
+    care = record.spec.care
+    life = max(_SOON, care.timeout - record.status.lived) if care.timeout else _NEVER
+    limits = (care.idle_timeout or _NEVER, care.max_silence or _NEVER)
+    return min(
+        *(life, *limits), _left(clock, 0.0, _measured(care)), _left(clock, 0.0, _checked(care))
+    )
 
 
 def silence(now: float, age: float, started: float, last: float) -> float:
@@ -206,21 +217,37 @@ class After(Value):
 
     retry_at: datetime | None
     retries: int  # used so far
-    used_up: bool = False
+    gave_up: str | None = None  # why it is not tried again, although it was to be
 
 
-def after_end(record: Record, how: Verdict, ended: datetime) -> After:
-    """Whether it is tried again, and when."""
+def after_end(
+    record: Record, how: Verdict, ended: datetime, now: datetime, left: float = _NEVER
+) -> After:
+    """Whether it is tried again, and when. Its timeout leaves it `left` seconds from now on."""
     care, used = record.spec.care, record.status.retries
     if _ended_well(record, how, ended):
         used = 0
     by_hand = record.status.retries == 0
     if not care.retries or not _counts(care, how) or (how.cause is Cause.LAUNCH and by_hand):
         return After(None, used)  # who has started it was told that it could not be launched
+    if record.status.desired is Desired.STOPPED and record.status.stop_reason is None:
+        return After(None, used)  # a person wants it to stop, whatever else has happened to it
+    if record.status.paused is not None:
+        return After(None, used, "not launched again: it was paused")
+    if how.state is State.TIMEOUT and left <= 0:
+        return After(None, used)  # its life was as long as it should be
     if used >= care.retries:
-        return After(None, used, used_up=True)
+        which = f"all {care.retries} retries are" if care.retries > 1 else "its one retry is"
+        return After(None, used, f"{which} used up")
     pause = delay(care, used + 1, record.launch)
-    return After(ended + timedelta(seconds=pause), used)
+    retry_at = ended + timedelta(seconds=pause)
+    if min(max(_SOON, (retry_at - now).total_seconds()), pause) >= left:
+        return After(None, used, f"not launched again: {no_time(care)}")
+    return After(retry_at, used)
+
+
+def no_time(care: Care) -> str:
+    return f"its timeout ({span(care.timeout)}) leaves no time for it"
 
 
 def _ended_well(record: Record, how: Verdict, ended: datetime) -> bool:
@@ -230,12 +257,13 @@ def _ended_well(record: Record, how: Verdict, ended: datetime) -> bool:
     started = record.status.started
     if started is None or how.cause in _BY_SESH or record.status.health in _UNWELL:
         return False
-    return (ended - started).total_seconds() >= record.spec.care.retry_reset
+    ran = (ended - started).total_seconds() - record.status.held
+    return ran >= record.spec.care.retry_reset
 
 
 def _counts(care: Care, how: Verdict) -> bool:
     """Is this an end that is to be retried? Never one that a person asked for."""
-    if how.state is State.STOPPED or (how.cause is Cause.EXIT and how.exit_code == NEVER_AGAIN):
+    if how.state is State.STOPPED or how.exit_code == NEVER_AGAIN:
         return False
     kinds = {
         State.FAILED: Retry.FAILURE,
@@ -263,25 +291,35 @@ def wait(record: Record, now: datetime) -> float:
     return _SOON if left > longest + 1 else left
 
 
-def _may_retry(record: Record, *, ran_well: bool) -> bool:
+def _may_retry(record: Record, facts: Facts, *, ran_well: bool) -> bool:
     """Would it be launched again, if it failed now?"""
     care, used = record.spec.care, 0 if ran_well else record.status.retries
     wanted = {Retry.FAILURE.value, Retry.ALWAYS.value} & set(care.retry_on)
-    return bool(wanted) and used < care.retries
+    in_time = delay(care, used + 1, record.launch) < _life_left(care, facts)
+    return bool(wanted) and used < care.retries and in_time
+
+
+def _life_left(care: Care, facts: Facts) -> float:
+    return care.timeout - (facts.life or 0.0) if care.timeout else _NEVER
 
 
 # --- breakers ------------------------------------------------------------------------------------
 
 
 def open_until(
-    failures: Iterable[datetime], many: int, within: float, cooldown: float, now: datetime
+    failures: Iterable[datetime], limits: BreakerLimits, now: datetime
 ) -> datetime | None:
-    """Until when a group with these failures is left alone; None when it is not."""
-    if not many:
+    """Until when a group with these failures is left alone; None when it is not. What fails while
+    it is open (it ran before, or by a person's wish) does not keep it open."""
+    if not limits.failures:
         return None
-    times: Sequence[datetime] = sorted(moment for moment in failures if moment <= now)
-    until = None
-    for first, last in zip(times, times[many:], strict=False):
-        if (last - first).total_seconds() <= within:
-            until = last + timedelta(seconds=cooldown)
+    until: datetime | None = None
+    recent: list[datetime] = []
+    for moment in sorted(moment for moment in failures if moment <= now):
+        if until is not None and moment < until:
+            continue
+        since = moment - timedelta(seconds=limits.within)
+        recent = [earlier for earlier in recent if earlier >= since] + [moment]
+        if len(recent) > limits.failures:
+            until, recent = moment + timedelta(seconds=limits.cooldown), []
     return until if until is not None and until > now else None

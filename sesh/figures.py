@@ -64,7 +64,7 @@ class Restart(NamedTuple):
     retry: int  # the number of the retry; 0: a person asked for it
     launched: bool
     recovered: bool  # launched, and it did not fail at once
-    waited: float | None  # since the end before it
+    waited: float | None  # since the first end that nothing has recovered from
     resumed: bool | None  # the agent's conversation; None: nobody said
 
 
@@ -202,7 +202,7 @@ def _history(views: Sequence[Object], told: Sequence[_Told]) -> tuple[list[Launc
             began[key] = started
         ends[key] = _end_by_record(view, ends.get(key))
     kin = _kin(views, told)
-    restarts = [_restart(one, kin, ends) for one in told if one.kind in _RESTARTS]
+    restarts = _restarts([one for one in told if one.kind in _RESTARTS], kin, ends)
     launches = [_launch(key, kin, began, ends) for key in {**began, **ends}]
     return launches, restarts
 
@@ -278,16 +278,35 @@ def _launch(
     )
 
 
+def _restarts(
+    told: Sequence[_Told],
+    kin: Mapping[str, tuple[str | None, str | None]],
+    ends: Mapping[Key, _End | None],
+) -> list[Restart]:
+    """In a row of retries that came to nothing, all wait for the end before the first of them."""
+    found = []
+    down: dict[str, float | None] = {}  # session id → since when, while its retries fail
+    for one in sorted(told, key=lambda one: (one.key, one.at)):
+        session_id, generation = one.key
+        before = ends.get((session_id, generation - 1))
+        since = down.get(session_id, before.ended if before else None)
+        restart = _restart(one, kin, ends.get(one.key), since)
+        down.pop(session_id, None)
+        if restart.retry >= 1 and not restart.recovered:
+            down[session_id] = since
+        found.append(restart)
+    return found
+
+
 def _restart(
     told: _Told,
     kin: Mapping[str, tuple[str | None, str | None]],
-    ends: Mapping[Key, _End | None],
+    end: _End | None,
+    since: float | None,
 ) -> Restart:
     group, template = kin.get(told.key[0], (None, None))
     retry, resumed = told.event.get("retry"), told.event.get("resumed_conversation")
     launched = told.kind == "restarted"
-    end, before = ends.get(told.key), ends.get((told.key[0], told.key[1] - 1))
-    ended_before = before.ended if before else None
     return Restart(
         group=group,
         template=template,
@@ -295,7 +314,7 @@ def _restart(
         retry=retry if isinstance(retry, int) else 0,
         launched=launched,
         recovered=launched and not _failed_soon(end, told.at),
-        waited=None if ended_before is None else max(0.0, told.at - ended_before),
+        waited=None if since is None else max(0.0, told.at - since),
         resumed=resumed if isinstance(resumed, bool) else None,
     )
 
@@ -435,12 +454,12 @@ def _of_recoveries(tries: Sequence[Restart]) -> dict[str, Any]:
 
 
 def _of_restarts(restarts: Sequence[Restart]) -> dict[str, Any]:
-    said = any(one.resumed is not None for one in restarts)
-    resumed = sum(one.resumed is True for one in restarts)
+    """What has no conversation can't resume one, and does not count against those that do."""
+    said = [one.resumed for one in restarts if one.resumed is not None]
     return {
         "restarts": len(restarts),
-        "resumed": resumed if said else None,
-        "resume_rate": rate(resumed, len(restarts)) if said else None,
+        "resumed": sum(said) if said else None,
+        "resume_rate": rate(sum(said), len(said)),
     }
 
 

@@ -162,6 +162,19 @@ def write_private(path: str, data: bytes, *, durable: bool = True) -> None:
         os.replace(temp, path)
 
 
+def jot(path: str, data: bytes) -> None:
+    """Write a small file over itself, by one write: a tenth of what a new one costs. Only for what
+    may be lost: on a full disk half of it may be there."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        os.fchmod(fd, 0o600)
+        if os.write(fd, data) != len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+        os.ftruncate(fd, len(data))
+    finally:
+        os.close(fd)
+
+
 @contextmanager
 def temp_file(path: str, data: bytes, *, durable: bool = True) -> Iterator[str]:
     """A finished, durable temp file beside `path`, to be moved over it inside the block."""

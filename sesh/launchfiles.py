@@ -10,9 +10,13 @@ write into them.
   .error     why the command could not even be executed
   .claim     a copy of the record as it was when the launch began, should the record be lost
   .care      what passes remember of a session that they look after: see checkups.py
+  .check     stands while its health command is under way, and says who that is
   .health    the exit status of its health command, when that has ended
   .beat      its time is that of the agent's last word by `sesh update`
   .kit .hooks .said .seen .told   of an agent that sesh knows: see agents/
+
+Those of a session in a container are in its box, where what runs in the container may forge them:
+only what the keeper and the agent's shell write, and what they need. All else stays outside.
 """
 
 from __future__ import annotations
@@ -34,10 +38,11 @@ _BLANK = b" " * (WORD_SIZE - 1) + b"\n"
 CLAIM_LIMIT = 1 << 20
 KINDS = (
     *(".launch", ".pid", ".exit.tmp", ".exit", ".error", ".claim"),
-    *(".care", ".health", ".beat", ".kit", ".hooks", ".said", ".seen"),
+    *(".care", ".check", ".health", ".beat", ".kit", ".hooks", ".said", ".seen"),
     ".told",
 )
 ARGUMENT_LIMIT = 128 * 1024 - 1  # of one argument: the kernel's MAX_ARG_STRLEN
+_MARGIN = 60  # seconds at most by which the kernel's limit on processor time lies beyond ours
 
 # A variable that is set after the environment was loaded must not be one of the agent's: SESH_* is
 # the one kind that is never loaded.
@@ -78,6 +83,16 @@ def base(record: Record) -> str:
     return f"{record.place.run}/{record.launch}"
 
 
+def outside(record: Record) -> str:
+    """The directory that nothing but sesh can reach: not the box, which a container has mounted."""
+    return os.path.dirname(record.place.run) if record.boxed else record.place.run
+
+
+def own(record: Record) -> str:
+    """The stem of the files of a launch that only sesh writes and believes."""
+    return f"{outside(record)}/{record.launch}"
+
+
 def stage(record: Record, command: tuple[str, ...], before: tuple[str, ...] = ()) -> None:
     """Write the files of a launch under names of our own: they need space, and the generation is
     not claimed yet. Another sesh may be about to launch the same one. `before` is what the command
@@ -108,12 +123,12 @@ def keep_claim(record: Record, raw: bytes) -> None:
     """A copy of the record, should it be lost. An insurance: a disk that has no room for it is no
     reason not to launch."""
     with suppress(StateError):
-        write_private(base(record) + ".claim", raw, durable=False)
+        write_private(own(record) + ".claim", raw, durable=False)
 
 
 def beat(record: Record) -> None:
     """The agent has said that it is at work."""
-    path = f"{base(record)}.beat"
+    path = f"{own(record)}.beat"
     with writing(path):
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
         os.utime(path)
@@ -122,7 +137,7 @@ def beat(record: Record) -> None:
 def last_beat(record: Record) -> float:
     """When it has said so; 0: never."""
     try:
-        return os.lstat(f"{base(record)}.beat").st_mtime
+        return os.lstat(f"{own(record)}.beat").st_mtime
     except OSError:
         return 0.0
 
@@ -222,11 +237,11 @@ def _limits() -> str:
 
 
 def _processor_limit(record: Record) -> str:
-    """Should nobody look in time, the kernel ends each process there."""
+    """Should nobody look in time, the kernel ends each process a little later."""
     care = record.spec.care
     if not care.max_cpu_time:
         return ""
-    latest = int(care.max_cpu_time + 2 * care.check_interval) + 1
+    latest = int(care.max_cpu_time + min(2 * care.check_interval + 1, _MARGIN))
     return f"ulimit -S -t {latest} 2>/dev/null\n"
 
 
@@ -392,11 +407,18 @@ def known(run: str) -> set[tuple[str, int]]:
     return found
 
 
+def forget(record: Record, *, below: int | None = None) -> None:
+    """Delete a session's per-launch files, in its box and outside of it."""
+    for directory in {record.place.run, outside(record)}:
+        remove(directory, record.id, below=below)
+
+
 def remove(run: str, session_id: str, *, below: int | None = None) -> None:
-    """Delete a session's per-launch files, or those of the generations below one."""
+    """Delete a session's per-launch files, or those of the generations below one. Not the word of a
+    health command: without it nobody would end that."""
     with suppress(FileNotFoundError):
         for name in os.listdir(run):
-            if not name.startswith(session_id + "."):
+            if not name.startswith(session_id + ".") or name.endswith(".check"):
                 continue
             generation = name.removeprefix(session_id + ".").partition(".")[0]
             if below is None or (generation.isdigit() and int(generation) < below):

@@ -69,13 +69,29 @@ def trim(path: str, limit: int, before: int | None = None) -> None:
     `before`, which whoever follows may not have read yet."""
     fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        size, start = os.fstat(fd).st_size, _begin(fd)
-        end = size - limit * 3 // 4
+        was, start = os.fstat(fd), _begin(fd)
+        end = was.st_size - limit * 3 // 4
         end = (end if before is None else min(end, before)) // _BLOCK * _BLOCK
-        if size - start > limit and end > start and not _punch(fd, path, end):
-            _cut(fd, end)
+        if was.st_size - start > limit and end > start:
+            size = was.st_size
+            if not _punch(fd, path, end):
+                _cut(fd, end)
+                size -= end
+            _restore_time(fd, was, size)
     finally:
         os.close(fd)
+
+
+def _restore_time(fd: int, was: os.stat_result, size: int) -> None:
+    """Trimming is no output: the transcript is as old as before, unless something was appended."""
+    if _still(fd, size):
+        os.utime(fd, ns=(was.st_atime_ns, was.st_mtime_ns))
+        if not _still(fd, size):
+            os.utime(fd)
+
+
+def _still(fd: int, size: int) -> bool:
+    return os.fstat(fd).st_size == size
 
 
 def _punch(fd: int, path: str, end: int) -> bool:

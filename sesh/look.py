@@ -13,7 +13,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 
-from sesh import config, duties, events, guards, launchfiles, observe, paths, processes, store
+from sesh import ages, config, duties, events, guards, launchfiles, observe, paths, processes, store
 from sesh.config import Config
 from sesh.digest import Digest
 from sesh.errors import (
@@ -273,6 +273,8 @@ def learn(record: Record, sight: Observation, verdict: Verdict, now: datetime) -
             place=replace(record.place, agent=word.agent, pane=word.pane, server=word.server),
             status=replace(record.status, started=word.at),
         )
+    if record.status.started is None and sight.began is not None:
+        record = replace(record, status=replace(record.status, started=sight.began))
     if sight.conversation not in (None, record.agent.conversation):
         record = replace(record, agent=_in_conversation(record.agent, sight.conversation))
     if record.status.outcome is not None or verdict.state not in ENDED:
@@ -290,11 +292,11 @@ def _in_conversation(word: AgentWord, conversation: str | None) -> AgentWord:
 def ended(record: Record, how: Verdict, now: datetime) -> Record:
     """The record of a session that has ended like this: for good, or to be tried again."""
     moment = how.ended or now
-    after = duties.after_end(record, how, moment)
-    last = f"all {record.spec.care.retries} retries are used up"
+    after = duties.after_end(record, how, moment, now, ages.left(record))
+    status = record.status
     status = replace(
-        record.status,
-        desired=Desired.RUNNING if after.retry_at else record.status.desired,
+        status,
+        desired=Desired.RUNNING if after.retry_at else status.desired,
         outcome=how.state,
         cause=how.cause,
         exit_code=how.exit_code,
@@ -303,7 +305,9 @@ def ended(record: Record, how: Verdict, now: datetime) -> Record:
         ended=moment,
         retry_at=after.retry_at,
         retries=after.retries,
-        gave_up=last if after.used_up else None,
+        gave_up=after.gave_up,
+        stopper=None,
+        keep=status.keep and (after.retry_at is not None or status.stop_reason is None),
         health=None,
         health_reason=None,
     )

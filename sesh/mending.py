@@ -21,7 +21,7 @@ from sesh.checks.scene import Scene, number, shown
 from sesh.checks.tmux import Hidden
 from sesh.errors import SeshError, StateError
 from sesh.lifecycle import adopt, salvage, servers
-from sesh.lifecycle.stop import stop
+from sesh.lifecycle.stop import go_on
 from sesh.look import Orphan, Seen
 from sesh.model import Process, State
 from sesh.store import Entry
@@ -264,12 +264,12 @@ def _stops(scene: Scene) -> list[Step]:
 
 
 def _finish(scene: Scene, found: Seen) -> Step:
-    def go_on() -> None:
-        after = stop([found], scene.settings, scene.settings.stop.grace)[0]
+    def finish() -> None:
+        after = go_on([found], scene.settings)[0]
         if after.state is State.STOPPING and after.session:
             raise SeshError(after.session.verdict.reason or "not confirmed")
 
-    return Step("stuck-stopping", f"finished the stop of {found.name}", go_on)
+    return Step("stuck-stopping", f"finished the stop of {found.name}", finish)
 
 
 def _log_pipes(scene: Scene) -> list[Step]:

@@ -33,11 +33,11 @@ _PLAIN = {
     "sesh_ends": ("Ends of launches that are remembered.", "ends"),
     "sesh_failure_ratio": ("Failures among all ends that are remembered.", "failure_rate"),
     "sesh_session_duration_seconds_median": (
-        "Half of the launches that ended ran no longer.",
+        "How long launches ran that have ended, the median.",
         "duration_median_seconds",
     ),
     "sesh_session_duration_seconds_p95": (
-        "95 percent of the launches that ended ran no longer.",
+        "How long launches ran that have ended, the 95th percentile.",
         "duration_p95_seconds",
     ),
     "sesh_session_duration_seconds_max": (
@@ -51,16 +51,19 @@ _PLAIN = {
     ),
     "sesh_recovery_ratio": ("Successful ones among all automatic relaunches.", "recovery_rate"),
     "sesh_recovery_seconds_median": (
-        "Time from an end to its recovery, the median.",
+        "Time from the first end to its recovery, the median.",
         "recovery_median_seconds",
     ),
     "sesh_recovery_seconds_p95": (
-        "Time from an end to its recovery, the 95th percentile.",
+        "Time from the first end to its recovery, the 95th percentile.",
         "recovery_p95_seconds",
     ),
     "sesh_restarts": ("Restarts that are remembered, automatic or not.", "restarts"),
     "sesh_restarts_resumed": ("Restarts that resumed a conversation.", "resumed"),
-    "sesh_resume_ratio": ("Restarts that resumed a conversation among all.", "resume_rate"),
+    "sesh_resume_ratio": (
+        "Restarts that resumed a conversation among those of which it is known.",
+        "resume_rate",
+    ),
 }
 # the same for each group and each template, with the name as a label
 _OF_PARTS = {

@@ -159,9 +159,9 @@ class Container(Value):
 
 class Care(Value):
     """How a session is looked after while nobody watches. Times in seconds; 0 and "": not at all.
-    Of one launch each, not of all its launches together."""
+    All but `timeout` count for one launch."""
 
-    timeout: float = 0.0  # how long it may run
+    timeout: float = 0.0  # how long it may live, from a person's start on: retries included
     idle_timeout: float = 0.0  # how long it may print nothing
     retries: int = 0
     retry_delay: float = 10.0  # doubled from retry to retry
@@ -190,6 +190,14 @@ class Care(Value):
             or self.max_cpu_time
             or self.health_cmd
         )
+
+
+class BreakerLimits(Value):
+    """When the breaker of its group or template keeps a session from being launched again."""
+
+    failures: int = 10  # of the whole circle; more of them open it; 0: never
+    within: float = 600.0
+    cooldown: float = 1800.0
 
 
 class Kit(Value):
@@ -229,6 +237,7 @@ class Spec(Value):
     max_idle: float | None = None  # seconds it may print nothing; the same
     box: Boxing | None = None  # None: on this machine
     care: Care = Care()
+    breaker: BreakerLimits | None = None  # None: as the settings say
     template: str | None = None
     kit: Kit | None = None  # None: any command
     prompt: str | None = None  # what an agent is to begin with; not said again when it is resumed
@@ -276,12 +285,14 @@ class Status(Value):
     retry_at: datetime | None = None
     stop_asked: datetime | None = None
     stop_grace: float | None = None  # seconds between asking and killing
+    stopper: Process | None = None  # who brings it down; while that lives, no pass joins in
     stop_tries: int = 0  # how often a stop was tried and could not be confirmed
     stop_reason: str | None = None  # the limit that it was ended by; None: a person asked
     stop_cause: Cause | None = None  # of which kind that limit is
     remains: tuple[Process, ...] = ()  # of its tree, to be ended, and not found by its marker
     keep: bool = False  # its container outlives the stop
-    held: float = 0.0  # seconds that it was paused for, all in all
+    lived: float = 0.0  # seconds from a person's start to this launch; 0: this is what it wanted
+    held: float = 0.0  # seconds that this launch was paused for
     resumed: datetime | None = None  # when that ended last
     health: Health | None = None
     health_reason: str | None = None
@@ -421,6 +432,7 @@ class Observation(Value):
     remains: Sight = Sight(Presence.UNKNOWN, "not looked for")  # processes that carry its marker
     exit: ExitWord | None = None
     launch: LaunchWord | None = None
+    began: datetime | None = None  # when a launch did whose agent ended before anybody saw it
     rebooted: bool = False
     frozen: bool = False  # the agent is stopped by a signal
     paused: bool = False  # its container is paused

@@ -23,7 +23,7 @@ import re
 import time
 from binascii import crc32
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from threading import Thread
 from typing import Any
@@ -69,7 +69,7 @@ _SENTENCES = {
     "waiting": "waits for somebody",
     "phase": "is in another phase",
     "finished": "has finished",
-    "breaker-opened": "is left alone: its group fails too often",
+    "breaker-opened": "is left alone",
     "completed": "completed",
     "failed": "failed",
     "timeout": "timed out",
@@ -99,7 +99,7 @@ def tell(config: Config) -> None:
     """What every pass does last: collect, and have delivered what is due. Never waits; a disk that
     takes nothing is no reason not to go on, because the cursor stays where it is."""
     with suppress(SeshError, OSError):
-        if collect(config) and _any_due():
+        if collect(config) and any(map(_unserved, _due())):
             argv = [*paths.own_command(), "pass", "--deliver"]
             run.detach(argv, env=targets.surroundings())
 
@@ -124,9 +124,16 @@ def wake() -> float | None:
     return min(waits) if waits else None
 
 
-def _any_due() -> bool:
+def _due() -> set[Target]:
+    """Who is to be told something now."""
     now = time.time()
-    return any(notice.is_due(now) for notice in _outbox())
+    return {notice.target for notice in _outbox() if notice.is_due(now)}
+
+
+def _unserved(target: Target) -> bool:
+    """Is nobody at work for it? Else that one looks once more, and a second would only go again."""
+    with _serving(target) as mine:
+        return mine
 
 
 def _news(place: Place) -> bool:
@@ -242,8 +249,16 @@ def sentence(event: Event) -> str:
     reason = event.get("reason")
     if kind == "recovering":
         reason = f"retry {event.get('retry')} of {event.get('retries_max')}"
+    if kind == "breaker-opened":
+        reason = f"{_circle(event)} fails too often"
     name = event.get("name") or "sesh"
     return f"{name} {what}: {reason}" if reason else f"{name} {what}"
+
+
+def _circle(event: Event) -> str:
+    """Whose failures have opened the breaker."""
+    known = (f"{what} {event[what]}" for what in ("group", "template") if event.get(what))
+    return next(known, "its group")
 
 
 def try_out(settings: Notify) -> list[tuple[Target, Sent]]:
@@ -280,12 +295,12 @@ def deliver(config: Config) -> bool:
     now = time.time()
     due: set[Target] = set()
     for path in waiting():
-        notice = _read(path)
-        if notice is None:
-            with suppress(OSError):
+        with suppress(OSError):  # another has delivered it meanwhile
+            notice = _read(path)
+            if notice is None:
                 drop(path, "its file can't be read")
-        elif notice.is_due(now):
-            due.add(notice.target)
+            elif notice.is_due(now):
+                due.add(notice.target)
     tried: list[Notice] = []
     _at_once(Thread(target=_serve, args=(target, config.notify, tried)) for target in due)
     return bool(tried and waiting())
@@ -294,16 +309,31 @@ def deliver(config: Config) -> bool:
 def _serve(target: Target, settings: Notify, tried: list[Notice]) -> None:
     """All that one target is to be told. One process does that at a time: a second one leaves word
     and goes."""
-    key = f"{paths.notices_dir()}/.{crc32(f'{target.kind} {target.what}'.encode(*_ANY)):08x}"
+    again = f"{_key(target)}.again"
     with suppress(SeshError, OSError):
-        files.write_private(f"{key}.again", b"", durable=False)
-        while os.path.exists(f"{key}.again"):
-            with files.only_one(f"{key}.lock") as mine:
+        wanted = True
+        while wanted:
+            with _serving(target) as mine:
                 if not mine:
                     return
                 with suppress(FileNotFoundError):
-                    os.unlink(f"{key}.again")
+                    os.unlink(again)
                 tried += _tried(target, settings)
+            wanted = os.path.exists(again)
+
+
+@contextmanager
+def _serving(target: Target) -> Iterator[bool]:
+    """True for the one who serves a target; all others have left word for that one."""
+    key = _key(target)
+    files.write_private(f"{key}.again", b"", durable=False)
+    with files.only_one(f"{key}.lock") as mine:
+        yield mine
+
+
+def _key(target: Target) -> str:
+    name = crc32(f"{target.kind} {target.what}".encode(*_ANY))
+    return f"{paths.notices_dir()}/.{name:08x}"
 
 
 def _tried(target: Target, settings: Notify) -> Iterator[Notice]:
@@ -334,7 +364,8 @@ def _try(notice: Notice, settings: Notify) -> None:
 
 
 def drop(path: str, reason: str) -> None:
-    """Give one up. That it is lost is written down first: where that can't be, it stays."""
+    """Give one up. That it is lost is written down first: where that can't be, it stays. Raises
+    FileNotFoundError where it was delivered or given up meanwhile: then it is not lost."""
     _note("notify-failed", _read(path), reason=reason)
     with suppress(FileNotFoundError):
         os.unlink(path)
@@ -375,7 +406,11 @@ def _files() -> list[tuple[str, int]]:
 
 
 def _outbox() -> list[Notice]:
-    return [notice for path in waiting() if (notice := _read(path)) is not None]
+    found = []
+    for path in waiting():
+        with suppress(FileNotFoundError):
+            found.append(_read(path))
+    return [notice for notice in found if notice is not None]
 
 
 def _last_batch() -> int:
@@ -408,12 +443,15 @@ def _write(notice: Notice) -> None:
 
 
 def _read(path: str) -> Notice | None:
-    """What a file says; None when it is gone or damaged."""
+    """What a file says; None when it is damaged. Raises FileNotFoundError when it is gone: another
+    has delivered it, which is no loss."""
     try:
         found = json.loads(files.read_regular(path, _LIMIT))
         target = Target(Kind(found["target"]["kind"]), str(found["target"]["what"]))
         notice = Notice(path, target, found["body"], int(found["tries"]), float(found["due"]))
         _age(notice.body)
+    except FileNotFoundError:
+        raise
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     return notice

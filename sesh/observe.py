@@ -119,8 +119,18 @@ def _by_files(record: Record) -> Observation:
         gone = absent("this machine was restarted")
         return Observation(gone, gone, gone, gone, exit=exit_word, launch=launch, rebooted=True)
     if agent is None:
-        return Observation(absent("it has not said that it began"), exit=exit_word)
+        return _unseen(record, exit_word)
     return _by_process(record, agent, launch, exit_word)
+
+
+def _unseen(record: Record, exit_word: ExitWord | None) -> Observation:
+    """Nobody knows its process: it has not begun or, in a container, has ended before anybody could
+    find it among the processes of this machine."""
+    place = record.place
+    word = exit_word and launchfiles.read_launch(place.run, record.id, place.generation)
+    gone = word is not None or record.status.started is not None
+    agent = absent("it is gone" if gone else "it has not said that it began")
+    return Observation(agent, exit=exit_word, began=word.at if word else None)
 
 
 def heard(record: Record, sight: Observation) -> Observation:

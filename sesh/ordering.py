@@ -28,7 +28,7 @@ from sesh.lifecycle import claims, recording, worktrees
 from sesh.lifecycle.claims import Order
 from sesh.lifecycle.start import start
 from sesh.look import Seen
-from sesh.model import ENDED, Boxing, Care, Retry, Spec, State, Worktree
+from sesh.model import ENDED, Boxing, BreakerLimits, Care, Retry, Spec, State, Worktree
 from sesh.phases import Said
 from sesh.templates import Template
 from sesh.units import span
@@ -36,7 +36,8 @@ from sesh.values import Value, replace
 
 _MOST_NUMBERED = 999
 _ABOVE_ZERO = (
-    *("retry_delay", "retry_max_delay", "check_interval", "health_interval", "health_timeout"),
+    *("retry_delay", "retry_max_delay", "retry_reset"),
+    *("check_interval", "health_interval", "health_timeout"),
 )
 
 
@@ -53,7 +54,7 @@ class Wish(Value):
     max_idle: float | None = None
     box: Boxing | None = None
     env_files: tuple[str, ...] = ()
-    care: Mapping[str, Any] = MappingProxyType({})  # by the names of model.Care's fields
+    care: Mapping[str, Any] = MappingProxyType({})  # by Care's fields, and breaker_failures …
     template: str | None = None
     usual: Template = Template()  # what the template says
     prompt: str | None = None
@@ -128,6 +129,7 @@ def _fulfil(wish: Wish, settings: config.Config, worktree: Worktree | None) -> S
         max_idle=wish.max_idle,
         box=box,
         care=_care(wish, settings),
+        breaker=_breaker(wish, settings),
         template=wish.template,
         kit=wish.usual.agent,
         prompt=_prompt(wish),
@@ -187,24 +189,30 @@ def _record(wish: Wish, settings: config.Config) -> Seen:
 
 
 def _patience(wish: Wish, settings: config.Config) -> float:
-    given = float(_chosen("launch_timeout", wish, settings))
+    given = float(_chosen("start", "launch_timeout", wish, settings))
     if given <= 0:
         raise UsageError("--launch-timeout should be above 0")
     return given
 
 
-def _chosen(name: str, wish: Wish, settings: config.Config) -> Any:
+def _chosen(section: str, name: str, wish: Wish, settings: config.Config) -> Any:
     """One value: a flag goes before a variable, that before the template, that before the file."""
-    if name in wish.care:
-        return wish.care[name]
-    if name in wish.usual.start and f"start.{name}" not in config.from_environment():
-        return wish.usual.start[name]
-    return getattr(settings.start, name)
+    flag = _flag(section, name)
+    if flag in wish.care:
+        return wish.care[flag]
+    usual = getattr(wish.usual, section)
+    if name in usual and f"{section}.{name}" not in config.from_environment():
+        return usual[name]
+    return getattr(getattr(settings, section), name)
+
+
+def _flag(section: str, name: str) -> str:
+    return name if section == "start" else f"{section}_{name}"
 
 
 def _care(wish: Wish, settings: config.Config) -> Care:
     """How it is looked after."""
-    values = {name: _chosen(name, wish, settings) for name in Care.fields}
+    values = {name: _chosen("start", name, wish, settings) for name in Care.fields}
     care = Care(**{name: _plain(value) for name, value in values.items()})
     unknown = [word for word in care.retry_on if word not in tuple(Retry)]
     if unknown or not care.retry_on:
@@ -216,6 +224,21 @@ def _care(wish: Wish, settings: config.Config) -> Care:
         if getattr(care, name) <= 0:
             raise UsageError(f"--{name.replace('_', '-')} should be above 0")
     return care
+
+
+def _breaker(wish: Wish, settings: config.Config) -> BreakerLimits | None:
+    """The limits of its breaker, if this start says something of them; else today's settings count,
+    whatever day that is."""
+    names = BreakerLimits.fields
+    said = {*wish.usual.breaker} | {name for name in names if _flag("breaker", name) in wish.care}
+    said |= {name for name in names if f"breaker.{name}" in config.from_environment()}
+    if not said:
+        return None
+    chosen = {name: _plain(_chosen("breaker", name, wish, settings)) for name in names}
+    for name in ("within", "cooldown"):
+        if chosen[name] <= 0:
+            raise UsageError(f"--breaker-{name} should be above 0")
+    return BreakerLimits(**chosen)
 
 
 def _wrong_ends(wish: Wish, words: str) -> SeshError:

@@ -220,6 +220,37 @@ def cut(text: str, width: int) -> str:
     return "".join(kept) + "…" if width > 0 else ""
 
 
+_NARROWEST = 20  # columns in which texts are wrapped, however few there are
+
+
+def wrapped(text: str, width: int | None) -> list[str]:
+    """In lines of at most so many columns, broken between words; None: in one line. Only a word
+    that is longer than a line is broken itself."""
+    if width is None:
+        return [text]
+    room = max(_NARROWEST, width)
+    first, *words = text.split(" ")
+    lines = _pieces(first, room)
+    for word in words:
+        longer = f"{lines[-1]} {word}"
+        if display_width(longer) <= room:
+            lines[-1] = longer
+        elif word:
+            lines += _pieces(word, room)
+    return [line.rstrip(" ") for line in lines]
+
+
+def _pieces(word: str, room: int) -> list[str]:
+    pieces, used = [""], 0
+    for char in word:
+        used += display_width(char)
+        if used > room:
+            pieces.append("")
+            used = display_width(char)
+        pieces[-1] += char
+    return pieces
+
+
 def progress_bar(done: int, total: int, cells: int = 24) -> str:
     full = cells * done // max(1, total)
     return "█" * full + "░" * (cells - full)

@@ -94,6 +94,10 @@ def bug_log() -> str:
     return state_dir() + "/bugs.log"
 
 
+def older_bug_log() -> str:
+    return bug_log() + ".1"
+
+
 def transcript(session_id: str) -> str:
     return f"{transcripts_dir()}/{session_id}.log"
 

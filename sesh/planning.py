@@ -30,6 +30,7 @@ class Verb(StrEnum):
     FINISH = "finish"
     END = "end"
     RESTART = "restart"
+    GIVE_UP = "give up"
     KILL = "kill"
     CLOSE = "close"
     ARCHIVE = "archive"

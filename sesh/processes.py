@@ -71,6 +71,13 @@ def here() -> Machine:
     )
 
 
+def myself() -> Process:
+    """This very process."""
+    stat = look(os.getpid())
+    assert stat is not None
+    return stat.process
+
+
 def run_dir() -> str:
     """The directory of this machine's launches."""
     machine = here()

@@ -6,11 +6,11 @@ recovering, the ends. Word (an exit file, a launch file) of another generation i
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta
 from signal import Signals
 
 from sesh.model import (
-    Care,
     Cause,
     Damaged,
     Desired,
@@ -19,13 +19,15 @@ from sesh.model import (
     LaunchWord,
     Observation,
     Record,
+    Spec,
     State,
     Verdict,
 )
-from sesh.units import span
+from sesh.units import amount, span
 from sesh.values import replace
 
 _HIGHEST_SIGNAL = 64
+_MEMORY_OPTION = re.compile(r"--memory(=.*)?|-m.*", re.DOTALL)  # for the engine, by a person
 NO_PROCESS = "a record only: no process of sesh's"
 MANY_TRIES = 5  # of a stop, after which a person should look
 
@@ -242,11 +244,11 @@ def how_it_ended(record: Record, seen: Observation) -> Verdict:
     if record.status.outcome is not None:
         return recorded_end(record)
     if word is not None:
-        return _by_exit_word(word, record.spec.care, oom=seen.oom)
+        return _by_exit_word(word, record.spec, oom=seen.oom)
     if seen.rebooted:
         return Verdict(State.LOST, reason="this machine was restarted", cause=Cause.REBOOT)
     if seen.container.absent:
-        return _with_container(seen)
+        return _with_container(record.spec, seen)
     if not kept(record):
         why = "ended, and without a keeper nobody saw how"
         return Verdict(State.LOST, reason=why, cause=Cause.UNKNOWN)
@@ -270,11 +272,29 @@ def recorded_end(record: Record) -> Verdict:
     )
 
 
-def _with_container(seen: Observation) -> Verdict:
+def _with_container(spec: Spec, seen: Observation) -> Verdict:
     """Gone with its container, which the kernel may have ended for want of memory."""
-    cause = Cause.OOM if seen.oom else Cause.CONTAINER_GONE
-    state = State.FAILED if seen.oom else State.LOST
-    return Verdict(state, reason=seen.container.what, cause=cause)
+    gone = seen.container.what
+    lost = Verdict(State.LOST, reason=gone, cause=Cause.CONTAINER_GONE)
+    return _starved(spec, gone, gone) if seen.oom else lost
+
+
+def _limits_engine(spec: Spec) -> bool:
+    """Is its own limit on memory the one that its container has from us?"""
+    box = spec.box
+    if box is None or box.image is None or box.memory is not None or not spec.care.max_memory:
+        return False
+    return not any(_MEMORY_OPTION.fullmatch(option) for option in box.options)
+
+
+def _starved(spec: Spec, why: str, detail: str | None = None) -> Verdict:
+    """Ended by the kernel for want of memory: at a limit of ours, which it has seen before we did,
+    or at one that is not."""
+    if not _limits_engine(spec):
+        return Verdict(State.FAILED, reason=why, cause=Cause.OOM)
+    limit = f"killed at max-memory ({amount(spec.care.max_memory)})"
+    why = f"{limit}: {detail}" if detail else limit
+    return Verdict(State.TIMEOUT, reason=why, cause=Cause.LIMIT)
 
 
 def kept(record: Record) -> bool:
@@ -283,49 +303,32 @@ def kept(record: Record) -> bool:
     return agent is None or agent.keeper > 0
 
 
-def _by_exit_word(word: ExitWord, care: Care, *, oom: bool = False) -> Verdict:
-    if word.problem is not None:
-        return Verdict(
-            State.FAILED,
-            reason=word.problem,
-            cause=Cause.LAUNCH,
-            exit_code=word.code,
-            ended=word.at,
-        )
+def _by_exit_word(word: ExitWord, spec: Spec, *, oom: bool = False) -> Verdict:
     number = word.code - 128
     signal = number if 0 < number <= _HIGHEST_SIGNAL else None
+    how = _said(word, signal, spec, oom=oom)
+    known = signal if word.problem is None else None
+    return replace(how, exit_code=word.code, signal=known, ended=word.at)
+
+
+def _said(word: ExitWord, signal: int | None, spec: Spec, *, oom: bool) -> Verdict:
+    """What the keeper's word means."""
+    if word.problem is not None:
+        return Verdict(State.FAILED, reason=word.problem, cause=Cause.LAUNCH)
     if not word.terminal:  # in a container, the kernel may have chosen tmux instead of the agent
-        return Verdict(
-            State.FAILED if oom else State.LOST,
-            reason="its terminal was closed: out of memory" if oom else "its terminal was closed",
-            cause=Cause.OOM if oom else Cause.TERMINAL_GONE,
-            exit_code=word.code,
-            signal=signal,
-            ended=word.at,
-        )
-    if signal == Signals.SIGXCPU and care.max_cpu_time:
-        return Verdict(
-            State.TIMEOUT,
-            reason=f"ended by the kernel at max-cpu-time ({span(care.max_cpu_time)})",
-            cause=Cause.LIMIT,
-            exit_code=word.code,
-            signal=signal,
-            ended=word.at,
-        )
+        why = "its terminal was closed"
+        lost = Verdict(State.LOST, reason=why, cause=Cause.TERMINAL_GONE)
+        return _starved(spec, f"{why}: out of memory", why) if oom else lost
+    if signal == Signals.SIGXCPU and spec.care.max_cpu_time:
+        why = f"ended by the kernel beyond max-cpu-time ({span(spec.care.max_cpu_time)})"
+        return Verdict(State.TIMEOUT, reason=why, cause=Cause.LIMIT)
+    if signal == Signals.SIGKILL and oom:
+        return _starved(spec, "killed: out of memory")
     if signal is not None:
-        starved = oom and signal == Signals.SIGKILL
-        return Verdict(
-            State.FAILED,
-            reason="killed: out of memory" if starved else f"killed by {signal_name(signal)}",
-            cause=Cause.OOM if starved else Cause.SIGNAL,
-            exit_code=word.code,
-            signal=signal,
-            ended=word.at,
-        )
+        why = f"killed by {signal_name(signal)}"
+        return Verdict(State.FAILED, reason=why, cause=Cause.SIGNAL)
     state = State.COMPLETED if word.code == 0 else State.FAILED
-    return Verdict(
-        state, reason=f"exit {word.code}", cause=Cause.EXIT, exit_code=word.code, ended=word.at
-    )
+    return Verdict(state, reason=f"exit {word.code}", cause=Cause.EXIT)
 
 
 def signal_name(number: int) -> str:

@@ -18,6 +18,9 @@ from sesh.values import Value
 
 NOTHING, PIPE = subprocess.DEVNULL, subprocess.PIPE
 OUTPUT_LIMIT = 16 << 20
+_NAP = 3600.0  # seconds of one poll: it takes no more milliseconds than an int holds
+_LOOK = 0.1  # seconds until it is seen that a command has ended which does not close its stderr
+_MOMENT = 0.3  # seconds for the last words of what a command has started, once that has ended
 
 
 def engine_environment() -> dict[str, str]:
@@ -115,7 +118,7 @@ def _communicate(process: subprocess.Popen[bytes], timeout: float, errors: str) 
             left = deadline - time.monotonic()
             if left <= 0:
                 return _give_up(process, f"no answer within {timeout:g} s")
-            for fd, _ in poll.poll(left * 1000):
+            for fd, _ in poll.poll(min(left, _NAP) * 1000):
                 chunk = os.read(fd, 1 << 16)
                 said[fd] += chunk
                 if not chunk:
@@ -145,8 +148,7 @@ def feed(
     argv: Sequence[str], data: bytes, *, timeout: float, env: Mapping[str, str], cwd: str
 ) -> Answer:
     """Run a user's command with this on its standard input; only what it says on stderr is kept.
-    After `timeout` seconds it is killed with its whole group. One that has ended and left something
-    in the background has ended."""
+    After `timeout` seconds it is killed with its whole group."""
     with open(os.memfd_create("sesh-feed"), "w+b") as given:
         given.write(data)
         given.seek(0)
@@ -160,15 +162,40 @@ def feed(
                 cwd=cwd,
                 start_new_session=True,
             ) as process:
-                answer = _communicate(process, timeout, "replace")
-                if answer.code is None and process.returncode is not None:
-                    return Answer(process.returncode, "", "")
+                answer = _listen(process, timeout)
                 if answer.code is None:
                     with suppress(ProcessLookupError):
                         os.killpg(process.pid, signal.SIGKILL)
                 return answer
         except OSError as error:
             return Answer(None, "", "", f"{error.filename or argv[0]}: {error.strerror}")
+        except ValueError as error:  # an embedded null byte
+            return Answer(None, "", "", f"{argv[0]}: {error}")
+
+
+def _listen(process: subprocess.Popen[bytes], timeout: float) -> Answer:
+    """What it says on stderr until it has ended or its time is up. One that has ended has ended,
+    whoever of those that it leaves in the background still holds its stderr."""
+    assert process.stderr is not None
+    said, fd, poll = bytearray(), process.stderr.fileno(), select.poll()
+    poll.register(fd, select.POLLIN | select.POLLHUP)
+    deadline = time.monotonic() + timeout
+    ended = False
+    while (left := deadline - time.monotonic()) > 0 and len(said) <= OUTPUT_LIMIT:
+        if not ended and process.poll() is not None:
+            ended, deadline = True, min(deadline, time.monotonic() + _MOMENT)
+        if poll.poll(min(left, _LOOK) * 1000):
+            chunk = os.read(fd, 1 << 16)
+            if not chunk:
+                break
+            said += chunk
+    if len(said) > OUTPUT_LIMIT:
+        return Answer(None, "", "", "an answer without end")
+    try:
+        code = process.wait(timeout=max(0.0, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        return Answer(None, "", _text(said), f"no answer within {timeout:g} s")
+    return Answer(code, "", _text(said))
 
 
 def tool(

@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from types import MappingProxyType
 
 from sesh import (
@@ -32,9 +33,9 @@ from sesh import (
 from sesh import config as settings
 from sesh.config import Config
 from sesh.digest import Digest
-from sesh.errors import CannotTellError, StateError
+from sesh.errors import OK, CannotTellError, NoSessionError, SeshError, StateError
 from sesh.lifecycle import panes
-from sesh.lifecycle.stop import stop
+from sesh.lifecycle.stop import bring_down, confirm, take_over, under_way
 from sesh.look import Orphan, Seen
 from sesh.model import ALIVE, ENDED, ID_PATTERN, Record, Session, State, name_of
 from sesh.run import detach
@@ -42,6 +43,7 @@ from sesh.targets import surroundings
 from sesh.values import Value
 
 _NAMED = re.compile(ID_PATTERN + r"\.")
+STOP_POLL = 1.0  # seconds until a watch looks what became of a stop
 STOP_AGAIN = 30.0  # seconds until an unfinished stop is tried again
 ROUNDS = 5  # of one pass, while others leave word
 LEFTOVER_GRACE = 60.0  # seconds before a launch's files without a record count as left over
@@ -54,11 +56,18 @@ class Pass(Value):
 
     found: Sequence[Seen] = ()
     next_due: float | None = None  # when something is due for a session, in seconds of the epoch
+    begin: datetime | None = None
+    asked: Sequence[Seen] = ()  # to stop; they have yet to be brought down
+    troubles: Sequence[Exception] = ()  # what kept it from doing what is due for some
 
 
-def run_pass(config: Config) -> Pass:
+def run_pass(config: Config, *, patient: bool = True) -> Pass:
     """One pass, unless another is at work: then that one runs once more. Where agents end as fast
-    as they are launched again there would be no end of it: one in the background goes on."""
+    as they are launched again there would be no end of it: one in the background goes on.
+
+    What has to be ended may take all of its grace. That is waited for where no other pass has to
+    wait: outside of the lock; and, by one who is not `patient`, not at all but in the background.
+    """
     if not store.exists():
         return Pass()
     run = processes.run_dir()
@@ -66,54 +75,105 @@ def run_pass(config: Config) -> Pass:
     again = launchfiles.pass_announced(run)
     files.write_private(again, b"", durable=False)
     done = Pass()
+    troubles: list[Exception] = []
+    tried: set[str] = set()
     for _ in range(ROUNDS):
         with files.only_one(f"{run}/pass.lock") as mine:
             if not mine:
                 return Pass()
             with suppress(FileNotFoundError):
                 os.unlink(again)
-            done = _work(config, run)
-        if not os.path.exists(again):
-            return done
-    detach([*paths.own_command(), "pass"], env=surroundings())
+            done = _work(config, run, tried, patient=patient)
+        troubles += done.troubles
+        tried |= {one.name for one in done.asked}
+        if done.asked and patient:
+            troubles += _bring_down(done, config)
+            files.write_private(again, b"", durable=False)
+        go_on = os.path.exists(again)
+        if not go_on:
+            break
+    if go_on or (done.asked and not patient):
+        detach([*paths.own_command(), "pass"], env=surroundings())
+    if troubles:
+        raise troubles[0]
     return done
 
 
-def run_anyway() -> None:
+def _bring_down(done: Pass, config: Config) -> Iterator[Exception]:
+    """The panes of those that come back stay, as their containers do."""
+    try:
+        bring_down(done.asked, config, done.begin or datetime.now(UTC))
+    except (SeshError, OSError) as error:
+        yield error
+    for one in done.asked:
+        assert one.session is not None
+        try:
+            confirm(one.name, config, close_panes=not one.session.record.status.keep)
+        except NoSessionError:
+            continue  # somebody has removed it meanwhile
+        except (SeshError, OSError) as error:
+            yield error
+
+
+def run_anyway() -> int:
+    """A pass, also with settings that can't be read; they are told afterwards. Else the exit
+    code."""
+    _, trouble = run_forgiving()
+    if trouble is not None:
+        raise trouble
+    return OK
+
+
+def run_forgiving(*, patient: bool = True) -> tuple[Pass, StateError | None]:
     """A pass, also with settings that can't be read: those who are looked after are not to wait
-    until somebody has found a typing error. It is told afterwards, and once in the log of bugs."""
+    until somebody has found a typing error. Says what it is; the log of bugs has it once."""
     settings.forgive()
-    run_pass(settings.load())
+    done = run_pass(settings.load(), patient=patient)
     trouble = settings.trouble()
     if store.exists():
         _note_trouble(trouble, f"{processes.run_dir()}/config.trouble")
-    if trouble is not None:
-        raise trouble
+    return done, trouble
 
 
 def _note_trouble(trouble: StateError | None, noted: str) -> None:
     with suppress(OSError):
         if trouble is None:
             os.unlink(noted)
-        elif not os.path.exists(noted):
-            bugs.write(trouble)
-            files.write_private(noted, b"", durable=False)
+        else:
+            os.close(os.open(noted, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+            bugs.write(trouble)  # of several passes, the one that has made the file
 
 
-def _work(config: Config, run: str) -> Pass:
-    """Look at what is not as recorded or is looked after, and do what is due."""
+def _work(config: Config, run: str, tried: Collection[str], *, patient: bool) -> Pass:
+    """Look at what is not as recorded or is looked after, and do what is due. What this pass has
+    `tried` to stop in vain is for a later one."""
+    begin = datetime.now(UTC)
     found = look.everything(leaving_out=unattended())
-    stopping = [one for one in found if one.state is State.STOPPING]
-    if stopping:
-        stop(stopping, config, config.stop.grace)
-    found, times = caring.care(found, config)
-    held = look.held()
-    found = [*found, *look.everything(leaving_out={*held, *(one.name for one in found)})]
+    stopping = [one for one in found if one.state is State.STOPPING and one.name not in tried]
+    left = [one for one in stopping if not under_way(one)]
+    mine = map(take_over, left) if patient else filter(_is_time, left)
+    asked = [one for one in mine if one is not None]
+    cared = caring.care(found, config, patient=patient)
+    times, held = cared.times, look.held()
+    known = {*held, *(one.name for one in cared.found)}
+    found = [*cared.found, *look.everything(leaving_out=known)]
     _tell_who_waits(held.values(), run)
     claimed = [(one.id, int(one.generation)) for one in held.values()]
     _sweep(leavings(found, held.values(), look.orphans(found, claimed), run), run)
     tend(found, held.values(), config, run, times)
-    return Pass(found, min(times.values(), default=None))
+    due = [*times.values()]
+    if any(one.state is State.STOPPING for one in found):
+        due.append(time.time() + STOP_POLL)
+    asked += cared.asked
+    return Pass(found, min(due, default=None), begin, asked, cared.troubles)
+
+
+def _is_time(one: Seen) -> bool:
+    """Should a watch, which looks every second, have this stop tried again?"""
+    assert one.session is not None
+    status, now = one.session.record.status, datetime.now(UTC)
+    since = (now - (status.stop_asked or now)).total_seconds()
+    return abs(since) >= status.stop_tries * STOP_AGAIN
 
 
 def _sweep(left: Sequence[str], run: str) -> None:
@@ -220,12 +280,13 @@ def leavings(
 def launch_leavings(run: str, kept: Collection[str] = ()) -> list[str]:
     """The files that are named after a session, here and where environments are saved; not those of
     `kept` ids. Nor the directory of a container: that goes when its engine says that the container
-    is gone."""
+    is gone; nor the word of a health command, which goes when that is ended."""
     found = []
     for directory in {run, paths.runtime_dir() or run}:
         with suppress(FileNotFoundError):
             names = [n for n in os.listdir(directory) if n.partition(".")[0] not in kept]
-            found += [f"{directory}/{n}" for n in names if _NAMED.match(n) and n[-4:] != ".box"]
+            ours = [n for n in names if _NAMED.match(n) and not n.endswith((".box", ".check"))]
+            found += [f"{directory}/{n}" for n in ours]
     return found
 
 

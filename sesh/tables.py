@@ -103,12 +103,16 @@ def _cpu(seconds: float | None) -> str:
 
 
 def _remark(view: View, now: float) -> str:
-    reason = output.escape(view.get("reason") or "")
-    if view["state"] == "recovering":
-        return f"{reason} {_when(view, now)}"
+    reason = why(view, now)
     if view["state"] == "unknown":
         return f"(was {view.get('last_known')}) {reason}"
     return "" if reason in ("exit 0", "stopped on request") else reason
+
+
+def why(view: View, now: float) -> str:
+    """Why it is in its state; of what recovers, also when it is launched again."""
+    reason = output.escape(view.get("reason") or "")
+    return f"{reason} {_when(view, now)}" if view["state"] == "recovering" else reason
 
 
 def _when(view: View, now: float) -> str:
@@ -217,7 +221,7 @@ def event_line(event: View) -> str:
     from datetime import datetime
 
     moment = datetime.fromisoformat(str(event["time"])).astimezone()
-    who = output.escape(str(event.get("name")))
+    who = output.escape(str(event.get("name") or output.NOTHING))
     kind = output.escape(event["kind"])
     detail = output.escape(_detail(event))
     return f"{moment:%Y-%m-%d %H:%M:%S}  {who:<20}  {kind:<14}  {detail}".rstrip()

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from threading import Thread
 
-from sesh import __version__, paths, run
+from sesh import __version__, bugs, paths, run
 from sesh.values import Value
 
 TYPE_CHECKING = False
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _OF_A_SESSION = ("SESH_ID", "SESH_NAME", "SESH_RUN", "TMUX", "TMUX_PANE")
 _ASSIGNMENT = re.compile(r"\w+=")
 _LONGEST = 60  # characters of a command's first word
+_LONGEST_WAIT = 86400.0  # seconds: a socket takes no more milliseconds than an int holds
 
 
 class Kind(StrEnum):
@@ -50,8 +51,17 @@ class Sent(Value):
 def send(target: Target, data: bytes, timeout: float) -> Sent:
     """Tell one target."""
     if target.kind is Kind.COMMAND:
-        return _run(target.what, data, timeout)
-    return _within(timeout, lambda: Sent(_post(target.what, data, timeout)))
+        return _guarded(lambda: _run(target.what, data, timeout))
+    return _within(timeout, lambda: _guarded(lambda: Sent(_post(target.what, data, timeout))))
+
+
+def _guarded(work: Callable[[], Sent]) -> Sent:
+    """What comes of it. A bug must not keep others from being told: it goes where bugs go."""
+    try:
+        return work()
+    except Exception as error:
+        bugs.write(error)
+        return Sent(f"a bug in sesh ({type(error).__name__})")
 
 
 def surroundings() -> dict[str, str]:
@@ -79,7 +89,7 @@ def _run(command: str, data: bytes, timeout: float) -> Sent:
         ("/bin/sh", "-c", command), data, timeout=timeout, env=surroundings(), cwd=_home()
     )
     if answer.code is None:
-        return Sent(answer.problem)
+        return Sent(answer.problem, answer.err.strip())
     if answer.code == 0:
         return Sent()
     how = f"killed by signal {-answer.code}" if answer.code < 0 else f"exit {answer.code}"
@@ -136,7 +146,7 @@ def _post(address: str, data: bytes, timeout: float) -> str | None:
     plain = parts._replace(netloc=parts.netloc.rpartition("@")[2], fragment="").geturl()
     request = Request(plain, data, _headers(parts), method="POST")
     try:
-        with build_opener(Stay).open(request, timeout=timeout):
+        with build_opener(Stay).open(request, timeout=min(timeout, _LONGEST_WAIT)):
             return None
     except HTTPError as error:
         error.close()

@@ -9,6 +9,9 @@ image = "agents"
 [start]                       as in the settings: limits, retries, health
 retries = 3
 
+[breaker]                     as in the settings: when its sessions are left alone
+failures = 5
+
 [agent]                       how its agent is launched, resumed and heard: see model.Kit
 kind = "claude"
 conversation = "minted"
@@ -64,6 +67,7 @@ class Template(Value):
     memory: str = ""
     cpus: str = ""
     start: Mapping[str, Any] = MappingProxyType({})
+    breaker: Mapping[str, Any] = MappingProxyType({})
     agent: Kit | None = None
 
 
@@ -99,10 +103,11 @@ def examine(path: str, raw: bytes) -> tuple[Template, list[str]]:
 
 
 # What there is, with a value of the same kind.
-_TABLES = ("start", "agent")
+_TABLES = ("start", "breaker", "agent")
 _KNOWN: dict[str, Any] = {
     **{name: getattr(Template, name) for name in Template.fields if name not in _TABLES},
     **{f"start.{name}": getattr(config.Start, name) for name in config.Start.fields},
+    **{f"breaker.{name}": getattr(config.Breaker, name) for name in config.Breaker.fields},
     **{f"agent.{name}": getattr(Kit, name, "") for name in Kit.fields},
 }
 
@@ -113,7 +118,7 @@ def _values(given: dict[str, Any], before: str, path: str, wrong: list[str]) -> 
     for key, value in given.items():
         where = f"{before}{config.brief(key)}"
         if before + key not in _KNOWN:
-            page = "sesh-config(5)" if before == "start." else "sesh-template(1)"
+            page = "sesh-template(1)" if before in ("", "agent.") else "sesh-config(5)"
             wrong.append(f"{path}: unknown key {where}; see {page}")
             continue
         try:

@@ -14,6 +14,7 @@ _DONE = {
     Verb.FINISH: "finished",
     Verb.END: "ended",
     Verb.RESTART: "restarted",
+    Verb.GIVE_UP: "gave up",
     Verb.KILL: "killed",
     Verb.CLOSE: "closed",
     Verb.ARCHIVE: "archived",

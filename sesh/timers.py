@@ -41,10 +41,17 @@ class Timer(Value):
     lingering: bool | None = None  # systemd only
     problem: str | None = None
     certain: bool = True  # False: something could not be asked
+    watch: bool = False  # is a watch to be kept running?
 
     @property
     def installed(self) -> bool:
+        """Is gc scheduled?"""
         return self.scheduler is not None
+
+    @property
+    def cares(self) -> bool:
+        """Are sessions looked after, by gc or by a watch?"""
+        return self.installed or self.watch
 
     def late(self, now: float) -> bool:
         """Should it have run since its last run? Is cron there at all?"""
@@ -303,6 +310,10 @@ def _remove_block() -> bool:
 
 def state() -> Timer:
     """What is installed, how often it runs, and when it did."""
+    return _with_watch(_gc_state())
+
+
+def _gc_state() -> Timer:
     found = [_units_state(), _block_state()]
     installed = [one for one in found if one.installed]
     if len(installed) == 2:
@@ -312,8 +323,21 @@ def state() -> Timer:
     return (installed or uncertain or wrong or found)[0]
 
 
-def _with_problem(timer: Timer, problem: str) -> Timer:
-    return replace(timer, problem=f"{timer.problem}; {problem}" if timer.problem else problem)
+def _with_watch(timer: Timer) -> Timer:
+    found = _watch_files()
+    if not found:
+        return timer
+    if len(found) < 2:
+        missing = "the watch is not enabled, or its unit is missing"
+        return _with_problem(timer, f"{missing}; sesh timer install --watch mends it")
+    lingering = _lingering() if timer.lingering is None else timer.lingering
+    problem, _ = _activity_problem(WATCH, "the watch; sesh timer install --watch does")
+    return _with_problem(replace(timer, watch=True, lingering=lingering), problem)
+
+
+def _with_problem(timer: Timer, problem: str | None) -> Timer:
+    told = dict.fromkeys(one for one in (timer.problem, problem) if one)
+    return replace(timer, problem="; ".join(told) or None)
 
 
 def _last_run() -> float | None:
@@ -333,7 +357,7 @@ def _units_state() -> Timer:
             "sesh timer install mends it"
         )
     schedule = _timer_schedule()
-    problem, certain = _activity_problem()
+    problem, certain = _activity_problem(TIMER, "the timer; sesh timer install does")
     return Timer(
         scheduler=Scheduler.SYSTEMD,
         every=schedules.every_of(schedule) if schedule else None,
@@ -356,14 +380,14 @@ def _timer_schedule() -> str | None:
     return found[1].strip() if found else None
 
 
-def _activity_problem() -> tuple[str | None, bool]:
-    """What is wrong with the timer as systemd has it, and whether systemd could tell."""
-    answer = _systemctl("show", "--property=ActiveState", TIMER)
+def _activity_problem(unit: str, what: str) -> tuple[str | None, bool]:
+    """What is wrong with a unit as systemd has it, and whether systemd could tell."""
+    answer = _systemctl("show", "--property=ActiveState", unit)
     if not answer.ok:
         return f"systemd's user manager does not answer: {_why(answer)}", False
     if answer.out.strip() == "ActiveState=active":
         return None, True
-    return "systemd has not started the timer; sesh timer install does", True
+    return f"systemd has not started {what}", True
 
 
 def _next_run() -> float | None:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
-from sesh import boxes, logfiles, observe, paths, processes, tmux
+from sesh import boxes, launchfiles, logfiles, observe, paths, processes, tmux
 from sesh.config import Config
 from sesh.errors import CannotTellError
 from sesh.lifecycle import panes
@@ -102,9 +102,10 @@ def _replayed(record: Record, offset: int = 0) -> str:
     if not os.path.exists(path):
         return ""
     offset = max(offset, logfiles.begin(path), size(record) - REPLAY_LIMIT)
-    socket = f"{record.place.run}/replay-{os.getpid()}.sock"
+    run = launchfiles.outside(record)  # who can reach its socket can have it run anything
+    socket = f"{run}/replay-{os.getpid()}.sock"
     tmux.check_socket(socket)
-    scratch = Tmux(tmux.find_binary(), socket, record.place.run, own=False, timeout=5)
+    scratch = Tmux(tmux.find_binary(), socket, run, own=False, timeout=5)
     # The pane ends by itself if we are killed. A title at the end of the stream (behind the end of
     # any sequence that was cut short) shows that tmux has read all of it.
     mark = r"\033\\\033]2;played\007"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from sesh.model import ALIVE, ENDED, Care, Damaged, Record, State, Verdict, name_of
+from sesh.model import ALIVE, ENDED, BreakerLimits, Care, Damaged, Record, State, Verdict, name_of
 
 View = dict[str, Any]
 
@@ -24,9 +24,9 @@ LASTING = (
     *("generation", "place", "container", "image", "group", "tags", "template", "agent"),
     *("command", "cwd", "branch", "worktree", "pid", "socket", "pane", "created", "started"),
     *("ended", "health", "attention", "retries", "retries_max", "retry_at", "max_age", "max_idle"),
-    *("launch_timeout", "care", "paused", "held", "resumed", "phase", "history", "updated"),
-    *("finished", "errors", "last_error", "resume_ready", "conversation", "summary", "metadata"),
-    *("memory_bytes", "cpu_seconds", "ahead", "behind", "ahead_of", "dirty"),
+    *("launch_timeout", "care", "breaker", "lived", "paused", "held", "resumed", "phase"),
+    *("history", "updated", "finished", "errors", "last_error", "resume_ready", "conversation"),
+    *("summary", "metadata", "memory_bytes", "cpu_seconds", "ahead", "behind", "ahead_of", "dirty"),
 )
 FIELDS = LASTING + PASSING
 DAMAGED_FIELDS = ("name", "state", "reason", "path")
@@ -44,6 +44,10 @@ def asked(care: Care) -> dict[str, Any]:
         for name in care.fields
         if (value := getattr(care, name)) != getattr(Care, name)
     }
+
+
+def limits(breaker: BreakerLimits) -> dict[str, float]:
+    return {name: getattr(breaker, name) for name in breaker.fields}
 
 
 def view(record: Record, verdict: Verdict) -> View:
@@ -88,6 +92,8 @@ def view(record: Record, verdict: Verdict) -> View:
         "max_idle": spec.max_idle,
         "launch_timeout": spec.launch_timeout,
         "care": asked(spec.care) or None,
+        "breaker": limits(spec.breaker) if spec.breaker else None,
+        "lived": status.lived,
         "paused": timestamp(status.paused),
         "held": status.held,
         "resumed": timestamp(status.resumed),

@@ -11,8 +11,8 @@ from sesh import digest, guards, look, paths, processes
 from sesh.agents import activity as activities
 from sesh.agents import screens
 from sesh.digest import Digest
-from sesh.errors import StateError, UsageError
-from sesh.model import ALIVE, Record, State
+from sesh.errors import SeshError, StateError, UsageError
+from sesh.model import ALIVE, State
 from sesh.values import Value
 
 TICK = 0.1
@@ -30,6 +30,14 @@ class Reached(Value):
         return self.activity or self.state
 
 
+class GaveUp(Value):
+    """One that can't be waited for, or not any more: forgotten, damaged, or nobody will ever know
+    what it does."""
+
+    name: str
+    error: SeshError
+
+
 class _Watched:
     """What is known of one session between two looks."""
 
@@ -44,28 +52,51 @@ def until(
     states: Collection[State],
     deadline: float | None,
     activity: str | None = None,
-) -> Iterator[Reached]:
+) -> Iterator[Reached | GaveUp]:
     """Each session as it gets into one of `states`, or its agent does what is waited for; ends when
-    all have, or at the deadline."""
+    all have, or at the deadline. One that can't be waited for keeps no other waiting; only a name
+    that nobody has is an error from the beginning."""
     watched = {name: _Watched() for name in names}
+    for name in watched:
+        look.find(name)
     while watched:
-        survey = guards.Survey()
-        changed = [name for name, one in watched.items() if not _unchanged(name, one, survey)]
-        for found in sorted(look.some(changed), key=_ended) if changed else ():
-            reached = _note(found, watched[found.name])
-            if activity:
-                _check_agent(found)
-            elif reached.state in states:
-                del watched[found.name]
-                yield reached
-        for name in [name for name, one in watched.items() if activity and _does(one) == activity]:
-            del watched[name]
-            yield Reached(name, State.RUNNING, None, activity)
+        yield from _news(watched, states, activity)
         if deadline is not None and time.monotonic() >= deadline:
             return
         if watched:
             left = TICK if deadline is None else min(TICK, deadline - time.monotonic())
             time.sleep(max(0.0, left))
+
+
+def _news(
+    watched: dict[str, _Watched], states: Collection[State], activity: str | None
+) -> Iterator[Reached | GaveUp]:
+    """Those that need not be watched any more, taken out."""
+    survey = guards.Survey()
+    changed = [name for name, one in watched.items() if not _unchanged(name, one, survey)]
+    found, forgotten = _look(changed)
+    for lost in forgotten:
+        del watched[lost.name]
+        yield lost
+    for one in sorted(found, key=_ended):
+        reached = _note(one, watched[one.name], of_agent=activity is not None)
+        if isinstance(reached, GaveUp) or (activity is None and reached.state in states):
+            del watched[one.name]
+            yield reached
+    for name in [name for name, one in watched.items() if activity and _does(one) == activity]:
+        del watched[name]
+        yield Reached(name, State.RUNNING, None, activity)
+
+
+def _look(names: Iterable[str]) -> tuple[list[look.Seen], list[GaveUp]]:
+    """Those that are there, judged together, and those that were forgotten meanwhile."""
+    entries, forgotten = [], []
+    for name in names:
+        try:
+            entries.append(look.find(name))
+        except SeshError as error:
+            forgotten.append(GaveUp(name, error))
+    return look.judge(entries) if entries else [], forgotten
 
 
 def _unchanged(name: str, one: _Watched, survey: guards.Survey) -> bool:
@@ -83,11 +114,11 @@ def _unchanged(name: str, one: _Watched, survey: guards.Survey) -> bool:
     return time.monotonic() < one.look_after
 
 
-def _check_agent(found: look.Seen) -> None:
-    """Raise when nobody will ever know what it does."""
-    look.must_be(found, *ALIVE)
-    record = found.entry.record
-    if isinstance(record, Record) and record.spec.kit is None:
+def _check(found: look.Seen, *, of_agent: bool) -> None:
+    """Raise when it can't be read, or when nobody will ever know what it does."""
+    if found.session is None:
+        raise StateError(f"{found.name}: its record is damaged; see sesh show {found.name}")
+    if of_agent and look.must_be(found, *ALIVE).spec.kit is None:
         raise UsageError(
             f"{found.name}: sesh does not know what it does; start it with a template of an agent"
         )
@@ -109,12 +140,14 @@ def _ended(found: look.Seen) -> float:
     return ended.timestamp() if ended else 0.0
 
 
-def _note(found: look.Seen, one: _Watched) -> Reached:
+def _note(found: look.Seen, one: _Watched, *, of_agent: bool) -> Reached | GaveUp:
     """Remember what was seen, and from when on to look again."""
-    name = found.name
     known = digest.parse(found.entry.raw)  # what was judged, not what the file holds by now
     one.digest = known if known is not None and known.mode != "look" else None
     one.look_after = time.monotonic() + DOUBT
-    if found.session is None:
-        raise StateError(f"{name}: its record is damaged; see sesh show {name}")
-    return Reached(name, found.state, found.session.verdict.exit_code)
+    try:
+        _check(found, of_agent=of_agent)
+    except SeshError as error:
+        return GaveUp(found.name, error)
+    assert found.session is not None
+    return Reached(found.name, found.state, found.session.verdict.exit_code)

@@ -8,6 +8,8 @@ import re
 import signal
 import sys
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ import pytest
 
 from tests.faults.living import command_line
 from tests.schedulers import put_first
-from tests.surroundings import silence_timers
+from tests.surroundings import mounted, silence_timers
 from tests.world import SESH, World, count, eventually
 
 pytestmark = pytest.mark.timeout(120)
@@ -113,15 +115,77 @@ def test_an_agent_that_prints_nothing_is_ended_and_one_that_does_is_not(world: W
 
 
 def test_what_is_paused_has_no_deadline(world: World) -> None:
-    world.start("one", "sleep", "99", options=("--timeout", "3s"))
+    world.start("one", "sleep", "99", options=("--timeout", "6s"))
     world.ok("pause", "one")
-    time.sleep(3.2)
+    time.sleep(6.2)
     world.ok("pass")
     assert world.state_of("one") == "paused"
     world.ok("resume", "one")
     world.ok("pass")
     assert world.state_of("one") == "running"
     assert settled(world, "one")["state"] == "timeout"
+
+
+def test_a_timeout_counts_all_launches(world: World) -> None:
+    """Killed on the way and launched again, it has only the rest of its time, and no retry after
+    that, whatever is to be retried."""
+    begin = time.monotonic()
+    options = ("--timeout", "9s", "--retries", "9", "--retry-on", "always", *FAST)
+    world.start("one", "sleep", "99", options=options)
+    time.sleep(5)
+    kill(world, 1)
+    assert eventually(lambda: _running(world, 2), within=10)
+    lived = world.session("one")["lived"]
+    assert 5 < lived < 9
+    shown = settled(world, "one")
+    assert 9 <= time.monotonic() - begin < 9 + lived
+    assert (shown["state"], shown["generation"]) == ("timeout", 2)
+    assert shown["reason"] == "ran for its timeout (9 seconds), earlier launches included"
+    time.sleep(0.5)
+    assert ends(world, "one") == 2
+    world.ok("restart", "one")  # a person begins a new life
+    assert world.session("one")["lived"] == 0
+    assert re.search(r"\([5-8] seconds left\)", world.ok("show", "one").out)
+    assert world.state_of("one") == "running"
+
+
+def test_a_retry_for_which_the_timeout_leaves_no_time_is_none(world: World) -> None:
+    options = ("--timeout", "20s", "--retries", "3", "--retry-delay", "30s")
+    world.start("one", "false", options=options)
+    shown = settled(world, "one", within=5)
+    no_time = "its timeout (20 seconds) leaves no time for it"
+    assert shown["reason"] == f"exit 1; not launched again: {no_time}"
+    assert (shown["state"], shown["retry_at"]) == ("failed", None)
+    assert kinds(world, "one") == ["started", "ended"]
+
+
+def test_what_a_breaker_would_put_off_beyond_its_timeout_is_given_up(world: World) -> None:
+    world.configure("[breaker]\nfailures = 1\nwithin = 60\ncooldown = 60\n")
+    options = ("--group", "g", "--timeout", "30s", "--retries", "5", *FAST)
+    world.start("one", "false", options=options)
+    assert eventually(lambda: on_record(world, "one", "gave_up"), within=15)
+    shown = world.session("one")
+    assert (shown["state"], shown["generation"], shown["retry_at"]) == ("failed", 2, None)
+    assert "the breaker of group g is open until" in shown["reason"]
+    assert shown["reason"].endswith("its timeout (30 seconds) leaves no time for it")
+    assert ends(world, "one") == 3  # the last word is told, too
+    assert kinds(world, "one").count("breaker-opened") == 1
+
+
+def test_what_waited_for_a_pass_until_its_timeout_was_over_is_given_up(world: World) -> None:
+    """As when the machine was asleep. gc says so, and before it what it would do."""
+    delay = ("--retry-delay", "2s", "--retry-max-delay", "2s")
+    world.start("one", "false", options=("--timeout", "4s", "--retries", "5", *delay))
+    silence_timers(world)
+    assert eventually(lambda: world.state_of("one") == "recovering", within=2)
+    time.sleep(4)
+    (planned,) = world.ok("gc", "--dry-run", "--json").json
+    assert (planned["verb"], planned["subject"], planned["done"]) == ("give up", "one", False)
+    told = "gave up   1 session whose timeout is over before its retry   one\n"
+    assert world.ok("gc").out == told
+    shown = world.session("one")
+    assert (shown["state"], shown["generation"]) == ("failed", 1)
+    assert shown["reason"].endswith("its timeout (4 seconds) leaves no time for it")
 
 
 def test_a_graceful_end_comes_before_a_kill(world: World) -> None:
@@ -243,17 +307,17 @@ def test_what_is_lost_with_its_server_comes_back_if_that_is_wanted(world: World)
     assert "recovering" in kinds(world, "one")
 
 
-def test_a_timeout_is_retried_if_that_is_wanted(world: World) -> None:
-    options = ("--timeout", "1s", "--retries", "1", "--retry-on", "timeout", *FAST)
+def test_the_end_by_a_limit_is_retried_if_that_is_wanted(world: World) -> None:
+    options = ("--idle-timeout", "1s", "--retries", "1", "--retry-on", "timeout", *FAST)
     world.start("one", "sleep", "99", options=options)
     shown = settled(world, "one")
     assert (shown["state"], shown["cause"], shown["generation"]) == ("failed", "timeout", 2)
-    assert shown["reason"].endswith("all 1 retries are used up")
+    assert shown["reason"].endswith("its one retry is used up")
 
 
-def test_a_deadline_in_each_launch_uses_up_the_retries(world: World) -> None:
+def test_a_limit_in_each_launch_uses_up_the_retries(world: World) -> None:
     """However short the time is after which others have all of theirs again."""
-    options = ("--timeout", "1s", "--retries", "1", "--retry-on", "timeout,failure", *FAST)
+    options = ("--idle-timeout", "1s", "--retries", "1", "--retry-on", "timeout,failure", *FAST)
     world.start("one", "sleep", "99", options=(*options, "--retry-reset", "300ms"))
     shown = settled(world, "one")
     assert (shown["state"], shown["retries"], shown["generation"]) == ("failed", 1, 2)
@@ -307,12 +371,15 @@ def test_a_retry_that_can_not_be_made_is_told(world: World) -> None:
 
 
 def test_many_kills_in_a_row_open_the_breaker_and_its_cool_down_closes_it(world: World) -> None:
-    kills = count(6, 20)
+    kills = count(4, 20)
     world.configure(f"[breaker]\nfailures = {kills - 1}\nwithin = 300\ncooldown = 6\n")
-    options = ("--retries", "30", "--retry-delay", "200ms", "--retry-max-delay", "400ms")
+    options = ("--retries", "30", "--retry-delay", "700ms", "--retry-max-delay", "1400ms")
     world.start("one", "sleep", "99", options=(*options, "--group", "crew"))
     for number in range(kills):
         kill(world, number + 1)
+        if number < kills - 1:
+            wanted = 0.7 if number == 0 else 1.4
+            assert wanted * 0.9 <= waits(world) <= wanted * 1.1
     assert eventually(lambda: world.session("one")["attention"], within=20), world.events()[-3:]
     shown = world.session("one")
     assert shown["state"] == "recovering"
@@ -328,12 +395,41 @@ def test_many_kills_in_a_row_open_the_breaker_and_its_cool_down_closes_it(world:
     assert set_for == list(range(1, kills + 1))
 
 
+def test_a_breaker_opens_once_however_many_fail(world: World) -> None:
+    world.configure("[breaker]\nfailures = 2\nwithin = 300\ncooldown = 60\n")
+    options = ("--retries", "3", "--retry-delay", "200ms", "--group", "g")
+    names = [f"s{number}" for number in range(5)]
+    for number, name in enumerate(names):
+        world.start(name, "sh", "-c", f"sleep {1 + number / 2}; exit 1", options=options)
+    assert eventually(lambda: all(world.session(name)["attention"] for name in names), within=20)
+    opened = [event for event in world.events() if event["kind"] == "breaker-opened"]
+    assert len(opened) == 1
+    assert len({world.session(name)["attention"] for name in names}) == 1
+    (finding,) = world.sesh("doctor", "--json", "--only", "breaker").json
+    assert finding["subjects"] == names
+    assert finding["mend"] == f"sesh restart --force {' '.join(names)}"
+
+
+def test_a_breaker_is_shown_before_a_retry_is_due(world: World) -> None:
+    world.configure("[breaker]\nfailures = 1\nwithin = 300\ncooldown = 300\n")
+    world.start("one", "false", options=("--group", "g"))
+    world.start("two", "false", options=("--group", "g", "--retries", "3", "--retry-delay", "60s"))
+    assert eventually(lambda: "the breaker of group g is open" in world.ok("ls").out)
+    (finding,) = world.sesh("doctor", "--json", "--only", "breaker").json
+    assert finding["subjects"] == ["one", "two"]  # the other would not be restarted either
+
+
 def kill(world: World, generation: int) -> None:
     shown = eventually(lambda: _running(world, generation), within=20)
     assert shown, world.session("one")
     assert shown["retries"] == generation - 1
     os.kill(shown["pid"], signal.SIGKILL)
     assert eventually(lambda: ends(world, "one") == generation, within=20)
+
+
+def waits(world: World) -> float:
+    """Seconds from its end to its next launch, as they are set."""
+    return (moment(world, "retry_at") - moment(world, "ended")).total_seconds()
 
 
 def _running(world: World, generation: int) -> dict[str, Any] | None:
@@ -376,6 +472,163 @@ def test_by_force_a_session_comes_back_while_its_breaker_is_open(world: World) -
     gate.touch()
     world.ok("restart", "--force", "one")
     assert world.state_of("one") == "running"
+
+
+# --- what is wrong with one, and the others ------------------------------------------------------
+
+STUBBORN = ("sh", "-c", "trap : TERM; while :; do sleep 0.1; done")
+
+
+def test_one_that_does_not_want_to_end_keeps_no_other_waiting(world: World) -> None:
+    world.configure("[stop]\ngrace = 15\n")
+    begin = time.monotonic()
+    world.start("one", *STUBBORN, options=("--timeout", "1s"))
+    world.start("two", "sleep", "99", options=("--timeout", "3s"))
+    world.start("three", "sh", "-c", "sleep 2; exit 1", options=("--retries", "1", *FAST))
+    assert eventually(lambda: on_record(world, "two", "outcome"), within=20) == "timeout"
+    assert eventually(lambda: on_record(world, "three", "generation") == "2", within=20)
+    assert time.monotonic() - begin < 12
+    assert world.state_of("one") == "stopping"
+
+
+def test_a_stop_by_a_person_goes_before_one_by_a_limit(world: World) -> None:
+    """Also while sesh waits for it to end: it does not come back."""
+    world.configure("[stop]\ngrace = 30\n")
+    options = ("--idle-timeout", "1s", "--retries", "3", "--retry-on", "always", *FAST)
+    world.start("one", *STUBBORN, options=options)
+    assert eventually(lambda: world.state_of("one") == "stopping")
+    begin = time.monotonic()
+    world.ok("stop", "one", "--grace", "1s")
+    assert time.monotonic() - begin < 15
+    shown = world.session("one")
+    assert (shown["state"], shown["cause"]) == ("stopped", "stopped")
+    time.sleep(1)
+    assert world.session("one")["generation"] == 1
+    assert kinds(world, "one").count("stopping") == 1
+
+
+AGAIN = """
+[ -e "$1" ] && trap 'echo TERM >>"$1"; exit 7' TERM && while :; do echo x; sleep 0.05; done
+: >"$1"; trap 'sleep 1.2; exit 0' TERM; while :; do sleep 0.05; done
+"""
+
+
+def stops(world: World, name: str) -> Callable[[], bool]:
+    return lambda: "stopping" in kinds(world, name)
+
+
+def test_what_is_launched_again_while_its_last_launch_is_ended_lives(world: World) -> None:
+    """A person restarts it during the grace; the pass that ends the old one lets the new one be."""
+    world.configure("[stop]\ngrace = 8\n")
+    for number in range(count(2, 20)):
+        name, flag = f"s{number}", world.root / f"flag{number}"
+        world.start(name, "sh", "-c", AGAIN, "sh", str(flag), options=("--idle-timeout", "1s"))
+        silence_timers(world)
+        time.sleep(1.1)
+        ending = world.popen("pass")
+        assert eventually(stops(world, name), pause=0.01)
+        time.sleep(0.02 * number)
+        world.ok("restart", name)
+        assert ending.wait(60) == 0
+        assert (world.state_of(name), flag.read_text()) == ("running", "")
+        world.ok("rm", "--force", name)
+
+
+def test_what_is_removed_while_it_is_ended_ends_no_pass(world: World) -> None:
+    world.configure("[stop]\ngrace = 2\n")
+    world.start("one", *STUBBORN, options=("--timeout", "1s"))
+    silence_timers(world)
+    time.sleep(1.1)
+    ending = world.popen("pass")
+    assert eventually(stops(world, "one"), pause=0.01)
+    world.ok("rm", "--force", "one")
+    assert ending.wait(60) == 0
+
+
+def test_one_that_can_not_be_launched_again_keeps_no_other_waiting(world: World) -> None:
+    """Its saved environment can't be read: that is told, by an exit code too, and tried again."""
+    options = ("--retries", "3", "--retry-delay", "300ms")
+    for name in ("one", "two"):
+        world.start(name, "sh", "-c", "sleep 0.3; exit 1", options=options)
+    silence_timers(world)
+    for path in world.runtime.glob("**/one-*.env"):
+        path.unlink()
+        path.mkdir()
+    time.sleep(1)
+    world.sesh("pass")
+    time.sleep(0.5)
+    done = world.sesh("pass")
+    assert done.code in (0, 6)
+    assert world.session("two")["generation"] > 1
+    assert world.session("one")["generation"] == 1
+
+
+def test_a_retry_is_made_by_the_machine_that_launched_it(world: World) -> None:
+    world.start("one", "false", options=("--retries", "3", "--retry-delay", "1s"))
+    silence_timers(world)
+    assert eventually(lambda: world.state_of("one") == "recovering")
+    path = world.record("one")
+    text = path.read_text()
+    machine = re.search(r'(?m)^machine = "([^"]+)"', text)
+    assert machine
+    path.write_text(text.replace(machine[1], "f" * 32))
+    time.sleep(1.2)
+    world.ok("pass")
+    assert world.session("one")["generation"] == 1
+
+
+@pytest.mark.parametrize("end", ["exit 125", "kill -9 $$"])
+def test_what_is_paused_is_not_launched_again(world: World, end: str) -> None:
+    gate = world.root / "gate"
+    script = f"while [ ! -e {gate} ]; do sleep 0.05; done; {end}"
+    world.start("one", "sh", "-c", script, options=("--retries", "3", *FAST))
+    world.ok("pause", "one")
+    gate.touch()
+    shown = settled(world, "one")
+    assert (shown["state"], shown["generation"]) == ("failed", 1)
+    assert ("not launched again: it was paused" in shown["reason"]) == ("kill" in end)
+
+
+def test_125_is_not_retried_also_when_a_limit_has_ended_it(world: World) -> None:
+    options = ("--idle-timeout", "1s", "--retries", "3", "--retry-on", "timeout", *FAST)
+    script = "trap 'exit 125' TERM; while :; do sleep 0.1; done"
+    world.start("one", "sh", "-c", script, options=options)
+    shown = settled(world, "one")
+    assert (shown["state"], shown["exit_code"], shown["generation"]) == ("timeout", 125, 1)
+
+
+def test_after_a_pause_its_limits_run_again(world: World) -> None:
+    """Only tmux's own timer is there, and it went off during the pause."""
+    world.start("one", "sleep", "99", options=("--timeout", "3s"))
+    world.ok("pause", "one")
+    time.sleep(4)
+    world.ok("resume", "one")
+    assert eventually(lambda: on_record(world, "one", "outcome"), within=10) == "timeout"
+
+
+PRINTS = ("sh", "-c", "while :; do echo x; sleep 0.1; done")
+
+
+def test_what_is_not_written_down_is_not_taken_for_silence(world: World) -> None:
+    """The log pipe dies: it is laid anew. The transcript is gone: nobody can tell."""
+    for name in ("one", "two"):
+        world.start(name, *PRINTS, options=("--idle-timeout", "2s", "--max-silence", "2s"))
+    silence_timers(world)
+    for pid in map(int, children(world.server_pid())):
+        if command_line(pid).startswith("cat"):
+            os.kill(pid, signal.SIGKILL)
+    (world.state / "transcripts" / f"{world.session('two')['id']}.log").unlink()
+    time.sleep(2.5)
+    world.ok("pass")
+    assert (world.state_of("one"), world.state_of("two")) == ("running", "running")
+    time.sleep(2.5)
+    world.ok("pass")
+    assert world.session("one")["health"] in (None, "ok")
+    assert world.state_of("one") == "running"
+
+
+def children(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
 
 
 # --- limits --------------------------------------------------------------------------------------
@@ -458,7 +711,7 @@ def test_the_kernel_ends_a_burner_when_nobody_looks(world: World) -> None:
     silence_timers(world)
     shown = settled(world, "one", within=30)
     assert (shown["state"], shown["cause"]) == ("timeout", "limit")
-    assert shown["reason"] == "ended by the kernel at max-cpu-time (1 second)"
+    assert shown["reason"] == "ended by the kernel beyond max-cpu-time (1 second)"
 
 
 # --- health --------------------------------------------------------------------------------------
@@ -555,6 +808,81 @@ def test_failures_while_it_starts_up_do_not_count(world: World) -> None:
     assert world.session("one")["health"] != "failing"
 
 
+def test_what_is_resumed_is_looked_after_at_once(world: World) -> None:
+    """Though nobody had a reason to look at it soon when it was paused."""
+    world.start("one", "sleep", "99", options=("--timeout", "2s"))
+    world.ok("pause", "one")
+    time.sleep(2.5)
+    world.ok("pass")
+    world.ok("resume", "one")
+    assert eventually(lambda: on_record(world, "one", "outcome") == "timeout", within=15)
+
+
+def test_what_it_was_paused_for_is_no_time_to_start_up_in(world: World) -> None:
+    options = ("--health-cmd", "exit 1", *HEALTH, "--health-start-period", "4s")
+    world.start("one", "sleep", "99", options=options)
+    world.ok("pause", "one")
+    time.sleep(4.5)
+    world.ok("resume", "one")
+    before = checks(world)
+
+    def checked_thrice() -> bool:
+        world.ok("pass")
+        return checks(world) >= before + 3
+
+    assert eventually(checked_thrice, within=20)
+    assert world.session("one")["health"] != "failing"
+    assert eventually(lambda: world.session("one")["health"] == "failing", within=20)
+
+
+@pytest.mark.parametrize(
+    ("missing", "why"),
+    [("directory", "its directory is gone"), ("environment", "its saved environment is gone")],
+)
+def test_a_health_command_that_can_not_run_has_failed(world: World, missing: str, why: str) -> None:
+    work = world.root / "elsewhere"
+    work.mkdir()
+    world.start("one", "sleep", "99", options=("-C", str(work), "--health-cmd", "true", *HEALTH))
+    assert eventually(lambda: world.session("one")["health"] == "ok", within=20)
+    if missing == "directory":
+        work.rmdir()
+    else:
+        next(world.runtime.glob("one-*.env")).unlink()
+    assert eventually(lambda: world.session("one")["health"] == "failing", within=20)
+    assert world.session("one")["attention"].startswith(f"failing: its health command: {why}")
+
+
+@pytest.mark.parametrize("kind", ["care", "health", "check"])
+def test_one_whose_files_can_not_be_used_keeps_no_other_waiting(world: World, kind: str) -> None:
+    world.start("one", "sleep", "99", options=("--health-cmd", "true", *HEALTH))
+    world.start("two", "sleep", "99", options=("--timeout", "1s"))
+    silence_timers(world)
+    stem = next(world.state.glob("run/*/one-*.pid")).with_suffix(f".{kind}")
+    stem.unlink(missing_ok=True)
+    (stem / "x").mkdir(parents=True)
+    time.sleep(1.2)
+    world.ok("pass")
+    assert (world.state_of("one"), world.state_of("two")) == ("running", "timeout")
+
+
+def test_a_full_disk_ends_no_pass(world: World) -> None:
+    state = world.root / "state"
+    with mounted(state, "size=1m"):
+        world.start("one", "sleep", "99", options=("--health-cmd", "true", *HEALTH))
+        silence_timers(world)
+        fill = state / "fill"
+        with open(fill, "wb", buffering=0) as file, suppress(OSError):
+            while True:
+                file.write(b"x" * 4096)
+        time.sleep(0.5)
+        for _ in range(2):
+            world.ok("pass")
+            time.sleep(0.3)
+        fill.unlink()
+        world.ok("stop", "one")
+        world.tmux("kill-server")
+
+
 def checks(world: World) -> int:
     """How many health commands have ended."""
     found = [
@@ -569,6 +897,18 @@ def test_no_health_command_is_left_behind(world: World) -> None:
     assert eventually(lambda: _sleeping("98765"), within=10)
     world.ok("stop", "one")
     assert eventually(lambda: not _sleeping("98765"))
+
+
+def test_none_is_left_behind_when_its_agent_ends_by_itself(world: World) -> None:
+    """Neither by a launch that is followed by another, nor by the last one."""
+    options = ("--health-cmd", "sleep 98764", "--health-interval", "200ms", "--health-timeout")
+    script = "while [ ! -e end ]; do sleep 0.1; done; exit 1"
+    world.start("one", "sh", "-c", script, options=(*options, "60s", "--retries", "1", *FAST))
+    assert eventually(lambda: _sleeping("98764"), within=10)
+    (world.cwd / "end").touch()
+    assert settled(world, "one", within=30)["generation"] == 2
+    assert eventually(lambda: not _sleeping("98764"), within=10)
+    assert not list(world.state.glob("run/*/*.check"))
 
 
 def _sleeping(argument: str) -> list[str]:
@@ -629,13 +969,13 @@ def test_ls_and_show_tell_how_it_is_looked_after(world: World) -> None:
     world.start("one", "false", options=(*options, *health))
     assert re.search(r"exit 1; retry 1 of 3 in \d+s", world.ok("ls").out)
     shown = world.ok("show", "one").out
-    assert "at most 1 hour, memory at most 2G" in shown
+    assert "at most 1 hour, retries included (59 minutes left), memory at most 2G" in shown
     assert re.search(
         r"0 of 3 retries used \(failure; 50 seconds to 5 minutes; all anew after 10 minutes\); "
         r"the next at",
         shown,
     )
-    assert "health not known yet: true (every 30 seconds, for 30 seconds at most, " in shown
+    assert "health not known yet; health command: true (every 30 seconds, for 30 seconds" in shown
     assert "sesh restart one launches it now" in shown
 
 

@@ -77,6 +77,14 @@ def test_it_is_named_at_the_start_and_resumed_after_a_crash(agent: World) -> Non
     assert second.startswith(f"--resume {conversation} --settings ")
     shown = agent.session("one")
     assert (shown["state"], shown["conversation"]) == ("running", conversation)
+    assert resumed(agent) == [True]
+    assert agent.ok("stats", "--json").json["resume_rate"] == 1
+
+
+def resumed(world: World) -> list[bool]:
+    """What is told of its restarts."""
+    told = [event for event in world.events() if event["kind"] == "restarted"]
+    return [event["resumed_conversation"] for event in told]
 
 
 def test_never_prompted_it_begins_the_same_one(agent: World) -> None:
@@ -85,6 +93,7 @@ def test_never_prompted_it_begins_the_same_one(agent: World) -> None:
     agent.ok("restart", "one")
     assert eventually(lambda: len(launches(agent)) == 2)
     assert launches(agent)[1].startswith(f"--session-id {conversation} ")
+    assert resumed(agent) == [False]
 
 
 def test_a_prompt_is_given_once(agent: World) -> None:

@@ -56,7 +56,8 @@ def test_any_end_leaves_whole_records(data: bytes) -> None:
 
 def test_what_is_beyond_the_limit_is_read_and_thrown_away() -> None:
     read, write = os.pipe()
-    if os.fork() == 0:
+    writer = os.fork()
+    if writer == 0:
         os.close(read)
         left = 3 * stdin.LIMIT
         while left > 0:
@@ -66,5 +67,5 @@ def test_what_is_beyond_the_limit_is_read_and_thrown_away() -> None:
     data = stdin.read(read)
     os.close(read)
     assert stdin.LIMIT < len(data) <= stdin.LIMIT + (1 << 16)
-    assert os.waitstatus_to_exitcode(os.wait()[1]) == 0
+    assert os.waitstatus_to_exitcode(os.waitpid(writer, 0)[1]) == 0
     assert "larger than" in json.loads(delegation.pre_delegate(data))["reason"]

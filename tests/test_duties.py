@@ -13,6 +13,7 @@ from sesh import duties
 from sesh.duties import Action, Facts, Kind
 from sesh.model import (
     OUTCOMES,
+    BreakerLimits,
     Care,
     Cause,
     Health,
@@ -45,8 +46,9 @@ def due(
 @pytest.mark.parametrize(
     ("care", "facts", "cause", "why"),
     [
-        ({"timeout": 60.0}, {"age": 59.9}, None, ""),
-        ({"timeout": 60.0}, {"age": 60.0}, Cause.TIMEOUT, "ran for its timeout (1 minute)"),
+        ({"timeout": 60.0}, {"life": 59.9}, None, ""),
+        ({"timeout": 60.0}, {"life": 60.0}, Cause.TIMEOUT, "ran for its timeout (1 minute)"),
+        ({"timeout": 60.0}, {"age": 60.0}, None, ""),  # of the launch alone
         ({"timeout": 60.0}, {}, None, ""),
         ({"idle_timeout": 5.0}, {"age": 99.0, "silent": 4.9}, None, ""),
         (
@@ -76,6 +78,11 @@ def test_limits(care: dict[str, Any], facts: dict[str, Any], cause: Cause | None
     assert ends == ([Action(Kind.END, why, cause)] if cause else [])
 
 
+def test_what_lived_before_says_so() -> None:
+    (end,) = due({"timeout": 60.0}, {"life": 60.0, "age": 1.0}, lived=59.0)
+    assert end.why == "ran for its timeout (1 minute), earlier launches included"
+
+
 @pytest.mark.parametrize(
     ("facts", "was", "now"),
     [
@@ -88,6 +95,8 @@ def test_limits(care: dict[str, Any], facts: dict[str, Any], cause: Cause | None
         ({"checks": 5, "failures": 0}, Health.FAILING, Health.OK),
         ({"checks": 1, "unheard": 10.0}, Health.OK, Health.HUNG),
         ({"checks": 1, "unheard": 9.9}, Health.HUNG, Health.OK),
+        ({"checks": 0, "unheard": 9.9}, Health.HUNG, Health.OK),  # it speaks: hung it is no more
+        ({"checks": 1, "failures": 1, "unheard": 0.0}, Health.HUNG, Health.OK),
     ],
 )
 def test_a_change_of_health_is_noted_once(
@@ -117,6 +126,15 @@ def test_the_unwell_are_ended_only_to_be_launched_again(
     if ends:
         why = "hung: silent for 4 seconds"
         assert found[0] == Action(Kind.END, why, Cause.HEALTH, ran_well=age > 600)
+
+
+@pytest.mark.parametrize(("life", "ends"), [(69.0, True), (91.0, False)])
+def test_the_unwell_are_not_ended_when_no_time_is_left_to_launch_them_again(
+    life: float, ends: bool
+) -> None:
+    care = {"max_silence": 4.0, "retries": 1, "retry_delay": 20.0, "timeout": 100.0}
+    found = due(care, {"unheard": 5.0, "age": 5.0, "life": life})
+    assert [action.kind for action in found] == [Kind.END if ends else Kind.NOTE]
 
 
 @pytest.mark.parametrize(
@@ -169,9 +187,14 @@ def test_looks_and_checks_happen_for_all_at_the_same_moments(
 # --- retries -------------------------------------------------------------------------------------
 
 
-def after(care: Care, how: Verdict, ran: float = 1.0, **status: Any) -> duties.After:
+FOR_EVER = float("inf")
+
+
+def after(
+    care: Care, how: Verdict, ran: float = 1.0, left: float = FOR_EVER, **status: Any
+) -> duties.After:
     status = {"started": NOW - timedelta(seconds=ran), **status}
-    return duties.after_end(cared(care, **status), how, NOW)
+    return duties.after_end(cared(care, **status), how, NOW, NOW, left)
 
 
 FAILED = Verdict(State.FAILED, cause=Cause.EXIT, exit_code=1)
@@ -219,7 +242,70 @@ def test_the_delays_double_up_to_the_longest() -> None:
 def test_retries_are_counted_and_used_up() -> None:
     care = Care(retries=2)
     assert after(care, FAILED, retries=1).retry_at is not None
-    assert after(care, FAILED, retries=2) == duties.After(None, 2, used_up=True)
+    assert after(care, FAILED, retries=2) == duties.After(None, 2, "all 2 retries are used up")
+
+
+NO_TIME = "not launched again: its timeout (1 minute) leaves no time for it"
+
+
+@pytest.mark.parametrize(
+    ("end", "left", "used", "retried", "told"),
+    [
+        ("failure", 9.0, 0, False, NO_TIME),  # its retry would be in ten seconds
+        ("failure", 11.0, 0, True, None),
+        ("failure", 11.0, 1, False, NO_TIME),  # in twenty
+        ("lost", -5.0, 0, False, NO_TIME),
+        ("timeout", 11.0, 0, True, None),  # by another limit
+        ("timeout", 9.0, 0, False, NO_TIME),
+        ("timeout", 0.0, 0, False, None),  # this one: it has had its time
+        ("timeout", -1.0, 3, False, None),
+        ("always", -1.0, 0, False, NO_TIME),
+    ],
+)
+def test_no_retry_outlives_the_timeout(
+    end: str, left: float, used: int, retried: bool, told: str | None
+) -> None:
+    care = Care(timeout=60.0, retries=3, retry_delay=10.0, retry_on=("always",))
+    found = after(care, ENDS[end], left=left, retries=used)
+    assert (found.retry_at is not None, found.gave_up) == (retried, told)
+
+
+def test_an_end_that_is_seen_late_has_waited_already() -> None:
+    care = Care(timeout=60.0, retries=3, retry_delay=10.0)
+    late = NOW + timedelta(seconds=8)
+    assert duties.after_end(cared(care), FAILED, NOW, late, 4.0).retry_at is not None
+    assert duties.after_end(cared(care), FAILED, NOW, late, 1.0).gave_up == NO_TIME
+    year = NOW - timedelta(days=365)  # the clock was set back: it waits no longer than its delay
+    assert duties.after_end(cared(care), FAILED, NOW, year, 12.0).retry_at is not None
+
+
+@pytest.mark.parametrize(
+    ("life", "kinds", "left"),
+    [
+        (None, [], 5.0),
+        (54.0, [], 5.0),
+        (56.0, [], 4.0),
+        (60.0, [Kind.GIVE_UP], 0.0),
+        (61.0, [Kind.GIVE_UP], 0.0),
+    ],
+)
+def test_what_waits_for_its_retry_when_its_timeout_is_over_is_given_up(
+    life: float | None, kinds: list[Kind], left: float
+) -> None:
+    """As when a breaker has put it off."""
+    care = Care(timeout=60.0, retries=1)
+    waiting = cared(care, retry_at=NOW + timedelta(seconds=5), ended=NOW)
+    how, facts = Verdict(State.RECOVERING), Facts(life=life)
+    found = duties.due(waiting, how, facts, NOW)
+    assert [action.kind for action in found] == kinds
+    assert duties.next_due(waiting, how, facts, NOW) == pytest.approx(left)
+
+
+@pytest.mark.parametrize(("lived", "expected"), [(0.0, 60.0), (59.0, 1.0), (61.0, 0.0)])
+def test_the_first_look_at_a_launch_is_when_its_timeout_is_over(
+    lived: float, expected: float
+) -> None:
+    assert duties.first_due(cared(Care(timeout=60.0), lived=lived), 1000.0) == expected
 
 
 @pytest.mark.parametrize(("ran", "used"), [(599.9, 2), (600.0, 0)])
@@ -232,13 +318,13 @@ def test_having_run_well_it_has_all_retries_again(ran: float, used: int) -> None
 def test_an_end_that_sesh_had_to_make_gives_back_no_retries(cause: Cause) -> None:
     care = Care(retries=1, retry_reset=1.0, retry_on=("timeout", "failure"))
     how = Verdict(ended_by(cause), cause=cause)
-    assert after(care, how, 1e6, retries=1) == duties.After(None, 1, used_up=True)
+    assert after(care, how, 1e6, retries=1) == duties.After(None, 1, "its one retry is used up")
     assert after(care, how, 1e6).retry_at is not None
 
 
 @pytest.mark.parametrize("health", [Health.HUNG, Health.FAILING])
 def test_neither_does_the_end_of_what_was_not_well(health: Health) -> None:
-    assert after(Care(retries=1), FAILED, 1e6, retries=1, health=health).used_up
+    assert after(Care(retries=1), FAILED, 1e6, retries=1, health=health).gave_up
 
 
 @pytest.mark.parametrize(
@@ -268,11 +354,14 @@ def test_when_a_retry_is_due(moment: datetime, kinds: list[Kind]) -> None:
         ([400, 30, 20, 10], None),  # not within a minute
         ([130, 120, 110, 105], None),  # its cool-down is over
         ([95, 90, 85, 80, 10], 20),  # a late failure does not open it again
+        ([40, 30, 20, 10, 9, 8, 1], 90),  # what fails meanwhile does not keep it open
+        ([150, 149, 148, 147, 46, 45, 44, 43], 57),  # it closed, and opened again
+        ([150, 149, 148, 147, 60, 50, 46, 45], None),  # some of these while it was open
     ],
 )
 def test_a_breaker_opens_and_closes(ago: list[int], until: int | None) -> None:
     failures = [NOW - timedelta(seconds=seconds) for seconds in ago]
-    found = duties.open_until(failures, 3, 60.0, 100.0, NOW)
+    found = duties.open_until(failures, BreakerLimits(3, 60.0, 100.0), NOW)
     assert found == (None if until is None else NOW + timedelta(seconds=until))
 
 
@@ -283,6 +372,7 @@ facts = st.builds(
     Facts,
     clock=st.floats(0, 1e6),
     age=amounts,
+    life=amounts,
     silent=amounts,
     unheard=amounts,
     memory=st.none() | st.integers(0, 1 << 40),
@@ -322,7 +412,7 @@ def test_nothing_is_done_but_for_what_runs_or_waits(
     kinds = [action.kind for action in actions]
     assert len(kinds) == len(set(kinds))
     assert Kind.END not in kinds or kinds == [Kind.END]
-    assert (Kind.RETRY in kinds) <= (state is State.RECOVERING)
+    assert bool({Kind.RETRY, Kind.GIVE_UP} & {*kinds}) <= (state is State.RECOVERING)
 
 
 @given(cares, facts, used)
@@ -342,6 +432,54 @@ def test_the_next_look_is_never_later_than_what_is_due(
         assert left >= 0.0
 
 
+def later(found: Facts, seconds: float) -> Facts:
+    """The same, so many seconds later, if nothing happens meanwhile."""
+    ages = {name: getattr(found, name) for name in ("age", "life", "silent", "unheard")}
+    grown = {name: age + seconds for name, age in ages.items() if age is not None}
+    since = {name: getattr(found, name) + seconds for name in ("since_measure", "since_check")}
+    return replace(found, clock=found.clock + seconds, **grown, **since)
+
+
+@given(cares, facts, used, st.floats(0, 1), st.sampled_from([State.RUNNING, State.RECOVERING]))
+def test_before_the_next_look_nothing_new_is_due(
+    care: Care, found: Facts, retries: int, part: float, state: State
+) -> None:
+    found = replace(found, checking=False)  # one that is under way is waited for on its own
+    one = cared(care, retries=retries, retry_at=NOW + timedelta(seconds=500), ended=NOW)
+    verdict = Verdict(state)
+    kinds = {action.kind for action in duties.due(one, verdict, found, NOW)}
+    left = duties.next_due(one, verdict, found, NOW)
+    wait = (1e6 if left is None else max(0.0, left - 0.1)) * part
+    then, moment = later(found, wait), NOW + timedelta(seconds=wait)
+    assert {action.kind for action in duties.due(one, verdict, then, moment)} <= kinds
+
+
+@given(cares, facts, used, states)
+def test_what_was_done_for_a_launch_is_not_due_again(
+    care: Care, found: Facts, retries: int, state: State
+) -> None:
+    """Whoever asks next, of the record that the first has written: two passes that saw the same
+    can't both write it."""
+    one = cared(care, retries=retries, retry_at=NOW, ended=NOW)
+    for action in duties.due(one, Verdict(state), found, NOW):
+        if action.kind is Kind.END:
+            assert duties.due(one, Verdict(State.STOPPING), found, NOW) == ()
+        elif action.kind is Kind.GIVE_UP:
+            assert duties.due(one, Verdict(State.FAILED), found, NOW) == ()
+        elif action.kind is Kind.RETRY:
+            assert duties.due(one, Verdict(State.STARTING), found, NOW) == ()
+        elif action.kind is Kind.NOTE:
+            noted = cared(care, retries=retries, health=action.health)
+            again = duties.due(noted, Verdict(state), found, NOW)
+            assert Kind.NOTE not in [action.kind for action in again]
+        elif action.kind is Kind.CHECK:
+            begun = duties.due(one, Verdict(state), replace(found, checking=True), NOW)
+            assert Kind.CHECK not in [action.kind for action in begun]
+        elif action.kind is Kind.MEASURE:
+            measured = duties.due(one, Verdict(state), replace(found, since_measure=0.0), NOW)
+            assert Kind.MEASURE not in [action.kind for action in measured]
+
+
 ends = st.builds(
     Verdict,
     st.sampled_from(sorted(OUTCOMES)),
@@ -350,13 +488,14 @@ ends = st.builds(
 )
 
 
-@given(cares, ends, used, st.floats(0, 1e5))
-def test_retries_never_exceed_their_number(
-    care: Care, how: Verdict, retries: int, ran: float
+@given(cares, ends, used, st.floats(0, 1e5), st.floats(-1e5, 1e5) | st.just(FOR_EVER))
+def test_retries_exceed_neither_their_number_nor_the_timeout(
+    care: Care, how: Verdict, retries: int, ran: float, left: float
 ) -> None:
-    found = after(care, how, ran, retries=retries)
+    found = after(care, how, ran, left, retries=retries)
     assert found.retry_at is None or found.retries < care.retries
-    assert not (found.used_up and found.retry_at)
+    assert not (found.gave_up and found.retry_at)
     if found.retry_at is not None:
         wait = (found.retry_at - NOW).total_seconds()
         assert 0 < wait <= care.retry_max_delay + 1e-6
+        assert wait < left + 1e-6

@@ -263,3 +263,11 @@ def test_json_is_ascii_whatever_the_command_holds(world: World) -> None:
     assert out.isascii()
     assert "\x1b" not in out
     assert json.loads(out)[0]["command"][2].endswith("\x1b[31m\x9b2J ü")
+
+
+def test_a_pass_goes_without_click(world: World) -> None:
+    """What every end of an agent and every timer calls."""
+    world.start("one", "sleep", "99", options=("--timeout", "1h"))
+    out, modules = loaded(world, ["pass"])
+    assert out == ""
+    assert not modules & {"click", "psutil", "sh", "sesh.cli"}

@@ -266,6 +266,37 @@ def test_a_session_that_failed_again_and_recovers_once_more() -> None:
     assert (found.ends, found.failures) == (2, 2)
 
 
+def test_the_time_to_recovery_counts_from_the_first_end() -> None:
+    """Retries that fail at once, or can't be launched, are a part of it."""
+    told = [
+        *(event("started", 0), failed(100), event("restarted", 110, generation=2, retry=1)),
+        *(failed(112, generation=2), event("restart-failed", 200, generation=3, retry=2)),
+        event("restarted", 400, generation=4, retry=3),
+    ]
+    for story in (told, told[::-1]):
+        found = whole(*story)
+        assert (found.recoveries, found.recovered, found.recovery_median_seconds) == (3, 1, 300)
+    forgotten = whole(*told[2:])  # when it ended first
+    assert (forgotten.recovered, forgotten.recovery_median_seconds) == (1, None)
+
+
+def test_a_restart_by_hand_ends_the_row() -> None:
+    found = whole(
+        *(event("started", 0), failed(100), event("restarted", 110, generation=2, retry=1)),
+        *(failed(112, generation=2), event("restarted", 300, generation=3)),
+        *(failed(350, generation=3), event("restarted", 400, generation=4, retry=1)),
+    )
+    assert (found.recovered, found.recovery_median_seconds) == (1, 50)
+
+
+def test_a_recovery_that_lasted_ends_the_row() -> None:
+    found = whole(
+        *(event("started", 0), failed(100), event("restarted", 110, generation=2, retry=1)),
+        *(failed(500, generation=2), event("restarted", 530, generation=3, retry=2)),
+    )
+    assert (found.recovered, found.recovery_median_seconds) == (2, 20)
+
+
 def test_resumed_conversations() -> None:
     assert recovery().resume_rate is None
     said = [
@@ -273,7 +304,7 @@ def test_resumed_conversations() -> None:
         for number, resumed in enumerate([True, False, True, None], 2)
     ]
     found = whole(*said)
-    assert (found.restarts, found.resumed, found.resume_rate) == (4, 2, 0.5)
+    assert (found.restarts, found.resumed, found.resume_rate) == (4, 2, 0.6667)
 
 
 # --- since -------------------------------------------------------------------------------------

@@ -54,7 +54,10 @@ class Kept:
             return 0
 
     def became(self, agent: str) -> bool:
-        told = Path(f"/proc/{self.pid()}/cmdline").read_bytes().split(b"\0")[0]
+        try:
+            told = Path(f"/proc/{self.pid()}/cmdline").read_bytes().split(b"\0")[0]
+        except FileNotFoundError:
+            return True  # it has ended already
         return Path(os.fsdecode(told)).name == agent.split()[0]
 
     def leader(self) -> int:

@@ -1,13 +1,31 @@
-"""The call back: however many agents end at one moment, few passes are started."""
+"""The files of a launch: the kernel's limits in its script; and the call back: however many agents
+end at one moment, few passes are started."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from sesh import launchfiles
+from sesh.model import Care
+from sesh.values import replace
+from tests.samples import record
+
+
+@pytest.mark.parametrize(
+    ("limit", "interval", "kernel"),
+    [(1.0, 0.5, 3), (0.5, 0.1, 1), (100.0, 10.0, 121), (1.0, 30.0, 61), (3600.0, 86400.0, 3660)],
+)
+def test_the_kernels_limit_lies_beyond_ours_by_a_minute_at_most(
+    limit: float, interval: float, kernel: int
+) -> None:
+    care = Care(max_cpu_time=limit, check_interval=interval)
+    limited = replace(record(), spec=replace(record().spec, care=care))
+    script = launchfiles.boxed_script(limited, ("true",), "/run/sesh/x")
+    assert re.findall(r"ulimit -S -t (\d+)", script) == [str(kernel)]
 
 
 @pytest.fixture

@@ -49,7 +49,7 @@ LAYERS = (
     ("boxes", "agents.hearing", "agents.conversations"),
     ("agents.twins",),
     ("agents.kits", "agents.activity", "agents.hooks"),
-    ("engines", "rulefiles"),
+    ("engines", "rulefiles", "ages"),
     (
         *("tmux", "processes", "git", "config", "launchfiles", "environment", "events"),
         *("logfiles", "sightings", "targets", "trust"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -23,3 +24,44 @@ def test_any_size_can_be_trimmed_and_the_last_part_is_kept(tmp_path: Path, size:
         assert path.read_bytes()[begin:] == content[begin : size * KILO]
         assert size * KILO - begin >= min(size, 48) * KILO
         assert size * KILO - begin <= (48 + 64) * KILO
+
+
+# --- trimming is no output -----------------------------------------------------------------------
+
+LONG_AGO = 1_000_000_000.25
+
+
+@pytest.fixture(params=["hole", "cut"])
+def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Path:
+    """A transcript to which nothing was written for long, where holes can be made or can't."""
+    if request.param == "cut":
+        monkeypatch.setattr(logfiles, "_punch", lambda *_: False)
+    path = tmp_path / "a.log"
+    path.write_bytes(b"x" * 300 * KILO)
+    os.utime(path, (LONG_AGO, LONG_AGO))
+    return path
+
+
+def test_trimming_leaves_the_time_of_the_last_output(old: Path) -> None:
+    before = logfiles.kept(str(old))
+    logfiles.trim(str(old), 64 * KILO)
+    assert logfiles.kept(str(old)) < before
+    assert old.stat().st_mtime == LONG_AGO
+
+
+@pytest.mark.parametrize("step", ["_begin", "_still"])
+def test_what_is_printed_meanwhile_counts(
+    old: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Before the hole is made, or in the last moment before the old time is set again."""
+    real = getattr(logfiles, step)
+
+    def late(*given: object) -> object:
+        answer = real(*given)
+        with old.open("ab") as file:
+            file.write(b"y")
+        return answer
+
+    monkeypatch.setattr(logfiles, step, late)
+    logfiles.trim(str(old), 64 * KILO)
+    assert old.stat().st_mtime > LONG_AGO + 1

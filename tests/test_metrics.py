@@ -41,6 +41,18 @@ def test_every_metric_is_a_gauge_with_help_in_front() -> None:
     assert samples(text)["sesh_memory_bytes"] == "5"
 
 
+def test_a_percentile_between_two_values_is_told_as_what_it_is() -> None:
+    """Of two launches, half ran longer than it."""
+    ended = [
+        session(str(length), started="2026-11-15T12:00:00Z", ended=f"2026-11-15T12:00:{length}Z")
+        for length in (10, 50)
+    ]
+    text = metrics.text(report([], [{**one, "state": "completed"} for one in ended], []))
+    name = "sesh_session_duration_seconds_p95"
+    assert samples(text)[name] == "48.0"
+    assert f"# HELP {name} How long launches ran that have ended, the 95th percentile.\n" in text
+
+
 def test_labels_are_escaped() -> None:
     names = ['quote"d', "back\\slash", "two\nlines", "half \ud800", "ä"]
     sessions = [session(str(at), group=name) for at, name in enumerate(names)]

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from sesh import config, events, notices, paths, store
+from sesh import config, events, files, notices, paths, run, store
 from sesh.config import Config, Notify
 from sesh.model import ENDED, State
 from sesh.view import FIELDS
@@ -283,6 +283,62 @@ def test_when_to_wake_up(state: Path) -> None:
     assert notices.wake() == notices.AGAIN
 
 
+def lost() -> list[dict[str, Any]]:
+    return list(events.of_kind("notify-failed"))
+
+
+def test_what_another_delivers_meanwhile_is_not_lost(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is gone between the look at the outbox and that at its files."""
+    fails()
+    notices.collect(wanting())
+    found = notices.waiting()
+    assert notices.deliver(wanting()) is False
+    monkeypatch.setattr(notices, "waiting", lambda: found)
+    notices.deliver(wanting())
+    assert notices.wake() is None
+    with pytest.raises(FileNotFoundError):
+        notices.drop(found[0], notices.LATE)
+    assert lost() == []
+    assert len(list(events.of_kind("notified"))) == 1
+
+
+def test_a_file_that_can_not_be_read_is_lost(state: Path) -> None:
+    fails()
+    notices.collect(wanting())
+    (path,) = notices.waiting()
+    Path(path).write_text("{")
+    notices.deliver(wanting())
+    (one,) = lost()
+    assert (one["target"], one["reason"]) == (None, "its file can't be read")
+    assert notices.waiting() == []
+
+
+def test_nobody_is_sent_to_a_target_that_is_being_told(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is at work looks once more instead."""
+    sent: list[Any] = []
+    monkeypatch.setattr(run, "detach", lambda argv, **_: sent.append(argv[-1]))
+    fails()
+    notices.tell(wanting())
+    assert sent == ["--deliver"]
+    (lock,) = (state / "notices").glob(".*[0-9a-f].lock")
+    again = lock.with_suffix(".again")
+    again.unlink()
+    with files.only_one(str(lock)):
+        for _ in range(3):
+            notices.tell(wanting())
+    assert (sent, again.exists()) == (["--deliver"], True)
+    notices.tell(wanting())
+    assert len(sent) == 2
+    with files.only_one(str(lock)):  # another target is not kept waiting
+        fails("b")
+        notices.tell(wanting(command="false"))
+    assert len(sent) == 3
+
+
 def test_files_are_private(state: Path) -> None:
     mask = os.umask(0)
     try:
@@ -303,6 +359,19 @@ def test_every_kind_and_every_end_has_words() -> None:
         assert text != f"a {kind}"
     for end in ENDED - {State.STALE}:
         assert notices.sentence({"kind": "ended", "state": end.value, "name": "a"}) != "a ended"
+
+
+@pytest.mark.parametrize(
+    ("circle", "told"),
+    [
+        ({"group": "web"}, "group web"),
+        ({"template": "claude"}, "template claude"),
+        ({}, "its group"),
+    ],
+)
+def test_a_breaker_is_told_with_who_fails(circle: dict[str, str], told: str) -> None:
+    text = notices.sentence({"kind": "breaker-opened", "name": "a", **circle})
+    assert text == f"a is left alone: {told} fails too often"
 
 
 # --- real sessions -------------------------------------------------------------------------------
@@ -718,6 +787,10 @@ def test_doctor_tells_what_was_lost_within_a_day(
     assert one["subjects"] == ["https://one", "mail"]
     events.rotate()
     assert len(findings(world)) == 1
+    happens("notify-failed", target=None, reason=None)
+    (one,) = findings(world)
+    assert one["text"].endswith("the last to somebody: nobody knows why")
+    assert one["subjects"] == ["https://one", "mail"]
 
 
 def test_gc_gives_up_what_is_a_day_old(world: World) -> None:

@@ -144,6 +144,7 @@ def test_sessions_of_another_state_directory_in_a_shared_tmux_are_not_ours(world
 def test_names_and_orphans_do_not_mix(world: World) -> None:
     complains(world.sesh("stop", "a", "--orphans"), 2, "not both")
     complains(world.sesh("stop", "--all", "--orphans"), 2, "not both")
+    complains(world.sesh("stop", "--idle", "1s", "--orphans"), 2, "--orphans, or", "or --idle,")
 
 
 def test_what_runs_in_a_tmux_of_its_own_is_shown_and_left_alone(world: World) -> None:

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from sesh.model import (
     ENDED,
     OUTCOMES,
+    Boxing,
+    Care,
     Cause,
     Damaged,
     Desired,
@@ -45,6 +47,13 @@ RETRYING = record(
     outcome=State.FAILED, cause=Cause.EXIT, exit_code=1, reason="exit 1",
     retry_at=LATER, retries=1, retries_max=3, ended=NOW,
 )  # fmt: skip
+
+
+def boxed(box: Boxing, **care: object) -> Record:
+    return replace(RUNNING, spec=replace(RUNNING.spec, box=box, care=replace(Care(), **care)))
+
+
+BOXED = boxed(Boxing(image="box"), max_memory=50 << 20)
 
 
 def ended(outcome: State, desired: Desired = Desired.RUNNING, cause: Cause | None = None) -> Record:
@@ -158,6 +167,15 @@ def ended(outcome: State, desired: Desired = Desired.RUNNING, cause: Cause | Non
         ("the kernel has chosen tmux", RUNNING,
          Observation(GONE, container=HERE, exit=exit_word(129, terminal=False), oom=True),
          "failed", "oom"),
+        ("killed at the limit that its engine has from us", BOXED,
+         Observation(GONE, container=HERE, exit=exit_word(137), oom=True), "timeout", "limit"),
+        ("the kernel has chosen tmux at that limit", BOXED,
+         Observation(GONE, container=HERE, exit=exit_word(129, terminal=False), oom=True),
+         "timeout", "limit"),
+        ("its container was ended at that limit", BOXED,
+         Observation(GONE, container=absent("stopped"), oom=True), "timeout", "limit"),
+        ("killed by somebody below that limit", BOXED,
+         Observation(GONE, container=HERE, exit=exit_word(137)), "failed", "signal"),
         ("its word, then its container went", RUNNING,
          Observation(GONE, container=absent("gone"), exit=exit_word(0)), "completed", "exit"),
         ("alive, its container is paused", RUNNING, Observation(ALIVE, HERE, paused=True),
@@ -187,6 +205,47 @@ def test_damaged() -> None:
 def test_exit_status_and_signal_are_kept() -> None:
     verdict = reconcile(RUNNING, Observation(GONE, HERE, exit=exit_word(143)), NOW)
     assert (verdict.exit_code, verdict.signal, verdict.reason) == (143, 15, "killed by SIGTERM")
+
+
+@pytest.mark.parametrize(
+    ("sight", "reason"),
+    [
+        (Observation(GONE, exit=exit_word(137), oom=True), "killed at max-memory (50M)"),
+        (
+            Observation(GONE, exit=exit_word(129, terminal=False), oom=True),
+            "killed at max-memory (50M): its terminal was closed",
+        ),
+        (
+            Observation(GONE, container=absent("its container has stopped"), oom=True),
+            "killed at max-memory (50M): its container has stopped",
+        ),
+    ],
+)
+def test_a_container_over_the_limit_names_it(sight: Observation, reason: str) -> None:
+    assert reconcile(BOXED, sight, NOW).reason == reason
+
+
+@pytest.mark.parametrize(
+    "box",
+    [
+        Boxing(image="box", memory="32m"),
+        Boxing(existing="mine"),
+        Boxing(image="box", options=("--memory=32m",)),
+        Boxing(image="box", options=("-m", "32m")),
+    ],
+)
+def test_memory_that_ran_out_at_another_limit_is_not_ours(box: Boxing) -> None:
+    rec = boxed(box, max_memory=50 << 20)
+    verdict = reconcile(rec, Observation(GONE, exit=exit_word(137), oom=True), NOW)
+    assert (verdict.state, verdict.cause) == (State.FAILED, Cause.OOM)
+    assert verdict.reason == "killed: out of memory"
+
+
+def test_the_kernels_limit_on_processor_time_lies_beyond_ours() -> None:
+    rec = replace(RUNNING, spec=replace(RUNNING.spec, care=Care(max_cpu_time=1.0)))
+    verdict = reconcile(rec, Observation(GONE, HERE, exit=exit_word(152)), NOW)
+    assert (verdict.state, verdict.cause) == (State.TIMEOUT, Cause.LIMIT)
+    assert verdict.reason == "ended by the kernel beyond max-cpu-time (1 second)"
 
 
 def test_a_stop_keeps_the_exit_status() -> None:

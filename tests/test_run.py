@@ -63,6 +63,36 @@ def test_a_command_that_is_fed(tmp_path: Path) -> None:
     assert (none.code, none.problem) == (None, "no-such-program: No such file or directory")
 
 
+def test_a_timeout_of_a_month() -> None:
+    answer = run.call(["sh", "-c", "sleep 0.2; echo out"], timeout=30 * 86400)
+    assert (answer.code, answer.out) == (0, "out\n")
+    fed = run.feed(["sh", "-c", "sleep 0.2; exit 3"], b"", timeout=30 * 86400, env={}, cwd="/")
+    assert fed.code == 3
+
+
+def test_what_a_fed_command_leaves_in_the_background_is_not_waited_for(tmp_path: Path) -> None:
+    begin = time.monotonic()
+    script = "echo first >&2; sleep 30 & echo $! >pid; (sleep 0.1; echo last >&2) & exit 3"
+    fed = run.feed(["sh", "-c", script], b"", timeout=20, env=os.environ, cwd=str(tmp_path))
+    assert (fed.code, fed.err, fed.problem) == (3, "first\nlast\n", None)
+    assert time.monotonic() - begin < 15
+    os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+
+
+def test_what_a_fed_command_has_said_before_its_time_was_up() -> None:
+    script = "echo why not >&2; exec 2>&-; sleep 30"
+    for said in (script, script.replace("exec 2>&-; ", "")):
+        fed = run.feed(["sh", "-c", said], b"", timeout=0.5, env=os.environ, cwd="/")
+        assert (fed.code, fed.err, fed.problem) == (None, "why not\n", "no answer within 0.5 s")
+
+
+def test_a_fed_command_without_end_and_one_that_can_not_be() -> None:
+    endless = run.feed(["sh", "-c", "yes >&2"], b"", timeout=20, env=os.environ, cwd="/")
+    assert endless.problem == "an answer without end"
+    none = run.feed(["sh", "-c", "echo \0"], b"", timeout=20, env=os.environ, cwd="/")
+    assert (none.code, none.problem) == (None, "sh: embedded null byte")
+
+
 def test_a_program_that_nobody_waits_for(tmp_path: Path) -> None:
     """It has a session of its own, none of our streams, and goes on without us."""
     script = "pwd; readlink /proc/$$/fd/0 /proc/$$/fd/1 /proc/$$/fd/2; echo $MINE"

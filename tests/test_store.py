@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import stat
 import subprocess
@@ -12,10 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sesh import codec, digest, store
+from sesh import codec, config, digest, engines, store
+from sesh.commands._options import Duration
 from sesh.errors import ConflictError, StateError
 from sesh.model import (
     AgentWord,
+    Care,
     Damaged,
     Kit,
     Observation,
@@ -98,6 +101,41 @@ def test_whatever_a_record_holds_comes_back(made: Record) -> None:
     raw = store.render(made, RUNNING)
     assert codec.decode(raw) == made
     assert digest.intact(raw)
+
+
+def largest(name: str) -> float:
+    """The largest value that options and settings take for it."""
+    default = getattr(config.Start, name)
+    if not isinstance(default, float):
+        return default.highest if isinstance(default, config.Count) else config.LARGEST
+    most = math.nextafter(1e9, 0)
+    assert config.checked(most, default, name) == most
+    with pytest.raises(StateError):
+        config.checked(1e9, default, name)
+    return max(most, Duration().convert("366d", None, None))
+
+
+NUMBERS = [
+    name
+    for name in Care.fields
+    if isinstance(default := getattr(Care, name), int | float) and default is not False
+]
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_the_largest_that_care_can_be_asked_for_comes_back(name: str) -> None:
+    care = replace(Care(), **{name: largest(name)})
+    made = replace(record(), spec=replace(record().spec, care=care))
+    assert codec.decode(store.render(made, RUNNING)) == made
+
+
+@pytest.mark.parametrize("on_top", [0.0, engines.RUN_TIMEOUT])
+def test_the_largest_limits_come_back(on_top: float) -> None:
+    """A launch in a container gets the engine's time, too."""
+    most = largest("launch_timeout")
+    spec = replace(record().spec, launch_timeout=most + on_top, max_age=most, max_idle=most)
+    made = replace(record(), spec=spec)
+    assert codec.decode(store.render(made, RUNNING)) == made
 
 
 def test_a_record_of_schema_1_loads_for_ever() -> None:

@@ -59,6 +59,24 @@ def test_what_a_command_leaves_in_the_background_is_its_own_affair(tmp_path: Pat
     os.kill(int(pid.read_text()), signal.SIGKILL)
 
 
+def test_what_a_command_said_before_it_left_something_or_hung() -> None:
+    sent = to_command("echo why not >&2; sleep 2 & exit 3")
+    assert (sent.problem, sent.said) == ("exit 3", "why not")
+    sent = to_command("echo why not >&2; sleep 1000", timeout=0.5)
+    assert (sent.problem, sent.said) == ("no answer within 0.5 s", "why not")
+
+
+def test_a_bug_keeps_nobody_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even a traceback reaches whoever looks on."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    (tmp_path / "sesh").mkdir()
+    for name in ("_run", "_post"):
+        monkeypatch.setattr(targets, name, lambda *_: 1 // 0)
+    sent = (to_command("true"), to_address("http://127.0.0.1/"))
+    assert {one.problem for one in sent} == {"a bug in sesh (ZeroDivisionError)"}
+    assert (tmp_path / "sesh" / "bugs.log").read_text().count("\nZeroDivisionError") == 2
+
+
 def test_a_command_is_part_of_no_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else it would end with that one, as one of its processes."""
     for name in ("SESH_ID", "SESH_NAME", "SESH_RUN", "TMUX", "TMUX_PANE"):

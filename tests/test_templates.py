@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sesh import templates
 from sesh.errors import StateError
-from sesh.model import Kit
+from sesh.model import BreakerLimits, Kit
 from tests.surroundings import complains, read_record
 from tests.world import World, eventually
 
@@ -229,3 +229,69 @@ def test_a_breaker_of_a_template(world: World) -> None:
     complains(world.sesh("restart", "one"), 8, "--force")
     (event,) = (one for one in world.events() if one["kind"] == "breaker-opened")
     assert event["template"] == "bad"
+
+
+def test_the_limits_of_a_breaker_in_a_template(world: World) -> None:
+    """Those of the settings would never open it."""
+    limits = "[breaker]\nfailures = 1\nwithin = 60\ncooldown = 60\n"
+    bad = 'command = ["false"]\n[start]\nretries = 5\nretry_delay = 0.2\n'
+    write(world, "bad", f"{bad}{limits}")
+    start(world, "one", "-t", "bad")
+    assert eventually(lambda: world.session("one")["attention"], within=20)
+    assert "the breaker of template bad is open" in world.session("one")["attention"]
+    told = "left alone for 1 minute after more than 1 failures of template bad within 1 minute"
+    assert told in world.ok("show", "one").out
+    assert world.session("one")["breaker"] == {"failures": 1, "within": 60, "cooldown": 60}
+
+
+@pytest.mark.parametrize(
+    ("flags", "variable", "template", "settings", "expected"),
+    [
+        ((), None, None, None, None),  # as the settings say, also those of tomorrow
+        ((), None, None, 5, None),
+        ((), None, 4, 5, 4),
+        ((), "3", 4, 5, 3),
+        (("--breaker-failures", "2"), "3", 4, 5, 2),
+        (("--breaker-failures", "0"), None, 4, None, 0),
+        (("--breaker-within", "9s"), None, None, 5, 5),  # one of them, and the rest as set today
+    ],
+)
+def test_who_says_when_a_breaker_opens(
+    world: World,
+    flags: tuple[str, ...],
+    variable: str | None,
+    template: int | None,
+    settings: int | None,
+    expected: int | None,
+) -> None:
+    if variable is not None:
+        world.env["SESH_BREAKER_FAILURES"] = variable
+    if settings is not None:
+        world.configure(f"[breaker]\nfailures = {settings}\n")
+    table = "" if template is None else f"[breaker]\nfailures = {template}\n"
+    write(world, "some", f'command = ["sleep", "99"]\n{table}')
+    start(world, "one", "-t", "some", *flags)
+    limits = read_record(world, "one").spec.breaker
+    assert (limits.failures if limits else None) == expected
+    if "--breaker-within" in flags:
+        assert limits == BreakerLimits(5, 9.0, 1800.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[breaker]\nfailures = -1\n", "breaker.failures should be a whole number"),
+        ("[breaker]\nwithin = 0\n", "breaker.within should be a number of seconds above 0"),
+        ("[breaker]\ncooldowm = 9\n", "unknown key breaker.cooldowm; see sesh-config(5)"),
+        ("breaker = 3\n", "breaker should be a table"),
+    ],
+)
+def test_wrong_limits_of_a_breaker(world: World, text: str, told: str) -> None:
+    write(world, "bad", text)
+    complains(world.sesh("start", "one", "-t", "bad", "--", "true"), 6, told)
+    complains(world.sesh("template", "check", "bad"), 6, told)
+
+
+def test_limits_of_a_breaker_that_no_option_takes(world: World) -> None:
+    complains(world.sesh("start", "one", "--breaker-within", "0", "--", "true"), 2, "above 0")
+    complains(world.sesh("start", "one", "--breaker-failures", "-1", "--", "true"), 2, "range")

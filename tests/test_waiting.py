@@ -10,6 +10,8 @@ import pytest
 from sesh import look, waiting
 from sesh.errors import NoSessionError, StateError
 from sesh.model import ENDED, State
+from sesh.store import Entry
+from sesh.waiting import GaveUp, Reached
 from tests.world import World, eventually
 
 
@@ -19,13 +21,13 @@ def looks(world: World, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     for name, value in world.env.items():
         monkeypatch.setenv(name, value)
     made: list[str] = []
-    real = look.some
+    real = look.judge
 
-    def some(names: Sequence[str]) -> list[look.Seen]:
-        made.extend(names)
-        return real(names)
+    def judge(entries: Sequence[Entry]) -> list[look.Seen]:
+        made.extend(entry.record.name for entry in entries)
+        return real(entries)
 
-    monkeypatch.setattr(look, "some", some)
+    monkeypatch.setattr(look, "judge", judge)
     return made
 
 
@@ -33,7 +35,8 @@ def until(
     names: list[str], states: frozenset[State], seconds: float
 ) -> list[tuple[str, State, int | None]]:
     deadline = time.monotonic() + seconds
-    return [(one.name, one.state, one.exit_code) for one in waiting.until(names, states, deadline)]
+    found = waiting.until(names, states, deadline)
+    return [(one.name, one.state, one.exit_code) for one in found if isinstance(one, Reached)]
 
 
 def test_a_session_that_goes_on_is_looked_at_once(world: World, looks: list[str]) -> None:
@@ -69,19 +72,27 @@ def test_a_rewritten_record_is_looked_at_again(world: World, looks: list[str]) -
     world.start("a")
     waiter = waiting.until(["a"], frozenset({State.STOPPED}), time.monotonic() + 10)
     world.ok("stop", "a")
-    assert [one.state for one in waiter] == [State.STOPPED]
+    assert [one.state for one in waiter if isinstance(one, Reached)] == [State.STOPPED]
 
 
-def test_a_record_that_gets_damaged_is_told_and_not_waited_for(
+def test_what_can_not_be_waited_for_any_more_keeps_no_other_waiting(
     world: World, looks: list[str]
 ) -> None:
-    world.start("a")
-    waiter = waiting.until(["a", "b"], ENDED, time.monotonic() + 10)
-    world.start("b", "true")
-    assert next(waiter).name == "b"
-    world.record("a").write_text("nonsense")
-    with pytest.raises(StateError):
-        next(waiter)
+    gate = world.cwd / "gate"
+    for name in ("damaged", "forgotten"):
+        world.start(name)
+    world.start("other", "sh", "-c", "until [ -e gate ]; do sleep 0.1; done")
+    world.start("first", "true")
+    names = ["damaged", "forgotten", "other", "first"]
+    waiter = waiting.until(names, ENDED, time.monotonic() + 20)
+    assert next(waiter).name == "first"
+    world.record("damaged").write_text("nonsense")
+    world.record("forgotten").unlink()
+    gone = [next(waiter), next(waiter)]
+    gate.touch()
+    assert [one.name for one in waiter] == ["other"]
+    problems = {one.name: type(one.error) for one in gone if isinstance(one, GaveUp)}
+    assert problems == {"damaged": StateError, "forgotten": NoSessionError}
 
 
 def test_no_such_session(world: World, looks: list[str]) -> None:
@@ -96,13 +107,13 @@ def test_what_changes_while_somebody_looks_is_noticed(
     world.start("a", "sh", "-c", "test -e flag && exec sleep 1000; exit 1")
     assert eventually(lambda: world.state_of("a") == "failed")
     (world.cwd / "flag").touch()
-    real = look.some
+    real = look.judge
 
-    def some(names: Sequence[str]) -> list[look.Seen]:
-        found = real(names)
+    def judge(entries: Sequence[Entry]) -> list[look.Seen]:
+        found = real(entries)
         if len(looks) == 1:
             world.ok("restart", "a")
         return found
 
-    monkeypatch.setattr(look, "some", some)
+    monkeypatch.setattr(look, "judge", judge)
     assert until(["a"], frozenset({State.RUNNING}), 5) == [("a", State.RUNNING, None)]

@@ -23,7 +23,7 @@ CHECKS = (
     Check("stale", "no session has ended and left something up", sessions.stale),
     Check("failed", "no session has failed", sessions.failed),
     Check("lost", "no session is lost", sessions.lost),
-    Check("unwell", "every living session is well", sessions.unwell),
+    Check("unwell", "every running session is well", sessions.unwell),
     Check("overdue", "no deadline and no retry is overdue", sessions.overdue),
     Check("branch", "every living session is on its branch", sessions.branch),
     Check("breaker", "no group fails too often", sessions.breaker),

@@ -27,8 +27,9 @@ def other_sesh(scene: Scene) -> list[Finding]:
 
 
 def timer(scene: Scene) -> list[Finding]:
-    """Is gc called, and has it been of late? Nothing to clean where nothing was ever started. The
-    schedulers are asked only if it has not been within the hour: that may take a while."""
+    """Is gc called, and has it been of late, or does a watch look after sessions? Nothing to clean
+    where nothing was ever started. The schedulers are asked only if gc has not been called within
+    the hour: that may take a while."""
     if not os.path.exists(paths.sessions_dir()):
         return []
     try:
@@ -43,8 +44,11 @@ def timer(scene: Scene) -> list[Finding]:
     problem = f": {found.problem}" if found.problem else ""
     if age is not None and age < DAY and not (problem or found.late(time.time())):
         return [well]  # by somebody's own means, or not often
+    if found.watch and not (found.installed or problem):
+        return [Finding("timer", Level.OK, f"a watch looks after sessions{ran}")]
     if not found.installed:
-        return [Finding("timer", Level.WARN, f"gc is not scheduled{problem}{ran}", _INSTALL)]
+        mend = f"{_INSTALL} --watch" if found.watch else _INSTALL
+        return [Finding("timer", Level.WARN, f"gc is not scheduled{problem}{ran}", mend)]
     text = f"gc does not run, though {found.scheduler} should call it{problem}{ran}"
     return [Finding("timer", Level.WARN, text, _INSTALL if found.problem else "sesh gc")]
 
@@ -68,10 +72,10 @@ def undelivered(scene: Scene) -> list[Finding]:
     lost = notices.failures(DAY)
     if not lost:
         return []
-    last = lost[-1]
+    whom, why = (lost[-1].get(about) for about in ("target", "reason"))
     text = (
         f"{number(lost, 'notification')} could not be delivered within the last day; "
-        f"the last to {last.get('target')}: {last.get('reason')}"
+        f"the last to {whom or 'somebody'}: {why or 'nobody knows why'}"
     )
-    subjects = tuple(dict.fromkeys(str(event.get("target")) for event in lost))
+    subjects = tuple(dict.fromkeys(str(one["target"]) for one in lost if one.get("target")))
     return [Finding("notices", Level.WARN, text, "sesh config test-notify", subjects=subjects)]

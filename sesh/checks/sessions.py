@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from shlex import quote
 
-from sesh import caring, output, paths, store
+from sesh import breakers, caring, output, paths, store
 from sesh.checks.scene import FIX, Finding, Level, Scene, few, number
 from sesh.digest import parse
 from sesh.look import Orphan, Seen
@@ -17,6 +17,7 @@ from sesh.model import (
     ENDED,
     Cause,
     Damaged,
+    Health,
     Observation,
     Record,
     Session,
@@ -54,7 +55,8 @@ def lost(scene: Scene) -> list[Finding]:
 
 
 def unwell(scene: Scene) -> list[Finding]:
-    found = [view for view in scene.views if view.get("health") in ("hung", "failing")]
+    running = [view for view in scene.views if view["state"] == State.RUNNING]
+    found = [view for view in running if view["health"] in (Health.HUNG, Health.FAILING)]
     return _sessions("unwell", found, "{} alive but not well", None)
 
 
@@ -95,15 +97,24 @@ def _astray(session: Session) -> Finding:
 
 
 def breaker(scene: Scene) -> list[Finding]:
-    """Groups that fail too often: what of them is waited for, and how not to wait."""
-    found = _needy(scene, State.RECOVERING)
-    if not found:
-        return []
-    names = tuple(sorted(str(view["name"]) for view in found))
-    why = "; ".join(sorted({str(view["attention"]) for view in found}))
-    text = f"{why}: {few(names)} wait{'s' if len(names) == 1 else ''} for it"
+    """Groups that fail too often: who is left alone, and how not to wait."""
+    down = _needy(scene, State.RECOVERING, State.FAILED, State.TIMEOUT, State.LOST)
+    entries = (store.entry(str(view["name"])) for view in down)
+    records = [one.record for one in entries if one and isinstance(one.record, Record)]
+    closed_off = breakers.open_for(records, scene.config)
+    by_breaker: dict[str, list[str]] = {}
+    for record in sorted(records, key=lambda record: record.name):
+        if record.id in closed_off:
+            why = breakers.sentence(*closed_off[record.id])
+            by_breaker.setdefault(why, []).append(record.name)
+    return [_closed_off(why, tuple(names)) for why, names in sorted(by_breaker.items())]
+
+
+def _closed_off(why: str, names: tuple[str, ...]) -> Finding:
+    waits = "waits" if len(names) == 1 else "wait"
     mend = f"sesh restart --force {' '.join(names[:20])}"
-    return [Finding("breaker", Level.WARN, text, mend, subjects=names)]
+    text = f"{why}: {few(names)} {waits} for it"
+    return Finding("breaker", Level.WARN, text, mend, subjects=names)
 
 
 def stuck_starting(scene: Scene) -> list[Finding]:

@@ -7,11 +7,11 @@ from typing import Any
 import click
 
 from sesh.commands._options import Duration, F, Size
-from sesh.config import MOST_RETRIES
-from sesh.model import Care
+from sesh.config import MOST, MOST_RETRIES
+from sesh.model import BreakerLimits, Care
 
 _OPTIONS: tuple[tuple[str, Any, str], ...] = (
-    ("--timeout", Duration(), "End it when it has run for so long."),
+    ("--timeout", Duration(), "End it so long after its start, retries included."),
     ("--idle-timeout", Duration(), "End it when it printed nothing for so long."),
     ("--launch-timeout", Duration(), "How long to wait for a sign of it (10s)."),
     ("--retries", click.IntRange(0, MOST_RETRIES), "Launch it again so many times when it fails."),
@@ -28,6 +28,12 @@ _OPTIONS: tuple[tuple[str, Any, str], ...] = (
     ("--health-retries", click.IntRange(1, MOST_RETRIES), "How many failures in a row count (3)."),
     ("--health-start-period", Duration(), "Failures this early do not count."),
     ("--max-silence", Duration(), "It hangs when it printed and reported nothing for so long."),
+    (
+        *("--breaker-failures", click.IntRange(0, MOST)),
+        "No retry when its group or template has failed more often (10); 0: never mind.",
+    ),
+    ("--breaker-within", Duration(), "The time in which these failures happen (10m)."),
+    ("--breaker-cooldown", Duration(), "For how long there is no retry then (30m)."),
 )
 _METAVARS = {"--retry-on": "ENDS", "--health-cmd": "COMMAND", "--retries": "N"}
 
@@ -45,7 +51,8 @@ def care_options(function: F) -> F:
 
 def taken(options: dict[str, Any]) -> dict[str, Any]:
     """The care that was asked for, taken out of a command's options."""
-    names = {*Care.fields, "launch_timeout"} & options.keys()
+    breaker = {f"breaker_{name}" for name in BreakerLimits.fields}
+    names = {*Care.fields, "launch_timeout", *breaker} & options.keys()
     given = {name: options.pop(name) for name in names}
     words = given.get("retry_on")
     if words is not None:

@@ -17,6 +17,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 _LONGEST = 366 * 86400
+_EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
+_LATEST = datetime(9000, 1, 1, tzinfo=UTC)
 
 
 class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic since click 8.4
@@ -69,6 +71,9 @@ class Moment(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generi
             moment = datetime.fromisoformat(value)
         except ValueError:
             self.fail(f"{value!r} is not a time such as 10m or 2026-11-15T12:00:00Z", param, ctx)
+        if not _EARLIEST.year <= moment.year < _LATEST.year:
+            # near the ends of the calendar there is no such time in another zone
+            return _EARLIEST if moment.year < _LATEST.year else _LATEST
         return moment if moment.tzinfo else moment.astimezone()
 
 
@@ -119,13 +124,17 @@ def confirm(question: str, *, yes: bool) -> bool:
     return click.confirm(question, err=True)
 
 
+def check_choice(names: Sequence[str], *, selecting: bool, how: str) -> None:
+    """Raise unless either names or a selection are given."""
+    if bool(names) == selecting:
+        raise UsageError(f"give names, or {how}{', but not both' if names else ''}")
+
+
 def choose(
     names: Sequence[str], wanted: Callable[[Seen], bool] | None, group: str | None, how: str
 ) -> list[Seen]:
     """The sessions that names or a selection mean; exactly one of both must be given."""
-    selecting = wanted is not None or group is not None
-    if bool(names) == selecting:
-        raise UsageError(f"give names, or {how}{', but not both' if names else ''}")
+    check_choice(names, selecting=wanted is not None or group is not None, how=how)
     if names:
         return look.some(names)
     found = look.everything()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from textwrap import wrap
 
 import click
 
@@ -210,7 +209,7 @@ def _block(one: Finding, width: int | None, *, colour: bool) -> str:
     narrow = width is not None and width < _NARROW
     pad = _id_width(CHECKS) + 3
     indent = " " * (6 if narrow else 6 + pad)
-    lines = _wrapped(output.escape(one.text), None if width is None else width - len(indent))
+    lines = output.wrapped(output.escape(one.text), None if width is None else width - len(indent))
     first, rest = ("", lines) if narrow else (lines[0], lines[1:])
     text = f"{level}  {one.id:<{pad}}{first}".rstrip() + "\n"
     text += "".join(f"{indent}{line}\n" for line in rest)
@@ -224,9 +223,3 @@ def _if_it_fits(text: str, aside: str, width: int | None) -> str:
     """With what need not be said, where there is room for it."""
     fits = width is None or output.display_width(text + aside) <= width
     return text + aside if fits else text
-
-
-def _wrapped(text: str, width: int | None) -> list[str]:
-    if width is None:
-        return [text]
-    return wrap(text, max(20, width), break_on_hyphens=False) or [""]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from sesh import config, notices, supervise
+from sesh import config, errors, notices, supervise
 from sesh.commands._options import CONTEXT
 
 
@@ -16,5 +16,5 @@ def command(deliver: bool) -> int:
     Prints nothing. Two at once are harmless.
     """
     if not deliver or notices.deliver(config.load()):  # a pass sets the wake-up for the next try
-        supervise.run_anyway()
-    return 0
+        return supervise.run_anyway()
+    return errors.OK

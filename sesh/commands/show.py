@@ -8,7 +8,7 @@ import time
 
 import click
 
-from sesh import breakers, checkups, config, listing, logfiles, look, output, paths
+from sesh import ages, boxes, breakers, checkups, config, listing, logfiles, look, output, paths
 from sesh.agents import activity, screens
 from sesh.commands._options import CONTEXT, colour_option, json_option
 from sesh.look import Seen
@@ -30,6 +30,8 @@ _NEXT = {
 }
 _NEXT_SAID = "sesh update {0} --phase …   ·   sesh finish {0} completed"
 _NEXT_BARE = "sesh restart {0} gives it a terminal   ·   sesh stop {0}"
+_NOT_OVER = (State.RUNNING, State.PAUSED, State.RECOVERING)
+_INDENT = 13  # columns in front of each value
 _STEPS = 8  # of the history: the newest
 _NEXT_ENDED = "sesh attach {0} shows the menu   ·   sesh restart {0}   ·   sesh stop {0}"
 
@@ -58,20 +60,16 @@ def command(name: str, as_json: bool, colour: str) -> int:
 
 def _show_damaged(found: Seen) -> None:
     assert found.damaged is not None
-    _print(
-        f"{output.escape(found.name)}  damaged",
-        [
-            ("record", found.damaged.path),
-            ("why", found.damaged.reason),
-            ("next", f"mend or move the file; sesh rm --force {found.name} forgets it"),
-        ],
-    )
+    rows = [
+        ("record", found.damaged.path),
+        ("why", found.damaged.reason),
+        ("next", f"mend or move the file; sesh rm --force {found.name} forgets it"),
+    ]
+    _print(output.escape(found.name), State.DAMAGED, None, rows, colour=False)
 
 
 def _show(session: Session, shown: View, *, colour: bool) -> None:
     record, verdict = session.record, session.verdict
-    state = output.paint(verdict.state, verdict.state, colour=colour)
-    reason = f"    {output.escape(verdict.reason)}" if verdict.reason else ""
     rows = [
         ("command", output.command_line(record.spec.command) or output.NOTHING),
         ("where", _where(record)),
@@ -101,7 +99,7 @@ def _show(session: Session, shown: View, *, colour: bool) -> None:
         rows.append(
             ("group", f"{record.spec.group or '–'}   tags {', '.join(record.spec.tags) or '–'}")
         )
-    if shown["care"] or record.spec.launch_timeout != Spec.launch_timeout:
+    if shown["care"] or shown["breaker"] or boxes.patience(record.spec) != Spec.launch_timeout:
         rows += [("care" if i == 0 else "", line) for i, line in enumerate(_care(record, shown))]
     if record.spec.env:
         rows.append(("variables", ", ".join(record.spec.env)))
@@ -116,7 +114,7 @@ def _show(session: Session, shown: View, *, colour: bool) -> None:
     if record.record_only:
         advice = _NEXT_SAID if verdict.state is State.RUNNING else "sesh rm {0}"
     rows.append(("next", advice.format(record.name)))
-    _print(f"{record.name}  {state}{reason}", rows)
+    _print(record.name, verdict.state, verdict.reason, rows, colour=colour)
 
 
 def _breaker(session: Session) -> str | None:
@@ -163,20 +161,27 @@ def _word(record: Record) -> list[tuple[str, str]]:
 def _care(record: Record, shown: View) -> list[str]:
     """How it is looked after, and what came of it so far."""
     care = record.spec.care
-    lines = [_limits(care)]
+    lines = [_limits(care, _timeout(record, shown))]
     if care.retries:
         lines.append(_retries(care, shown))
-    if care.health_cmd:
-        known = shown["health"] or "not known yet"
-        lines.append(f"health {known}: {care.health_cmd} ({_checkup(care)})")
-    lines.append(_launching(record))
+    lines += [_health(record, shown), _closing_off(record), _launching(record)]
     return [line for line in lines if line]
 
 
-def _limits(care: Care) -> str:
+def _timeout(record: Record, shown: View) -> str:
+    """How long it may live, and how much of that is left."""
+    most = f"at most {span(record.spec.care.timeout)}"
+    most += ", retries included" if record.spec.care.retries else ""
+    left = ages.left(record)
+    if shown["state"] in _NOT_OVER and 0 <= left < ages.FOR_EVER:
+        most += f" ({output.long_time(left)} left)"
+    return most
+
+
+def _limits(care: Care, timeout: str) -> str:
     measured = care.max_memory or care.max_cpu_time
     limits = [
-        (care.timeout, f"at most {span(care.timeout)}"),
+        (care.timeout, timeout),
         (care.idle_timeout, f"ended when silent for {span(care.idle_timeout)}"),
         (care.max_memory, f"memory at most {amount(care.max_memory)}"),
         (care.max_cpu_time, f"processor time at most {span(care.max_cpu_time)}"),
@@ -187,12 +192,38 @@ def _limits(care: Care) -> str:
 
 
 def _retries(care: Care, shown: View) -> str:
-    wait = f"{span(care.retry_delay)} to {span(care.retry_max_delay)}"
+    wait = span(care.retry_max_delay)
+    if care.retry_delay < care.retry_max_delay:
+        wait = f"{span(care.retry_delay)} to {wait}"
     anew = f"all anew after {span(care.retry_reset)}"
     at = output.epoch(shown["retry_at"])
     due = f"; the next at {output.clock(at)}" if at is not None else ""
     how = f"{', '.join(care.retry_on)}; {wait}; {anew}"
     return f"{shown['retries']} of {care.retries} retries used ({how}){due}"
+
+
+def _closing_off(record: Record) -> str:
+    """When the failures of others keep it from being launched again."""
+    found = " and ".join(f"{kind} {name}" for kind, name in breakers.circles(record))
+    limits = breakers.limits_of(record, config.load())
+    if not found or not (record.spec.care.retries or record.spec.breaker):
+        return ""
+    if not limits.failures:
+        return f"launched again however often {found} fails"
+    often = f"{limits.failures} failures of {found} within {span(limits.within)}"
+    return f"left alone for {span(limits.cooldown)} after more than {often}"
+
+
+def _health(record: Record, shown: View) -> str:
+    """How it is, as far as that is looked at, and what its health command is. (That it is silent
+    for too long, no command has said.)"""
+    care, parts = record.spec.care, []
+    if (care.health_cmd or care.max_silence) and shown["state"] not in ENDED:
+        why = record.status.health_reason if shown["health"] else None
+        parts.append(f"health {shown['health'] or 'not known yet'}{f' ({why})' if why else ''}")
+    if care.health_cmd:
+        parts.append(f"health command: {care.health_cmd} ({_checkup(care)})")
+    return "; ".join(parts)
 
 
 def _checkup(care: Care) -> str:
@@ -208,12 +239,10 @@ def _checkup(care: Care) -> str:
 
 
 def _launching(record: Record) -> str:
-    spec = record.spec
-    engine = ", with what its engine may take" if spec.box else ""
-    lines = []
-    if spec.launch_timeout != Spec.launch_timeout:
-        lines.append(f"launch timeout {span(spec.launch_timeout)}{engine}")
-    if spec.care.scope:
+    lines, patience = [], boxes.patience(record.spec)
+    if patience != Spec.launch_timeout:
+        lines.append(f"launch timeout {span(patience)}")
+    if record.spec.care.scope:
         lines.append("in a systemd scope of its own, where a user manager answers")
     return "; ".join(lines)
 
@@ -234,9 +263,23 @@ def _where(record: Record) -> str:
     )
 
 
-def _print(head: str, rows: list[tuple[str, str]]) -> None:
-    lines = [f"  {label:<10} {output.escape(text)}" for label, text in rows]
-    output.write("\n".join([head, *lines]) + "\n")
+def _print(
+    name: str, state: State, reason: str | None, rows: list[tuple[str, str]], *, colour: bool
+) -> None:
+    """Each row under its label, wrapped on a terminal. The reason stands beside the state or, where
+    there is no room, below it."""
+    width = output.terminal_width()
+    aside = f"    {output.escape(reason)}" if reason else ""
+    fits = width is None or output.display_width(f"{name}  {state}{aside}") <= width
+    lines = [f"{name}  {output.paint(state, state, colour=colour)}{aside if fits else ''}"]
+    for label, text in rows if fits else [("", reason or ""), *rows]:
+        lines += _row(label, output.escape(text), width)
+    output.write("\n".join(lines) + "\n")
+
+
+def _row(label: str, text: str, width: int | None) -> list[str]:
+    first, *rest = output.wrapped(text, None if width is None else width - _INDENT)
+    return [f"  {label:<{_INDENT - 3}} {first}", *(" " * _INDENT + line for line in rest)]
 
 
 def _directory(shown: View) -> str:

@@ -163,7 +163,7 @@ def _ends(whole: Figures) -> str:
 def _durations(whole: Figures) -> str:
     return (
         f"{_time(whole.duration_median_seconds)} in the median"
-        f" · 95% within {_time(whole.duration_p95_seconds)}"
+        f" · 95th percentile {_time(whole.duration_p95_seconds)}"
         f" · {_time(whole.duration_longest_seconds)} at most"
     )
 
@@ -174,14 +174,14 @@ def _recovery(whole: Figures) -> str:
     if whole.recovery_median_seconds is None:
         return text
     after = f"after {_time(whole.recovery_median_seconds)} in the median"
-    return f"{text} · {after}, 95% within {_time(whole.recovery_p95_seconds)}"
+    return f"{text} · {after}, 95th percentile {_time(whole.recovery_p95_seconds)}"
 
 
 def _restarts(whole: Figures) -> str:
     if whole.resumed is None:
         return str(whole.restarts)
     share = _percent(whole.resume_rate)
-    return f"{whole.restarts} · {whole.resumed} resumed a conversation ({share})"
+    return f"{whole.restarts} · {whole.resumed} resumed a conversation ({share} of those with one)"
 
 
 def _histogram(buckets: Sequence[Bucket], room: int | None) -> list[str]:

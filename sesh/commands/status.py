@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
 import click
 
-from sesh import errors, listing, look, output
+from sesh import errors, listing, look, output, tables
 from sesh.commands._options import CONTEXT, json_option
 from sesh.model import ALIVE, ENDED, State
 
@@ -36,6 +38,7 @@ def command(name: str, as_json: bool) -> int:
 
         output.write(json.dumps(shown) + "\n")
     else:
-        reason = f" ({output.escape(shown['reason'])})" if shown.get("reason") else ""
-        output.write(f"{output.escape(found.name)} {found.state}{reason}\n")
+        reason = tables.why(shown, time.time())
+        aside = f" ({reason})" if reason else ""
+        output.write(f"{output.escape(found.name)} {found.state}{aside}\n")
     return exit_code(found.state)

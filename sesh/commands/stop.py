@@ -13,6 +13,7 @@ from sesh.adrift import Adrift
 from sesh.commands._options import (
     CONTEXT,
     Duration,
+    check_choice,
     choose,
     confirm,
     grace_option,
@@ -26,6 +27,8 @@ from sesh.lifecycle.leftovers import close_strays, stop_leftovers
 from sesh.lifecycle.stop import stop, stop_orphans
 from sesh.look import Orphan, Seen
 from sesh.model import ALIVE, Damaged, State
+
+_SELECTIONS = "--all, --group or --idle"
 
 
 @click.command("stop", context_settings=CONTEXT)
@@ -65,15 +68,17 @@ def command(
     limit = settings.stop.grace if grace is None else grace
     if left_behind:
         if names or selected:
-            raise UsageError("give names, or --orphans, but not both")
+            others = "names, --all, --group or --idle"
+            raise UsageError(f"give --orphans, or {others}, but not both")
         return _stop_orphans(settings, limit, yes=yes)
+    check_choice(names, selecting=selected is not None, how=_SELECTIONS)
     given = bool(names)
     names, left = _stop_unclaimed(names, settings, limit)
     if left:
         return errors.FAILED
-    if given and not names and selected is None:
+    if given and not names:
         return errors.OK
-    found = choose(names, selected, group, "--all, --group or --idle")
+    found = choose(names, selected, group, _SELECTIONS)
     if not found:
         output.note("nothing to stop")
         return errors.OK
@@ -92,7 +97,8 @@ def _quiet(one: Seen, seconds: float) -> bool:
     """Does it run, and has it printed nothing for so long?"""
     if one.session is None or one.state is not State.RUNNING or one.record_only:
         return False
-    return caring.silent_for(one.session.record) >= seconds
+    silent = caring.silent_for(one.session.record)
+    return silent is not None and silent >= seconds
 
 
 def _stop_orphans(settings: Config, grace: float, *, yes: bool) -> int:

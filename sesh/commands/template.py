@@ -172,6 +172,11 @@ _SKELETON = """\
 # timeout = "8h"
 # retries = 3
 
+# [breaker]                     # as in the settings: when its sessions are left alone
+# failures = 10
+# within = "10m"
+# cooldown = "30m"
+
 # [agent]                       # how it is launched, resumed and heard
 # kind = "claude"
 # conversation = "minted"       # or "learned" from its hooks, or "none"

@@ -37,9 +37,7 @@ def command(
     if action != "status" and as_json:
         raise UsageError("--json goes with: sesh timer status")
     if watch:
-        timers.install_watch(timers.job(timers.WATCHING))
-        output.say("sesh watch runs, by systemd")
-        return errors.OK
+        return _install_watch()
     if action == "install":
         return _install(_DEFAULT if every is None else every, scheduler)
     return _remove() if action == "remove" else _status(as_json=as_json)
@@ -51,6 +49,14 @@ def _install(every: float, scheduler: str | None) -> int:
     output.say(f"gc runs every {schedules.span(every)}, by {chosen}")
     state = timers.state()
     for remark in (*remarks, *_remarks(state)):
+        output.note(remark)
+    return errors.OK
+
+
+def _install_watch() -> int:
+    timers.install_watch(timers.job(timers.WATCHING))
+    output.say("sesh watch runs, by systemd")
+    for remark in _remarks(timers.state()):
         output.note(remark)
     return errors.OK
 
@@ -70,7 +76,7 @@ def _status(*, as_json: bool) -> int:
         output.write(json.dumps(_object(state)) + "\n")
     else:
         output.write(_text(state, time.time()))
-    if state.installed:
+    if state.cares:
         return errors.OK
     return errors.FAILED if state.certain else errors.CANNOT_TELL
 
@@ -85,6 +91,7 @@ def _object(state: Timer) -> dict[str, object]:
         "next_run": None if state.next_run is None else output.stamp(state.next_run),
         "lingering": state.lingering,
         "problem": state.problem,
+        "watch": state.watch,
     }
 
 
@@ -96,11 +103,15 @@ def _text(state: Timer, now: float) -> str:
         lines.append(f"  last run   {last}{late}")
     if state.next_run is not None:
         lines.append(f"  next run   in {output.short_time(state.next_run - now)}")
+    if state.installed and state.watch:
+        lines.append("  watch      beside it, by systemd")
     lines += [f"  problem    {remark}" for remark in _remarks(state)]
     return "".join(f"{output.escape(line)}\n" for line in lines)
 
 
 def _head(state: Timer) -> str:
+    if state.watch and not state.installed:
+        return "sesh watch looks after sessions, by systemd; gc is not scheduled"
     if not state.installed:
         known = "gc is not scheduled" if state.certain else "cannot tell whether gc is scheduled"
         return f"{known}; next: sesh timer install"

@@ -11,7 +11,7 @@ from sesh.agents.said import ACTIVITIES
 from sesh.commands._options import CONTEXT, Duration, choose, names_argument
 from sesh.errors import UsageError
 from sesh.model import ALIVE, ENDED, State
-from sesh.waiting import Reached
+from sesh.waiting import GaveUp, Reached
 
 _GROUPS = {"ended": ENDED, "alive": ALIVE}
 
@@ -47,17 +47,38 @@ def command(
         names = tuple(one.name for one in choose(names, None, group, "--group"))
     deadline = None if timeout is None else time.monotonic() + timeout
     reached: list[Reached] = []
+    lost: list[GaveUp] = []
     for one in waiting.until(dict.fromkeys(names), states, deadline, activity):
+        if isinstance(one, GaveUp):
+            _tell(one, single=len(set(names)) == 1)
+            lost.append(one)
+            continue
         reached.append(one)
         output.write(f"{one.name} {one.word}\n")
         if any_one:
             break
-    if len(reached) < (1 if any_one else len(set(names))):
-        left = sorted(set(names) - {one.name for one in reached})
+    if any_one and reached:
+        lost = []  # one was to get there, and has
+    elif left := sorted({*names} - {one.name for one in reached} - {one.name for one in lost}):
         output.note(f"timed out waiting for {', '.join(left)}")
         return errors.TIMED_OUT
     codes = [code for one in reached if (code := _exit_code(one))]
-    return codes[0] if exit_code and codes else errors.OK
+    if exit_code and codes:
+        return codes[0]
+    return _problem(reached, lost)
+
+
+def _tell(one: GaveUp, *, single: bool) -> None:
+    """A problem with one of several keeps none of the others from being waited for."""
+    if single:
+        raise one.error
+    output.note(str(one.error))
+
+
+def _problem(reached: list[Reached], lost: list[GaveUp]) -> int:
+    if not lost:
+        return errors.OK
+    return errors.PARTIAL if reached else lost[0].error.exit_code
 
 
 def _exit_code(one: Reached) -> int:

@@ -11,11 +11,13 @@ from datetime import UTC, datetime
 
 import click
 
-from sesh import config, errors, events, output, run, supervise, tables
+from sesh import bugs, errors, events, output, run, supervise, tables
 from sesh.commands._options import CONTEXT, Duration
 from sesh.errors import SeshError, UsageError
 
 _SHORTEST = 0.1
+
+Remark = Callable[[str, str | None], None]  # about what, and what is wrong with it
 
 
 @click.command("watch", context_settings=CONTEXT)
@@ -29,43 +31,73 @@ def command(interval: float, quiet: bool) -> int:
     if interval < _SHORTEST:
         raise UsageError("--interval: should be 100ms at least")
     called_off = _patience()
+    remark = _remarks()
     seen = datetime.now(UTC)
     while True:
-        due = _pass()
+        due, problem = _pass()
+        remark("pass", problem)
         run.reap()
         if not quiet:
-            seen = _tell(seen)
+            seen = _tell(seen, remark)
         left = interval if due is None else min(interval, max(_SHORTEST, due - time.time()))
         if output.reader_gone() or called_off(left):
-            return errors.OK
+            break
+    if not quiet:
+        _tell(seen, remark)
+    return errors.OK
 
 
-def _pass() -> float | None:
-    """One pass; a problem is told and does not end the watch. Returns when something is due."""
+def _pass() -> tuple[float | None, str | None]:
+    """One pass, also with settings that can't be read. Says when something is due, and what was
+    wrong: that does not end the watch."""
     try:
-        return supervise.run_pass(config.load()).next_due
+        done, trouble = supervise.run_forgiving(patient=False)
     except SeshError as error:
-        output.note(str(error))
-        return None
+        return None, str(error)
+    except Exception as error:  # a bug that one session brings out: the others are to be cared for
+        return None, f"a bug in sesh: {error!r}; its log: {bugs.write(error)}"
+    return done.next_due, str(trouble) if trouble else None
 
 
-def _tell(since: datetime) -> datetime:
-    """Print what has happened since."""
+def _tell(since: datetime, remark: Remark) -> datetime:
+    """Print what has happened since. A full disk is no reason not to go on."""
     now = datetime.now(UTC)
     for event in events.read(since):
         if since < datetime.fromisoformat(str(event["time"])) <= now:
-            output.write(f"{tables.event_line(event)}\n")
+            remark("stdout", _written(f"{tables.event_line(event)}\n"))
     return now
+
+
+def _written(line: str) -> str | None:
+    """Print a line; why that can't be done, if it can't."""
+    try:
+        output.write(line)
+    except OSError as error:
+        return f"cannot write to standard output: {error.strerror}"
+    return None
+
+
+def _remarks() -> Remark:
+    """A way to tell what is wrong with something when that changes, and not every few seconds."""
+    told: dict[str, str | None] = {}
+
+    def remark(about: str, problem: str | None) -> None:
+        if problem is not None and problem != told.get(about):
+            output.note(problem)
+        told[about] = problem
+
+    return remark
 
 
 def _patience() -> Callable[[float], bool]:
     """A way to wait that ends when somebody wants the watch to end, and says so. A pass that is
-    under way is finished first."""
+    under way is finished first. What we were started to ignore (nohup) stays ignored."""
     ends, wakes = os.pipe()
     os.set_blocking(wakes, False)
     asked: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda got, _: asked.append(got))
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, lambda got, _: asked.append(got))
     signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
 
     def called_off(seconds: float) -> bool:

@@ -36,7 +36,7 @@ from sesh.lifecycle.launch import (
     record_failure,
 )
 from sesh.look import Seen
-from sesh.model import Engine, Record, State
+from sesh.model import Desired, Engine, Record, State
 from sesh.reconcile import no_sign, reconcile
 from sesh.store import Entry
 from sesh.tmux import Keeper, Reply
@@ -154,7 +154,7 @@ def _launch_in(
     record = replace(
         record,
         place=replace(record.place, container=container),
-        status=replace(record.status, launched=now()),
+        status=claims.launched_now(record.status),
     )
     written = store.swap(entry, record, claims.starting(record))
     if written is None:
@@ -182,7 +182,7 @@ def _launch(entry: Entry, record: Record, config: Config, event: str) -> Seen:
     sight = observe.observe([record], config)[0]
     if reconcile(record, sight, now()).state is State.STARTING:
         server.kill_pane(reply.pane)
-        why = no_sign(_patience(record))
+        why = no_sign(boxes.patience(record.spec))
         record_failure(entry, record, why, event)
         raise LaunchError(f"{record.name} could not be launched: {why}")
     return judge_launch(entry, record, sight, event)
@@ -195,18 +195,11 @@ def _refused(record: Record, reply: Reply) -> SeshError:
     return CannotTellError(f"{record.name}: tmux in the container: {engines.tidy(reply.text)}")
 
 
-def _patience(record: Record) -> float:
-    """How long the agent may take. What is recorded counts from the claim on: there it is what the
-    engine may take for the container, too (see `ordering`), unless the record was rebuilt."""
-    whole = record.spec.launch_timeout
-    return whole - engines.RUN_TIMEOUT if whole > engines.RUN_TIMEOUT else whole
-
-
 def _await_agent(record: Record, config: Config) -> None:
     """Wait until the agent has said who it is and has become its command, or has ended."""
     container = record.place.container
     assert container is not None
-    deadline = now() + timedelta(seconds=_patience(record))
+    deadline = now() + timedelta(seconds=boxes.patience(record.spec))
     pause = 0.005 if container.mounted else 0.1
     script = boxes.base(record) + ".launch"
     while now() < deadline:
@@ -251,7 +244,7 @@ def restart(found: Seen, config: Config, attempt: int = 0, *, fresh: bool = Fals
                 mounted=_still_mounted(record, engine, facts, config),
                 resuming=resuming,
             )
-        launchfiles.remove(record.place.run, record.id, below=record.place.generation)
+        launchfiles.forget(record, below=record.place.generation)
         return done
     except BaseException as error:
         if facts is None:
@@ -262,10 +255,13 @@ def restart(found: Seen, config: Config, attempt: int = 0, *, fresh: bool = Fals
 
 
 def _note_failure(record: Record, why: str) -> None:
-    """A restart that came to nothing has failed: it is not `starting` until its time is over."""
+    """A restart that came to nothing has failed: it is not `starting` until its time is over.
+    Unless somebody wants it to stop by now, or has seen how it ended."""
     entry = store.entry(record.name)
     claimed = entry.record if entry else None
-    if entry and isinstance(claimed, Record) and claimed.launch == record.launch:
+    if not entry or not isinstance(claimed, Record) or claimed.launch != record.launch:
+        return
+    if claimed.status.desired is Desired.RUNNING and claimed.status.outcome is None:
         record_failure(entry, claimed, why, "restarted")
 
 

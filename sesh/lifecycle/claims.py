@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-from sesh import environment, look, phases, store
+from sesh import ages, environment, look, phases, store
 from sesh.errors import CannotTellError, ConflictError, SeshError, StateError
 from sesh.lifecycle.launch import now
 from sesh.look import Seen
@@ -91,15 +91,24 @@ def starting(record: Record) -> Verdict:
 
 
 def next_generation(old: Record, place: Place, attempt: int) -> Record:
-    """`attempt` is the number of the retry; 0: a person wants it."""
+    """`attempt` is the number of the retry; 0: a person wants it, and a new life begins."""
     status = Status(
         desired=Desired.RUNNING,
         launched=now(),
         retries=attempt,
         retries_max=old.spec.care.retries,
+        lived=round(ages.of_life(old), 3) if attempt else 0.0,
     )
     word = phases.begun_again(old.agent, status.launched)
     return replace(old, place=place, status=status, agent=word)
+
+
+def launched_now(status: Status) -> Status:
+    """Its claim has grown old while its container was made; that is a part of its life."""
+    stamp = now()
+    taken = max(0.0, (stamp - status.launched).total_seconds())
+    lived = round(status.lived + taken, 3) if status.lived else 0.0
+    return replace(status, launched=stamp, lived=lived)
 
 
 def with_conversation(record: Record) -> Record:

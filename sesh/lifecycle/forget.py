@@ -121,6 +121,5 @@ def _forget_launches(record: Record) -> None:
     if record.place.machine.id == processes.here().id:
         if record.boxed:
             boxes.remove(record.place.run)
-        else:
-            launchfiles.remove(record.place.run, record.id)
+        launchfiles.remove(launchfiles.outside(record), record.id)
     environment.forget(record.place.snapshot)

@@ -72,7 +72,7 @@ def _keeper(record: Record, server: Tmux) -> Keeper:
         session_id=record.id,
         log=paths.transcript(record.id),
         callback=callback,
-        look_after=min(tmux.LOOK_EVERY, duties.first_due(record.spec.care, processes.uptime())),
+        look_after=min(tmux.LOOK_EVERY, duties.first_due(record, processes.uptime())),
     )
 
 
@@ -249,7 +249,8 @@ def judge_launch(entry: Entry, record: Record, sight: Observation, event: str) -
     if verdict.cause is Cause.LAUNCH:
         _note_failure(event, record, verdict.reason, learned if written else None)
         raise LaunchError(f"{record.name} could not be launched: {verdict.reason}")
-    _note(event, record, command=list(record.spec.command), **_retry(record))
+    command = list(record.spec.command)
+    _note(event, record, command=command, **_retry(record), **_resumed(record, event))
     if written is None:  # another sesh has looked in between, and has written down what it saw
         return look.one(record.name)
     if learned.status.outcome is not None:
@@ -267,6 +268,14 @@ def _note_failure(event: str, record: Record, why: str | None, ended: Record | N
             look.note_end(ended)
 
 
+def _resumed(record: Record, event: str) -> dict[str, bool]:
+    """Of an agent that could go on with a conversation: whether it does."""
+    kit = record.spec.kit
+    if event != "restarted" or kit is None or kit.conversation == "none":
+        return {}
+    return {"resumed_conversation": record.agent.prompted}
+
+
 def _retry(record: Record) -> dict[str, int]:
     return {"retry": record.status.retries} if record.status.retries else {}
 
@@ -279,6 +288,6 @@ def _note(kind: str, record: Record, **details: object) -> None:
 
 def forget_files(record: Record) -> None:
     with suppress(OSError):
-        launchfiles.remove(record.place.run, record.id)
+        launchfiles.forget(record)
         environment.forget(record.place.snapshot)
         os.unlink(paths.transcript(record.id))

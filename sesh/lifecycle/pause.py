@@ -39,6 +39,9 @@ def resume(found: Seen, config: Config) -> None:
     moment = datetime.now(UTC)
     held = record.status.held + max(0.0, (moment - since).total_seconds())
     _write(found, record, replace(record.status, paused=None, held=held, resumed=moment), "resumed")
+    if record.hosted and record.spec.care.watched:
+        with suppress(SeshError):  # its limits run again; what was to wake us up did so in vain
+            observe.server_of(record, config).call_back_now()
 
 
 def _write(found: Seen, record: Record, status: Status, event: str) -> None:

@@ -129,7 +129,7 @@ def restart(found: Seen, config: Config, attempt: int = 0, *, fresh: bool = Fals
         launchfiles.discard(record)
         raise
     done = launch(entry, record, server, wrap, "restarted")
-    launchfiles.remove(run, record.id, below=record.place.generation)
+    launchfiles.forget(record, below=record.place.generation)
     return done
 
 

@@ -97,21 +97,39 @@ def stop(
     """Stop sessions together. Returns what is true of each afterwards. `endings` says of those that
     no person wants to stop what ends them; with `keep` their containers stay."""
     begin = datetime.now(UTC)
-    asked = [_wish(one, grace, endings.get(one.name), keep=keep) for one in found]
-    wished = [session for session in asked if session is not None]
-    boxed_ones = [session.record for session in wished if session.record.boxed]
-    hosted = [session.record for session in wished if not session.record.boxed]
+    asked = [ask(one, grace, endings.get(one.name), keep=keep) for one in found]
+    bring_down([one for one in asked if one is not None], config, begin, progress)
+    return [confirm(one.name, config, close_panes=close_panes) for one in found]
+
+
+def go_on(found: Sequence[Seen], config: Config) -> list[Seen]:
+    """Go on with stops that were interrupted. Returns what is true of each afterwards."""
+    begin = datetime.now(UTC)
+    bring_down([one for one in map(take_over, found) if one is not None], config, begin)
+    return [confirm(one.name, config) for one in found]
+
+
+def bring_down(
+    asked: Sequence[Seen], config: Config, begin: datetime, progress: Progress | None = None
+) -> None:
+    """End what was asked to stop; together, so that the grace of one keeps no other waiting."""
+    records = [one.session.record for one in asked if one.session]
+    hosted = [record for record in records if not record.boxed]
     targets = [_target(record, begin) for record in hosted]
     if targets:
         _one_pass(targets)  # before a server is waited for that may hang: the grace runs
         _insure(hosted, config)
-    _bring_down(targets, progress)
-    _bring_down_boxed(boxed_ones, config)
-    inside = {target.name for target in targets if target.inside}
-    return [
-        _confirm(one.name, config, close_panes=close_panes, inside=one.name in inside)
-        for one in found
-    ]
+    _end_all(targets, progress)
+    _bring_down_boxed([record for record in records if record.boxed], config)
+    for target in targets:
+        if target.inside:
+            _hand_over(target.name, config)
+
+
+def under_way(found: Seen) -> bool:
+    """Does somebody bring it down at this moment?"""
+    stopper = found.session.record.status.stopper if found.session else None
+    return found.state is State.STOPPING and stopper is not None and processes.alive(stopper)
 
 
 def _bring_down_boxed(records: Sequence[Record], config: Config) -> None:
@@ -140,7 +158,7 @@ def stop_orphans(orphans: Sequence[Orphan], config: Config, grace: float) -> lis
     run = processes.run_dir()
     until = time.monotonic() + grace
     targets = [_Target(o.name, o.id, run, o.generation, o.agent, until=until) for o in orphans]
-    _bring_down(targets, None)
+    _end_all(targets, None)
     for target in targets:
         if target.done:
             launchfiles.remove(run, target.id)
@@ -150,9 +168,12 @@ def stop_orphans(orphans: Sequence[Orphan], config: Config, grace: float) -> lis
     return [orphan for orphan, target in zip(orphans, targets, strict=True) if not target.done]
 
 
-def _wish(found: Seen, grace: float, ending: Ending | None, *, keep: bool) -> Session | None:
+def ask(
+    found: Seen, grace: float, ending: Ending | None, *, keep: bool, mine: bool = True
+) -> Seen | None:
     """Write that it shall stop. Returns the session to bring down, or None when it has ended, or
-    when what ends it was true of another launch than this one."""
+    when what ends it was true of another launch than this one, or is being stopped anyway. Unless
+    it is `mine` to bring down, whoever comes first does."""
     first = found
     for _ in range(5):
         if found.session is None or found.state is State.UNKNOWN:
@@ -163,16 +184,16 @@ def _wish(found: Seen, grace: float, ending: Ending | None, *, keep: bool) -> Se
             return None
         status = record.status
         alive = verdict.state in ALIVE or verdict.state is State.ORPHAN
-        if ending is not None and not (alive and look.same(first, found)):
+        stopping = verdict.state is State.STOPPING
+        if ending is not None and (stopping or not (alive and look.same(first, found))):
             return None
-        if verdict.state is State.STOPPING and status.desired is Desired.STOPPED:
-            return found.session
         status = replace(
             status,
             desired=Desired.STOPPED,
             stop_asked=datetime.now(UTC),
-            stop_grace=float(grace),
-            stop_tries=0,
+            stop_grace=min(float(grace), _grace_left(record)) if stopping else float(grace),
+            stopper=processes.myself() if mine else None,
+            stop_tries=status.stop_tries if stopping else 0,
             stop_reason=ending.reason if ending else None,
             stop_cause=ending.cause if ending else None,
             outcome=None if alive else status.outcome,
@@ -187,11 +208,24 @@ def _wish(found: Seen, grace: float, ending: Ending | None, *, keep: bool) -> Se
         if entry is not None:
             if not alive:
                 return None
-            with suppress(OSError):
-                events.append("stopping", wished)
-            return Session(wished, found.session.seen, verdict)
+            if not stopping:
+                with suppress(OSError):
+                    events.append("stopping", wished)
+            return Seen(entry, Session(wished, found.session.seen, verdict))
         found = look.one(found.name)
     raise ConflictError(f"{found.name} is being changed by others; try again")
+
+
+def take_over(found: Seen) -> Seen | None:
+    """Become the one who brings it down, of a stop that somebody has left half-way. None when
+    another was faster."""
+    if found.session is None or found.state is not State.STOPPING:
+        return None
+    record, sight = found.session.record, found.session.seen
+    record = replace(record, status=replace(record.status, stopper=processes.myself()))
+    verdict = reconcile(record, sight, datetime.now(UTC))
+    entry = store.swap(found.entry, record, verdict)
+    return Seen(entry, Session(record, sight, verdict)) if entry else None
 
 
 def _insure(records: Sequence[Record], config: Config) -> None:
@@ -211,7 +245,7 @@ def _why(found: Seen) -> str:
 
 
 def _target(record: Record, begin: datetime) -> _Target:
-    """What was wished since `begin` has all of its grace before it, however long it took to write
+    """What was asked since `begin` has all of its grace before it, however long it took to write
     that down for all."""
     status = record.status
     asked = status.stop_asked or datetime.now(UTC)
@@ -240,7 +274,7 @@ def _within(moment: datetime, longest: float) -> float:
 # --- bringing down -----------------------------------------------------------------------------
 
 
-def _bring_down(targets: list[_Target], progress: Progress | None) -> None:
+def _end_all(targets: list[_Target], progress: Progress | None) -> None:
     """Signal and look, in one pass for all, until all are gone or nothing more can be done."""
     pause = 0.01
     while True:
@@ -272,11 +306,27 @@ def _one_pass(targets: list[_Target]) -> None:
         if members.keys() & above:
             target.inside = True
             continue
+        if _others(target, members) and _launched_again(target):
+            target.clean = CLEAN_PASSES  # what was to be ended is gone; this is the next launch
+            continue
         unmarked = {stat.process for pid, stat in members.items() if pid not in marked[target.id]}
         _remember(target, unmarked - target.asked)
         _signal(target, members)
         starting = target.agent is None and time.monotonic() < target.launch_until
         target.clean = 0 if members or starting else target.clean + 1
+
+
+def _others(target: _Target, members: processes.Table) -> bool:
+    """Is there something that was not there when it was asked to stop?"""
+    return bool(target.asked) and any(s.process not in target.asked for s in members.values())
+
+
+def _launched_again(target: _Target) -> bool:
+    entry = store.entry(target.name)
+    record = entry.record if entry else None
+    if not isinstance(record, Record) or record.id != target.id:
+        return False
+    return record.place.generation > target.generation
 
 
 def _learn_agent(target: _Target) -> None:
@@ -322,9 +372,11 @@ def _remember(target: _Target, found: set[Process]) -> None:
         return
     for _ in range(5):
         entry = store.entry(target.name)
-        if entry is None or not isinstance(entry.record, Record) or entry.record.id != target.id:
+        record = entry.record if entry else None
+        if entry is None or not isinstance(record, Record):
             return
-        record = entry.record
+        if (record.id, record.place.generation) != (target.id, target.generation):
+            return
         remains = tuple(sorted({*record.status.remains, *found}, key=lambda p: p.pid))
         record = replace(record, status=replace(record.status, remains=remains, outcome=None))
         verdict = reconcile(record, Observation(seen("it is being ended")), datetime.now(UTC))
@@ -356,7 +408,7 @@ def _signal(target: _Target, members: processes.Table) -> None:
 # --- confirming --------------------------------------------------------------------------------
 
 
-def _confirm(name: str, config: Config, *, close_panes: bool, inside: bool) -> Seen:
+def confirm(name: str, config: Config, *, close_panes: bool = True) -> Seen:
     """Look again, close what is left of the place, and say what is true now."""
     found = look.one(name)
     if found.session is None:
@@ -369,9 +421,8 @@ def _confirm(name: str, config: Config, *, close_panes: bool, inside: bool) -> S
     try:
         server = observe.server_of(record, config)
     except CannotTellError:
-        return found
-    if inside:
-        server.call_back_now()  # the server ends us too, and finishes the stop
+        return _count_try(found) if found.state is State.STOPPING else found
+    if found.state is State.STOPPING and inside(found.session):
         return found
     if found.state is State.STALE:
         _close_others(record, server)
@@ -384,6 +435,18 @@ def _confirm(name: str, config: Config, *, close_panes: bool, inside: bool) -> S
         server.wake_at(time.time() + 5)
         return _count_try(found)
     return found
+
+
+def _hand_over(name: str, config: Config) -> None:
+    """We are a part of what is to be ended: its server ends us too, and finishes the stop."""
+    found = look.one(name)
+    if found.session is None or found.state is not State.STOPPING:
+        return
+    record, sight = found.session.record, found.session.seen
+    record = replace(record, status=replace(record.status, stopper=None))
+    store.swap(found.entry, record, reconcile(record, sight, datetime.now(UTC)))
+    with suppress(CannotTellError):
+        observe.server_of(record, config).call_back_now()
 
 
 def _confirm_boxed(found: Seen, record: Record, config: Config, *, close_panes: bool) -> Seen:
@@ -406,11 +469,11 @@ def _container_runs(found: Seen) -> bool:
 
 
 def _count_try(found: Seen) -> Seen:
-    """It could not be confirmed: after some tries a person should look. (When another sesh has
-    changed the record meanwhile, that one counts.)"""
+    """It could not be confirmed: after some tries a person should look. Whoever comes next may try.
+    (When another sesh has changed the record meanwhile, that one counts.)"""
     assert found.session is not None
     record, sight = found.session.record, found.session.seen
-    status = replace(record.status, stop_tries=record.status.stop_tries + 1)
+    status = replace(record.status, stop_tries=record.status.stop_tries + 1, stopper=None)
     tried = replace(record, status=status)
     verdict = reconcile(tried, sight, datetime.now(UTC))
     entry = store.swap(found.entry, tried, verdict)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
+
+_TRIES = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +31,18 @@ class Memory:
 
 
 def measure(server: int, agents: Collection[int]) -> Memory:
-    others = _below(server, agents)
-    total = sum(map(_pss, others))
-    return Memory(len(agents), len(others), total, _pss(server))
+    """In a moment in which no pass is on its way: what it starts is not resident."""
+    for _ in range(_TRIES):
+        others = _below(server, agents)
+        try:
+            total = sum(map(_pss, others))
+        except OSError:
+            pass
+        else:
+            if _below(server, agents) == others:
+                return Memory(len(agents), len(others), total, _pss(server))
+        time.sleep(0.5)
+    raise AssertionError("there is no quiet moment")
 
 
 def _below(top: int, without: Collection[int]) -> list[int]:

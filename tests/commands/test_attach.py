@@ -460,7 +460,7 @@ def test_a_hangup_in_the_menu_leaves_nothing_behind(world: World) -> None:
     terminal.hang_up()
     assert eventually(lambda: not [p for p in world.processes() if b"attach" in _argv(p)], 10)
     assert world.state_of("a") == "failed"
-    assert not (world.state / "bugs.log").exists()
+    assert not (world.state / "bugs.log").exists(), (world.state / "bugs.log").read_text()
 
 
 def test_the_menu_on_a_terminal_of_20_by_5(world: World) -> None:

@@ -263,6 +263,21 @@ def test_who_hangs_is_not_waited_for(world: World) -> None:
         assert done.out == f"failed  sleep: {late}\nfailed  {there.address}: {late}\n"
 
 
+def test_a_timeout_of_a_month_and_a_command_that_can_not_be(world: World) -> None:
+    """Whatever the settings take, no traceback comes of it."""
+    with receiving() as there:
+        text = f"[notify]\ncommand = 'sleep 0.2'\nwebhooks = ['{there.address}']\n"
+        world.configure(f"{text}timeout = '30d'\n[tmux]\ntimeout = '30d'\n")
+        done = world.ok("config", "test-notify", timeout=30)
+        assert (done.out, done.err) == (f"ok      sleep\nok      {there.address}\n", "")
+    world.start("a")
+    assert world.state_of("a") == "running"
+    world.configure('[notify]\ncommand = "echo \\u0000"\n')
+    done = world.sesh("config", "test-notify")
+    assert (done.code, done.err) == (1, "")
+    assert done.out.endswith(": /bin/sh: embedded null byte\n")
+
+
 # --- what goes before what ---------------------------------------------------------------------
 
 

@@ -28,7 +28,7 @@ def log(world: World) -> Path:
     return world.state / "events.jsonl"
 
 
-def event(kind: str, name: str, minutes_ago: float, **details: Any) -> str:
+def event(kind: str, name: str | None, minutes_ago: float, **details: Any) -> str:
     moment = datetime.now(UTC) - timedelta(minutes=minutes_ago)
     stamp = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return json.dumps({"time": stamp, "kind": kind, "name": name, **details}) + "\n"
@@ -70,6 +70,17 @@ def test_who_was_told_of_what(world: World) -> None:
         "notify-failed   hook.example of ended: Connection refused",
         "breaker-opened  group g, until 2026-11-17 15:00:00",
         "recovering      retry 1 of 2 at whenever",
+    ]
+
+
+def test_of_what_has_no_name(world: World) -> None:
+    world.start("a")
+    with log(world).open("a") as file:
+        file.write(event("notify-failed", None, 0, target=None, reason="its file can't be read"))
+    line = world.ok("events").out.splitlines()[-1]
+    assert line.split(maxsplit=2)[2].split() == [
+        *("–", "notify-failed", "somebody", "of", "an", "event:", "its"),
+        *("file", "can't", "be", "read"),
     ]
 
 

@@ -6,6 +6,8 @@ import json
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.surroundings import complains
 from tests.world import World, eventually
 
@@ -95,3 +97,11 @@ def test_pausing_twice_and_freezing_what_is_held(world: World) -> None:
     assert happened == ["started", "paused"]
     world.ok("resume", "a")
     world.ok("resume", "a")
+
+
+@pytest.mark.parametrize("command", ["pause", "resume", "send", "update"])
+def test_what_waits_for_its_retry_is_a_conflict(world: World, command: str) -> None:
+    world.start("a", "false", options=["--retries", "1", "--retry-delay", "1h"])
+    assert eventually(lambda: world.state_of("a") == "recovering")
+    text = ("text",) if command == "send" else ()
+    complains(world.sesh(command, "a", *text), 8, "recovering")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from sesh.view import FIELDS
-from tests.surroundings import complains
-from tests.world import World, eventually
+from tests.surroundings import Terminal, complains
+from tests.world import SESH, World, eventually
 
 
 def test_a_running_session(world: World) -> None:
@@ -113,6 +115,81 @@ def test_the_work_in_git_is_told(world: World) -> None:
     world.start("a")
     out = world.ok("show", "a").out
     assert "branch topic (uncommitted changes)" in out
+
+
+# --- how it is looked after ----------------------------------------------------------------------
+
+
+def care_of(world: World, name: str) -> str:
+    return world.ok("show", name).out.partition("  care ")[2].partition("\n  why ")[0]
+
+
+def test_health_by_silence_alone(world: World) -> None:
+    world.start("a", "cat", options=["--max-silence", "1s"])
+    assert eventually(lambda: world.session("a")["health"] == "hung")
+    assert "health hung (silent for 1 second)" in care_of(world, "a")
+    world.start("b", options=["--max-silence", "1h"])
+    world.ok("pass")
+    assert "health ok\n" in care_of(world, "b") + "\n"
+
+
+def test_a_health_command_did_not_say_what_silence_says(world: World) -> None:
+    world.start("a", "cat", options=["--max-silence", "1s", "--health-cmd", "true"])
+    assert eventually(lambda: world.session("a")["health"] == "hung")
+    care = care_of(world, "a")
+    assert "health hung (silent for 1 second); health command: true (every 30 seconds, " in care
+
+
+def test_a_failing_health_command(world: World) -> None:
+    options = ["--health-cmd", "exit 7", "--health-interval", "300ms", "--health-retries", "1"]
+    world.start("a", options=options)
+    assert eventually(lambda: world.session("a")["health"] == "failing")
+    assert "health failing (its health command: exit 7); health command:" in care_of(world, "a")
+    world.ok("stop", "a")
+    assert "health command: exit 7 (every" in care_of(world, "a")
+    assert "not known" not in care_of(world, "a")
+
+
+def test_a_retry_delay_beyond_the_longest_is_shown_as_it_works(world: World) -> None:
+    world.start("a", options=["--retries", "1", "--retry-delay", "10m"])
+    assert "0 of 1 retries used (failure; 5 minutes; all anew" in care_of(world, "a")
+    world.start("b", options=["--retries", "1", "--retry-delay", "1m"])
+    assert "(failure; 1 minute to 5 minutes; all anew" in care_of(world, "b")
+
+
+# --- on a terminal -------------------------------------------------------------------------------
+
+CARE = ["--retries", "5", "--retry-delay", "1m", "--timeout", "3h", "--max-memory", "2G"]
+HEALTH = ["--health-cmd", "curl -sf http://localhost:8080/health | grep -q up"]
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_long_values_are_wrapped_under_themselves(world: World, columns: int) -> None:
+    world.start("a", "sh", "-c", "exit 3", options=[*CARE, *HEALTH])
+    assert eventually(lambda: world.state_of("a") == "recovering")
+    piped = world.ok("show", "a").out
+    assert max(map(len, piped.splitlines())) > 120
+    code, screen = Terminal(world, SESH, "show", "a", columns=columns, rows=60).finish()
+    head, *lines = screen.rstrip().splitlines()
+    assert (code, head.split()[:2]) == (0, ["a", "recovering"])
+    assert all(len(line) <= columns for line in lines)
+    assert all(line[:13] == " " * 13 or line[:3] != "   " for line in lines), screen
+    assert all(line[12] == " " and line[13] != " " for line in lines), screen
+    words = [re.sub(r"\d+", "0", text).split() for text in (screen, piped)]
+    assert words[0] == words[1]  # none is broken, none is lost
+
+
+def test_a_reason_that_does_not_fit_stands_below(world: World) -> None:
+    world.start("a")
+    world.record("a").write_text(world.record("a").read_text().replace("spec", "x" * 90))
+    _, screen = Terminal(world, SESH, "show", "a", columns=80).finish()
+    assert all(line.startswith(("a  damaged", "  ")) for line in screen.rstrip().splitlines())
+    name = "long-" * 12
+    world.start(f"{name}a", "sh", "-c", "exit 3", options=["--retries", "2"])
+    assert eventually(lambda: world.state_of(f"{name}a") == "recovering")
+    _, screen = Terminal(world, SESH, "show", f"{name}a", columns=80).finish()
+    first, second, *_ = screen.splitlines()
+    assert (first, second) == (f"{name}a  recovering", " " * 13 + "exit 3; retry 1 of 2")
 
 
 @pytest.mark.parametrize("option", ["-h", "--help"])

@@ -273,3 +273,19 @@ def test_help(world: World, option: str) -> None:
     done = world.ok("start", option)
     for word in ("[NAME]", "-C, --dir", "-e, --env", "-g, --group", "--tag", "--json", "COMMAND"):
         assert word in done.out
+
+
+@pytest.mark.parametrize("where", ["option", "variable"])
+def test_a_life_of_nothing_does_not_give_retries_back(world: World, where: str) -> None:
+    """With a reset of 0 every end would: it would be tried again for ever."""
+    given = ["--retry-reset", "0"] if where == "option" else []
+    env = {**world.env, **({} if given else {"SESH_START_RETRY_RESET": "0"})}
+    done = world.sesh("start", "a", "--retries", "1", *given, "--", "false", env=env)
+    complains(done, 2 if given else 6, "above 0")
+    assert world.ls() == []
+
+
+def test_the_longest_launch_timeout_makes_no_damaged_record(world: World) -> None:
+    world.start("a", options=["--launch-timeout", "366d"])
+    assert world.state_of("a") == "running"
+    assert "launch timeout 366 days" in world.ok("show", "a").out

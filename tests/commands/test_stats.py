@@ -134,7 +134,9 @@ def test_recoveries_by_their_events(world: World) -> None:
     assert (found["recoveries"], found["recovered"], found["recovery_rate"]) == (2, 1, 0.5)
     assert found["recovery_median_seconds"] == pytest.approx(1800, abs=2)
     assert [part["recoveries"] for part in found["groups"]] == [2, 0]
-    line = "recovery   1 of 2 attempts succeeded (50%) · after 30m in the median, 95% within 30m"
+    line = (
+        "recovery   1 of 2 attempts succeeded (50%) · after 30m in the median, 95th percentile 30m"
+    )
     assert line in world.ok("stats").out
 
 
@@ -274,13 +276,13 @@ def test_the_lines_for_people(world: World) -> None:
         "  health     1 healthy · 0 need you",
         "  memory     SIZE on average · SIZE at most · SIZE in all",
         "  ends       6 · 6 failed (100%): 6 exit (100%)",
-        "  durations  47s in the median · 95% within 1h · 2h at most",
+        "  durations  47s in the median · 95th percentile 1h · 2h at most",
         "             under 10s  3",
         "             under 1m   0",
         "             under 10m  2",
         "             under 1h   0",
         "             under 6h   1",
-        "  restarts   1 · 1 resumed a conversation (100%)",
+        "  restarts   1 · 1 resumed a conversation (100% of those with one)",
         "",
         "GROUP   SESSIONS   ALIVE   ENDS   FAILED   MEDIAN   RECOVERED   MEMORY",
         "web            1       0      1     100%       2h           –        –",
@@ -352,7 +354,7 @@ def test_promtool_accepts_the_metrics(world: World) -> None:
         'sesh_sessions{state="running"} 1',
         'sesh_failures{cause="exit"} 3',
         "sesh_recovery_ratio 1.0",
-        "sesh_resume_ratio 0.5",
+        "sesh_resume_ratio 1.0",  # of one that said so
         'sesh_group_sessions_alive{group="web"} 1',
     ):
         assert f"\n{line}\n" in text
@@ -415,6 +417,30 @@ def test_what_is_no_place_for_a_file(world: World, path: str) -> None:
     assert sorted(path.name for path in world.cwd.iterdir()) == ["file", "pipe"]
 
 
+@pytest.mark.parametrize("path", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "link"])
+def test_a_log_behind_a_stream_is_not_replaced(world: World, path: str) -> None:
+    (world.cwd / "link").symlink_to("/dev/stdout")
+    log = world.root / "log"
+    log.write_text("precious\n")
+    with log.open("ab") as file:
+        done = subprocess.run(
+            [SESH, "stats", "--json", "--output", path],
+            env=world.env,
+            cwd=world.cwd,
+            stdout=file,
+            stderr=subprocess.PIPE,
+        )
+    assert done.returncode == 6
+    assert done.stderr.decode() == f"sesh: cannot write {path}: it is no place for a file\n"
+    assert log.read_text() == "precious\n"
+
+
+def test_links_that_lead_nowhere(world: World) -> None:
+    (world.cwd / "a").symlink_to("b")
+    (world.cwd / "b").symlink_to("a")
+    complains(written(world, "a"), 6, "cannot write")
+
+
 def test_a_directory_that_cannot_be_written(world: World) -> None:
     directory = world.root / "collector"
     directory.mkdir()
@@ -431,6 +457,17 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(world: World) -> None:
         (directory / "filler").write_bytes(b"x" * 4096)
         complains(written(world, directory / "sesh.prom"), 6, "cannot write")
         assert files(directory, without=["filler"]) == {"sesh.prom": b"old\n"}
+
+
+@pytest.mark.parametrize("zone", ["UTC", "UTC-12", "UTC+12"])
+@pytest.mark.parametrize("moment", ["0001-01-01", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59"])
+def test_since_the_ends_of_the_calendar(world: World, moment: str, zone: str) -> None:
+    world.ok("start", "--record-only", "a")
+    env = {**world.env, "TZ": zone}
+    for command in (("stats", "--json"), ("stats",), ("events",)):
+        done = world.ok(*command, "--since", moment, env=env)
+        assert "bug" not in done.err
+        assert ("a" in done.out) == (moment[0] == "0" or "--json" in command)
 
 
 # --- usage -------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 
 import pytest
@@ -27,6 +28,14 @@ def test_ended_is_3(world: World, command: str, line: str) -> None:
     assert eventually(lambda: world.state_of("a") in ("completed", "failed"))
     done = world.sesh("status", "a")
     assert (done.code, done.out, done.err) == (3, line, "")
+
+
+def test_what_recovers_says_when(world: World) -> None:
+    world.start("a", "false", options=["--retries", "5", "--retry-delay", "50s"])
+    assert eventually(lambda: world.state_of("a") == "recovering")
+    done = world.sesh("status", "a")
+    assert done.code == 0
+    assert re.fullmatch(r"a recovering \(exit 1; retry 1 of 5 in \d\ds\)\n", done.out), done.out
 
 
 def test_stopped_and_lost_are_3(world: World) -> None:

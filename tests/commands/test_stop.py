@@ -286,6 +286,16 @@ def test_names_or_a_selection(world: World) -> None:
     assert world.state_of("a") == "running"
 
 
+@pytest.mark.parametrize("selection", [("--all",), ("--group", "web"), ("--idle", "1h")])
+def test_a_selection_beside_an_agent_that_no_record_claims_ends_nothing(
+    world: World, selection: tuple[str, ...]
+) -> None:
+    pid = world.start("lost", options=["--group", "web"])["pid"]
+    world.record("lost").unlink()
+    complains(world.sesh("stop", "lost", *selection, "--yes"), 2, "not both")
+    assert alive(pid)
+
+
 @pytest.mark.parametrize("grace", ["-1", "soon", "1e3", "nan", "99999999999999d", ""])
 def test_a_grace_that_is_no_time_is_refused(world: World, grace: str) -> None:
     world.start("a")

@@ -217,6 +217,7 @@ def test_status_as_json(world: World, systemd: Systemd) -> None:
         "next_run": None,
         "lingering": None,
         "problem": None,
+        "watch": False,
     }
     done = world.sesh("timer", "status", "--json")
     assert (done.code, done.json) == (1, nothing)
@@ -232,6 +233,7 @@ def test_status_as_json(world: World, systemd: Systemd) -> None:
         "schedule": "*-*-* 0/2:00:00",
         "next_run": "2100-01-01T00:00:00Z",
         "problem": None,
+        "watch": False,
     }
 
 
@@ -381,8 +383,10 @@ def test_options_go_with_their_actions(world: World) -> None:
 
 def test_a_watch_that_systemd_keeps_running(world: World, systemd: Systemd) -> None:
     done = world.ok("timer", "install", "--watch")
-    assert (done.out, done.err) == ("", "sesh watch runs, by systemd\n")
-    assert systemd.asked[1:] == [
+    said, linger = done.err.splitlines()
+    assert (done.out, said) == ("", "sesh watch runs, by systemd")
+    assert linger.endswith("loginctl enable-linger")
+    assert systemd.asked[1:4] == [
         *("daemon-reload", "enable sesh-watch.service", "restart sesh-watch.service"),
     ]
     assert systemd.units == ["sesh-watch.service", "default.target.wants/sesh-watch.service"]
@@ -391,6 +395,37 @@ def test_a_watch_that_systemd_keeps_running(world: World, systemd: Systemd) -> N
     assert (checked.code, checked.out, checked.err) == (0, "", "")
     world.ok("timer", "remove")
     assert not systemd.directory.parent.exists()
+
+
+def test_the_status_of_a_watch(world: World, cron: Cron, systemd: Systemd) -> None:
+    systemd.answer(linger="yes")
+    world.ok("timer", "install", "--watch")
+    alone = "sesh watch looks after sessions, by systemd; gc is not scheduled\n"
+    assert world.ok("timer", "status").out == alone
+    shown = world.ok("timer", "status", "--json").json
+    assert (shown["watch"], shown["installed"], shown["lingering"]) == (True, False, True)
+    world.ok("timer", "install")
+    lines = world.ok("timer", "status").out.splitlines()
+    assert lines[0] == "gc runs every 5m, by systemd"
+    assert lines[-1] == "  watch      beside it, by systemd"
+    shown = world.ok("timer", "status", "--json").json
+    assert (shown["watch"], shown["installed"], shown["problem"]) == (True, True, None)
+    systemd.stop_answering()
+    shown = world.ok("timer", "status", "--json").json
+    why = "systemd's user manager does not answer: Failed to connect to bus"
+    assert (shown["watch"], shown["problem"]) == (True, why)
+    world.ok("timer", "remove")
+    assert world.sesh("timer", "status").code == 1
+
+
+def test_a_watch_that_is_not_started_or_not_enabled(world: World, systemd: Systemd) -> None:
+    put_first(world, "crontab", "echo no crontab for me >&2; exit 1")
+    world.ok("timer", "install", "--watch")
+    systemd.answer(active="failed")
+    assert "systemd has not started the watch" in world.ok("timer", "status").out
+    (systemd.directory / "default.target.wants" / "sesh-watch.service").unlink()
+    done = world.sesh("timer", "status")
+    assert (done.code, "sesh timer install --watch mends it" in done.out) == (1, True)
 
 
 def test_a_watch_needs_systemd(world: World, systemd: Systemd) -> None:

@@ -181,10 +181,78 @@ def test_a_session_that_is_forgotten_meanwhile(world: World) -> None:
         assert (code, out) in ((4, b""), (0, b"a stopped\n")), err
 
 
+# --- one of several that can't be waited for ---------------------------------------------------
+
+
+def damage(world: World, name: str) -> None:
+    world.record(name).write_text("nonsense")
+
+
+@pytest.mark.parametrize("meanwhile", [False, True])
+def test_a_damaged_record_of_several_is_told_and_the_others_waited_for(
+    world: World, meanwhile: bool
+) -> None:
+    for name in ("bad", "good"):
+        world.start(name)
+    if not meanwhile:
+        damage(world, "bad")
+    with reading(world, "wait", "bad", "good") as waiter:
+        time.sleep(0.5)
+        damage(world, "bad")
+        time.sleep(0.5)
+        assert waiter.running()
+        world.ok("stop", "good")
+        code, out, err = waiter.rest()
+    assert (code, out) == (9, b"good stopped\n")
+    assert err.count("\n") == 1
+    assert "bad: its record is damaged" in err
+
+
+def test_a_single_damaged_record_is_6(world: World) -> None:
+    world.start("bad")
+    damage(world, "bad")
+    complains(world.sesh("wait", "bad", timeout=10), 6, "damaged")
+
+
+def test_several_of_which_none_can_be_waited_for(world: World) -> None:
+    for name in ("one", "two"):
+        world.start(name)
+        damage(world, name)
+    done = world.sesh("wait", "one", "two", timeout=10)
+    assert (done.code, done.out, done.err.count("damaged")) == (6, "", 2)
+
+
+def test_any_of_several_is_enough_also_beside_a_damaged_one(world: World) -> None:
+    world.start("bad")
+    damage(world, "bad")
+    world.start("good", "sleep", "0.5")
+    done = world.sesh("wait", "--any", "bad", "good", timeout=20)
+    assert (done.code, done.out, "damaged" in done.err) == (0, "good completed\n", True)
+
+
+def test_a_timeout_names_only_those_that_were_still_waited_for(world: World) -> None:
+    for name in ("bad", "good"):
+        world.start(name)
+    damage(world, "bad")
+    done = world.sesh("wait", "--timeout", "0.5", "bad", "good")
+    assert (done.code, done.err.splitlines()[-1]) == (124, "sesh: timed out waiting for good")
+
+
+def test_a_plain_command_in_a_group_of_agents(world: World) -> None:
+    """Nobody will ever know what it does; of the agent its title tells."""
+    world.start("plain", options=["--group", "crew"])
+    busy = r"printf '\033]0;✳ Idle\007'; exec sleep 1000"
+    world.ok(*("start", "agent", "-t", "claude", "--group", "crew", "--", "sh", "-c", busy))
+    done = world.sesh("wait", "--group", "crew", "--for", "idle", "--timeout", "20s")
+    assert (done.code, done.out) == (9, "agent idle\n"), done
+    assert "plain: sesh does not know what it does" in done.err
+    complains(world.sesh("wait", "plain", "--for", "idle"), 2, "plain")
+
+
 def test_ctrl_c(world: World) -> None:
     world.start("a")
     with reading(world, "wait", "a") as waiter:
-        time.sleep(0.5)
+        time.sleep(2)
         waiter.interrupt()
         code, _, err = waiter.rest()
         assert code == 130

@@ -13,12 +13,13 @@ import pytest
 from tests.surroundings import silence_timers
 from tests.world import SESH, World, eventually
 
+HEEDING = ("env", "--default-signal=HUP,INT")  # whoever runs the tests may ignore them
+
 
 def watching(world: World, *options: str) -> subprocess.Popen[bytes]:
     pipe = subprocess.PIPE
-    return subprocess.Popen(
-        [SESH, "watch", *options], env=world.env, cwd=world.cwd, stdout=pipe, stderr=pipe
-    )
+    argv = [*HEEDING, SESH, "watch", *options]
+    return subprocess.Popen(argv, env=world.env, cwd=world.cwd, stdout=pipe, stderr=pipe)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
@@ -27,6 +28,7 @@ def test_it_does_what_is_due_and_ends_when_asked(world: World, number: int) -> N
     silence_timers(world)
     watch = watching(world, "--interval", "60s")
     assert eventually(lambda: world.state_of("one") == "timeout", within=60)
+    assert eventually(lambda: "ended" in [event["kind"] for event in world.events()])
     watch.send_signal(number)
     out, err = watch.communicate(timeout=60)
     assert (watch.returncode, err) == (0, b"")
@@ -48,17 +50,73 @@ def test_two_of_them_are_harmless(world: World) -> None:
     assert again == [1, 2, 3]
 
 
-def test_settings_that_can_not_be_read_are_told_and_it_goes_on(world: World) -> None:
+def test_settings_that_can_not_be_read_are_told_when_they_change_and_care_goes_on(
+    world: World,
+) -> None:
+    told = world.root / "told"
+    notify = f"[notify]\ncommand = 'cat >>{told}'\n"
     world.start("one", "sleep", "99", options=("--timeout", "1s"))
     silence_timers(world)
-    world.configure("[stop\n")
+    world.configure(f"{notify}[stop\n")
     watch = watching(world, "--interval", "200ms")
     assert watch.stderr is not None
     assert b"not valid TOML" in watch.stderr.readline()
-    world.configure("")
+    assert eventually(lambda: "timeout" in [one.get("state") for one in world.events()], within=60)
+    time.sleep(1)  # some rounds in which it is no news
+    world.configure(f"{notify}[sotp]\n")
+    assert b"unknown section [sotp]" in watch.stderr.readline()
+    assert not told.exists()
+    world.configure(notify)
+    assert eventually(told.exists)  # a mended file counts
+    world.configure("[sotp]\n")
+    assert b"unknown section [sotp]" in watch.stderr.readline()
+    watch.terminate()
+    assert watch.communicate(timeout=60)[1] == b""
+    assert watch.returncode == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT])
+def test_what_it_was_started_to_ignore_does_not_end_it(
+    world: World, number: signal.Signals
+) -> None:
+    name = number.name.removeprefix("SIG")
+    argv = ["env", f"--ignore-signal={name}", SESH, "watch", "--interval", "200ms"]
+    printed = world.root / "printed"
+    with printed.open("wb") as file:
+        watch = subprocess.Popen(argv, env=world.env, cwd=world.cwd, stdout=file)
+    numbers = count()
+
+    def tells() -> bool:
+        """Of something that happens now?"""
+        name = f"s{next(numbers)}"
+        world.start(name, "true")
+        return bool(eventually(lambda: f" {name} " in printed.read_text(), within=2))
+
+    assert eventually(tells)
+    watch.send_signal(number)
+    assert tells()
+    watch.terminate()
+    assert watch.wait(60) == 0
+
+
+def test_a_full_disk_below_its_output_is_told_once_and_care_goes_on(world: World) -> None:
+    world.start("one", "sleep", "99", options=("--timeout", "1s"))
+    silence_timers(world)
+    with open("/dev/full", "wb") as full:
+        watch = subprocess.Popen(
+            [SESH, "watch", "--interval", "200ms"],
+            env=world.env,
+            cwd=world.cwd,
+            stdout=full,
+            stderr=subprocess.PIPE,
+        )
+    assert watch.stderr is not None
+    why = b"sesh: cannot write to standard output: No space left on device\n"
+    world.start("two", "true")
+    assert watch.stderr.readline() == why
     assert eventually(lambda: world.state_of("one") == "timeout", within=60)
     watch.terminate()
-    watch.communicate(timeout=60)
+    assert watch.communicate(timeout=60)[1] == b""
     assert watch.returncode == 0
 
 

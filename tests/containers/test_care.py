@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
+import signal
+import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.containers.boxes import becomes, inside, inspect, run_box, start_also, told
+from tests.containers.boxes import becomes, inside, inspect, logged, run_box, start_also, told
 from tests.engine import IMAGE, Engine
 from tests.schedulers import put_first
 from tests.world import World, eventually
@@ -48,15 +53,32 @@ def test_a_failure_is_retried_in_the_same_container(boxed: World, engine: Engine
     assert inside(engine, "a", "wc -l </tmp/tries").strip() == "2"
 
 
-def test_a_timeout_that_is_retried_keeps_its_container(boxed: World, engine: Engine) -> None:
-    options = ("--timeout", "1s", "--retries", "1", "--retry-on", "timeout")
+def test_a_timeout_counts_all_launches(boxed: World, engine: Engine) -> None:
+    options = ("--timeout", "5s", "--retries", "9", "--retry-on", "always")
     start_also(boxed, "a", *options, "--retry-delay", "300ms")
-    container = inspect(engine, "sesh-a")["Id"]
-    time.sleep(1.2)
-    boxed.ok("pass")
+    begin = time.monotonic()
+    os.kill(boxed.session("a")["pid"], signal.SIGKILL)
     becomes(boxed, "a", "recovering")
     time.sleep(0.4)
     boxed.ok("pass")
+    assert told(boxed.session("a"), "state", "generation") == ("running", 2)
+    time.sleep(max(0.0, begin + 5 - time.monotonic()))
+    boxed.ok("pass")
+    shown = boxed.session("a")
+    assert told(shown, "state", "generation") == ("timeout", 2)
+    assert shown["reason"] == "ran for its timeout (5 seconds), earlier launches included"
+    assert engine.containers() == []
+
+
+def test_a_limit_that_is_retried_keeps_its_container(boxed: World, engine: Engine) -> None:
+    options = ("--idle-timeout", "2s", "--retries", "1", "--retry-on", "timeout")
+    start_also(boxed, "a", *options, "--retry-delay", "300ms")
+    container = inspect(engine, "sesh-a")["Id"]
+    time.sleep(2.2)
+    boxed.ok("pass")
+    time.sleep(0.4)
+    boxed.ok("pass")
+    assert "recovering" in [event["kind"] for event in boxed.events()]
     assert told(boxed.session("a"), "state", "generation") == ("running", 2)
     assert inspect(engine, "sesh-a")["Id"] == container
 
@@ -69,6 +91,23 @@ def test_a_container_that_was_killed_comes_back(boxed: World, engine: Engine) ->
     time.sleep(0.4)
     boxed.ok("gc")
     assert told(boxed.session("a"), "state", "generation") == ("running", 2)
+
+
+def test_a_stop_by_a_person_goes_before_a_retry(boxed: World, engine: Engine) -> None:
+    """Which is just making the new container."""
+    options = ("--retries", "5", "--retry-delay", "300ms", "--retry-on", "always")
+    start_also(boxed, "a", *options)
+    engine.docker("rm", "--force", "sesh-a")
+    becomes(boxed, "a", "recovering")
+    time.sleep(0.5)
+    again = boxed.popen("pass")
+    assert eventually(lambda: boxed.state_of("a") == "starting", pause=0.005)
+    boxed.sesh("stop", "a")
+    again.wait(60)
+    boxed.ok("stop", "a")
+    shown = boxed.session("a")
+    assert told(shown, "state", "desired", "retry_at") == ("stopped", "stopped", None)
+    assert engine.containers() == []
 
 
 def health_is(world: World, word: str) -> bool:
@@ -121,6 +160,109 @@ def test_an_engine_that_does_not_answer_makes_nobody_unwell(boxed: World, engine
     assert eventually(lambda: asked_in_vain(4), 60, pause=0.15)
     silent.unlink()
     health_becomes(boxed, "failing")
+
+
+QUICK = ("--health-interval", "200ms", "--health-retries", "1", "--health-timeout")
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        ("sleep 98762", "took longer than 1 s"),
+        ("kill -9 $$", "exit 137"),
+        ("echo 0 >&3; exit 7", "exit 7"),  # it can't answer in our place
+    ],
+    ids=["late", "killed", "forged"],
+)
+def test_what_a_health_command_says(boxed: World, engine: Engine, command: str, why: str) -> None:
+    start_also(boxed, "a", "--health-cmd", command, *QUICK, "1s")
+    health_becomes(boxed, "failing")
+    assert boxed.session("a")["attention"] == f"failing: its health command: {why}"
+
+
+def test_a_health_command_that_can_not_run_has_failed(boxed: World, engine: Engine) -> None:
+    run_box(engine, "theirs")
+    engine.docker("exec", "theirs", "mkdir", "/tmp/work")
+    options = ("--container", "theirs", "-C", "/tmp/work", "--health-cmd", "true", *QUICK, "5s")
+    boxed.start("a", "cat", options=options)
+    health_becomes(boxed, "ok")
+    engine.docker("exec", "theirs", "rmdir", "/tmp/work")
+    health_becomes(boxed, "failing")
+    why = "failing: its health command: it can't be run in the container (exit 12"
+    assert boxed.session("a")["attention"].startswith(why)
+    engine.docker("exec", "theirs", "mkdir", "/tmp/work")
+    health_becomes(boxed, "ok")
+
+
+# --- what runs in a container may write whatever it likes into its box ---------------------------
+
+
+def test_a_container_can_not_make_us_write_elsewhere(boxed: World, engine: Engine) -> None:
+    """By links, in the place of each file that only sesh has a use for."""
+    victim = boxed.root / "home" / "victim"
+    victim.write_text("precious\n")
+    kinds = ("care", "check", "health", "claim", "beat", "kit", "said", "seen", "told")
+    plant = f"for kind in {' '.join(kinds)}; do ln -sf {victim} /run/sesh/$0.$kind; done"
+    shown = start_also(boxed, "a", "--health-cmd", "true", *QUICK, "5s")
+    inside(engine, "a", plant.replace("$0", f"{shown['id']}.1"))
+    health_becomes(boxed, "ok")
+    boxed.ok("update", "a")
+    time.sleep(0.3)
+    boxed.ok("pass")
+    assert victim.read_text() == "precious\n"
+
+
+def test_a_container_can_not_have_us_end_others(boxed: World, engine: Engine) -> None:
+    """Nor make a pass fail, by words that it forges."""
+    with subprocess.Popen(["sleep", "999"], start_new_session=True) as victim:
+        began = Path(f"/proc/{victim.pid}/stat").read_text().rpartition(") ")[2].split()[19]
+        shown = start_also(boxed, "a", "--health-cmd", "true", *QUICK, "1s")
+        boxed.start("two", "sleep", "99", options=("--timeout", "1s"))
+        care: dict[str, Any] = {"measured": None, "begun": 1.0, "process": [victim.pid, int(began)]}
+        care |= {"checks": 0, "failures": 0, "last_failure": "", "peak": 0}
+        stem = f"/run/sesh/{shown['id']}.1"
+        inside(engine, "a", f"echo '{json.dumps(care)}' >{stem}.care; mkdir -p {stem}.health/x")
+        inside(engine, "a", f"printf '{victim.pid} {began}\\n0 0 1\\n' >{stem}.check")
+        time.sleep(1.2)
+        boxed.ok("pass")
+        assert boxed.state_of("two") == "timeout"
+        assert victim.poll() is None
+        victim.kill()
+
+
+def test_what_only_sesh_has_a_use_for_is_not_in_the_box(boxed: World, engine: Engine) -> None:
+    shown = start_also(boxed, "a", "--health-cmd", "sleep 9", *QUICK, "9s")
+    time.sleep(0.3)
+    boxed.ok("pass")
+    boxed.ok("update", "a")
+    run = next(boxed.state.glob("run/*"))
+    outside = {f"{shown['id']}.1.{kind}" for kind in ("check", "claim", "beat")}
+    assert outside <= {path.name for path in run.iterdir()}
+    assert set(inside(engine, "a", "ls /run/sesh").split()) == {
+        *(f"{shown['id']}.1.pid", f"{shown['id']}.1.exit.tmp"),
+        *("keeper.sh", "words.sh", "tmux.conf"),
+    }
+    boxed.ok("restart", "--force", "a")
+    assert not list(run.glob("a-*.1.claim"))
+    assert list(run.glob("a-*.2.claim"))
+    boxed.ok("rm", "--force", "a")
+    boxed.ok("pass")
+    assert not list(run.glob("a-*"))
+
+
+def test_no_server_of_ours_can_be_reached_from_a_container(boxed: World, engine: Engine) -> None:
+    """Not even the one that plays a transcript: it would run anything."""
+    start_also(boxed, "a", command=("sh", "-c", "echo hello; exec cat"))
+    assert logged(boxed, "a", "hello")
+    boxed.ok("stop", "--keep", "a")
+    for screen in boxed.state.glob("transcripts/*.screen"):
+        screen.unlink()
+    where = set()
+    playing = boxed.popen("logs", "a")
+    while playing.poll() is None:
+        where |= {path.parent.name for path in boxed.state.glob("run/**/replay-*.sock")}
+    assert [directory for directory in where if directory.endswith(".box")] == []
+    assert where
 
 
 def test_processor_time_and_memory(boxed: World, engine: Engine) -> None:

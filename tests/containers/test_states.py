@@ -8,6 +8,8 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.containers.boxes import (
     PATIENCE,
     becomes,
@@ -78,13 +80,49 @@ def test_a_command_that_is_not_in_the_image(boxed: World) -> None:
     assert told(boxed.session("a"), "state", "cause") == ("failed", "launch")
 
 
+def test_an_agent_that_ends_at_once(boxed: World) -> None:
+    """Nobody has seen its process, but it said that it began, and its keeper how it ended."""
+    start_also(boxed, "a", command=("sh", "-c", "exit 3"))
+    shown = becomes(boxed, "a", "failed")
+    assert shown["exit_code"] == 3
+    assert shown["started"] is not None
+    text = boxed.ok("show", "a").out
+    assert "life       started" in text
+    assert "not said that it began" not in text
+
+
+@pytest.mark.parametrize(
+    ("options", "words"), [((), ""), (("--launch-timeout", "20s"), "launch timeout 20 seconds")]
+)
+def test_the_launch_timeout_that_was_asked_for_is_shown(
+    boxed: World, options: tuple[str, ...], words: str
+) -> None:
+    """What its engine gets on top, nobody has asked for."""
+    start_also(boxed, "a", *options)
+    text = boxed.ok("show", "a").out
+    assert words in text
+    assert ("launch timeout" in text) == bool(words)
+    assert "130" not in text.partition("  why ")[0]
+
+
+EATS = ("sh", "-c", "sleep 0.3; x=$(head -c 200000000 /dev/zero | tr '\\0' x)")
+
+
 def test_an_agent_that_starves(boxed: World, engine: Engine) -> None:
     """The kernel kills one process of those in the container, and here the agent is the largest."""
-    eat = "x=$(head -c 200000000 /dev/zero | tr '\\0' x)"
-    start_also(boxed, "a", "--memory", "32m", command=("sh", "-c", f"sleep 0.3; {eat}"))
+    start_also(boxed, "a", "--memory", "32m", "--max-memory", "1G", command=EATS)
     shown = becomes(boxed, "a", "failed", "stale", "lost")
     assert told(shown, "state", "cause") == ("failed", "oom")
     assert "memory" in shown["reason"]
+    assert engine.containers() == ["sesh-a"]
+
+
+def test_an_agent_over_its_max_memory(boxed: World, engine: Engine) -> None:
+    """The engine has that limit from us: it is as if we had seen it in time."""
+    start_also(boxed, "a", "--max-memory", "32M", command=EATS)
+    shown = becomes(boxed, "a", "failed", "stale", "lost", "timeout")
+    assert told(shown, "state", "cause") == ("timeout", "limit")
+    assert shown["reason"] == "killed at max-memory (32M)"
     assert engine.containers() == ["sesh-a"]
 
 

@@ -28,7 +28,7 @@ def prepare(world: World) -> None:
     world.configure("[start]\nlaunch_timeout = 3\n[stop]\ngrace = 1\n")
     options = ("--retries", str(RETRIES), "--retry-delay", "20ms", "--retry-max-delay", "20ms")
     world.start("fails", "sh", "-c", AGENT, options=options)
-    limits = ("--timeout", "100ms", "--retry-on", "timeout,failure,lost")
+    limits = ("--idle-timeout", "100ms", "--retry-on", "timeout,failure,lost")
     world.start("late", "sleep", "99", options=(*options, *limits))
     silence_timers(world)
 

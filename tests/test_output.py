@@ -1,0 +1,38 @@
+"""What people see: texts in lines that fit."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sesh import output
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("", [""]),
+        ("short", ["short"]),
+        ("exactly twenty chars", ["exactly twenty chars"]),
+        ("exactly twenty chars and more", ["exactly twenty chars", "and more"]),
+        ("sesh attach a   ·   sesh stop a", ["sesh attach a   ·", "sesh stop a"]),
+        ("see " + "x" * 45, ["see", "x" * 20, "x" * 20, "xxxxx"]),
+        ("x" * 25 + " end", ["x" * 20, "xxxxx end"]),
+        ("日本語日本語日本語 日本語", ["日本語日本語日本語", "日本語"]),
+        ("語" * 11, ["語" * 10, "語"]),
+    ],
+)
+def test_wrapped(text: str, lines: list[str]) -> None:
+    assert output.wrapped(text, 20) == lines
+
+
+def test_where_nobody_watches_nothing_is_wrapped() -> None:
+    assert output.wrapped("word " * 100, None) == ["word " * 100]
+
+
+@given(st.text("ab 語é", max_size=200), st.integers(20, 60))
+def test_lines_fit_and_no_word_is_lost(text: str, width: int) -> None:
+    lines = output.wrapped(text, width)
+    assert all(output.display_width(line) <= width for line in lines)
+    assert "".join(lines).replace(" ", "") == text.replace(" ", "")
