@@ -323,9 +323,15 @@ def end_forsaken(directory: str) -> None:
 
 
 def _is_forsaken(check: UnderWay, now: float) -> bool:
-    """One of which it is not known yet who it is may be about to be."""
+    """One of which it is not known yet who it is, or what it runs, may be about to be."""
     alone = check.agent is not None and not processes.alive(check.agent)
-    return now >= check.until or (alone and check.process is not None)
+    begun = check.process is not None and not _is_beginning(check.process)
+    return now >= check.until or (alone and begun)
+
+
+def _is_beginning(process: Process) -> bool:
+    """Who has started it goes on before the kernel has laid out its command line."""
+    return processes.alive(process) and not processes.command(process.pid)
 
 
 def _leave(check: UnderWay | None, stem: str) -> None:

@@ -81,6 +81,12 @@ def lives(process: Process | None) -> bool:
     return process is not None and processes.alive(process)
 
 
+def is_ended(record: Record, process: Process | None) -> bool:
+    """Has a pass ended what nobody will hear?"""
+    checkups.end_forsaken(record.place.run)
+    return not lives(process)
+
+
 # --- what is remembered --------------------------------------------------------------------------
 
 GOOD: dict[str, Any] = {
@@ -252,9 +258,24 @@ def test_that_of_an_agent_which_is_gone_is_ended(
     assert eventually(lambda: noted(record))
     agent.kill()
     agent.wait()
-    checkups.end_forsaken(record.place.run)
-    assert eventually(lambda: not lives(memory.process))
+    assert eventually(lambda: is_ended(record, memory.process))
     assert os.listdir(record.place.run) == ["env"]
+
+
+def test_one_that_is_not_yet_known_by_its_command_line_is_not_forgotten(
+    record: Record, agent: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel lets go of who starts a program before it shows what that is: for moments only, so
+    here it is said."""
+    process = begin(checked_by(record, "sleep 87647; true")).process
+    agent.kill()
+    agent.wait()
+    with monkeypatch.context() as moment:
+        moment.setattr(processes, "command", lambda pid: [])
+        checkups.end_forsaken(record.place.run)
+    assert lives(process)
+    assert noted(record) == process
+    assert eventually(lambda: is_ended(record, process))
 
 
 def test_one_that_is_about_to_say_who_it_is_is_waited_for(record: Record) -> None:
