@@ -7,13 +7,13 @@ import select
 import signal
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 
 import click
 
 from sesh import bugs, errors, events, output, run, supervise, tables
 from sesh.commands._options import CONTEXT, Duration
 from sesh.errors import SeshError, UsageError
+from sesh.events import Place
 
 _SHORTEST = 0.1
 
@@ -32,7 +32,7 @@ def command(interval: float, quiet: bool) -> int:
         raise UsageError("--interval: should be 100ms at least")
     called_off = _patience()
     remark = _remarks()
-    seen = datetime.now(UTC)
+    _, seen = events.since(events.NOWHERE)
     while True:
         due, problem = _pass()
         remark("pass", problem)
@@ -59,13 +59,12 @@ def _pass() -> tuple[float | None, str | None]:
     return done.next_due, str(trouble) if trouble else None
 
 
-def _tell(since: datetime, remark: Remark) -> datetime:
+def _tell(seen: Place, remark: Remark) -> Place:
     """Print what has happened since. A full disk is no reason not to go on."""
-    now = datetime.now(UTC)
-    for event in events.read(since):
-        if since < datetime.fromisoformat(str(event["time"])) <= now:
-            remark("stdout", _written(f"{tables.event_line(event)}\n"))
-    return now
+    happened, seen = events.since(seen)
+    for event in happened:
+        remark("stdout", _written(f"{tables.event_line(event)}\n"))
+    return seen
 
 
 def _written(line: str) -> str | None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import select
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
+from functools import partial
 from itertools import count
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -99,6 +104,12 @@ def test_what_it_was_started_to_ignore_does_not_end_it(
     assert watch.wait(60) == 0
 
 
+def says_something(world: World, stream: IO[bytes], numbers: Iterator[int]) -> bool:
+    """Does a watch say anything, now that something has happened again?"""
+    world.start(f"s{next(numbers)}", "true")
+    return bool(select.select([stream], [], [], 0)[0])
+
+
 def test_a_full_disk_below_its_output_is_told_once_and_care_goes_on(world: World) -> None:
     world.start("one", "sleep", "99", options=("--timeout", "1s"))
     silence_timers(world)
@@ -111,8 +122,8 @@ def test_a_full_disk_below_its_output_is_told_once_and_care_goes_on(world: World
             stderr=subprocess.PIPE,
         )
     assert watch.stderr is not None
+    assert eventually(partial(says_something, world, watch.stderr, count()), 60, pause=0.25)
     why = b"sesh: cannot write to standard output: No space left on device\n"
-    world.start("two", "true")
     assert watch.stderr.readline() == why
     assert eventually(lambda: world.state_of("one") == "timeout", within=60)
     watch.terminate()
@@ -172,3 +183,20 @@ def state(pid: int) -> str:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][:1]
     except OSError:
         return ""
+
+
+def test_it_tells_also_what_was_written_late_or_before_the_clock_was_set(world: World) -> None:
+    world.start("one", "sleep", "99")
+    late = {"time": "2020-01-01T00:00:00.000Z", "kind": "hung", "name": "late", "id": "x"}
+    log = world.state / "events.jsonl"
+    with watching(world, "--interval", "100ms") as watch:
+        assert watch.stdout is not None
+        assert eventually(partial(says_something, world, watch.stdout, count()), 60, pause=0.25)
+        with log.open("a") as lines:
+            lines.write(json.dumps(late) + "\n")
+        time.sleep(0.5)
+        watch.terminate()
+        out, _ = watch.communicate(timeout=60)
+    assert [line.split()[-2:] for line in out.decode().splitlines() if "late" in line] == [
+        ["late", "hung"]
+    ]
