@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import termios
 import time
 import tty
+from collections.abc import Iterator
 
 import click
 
@@ -21,6 +23,7 @@ from sesh.model import ALIVE, ENDED, Session, State
 from sesh.view import view
 
 LAST_LINES = 10
+_KEY = re.compile(r"\x1b[\[O][ -?]*[@-~]|\x1b[^\x1b]|.", re.DOTALL)
 END_PATIENCE = 5.0  # seconds that a keeper may take to say how its agent ended
 
 
@@ -108,8 +111,9 @@ def _menu(found: Seen, settings: Config) -> int:
     for line in lines:
         output.say(f"    │ {output.cut(output.escape(line), width)}")
     output.say("")
+    keys = _keys()
     while True:
-        key = _ask("[R]estart in the same place   [T]ear down   [L]ogs   [C]ancel ▸ ")
+        key = _ask("[R]estart in the same place   [T]ear down   [L]ogs   [C]ancel ▸ ", keys)
         if key == "r":
             return _restart(found, settings)
         if key == "t":
@@ -131,16 +135,25 @@ def _restart(found: Seen, settings: Config) -> int:
     return 0
 
 
-def _ask(question: str) -> str:
-    """One key, without Enter; the terminal is left as it was, whatever happens."""
-    os.write(2, question.encode())
-    before = termios.tcgetattr(0)
+def _ask(question: str, keys: Iterator[str]) -> str:
+    """One key, without Enter; the terminal is left as it was, whatever happens. Nothing when it has
+    gone."""
     try:
-        tty.setcbreak(0)
-        key = os.read(0, 32).decode(errors="replace").lower()
-    except OSError:  # the terminal has gone
+        os.write(2, question.encode())
+        before = termios.tcgetattr(0)
+        try:
+            tty.setcbreak(0)
+            key = next(keys)
+        finally:
+            termios.tcsetattr(0, termios.TCSADRAIN, before)
+    except (OSError, termios.error):
         return ""
-    finally:
-        termios.tcsetattr(0, termios.TCSADRAIN, before)
     output.say(key if key.isprintable() else "")
-    return key[:1] if key.isprintable() else key  # an arrow key is ESC and more: none of ours
+    return key
+
+
+def _keys() -> Iterator[str]:
+    """What each key sends: a character, or ESC and more. What was typed ahead comes key by key."""
+    while True:
+        typed = os.read(0, 32).decode(errors="replace").lower()
+        yield from _KEY.findall(typed) or [""]

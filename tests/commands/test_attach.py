@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -434,6 +435,25 @@ def test_an_arrow_key_leaves_no_rubbish_behind(world: World) -> None:
     terminal.at_the_shell()
 
 
+def test_a_key_right_behind_an_arrow_key_counts(world: World) -> None:
+    terminal = menu(world)
+    terminal.see(MENU)
+    terminal.press("Up", "é", "F5", "c")
+    terminal.see("code 3")
+    terminal.at_the_shell()
+
+
+def test_what_was_typed_ahead_in_the_menu_is_not_for_the_agent(world: World) -> None:
+    agent = ("sh", "-c", "[ -e again ] && exec cat; touch again; exit 3")
+    terminal = menu(world, *agent)
+    terminal.see(MENU)
+    terminal.type("restart")
+    assert eventually(lambda: clients(world, "a"))
+    terminal.type("hello")
+    terminal.see("hello\nhello")
+    assert "estart" not in terminal.screen()
+
+
 def test_ctrl_c_in_the_menu(world: World) -> None:
     terminal = menu(world)
     terminal.see(MENU)
@@ -460,6 +480,27 @@ def test_a_hangup_in_the_menu_leaves_nothing_behind(world: World) -> None:
     terminal.hang_up()
     assert eventually(lambda: not [p for p in world.processes() if b"attach" in _argv(p)], 10)
     assert world.state_of("a") == "failed"
+    assert not (world.state / "bugs.log").exists(), (world.state / "bugs.log").read_text()
+
+
+def test_a_terminal_that_is_gone_cancels_the_menu(world: World) -> None:
+    """It may be seen before the hangup is heard."""
+    ended(world, "a", *FAILING)
+    ours, theirs = os.openpty()
+    with subprocess.Popen(
+        ["setsid", SESH, "attach", "a"],
+        env=world.env,
+        cwd=world.cwd,
+        stdin=theirs,
+        stdout=subprocess.DEVNULL,
+        stderr=theirs,
+    ) as attach:
+        os.close(theirs)
+        said = b""
+        while "▸".encode() not in said:
+            said += os.read(ours, 4096)
+        os.close(ours)
+        assert attach.wait(60) == 3
     assert not (world.state / "bugs.log").exists(), (world.state / "bugs.log").read_text()
 
 
