@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -72,12 +73,18 @@ def abandon(world: World, name: str) -> None:
     assert until(lambda: dead(agent)), "the agent did not end"
 
 
+def detached(pid: int) -> Known | None:
+    """The orphan, once the death of its session's terminal is none of its business."""
+    found = look(pid)
+    return found if found and found.name == "sleep" else None
+
+
 def leave_behind(world: World, name: str) -> Known:
     session = world.start(name, "sh", "-c", DETACHED)
     file = world.cwd / "orphan"
     assert eventually(lambda: file.exists() and file.read_text())
-    found = look(int(file.read_text()))
-    assert found is not None
+    found = eventually(partial(detached, int(file.read_text())))
+    assert isinstance(found, Known)
     os.kill(session["pid"], signal.SIGKILL)
     assert eventually(lambda: world.state_of(name) == "failed")
     return found
