@@ -173,13 +173,15 @@ def ago(seconds: float | None, now: float) -> str:
     return "now" if now - seconds < 5 else f"{short_time(now - seconds)} ago"
 
 
-def long_time(seconds: float) -> str:
-    for unit, size in (("day", 86400), ("hour", 3600), ("minute", 60)):
-        if seconds >= size:
-            count = int(seconds // size)
-            return f"{count} {unit}{'s' if count > 1 else ''}"
-    count = max(0, int(seconds))
-    return f"{count} second{'s' if count != 1 else ''}"
+def long_time(seconds: float, units: int = 1) -> str:
+    """`2 hours`; with two units `1 hour 59 minutes`."""
+    parts: list[str] = []
+    rest = max(0, int(seconds))
+    for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1)):
+        count, rest = divmod(rest, length)
+        if count and len(parts) < units:
+            parts.append(f"{count} {unit}{'s' if count > 1 else ''}")
+    return " ".join(parts) or "0 seconds"
 
 
 def size(count: float | None) -> str:

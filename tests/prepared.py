@@ -25,7 +25,9 @@ from typing import Any
 SESH = str(Path(sys.executable).with_name("sesh"))
 _LANG = "C.UTF-8"
 _LIMIT = 30_000  # characters; what exec and pipes make of more is their own affair
-_LATE = ("click", "psutil", "tomli_w", "tomllib", "pwd", "shlex", "difflib", "shutil", "tempfile")
+_EARLY = (
+    "click psutil tomli_w tomllib sh pwd shlex difflib shutil tempfile concurrent.futures.thread"
+)
 
 
 def suits(argv: Sequence[str], env: Mapping[str, str], stdin: str | None) -> bool:
@@ -173,7 +175,7 @@ def _become(asked: dict[str, Any]) -> None:
 def _import_all() -> None:
     import sesh
 
-    for name in _LATE:
+    for name in _EARLY.split():
         importlib.import_module(name)
     for module in pkgutil.walk_packages(sesh.__path__, "sesh."):
         importlib.import_module(module.name)

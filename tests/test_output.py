@@ -36,3 +36,22 @@ def test_lines_fit_and_no_word_is_lost(text: str, width: int) -> None:
     lines = output.wrapped(text, width)
     assert all(output.display_width(line) <= width for line in lines)
     assert "".join(lines).replace(" ", "") == text.replace(" ", "")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "units", "text"),
+    [
+        (-5, 1, "0 seconds"),
+        (0.9, 2, "0 seconds"),
+        (1, 1, "1 second"),
+        (59.9, 1, "59 seconds"),
+        (119, 1, "1 minute"),
+        (119, 2, "1 minute 59 seconds"),
+        (7199, 1, "1 hour"),
+        (7199, 2, "1 hour 59 minutes"),
+        (7200, 2, "2 hours"),
+        (86400 * 3 + 3600 + 5, 2, "3 days 1 hour"),
+    ],
+)
+def test_times_in_words(seconds: float, units: int, text: str) -> None:
+    assert output.long_time(seconds, units) == text

@@ -174,7 +174,7 @@ def _timeout(record: Record, shown: View) -> str:
     most += ", retries included" if record.spec.care.retries else ""
     left = ages.left(record)
     if shown["state"] in _NOT_OVER and 0 <= left < ages.FOR_EVER:
-        most += f" ({output.long_time(left)} left)"
+        most += f" ({output.long_time(left, units=2)} left)"
     return most
 
 
