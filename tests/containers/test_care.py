@@ -83,6 +83,19 @@ def test_a_limit_that_is_retried_keeps_its_container(boxed: World, engine: Engin
     assert inspect(engine, "sesh-a")["Id"] == container
 
 
+def test_one_that_was_to_be_retried_and_asks_not_to_be_leaves_no_container(
+    boxed: World, engine: Engine
+) -> None:
+    script = "trap 'exit 125' TERM; while :; do sleep 0.1; done"
+    options = ("--idle-timeout", "2s", "--retries", "1", "--retry-on", "timeout")
+    start_also(boxed, "a", *options, command=("sh", "-c", script))
+    time.sleep(2.2)
+    boxed.ok("pass")
+    shown = boxed.session("a")
+    assert told(shown, "state", "exit_code", "generation") == ("timeout", 125, 1)
+    assert engine.containers() == []
+
+
 def test_a_container_that_was_killed_comes_back(boxed: World, engine: Engine) -> None:
     options = ("--retries", "2", "--retry-delay", "300ms", "--retry-on", "failure,lost")
     start_also(boxed, "a", *options)
