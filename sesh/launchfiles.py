@@ -12,7 +12,7 @@ write into them.
   .care      what passes remember of a session that they look after: see checkups.py
   .check     stands while its health command is under way, and says who that is
   .health    the exit status of its health command, when that has ended
-  .beat      its time is that of the agent's last word by `sesh update`
+  .beat      its time is that of the agent's last word by `sesh update`; in a box, `beat` is one too
   .kit .hooks .said .seen .told   of an agent that sesh knows: see agents/
 
 Those of a session in a container are in its box, where what runs in the container may forge them:
@@ -135,9 +135,14 @@ def beat(record: Record) -> None:
 
 
 def last_beat(record: Record) -> float:
-    """When it has said so; 0: never."""
+    """When it has said so; 0: never. In a container, where there is no sesh, by touching a file."""
+    inside = (f"{record.place.run}/beat",) if record.boxed else ()
+    return max(map(_time_of, (f"{own(record)}.beat", *inside)))
+
+
+def _time_of(path: str) -> float:
     try:
-        return os.lstat(f"{own(record)}.beat").st_mtime
+        return os.lstat(path).st_mtime
     except OSError:
         return 0.0
 

@@ -297,6 +297,13 @@ def _starved(spec: Spec, why: str, detail: str | None = None) -> Verdict:
     return Verdict(State.TIMEOUT, reason=why, cause=Cause.LIMIT)
 
 
+def _in_its_scope(signal: int, spec: Spec) -> str:
+    """A systemd scope is gone with its last process, and with it who has killed that."""
+    if signal != Signals.SIGKILL or spec.box or not (spec.care.scope and spec.care.max_memory):
+        return ""
+    return f", perhaps by the kernel at max-memory ({amount(spec.care.max_memory)})"
+
+
 def kept(record: Record) -> bool:
     """Does a keeper wait for its agent? Not for one that was adopted, until its first restart."""
     agent = record.place.agent
@@ -325,7 +332,7 @@ def _said(word: ExitWord, signal: int | None, spec: Spec, *, oom: bool) -> Verdi
     if signal == Signals.SIGKILL and oom:
         return _starved(spec, "killed: out of memory")
     if signal is not None:
-        why = f"killed by {signal_name(signal)}"
+        why = f"killed by {signal_name(signal)}{_in_its_scope(signal, spec)}"
         return Verdict(State.FAILED, reason=why, cause=Cause.SIGNAL)
     state = State.COMPLETED if word.code == 0 else State.FAILED
     return Verdict(state, reason=f"exit {word.code}", cause=Cause.EXIT)

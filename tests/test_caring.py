@@ -197,6 +197,18 @@ def test_a_graceful_end_comes_before_a_kill(world: World) -> None:
     assert world.session("one")["exit_code"] == 3
 
 
+@pytest.mark.parametrize(
+    "limit", [("--timeout", "1s"), ("--max-memory", "64K", "--check-interval", "500ms")]
+)
+def test_what_does_not_end_gracefully_is_killed(world: World, limit: tuple[str, ...]) -> None:
+    world.configure('[stop]\ngrace = "1s"\n')
+    pid = world.start("one", *STUBBORN, options=limit)["pid"]
+    shown = settled(world, "one")
+    assert (shown["state"], shown["signal"], shown["exit_code"]) == ("timeout", 9, 137)
+    assert not Path(f"/proc/{pid}").exists()
+    assert ends(world, "one") == 1
+
+
 def test_a_graceful_end_comes_before_a_kill_while_tmux_hangs(world: World) -> None:
     world.configure('[stop]\ngrace = "2s"\n')
     word = world.root / "word"
@@ -757,8 +769,11 @@ def test_a_health_command_that_fails_needs_somebody(world: World, command: str, 
     assert kinds(world, "one").count("failing") == 1
 
 
-def test_the_unwell_are_launched_again_while_they_have_retries(world: World) -> None:
-    options = ("--health-cmd", "exit 7", *HEALTH, "--retries", "1", *FAST)
+@pytest.mark.parametrize("command", ["exit 7", "sleep 99"], ids=["fails", "hangs"])
+def test_the_unwell_are_launched_again_while_they_have_retries(world: World, command: str) -> None:
+    told = world.root / "told"
+    world.configure(f"[notify]\ncommand = 'cat >/dev/null; echo told >>{told}'\n")
+    options = ("--health-cmd", command, *HEALTH, "--retries", "1", *FAST)
     world.start("one", "sleep", "99", options=options)
     assert eventually(lambda: world.session("one")["generation"] == 2, within=30)
     assert eventually(lambda: world.session("one")["health"] == "failing", within=30)
@@ -766,6 +781,9 @@ def test_the_unwell_are_launched_again_while_they_have_retries(world: World) -> 
     assert (shown["state"], shown["generation"], shown["retries"]) == ("running", 2, 1)
     ended = next(event for event in world.events() if event["kind"] == "ended")
     assert (ended["state"], ended["cause"]) == ("failed", "health")
+    assert eventually(told.exists)
+    time.sleep(1)
+    assert len(told.read_text().splitlines()) == 1, "somebody is told when nothing else helps"
 
 
 def test_what_hangs_in_each_launch_uses_up_its_retries(world: World) -> None:
@@ -932,6 +950,47 @@ def test_flags_come_before_variables_before_the_file(world: World) -> None:
     world.env["SESH_START_TIMEOUT"] = "2h"
     care = world.start("one", options=("--retries", "3"))["care"]
     assert care == {"timeout": 7200.0, "retries": 3, "health_interval": 300.0}
+
+
+@pytest.mark.parametrize(
+    ("key", "values"),
+    [
+        ("timeout", (3600.0, 7200.0, 10800.0, 14400.0)),
+        ("idle_timeout", (3600.0, 7200.0, 10800.0, 14400.0)),
+        ("launch_timeout", (11.0, 12.0, 13.0, 14.0)),
+        ("max_memory", (1 << 30, 2 << 30, 3 << 30, 4 << 30)),
+        ("max_cpu_time", (60.0, 120.0, 180.0, 240.0)),
+        ("health_interval", (31.0, 32.0, 33.0, 34.0)),
+        ("health_retries", (4, 5, 6, 7)),
+        ("max_silence", (60.0, 120.0, 180.0, 240.0)),
+    ],
+)
+def test_flag_variable_template_file(
+    world: World, key: str, values: tuple[float, float, float, float]
+) -> None:
+    """Who says it last is heard, for each kind of care."""
+    file, template, variable, flag = values
+    directory = world.root / "config" / "sesh" / "templates"
+    directory.mkdir(parents=True)
+
+    def given(*options: str) -> Any:
+        shown = world.start("one", options=options)
+        world.ok("rm", "--force", "one")
+        return shown[key] if key == "launch_timeout" else shown["care"][key]
+
+    world.configure(f"[start]\n{key} = {file}\n")
+    assert given() == file
+    (directory / "mine.toml").write_text(f"[start]\n{key} = {template}\n")
+    assert given("-t", "mine") == template
+    world.env[f"SESH_START_{key.upper()}"] = str(variable)
+    assert given("-t", "mine") == variable
+    assert given("-t", "mine", f"--{key.replace('_', '-')}", str(flag)) == flag
+
+
+def test_a_scope_that_is_not_wanted(world: World) -> None:
+    world.configure("[start]\nscope = true\n")
+    assert "scope" in world.start("one")["care"]
+    assert world.start("two", options=("--no-scope",))["care"] is None
 
 
 @pytest.mark.parametrize(

@@ -239,6 +239,13 @@ def test_the_delays_double_up_to_the_longest() -> None:
         assert found == duties.delay(care, number, f"demo.{number}")
 
 
+def test_the_delays_are_exact() -> None:
+    """What a launch is called bends its delay, and nothing else does."""
+    care = Care(retries=9, retry_delay=10.0, retry_max_delay=300.0)
+    found = [round(duties.delay(care, number, f"demo.{number}"), 3) for number in range(1, 8)]
+    assert found == [10.138, 19.456, 39.209, 82.594, 162.252, 300.0, 300.0]
+
+
 def test_retries_are_counted_and_used_up() -> None:
     care = Care(retries=2)
     assert after(care, FAILED, retries=1).retry_at is not None

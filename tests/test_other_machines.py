@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -225,6 +226,17 @@ def test_a_batch_names_whom_it_can_not_ask(world: World, command: tuple[str, ...
     done = world.sesh(*command, "--group", "g", *text)
     assert done.code == 5
     assert "b: it runs on another machine" in done.err
+
+
+@pytest.mark.parametrize("which", [("--idle", "1s"), ("--idle", "1s", "--group", "g")])
+def test_idle_ones_that_can_not_be_asked_are_named(world: World, which: tuple[str, ...]) -> None:
+    group(world, "a", "b")
+    move(world, "b", id=ELSEWHERE)
+    time.sleep(1.2)
+    done = world.sesh("stop", "-y", *which)
+    assert done.code == 9
+    assert "b: it runs on another machine" in done.err
+    assert world.state_of("a") == "stopped"
 
 
 def test_a_paused_member_is_named_by_send_as_it_is_by_its_name(world: World) -> None:

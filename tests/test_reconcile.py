@@ -208,6 +208,19 @@ def test_exit_status_and_signal_are_kept() -> None:
 
 
 @pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        (137, "killed by SIGKILL, perhaps by the kernel at max-memory (1G)"),
+        (143, "killed by SIGTERM"),
+    ],
+)
+def test_a_kill_in_a_scope_may_be_the_kernels(code: int, reason: str) -> None:
+    scoped = replace(RUNNING.spec, care=Care(scope=True, max_memory=1 << 30))
+    found = reconcile(replace(RUNNING, spec=scoped), Observation(GONE, exit=exit_word(code)), NOW)
+    assert (found.state, found.cause, found.reason) == ("failed", "signal", reason)
+
+
+@pytest.mark.parametrize(
     ("sight", "reason"),
     [
         (Observation(GONE, exit=exit_word(137), oom=True), "killed at max-memory (50M)"),

@@ -43,14 +43,18 @@ def care_options(function: F) -> F:
     for name, kind, told in reversed(_OPTIONS):
         metavar = _METAVARS.get(name, "N" if isinstance(kind, click.IntRange) else None)
         function = click.option(name, type=kind, metavar=metavar, help=told)(function)
-    scope = click.option(
-        "--scope", is_flag=True, default=None, help="Run it in a systemd scope of its own."
-    )
-    return scope(function)
+    for name, told in (
+        ("--no-scope", "Run it without a scope, whatever else says that it gets one."),
+        ("--scope", "Run it in a systemd scope of its own."),
+    ):
+        function = click.option(name, is_flag=True, default=None, help=told)(function)
+    return function
 
 
 def taken(options: dict[str, Any]) -> dict[str, Any]:
     """The care that was asked for, taken out of a command's options."""
+    if options.pop("no_scope", None):
+        options["scope"] = False
     breaker = {f"breaker_{name}" for name in BreakerLimits.fields}
     names = {*Care.fields, "launch_timeout", *breaker} & options.keys()
     given = {name: options.pop(name) for name in names}

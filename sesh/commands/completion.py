@@ -8,7 +8,7 @@ from sesh import events, listing, output, paths, phases, rulefiles, shells
 from sesh.agents.said import ACTIVITIES
 from sesh.checks import IDS
 from sesh.commands._options import CONTEXT
-from sesh.model import ALIVE, State
+from sesh.model import ALIVE, Retry, State
 from sesh.shells import Offer, Option, Tree, Verb
 
 SCRIPTS = {"bash": shells.bash, "zsh": shells.zsh, "fish": shells.fish}
@@ -28,6 +28,7 @@ _VALUES: dict[str, Offer] = {
     "--template": "templates",
     "--from": "templates",
     "--phase": phases.PHASES,
+    "--retry-on": tuple(word.value for word in Retry),
 }
 _ARGUMENTS: dict[str, Offer] = {
     "start": None,  # the name of a new session

@@ -94,7 +94,9 @@ def command(
 
 
 def _quiet(one: Seen, seconds: float) -> bool:
-    """Does it run, and has it printed nothing for so long?"""
+    """Does it run, and has it printed nothing for so long? Of whom can't be asked, that is told."""
+    if one.state is State.UNKNOWN:
+        return True
     if one.session is None or one.state is not State.RUNNING or one.record_only:
         return False
     silent = caring.silent_for(one.session.record)

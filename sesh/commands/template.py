@@ -168,9 +168,25 @@ _SKELETON = """\
 # memory = "2g"
 # cpus = "1.5"
 
-# [start]                       # as in the settings: limits, retries, health
-# timeout = "8h"
+# [start]                       # as in the settings, and as options of start
+# timeout = "8h"                # for its whole life
+# idle_timeout = "1h"
+# launch_timeout = "10s"
 # retries = 3
+# retry_delay = "10s"
+# retry_max_delay = "5m"
+# retry_reset = "10m"
+# retry_on = ["failure"]        # or lost, timeout, always
+# max_memory = "2G"
+# max_cpu_time = "1h"
+# check_interval = "30s"
+# health_cmd = "curl -fs localhost:8080/health"
+# health_interval = "30s"
+# health_timeout = "30s"
+# health_retries = 3
+# health_start_period = "1m"
+# max_silence = "30m"
+# scope = false
 
 # [breaker]                     # as in the settings: when its sessions are left alone
 # failures = 10

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from sesh.config import Breaker, Start
 from tests.surroundings import (
     Terminal,
     complains,
@@ -145,6 +146,8 @@ def test_a_new_one_is_valid_and_says_nothing_yet(world: World) -> None:
     assert world.ok("template", "check", "night").err == "", "all that it suggests is right"
     full = world.ok("template", "show", "night", "--json").json["template"]
     assert {key for key, value in full.items() if not value} == {"container"}
+    assert full["start"].keys() == set(Start.fields)
+    assert full["breaker"].keys() == set(Breaker.fields)
 
 
 def test_an_existing_one_is_never_overwritten(world: World) -> None:

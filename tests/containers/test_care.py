@@ -96,6 +96,16 @@ def test_one_that_was_to_be_retried_and_asks_not_to_be_leaves_no_container(
     assert engine.containers() == []
 
 
+def test_silence_and_a_word_from_inside(boxed: World, engine: Engine) -> None:
+    """There is no sesh in there: a file that it touches says that it is at work."""
+    busy = 'while :; do touch "$SESH_RUN/beat"; sleep 0.2; done'
+    start_also(boxed, "busy", "--max-silence", "3s", command=("sh", "-c", busy))
+    start_also(boxed, "silent", "--max-silence", "3s")
+    time.sleep(3.5)
+    boxed.ok("pass")
+    assert [boxed.session(name)["health"] for name in ("busy", "silent")] == ["ok", "hung"]
+
+
 def test_a_container_that_was_killed_comes_back(boxed: World, engine: Engine) -> None:
     options = ("--retries", "2", "--retry-delay", "300ms", "--retry-on", "failure,lost")
     start_also(boxed, "a", *options)
