@@ -12,11 +12,15 @@ from typing import Any
 
 from sesh import duties, events, output
 from sesh.config import Config
-from sesh.model import BreakerLimits, Record, State
+from sesh.model import BreakerLimits, Cause, Record, State
 from sesh.view import timestamp
 
 # What is lost is lost with its place, as after a reboot: nobody's fault, and all are to come back.
 _FAILURES = {State.FAILED.value, State.TIMEOUT.value}
+_LOST = {
+    *(Cause.REBOOT.value, Cause.TERMINAL_GONE.value, Cause.CONTAINER_GONE.value),
+    Cause.UNKNOWN.value,
+}  # also when it was given up then
 Circle = tuple[str, str]  # `group` or `template`, and its name
 
 
@@ -53,24 +57,24 @@ def limits_of(record: Record, config: Config) -> BreakerLimits:
 def _failures_of(
     wanted: Collection[Circle], limits: Collection[BreakerLimits]
 ) -> dict[Circle, list[datetime]]:
-    """When sessions of these circles have failed, as far back as it may matter: what was during an
-    earlier cool-down does not count, so that must be known, too."""
+    """When sessions of these circles have failed, from the beginning of the log on: what was during
+    an earlier cool-down does not count, and when that was follows from what was before."""
     failures: dict[Circle, list[datetime]] = {circle: [] for circle in wanted}
-    longest = max((one.within + one.cooldown for one in limits if one.failures), default=0.0)
-    if not wanted or not longest:
+    if not wanted or not any(one.failures for one in limits):
         return failures
-    for event in _failures(datetime.now(UTC) - timedelta(seconds=2 * longest)):
+    for event in _failures():
         for circle in _circles_of(event):
             if circle in failures:
                 failures[circle].append(datetime.fromisoformat(event["time"]))
     return failures
 
 
-def _failures(since: datetime) -> Iterator[dict[str, Any]]:
+def _failures() -> Iterator[dict[str, Any]]:
     """The ends that count, one of each launch: that it was given up is no second failure."""
     known = set()
-    for event in events.read(since=since):
-        if event["kind"] == "ended" and event.get("state") in _FAILURES:
+    for event in events.of_kind("ended"):
+        failed = str(event.get("state")) in _FAILURES and str(event.get("cause")) not in _LOST
+        if failed:
             launch = (str(event.get("id")), str(event.get("generation")))
             if launch not in known:
                 known.add(launch)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
@@ -60,6 +60,7 @@ _EVENTS = {Health.OK: "healthy", Health.FAILING: "failing", Health.HUNG: "hung"}
 AGAIN = 30.0  # seconds until what could not be done is tried again
 LATE = 10.0  # seconds after which what is due is overdue: a pass takes its time
 _DEEDS = (Kind.END, Kind.RETRY, Kind.GIVE_UP)
+_WRITTEN = (*_DEEDS, Kind.NOTE)  # what is in the record when it has been done
 
 
 class Patient(Value):
@@ -103,14 +104,17 @@ def care(found: Sequence[Seen], config: Config, *, patient: bool = True) -> Care
     patients = ward.each(watched, lambda one: _patient(one, config))
     patients = _collect(ward.each(_measure(patients), _checked))
     checkups.end_forsaken(processes.run_dir())
-    patients = ward.each(patients, lambda one: _all_ears(one, config))
-    actions = [(one, action) for one in patients for action in one.due()]
-    ward.put_off([one for one in patients if one.seen.state is State.RECOVERING])
+    as_measured = {id(one) for one in patients}
+    heard = ward.each(patients, lambda one: _all_ears(one, config))
+    unsure = {one.record.name for one in heard if id(one) not in as_measured}
+    actions = [(one, action) for one in heard for action in one.due()]
+    tried = unsure | {one.record.name for one, action in actions if action.kind in _WRITTEN}
+    ward.put_off([one for one in heard if one.seen.state is State.RECOVERING])
     ward.each(actions, ward.act)
     changed = ward.changed
-    left = [_by_now(one) for one in patients if one.record.name not in changed]
+    left = [_by_now(one) for one in heard if one.record.name not in changed]
     left += ward.each(filter(needs_care, changed.values()), _as_remembered)
-    times = [(one.record.id, _next_look(one)) for one in left]
+    times = [(one.record.id, _next_look(one, tried)) for one in left]
     return Cared(
         [changed.get(one.name, one) for one in found],
         {record_id: at for record_id, at in times if at is not None},
@@ -126,6 +130,7 @@ class _Ward:
         self.config = config
         self.patient = patient
         self.changed: dict[str, Seen] = {}
+        self.put_off_ones: set[str] = set()  # whose retry has to wait
         self.asked: list[Seen] = []
         self.troubles: list[Exception] = []
 
@@ -140,13 +145,20 @@ class _Ward:
         return done
 
     def put_off(self, waiting: Sequence[Patient]) -> None:
-        """Those whose breaker is open for longer than they wait anyway."""
-        closed_off = breakers.open_for([one.record for one in waiting], self.config)
-        for one in waiting:
-            circle, until = closed_off.get(one.record.id, (None, None))
-            at = one.record.status.retry_at
-            if circle is not None and until is not None and (at is None or at < until):
-                self._became(one, _postpone(one, circle, until, self.config))
+        """Those whose breaker is open for longer than they wait anyway; and, where that can't be
+        told, all."""
+        records = [one.record for one in waiting]
+        self.put_off_ones = {record.name for record in records}
+        told = self.each([records], lambda some: breakers.open_for(some, self.config))
+        if not told:
+            return
+        closed_off = told[0]
+        late = [one for one in waiting if _is_put_off(one, closed_off)]
+        self.put_off_ones = {one.record.name for one in late}
+        self.each(late, lambda one: self._postpone(one, *closed_off[one.record.id]))
+
+    def _postpone(self, one: Patient, circle: Circle, until: datetime) -> None:
+        self._became(one, _postpone(one, circle, until, self.config))
 
     def act(self, due: tuple[Patient, Action]) -> None:
         one, action = due
@@ -158,7 +170,7 @@ class _Ward:
             asked = _ask_to_stop(one, _ending(action), self.config, mine=self.patient)
             self._became(one, asked)
             self.asked += [asked] if asked else []
-        elif action.kind is Kind.RETRY:
+        elif action.kind is Kind.RETRY and one.record.name not in self.put_off_ones:
             self._became(one, _launch(one, self.config))
         elif action.kind is Kind.GIVE_UP:
             self._became(one, _give_up(one, action.why))
@@ -166,6 +178,12 @@ class _Ward:
     def _became(self, one: Patient, after: Seen | None) -> None:
         if after is not None:
             self.changed[one.record.name] = after
+
+
+def _is_put_off(one: Patient, closed_off: Mapping[str, tuple[Circle, datetime]]) -> bool:
+    _, until = closed_off.get(one.record.id, (None, None))
+    at = one.record.status.retry_at
+    return until is not None and (at is None or at < until)
 
 
 def overdue(found: Sequence[Seen]) -> list[tuple[Seen, Action]]:
@@ -210,12 +228,12 @@ def _by_now(one: Patient) -> Patient:
     return Patient(one.seen, one.memory, _facts(one.record, one.memory, processes.uptime()))
 
 
-def _next_look(one: Patient) -> float | None:
-    """When somebody has to look at it. What is still due could not be done: not at once again."""
-    at = one.next_due()
-    if any(action.kind in _DEEDS for action in one.due()):
+def _next_look(one: Patient, tried: Collection[str]) -> float | None:
+    """When somebody has to look at it. What was `tried` and is still due could not be done: not at
+    once again. What has become due meanwhile is done at once."""
+    if one.record.name in tried and any(action.kind in _WRITTEN for action in one.due()):
         return time.time() + AGAIN
-    return at
+    return one.next_due()
 
 
 def needs_care(one: Seen) -> bool:
@@ -226,7 +244,7 @@ def needs_care(one: Seen) -> bool:
     record, here = one.session.record, processes.here()
     if one.state is State.RECOVERING:
         there = record.place.machine
-        return (there.id, there.pidns) == (here.id, here.pidns)
+        return there.id == here.id and (there.boot != here.boot or there.pidns == here.pidns)
     return one.state is State.RUNNING and record.spec.care.watched
 
 

@@ -57,13 +57,15 @@ def rehearse(config: Config, options: Options) -> list[Outcome]:
     return [_kept(step) or Outcome(step, done=False, skipped="dry run") for step in steps]
 
 
-def clean(config: Config, options: Options, run: str) -> list[Outcome]:
-    """The same pass that the keepers and timers make; then plan, and do it."""
+def clean(config: Config, options: Options, run: str) -> tuple[list[Outcome], Exception | None]:
+    """The same pass that the keepers and timers make; then plan, and do it. Also what kept the pass
+    from doing what is due for somebody: that is no reason not to clean."""
+    trouble: Exception | None = None
     scene = surveying.survey(config)
     attended = _attended(scene, config)
     overdue = _overdue(attended)
     if attended:
-        supervise.run_pass(config)
+        trouble = next(iter(supervise.run_pass(config).troubles), None)
         scene = surveying.survey(config)
     scene = _with_worktrees(scene, config, options)
     steps = planning.decide(scene, config.gc, options, time.time())
@@ -74,7 +76,7 @@ def clean(config: Config, options: Options, run: str) -> list[Outcome]:
         fresh = look.held()
         found, held = tuple(look.everything(leaving_out=fresh)), tuple(fresh.values())
     supervise.tend(found, held, config, run, answers=scene.census.answers)
-    return told
+    return told, trouble
 
 
 def _survey(config: Config, options: Options) -> Scene:

@@ -400,8 +400,8 @@ def _container(table: Table | None) -> Container | None:
     return container
 
 
-def _process(table: Table) -> Process:
-    return Process(table.number("pid", 2), table.number("start", 0))
+def _process(table: Table, lowest: int = 2) -> Process:
+    return Process(table.number("pid", lowest), table.number("start", 0))
 
 
 def _agent(table: Table) -> Agent:
@@ -433,7 +433,7 @@ def _status(table: Table) -> Status:
         retry_at=table.moment("retry_at"),
         stop_asked=table.moment("stop_asked"),
         stop_grace=table.get("stop_grace", float),
-        stopper=_process(stopper) if stopper else None,
+        stopper=_process(stopper, 1) if stopper else None,  # a sesh may be the first of all
         stop_tries=table.count("stop_tries"),
         stop_reason=table.get("stop_reason", str),
         stop_cause=table.choice("stop_cause", Cause),

@@ -122,6 +122,8 @@ def _health(record: Record, facts: Facts) -> tuple[Health | None, str]:
     if care.health_cmd and facts.failures >= max(1, care.health_retries):
         return Health.FAILING, f"its health command: {facts.last_failure or 'failed'}"
     speaks_again = record.status.health is Health.HUNG
+    if care.max_silence and facts.unheard is None and (speaks_again or not care.health_cmd):
+        return None, ""
     if care.health_cmd and (facts.failures or not facts.checks) and not speaks_again:
         return None, ""
     return (Health.OK, "") if care.health_cmd or care.max_silence else (None, "")

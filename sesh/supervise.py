@@ -40,7 +40,7 @@ from sesh.look import Orphan, Seen
 from sesh.model import ALIVE, ENDED, ID_PATTERN, Record, Session, State, name_of
 from sesh.run import detach
 from sesh.targets import surroundings
-from sesh.values import Value
+from sesh.values import Value, replace
 
 _NAMED = re.compile(ID_PATTERN + r"\.")
 STOP_POLL = 1.0  # seconds until a watch looks what became of a stop
@@ -77,10 +77,11 @@ def run_pass(config: Config, *, patient: bool = True) -> Pass:
     done = Pass()
     troubles: list[Exception] = []
     tried: set[str] = set()
+    left = False
     for _ in range(ROUNDS):
         with files.only_one(f"{run}/pass.lock") as mine:
             if not mine:
-                return Pass()
+                return Pass(troubles=troubles)
             with suppress(FileNotFoundError):
                 os.unlink(again)
             done = _work(config, run, tried, patient=patient)
@@ -89,14 +90,13 @@ def run_pass(config: Config, *, patient: bool = True) -> Pass:
         if done.asked and patient:
             troubles += _bring_down(done, config)
             files.write_private(again, b"", durable=False)
+        left = left or bool(done.asked and not patient)
         go_on = os.path.exists(again)
         if not go_on:
             break
-    if go_on or (done.asked and not patient):
+    if go_on or left:
         detach([*paths.own_command(), "pass"], env=surroundings())
-    if troubles:
-        raise troubles[0]
-    return done
+    return replace(done, troubles=troubles)
 
 
 def _bring_down(done: Pass, config: Config) -> Iterator[Exception]:
@@ -116,11 +116,12 @@ def _bring_down(done: Pass, config: Config) -> Iterator[Exception]:
 
 
 def run_anyway() -> int:
-    """A pass, also with settings that can't be read; they are told afterwards. Else the exit
-    code."""
-    _, trouble = run_forgiving()
-    if trouble is not None:
-        raise trouble
+    """A pass, also with settings that can't be read; they, and what else went wrong, are told
+    afterwards. Else the exit code."""
+    done, trouble = run_forgiving()
+    for problem in (trouble, *done.troubles):
+        if problem is not None:
+            raise problem
     return OK
 
 
@@ -151,8 +152,8 @@ def _work(config: Config, run: str, tried: Collection[str], *, patient: bool) ->
     found = look.everything(leaving_out=unattended())
     stopping = [one for one in found if one.state is State.STOPPING and one.name not in tried]
     left = [one for one in stopping if not under_way(one)]
-    mine = map(take_over, left) if patient else filter(_is_time, left)
-    asked = [one for one in mine if one is not None]
+    troubles: list[Exception] = []
+    asked = _taken_over(left, troubles) if patient else list(filter(_is_time, left))
     cared = caring.care(found, config, patient=patient)
     times, held = cared.times, look.held()
     known = {*held, *(one.name for one in cared.found)}
@@ -165,7 +166,18 @@ def _work(config: Config, run: str, tried: Collection[str], *, patient: bool) ->
     if any(one.state is State.STOPPING for one in found):
         due.append(time.time() + STOP_POLL)
     asked += cared.asked
-    return Pass(found, min(due, default=None), begin, asked, cared.troubles)
+    return Pass(found, min(due, default=None), begin, asked, [*troubles, *cared.troubles])
+
+
+def _taken_over(left: Sequence[Seen], troubles: list[Exception]) -> list[Seen]:
+    """The stops that are ours now. One that can't be had keeps nobody waiting."""
+    asked = []
+    for one in left:
+        try:
+            asked.append(take_over(one))
+        except (SeshError, OSError) as error:
+            troubles.append(error)
+    return [one for one in asked if one is not None]
 
 
 def _is_time(one: Seen) -> bool:

@@ -43,31 +43,34 @@ def tidy(
         if auto and not dry_run:
             supervise.run_anyway()  # timers see to sessions, whatever gc may not do
         raise
-    told = _work(settings, options, dry_run=dry_run, auto=auto)
+    told, trouble = _work(settings, options, dry_run=dry_run, auto=auto)
     if told is None:
         return errors.OK
     if as_json:
         output.write(json.dumps([_object(one) for one in told]) + "\n")
     else:
         _report(told, dry_run=dry_run, auto=auto)
+    if trouble is not None:
+        raise trouble
     return _exit_code(told)
 
 
 def _work(
     settings: config.Config, options: Options, *, dry_run: bool, auto: bool
-) -> list[Outcome] | None:
-    """What came of it; None when another gc is at work and nobody wants to know."""
+) -> tuple[list[Outcome] | None, Exception | None]:
+    """What came of it; None when another gc is at work and nobody wants to know. And what kept its
+    pass from doing all that was due."""
     if dry_run or not store.exists():  # without records, what lives is told of
-        return cleaning.rehearse(settings, options)
+        return cleaning.rehearse(settings, options), None
     run = processes.run_dir()
     with cleaning.alone(run) as mine:
         if mine:
-            told = cleaning.clean(settings, options, run)
+            done = cleaning.clean(settings, options, run)
             if auto or not output.interactive():  # by hand, it says nothing of a timer
                 files.write_private(paths.gc_stamp(run), b"", durable=False)
-            return told
+            return done
     if auto:
-        return None
+        return None, None
     raise ConflictError("another sesh gc is at work; it does the same")
 
 

@@ -56,7 +56,8 @@ def _pass() -> tuple[float | None, str | None]:
         return None, str(error)
     except Exception as error:  # a bug that one session brings out: the others are to be cared for
         return None, f"a bug in sesh: {error!r}; its log: {bugs.write(error)}"
-    return done.next_due, str(trouble) if trouble else None
+    problems = [*([trouble] if trouble else []), *done.troubles]
+    return done.next_due, str(problems[0]) if problems else None
 
 
 def _tell(seen: Place, remark: Remark) -> Place:

@@ -93,7 +93,7 @@ def _by_claim(orphan: Orphan, word: LaunchWord, run: str) -> Record | None:
     if record is None or record.id != orphan.id or record.place.machine != processes.here():
         return None
     place = replace(record.place, agent=word.agent, pane=word.pane, server=word.server)
-    return replace(record, place=place, status=_status(record.status.launched, word.at))
+    return replace(record, place=place, status=_going_on(record.status, word.at))
 
 
 def _by_processes(orphan: Orphan, word: LaunchWord, run: str) -> Record:
@@ -140,6 +140,17 @@ def _status(launched: datetime, started: datetime) -> Status:
     return Status(desired=Desired.RUNNING, launched=launched, started=started)
 
 
+def _going_on(status: Status, started: datetime) -> Status:
+    """The same launch, in the same life."""
+    return replace(
+        _status(status.launched, started),
+        lived=status.lived,
+        held=status.held,
+        retries=status.retries,
+        retries_max=status.retries_max,
+    )
+
+
 def _claim(record: Record) -> Entry:
     sight = Observation(seen("adopted"), seen("adopted"))
     try:
@@ -180,7 +191,7 @@ def accept(found: Seen) -> Seen:
         if stat.tty != agent.tty:
             place = replace(place, agent=replace(agent, tty=stat.tty), pane=None)
         started = record.status.started or record.status.launched
-        status = _status(record.status.launched, started)
+        status = _going_on(record.status, started)
         accepted = replace(record, place=place, status=status)
         launchfiles.forget_exit(accepted)
         if store.swap(found.entry, accepted, reconcile(accepted, found.session.seen, _now())):

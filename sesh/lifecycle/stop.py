@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 
@@ -105,8 +105,10 @@ def stop(
 def go_on(found: Sequence[Seen], config: Config) -> list[Seen]:
     """Go on with stops that were interrupted. Returns what is true of each afterwards."""
     begin = datetime.now(UTC)
-    bring_down([one for one in map(take_over, found) if one is not None], config, begin)
-    return [confirm(one.name, config) for one in found]
+    mine = [one for one in map(take_over, found) if one is not None]
+    bring_down(mine, config, begin)
+    names = {one.name for one in mine}
+    return [confirm(o.name, config) if o.name in names else look.one(o.name) for o in found]
 
 
 def bring_down(
@@ -116,11 +118,11 @@ def bring_down(
     records = [one.session.record for one in asked if one.session]
     hosted = [record for record in records if not record.boxed]
     targets = [_target(record, begin) for record in hosted]
-    if targets:
-        _one_pass(targets)  # before a server is waited for that may hang: the grace runs
-        _insure(hosted, config)
-    _end_all(targets, progress)
-    _bring_down_boxed([record for record in records if record.boxed], config)
+    with _going_down([record for record in records if record.boxed], config):
+        if targets:
+            _one_pass(targets)  # before a server is waited for that may hang: the grace runs
+            _insure(hosted, config)
+        _end_all(targets, progress)
     for target in targets:
         if target.inside:
             _hand_over(target.name, config)
@@ -132,17 +134,36 @@ def under_way(found: Seen) -> bool:
     return found.state is State.STOPPING and stopper is not None and processes.alive(stopper)
 
 
-def _bring_down_boxed(records: Sequence[Record], config: Config) -> None:
-    """Some at once: an engine takes its time."""
+@contextmanager
+def _going_down(records: Sequence[Record], config: Config) -> Iterator[None]:
+    """Those in containers meanwhile, some at once: an engine takes its time."""
     if not records:
+        yield
         return
     from concurrent.futures import ThreadPoolExecutor
 
     def end(record: Record) -> None:
-        boxed.bring_down(record, config, _grace_left(record))
+        wished = _still_wished(record)
+        if wished is not None:
+            boxed.bring_down(wished, config, _grace_left(wished))
 
     with ThreadPoolExecutor(min(8, len(records))) as pool:
-        list(pool.map(end, records))
+        done = [pool.submit(end, record) for record in records]
+        yield
+        for one in done:
+            one.result()
+
+
+def _still_wished(record: Record) -> Record | None:
+    """The record as it is by now; None when it is another launch, or has ended: what others do
+    meanwhile may take its time."""
+    entry = store.entry(record.name)
+    fresh = entry.record if entry else None
+    if not isinstance(fresh, Record):
+        return record
+    status = fresh.status
+    wished = status.desired is Desired.STOPPED and status.outcome is None
+    return fresh if wished and fresh.launch == record.launch else None
 
 
 def _grace_left(record: Record) -> float:
@@ -185,13 +206,14 @@ def ask(
         status = record.status
         alive = verdict.state in ALIVE or verdict.state is State.ORPHAN
         stopping = verdict.state is State.STOPPING
+        begun = stopping and _has_begun(status)
         if ending is not None and (stopping or not (alive and look.same(first, found))):
             return None
         status = replace(
             status,
             desired=Desired.STOPPED,
             stop_asked=datetime.now(UTC),
-            stop_grace=min(float(grace), _grace_left(record)) if stopping else float(grace),
+            stop_grace=min(float(grace), _grace_left(record)) if begun else float(grace),
             stopper=processes.myself() if mine else None,
             stop_tries=status.stop_tries if stopping else 0,
             stop_reason=ending.reason if ending else None,
@@ -217,15 +239,22 @@ def ask(
 
 
 def take_over(found: Seen) -> Seen | None:
-    """Become the one who brings it down, of a stop that somebody has left half-way. None when
-    another was faster."""
+    """Become the one who brings it down, of a stop that somebody has left half-way, or has only
+    asked for: then its grace begins now. None when another was faster."""
     if found.session is None or found.state is not State.STOPPING:
         return None
     record, sight = found.session.record, found.session.seen
-    record = replace(record, status=replace(record.status, stopper=processes.myself()))
+    status = record.status
+    asked = status.stop_asked if _has_begun(status) else datetime.now(UTC)
+    record = replace(record, status=replace(status, stopper=processes.myself(), stop_asked=asked))
     verdict = reconcile(record, sight, datetime.now(UTC))
     entry = store.swap(found.entry, record, verdict)
     return Seen(entry, Session(record, sight, verdict)) if entry else None
+
+
+def _has_begun(status: Status) -> bool:
+    """Has anybody begun to bring it down, and so asked its processes to end?"""
+    return status.stopper is not None or status.stop_tries > 0
 
 
 def _insure(records: Sequence[Record], config: Config) -> None:
@@ -317,8 +346,8 @@ def _one_pass(targets: list[_Target]) -> None:
 
 
 def _others(target: _Target, members: processes.Table) -> bool:
-    """Is there something that was not there when it was asked to stop?"""
-    return bool(target.asked) and any(s.process not in target.asked for s in members.values())
+    """Is there something that was not asked to end yet?"""
+    return any(stat.process not in target.asked for stat in members.values())
 
 
 def _launched_again(target: _Target) -> bool:
@@ -470,9 +499,11 @@ def _container_runs(found: Seen) -> bool:
 
 def _count_try(found: Seen) -> Seen:
     """It could not be confirmed: after some tries a person should look. Whoever comes next may try.
-    (When another sesh has changed the record meanwhile, that one counts.)"""
+    (When another sesh has changed the record meanwhile, or is at it, that one counts.)"""
     assert found.session is not None
     record, sight = found.session.record, found.session.seen
+    if under_way(found) and record.status.stopper != processes.myself():
+        return found
     status = replace(record.status, stop_tries=record.status.stop_tries + 1, stopper=None)
     tried = replace(record, status=status)
     verdict = reconcile(tried, sight, datetime.now(UTC))
