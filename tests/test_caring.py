@@ -16,6 +16,16 @@ from typing import Any
 
 import pytest
 
+from sesh import caring, config, processes, supervise
+from sesh.caring import Patient
+from sesh.checkups import Memory
+from sesh.duties import Facts
+from sesh.errors import StateError
+from sesh.look import Seen
+from sesh.model import Care, Observation, Record, Session, State, Verdict, seen
+from sesh.store import Entry
+from sesh.values import replace
+from tests import samples
 from tests.faults.living import command_line
 from tests.schedulers import put_first
 from tests.surroundings import mounted, silence_timers
@@ -544,6 +554,72 @@ def test_what_is_launched_again_while_its_last_launch_is_ended_lives(world: Worl
         assert ending.wait(60) == 0
         assert (world.state_of(name), flag.read_text()) == ("running", "")
         world.ok("rm", "--force", name)
+
+
+def judged(record: Record, state: State) -> Seen:
+    return Seen(Entry("", b"", record), Session(record, Observation(seen("x")), Verdict(state)))
+
+
+def test_what_is_due_by_the_end_of_a_pass_is_done_at_once_and_what_was_tried_later() -> None:
+    record = samples.record()
+    record = replace(record, spec=replace(record.spec, care=Care(timeout=60.0)))
+    one = Patient(judged(record, State.RUNNING), Memory(), Facts(life=61.0))
+    soon = caring._next_look(one, ())
+    late = caring._next_look(one, {"demo"})
+    assert soon is not None
+    assert late is not None
+    assert abs(soon - time.time()) < 5
+    assert late - soon == pytest.approx(caring.AGAIN, abs=5)
+
+
+@pytest.mark.parametrize(
+    ("boot", "pidns", "ours"),
+    [("same", "same", True), ("same", "other", False), ("other", "other", True)],
+)
+def test_whose_retries_are_ours(boot: str, pidns: str, ours: bool) -> None:
+    """The number of a pid namespace means something in one boot only."""
+    here = processes.here()
+    there = replace(
+        here,
+        boot=here.boot if boot == "same" else "other",
+        pidns=here.pidns if pidns == "same" else "pid:[9]",
+    )
+    record = samples.record()
+    record = replace(record, place=replace(record.place, machine=there))
+    assert caring.needs_care(judged(record, State.RECOVERING)) is ours
+
+
+def test_a_stop_that_can_not_be_taken_over_keeps_nobody_waiting(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk is full just then, say."""
+    world.start("stuck", *STUBBORN)
+    silence_timers(world)
+    asking = world.popen("stop", "stuck", "--grace", "60s")
+    assert eventually(stops(world, "stuck"))
+    asking.kill()
+    asking.wait()
+    world.start("one", options=("--timeout", "1s"))
+    silence_timers(world)
+    time.sleep(1.1)
+    for name, value in world.env.items():
+        monkeypatch.setenv(name, value)
+
+    def full(found: object) -> None:
+        raise StateError("no space left")
+
+    monkeypatch.setattr(supervise, "take_over", full)
+    done = supervise.run_pass(config.load())
+    assert {str(problem) for problem in done.troubles} == {"no space left"}
+    assert world.state_of("one") == "timeout"
+
+
+def test_odd_events_keep_no_retry_waiting(world: World) -> None:
+    world.start("one", "false", options=("--retries", "1", "--group", "g", *FAST))
+    odd = {"time": "2026-11-15T12:00:00Z", "kind": "ended", "state": ["failed"], "group": "g"}
+    with (world.state / "events.jsonl").open("a") as log:
+        log.write(json.dumps(odd) + "\n")
+    assert settled(world, "one")["generation"] == 2
 
 
 def test_what_is_removed_while_it_is_ended_ends_no_pass(world: World) -> None:

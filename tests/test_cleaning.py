@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from sesh import cleaning, config, planning, surveying
-from sesh.planning import Options, Step
+from sesh import cleaning, config, planning, processes, supervise, surveying
+from sesh.errors import StateError
+from sesh.planning import Options, Step, Verb
+from sesh.supervise import Pass
 from tests.faults.living import look, marked
 from tests.world import World, eventually
 
@@ -30,6 +32,19 @@ def inside(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
 def plan() -> list[Step]:
     settings = config.load()
     return planning.decide(surveying.survey(settings), settings.gc, OPTIONS, time.time())
+
+
+def test_what_kept_a_pass_from_its_work_keeps_nobody_from_cleaning(
+    inside: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inside.start("old", "true")
+    inside.start("cared", options=("--timeout", "1h"))
+    assert eventually(lambda: inside.state_of("old") == "completed")
+    trouble = StateError("no space left")
+    monkeypatch.setattr(supervise, "run_pass", lambda config: Pass(troubles=[trouble]))
+    told, why = cleaning.clean(config.load(), OPTIONS, processes.run_dir())
+    assert why is trouble
+    assert (Verb.ARCHIVE, "old") in [(one.step.verb, one.step.subject) for one in told if one.done]
 
 
 def apply(steps: list[Step]) -> list[str | None]:

@@ -97,6 +97,8 @@ def test_what_lived_before_says_so() -> None:
         ({"checks": 1, "unheard": 9.9}, Health.HUNG, Health.OK),
         ({"checks": 0, "unheard": 9.9}, Health.HUNG, Health.OK),  # it speaks: hung it is no more
         ({"checks": 1, "failures": 1, "unheard": 0.0}, Health.HUNG, Health.OK),
+        ({"checks": 1, "unheard": None}, Health.HUNG, None),  # nobody knows whether it speaks
+        ({"checks": 3, "failures": 3, "unheard": None}, Health.HUNG, Health.FAILING),
     ],
 )
 def test_a_change_of_health_is_noted_once(
@@ -105,6 +107,11 @@ def test_a_change_of_health_is_noted_once(
     care = {"health_cmd": "true", "max_silence": 10.0}
     notes = [a.health for a in due(care, facts, health=was) if a.kind is Kind.NOTE]
     assert notes == ([now] if now else [])
+
+
+@pytest.mark.parametrize("was", [None, Health.OK, Health.HUNG])
+def test_silence_of_which_nobody_knows_is_not_judged(was: Health | None) -> None:
+    assert due({"max_silence": 10.0}, {"unheard": None}, health=was) == ()
 
 
 @pytest.mark.parametrize(

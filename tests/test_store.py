@@ -129,6 +129,11 @@ def test_the_largest_that_care_can_be_asked_for_comes_back(name: str) -> None:
     assert codec.decode(store.render(made, RUNNING)) == made
 
 
+def test_a_sesh_that_is_the_first_process_may_stop_a_session() -> None:
+    made = record(stopper=Process(1, 5))
+    assert codec.decode(store.render(made, RUNNING)) == made
+
+
 @pytest.mark.parametrize("on_top", [0.0, engines.RUN_TIMEOUT])
 def test_the_largest_limits_come_back(on_top: float) -> None:
     """A launch in a container gets the engine's time, too."""

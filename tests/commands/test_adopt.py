@@ -55,6 +55,21 @@ def test_it_is_a_session_like_any_other_afterwards(world: World) -> None:
     assert world.session("a")["generation"] == 2
 
 
+def test_its_life_goes_on(world: World) -> None:
+    """Neither its retries nor its timeout begin anew."""
+    script = "[ -e again ] && exec sleep 99; touch again; exit 1"
+    options = ("--retries", "3", "--retry-delay", "300ms", "--timeout", "1h")
+    world.start("one", "sh", "-c", script, options=options)
+    assert eventually(lambda: world.session("one")["generation"] == 2)
+    assert eventually(lambda: world.state_of("one") == "running")
+    before = world.session("one")
+    world.record("one").unlink()
+    world.ok("adopt", "one")
+    after = world.session("one")
+    assert [after[key] for key in ("retries", "retries_max", "lived")] == [1, 3, before["lived"]]
+    assert after["lived"] > 0
+
+
 def test_how_it_ends_is_known(world: World) -> None:
     world.start("a", "sh", "-c", "read -r line; exit 7")
     lose(world, "sessions", "transcripts")
