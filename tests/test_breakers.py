@@ -34,7 +34,7 @@ def log(*moments: datetime, **details: Any) -> None:
         when = {"time": timestamp(moment), "kind": "ended", "name": "b", "id": "b"}
         how = {"generation": number, "state": "failed", "cause": "exit", "group": "g"}
         with open(paths.events_file(), "a") as file:
-            file.write(json.dumps(when | how | details) + "\n")
+            file.write(json.dumps(when | how | details, separators=(",", ":")) + "\n")
 
 
 def until(record: Record) -> datetime | None:

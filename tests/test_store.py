@@ -22,6 +22,7 @@ from sesh.model import (
     Damaged,
     Kit,
     Observation,
+    Process,
     Record,
     State,
     Step,

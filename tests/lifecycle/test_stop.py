@@ -97,7 +97,7 @@ def test_one_in_a_container_does_not_wait_for_the_grace_of_another(
 ) -> None:
     script = "trap : TERM; while :; do sleep 0.1; done"
     boxed.start("stubborn", "sh", "-c", script)
-    polite = 'trap "echo bye; exit 3" TERM; while :; do sleep 0.1; done'
+    polite = 'trap "sleep 1; exit 3" TERM; while :; do sleep 0.1; done'
     start_also(boxed, "polite", command=("sh", "-c", polite))
     boxed.ok("stop", "stubborn", "polite", "--grace", "3s", "-y")
     assert boxed.session("polite")["exit_code"] == 3
