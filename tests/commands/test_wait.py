@@ -28,7 +28,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def test_prints_each_name_and_state_as_it_gets_there(world: World) -> None:
-    world.start("slow", "sh", "-c", "sleep 0.8; exit 3")
+    world.start("slow", "sh", "-c", "sleep 4; exit 3")
     world.start("quick", "sleep", "0.2")
     done = world.ok("wait", "slow", "quick")
     assert (done.out, done.err) == ("quick completed\nslow failed\n", "")
