@@ -1028,39 +1028,40 @@ def test_flags_come_before_variables_before_the_file(world: World) -> None:
     assert care == {"timeout": 7200.0, "retries": 3, "health_interval": 300.0}
 
 
-@pytest.mark.parametrize(
-    ("key", "values"),
-    [
-        ("timeout", (3600.0, 7200.0, 10800.0, 14400.0)),
-        ("idle_timeout", (3600.0, 7200.0, 10800.0, 14400.0)),
-        ("launch_timeout", (11.0, 12.0, 13.0, 14.0)),
-        ("max_memory", (1 << 30, 2 << 30, 3 << 30, 4 << 30)),
-        ("max_cpu_time", (60.0, 120.0, 180.0, 240.0)),
-        ("health_interval", (31.0, 32.0, 33.0, 34.0)),
-        ("health_retries", (4, 5, 6, 7)),
-        ("max_silence", (60.0, 120.0, 180.0, 240.0)),
-    ],
-)
-def test_flag_variable_template_file(
-    world: World, key: str, values: tuple[float, float, float, float]
-) -> None:
+SAID = {  # by the file, a template, a variable, a flag
+    "timeout": (3600.0, 7200.0, 10800.0, 14400.0),
+    "idle_timeout": (3600.0, 7200.0, 10800.0, 14400.0),
+    "launch_timeout": (11.0, 12.0, 13.0, 14.0),
+    "max_memory": (1 << 30, 2 << 30, 3 << 30, 4 << 30),
+    "max_cpu_time": (60.0, 120.0, 180.0, 240.0),
+    "health_interval": (31.0, 32.0, 33.0, 34.0),
+    "health_retries": (4, 5, 6, 7),
+    "max_silence": (60.0, 120.0, 180.0, 240.0),
+}
+
+
+def test_flag_variable_template_file(world: World) -> None:
     """Who says it last is heard, for each kind of care."""
-    file, template, variable, flag = values
     directory = world.root / "config" / "sesh" / "templates"
     directory.mkdir(parents=True)
+    file, template, variable, flag = ({key: SAID[key][n] for key in SAID} for n in range(4))
 
-    def given(*options: str) -> Any:
+    def given(*options: str) -> dict[str, Any]:
         shown = world.start("one", options=options)
         world.ok("rm", "--force", "one")
-        return shown[key] if key == "launch_timeout" else shown["care"][key]
+        return {**shown["care"], "launch_timeout": shown["launch_timeout"]}
 
-    world.configure(f"[start]\n{key} = {file}\n")
+    def table(values: dict[str, float]) -> str:
+        return "\n".join(("[start]", *(f"{key} = {value}" for key, value in values.items())))
+
+    world.configure(table(file))
     assert given() == file
-    (directory / "mine.toml").write_text(f"[start]\n{key} = {template}\n")
+    (directory / "mine.toml").write_text(table(template))
     assert given("-t", "mine") == template
-    world.env[f"SESH_START_{key.upper()}"] = str(variable)
+    world.env |= {f"SESH_START_{key.upper()}": str(value) for key, value in variable.items()}
     assert given("-t", "mine") == variable
-    assert given("-t", "mine", f"--{key.replace('_', '-')}", str(flag)) == flag
+    flags = [f"--{key.replace('_', '-')}={value}" for key, value in flag.items()]
+    assert given("-t", "mine", *flags) == flag
 
 
 def test_a_scope_that_is_not_wanted(world: World) -> None:
