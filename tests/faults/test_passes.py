@@ -19,7 +19,7 @@ pytestmark = pytest.mark.timeout(count(120, 3600))
 
 RETRIES = 1000
 ROUNDS = (5, 500)
-ANEW = 150  # rounds after which the retries of both would be used up
+ANEW = 50  # rounds after which the retries of both might be used up: slow ones have many
 
 AGENT = "sleep 0.05; exit 1"
 
