@@ -15,6 +15,8 @@ from sesh.reconcile import off_branch, reconcile
 from sesh.store import Entry
 from sesh.values import replace
 
+_LOOKS = 3  # at most at a record that others keep changing
+
 
 def words(leaving_out: Collection[str], launches: set[str] | None) -> list[str]:
     """One word (its state, or what is wrong with it while it runs) for each record that needs
@@ -23,11 +25,10 @@ def words(leaving_out: Collection[str], launches: set[str] | None) -> list[str]:
     found = []
     claimed, damaged = set(), set()
     for entry in store.entries(leaving_out):
+        found += _settled_word(entry)
         if isinstance(entry.record, Damaged):
-            found.append(State.DAMAGED.value)
             damaged.add(entry.record.name)
         else:
-            found += _word(entry, entry.record)
             claimed.add(entry.record.launch)
     unclaimed = [
         (session_id, generation)
@@ -37,6 +38,19 @@ def words(leaving_out: Collection[str], launches: set[str] | None) -> list[str]:
     ]
     orphans = [one for one in look.living(unclaimed) if one.name not in damaged]
     return found + [State.ORPHAN.value for _ in orphans]
+
+
+def _settled_word(entry: Entry) -> list[str]:
+    """Its word, by a record that nobody has changed while we looked: a pass that writes down an end
+    removes the keeper's word of it."""
+    for _ in range(_LOOKS):
+        record = entry.record
+        found = [State.DAMAGED.value] if isinstance(record, Damaged) else _word(entry, record)
+        fresh = store.again(entry) if found else None
+        if fresh is None or fresh.raw == entry.raw:
+            break
+        entry = fresh
+    return found
 
 
 def _word(entry: Entry, record: Record) -> list[str]:

@@ -268,11 +268,14 @@ def _counts(care: Care, how: Verdict) -> bool:
     if how.state is State.STOPPED or how.exit_code == NEVER_AGAIN:
         return False
     kinds = {
-        State.FAILED: Retry.FAILURE,
-        State.LOST: Retry.LOST,
-        State.TIMEOUT: Retry.TIMEOUT,
+        State.FAILED: {Retry.FAILURE},
+        State.LOST: {Retry.LOST},
+        State.TIMEOUT: {Retry.TIMEOUT},
     }
-    return Retry.ALWAYS.value in care.retry_on or kinds.get(how.state, "") in care.retry_on
+    what = kinds.get(how.state, set()) | {Retry.ALWAYS}
+    if how.cause is Cause.LAUNCH:  # too late is failed, too: nothing of it ever ran
+        what |= {Retry.FAILURE}
+    return not what.isdisjoint(care.retry_on)
 
 
 def delay(care: Care, attempt: int, seed: str) -> float:

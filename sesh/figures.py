@@ -221,11 +221,11 @@ def _ends(told: Sequence[_Told]) -> dict[Key, _End | None]:
 
 
 def _end(told: _Told) -> _End:
-    if told.kind in _NO_LAUNCHES:
-        return _End(told.at, State.FAILED.value, Cause.LAUNCH.value)
     state, cause = told.event.get("state"), told.event.get("cause")
     by_kind = State.STOPPED.value if told.kind == "stopped" else State.FAILED.value
     outcome = state if isinstance(state, str) and state in OUTCOMES else by_kind
+    if told.kind in _NO_LAUNCHES:
+        return _End(told.at, outcome, Cause.LAUNCH.value)
     return _End(told.at, outcome, cause if isinstance(cause, str) else None)
 
 

@@ -45,6 +45,7 @@ from sesh.store import Entry
 from sesh.values import Value, replace
 from sesh.view import timestamp
 
+_LOOKS = 3  # at most at a record that others keep changing
 LOST = "its record is lost; sesh adopt {0} brings it back, sesh stop {0} ends it"
 
 
@@ -57,6 +58,7 @@ class Seen(Value):
     entry: Entry
     session: Session | None  # None: the record is damaged
     trouble: str | None = None  # why what was learned could not be written down
+    overtaken: bool = False  # another sesh has changed the record since it was read
 
     @property
     def name(self) -> str:
@@ -227,8 +229,26 @@ def missing(name: str) -> NoSessionError:
 def judge(
     entries: Sequence[Entry], settings: Config | None = None, answers: Answers | None = None
 ) -> list[Seen]:
-    """Look at them, decide, and write down what is new."""
+    """Look at them, decide, and write down what is new. What another sesh has changed meanwhile is
+    looked at anew: it may have written down an end and removed the word of it, so that to us it
+    looked like an end that nobody saw."""
     settings = settings or config.load()
+    found = _judge(entries, settings, answers)
+    for _ in range(_LOOKS - 1):
+        fresh = {
+            number: store.again(one.entry) for number, one in enumerate(found) if one.overtaken
+        }
+        changed = {number: entry for number, entry in fresh.items() if entry is not None}
+        if not changed:
+            break
+        for number, one in zip(changed, _judge([*changed.values()], settings), strict=True):
+            found[number] = one
+    return found
+
+
+def _judge(
+    entries: Sequence[Entry], settings: Config, answers: Answers | None = None
+) -> list[Seen]:
     records = [entry.record for entry in entries if isinstance(entry.record, Record)]
     sights = iter(observe.observe(records, settings, answers))
     found = []
@@ -245,7 +265,8 @@ def judge(
 def _settle(
     entry: Entry, record: Record, sight: Observation, verdict: Verdict, now: datetime
 ) -> Seen:
-    """Write down what was learned, unless somebody else has changed the record meanwhile."""
+    """Write down what was learned, unless somebody else has changed the record meanwhile: then what
+    they wrote stands."""
     session = Session(record, sight, verdict)
     if verdict.state is State.UNKNOWN:
         return Seen(entry, session)
@@ -261,7 +282,7 @@ def _settle(
     except (SeshError, OSError) as error:
         return Seen(entry, session, trouble=str(error))
     seen = Session(learned, sight, verdict)
-    return Seen(written or entry, seen)  # where another sesh was faster, what it wrote stands
+    return Seen(written or entry, seen, overtaken=written is None)
 
 
 def learn(record: Record, sight: Observation, verdict: Verdict, now: datetime) -> Record:

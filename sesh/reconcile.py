@@ -167,9 +167,10 @@ def _unwell(record: Record) -> str | None:
     return f"{status.health}: {status.health_reason}" if status.health_reason else status.health
 
 
-def no_sign(patience: float) -> str:
-    """Why a launch that nobody heard of has failed."""
-    return f"no sign of the agent within {patience:g} s, its launch timeout"
+def not_in_time(patience: float) -> Verdict:
+    """The end of a launch that nobody has heard of."""
+    why = f"no sign of the agent within {patience:g} s, its launch timeout"
+    return Verdict(State.TIMEOUT, reason=why, cause=Cause.LAUNCH)
 
 
 def _starting(record: Record, seen: Observation, now: datetime) -> Verdict:
@@ -178,14 +179,9 @@ def _starting(record: Record, seen: Observation, now: datetime) -> Verdict:
     deadline = record.status.launched + timedelta(seconds=record.spec.launch_timeout)
     if now < deadline:
         return Verdict(State.STARTING, valid_until=deadline, evidence=_evidence(record, seen))
-    why = no_sign(record.spec.launch_timeout)
-    return Verdict(
-        State.FAILED,
-        reason=why,
-        cause=Cause.LAUNCH,
-        ended=deadline,
-        attention=f"launch failed: {why}",
-        evidence=_evidence(record, seen),
+    too_late = not_in_time(record.spec.launch_timeout)
+    return replace(
+        too_late, ended=deadline, attention=too_late.reason, evidence=_evidence(record, seen)
     )
 
 

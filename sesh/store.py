@@ -138,6 +138,11 @@ def entry(name: str) -> Entry | None:
     return _read(_path(name))
 
 
+def again(before: Entry) -> Entry | None:
+    """A record file as it is by now, or None when it is gone."""
+    return _read(before.path)
+
+
 def archived(session_id: str) -> Entry | None:
     """The record of an id that left the list."""
     if not re.fullmatch(ID_PATTERN, session_id):

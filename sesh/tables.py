@@ -250,7 +250,7 @@ def _detail(event: View) -> str:
     if event.get("retry"):
         detail = f"retry {event['retry']}: {detail}"
     state = event.get("state")
-    return f"{state}: {detail}" if state and state != event["kind"] else detail
+    return f"{state}: {detail}" if state and not event["kind"].endswith(state) else detail
 
 
 def _clock(stamp: object) -> str:

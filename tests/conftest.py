@@ -40,6 +40,15 @@ def world() -> Iterator[World]:
         yield made
 
 
+@pytest.fixture
+def here(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
+    """A world whose directories are those of this process too."""
+    for name in ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR"):
+        monkeypatch.setenv(name, world.env[name])
+    monkeypatch.chdir(world.cwd)
+    return world
+
+
 @contextmanager
 def a_world() -> Iterator[World]:
     """For fixtures of a wider scope: a world that several tests only look at."""

@@ -17,15 +17,6 @@ from sesh.model import State
 from tests.world import SESH, World
 
 
-@pytest.fixture
-def here(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
-    """A world whose directories are those of this process too."""
-    for name in ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR"):
-        monkeypatch.setenv(name, world.env[name])
-    monkeypatch.chdir(world.cwd)
-    return world
-
-
 def test_the_life_of_a_session(here: World) -> None:
     made = api.create("one", command=("agent", "-x"), group="shop", tags=("a",), metadata={"n": 1})
     assert (made.name, made.state, made.phase, made.place) == (

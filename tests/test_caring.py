@@ -243,7 +243,7 @@ def test_the_launch_timeout_of_a_start(world: World) -> None:
     assert (done.code, "above 0" in done.err) == (2, True)
 
 
-def test_a_launch_timeout_that_strikes_is_a_failed_launch(world: World) -> None:
+def test_a_launch_timeout_that_strikes_is_a_timeout_of_the_launch(world: World) -> None:
     """sesh's own kill must not be taken for a terminal that somebody has closed, and what does not
     heed the kill must not begin later."""
     late = "trap '' HUP; sleep 1; exec /usr/bin/env \"$@\""
@@ -255,10 +255,13 @@ def test_a_launch_timeout_that_strikes_is_a_failed_launch(world: World) -> None:
     assert "0.3 s, its launch timeout" in done.err
     time.sleep(1.5)
     seen = world.session("one")
-    assert (seen["state"], seen["cause"]) == ("failed", "launch")
+    assert (seen["state"], seen["cause"]) == ("timeout", "launch")
     assert "launch timeout" in seen["reason"]
     assert not begun.exists()
     assert kinds(world, "one") == ["start-failed"]
+    assert "timeout: no sign of the agent" in world.ok("events").out
+    assert "stuck-starting" in world.sesh("doctor").out
+    assert world.sesh("status", "one").code == 3
 
 
 @pytest.mark.parametrize("patience", ["1ms", "5ms", "20ms", "50ms"])
@@ -270,7 +273,7 @@ def test_who_speaks_at_the_last_moment_runs_and_nobody_is_left_between(
     done = world.sesh("start", "one", *options, "--", "nohup", "sleep", "500")
     seen = world.session("one")
     if done.code:
-        assert (done.code, seen["state"], seen["cause"]) == (1, "failed", "launch")
+        assert (done.code, seen["state"], seen["cause"]) == (1, "timeout", "launch")
         assert not [pid for pid in world.processes() if "sleep" in command_line(pid)]
     else:
         assert seen["state"] == "running"

@@ -226,15 +226,27 @@ def test_which_ends_are_retried(wanted: Retry, end: str) -> None:
         Verdict(State.STOPPED, cause=Cause.STOPPED),
         Verdict(State.FAILED, cause=Cause.EXIT, exit_code=125),
         Verdict(State.FAILED, cause=Cause.LAUNCH),  # whoever has started it was told
+        Verdict(State.TIMEOUT, cause=Cause.LAUNCH),
     ],
 )
 def test_what_is_never_retried(how: Verdict) -> None:
     assert after(Care(retries=3, retry_on=("always",)), how) == duties.After(None, 0)
 
 
-def test_a_retry_that_could_not_be_launched_is_retried() -> None:
-    how = Verdict(State.FAILED, cause=Cause.LAUNCH)
+@pytest.mark.parametrize("state", [State.FAILED, State.TIMEOUT])
+def test_a_retry_that_could_not_be_launched_is_retried(state: State) -> None:
+    how = Verdict(state, cause=Cause.LAUNCH)
     assert after(Care(retries=3), how, retries=1).retry_at is not None
+
+
+def test_a_launch_that_took_too_long_is_a_failure_and_a_timeout() -> None:
+    too_late = Verdict(State.TIMEOUT, cause=Cause.LAUNCH)
+    retried = {
+        wanted
+        for wanted in Retry
+        if after(Care(retries=3, retry_on=(wanted.value,)), too_late, retries=1).retry_at
+    }
+    assert retried == {Retry.FAILURE, Retry.TIMEOUT, Retry.ALWAYS}
 
 
 def test_the_delays_double_up_to_the_longest() -> None:

@@ -89,7 +89,7 @@ def ended(outcome: State, desired: Desired = Desired.RUNNING, cause: Cause | Non
         ("unknown, but recorded", ended(State.FAILED), Observation(MUTE), "failed", None),
         # starting
         ("claimed", CLAIMED, Observation(GONE), "starting", None),
-        ("claimed long ago", record(launched=False), Observation(GONE), "failed", "launch"),
+        ("claimed long ago", record(launched=False), Observation(GONE), "timeout", "launch"),
         ("claimed, rebooted", CLAIMED, Observation(GONE, rebooted=True), "lost", "reboot"),
         ("launched, ended at once", CLAIMED,
          Observation(GONE, HERE, launch=launch_word(), exit=exit_word(3)), "failed", "exit"),

@@ -118,7 +118,7 @@ def _closed_off(why: str, names: tuple[str, ...]) -> Finding:
 
 
 def stuck_starting(scene: Scene) -> list[Finding]:
-    found = [view for view in _needy(scene, State.FAILED) if _never_began(view)]
+    found = [view for view in _needy(scene, State.FAILED, State.TIMEOUT) if _never_began(view)]
     waiting = {one.name for one in scene.judged(_starts_too_long)}
     found += [view for view in scene.views if view["name"] in waiting]
     return _sessions("stuck-starting", found, "{} never said that it began", None)

@@ -29,15 +29,17 @@ from sesh.lifecycle.claims import Order
 from sesh.lifecycle.forget import bury, release
 from sesh.lifecycle.launch import (
     LaunchError,
+    failed,
     forget_files,
     into_tmux,
     judge_launch,
+    not_launched,
     now,
     record_failure,
 )
 from sesh.look import Seen
 from sesh.model import Desired, Engine, Record, State
-from sesh.reconcile import no_sign, reconcile
+from sesh.reconcile import not_in_time, reconcile
 from sesh.store import Entry
 from sesh.tmux import Keeper, Reply
 from sesh.values import replace
@@ -182,9 +184,9 @@ def _launch(entry: Entry, record: Record, config: Config, event: str) -> Seen:
     sight = observe.observe([record], config)[0]
     if reconcile(record, sight, now()).state is State.STARTING:
         server.kill_pane(reply.pane)
-        why = no_sign(boxes.patience(record.spec))
-        record_failure(entry, record, why, event)
-        raise LaunchError(f"{record.name} could not be launched: {why}")
+        too_late = not_in_time(boxes.patience(record.spec))
+        record_failure(entry, record, too_late, event)
+        raise not_launched(record, too_late.reason)
     return judge_launch(entry, record, sight, event)
 
 
@@ -262,7 +264,7 @@ def _note_failure(record: Record, why: str) -> None:
     if not entry or not isinstance(claimed, Record) or claimed.launch != record.launch:
         return
     if claimed.status.desired is Desired.RUNNING and claimed.status.outcome is None:
-        record_failure(entry, claimed, why, "restarted")
+        record_failure(entry, claimed, failed(why), "restarted")
 
 
 def _clear(record: Record, engine: Engine, config: Config) -> None:

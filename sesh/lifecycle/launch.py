@@ -35,7 +35,7 @@ from sesh.model import (
     absent,
     name_of,
 )
-from sesh.reconcile import no_sign, reconcile
+from sesh.reconcile import not_in_time, reconcile
 from sesh.store import Entry
 from sesh.tmux import Keeper, Launched, Reply, Tmux, Trouble
 
@@ -154,10 +154,10 @@ def _launch_refused(entry: Entry, record: Record, reply: Reply, event: str) -> S
             f"{record.name}: tmux: {reply.text}; sesh show {record.name} looks again"
         )
     why = f"tmux: {reply.text}"
-    record_failure(entry, record, why, event)
+    record_failure(entry, record, failed(why), event)
     if reply.trouble is Trouble.DUPLICATE:
         return _foreign(record.name, reply)
-    return LaunchError(f"{record.name} could not be launched: {why}")
+    return not_launched(record, why)
 
 
 def _foreign(name: str, reply: Reply) -> ConflictError:
@@ -166,14 +166,22 @@ def _foreign(name: str, reply: Reply) -> ConflictError:
     return ConflictError(f"a tmux session named {name} exists that sesh did not start")
 
 
-def record_failure(entry: Entry, record: Record, why: str, event: str) -> bool:
+def failed(why: str) -> Verdict:
+    """The end of a launch that was refused."""
+    return Verdict(State.FAILED, reason=why, cause=Cause.LAUNCH)
+
+
+def not_launched(record: Record, why: str | None) -> LaunchError:
+    return LaunchError(f"{record.name} could not be launched: {why}")
+
+
+def record_failure(entry: Entry, record: Record, how: Verdict, event: str) -> bool:
     """False: another sesh has written down something else of it meanwhile."""
-    how = Verdict(State.FAILED, reason=why, cause=Cause.LAUNCH)
-    failed = look.ended(record, how, now())
-    verdict = reconcile(failed, Observation(absent("never launched")), now())
-    written = store.swap(entry, failed, verdict)
+    ended = look.ended(record, how, now())
+    verdict = reconcile(ended, Observation(absent("never launched")), now())
+    written = store.swap(entry, ended, verdict)
     if written is not None:
-        _note_failure(event, record, why, failed)
+        _note_failure(event, record, how, ended)
     return written is not None
 
 
@@ -185,11 +193,14 @@ def _confirm(entry: Entry, record: Record, server: Tmux, pane: str, event: str) 
     while now() < deadline and not _became(record):
         time.sleep(pause)
         pause = min(pause * 1.2, 0.02)
-    if not _spoke(record) and _given_up(entry, record, event):
+    too_late = not_in_time(record.spec.launch_timeout)
+    # Written down before anything is ended: whoever looks meanwhile would take our own kill for a
+    # terminal that somebody has closed. If that fails, somebody has seen it speak, so it lives.
+    if not _spoke(record) and record_failure(entry, record, too_late, event):
         launchfiles.withdraw(record)
         server.kill_pane(pane)
         _end_marked(record, begin)
-        raise LaunchError(_not_launched(record, no_sign(record.spec.launch_timeout)))
+        raise not_launched(record, too_late.reason)
     return _judge_launch(entry, record, event)
 
 
@@ -208,17 +219,6 @@ def _spoke(record: Record) -> bool:
 def _words(record: Record) -> tuple[LaunchWord | None, ExitWord | None]:
     which = (record.place.run, record.id, record.place.generation)
     return launchfiles.read_launch(*which), launchfiles.read_exit(*which)
-
-
-def _given_up(entry: Entry, record: Record, event: str) -> bool:
-    """Nobody has spoken in time. Written down before anything is ended: whoever looks meanwhile
-    would take our own kill for a terminal that somebody has closed. False: somebody has seen it
-    speak, so it lives."""
-    return record_failure(entry, record, no_sign(record.spec.launch_timeout), event)
-
-
-def _not_launched(record: Record, why: str | None) -> str:
-    return f"{record.name} could not be launched: {why}"
 
 
 def _end_marked(record: Record, since: float) -> None:
@@ -247,8 +247,8 @@ def judge_launch(entry: Entry, record: Record, sight: Observation, event: str) -
     verdict = look.with_retry(learned, sight, verdict, moment)
     written = store.swap(entry, learned, verdict)
     if verdict.cause is Cause.LAUNCH:
-        _note_failure(event, record, verdict.reason, learned if written else None)
-        raise LaunchError(f"{record.name} could not be launched: {verdict.reason}")
+        _note_failure(event, record, verdict, learned if written else None)
+        raise not_launched(record, verdict.reason)
     command = list(record.spec.command)
     _note(event, record, command=command, **_retry(record), **_resumed(record, event))
     if written is None:  # another sesh has looked in between, and has written down what it saw
@@ -259,10 +259,11 @@ def judge_launch(entry: Entry, record: Record, sight: Observation, event: str) -
     return Seen(written, Session(learned, sight, verdict))
 
 
-def _note_failure(event: str, record: Record, why: str | None, ended: Record | None) -> None:
+def _note_failure(event: str, record: Record, how: Verdict, ended: Record | None) -> None:
     """It could not be launched. Whoever asked for it hears so; nobody asks for a retry, so the end
     of one is written down like every end, by the one who recorded it (else `ended` is None)."""
-    _note(event.removesuffix("ed") + "-failed", record, reason=why, **_retry(record))
+    kind = event.removesuffix("ed") + "-failed"
+    _note(kind, record, state=how.state, reason=how.reason, **_retry(record))
     if ended is not None and record.status.retries:
         with suppress(OSError):
             look.note_end(ended)

@@ -225,7 +225,7 @@ def test_a_launch_into_a_hanging_tmux_is_given_up_and_found_out_later(world: Wor
     finally:
         os.kill(server, signal.SIGCONT)
     # Whether the server has still heard the request is its affair; the truth shows.
-    settled = eventually(lambda: world.state_of("b") in ("running", "failed"))
+    settled = eventually(lambda: world.state_of("b") in ("running", "timeout"))
     assert settled, world.session("b")
     panes = world.tmux("list-panes", "-a", "-F", "#{session_name} #{pane_dead}").splitlines()
     assert ("b 0" in panes) == (world.state_of("b") == "running"), (panes, world.session("b"))

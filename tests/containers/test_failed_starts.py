@@ -6,7 +6,7 @@ import random
 import signal
 import time
 
-from tests.containers.boxes import IN_A_BOX, becomes, inside, processes_in, run_box, start
+from tests.containers.boxes import IN_A_BOX, becomes, inside, processes_in, run_box, start, told
 from tests.engine import BARE_IMAGE, Engine
 from tests.surroundings import complains
 from tests.world import World, count
@@ -30,13 +30,13 @@ def put_tmux(engine: Engine, script: str) -> None:
     engine.docker("exec", "mine", "sh", "-c", f"{put}; {write}", "sh", script)
 
 
-def test_an_agent_of_which_there_is_no_sign_has_failed(boxed: World, engine: Engine) -> None:
+def test_an_agent_of_which_there_is_no_sign(boxed: World, engine: Engine) -> None:
     run_box(engine, "mine", image=BARE_IMAGE)
     put_tmux(engine, LIAR)
     boxed.configure("[docker]\ntimeout = 20\n[start]\nlaunch_timeout = 0.5\n")
     done = boxed.sesh("start", "a", "--container", "mine", "--", "cat")
     complains(done, 1, "a could not be launched: no sign of the agent within 0.5 s")
-    assert boxed.state_of("a") == "failed"
+    assert told(boxed.session("a"), "state", "cause") == ("timeout", "launch")
     done = boxed.sesh("start", "b", "--launch-timeout", "1s", "--container", "mine", "--", "cat")
     complains(done, 1, "b could not be launched: no sign of the agent within 1 s")
 

@@ -245,10 +245,10 @@ def test_clock_moved_during_a_start(world: World, campaign: Campaign, shift: int
         with campaign.round("start"):
             name = f"s{number}"
             claim_only(world, name, datetime.now(UTC) - timedelta(seconds=shift))
-            states = ("starting", "failed") if shift < 0 else ("failed",)
+            states = ("starting", "timeout") if shift < 0 else ("timeout",)
             assert world.state_of(name) in states, world.session(name)
             world.sesh("stop", name, timeout=20)
-            assert world.state_of(name) in ("stopped", "failed"), world.session(name)
+            assert world.state_of(name) in ("stopped", "timeout"), world.session(name)
             world.ok("rm", name)
     campaign.conclude()
 

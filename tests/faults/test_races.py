@@ -17,7 +17,7 @@ pytestmark = pytest.mark.timeout(count(120, 3600))
 MANY = count(20, 50)
 NO_DEADLOCK = 100.0  # seconds within which all must have ended
 ALIVE = ("running", "starting", "stopping")
-ENDED = ("stopped", "failed", "lost", "completed")
+ENDED = ("stopped", "failed", "timeout", "lost", "completed")
 # What may come of a command that others get in the way of: done, conflict, no such session,
 # not confirmed.
 FAIR = {
