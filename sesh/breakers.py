@@ -1,6 +1,8 @@
 """Breakers: a group, or a template, whose sessions fail too often is left alone for a while.
 
-No state of its own: whether one is open follows from the ends in the event log.
+No state of their own: whether one is open follows from the ends in the event log. Whoever finds one
+open leaves word until when (`paths.breakers_file`), so that `ls` need not read the log as long as
+there is none; it is only a reason to look.
 """
 
 from __future__ import annotations
@@ -10,10 +12,12 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sesh import duties, events, output
+from sesh import config as settings
+from sesh import duties, events, files, guards, output, paths
 from sesh.config import Config
 from sesh.model import BreakerLimits, Cause, Record, State
-from sesh.view import timestamp
+from sesh.values import Value
+from sesh.view import View, timestamp
 
 # What is lost is lost with its place, as after a reboot: nobody's fault, and all are to come back.
 _FAILURES = {State.FAILED.value, State.TIMEOUT.value}
@@ -24,34 +28,83 @@ _LOST = {
 Circle = tuple[str, str]  # `group` or `template`, and its name
 
 
-def circles(record: Record) -> list[Circle]:
+class Member(Value):
+    """Of a session, what its breakers depend on."""
+
+    id: str
+    circles: tuple[Circle, ...]
+    limits: BreakerLimits
+
+
+def circles(record: Record) -> tuple[Circle, ...]:
     """What a session's failures count for."""
-    found = (("group", record.spec.group), ("template", record.spec.template))
-    return [(kind, name) for kind, name in found if name is not None]
+    return _circles(record.spec.group, record.spec.template)
+
+
+def _circles(group: str | None, template: str | None) -> tuple[Circle, ...]:
+    found = (("group", group), ("template", template))
+    return tuple((kind, name) for kind, name in found if name is not None)
+
+
+def limits_of(record: Record, config: Config) -> BreakerLimits:
+    """Its own, if it was started with some; else those of today's settings."""
+    return record.spec.breaker or _usual(config)
+
+
+def _usual(config: Config) -> BreakerLimits:
+    usual = config.breaker
+    return BreakerLimits(int(usual.failures), usual.within, usual.cooldown)
+
+
+def _shown(view: View, config: Config) -> Member:
+    own = view.get("breaker")
+    limits = BreakerLimits(**own) if own else _usual(config)
+    return Member(view["id"], _circles(view.get("group"), view.get("template")), limits)
 
 
 def open_for(records: Collection[Record], config: Config) -> dict[str, tuple[Circle, datetime]]:
     """Of these sessions, by their ids, those with an open breaker: which, and until when; the one
     that is open longest."""
-    limits = {one.id: limits_of(one, config) for one in records}
-    failures = _failures_of({circle for one in records for circle in circles(one)}, limits.values())
+    return _open([Member(one.id, circles(one), limits_of(one, config)) for one in records])
+
+
+def open_among(views: Collection[View], config: Config) -> dict[str, tuple[Circle, datetime]]:
+    """The same of sessions as they are shown."""
+    return _open([_shown(view, config) for view in views if view.get("id")])
+
+
+def _open(members: Collection[Member]) -> dict[str, tuple[Circle, datetime]]:
+    limits = {one.limits for one in members}
+    failures = _failures_of({circle for one in members for circle in one.circles}, limits)
     now = datetime.now(UTC)
     found = {}
-    for one in records:
+    for one in members:
         closed_off = [
             (circle, until)
-            for circle in circles(one)
-            if (until := duties.open_until(failures[circle], limits[one.id], now)) is not None
+            for circle in one.circles
+            if (until := duties.open_until(failures[circle], one.limits, now)) is not None
         ]
         if closed_off:
             found[one.id] = max(closed_off, key=lambda pair: pair[1])
+    if found:
+        _leave_word(max(until for _, until in found.values()))
     return found
 
 
-def limits_of(record: Record, config: Config) -> BreakerLimits:
-    """Its own, if it was started with some; else those of today's settings."""
-    own, usual = record.spec.breaker, config.breaker
-    return own or BreakerLimits(int(usual.failures), usual.within, usual.cooldown)
+def _leave_word(until: datetime) -> None:
+    """That there is something to be seen until then. Nobody needs it for more than showing."""
+    moment = int(until.timestamp()) + 1
+    if guards.breaker_open(paths.breakers_file(), moment - 1):
+        return
+    with suppress(OSError):
+        files.write_private(paths.breakers_file(), b"%d\n" % moment, durable=False)
+
+
+def heed(record: Record) -> None:
+    """A session has failed: if that has opened its breaker, `ls` is to show it."""
+    status = record.status
+    if circles(record) and _is_failure(str(status.outcome), str(status.cause)):
+        open_for([record], settings.load())
 
 
 def _failures_of(
@@ -73,12 +126,15 @@ def _failures() -> Iterator[dict[str, Any]]:
     """The ends that count, one of each launch: that it was given up is no second failure."""
     known = set()
     for event in events.of_kind("ended"):
-        failed = str(event.get("state")) in _FAILURES and str(event.get("cause")) not in _LOST
-        if failed:
+        if _is_failure(str(event.get("state")), str(event.get("cause"))):
             launch = (str(event.get("id")), str(event.get("generation")))
             if launch not in known:
                 known.add(launch)
                 yield event
+
+
+def _is_failure(state: str, cause: str) -> bool:
+    return state in _FAILURES and cause not in _LOST
 
 
 def _circles_of(event: dict[str, Any]) -> list[Circle]:

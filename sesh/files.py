@@ -69,11 +69,11 @@ def read_regular(path: str, limit: int) -> bytes:
 
 
 @contextmanager
-def locked(path: str) -> Iterator[None]:
+def locked(path: str, patience: float = LOCK_TIMEOUT) -> Iterator[None]:
     """Hold a lock, waiting for it if need be. Never run a program or sleep inside."""
     fd = _open_lock(path)
     try:
-        _acquire(fd)
+        _acquire(fd, patience)
         yield
     finally:
         os.close(fd)
@@ -101,8 +101,8 @@ def _open_lock(path: str) -> int:
     return fd
 
 
-def _acquire(fd: int) -> None:
-    deadline = time.monotonic() + LOCK_TIMEOUT
+def _acquire(fd: int, patience: float) -> None:
+    deadline = time.monotonic() + patience
     while True:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -110,7 +110,7 @@ def _acquire(fd: int) -> None:
         except BlockingIOError:
             if time.monotonic() > deadline:
                 raise ConflictError(
-                    f"the records are locked by another sesh for over {LOCK_TIMEOUT:g} s"
+                    f"the records are locked by another sesh for over {patience:g} s"
                 ) from None
             time.sleep(0.002)
 

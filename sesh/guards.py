@@ -67,6 +67,16 @@ class Survey:
         return mode == "box" and not ended and not (freezer and frozen(freezer))
 
 
+def breaker_open(path: str, now: float) -> bool:
+    """Has anybody seen a breaker that is still open then? (What can't be read may say so.)"""
+    try:
+        return int(read(path)) > now
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError):
+        return True
+
+
 def frozen(path: str) -> bool:
     """Does this file of a control group say that it is paused?"""
     try:

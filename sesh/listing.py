@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 
-from sesh import config, git, look, orphans, output, paths, processes, store
+from sesh import breakers, config, git, guards, look, orphans, output, paths, processes, store
 from sesh.adrift import Adrift
 from sesh.agents import activity, screens
 from sesh.agents.activity import Launch
@@ -63,6 +63,16 @@ def gather(*, everything: bool, usage: bool, work: bool = False) -> tuple[list[V
     if everything:
         views += [complete(one) for one in look.judge(store.history())]
     return views, [one.trouble for one in found if one.trouble]
+
+
+def open_breakers(views: Iterable[View]) -> list[str]:
+    """Why some of these are left alone for now, a line for each breaker that is open."""
+    if not guards.breaker_open(paths.breakers_file(), time.time()):
+        return []
+    opened = breakers.open_among([*views], config.load()).values()
+    until = {circle: max(at for one, at in opened if one == circle) for circle, _ in opened}
+    told = "nothing of it is launched again by itself"
+    return [f"{breakers.sentence(circle, until[circle])}: {told}" for circle in sorted(until)]
 
 
 def _past(found: Digest) -> bool:

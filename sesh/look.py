@@ -13,7 +13,19 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 
-from sesh import ages, config, duties, events, guards, launchfiles, observe, paths, processes, store
+from sesh import (
+    ages,
+    breakers,
+    config,
+    duties,
+    events,
+    guards,
+    launchfiles,
+    observe,
+    paths,
+    processes,
+    store,
+)
 from sesh.config import Config
 from sesh.digest import Digest
 from sesh.errors import (
@@ -357,6 +369,7 @@ def note_end(record: Record) -> None:
         group=record.spec.group,
         template=record.spec.template,
     )
+    breakers.heed(record)
     if status.retry_at is not None:
         events.append(
             "recovering",

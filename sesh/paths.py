@@ -54,6 +54,11 @@ def events_file() -> str:
     return state_dir() + "/events.jsonl"
 
 
+def breakers_file() -> str:
+    """Until when some breaker is open, as far as anybody has seen."""
+    return f"{state_dir()}/breakers"
+
+
 def older_events_file() -> str:
     """What was in events.jsonl before gc rotated it."""
     return events_file() + ".1"

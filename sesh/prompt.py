@@ -22,7 +22,7 @@ WORDS = (
     *("unknown", "completed", "stopped"),
 )
 SHELLS = ("bash", "zsh", "fish")
-_TRIES = 3
+_PATIENCE = 1.0  # seconds that a command waits for others to write the line
 
 
 def line() -> str:
@@ -122,25 +122,14 @@ def _refresh(make: bool) -> None:
     if _foreign():
         return
     path = file()
-    for _ in range(_TRIES):
-        before = _version(path)
-        if before is None and not make:
-            return
-        text = f"{time.time():.0f} {line()}\n".encode()
-        if _version(path) == before:  # else another sesh wrote, and may have seen less than we do
-            break
+    if not make and not os.path.lexists(path):
+        return
     from sesh import files
 
     files.make_parents(os.path.dirname(path))
-    files.write_private(path, text, durable=False)
-
-
-def _version(path: str) -> tuple[int, int] | None:
-    try:
-        status = os.stat(path, follow_symlinks=False)
-    except FileNotFoundError:
-        return None
-    return status.st_ino, status.st_mtime_ns
+    with files.locked(f"{path}.lock", _PATIENCE):  # who has looked later writes later
+        text = f"{time.time():.0f} {line()}\n".encode()
+        files.write_private(path, text, durable=False)
 
 
 def file() -> str:

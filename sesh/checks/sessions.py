@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from shlex import quote
 
 from sesh import breakers, caring, output, paths, store
+from sesh.breakers import Circle
 from sesh.checks.scene import FIX, Finding, Level, Scene, few, number
 from sesh.digest import parse
 from sesh.look import Orphan, Seen
@@ -32,6 +33,7 @@ from sesh.store import Entry
 from sesh.tmux import Pane
 from sesh.view import View
 
+_DOWN = (State.RECOVERING, State.FAILED, State.TIMEOUT, State.LOST)
 STOP_PATIENCE = 10.0  # seconds after its grace that a stop may take to be confirmed
 
 
@@ -98,23 +100,32 @@ def _astray(session: Session) -> Finding:
 
 def breaker(scene: Scene) -> list[Finding]:
     """Groups that fail too often: who is left alone, and how not to wait."""
-    down = _needy(scene, State.RECOVERING, State.FAILED, State.TIMEOUT, State.LOST)
-    entries = (store.entry(str(view["name"])) for view in down)
-    records = [one.record for one in entries if one and isinstance(one.record, Record)]
-    closed_off = breakers.open_for(records, scene.config)
-    by_breaker: dict[str, list[str]] = {}
-    for record in sorted(records, key=lambda record: record.name):
-        if record.id in closed_off:
-            why = breakers.sentence(*closed_off[record.id])
-            by_breaker.setdefault(why, []).append(record.name)
-    return [_closed_off(why, tuple(names)) for why, names in sorted(by_breaker.items())]
+    closed_off = breakers.open_among(scene.views, scene.config)
+    down = {view["id"] for view in _needy(scene, *_DOWN)}
+    by_breaker: dict[Circle, list[View]] = {}
+    for view in sorted(scene.views, key=lambda view: str(view["name"])):
+        if view.get("id") in closed_off:
+            by_breaker.setdefault(closed_off[view["id"]][0], []).append(view)
+    return [
+        _closed_off(
+            breakers.sentence(circle, max(closed_off[view["id"]][1] for view in views)),
+            circle,
+            tuple(str(view["name"]) for view in views if view["id"] in down),
+        )
+        for circle, views in sorted(by_breaker.items())
+    ]
 
 
-def _closed_off(why: str, names: tuple[str, ...]) -> Finding:
-    waits = "waits" if len(names) == 1 else "wait"
-    mend = f"sesh restart --force {' '.join(names[:20])}"
-    text = f"{why}: {few(names)} {waits} for it"
-    return Finding("breaker", Level.WARN, text, mend, subjects=names)
+def _closed_off(why: str, circle: Circle, waiting: tuple[str, ...]) -> Finding:
+    if not waiting:
+        kind, name = circle
+        text = f"{why}: what fails is not launched again by itself"
+        mend = f"sesh ls --all --filter {quote(f'{kind}={name}')}"
+        return Finding("breaker", Level.WARN, text, mend, "shows them")
+    waits = "waits" if len(waiting) == 1 else "wait"
+    mend = f"sesh restart --force {' '.join(waiting[:20])}"
+    text = f"{why}: {few(waiting)} {waits} for it"
+    return Finding("breaker", Level.WARN, text, mend, subjects=waiting)
 
 
 def stuck_starting(scene: Scene) -> list[Finding]:

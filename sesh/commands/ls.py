@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 
 import click
 
@@ -90,5 +89,10 @@ def _print_table(views: list[View], *, wide: bool, colour: bool, filtered: bool)
         return
     table, closing = tables.ls_text(views, wide=wide, colour=colour)
     output.write(table.decode())
-    if closing and os.isatty(1):
-        output.say(f"\n{closing}")
+    width = output.terminal_width()
+    if width is None:
+        return
+    lines = [output.cut(output.escape(line), width) for line in listing.open_breakers(views)]
+    lines += [closing] if closing else []
+    if lines:
+        output.say("\n" + "\n".join(lines))
