@@ -28,8 +28,8 @@ from sesh.values import replace
 from tests import samples
 from tests.faults.living import command_line
 from tests.schedulers import put_first
-from tests.surroundings import mounted, silence_timers
-from tests.terminal import Terminal
+from tests.surroundings import mounted, move, silence_timers
+from tests.terminal import Terminal, reading
 from tests.world import SESH, World, count, eventually
 
 pytestmark = pytest.mark.timeout(120)
@@ -1223,6 +1223,28 @@ def test_a_new_start_does_not_take_the_name_of_what_waits_for_a_retry(world: Wor
     assert world.sesh("start", "one", "--", "true").code == 8
 
 
+def test_one_pass_makes_the_checks_of_one_moment_for_all(world: World) -> None:
+    """However unevenly they were started: as many passes as there are moments, not as checks."""
+    names = [f"s{number}" for number in range(8)]
+    health = f'touch "{world.root}/$(date +%s%N)-$SESH_NAME.checked"'
+    options = ("--health-cmd", f"SESH_NAME={{}}; {health}", "--health-interval", "4s")
+    for name in names:
+        own = [word.replace("{}", name) for word in options]
+        world.start(name, "sleep", "999", options=own)
+        time.sleep(0.15)
+    (callback,) = world.state.glob("run/*/callback")
+    passes = world.root / "passes"
+    callback.write_text(f"echo >>{passes}\n{callback.read_text()}")
+
+    def checks(name: str) -> int:
+        return len(list(world.root.glob(f"*-{name}.checked")))
+
+    assert eventually(lambda: all(checks(name) >= 3 for name in names), within=60)
+    made = sum(map(checks, names))
+    assert made >= 3 * len(names)
+    assert passes.read_text().count("\n") <= made / 3
+
+
 # --- batches -------------------------------------------------------------------------------------
 
 
@@ -1265,6 +1287,57 @@ def test_one_of_several_that_fails_is_named(crew: World) -> None:
     crew.record("one").write_text("")
     done = crew.sesh("resume", "one", "two")
     assert (done.code, "one" in done.err) == (9, True)
+
+
+BATCHES = {
+    "stop": ("stop", "--group", "crew", "-y"),
+    "restart": ("restart", "--group", "crew", "-y"),
+    "restart failed ones": ("restart", "--failed"),
+    "pause": ("pause", "--group", "crew"),
+    "resume": ("resume", "--group", "crew"),
+    "send": ("send", "--group", "crew", "hello"),
+}
+
+
+@pytest.mark.parametrize("verb", BATCHES)
+def test_one_of_a_group_that_fails_is_named_and_the_others_are_done(crew: World, verb: str) -> None:
+    """One can't be asked; of those that have failed, one has no directory any more."""
+    if verb == "resume":
+        crew.ok("pause", "--group", "crew")
+    if verb == "restart failed ones":
+        gone = crew.root / "gone"
+        gone.mkdir()
+        for name, where in (("one", gone), ("two", crew.cwd)):
+            crew.ok("rm", "--force", name)
+            crew.start(name, "false", options=("--group", "crew", "-C", str(where)))
+            assert settled(crew, name)["state"] == "failed"
+        gone.rmdir()
+    else:
+        move(crew, "one", id="f" * 32)
+    done = crew.sesh(*BATCHES[verb])
+    assert (done.code, done.err.count("\n")) == (9, 1), done
+    assert "one" in done.err
+    assert "two" not in done.err
+    assert crew.session("other")["generation"] == 1
+    done_with_two = {
+        "stop": lambda: crew.state_of("two") == "stopped",
+        "restart": lambda: crew.session("two")["generation"] == 2,
+        "restart failed ones": lambda: crew.session("two")["generation"] == 2,
+        "pause": lambda: crew.state_of("two") == "paused",
+        "resume": lambda: crew.state_of("two") == "running",
+        "send": lambda: "hello" in crew.ok("logs", "two").out,
+    }
+    assert eventually(done_with_two[verb])
+
+
+def test_one_of_a_group_that_is_removed_while_it_is_waited_for(crew: World) -> None:
+    with reading(crew, "wait", "--group", "crew") as waiter:
+        time.sleep(0.5)
+        crew.ok("rm", "--force", "one")
+        crew.ok("stop", "two")
+        code, out, err = waiter.rest()
+    assert (code, out) == (9, b"two stopped\n")
+    assert (err.count("\n"), "one" in err) == (1, True)
 
 
 # --- somebody is told ----------------------------------------------------------------------------
