@@ -1330,10 +1330,10 @@ def test_one_of_a_group_that_fails_is_named_and_the_others_are_done(crew: World,
     assert eventually(done_with_two[verb])
 
 
-def test_one_of_a_group_that_is_removed_while_it_is_waited_for(crew: World) -> None:
+def test_one_of_a_group_that_is_damaged_while_it_is_waited_for(crew: World) -> None:
     with reading(crew, "wait", "--group", "crew") as waiter:
         time.sleep(0.5)
-        crew.ok("rm", "--force", "one")
+        crew.record("one").write_text("")
         crew.ok("stop", "two")
         code, out, err = waiter.rest()
     assert (code, out) == (9, b"two stopped\n")
