@@ -268,6 +268,11 @@ def empty_server(world: World) -> int:
     return world.server_pid()
 
 
+def settle_fish(world: World) -> None:
+    """In a new home, fish reads the manual pages of all commands for completions, for a while."""
+    (world.root / "home/.local/share/fish/generated_completions").mkdir(parents=True, exist_ok=True)
+
+
 def silence_timers(world: World) -> None:
     """What tmux calls back does nothing from now on, until the next launch."""
     (callback,) = world.state.glob("run/*/callback")

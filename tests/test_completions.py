@@ -22,6 +22,7 @@ from sesh.commands import completion, template
 from sesh.model import State
 from sesh.phases import PHASES
 from tests.conftest import need
+from tests.surroundings import settle_fish
 from tests.test_fast import LANES
 from tests.world import SESH, World, eventually
 
@@ -97,6 +98,7 @@ def _set_up(world: World, shell: str) -> list[str]:
         )
         return ["zsh", "-o", "no_global_rcs", "-i"]
     (config / "completions").mkdir(parents=True)
+    settle_fish(world)
     (config / "completions" / "sesh.fish").symlink_to(COMPLETIONS / "fish" / "sesh.fish")
     (config / "config.fish").write_text(
         f"function fish_prompt; echo -n '{PROMPT}'; end\n"

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import need
-from tests.surroundings import as_stranger, give_to_stranger, run
+from tests.surroundings import as_stranger, give_to_stranger, run, settle_fish
 from tests.terminal import Terminal
 from tests.test_prompt import prompt_file
 from tests.world import SESH, World, eventually
@@ -59,6 +59,7 @@ def at(world: World, shell: str, *lines: str, env: dict[str, str] | None = None)
     else:
         config = world.root / "config" / "fish" / "config.fish"
         config.parent.mkdir(parents=True, exist_ok=True)
+        settle_fish(world)
         config.write_text(f"set -g fish_greeting\n{text}")
         command = "fish"
     terminal = Terminal(world, env={"PS1": "outer $ ", **(env or {})})
