@@ -46,9 +46,11 @@ def _settled_word(entry: Entry) -> list[str]:
     for _ in range(_LOOKS):
         record = entry.record
         found = [State.DAMAGED.value] if isinstance(record, Damaged) else _word(entry, record)
-        fresh = store.again(entry) if found else None
-        if fresh is None or fresh.raw == entry.raw:
+        if not found or store.unchanged(entry):
             break
+        fresh = store.again(entry)
+        if fresh is None:
+            return []
         entry = fresh
     return found
 

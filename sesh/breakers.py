@@ -7,15 +7,20 @@ there is none; it is only a reason to look.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import json
+import os
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from math import ceil
 from typing import Any
 
 from sesh import config as settings
 from sesh import duties, events, files, guards, output, paths
 from sesh.config import Config
-from sesh.model import BreakerLimits, Cause, Record, State
+from sesh.errors import SeshError
+from sesh.model import BreakerLimits, Cause, Record, State, Verdict
+from sesh.reconcile import recorded_end
 from sesh.values import Value
 from sesh.view import View, timestamp
 
@@ -62,49 +67,81 @@ def _shown(view: View, config: Config) -> Member:
     return Member(view["id"], _circles(view.get("group"), view.get("template")), limits)
 
 
+class Opened(Value):
+    """A breaker that is open: until when at the latest, and for which sessions, by their ids."""
+
+    until: datetime
+    ids: frozenset[str]
+
+
 def open_for(records: Collection[Record], config: Config) -> dict[str, tuple[Circle, datetime]]:
     """Of these sessions, by their ids, those with an open breaker: which, and until when; the one
     that is open longest."""
-    return _open([Member(one.id, circles(one), limits_of(one, config)) for one in records])
+    members = [Member(one.id, circles(one), limits_of(one, config)) for one in records]
+    found: dict[str, tuple[Circle, datetime]] = {}
+    for one, circle, until in _open(members):
+        if one.id not in found or found[one.id][1] < until:
+            found[one.id] = circle, until
+    return found
 
 
-def open_among(views: Collection[View], config: Config) -> dict[str, tuple[Circle, datetime]]:
-    """The same of sessions as they are shown."""
-    return _open([_shown(view, config) for view in views if view.get("id")])
+def open_among(views: Iterable[View], config: Config) -> dict[Circle, Opened]:
+    """All that are open for these sessions, as they are shown."""
+    found: dict[Circle, Opened] = {}
+    for one, circle, until in _open([_shown(view, config) for view in views if view.get("id")]):
+        before = found.get(circle, Opened(until, frozenset()))
+        found[circle] = Opened(max(before.until, until), before.ids | {one.id})
+    return found
 
 
-def _open(members: Collection[Member]) -> dict[str, tuple[Circle, datetime]]:
+def _open(members: Collection[Member]) -> list[tuple[Member, Circle, datetime]]:
     limits = {one.limits for one in members}
     failures = _failures_of({circle for one in members for circle in one.circles}, limits)
     now = datetime.now(UTC)
-    found = {}
-    for one in members:
-        closed_off = [
-            (circle, until)
-            for circle in one.circles
-            if (until := duties.open_until(failures[circle], one.limits, now)) is not None
-        ]
-        if closed_off:
-            found[one.id] = max(closed_off, key=lambda pair: pair[1])
+    found = [
+        (one, circle, until)
+        for one in members
+        for circle in one.circles
+        if (until := duties.open_until(failures[circle], one.limits, now)) is not None
+    ]
     if found:
-        _leave_word(max(until for _, until in found.values()))
+        _leave_word(max(until for _, _, until in found))
     return found
 
 
 def _leave_word(until: datetime) -> None:
-    """That there is something to be seen until then. Nobody needs it for more than showing."""
-    moment = int(until.timestamp()) + 1
-    if guards.breaker_open(paths.breakers_file(), moment - 1):
+    """That there is something to be seen until then."""
+    moment = ceil(until.timestamp())
+    if not guards.breaker_open(paths.breakers_file(), moment - 1):
+        with suppress(SeshError, OSError):  # it is for showing only
+            files.write_private(paths.breakers_file(), b"%d\n" % moment, durable=False)
+
+
+def heed(ended: Collection[Record], config: Config | None = None) -> None:
+    """These have just ended: if that has opened a breaker, `ls` is to show it."""
+    failed = [one for one in ended if circles(one) and _has_failed(recorded_end(one))]
+    if not failed:
         return
-    with suppress(OSError):
-        files.write_private(paths.breakers_file(), b"%d\n" % moment, durable=False)
+    with suppress(SeshError, OSError):  # it is for showing only
+        config = config or settings.load()
+        concerned = {circle for one in failed for circle in circles(one)}
+        members = [Member(one.id, circles(one), limits_of(one, config)) for one in failed]
+        own = (_shown(view, config) for view in _with_own_limits())
+        _open([*members, *(one for one in own if not concerned.isdisjoint(one.circles))])
 
 
-def heed(record: Record) -> None:
-    """A session has failed: if that has opened its breaker, `ls` is to show it."""
-    status = record.status
-    if circles(record) and _is_failure(str(status.outcome), str(status.cause)):
-        open_for([record], settings.load())
+def _with_own_limits() -> list[View]:
+    """The sessions that were started with limits of their own, by their digest lines."""
+    directory = guards.directory(paths.sessions_dir())
+    try:
+        found = [guards.digest_of(name, directory) for name in guards.names(paths.sessions_dir())]
+    finally:
+        os.close(directory)
+    return [json.loads(one.view) for one in found if one and b'"breaker":{' in one.view]
+
+
+def _has_failed(how: Verdict) -> bool:
+    return _is_failure(str(how.state), str(how.cause))
 
 
 def _failures_of(
@@ -115,17 +152,17 @@ def _failures_of(
     failures: dict[Circle, list[datetime]] = {circle: [] for circle in wanted}
     if not wanted or not any(one.failures for one in limits):
         return failures
-    for event in _failures():
+    for event in _failures(wanted):
         for circle in _circles_of(event):
             if circle in failures:
                 failures[circle].append(datetime.fromisoformat(event["time"]))
     return failures
 
 
-def _failures() -> Iterator[dict[str, Any]]:
+def _failures(wanted: Collection[Circle]) -> Iterator[dict[str, Any]]:
     """The ends that count, one of each launch: that it was given up is no second failure."""
     known = set()
-    for event in events.of_kind("ended"):
+    for event in events.of_kind("ended", [{kind: name} for kind, name in wanted]):
         if _is_failure(str(event.get("state")), str(event.get("cause"))):
             launch = (str(event.get("id")), str(event.get("generation")))
             if launch not in known:

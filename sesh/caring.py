@@ -107,6 +107,7 @@ def care(found: Sequence[Seen], config: Config, *, patient: bool = True) -> Care
     as_measured = {id(one) for one in patients}
     heard = ward.each(patients, lambda one: _all_ears(one, config))
     unsure = {one.record.name for one in heard if id(one) not in as_measured}
+    heard = ward.heed_breakers(heard)
     actions = [(one, action) for one in heard for action in one.due()]
     tried = unsure | {one.record.name for one, action in actions if action.kind in _WRITTEN}
     ward.put_off([one for one in heard if one.seen.state is State.RECOVERING])
@@ -143,6 +144,11 @@ class _Ward:
             except Exception as error:  # also a bug must not end the care for others
                 self.troubles.append(error)
         return done
+
+    def heed_breakers(self, patients: list[Patient]) -> list[Patient]:
+        """Who is not well is not ended while a breaker is open, nor where that can't be told."""
+        told = self.each([patients], lambda some: _heeding_breakers(some, self.config))
+        return told[0] if told else [_closed_off(one) for one in patients]
 
     def put_off(self, waiting: Sequence[Patient]) -> None:
         """Those whose breaker is open for longer than they wait anyway; and, where that can't be
@@ -186,16 +192,29 @@ def _is_put_off(one: Patient, closed_off: Mapping[str, tuple[Circle, datetime]])
     return until is not None and (at is None or at < until)
 
 
-def overdue(found: Sequence[Seen]) -> list[tuple[Seen, Action]]:
+def _heeding_breakers(patients: Sequence[Patient], config: Config) -> list[Patient]:
+    """Of those that would be ended because they are not well, who could not be launched again."""
+    unwell = [one for one in patients if any(due.cause is Cause.HEALTH for due in one.due())]
+    opened = breakers.open_for([one.record for one in unwell], config) if unwell else {}
+    return [_closed_off(one) if one.record.id in opened else one for one in patients]
+
+
+def _closed_off(one: Patient) -> Patient:
+    return Patient(one.seen, one.memory, replace(one.facts, closed_off=True))
+
+
+def overdue(found: Sequence[Seen], config: Config) -> list[tuple[Seen, Action]]:
     """What `care` would end or launch again, as far as that is known without doing anything."""
     patients = [_as_remembered(one) for one in found if needs_care(one)]
+    patients = _heeding_breakers(patients, config)
     return [(one.seen, action) for one in patients for action in one.due() if action.kind in _DEEDS]
 
 
-def neglected(found: Sequence[Seen]) -> list[tuple[Seen, Action]]:
+def neglected(found: Sequence[Seen], config: Config) -> list[tuple[Seen, Action]]:
     """What somebody should have done a while ago: no timer calls a pass, or none comes to its
     end."""
     late = [_as_of(_as_remembered(one), LATE) for one in found if needs_care(one)]
+    late = _heeding_breakers(late, config)
     return [(one.seen, action) for one in late for action in one.due() if _is_late(one, action)]
 
 

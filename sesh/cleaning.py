@@ -52,7 +52,7 @@ def alone(run: str) -> AbstractContextManager[bool]:
 def rehearse(config: Config, options: Options) -> list[Outcome]:
     """The plan alone: nothing is done."""
     scene = _survey(config, options)
-    steps = _overdue(_attended(scene, config))
+    steps = _overdue(_attended(scene, config), config)
     steps += planning.decide(scene, config.gc, options, time.time())
     return [_kept(step) or Outcome(step, done=False, skipped="dry run") for step in steps]
 
@@ -63,7 +63,7 @@ def clean(config: Config, options: Options, run: str) -> tuple[list[Outcome], Ex
     trouble: Exception | None = None
     scene = surveying.survey(config)
     attended = _attended(scene, config)
-    overdue = _overdue(attended)
+    overdue = _overdue(attended, config)
     if attended:
         trouble = next(iter(supervise.run_pass(config).troubles), None)
         scene = surveying.survey(config)
@@ -93,10 +93,10 @@ def _attended(scene: Scene, config: Config) -> list[Seen]:
     return caring.attended(scene.census.found, scene.census.held, config)
 
 
-def _overdue(found: Sequence[Seen]) -> list[Step]:
+def _overdue(found: Sequence[Seen], config: Config) -> list[Step]:
     """What a pass will do for them."""
     steps = []
-    for seen, action in caring.overdue(found):
+    for seen, action in caring.overdue(found, config):
         assert seen.session is not None
         record = seen.session.record
         verb, why = _DEEDS[action.kind]

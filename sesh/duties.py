@@ -61,6 +61,7 @@ class Facts(Value):
     checks: int = 0  # how many have ended
     failures: int = 0  # the last ones in a row that failed, past the start period
     last_failure: str = ""
+    closed_off: bool = False  # by a breaker: it would not be launched again for now
 
 
 # --- while it lives ------------------------------------------------------------------------------
@@ -301,7 +302,7 @@ def _may_retry(record: Record, facts: Facts, *, ran_well: bool) -> bool:
     care, used = record.spec.care, 0 if ran_well else record.status.retries
     wanted = {Retry.FAILURE.value, Retry.ALWAYS.value} & set(care.retry_on)
     in_time = delay(care, used + 1, record.launch) < _life_left(care, facts)
-    return bool(wanted) and used < care.retries and in_time
+    return bool(wanted) and used < care.retries and in_time and not facts.closed_off
 
 
 def _life_left(care: Care, facts: Facts) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import Any, BinaryIO
@@ -42,8 +42,12 @@ def new(
 
 
 def write(*happened: Event) -> None:
-    lines = (json.dumps(event, separators=(",", ":")).encode() + b"\n" for event in happened)
+    lines = (_compact(event) + b"\n" for event in happened)
     files.append_line(paths.events_file(), b"".join(lines))
+
+
+def _compact(event: Event) -> bytes:
+    return json.dumps(event, separators=(",", ":")).encode()
 
 
 def rotate() -> None:
@@ -87,12 +91,17 @@ def _open_all() -> list[BinaryIO]:
     return [file for file in (older, newest) if file is not None]
 
 
-def of_kind(kind: str) -> Iterator[Event]:
-    """All events of one kind so far, the other lines not even parsed."""
+def of_kind(kind: str, having: Sequence[Event] = ()) -> Iterator[Event]:
+    """All events of one kind so far, `having` one of these details if any are named; the other
+    lines are not even parsed."""
     mark = f'"{kind}"'.encode()
+    details = [_compact(one)[1:-1] for one in having]
     for file in _open_all():
         with file:
-            found = (event for line in file if mark in line and (event := _parse(line)))
+            lines = (line for line in file if mark in line)
+            if details:
+                lines = (line for line in lines if any(detail in line for detail in details))
+            found = (event for line in lines if (event := _parse(line)))
             yield from (event for event in found if event["kind"] == kind)
 
 

@@ -68,13 +68,11 @@ class Survey:
 
 
 def breaker_open(path: str, now: float) -> bool:
-    """Has anybody seen a breaker that is still open then? (What can't be read may say so.)"""
+    """Has anybody seen a breaker that is still open then?"""
     try:
         return int(read(path)) > now
-    except FileNotFoundError:
-        return False
     except (OSError, ValueError):
-        return True
+        return False
 
 
 def frozen(path: str) -> bool:

@@ -14,6 +14,7 @@ from sesh.adrift import Adrift
 from sesh.agents import activity, screens
 from sesh.agents.activity import Launch
 from sesh.agents.said import ACTIVITIES
+from sesh.breakers import Circle, Opened
 from sesh.digest import Digest
 from sesh.errors import UsageError
 from sesh.look import Orphan, Seen
@@ -69,10 +70,21 @@ def open_breakers(views: Iterable[View]) -> list[str]:
     """Why some of these are left alone for now, a line for each breaker that is open."""
     if not guards.breaker_open(paths.breakers_file(), time.time()):
         return []
-    opened = breakers.open_among([*views], config.load()).values()
-    until = {circle: max(at for one, at in opened if one == circle) for circle, _ in opened}
-    told = "nothing of it is launched again by itself"
-    return [f"{breakers.sentence(circle, until[circle])}: {told}" for circle in sorted(until)]
+    views = [*views]
+    found = breakers.open_among(views, config.load())
+    return [
+        f"{breakers.sentence(circle, opened.until)}: what fails is not launched again by itself"
+        + _for_whom(circle, opened, views)
+        for circle, opened in sorted(found.items())
+    ]
+
+
+def _for_whom(circle: Circle, opened: Opened, views: Sequence[View]) -> str:
+    """Whom it keeps waiting, if that is not everybody: limits may be a session's own."""
+    kind, name = circle
+    members = [view for view in views if view.get(kind) == name]
+    concerned = [view["name"] for view in members if view["id"] in opened.ids]
+    return "" if len(concerned) == len(members) else f" (only {', '.join(concerned)})"
 
 
 def _past(found: Digest) -> bool:

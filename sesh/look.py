@@ -71,6 +71,7 @@ class Seen(Value):
     session: Session | None  # None: the record is damaged
     trouble: str | None = None  # why what was learned could not be written down
     overtaken: bool = False  # another sesh has changed the record since it was read
+    has_ended: bool = False  # this look has found, and written down, that it has ended
 
     @property
     def name(self) -> str:
@@ -247,14 +248,13 @@ def judge(
     settings = settings or config.load()
     found = _judge(entries, settings, answers)
     for _ in range(_LOOKS - 1):
-        fresh = {
-            number: store.again(one.entry) for number, one in enumerate(found) if one.overtaken
-        }
-        changed = {number: entry for number, entry in fresh.items() if entry is not None}
+        fresh = {at: store.again(one.entry) for at, one in enumerate(found) if one.overtaken}
+        changed = {at: entry for at, entry in fresh.items() if entry is not None}
         if not changed:
             break
-        for number, one in zip(changed, _judge([*changed.values()], settings), strict=True):
-            found[number] = one
+        for at, one in zip(changed, _judge([*changed.values()], settings), strict=True):
+            found[at] = one
+    breakers.heed([one.session.record for one in found if one.has_ended and one.session], settings)
     return found
 
 
@@ -287,14 +287,17 @@ def _settle(
     if learned == record and store.up_to_date(entry, record, verdict):
         return Seen(entry, session)
     session = Session(record, sight, verdict)
+    has_ended = learned.status.outcome is not record.status.outcome
     try:
         written = store.swap(entry, learned, verdict)
-        if written is not None and learned.status.outcome is not record.status.outcome:
+        if written is not None and has_ended:
             note_end(learned)
     except (SeshError, OSError) as error:
         return Seen(entry, session, trouble=str(error))
     seen = Session(learned, sight, verdict)
-    return Seen(written or entry, seen, overtaken=written is None)
+    if written is None:
+        return Seen(entry, seen, overtaken=True)
+    return Seen(written, seen, has_ended=has_ended)
 
 
 def learn(record: Record, sight: Observation, verdict: Verdict, now: datetime) -> Record:
@@ -369,7 +372,6 @@ def note_end(record: Record) -> None:
         group=record.spec.group,
         template=record.spec.template,
     )
-    breakers.heed(record)
     if status.retry_at is not None:
         events.append(
             "recovering",

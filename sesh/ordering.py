@@ -146,6 +146,8 @@ def _fulfil(wish: Wish, settings: config.Config, worktree: Worktree | None) -> S
     found = _start(wish.name, spec, surroundings, settings)
     if spec.care.scope:
         _tell_scope(spec)
+    if found.session and found.session.record.place.far:
+        _tell_far_limits(spec)
     return found
 
 
@@ -155,6 +157,15 @@ def _tell_scope(spec: Spec) -> None:
         output.note("--scope is not for containers: its engine limits what it uses")
     elif not tmux.scope_prefix():
         output.note("--scope: no systemd user manager answers; it runs without a scope of its own")
+
+
+def _tell_far_limits(spec: Spec) -> None:
+    """Nobody can look at processes of another machine: say what that means for the limits."""
+    assert spec.box is not None
+    if spec.care.max_memory and spec.box.image is None:
+        output.note("--max-memory: nobody looks at it in a container of another machine's engine")
+    if spec.care.max_cpu_time:
+        output.note("--max-cpu-time: on another machine's engine it is for each process alone")
 
 
 def _prompt(wish: Wish) -> str | None:

@@ -22,7 +22,7 @@ WORDS = (
     *("unknown", "completed", "stopped"),
 )
 SHELLS = ("bash", "zsh", "fish")
-_PATIENCE = 1.0  # seconds that a command waits for others to write the line
+_PATIENCE = 0.2  # seconds that a command waits for others to write the line
 
 
 def line() -> str:

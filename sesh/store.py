@@ -143,6 +143,10 @@ def again(before: Entry) -> Entry | None:
     return _read(before.path)
 
 
+def unchanged(before: Entry) -> bool:
+    return _bytes(before.path) == before.raw
+
+
 def archived(session_id: str) -> Entry | None:
     """The record of an id that left the list."""
     if not re.fullmatch(ID_PATTERN, session_id):

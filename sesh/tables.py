@@ -249,7 +249,7 @@ def _detail(event: View) -> str:
         detail = output.command_line([str(word) for word in event["command"]])
     if event.get("retry"):
         detail = f"retry {event['retry']}: {detail}"
-    state = event.get("state")
+    state = str(event.get("state") or "")
     return f"{state}: {detail}" if state and not event["kind"].endswith(state) else detail
 
 

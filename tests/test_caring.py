@@ -28,7 +28,7 @@ from sesh.values import replace
 from tests import samples
 from tests.faults.living import command_line
 from tests.schedulers import put_first
-from tests.surroundings import mounted, move, silence_timers
+from tests.surroundings import mounted, move, read_record, silence_timers, write_record
 from tests.terminal import Terminal, reading
 from tests.world import SESH, World, count, eventually
 
@@ -279,6 +279,40 @@ def test_who_speaks_at_the_last_moment_runs_and_nobody_is_left_between(
     else:
         assert seen["state"] == "running"
         assert "lost" not in world.ok("events").out
+
+
+def test_a_launch_that_another_sesh_gives_up_first_does_not_begin_later(world: World) -> None:
+    """Whoever looks at the moment at which its time is over: nothing of it is left."""
+    put_first(world, "env", "trap '' HUP; sleep 4; exec /usr/bin/env \"$@\"")
+    begun = world.root / "begun"
+    argv = ("start", "one", "--launch-timeout", "1s", "--", "sh", "-c", f"touch {begun}; sleep 500")
+    starting = world.popen(*argv)
+    assert eventually(world.record("one").exists)
+    os.kill(starting.pid, signal.SIGSTOP)
+    time.sleep(1.1)
+    assert world.state_of("one") == "timeout"
+    os.kill(starting.pid, signal.SIGCONT)
+    assert starting.wait(20) == 1
+    time.sleep(3.5)
+    assert not begun.exists()
+    shown = world.session("one")
+    assert (shown["state"], shown["cause"]) == ("timeout", "launch")
+    assert not [pid for pid in world.processes() if "sleep 500" in command_line(pid)]
+
+
+def test_an_agent_of_an_earlier_launch_is_an_orphan_that_can_be_ended(world: World) -> None:
+    """Its record speaks of another launch: `doctor` finds it, and `stop --orphans` ends it."""
+    world.start("one", "nohup", "sleep", "500")
+    record = read_record(world, "one")
+    agent = record.place.agent
+    assert agent is not None
+    place = replace(record.place, generation=2, agent=None, pane=None)
+    ended = replace(record.status, outcome=State.FAILED, reason="exit 1", ended=datetime.now(UTC))
+    write_record(world, replace(record, place=place, status=ended))
+    assert "orphan-agent" in world.sesh("doctor").out
+    done = world.sesh("stop", "--orphans", "-y")
+    assert (done.code, str(agent.process.pid) in done.out + done.err) == (0, True), done
+    assert not processes.alive(agent.process)
 
 
 # --- retries -------------------------------------------------------------------------------------
@@ -901,14 +935,23 @@ def test_a_health_command_that_fails_needs_somebody(world: World, command: str, 
     assert kinds(world, "one").count("failing") == 1
 
 
-@pytest.mark.parametrize("command", ["exit 7", "sleep 99"], ids=["fails", "hangs"])
-def test_the_unwell_are_launched_again_while_they_have_retries(world: World, command: str) -> None:
+@pytest.mark.parametrize(
+    ("care", "health"),
+    [
+        (("--health-cmd", "exit 7", *HEALTH), "failing"),
+        (("--health-cmd", "sleep 99", *HEALTH), "failing"),
+        (("--max-silence", "1s"), "hung"),
+    ],
+    ids=["fails", "hangs", "silent"],
+)
+def test_the_unwell_are_launched_again_while_they_have_retries(
+    world: World, care: tuple[str, ...], health: str
+) -> None:
     told = world.root / "told"
     world.configure(f"[notify]\ncommand = 'cat >/dev/null; echo told >>{told}'\n")
-    options = ("--health-cmd", command, *HEALTH, "--retries", "1", *FAST)
-    world.start("one", "sleep", "99", options=options)
+    world.start("one", "sleep", "99", options=(*care, "--retries", "1", *FAST))
     assert eventually(lambda: world.session("one")["generation"] == 2, within=30)
-    assert eventually(lambda: world.session("one")["health"] == "failing", within=30)
+    assert eventually(lambda: world.session("one")["health"] == health, within=30)
     shown = world.session("one")
     assert (shown["state"], shown["generation"], shown["retries"]) == ("running", 2, 1)
     ended = next(event for event in world.events() if event["kind"] == "ended")
@@ -916,6 +959,20 @@ def test_the_unwell_are_launched_again_while_they_have_retries(world: World, com
     assert eventually(told.exists)
     time.sleep(1)
     assert len(told.read_text().splitlines()) == 1, "somebody is told when nothing else helps"
+
+
+def test_the_unwell_are_left_running_while_a_breaker_is_open(world: World) -> None:
+    """To end one that may not be launched again would help nobody: somebody is told instead."""
+    world.configure("[breaker]\nfailures = 1\nwithin = 60\ncooldown = 5\n")
+    for name in ("a", "b"):
+        world.start(name, "false", options=("--group", "g"))
+    options = ("--health-cmd", "exit 7", *HEALTH, "--retries", "3", *FAST, "--group", "g")
+    world.start("one", "sleep", "99", options=options)
+    assert eventually(lambda: world.session("one")["health"] == "failing", within=20)
+    assert world.session("one")["generation"] == 1
+    assert kinds(world, "one").count("failing") == 1
+    assert "overdue" not in world.sesh("doctor").out
+    assert eventually(lambda: world.session("one")["generation"] == 2, within=30), "it has closed"
 
 
 def test_what_hangs_in_each_launch_uses_up_its_retries(world: World) -> None:
@@ -1084,12 +1141,21 @@ def test_flags_come_before_variables_before_the_file(world: World) -> None:
     assert care == {"timeout": 7200.0, "retries": 3, "health_interval": 300.0}
 
 
-SAID = {  # by the file, a template, a variable, a flag
+SAID: dict[str, tuple[Any, ...]] = {  # by the file, a template, a variable, a flag
     "timeout": (3600.0, 7200.0, 10800.0, 14400.0),
     "idle_timeout": (3600.0, 7200.0, 10800.0, 14400.0),
     "launch_timeout": (11.0, 12.0, 13.0, 14.0),
+    "retries": (4, 5, 6, 7),
+    "retry_delay": (11.0, 12.0, 13.0, 14.0),
+    "retry_max_delay": (31.0, 32.0, 33.0, 34.0),
+    "retry_reset": (61.0, 62.0, 63.0, 64.0),
+    "retry_on": (["lost"], ["timeout"], ["lost", "timeout"], ["always"]),
     "max_memory": (1 << 30, 2 << 30, 3 << 30, 4 << 30),
     "max_cpu_time": (60.0, 120.0, 180.0, 240.0),
+    "check_interval": (31.0, 32.0, 33.0, 34.0),
+    "health_cmd": ("true 1", "true 2", "true 3", "true 4"),
+    "health_timeout": (31.0, 32.0, 33.0, 34.0),
+    "health_start_period": (1.0, 2.0, 3.0, 4.0),
     "health_interval": (31.0, 32.0, 33.0, 34.0),
     "health_retries": (4, 5, 6, 7),
     "max_silence": (60.0, 120.0, 180.0, 240.0),
@@ -1107,16 +1173,20 @@ def test_flag_variable_template_file(world: World) -> None:
         world.ok("rm", "--force", "one")
         return {**shown["care"], "launch_timeout": shown["launch_timeout"]}
 
-    def table(values: dict[str, float]) -> str:
-        return "\n".join(("[start]", *(f"{key} = {value}" for key, value in values.items())))
+    def table(values: dict[str, Any]) -> str:
+        lines = (f"{key} = {json.dumps(value)}" for key, value in values.items())
+        return "\n".join(("[start]", *lines))
+
+    def said(value: Any) -> str:
+        return ",".join(value) if isinstance(value, list) else str(value)
 
     world.configure(table(file))
     assert given() == file
     (directory / "mine.toml").write_text(table(template))
     assert given("-t", "mine") == template
-    world.env |= {f"SESH_START_{key.upper()}": str(value) for key, value in variable.items()}
+    world.env |= {f"SESH_START_{key.upper()}": said(value) for key, value in variable.items()}
     assert given("-t", "mine") == variable
-    flags = [f"--{key.replace('_', '-')}={value}" for key, value in flag.items()]
+    flags = [f"--{key.replace('_', '-')}={said(value)}" for key, value in flag.items()]
     assert given("-t", "mine", *flags) == flag
 
 
@@ -1183,11 +1253,18 @@ def test_show_tells_every_option(world: World) -> None:
         "health-timeout": "15s",
         "health-retries": "16",
         "health-start-period": "17s",
+        "timeout": "18s",
+        "idle-timeout": "19s",
+        "max-cpu-time": "20s",
+        "max-silence": "21s",
+        "breaker-failures": "22",
+        "breaker-within": "23s",
+        "breaker-cooldown": "24s",
     }
     words = [word for name, value in options.items() for word in (f"--{name}", value)]
-    world.start("one", options=(*words, "--scope"))
+    world.start("one", options=(*words, "--scope", "--group", "g"))
     care = world.ok("show", "one").out.partition("care")[2].partition("why")[0]
-    for number in range(11, 18):
+    for number in range(11, 25):
         assert str(number) in care
     assert "scope" in care
     assert world.session("one")["launch_timeout"] == 11
@@ -1291,6 +1368,7 @@ def test_one_of_several_that_fails_is_named(crew: World) -> None:
 
 BATCHES = {
     "stop": ("stop", "--group", "crew", "-y"),
+    "stop idle ones": ("stop", "--idle", "100ms", "--group", "crew", "-y"),
     "restart": ("restart", "--group", "crew", "-y"),
     "restart failed ones": ("restart", "--failed"),
     "pause": ("pause", "--group", "crew"),
@@ -1321,6 +1399,7 @@ def test_one_of_a_group_that_fails_is_named_and_the_others_are_done(crew: World,
     assert crew.session("other")["generation"] == 1
     done_with_two = {
         "stop": lambda: crew.state_of("two") == "stopped",
+        "stop idle ones": lambda: crew.state_of("two") == "stopped",
         "restart": lambda: crew.session("two")["generation"] == 2,
         "restart failed ones": lambda: crew.session("two")["generation"] == 2,
         "pause": lambda: crew.state_of("two") == "paused",
@@ -1331,8 +1410,9 @@ def test_one_of_a_group_that_fails_is_named_and_the_others_are_done(crew: World,
 
 
 def test_one_of_a_group_that_is_damaged_while_it_is_waited_for(crew: World) -> None:
+    crew.start("three", "false", options=("--group", "crew"))
     with reading(crew, "wait", "--group", "crew") as waiter:
-        time.sleep(0.5)
+        assert waiter.line() == "three failed"
         crew.record("one").write_text("")
         crew.ok("stop", "two")
         code, out, err = waiter.rest()

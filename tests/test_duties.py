@@ -43,6 +43,16 @@ def due(
 # --- limits and health ---------------------------------------------------------------------------
 
 
+def test_who_is_unwell_is_ended_only_if_it_may_be_launched_again() -> None:
+    care = {"health_cmd": "true", "health_retries": 1, "retries": 3}
+    unwell = {"age": 60.0, "failures": 1, "checks": 1, "last_failure": "exit 1"}
+    (ended,) = due(care, unwell)
+    assert (ended.kind, ended.cause) == (Kind.END, Cause.HEALTH)
+    (noted,) = due(care, {**unwell, "closed_off": True})
+    assert (noted.kind, noted.health) == (Kind.NOTE, Health.FAILING)
+    assert due(care, {**unwell, "closed_off": True}, health=Health.FAILING) == ()
+
+
 @pytest.mark.parametrize(
     ("care", "facts", "cause", "why"),
     [

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from shlex import quote
 
 from sesh import breakers, caring, output, paths, store
-from sesh.breakers import Circle
+from sesh.breakers import Circle, Opened
 from sesh.checks.scene import FIX, Finding, Level, Scene, few, number
 from sesh.digest import parse
 from sesh.look import Orphan, Seen
@@ -67,7 +67,7 @@ def overdue(scene: Scene) -> list[Finding]:
     readable = {view["id"] for view in scene.views}  # of others `digest` tells
     held = [one for one in scene.census.held if one.id in readable]
     cared = caring.attended(scene.census.found, held, scene.config)
-    late = {one.name: action for one, action in caring.neglected(cared)}
+    late = {one.name: action for one, action in caring.neglected(cared, scene.config)}
     if not late:
         return []
     names = tuple(sorted(late))
@@ -100,23 +100,17 @@ def _astray(session: Session) -> Finding:
 
 def breaker(scene: Scene) -> list[Finding]:
     """Groups that fail too often: who is left alone, and how not to wait."""
-    closed_off = breakers.open_among(scene.views, scene.config)
-    down = {view["id"] for view in _needy(scene, *_DOWN)}
-    by_breaker: dict[Circle, list[View]] = {}
-    for view in sorted(scene.views, key=lambda view: str(view["name"])):
-        if view.get("id") in closed_off:
-            by_breaker.setdefault(closed_off[view["id"]][0], []).append(view)
+    down = _needy(scene, *_DOWN)
+    found = breakers.open_among(scene.views, scene.config)
     return [
-        _closed_off(
-            breakers.sentence(circle, max(closed_off[view["id"]][1] for view in views)),
-            circle,
-            tuple(str(view["name"]) for view in views if view["id"] in down),
-        )
-        for circle, views in sorted(by_breaker.items())
+        _closed_off(circle, opened, [view for view in down if view["id"] in opened.ids])
+        for circle, opened in sorted(found.items())
     ]
 
 
-def _closed_off(why: str, circle: Circle, waiting: tuple[str, ...]) -> Finding:
+def _closed_off(circle: Circle, opened: Opened, down: Sequence[View]) -> Finding:
+    why = breakers.sentence(circle, opened.until)
+    waiting = tuple(sorted(str(view["name"]) for view in down))
     if not waiting:
         kind, name = circle
         text = f"{why}: what fails is not launched again by itself"
@@ -214,7 +208,9 @@ def _unclaimed(found: Stray | Orphan) -> bool:
     session_id = found.session_id if isinstance(found, Stray) else found.id
     entry = store.entry(name_of(session_id))
     record = entry.record if entry else None
-    return not isinstance(record, Record) or record.id != session_id
+    if not isinstance(record, Record) or record.id != session_id:
+        return True
+    return isinstance(found, Orphan) and record.place.generation != found.generation
 
 
 def orphan_agent(scene: Scene) -> list[Finding]:

@@ -31,6 +31,7 @@ from sesh.lifecycle.launch import (
     LaunchError,
     failed,
     forget_files,
+    given_up,
     into_tmux,
     judge_launch,
     not_launched,
@@ -183,9 +184,9 @@ def _launch(entry: Entry, record: Record, config: Config, event: str) -> Seen:
     boxes.forget_variables(record)
     sight = observe.observe([record], config)[0]
     if reconcile(record, sight, now()).state is State.STARTING:
-        server.kill_pane(reply.pane)
         too_late = not_in_time(boxes.patience(record.spec))
-        record_failure(entry, record, too_late, event)
+        if given_up(entry, record, too_late, event):
+            server.kill_pane(reply.pane)
         raise not_launched(record, too_late.reason)
     return judge_launch(entry, record, sight, event)
 

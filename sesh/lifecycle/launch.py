@@ -9,6 +9,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 from sesh import (
+    breakers,
     duties,
     environment,
     events,
@@ -35,7 +36,7 @@ from sesh.model import (
     absent,
     name_of,
 )
-from sesh.reconcile import not_in_time, reconcile
+from sesh.reconcile import not_in_time, reconcile, recorded_end
 from sesh.store import Entry
 from sesh.tmux import Keeper, Launched, Reply, Tmux, Trouble
 
@@ -194,14 +195,27 @@ def _confirm(entry: Entry, record: Record, server: Tmux, pane: str, event: str) 
         time.sleep(pause)
         pause = min(pause * 1.2, 0.02)
     too_late = not_in_time(record.spec.launch_timeout)
-    # Written down before anything is ended: whoever looks meanwhile would take our own kill for a
-    # terminal that somebody has closed. If that fails, somebody has seen it speak, so it lives.
-    if not _spoke(record) and record_failure(entry, record, too_late, event):
+    if not _spoke(record) and given_up(entry, record, too_late, event):
         launchfiles.withdraw(record)
         server.kill_pane(pane)
         _end_marked(record, begin)
         raise not_launched(record, too_late.reason)
     return _judge_launch(entry, record, event)
+
+
+def given_up(entry: Entry, record: Record, how: Verdict, event: str) -> bool:
+    """Nobody has spoken in time. Written down before anything is ended: whoever looks meanwhile
+    would take our own kill for a terminal that somebody has closed. True also where another sesh
+    has written down the same; else somebody has seen it speak, so it lives."""
+    if record_failure(entry, record, how, event):
+        return True
+    known = store.again(entry)
+    written = known.record if known else None
+    return (
+        isinstance(written, Record)
+        and written.launch == record.launch
+        and written.status.cause is Cause.LAUNCH
+    )
 
 
 def _became(record: Record) -> bool:
@@ -247,8 +261,9 @@ def judge_launch(entry: Entry, record: Record, sight: Observation, event: str) -
     verdict = look.with_retry(learned, sight, verdict, moment)
     written = store.swap(entry, learned, verdict)
     if verdict.cause is Cause.LAUNCH:
-        _note_failure(event, record, verdict, learned if written else None)
-        raise not_launched(record, verdict.reason)
+        how = recorded_end(learned)
+        _note_failure(event, record, how, learned if written else None)
+        raise not_launched(record, how.reason)
     command = list(record.spec.command)
     _note(event, record, command=command, **_retry(record), **_resumed(record, event))
     if written is None:  # another sesh has looked in between, and has written down what it saw
@@ -256,6 +271,7 @@ def judge_launch(entry: Entry, record: Record, sight: Observation, event: str) -
     if learned.status.outcome is not None:
         with suppress(OSError):
             look.note_end(learned)
+        breakers.heed([learned])
     return Seen(written, Session(learned, sight, verdict))
 
 
@@ -267,6 +283,7 @@ def _note_failure(event: str, record: Record, how: Verdict, ended: Record | None
     if ended is not None and record.status.retries:
         with suppress(OSError):
             look.note_end(ended)
+        breakers.heed([ended])
 
 
 def _resumed(record: Record, event: str) -> dict[str, bool]:

@@ -336,8 +336,10 @@ def _one_pass(targets: list[_Target]) -> None:
             target.inside = True
             continue
         if _others(target, members) and _launched_again(target):
-            target.clean = CLEAN_PASSES  # what was to be ended is gone; this is the next launch
-            continue
+            members = _of_this_launch(target, members, family)
+            if not members:
+                target.clean = CLEAN_PASSES  # what was to be ended is gone; this is the next launch
+                continue
         unmarked = {stat.process for pid, stat in members.items() if pid not in marked[target.id]}
         _remember(target, unmarked - target.asked)
         _signal(target, members)
@@ -348,6 +350,18 @@ def _one_pass(targets: list[_Target]) -> None:
 def _others(target: _Target, members: processes.Table) -> bool:
     """Is there something that was not asked to end yet?"""
     return any(stat.process not in target.asked for stat in members.values())
+
+
+def _of_this_launch(
+    target: _Target, members: processes.Table, family: dict[int, list[int]]
+) -> processes.Table:
+    """Those that are known not to be of a later one: its agent's tree, and who was asked before."""
+    agent = target.agent.process if target.agent else None
+    lives = agent is not None and _same(members, agent)
+    tree = set(processes.tree(family, agent.pid)) if agent and lives else set()
+    return {
+        pid: stat for pid, stat in members.items() if pid in tree or stat.process in target.asked
+    }
 
 
 def _launched_again(target: _Target) -> bool:

@@ -12,6 +12,7 @@ from tests.world import World
 
 EVERY = 30  # seconds between two health commands of a session
 LIMIT = 2.0  # per cent of one core
+PROCESSES = 3.0  # a session, beyond tmux and its agent: the two levels of the keeper, the log pipe
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.bench.care import LIMIT as CARE_LIMIT
+from tests.bench.care import PROCESSES as CARE_PROCESSES
 from tests.bench.care import Cost
 from tests.bench.memory import Memory
 
@@ -176,10 +177,15 @@ def care(report: Report, cost: Cost) -> None:
         f"{cost.processor:.2f}",
         f"{cost.per_cent:.2f}",
         _limit(cost.per_cent, CARE_LIMIT),
-        str(cost.well),
+        str(cost.sessions - cost.well),
+        _limit(cost.sessions - cost.well, 0),
         f"{cost.resident:.1f}",
+        _limit(cost.resident, CARE_PROCESSES),
     )
-    head = ("sessions", "seconds", "cpu s", "% of a core", "limit", "well", "processes each")
+    head = (
+        *("sessions", "seconds", "cpu s", "% of a core", "limit"),
+        *("not well", "limit", "processes each", "limit"),
+    )
     report.table("Looked after: a trivial health command each, every 30 s", head, [row])
 
 

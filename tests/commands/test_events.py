@@ -73,6 +73,18 @@ def test_who_was_told_of_what(world: World) -> None:
     ]
 
 
+def test_what_somebody_else_has_written_there(world: World) -> None:
+    world.start("a")
+    with log(world).open("a") as file:
+        file.write(event("ended", "a", 0, state=["failed"], reason="odd"))
+        file.write(event("start-failed", "a", 0, state="failed", reason="no such command"))
+    lines = world.ok("events").out.splitlines()[1:]
+    assert [line.split(maxsplit=3)[3] for line in lines] == [
+        "ended           ['failed']: odd",
+        "start-failed    no such command",
+    ]
+
+
 def test_of_what_has_no_name(world: World) -> None:
     world.start("a")
     with log(world).open("a") as file:

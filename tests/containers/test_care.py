@@ -288,6 +288,25 @@ def test_no_server_of_ours_can_be_reached_from_a_container(boxed: World, engine:
     assert where
 
 
+def test_memory_in_a_container_of_somebody_else(boxed: World, engine: Engine) -> None:
+    """Its engine has no limit for it: what is looked at counts."""
+    run_box(engine, "mine")
+    hog = "x=$(head -c 40000000 /dev/zero | tr '\\0' x); sleep 99; :"
+    limit = ("--max-memory", "30M", "--check-interval", "500ms")
+    boxed.start("a", "sh", "-c", hog, options=("--container", "mine", *limit))
+    boxed.start("b", "sleep", "99", options=("--container", "mine", *limit))
+
+    def is_ended() -> bool:
+        boxed.ok("gc")
+        return boxed.state_of("a") == "timeout"
+
+    assert eventually(is_ended, 60, pause=0.5)
+    shown = boxed.session("a")
+    assert shown["cause"] == "limit"
+    assert "max-memory" in shown["reason"]
+    assert boxed.state_of("b") == "running"
+
+
 def test_processor_time_and_memory(boxed: World, engine: Engine) -> None:
     limit = ("--max-cpu-time", "1s", "--max-memory", "64M", "--check-interval", "500ms")
     start_also(boxed, "a", *limit, command=("sh", "-c", "while :; do :; done"))

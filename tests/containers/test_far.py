@@ -37,6 +37,13 @@ def has_words(engine: Engine, *names: str) -> bool:
     )
 
 
+def test_which_limits_nobody_can_look_after_is_told(far: World) -> None:
+    argv = ("start", "a", *IN_A_BOX, "--no-mount", "--max-memory", "64M", "--max-cpu-time", "1h")
+    done = far.ok(*argv, "--", "cat")
+    assert (done.out, done.err.count("\n")) == ("a\n", 1)
+    assert "--max-cpu-time: on another machine's engine" in done.err
+
+
 # --- its life ------------------------------------------------------------------------------------
 
 
