@@ -20,7 +20,6 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 SESH = str(Path(sys.executable).with_name("sesh"))
 _LANG = "C.UTF-8"
@@ -129,42 +128,56 @@ def _launcher() -> socket.socket:
 
 
 def _serve() -> None:
-    """Fork for each request. Returns in the process that is to be the command, and there only."""
+    """Fork for each request; report the exit code of each that has ended. Returns in the process
+    that is to be the command, and there only."""
     connection = socket.socket(fileno=os.dup(0))
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that report
+    reports: dict[int, int] = {}  # pid → where its end is to be reported
+    woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    waiting = selectors.PollSelector()
+    waiting.register(connection, selectors.EVENT_READ)
+    waiting.register(woken, selectors.EVENT_READ)
     while True:
-        _, fds, _, _ = socket.recv_fds(connection, 1, 5)
-        if not fds:
-            os._exit(0)
-        if os.fork() == 0:
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            connection.close()
-            return _report_or_become(fds)
-        for fd in fds:
-            os.close(fd)
+        ready = [key.fd for key, _ in waiting.select()]
+        if woken in ready:
+            os.read(woken, 1 << 10)
+            _report_ends(reports)
+        if connection.fileno() in ready:
+            _, fds, _, _ = socket.recv_fds(connection, 1, 5)
+            if not fds:
+                os._exit(0)
+            pid = os.fork()
+            if pid == 0:
+                signal.set_wakeup_fd(-1)
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                for fd in (connection.fileno(), woken, wake, *reports.values()):
+                    os.close(fd)
+                return _become(fds)
+            os.write(fds[4], b"%d\n" % pid)
+            reports[pid] = fds[4]
+            for fd in fds[:4]:
+                os.close(fd)
 
 
-def _report_or_become(fds: Sequence[int]) -> None:
-    """Fork the command; report its pid and, when it has ended, its exit code."""
+def _report_ends(reports: dict[int, int]) -> None:
+    while reports:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if pid == 0:
+            return
+        report = reports.pop(pid)
+        os.write(report, b"%d\n" % os.waitstatus_to_exitcode(status))
+        os.close(report)
+
+
+def _become(fds: Sequence[int]) -> None:
     request, stdin, stdout, stderr, status = fds
-    pid = os.fork()
-    if pid == 0:
-        with open(request, "rb") as file:
-            asked = json.load(file)
-        for fd, place in ((stdin, 0), (stdout, 1), (stderr, 2)):
-            os.dup2(fd, place)
-            os.close(fd)
-        os.close(status)
-        return _become(asked)
-    os.write(status, b"%d\n" % pid)
-    for fd in (stdin, stdout, stderr):
+    with open(request, "rb") as file:
+        asked = json.load(file)
+    for fd, place in ((stdin, 0), (stdout, 1), (stderr, 2)):
+        os.dup2(fd, place)
         os.close(fd)
-    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    os.write(status, b"%d\n" % code)
-    os._exit(0)
-
-
-def _become(asked: dict[str, Any]) -> None:
+    os.close(status)
     sys.argv[:] = asked["argv"]
     os.environ.clear()
     os.environ.update(asked["env"])
