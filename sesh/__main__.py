@@ -29,7 +29,26 @@ def main(argv: list[str] | None = None) -> int:
         from sesh import prompt
 
         prompt.refresh()
+        _have_told()
     return code
+
+
+def _have_told() -> None:
+    """What a command has written down may have come too late for the pass that was called when it
+    happened. Where somebody wants to be told of it, there is another one."""
+    events = sys.modules.get("sesh.events")
+    if events is None or not events.written:
+        return
+    from sesh import config, errors
+
+    try:
+        settings = config.load()
+        if settings.notify.command or settings.notify.webhooks:
+            from sesh import notices
+
+            notices.call_pass(settings)
+    except (errors.SeshError, OSError):  # the command has done its work all the same
+        return
 
 
 def _lane(argv: list[str]) -> int | None:

@@ -14,6 +14,7 @@ from sesh.model import Record
 from sesh.values import Value
 
 Event = dict[str, Any]
+written: set[str] = set()  # kinds and states of what this process wrote since the last `tell`
 KINDS = (
     *("started", "start-failed", "restarted", "restart-failed", "ended", "stopping", "stopped"),
     *("archived", "removed", "adopted", "paused", "resumed", "phase", "finished"),
@@ -44,6 +45,7 @@ def new(
 def write(*happened: Event) -> None:
     lines = (_compact(event) + b"\n" for event in happened)
     files.append_line(paths.events_file(), b"".join(lines))
+    written.update(str(event.get(key)) for event in happened for key in ("kind", "state"))
 
 
 def _compact(event: Event) -> bytes:

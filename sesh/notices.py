@@ -98,10 +98,17 @@ class Notice(Value):
 def tell(config: Config) -> None:
     """What every pass does last: collect, and have delivered what is due. Never waits; a disk that
     takes nothing is no reason not to go on, because the cursor stays where it is."""
+    events.written.clear()
     with suppress(SeshError, OSError):
         if collect(config) and any(map(_unserved, _due())):
             argv = [*paths.own_command(), "pass", "--deliver"]
             run.detach(argv, env=targets.surroundings())
+
+
+def call_pass(config: Config) -> None:
+    """Have somebody told of what this process has written down, if that is wanted."""
+    if targets_of(config.notify) and not events.written.isdisjoint(config.notify.on):
+        run.detach([*paths.own_command(), "pass"], env=targets.surroundings())
 
 
 def collect(config: Config) -> bool:

@@ -434,7 +434,7 @@ def test_a_retry_that_can_not_be_made_is_told(world: World) -> None:
 def test_many_kills_in_a_row_open_the_breaker_and_its_cool_down_closes_it(world: World) -> None:
     """The delays are those of the clock, from the end of one agent to the beginning of the next.
     How late a busy machine may be tells only where they are long."""
-    kills, first, longest = count(4, 20), count(1, 6), count(2, 12)
+    kills, first, longest = count(4, 20), count(1, 12), count(2, 12)
     world.configure(f"[breaker]\nfailures = {kills - 1}\nwithin = 900\ncooldown = 6\n")
     delays = ("--retry-delay", f"{first}s", "--retry-max-delay", f"{longest}s")
     world.start("one", "sleep", "999", options=("--retries", "30", *delays, "--group", "crew"))

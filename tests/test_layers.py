@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -90,10 +91,12 @@ def name_of(path: Path) -> str:
     return ".".join(part for part in parts if part != "__init__")
 
 
+@cache
 def modules() -> dict[str, Path]:
     return {name_of(path): path for path in PACKAGE.rglob("*.py")}
 
 
+@cache
 def imports(path: Path) -> set[str]:
     """Full names of everything that a file imports, wherever it does."""
     found = set()

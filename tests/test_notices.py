@@ -23,7 +23,7 @@ from sesh.config import Config, Notify
 from sesh.model import ENDED, State
 from sesh.view import FIELDS
 from tests.receiver import Receiver, closed_port, receiving
-from tests.surroundings import mounted, read_only, read_record, write_record
+from tests.surroundings import mounted, read_only, read_record, silence_timers, write_record
 from tests.world import SESH, World, eventually
 
 FAILS = ("sh", "-c", "exit 3")
@@ -587,6 +587,20 @@ def test_the_next_try_comes_by_itself(world: World, there: Receiver) -> None:
     world.start("a", *FAILS)
     assert eventually(lambda: len(noted(world, "notified")) == 2, 40)
     assert len(there.requests) == 2
+
+
+@pytest.mark.parametrize("command", [("ls", "--json"), ("stop", "a"), ("wait", "a")])
+def test_who_is_told_of_an_end_that_no_pass_has_found(
+    world: World, there: Receiver, command: tuple[str, ...]
+) -> None:
+    """Whoever writes it down: the pass that the keeper calls may have been too early."""
+    configure(world, there, on=["failed", "stopped"])
+    world.start("a")
+    silence_timers(world)
+    if command[0] != "stop":
+        os.kill(world.session("a")["pid"], signal.SIGKILL)
+    world.ok(*command)
+    assert eventually(lambda: len(there.requests) == 1, 40)
 
 
 def test_a_command_that_hangs(world: World) -> None:
