@@ -30,13 +30,13 @@ def count(few: int, full: int) -> int:
     return full if FULL else few
 
 
-def eventually(check: Callable[[], Any], within: float = 20.0, pause: float = 0.02) -> Any:
+def eventually(check: Callable[[], Any], within: float = 20.0, pause: float = 0.04) -> Any:
     """Wait until `check` gives something true; the last answer otherwise. Less and less often: most
     checks run a program, and other tests want to go on."""
     deadline = time.monotonic() + within
     while not (answer := check()) and time.monotonic() < deadline:
         time.sleep(pause)
-        pause = min(pause * 1.3, 0.25)
+        pause = min(pause * 1.4, 0.3)
     return answer
 
 

@@ -20,7 +20,7 @@ import pytest
 from tests.faults.brooms import MENDING, sweep
 from tests.faults.living import servers
 from tests.faults.table import Campaign
-from tests.world import World, count, eventually
+from tests.world import FULL, World, count, eventually
 
 pytestmark = pytest.mark.timeout(count(120, 3600))
 
@@ -109,6 +109,13 @@ def check_server(world: World, before: int) -> None:
 # --- the campaigns -------------------------------------------------------------------------------
 
 mending = pytest.mark.parametrize("mend", MENDING, ids=" ".join)
+LOSSES = {
+    f"{'run too' if run else 'run spared'}-{' '.join(mend)}": (mend, run)
+    for mend in MENDING
+    for run in (False, True)
+    if FULL or run == (mend is MENDING[0])  # each of both kinds once
+}
+some_of_all = pytest.mark.parametrize(("mend", "run"), LOSSES.values(), ids=LOSSES)
 
 
 @mending
@@ -139,8 +146,7 @@ def logs_much(world: World, session: Session) -> bool:
     return bool(eventually(lambda: path.stat().st_size > 10_000, 20))
 
 
-@mending
-@pytest.mark.parametrize("run", [False, True], ids=["run spared", "run too"])
+@some_of_all
 def test_lost_in_a_burst(
     world: World, campaign: Campaign, mend: tuple[str, ...], run: bool
 ) -> None:
@@ -158,8 +164,7 @@ def test_lost_in_a_burst(
     campaign.conclude()
 
 
-@mending
-@pytest.mark.parametrize("run", [False, True], ids=["run spared", "run too"])
+@some_of_all
 def test_lost_and_started_anew(
     world: World, campaign: Campaign, mend: tuple[str, ...], run: bool
 ) -> None:
