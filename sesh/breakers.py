@@ -95,14 +95,15 @@ def open_among(views: Iterable[View], config: Config) -> dict[Circle, Opened]:
 
 
 def _open(members: Collection[Member]) -> list[tuple[Member, Circle, datetime]]:
-    limits = {one.limits for one in members}
-    failures = _failures_of({circle for one in members for circle in one.circles}, limits)
+    breakers = {(circle, one.limits) for one in members for circle in one.circles}
+    failures = _failures_of({circle for circle, _ in breakers}, {limits for _, limits in breakers})
     now = datetime.now(UTC)
+    open_until = {key: duties.open_until(failures[key[0]], key[1], now) for key in breakers}
     found = [
         (one, circle, until)
         for one in members
         for circle in one.circles
-        if (until := duties.open_until(failures[circle], one.limits, now)) is not None
+        if (until := open_until[circle, one.limits]) is not None
     ]
     if found:
         _leave_word(max(until for _, _, until in found))
