@@ -74,11 +74,12 @@ def settled(world: World, name: str, within: float = 20.0) -> dict[str, Any]:
 
 
 def test_a_deadline_while_nobody_looks(world: World) -> None:
-    """Only tmux's own timer is there."""
-    begin = time.monotonic()
+    """Only tmux's own timer is there. It ends it within two seconds of its time, if the machine is
+    not busy with other tests."""
     world.start("one", "sleep", "99", options=("--timeout", "2s"))
     assert eventually(lambda: on_record(world, "one", "outcome"), within=15) == "timeout"
-    assert time.monotonic() - begin >= 2
+    lived = (moment(world, "ended") - moment(world, "started")).total_seconds()
+    assert 2 <= lived <= 2 + count(12, 2)
     shown = world.session("one")
     assert (shown["cause"], shown["reason"]) == ("timeout", "ran for its timeout (2 seconds)")
     assert shown["attention"]
