@@ -212,5 +212,5 @@ def _ratio(ratio: float, limit: float | None) -> list[str]:
 def _limit(value: float, limit: float | None) -> str:
     if limit is None:
         return ""
-    shown = f"{limit:g}" if limit >= 0.4 else f"1/{1 / limit:.0f}"
+    shown = f"{limit:g}" if limit >= 0.4 or not limit else f"1/{1 / limit:.0f}"
     return f"≤ {shown} {'ok  ' if value <= limit else 'OVER'}"
