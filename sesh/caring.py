@@ -115,7 +115,7 @@ def care(found: Sequence[Seen], config: Config, *, patient: bool = True) -> Care
     changed = ward.changed
     left = [_by_now(one) for one in heard if one.record.name not in changed]
     left += ward.each(filter(needs_care, changed.values()), _as_remembered)
-    times = [(one.record.id, _next_look(one, tried)) for one in left]
+    times = [(one.record.id, _next_look(one, tried)) for one in ward.heed_breakers(left)]
     return Cared(
         [changed.get(one.name, one) for one in found],
         {record_id: at for record_id, at in times if at is not None},

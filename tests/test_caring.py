@@ -974,7 +974,7 @@ def test_the_unwell_are_left_running_while_a_breaker_is_open(world: World) -> No
     assert world.session("one")["generation"] == 1
     assert kinds(world, "one").count("failing") == 1
     assert "overdue" not in world.sesh("doctor").out
-    assert eventually(lambda: world.session("one")["generation"] == 2, within=30), "it has closed"
+    assert eventually(lambda: world.session("one")["generation"] >= 2, within=40), "it has closed"
 
 
 def test_what_hangs_in_each_launch_uses_up_its_retries(world: World) -> None:

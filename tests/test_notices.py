@@ -599,6 +599,7 @@ def test_who_is_told_of_an_end_that_no_pass_has_found(
     silence_timers(world)
     if command[0] != "stop":
         os.kill(world.session("a")["pid"], signal.SIGKILL)
+        assert eventually(lambda: [*world.state.glob("run/*/*.exit")])
     world.ok(*command)
     assert eventually(lambda: len(there.requests) == 1, 40)
 
