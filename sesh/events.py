@@ -45,7 +45,7 @@ def new(
 def write(*happened: Event) -> None:
     lines = (_compact(event) + b"\n" for event in happened)
     files.append_line(paths.events_file(), b"".join(lines))
-    written.update(str(event.get(key)) for event in happened for key in ("kind", "state"))
+    written.update(event[key] for event in happened for key in ("kind", "state") if event.get(key))
 
 
 def _compact(event: Event) -> bytes:
