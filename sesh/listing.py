@@ -73,7 +73,7 @@ def open_breakers(views: Iterable[View]) -> list[str]:
     views = [*views]
     found = breakers.open_among(views, config.load())
     return [
-        f"{breakers.sentence(circle, opened.until)}: what fails is not launched again by itself"
+        f"{breakers.sentence(circle, opened.until)}: automatic retries are paused"
         + _for_whom(circle, opened, views)
         for circle, opened in sorted(found.items())
     ]

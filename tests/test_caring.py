@@ -456,9 +456,7 @@ def test_many_kills_in_a_row_open_the_breaker_and_its_cool_down_closes_it(world:
     assert kinds(world, "one").count("breaker-opened") == 1
     found = world.sesh("doctor", "--json", "--only", "breaker")
     (finding,) = found.json
-    assert (finding["level"], finding["mend"]) == ("warn", "sesh restart --force one")
-    refused = world.sesh("restart", "one")
-    assert (refused.code, "--force" in refused.err) == (8, True)
+    assert (finding["level"], finding["mend"]) == ("warn", "sesh restart one")
     assert eventually(lambda: _running(world, kills + 1), within=cooldown + 20)
     set_for = [e["retry"] for e in world.events() if e["kind"] == "recovering"]
     assert set_for == list(range(1, kills + 1))
@@ -476,7 +474,7 @@ def test_a_breaker_opens_once_however_many_fail(world: World) -> None:
     assert len({world.session(name)["attention"] for name in names}) == 1
     (finding,) = world.sesh("doctor", "--json", "--only", "breaker").json
     assert finding["subjects"] == names
-    assert finding["mend"] == f"sesh restart --force {' '.join(names)}"
+    assert finding["mend"] == f"sesh restart {' '.join(names)}"
 
 
 def test_a_breaker_is_shown_before_a_retry_is_due(world: World) -> None:
@@ -485,7 +483,7 @@ def test_a_breaker_is_shown_before_a_retry_is_due(world: World) -> None:
     world.start("two", "false", options=("--group", "g", "--retries", "3", "--retry-delay", "60s"))
     assert eventually(lambda: "the breaker of group g is open" in world.ok("ls").out)
     (finding,) = world.sesh("doctor", "--json", "--only", "breaker").json
-    assert finding["subjects"] == ["one", "two"]  # the other would not be restarted either
+    assert finding["subjects"] == ["one", "two"]
 
 
 @pytest.mark.parametrize("state", ["failed", "running"])
@@ -500,16 +498,14 @@ def test_a_breaker_is_shown_where_nobody_waits_for_it(world: World, state: str) 
     world.start("other", options=("--group", "h"))
     if state == "running":
         gate.touch()
-        world.ok("restart", "--force", "one", "two")
+        world.ok("restart", "one", "two")
     terminal = Terminal(world, columns=120)
     terminal.run("sesh ls")
     terminal.see("the breaker of group g is open until")
     assert "group h" not in terminal.screen()
     (finding,) = world.sesh("doctor", "--json", "--only", "breaker").json
     assert "the breaker of group g is open until" in finding["text"]
-    asked = (
-        "sesh restart --force one two" if state == "failed" else "sesh ls --all --filter group=g"
-    )
+    asked = "sesh restart one two" if state == "failed" else "sesh ls --all --filter group=g"
     assert finding["mend"] == asked
 
 
@@ -577,15 +573,26 @@ def moment(world: World, key: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
-def test_by_force_a_session_comes_back_while_its_breaker_is_open(world: World) -> None:
-    world.configure("[breaker]\nfailures = 1\nwithin = 60\ncooldown = 60\n")
+def test_a_breaker_holds_back_automatic_retries_only(world: World) -> None:
+    """A person's restart is never refused: neither of what has failed, nor of what was lost without
+    any fault of its own. A note says that the breaker is open."""
+    world.configure("[breaker]\nfailures = 1\nwithin = 600\ncooldown = 600\n")
     gate = world.root / "gate"
     script = f"[ -e {gate} ] && exec sleep 99; exit 1"
-    world.start("one", "sh", "-c", script, options=("--group", "g", "--retries", "5", *FAST))
+    world.start("calm", options=("--group", "g"))
+    for name in ("one", "two"):
+        options = ("--group", "g", "--retries", "5", *FAST)
+        world.start(name, "sh", "-c", script, options=options)
     assert eventually(lambda: world.session("one")["attention"], within=20)
     gate.touch()
-    world.ok("restart", "--force", "one")
-    assert world.state_of("one") == "running"
+    os.kill(world.server_pid(), signal.SIGKILL)
+    assert eventually(lambda: world.state_of("calm") == "lost")
+    again = world.sesh("restart", "--lost")
+    assert (again.code, again.out) == (0, "calm\n"), again
+    assert "the breaker of group g is open until" in again.err
+    for force in ((), ("--force",)):  # which scripts of older versions say
+        world.ok("restart", *force, "one")
+        assert world.state_of("one") == "running"
 
 
 # --- what is wrong with one, and the others ------------------------------------------------------
@@ -1287,8 +1294,7 @@ def test_show_names_an_open_breaker_and_what_helps(world: World) -> None:
         shown = world.ok("show", name).out
         clock = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$"
         assert re.search(rf"breaker +the breaker of group g is open until {clock}", shown, re.M)
-        assert f"sesh restart --force {name}" in shown
-        assert f"sesh restart {name}" not in shown
+        assert f"sesh restart {name}" in shown
 
 
 def test_what_waits_for_a_retry_can_not_be_attached_to(world: World) -> None:

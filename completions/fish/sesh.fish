@@ -225,7 +225,6 @@ complete -c sesh -n '__sesh_in restart' -l failed -d 'Restart every failed sessi
 complete -c sesh -n '__sesh_in restart' -l lost -d 'Restart every lost session, as after a reboot'
 complete -c sesh -n '__sesh_in restart' -s a -l all -d 'Restart every session, living too'
 complete -c sesh -n '__sesh_in restart' -s g -l group -x -a '(__sesh_groups)' -d 'Restart the sessions of a group'
-complete -c sesh -n '__sesh_in restart' -l force -d 'Even while the breaker of its group or template is open'
 complete -c sesh -n '__sesh_in restart' -l fresh -d 'Begin a new conversation with the agent'
 complete -c sesh -n '__sesh_in pause' -s g -l group -x -a '(__sesh_groups)' -d 'Pause the running sessions of a group'
 complete -c sesh -n '__sesh_in pause' -l freeze -d 'Stop its processes too, or pause its container'

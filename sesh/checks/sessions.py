@@ -113,11 +113,11 @@ def _closed_off(circle: Circle, opened: Opened, down: Sequence[View]) -> Finding
     waiting = tuple(sorted(str(view["name"]) for view in down))
     if not waiting:
         kind, name = circle
-        text = f"{why}: what fails is not launched again by itself"
+        text = f"{why}: automatic retries are paused"
         mend = f"sesh ls --all --filter {quote(f'{kind}={name}')}"
         return Finding("breaker", Level.WARN, text, mend, "shows them")
     waits = "waits" if len(waiting) == 1 else "wait"
-    mend = f"sesh restart --force {' '.join(waiting[:20])}"
+    mend = f"sesh restart {' '.join(waiting[:20])}"
     text = f"{why}: {few(waiting)} {waits} for it"
     return Finding("breaker", Level.WARN, text, mend, subjects=waiting)
 

@@ -31,9 +31,7 @@ _LIVING = (ALIVE | {State.ORPHAN}) - {State.RECOVERING}
 @click.option("--lost", is_flag=True, help="Restart every lost session, as after a reboot.")
 @click.option("-a", "--all", "everything", is_flag=True, help="Restart every session, living too.")
 @click.option("-g", "--group", metavar="GROUP", help="Restart the sessions of a group.")
-@click.option(
-    "--force", is_flag=True, help="Even while the breaker of its group or template is open."
-)
+@click.option("--force", is_flag=True, hidden=True, expose_value=False)  # of older versions
 @click.option("--fresh", is_flag=True, help="Begin a new conversation with the agent.")
 @grace_option
 @yes_option
@@ -44,7 +42,6 @@ def command(
     lost: bool,
     everything: bool,
     group: str | None,
-    force: bool,
     fresh: bool,
     grace: float | None,
     yes: bool,
@@ -77,36 +74,21 @@ def command(
     ):
         return errors.FAILED
     limit = settings.stop.grace if grace is None else grace
-    closed_off = {} if force else _closed_off(found, settings)
-    problems = [
-        _restart(
-            *(one, settings, limit, closed_off.get(one.name)), fresh=fresh, alone=len(found) == 1
-        )
-        for one in found
-    ]
+    _note_breakers(found, settings)
+    problems = [_restart(one, settings, limit, fresh=fresh, alone=len(found) == 1) for one in found]
     return _exit_code(problems)
 
 
-def _closed_off(found: list[Seen], settings: config.Config) -> dict[str, str]:
-    """The sessions with an open breaker, and the sentence that says so."""
-    records = [one.session.record for one in found if one.session]
-    opened = breakers.open_for(records, settings)
-    return {one.name: breakers.sentence(*opened[one.id]) for one in records if one.id in opened}
+def _note_breakers(found: list[Seen], settings: config.Config) -> None:
+    """A breaker holds back automatic retries only, never a person."""
+    opened = breakers.open_for([one.session.record for one in found if one.session], settings)
+    for circle, until in sorted(set(opened.values())):
+        output.note(f"{breakers.sentence(circle, until)}: automatic retries are paused")
 
 
-def _restart(
-    one: Seen,
-    settings: config.Config,
-    grace: float,
-    closed_off: str | None,
-    *,
-    fresh: bool,
-    alone: bool,
-) -> int:
+def _restart(one: Seen, settings: config.Config, grace: float, *, fresh: bool, alone: bool) -> int:
     """Restart one; a problem is reported (when it is the only one: raised)."""
     try:
-        if closed_off:
-            raise ConflictError(f"{one.name}: {closed_off}; --force restarts it all the same")
         done = restart(_ended(one, settings, grace, fresh=fresh), settings, fresh=fresh)
     except SeshError as error:
         if alone:

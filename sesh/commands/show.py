@@ -110,7 +110,6 @@ def _show(session: Session, shown: View, *, colour: bool) -> None:
     breaker = _breaker(session)
     if breaker:
         rows.append(("breaker", breaker))
-        advice = advice.replace("restart {0}", "restart --force {0}")
     if record.record_only:
         advice = _NEXT_SAID if verdict.state is State.RUNNING else "sesh rm {0}"
     rows.append(("next", advice.format(record.name)))
