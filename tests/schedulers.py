@@ -66,10 +66,10 @@ class Cron:
 
     def set(self, crontab: bytes) -> None:
         argv = [self._program, "-"]
-        subprocess.run(argv, env=self._world.env, input=crontab, check=True, timeout=20)
+        subprocess.run(argv, env=self._world.env, input=crontab, check=True, timeout=100)
 
     def remove(self) -> None:
-        subprocess.run([self._program, "-r"], env=self._world.env, capture_output=True, timeout=20)
+        subprocess.run([self._program, "-r"], env=self._world.env, capture_output=True, timeout=100)
 
     @property
     def exists(self) -> bool:

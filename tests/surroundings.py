@@ -92,7 +92,12 @@ class Terminal:
 
     def _call(self, *command: str, env: Mapping[str, str] | None = None) -> str:
         done = subprocess.run(
-            [*self._tmux, *command], env=env, check=True, capture_output=True, text=True, timeout=20
+            [*self._tmux, *command],
+            env=env,
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=100,
         )
         return done.stdout
 

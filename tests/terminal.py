@@ -17,6 +17,7 @@ from itertools import count
 from pathlib import Path
 from textwrap import dedent
 
+from tests import pace
 from tests.world import SESH, World, eventually
 
 _PATIENCE = 60.0
@@ -62,7 +63,7 @@ class Terminal:
     ) -> str:
         argv = ["tmux", "-S", self._socket, "-f", os.devnull, *command]
         done = subprocess.run(
-            argv, env=env, cwd=cwd, check=True, capture_output=True, text=True, timeout=20
+            argv, env=env, cwd=cwd, check=True, capture_output=True, text=True, timeout=100
         )
         return done.stdout
 
@@ -175,13 +176,13 @@ class Reader:
 
     def rest(self, within: float = 10) -> tuple[int, bytes, str]:
         """Wait for its end: the exit code, what it still printed, what it said on stderr."""
-        out, err = self._process.communicate(timeout=within)
+        out, err = self._process.communicate(timeout=pace.seconds(within))
         return self._process.returncode, out, err.decode()
 
     def go_away(self, within: float = 10) -> tuple[int, str]:
         """Close the pipe, and wait for the end of who writes into it."""
         self._stdout.close()
-        return self._process.wait(timeout=within), self._stderr.read().decode()
+        return self._process.wait(timeout=pace.seconds(within)), self._stderr.read().decode()
 
 
 @contextmanager

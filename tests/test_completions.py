@@ -46,7 +46,7 @@ class Terminal:
 
     def _ask(self, *command: str, env: dict[str, str] | None = None) -> str:
         done = subprocess.run(
-            [*self._tmux, *command], env=env, capture_output=True, text=True, timeout=20
+            [*self._tmux, *command], env=env, capture_output=True, text=True, timeout=100
         )
         assert done.returncode == 0, done.stderr
         return done.stdout

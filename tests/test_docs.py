@@ -380,7 +380,7 @@ def test_the_changelog_has_this_version() -> None:
 def test_a_page_is_without_warnings(page: Path) -> None:
     need("mandoc")
     done = subprocess.run(
-        ["mandoc", "-Tlint", "-Wwarning", page], capture_output=True, text=True, timeout=20
+        ["mandoc", "-Tlint", "-Wwarning", page], capture_output=True, text=True, timeout=100
     )
     assert (done.returncode, done.stdout) == (0, "")
 

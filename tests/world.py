@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests import prepared
+from tests import pace, prepared
 
 SESH = prepared.SESH
 FULL = os.environ.get("SESH_TEST_FULL") == "1"
@@ -31,10 +31,10 @@ def count(few: int, full: int) -> int:
 
 
 def eventually(check: Callable[[], Any], within: float = 20.0, pause: float = 0.04) -> Any:
-    """Wait until `check` gives something true; the last answer otherwise. Less and less often: most
-    checks run a program, and other tests want to go on."""
-    deadline = time.monotonic() + within
-    while not (answer := check()) and time.monotonic() < deadline:
+    """Wait until `check` gives something true; the last answer otherwise. `within` is for an idle
+    machine. Checks become rarer: most run a program, and other tests run beside this one."""
+    begin = time.monotonic()
+    while not (answer := check()) and time.monotonic() - begin < pace.seconds(within):
         time.sleep(pause)
         pause = min(pause * 1.4, 0.3)
     return answer
@@ -110,8 +110,9 @@ class World:
     ) -> Done:
         """Run sesh as a user would, to its end, without a terminal."""
         used = self.env if env is None else env
+        timeout = pace.seconds(timeout)
         if FULL or not prepared.suits(args, used, stdin):
-            return self.exec(*args, env=env, cwd=cwd, timeout=timeout, stdin=stdin)
+            return self._run(*args, env=env, cwd=cwd, timeout=timeout, stdin=stdin)
         code, out, err = prepared.run(args, used, cwd or self.cwd, stdin, timeout)
         return Done(code, out, err)
 
@@ -124,6 +125,16 @@ class World:
         stdin: str | None = None,
     ) -> Done:
         """The same, for sure by a new Python of its own: see `prepared`."""
+        return self._run(*args, env=env, cwd=cwd, timeout=pace.seconds(timeout), stdin=stdin)
+
+    def _run(
+        self,
+        *args: str,
+        env: Mapping[str, str] | None,
+        cwd: Path | None,
+        timeout: float,
+        stdin: str | None,
+    ) -> Done:
         done = subprocess.run(
             [SESH, *args],
             env=self.env if env is None else dict(env),
@@ -184,7 +195,7 @@ class World:
     def tmux(self, *args: str) -> str:
         """Speak to the world's tmux server directly."""
         done = subprocess.run(
-            ["tmux", "-S", self.socket, *args], capture_output=True, text=True, timeout=20
+            ["tmux", "-S", self.socket, *args], capture_output=True, text=True, timeout=100
         )
         return done.stdout.strip()
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from tests import pace
 from tests.surroundings import complains
 from tests.terminal import reading
 from tests.world import World, eventually
@@ -231,7 +232,7 @@ def test_following_shows_the_past_and_each_new_one_soon(world: World) -> None:
         world.start("b")
         begin = time.monotonic()
         assert "b  " in events.line()
-        assert time.monotonic() - begin < 5
+        assert time.monotonic() - begin < pace.seconds(5)
         assert events.running()
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from sesh.view import FIELDS
+from tests import pace
 from tests.surroundings import complains, files, read_record
 from tests.world import World, eventually
 
@@ -221,7 +222,7 @@ def test_a_launch_into_a_hanging_tmux_is_given_up_and_found_out_later(world: Wor
     try:
         begin = time.monotonic()
         complains(world.sesh("start", "b", "--", "sleep", "1000"), 5, "tmux", "no answer")
-        assert time.monotonic() - begin < 9
+        assert time.monotonic() - begin < pace.seconds(9)
     finally:
         os.kill(server, signal.SIGCONT)
     # Whether the server has still heard the request is its affair; the truth shows.

@@ -112,7 +112,7 @@ class Innocents:
         """One in a pane of a tmux that is not sesh's own."""
         note = self.note()
         argv = ["tmux", *command, " ".join(self.command(note))]
-        subprocess.run(argv, env=self.world.env, cwd=self.root, check=True, timeout=20)
+        subprocess.run(argv, env=self.world.env, cwd=self.root, check=True, timeout=100)
         self.join(what, note)
 
     def check(self) -> None:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests import pace
 from tests.world import World
 
 DEAD = "ZXx"
@@ -55,9 +56,9 @@ def kill(*pids: int) -> None:
 
 def until(check: Callable[[], bool], within: float = 10.0) -> bool:
     """Poll without any pause worth the name: what is tested is the very next call after it."""
-    deadline = time.monotonic() + within
+    begin = time.monotonic()
     while not check():
-        if time.monotonic() > deadline:
+        if time.monotonic() - begin > pace.seconds(within):
             return False
         time.sleep(0.0005)
     return True
