@@ -34,6 +34,11 @@ def state_dir() -> str:
     return _xdg("XDG_STATE_HOME", ".local/state") + "/sesh"
 
 
+def key() -> str:
+    """What tells this state directory from others of the same user, in names outside of it."""
+    return f"{crc32(os.fsencode(state_dir())):08x}"
+
+
 def sessions_dir() -> str:
     return state_dir() + "/sessions"
 
@@ -150,7 +155,7 @@ def runtime_dir() -> str | None:
     uid = os.getuid()
     for candidate in (os.environ.get("XDG_RUNTIME_DIR", ""), f"/run/user/{uid}"):
         if os.path.isabs(candidate) and _private(candidate, uid):
-            return f"{candidate}/sesh/{crc32(os.fsencode(state_dir())):08x}"
+            return f"{candidate}/sesh/{key()}"
     return None
 
 

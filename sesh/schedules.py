@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from shlex import quote
+from shlex import quote, split
 
 from sesh.errors import SeshError, StateError, UsageError
 from sesh.values import Value
 
-BEGIN, END = b"# sesh begin", b"# sesh end"
+BEGIN, END = b"# sesh begin", b"# sesh end"  # older versions wrote no key after them
 SHORTEST = 60  # seconds between two runs
 _WRITTEN = "Written by `sesh timer install`; `sesh timer remove` takes it away."
 
@@ -167,14 +167,19 @@ def _check_line(text: str) -> None:
 # --- texts for cron ------------------------------------------------------------------------------
 
 
-def cron_block(job: Job, every: float) -> bytes:
+def marks(key: str) -> tuple[bytes, bytes]:
+    """The first and the last line of the block of one state directory."""
+    return BEGIN + b" " + key.encode(), END + b" " + key.encode()
+
+
+def cron_block(job: Job, every: float, key: str) -> bytes:
     """Variables go through env(1): an assignment in a crontab would hold for the lines below, too,
     and its SHELL may be one that has other words for it."""
     variables = [f"{name}={value}" for name, value in job.env.items()]
     words = ["/usr/bin/env", *variables, *job.argv]
     line = f"{cron_fields(every)} {' '.join(cron_word(word) for word in words)}"
-    marks = BEGIN.decode(), END.decode()
-    return os.fsencode(_lines(marks[0], f"# {_WRITTEN}", line, marks[1]))
+    begin, end = (mark.decode() for mark in marks(key))
+    return os.fsencode(_lines(begin, f"# {_WRITTEN}", line, end))
 
 
 def cron_word(text: str) -> str:
@@ -209,13 +214,13 @@ class Crontab(Value):
         return before + block + self.after
 
 
-def parse(crontab: bytes) -> Crontab:
-    """Find our block by its marks; several count as one."""
+def parse(crontab: bytes, begin: bytes = BEGIN, end: bytes = END) -> Crontab:
+    """Find a block by its marks; several count as one."""
     outside, block, found, inside = [b"", b""], b"", False, False
     for line in re.findall(rb"[^\n]*\n|[^\n]+", crontab):
         mark = line.strip()
-        if mark in (BEGIN, END):
-            if inside == (mark == BEGIN):
+        if mark in (begin, end):
+            if inside == (mark == begin):
                 raise _unmatched(mark)
             inside, found = not inside, True
         elif inside:
@@ -223,15 +228,50 @@ def parse(crontab: bytes) -> Crontab:
         else:
             outside[found] += line
     if inside:
-        raise _unmatched(BEGIN)
+        raise _unmatched(begin)
     return Crontab(outside[0], block if found else None, outside[1])
 
 
 def _unmatched(mark: bytes) -> StateError:
     return StateError(
         f"the crontab has “{mark.decode()}” without its other half; nothing was changed, "
-        "mend it with: crontab -e"
+        "fix it with: crontab -e"
     )
+
+
+def with_key(crontab: bytes, key: str) -> bytes:
+    """The crontab with the marks of an older version replaced by those with the key."""
+    names = dict(zip((BEGIN, END), marks(key), strict=True))
+    lines = re.findall(rb"[^\n]*\n|[^\n]+", crontab)
+    return b"".join(
+        line.replace(mark, names[mark]) if (mark := line.strip()) in names else line
+        for line in lines
+    )
+
+
+def block_state(block: bytes, home: str) -> str:
+    """The state directory of a block that has no key: its line names it, unless it is usual."""
+    lines = [line for line in os.fsdecode(block).splitlines() if line.lstrip()[:1] != "#"]
+    return _state_of([word for line in lines for word in _words(line)], home)
+
+
+def unit_state(text: str, home: str) -> str:
+    """The same, of a service."""
+    lines = re.findall(r"^Environment=(.*)$", text, re.M)
+    return _state_of([word.replace("%%", "%") for line in lines for word in _words(line)], home)
+
+
+def _words(line: str) -> list[str]:
+    try:
+        return split(line)
+    except ValueError:  # edited by hand: quotes that do not match
+        return []
+
+
+def _state_of(words: list[str], home: str) -> str:
+    env = dict(word.split("=", 1) for word in words if re.match(r"[A-Z_]+=", word))
+    home = env.get("HOME") or home
+    return f"{env.get('XDG_STATE_HOME') or f'{home}/.local/state'}/sesh"
 
 
 def block_schedule(block: bytes) -> str | None:

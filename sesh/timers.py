@@ -2,6 +2,10 @@
 
 The texts are made in `schedules`. Nothing is changed by guessing: a crontab that can't be read is
 an error, and whatever in it is not ours stays as it is, byte for byte.
+
+A user may have several state directories. The key of each is in the names of its units and in the
+marks of its block, and nothing is done to those of another one. Older versions wrote no key: theirs
+are ours if they run gc for our state directory.
 """
 
 from __future__ import annotations
@@ -18,8 +22,7 @@ from sesh.schedules import Job
 from sesh.values import Value, replace
 
 COMMAND = ("gc", "--auto")
-SERVICE, TIMER = "sesh-gc.service", "sesh-gc.timer"
-WATCHING, WATCH = ("watch", "--quiet"), "sesh-watch.service"
+WATCHING = ("watch", "--quiet")
 _ASK, _DO = 5.0, 20.0  # seconds that a scheduler may take to answer, and to change something
 _LIMIT = 64 << 10  # of a unit file that we read back
 _USUAL_PATH = ("/usr/local/bin", "/usr/bin", "/bin")
@@ -98,10 +101,12 @@ def install(every: float, wanted: Scheduler | None, what: Job) -> tuple[Schedule
     schedules.check_every(every)
     chosen = _choose(wanted)
     if chosen is Scheduler.CRON:
-        _install_block(schedules.cron_block(what, every))
-        return chosen, _remove_units()
-    texts = {SERVICE: schedules.service_text(what), TIMER: schedules.timer_text(every)}
-    _install_units(texts, TIMER)
+        _install_block(schedules.cron_block(what, every, paths.key()))
+        return chosen, _remove_all("gc")
+    units = _named("gc")
+    texts = {units.service: schedules.service_text(what), units.main: schedules.timer_text(every)}
+    _install_units(texts, units)
+    _remove_units(_older("gc"))
     try:
         _remove_block()
     except SeshError as error:
@@ -117,13 +122,15 @@ def install_watch(what: Job) -> None:
             f"only systemd's user manager can keep a watch running, and it does not answer "
             f"({problem}); sesh timer install without --watch can do with cron"
         )
-    _install_units({WATCH: schedules.watch_text(what)}, WATCH)
+    units = _named("watch")
+    _install_units({units.service: schedules.watch_text(what)}, units)
+    _remove_units(_older("watch"))
 
 
 def remove() -> tuple[bool, list[str]]:
     """Leave nothing of any. Says whether there was anything, and what to know."""
-    had_units = bool(_unit_files() or _watch_files())
-    remarks = [*_remove_units(), *_remove_watch()]
+    had_units = bool(_installed("gc").found or _installed("watch").found)
+    remarks = [*_remove_all("gc"), *_remove_all("watch")]
     return _remove_block() or had_units, remarks
 
 
@@ -173,20 +180,63 @@ def _why(answer: run.Answer) -> str:
     return said.encode(errors="replace").decode() or f"exit status {answer.code}"
 
 
-def _unit_files() -> list[str]:
-    """Those of our files that exist, with the link that `enable` makes."""
-    directory = paths.user_units()
-    names = (SERVICE, TIMER, f"timers.target.wants/{TIMER}")
-    return [path for name in names if os.path.lexists(path := f"{directory}/{name}")]
+class Units(Value):
+    """The units of gc or of a watch, by their names."""
+
+    service: str
+    main: str  # the one that is enabled: the timer, or the service itself
+
+    @property
+    def files(self) -> list[str]:
+        """The files that make them up, with the link that `enable` makes."""
+        target = "timers" if self.main.endswith(".timer") else "default"
+        names = dict.fromkeys((self.service, self.main, f"{target}.target.wants/{self.main}"))
+        return [f"{paths.user_units()}/{name}" for name in names]
+
+    @property
+    def found(self) -> list[str]:
+        return [path for path in self.files if os.path.lexists(path)]
 
 
-def _watch_files() -> list[str]:
-    directory = paths.user_units()
-    names = (WATCH, f"default.target.wants/{WATCH}")
-    return [path for name in names if os.path.lexists(path := f"{directory}/{name}")]
+def _units(stem: str) -> Units:
+    suffix = "timer" if stem.startswith("sesh-gc") else "service"
+    return Units(f"{stem}.service", f"{stem}.{suffix}")
 
 
-def _install_units(texts: Mapping[str, str], unit: str) -> None:
+def _named(kind: str) -> Units:
+    """What `install` writes."""
+    return _units(f"sesh-{kind}-{paths.key()}")
+
+
+def _older(kind: str) -> Units | None:
+    """What an older version wrote for this state directory."""
+    units = _units(f"sesh-{kind}")
+    if not units.found:
+        return None
+    try:
+        text = _unit_text(units.service)
+    except StateError:  # a link, maybe: it was masked
+        text = None
+    ours = schedules.unit_state(text or "", _account_home() or "") == paths.state_dir()
+    return units if ours else None
+
+
+def _installed(kind: str) -> Units:
+    """Those that are there, by preference ours by name."""
+    named = _named(kind)
+    return named if named.found else _older(kind) or named
+
+
+def _unit_text(name: str) -> str | None:
+    try:
+        return files.read_regular(f"{paths.user_units()}/{name}", _LIMIT).decode(errors="replace")
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StateError(f"cannot read {paths.user_units()}/{name}: {error.strerror}") from None
+
+
+def _install_units(texts: Mapping[str, str], units: Units) -> None:
     """Write, load and start; what can't be started is taken away again."""
     directory = paths.user_units()
     with files.writing(directory):
@@ -196,36 +246,35 @@ def _install_units(texts: Mapping[str, str], unit: str) -> None:
         with files.temp_file(path, os.fsencode(text)) as temp:
             os.chmod(temp, 0o644)
             os.replace(temp, path)
-    for step in (("daemon-reload",), ("enable", unit), ("restart", unit)):
+    for step in (("daemon-reload",), ("enable", units.main), ("restart", units.main)):
         answer = _systemctl(*step, timeout=_DO)
         if not answer.ok:
-            _remove_units() if unit == TIMER else _remove_watch()
+            _remove_units(units)
             raise SeshError(
                 f"systemctl --user {' '.join(step)}: {_why(answer)}; nothing is installed now"
             )
 
 
-def _remove_units() -> list[str]:
-    return _remove_files((*_unit_files(), f"{paths.timer_stamps()}/stamp-{TIMER}"), TIMER, SERVICE)
+def _remove_all(kind: str) -> list[str]:
+    return [*_remove_units(_named(kind)), *_remove_units(_older(kind))]
 
 
-def _remove_watch() -> list[str]:
-    return _remove_files(_watch_files(), WATCH, WATCH)
-
-
-def _remove_files(found: Sequence[str], unit: str, service: str) -> list[str]:
+def _remove_units(units: Units | None) -> list[str]:
     """Stop and delete, whether or not systemd answers."""
-    if not any(os.path.lexists(path) for path in found):
+    if units is None:
         return []
-    answer = _systemctl("disable", "--now", unit, timeout=_DO)
-    for path in found:
+    present = [*units.found, f"{paths.timer_stamps()}/stamp-{units.main}"]
+    if not any(os.path.lexists(path) for path in present):
+        return []
+    answer = _systemctl("disable", "--now", units.main, timeout=_DO)
+    for path in present:
         with files.writing(path), suppress(FileNotFoundError):
             os.unlink(path)
     _remove_empty_directories()
     if answer.code is not None:  # it is not hung
         answer = _systemctl("daemon-reload", timeout=_DO)
     if answer.ok:
-        _systemctl("reset-failed", service)  # fails where nothing failed
+        _systemctl("reset-failed", units.service)  # fails where nothing failed
         return []
     return [
         "the units are deleted, but systemd did not hear of it "
@@ -286,9 +335,18 @@ def _write_crontab(old: bytes, new: bytes) -> None:
         raise SeshError(f"cannot write the crontab: {_why(answer)}")
 
 
+def _own_block(crontab: bytes) -> schedules.Crontab:
+    """The crontab taken apart at our block, or at that of an older version for us."""
+    older = schedules.parse(crontab).block
+    if older is not None:
+        ours = schedules.block_state(older, _account_home() or "") == paths.state_dir()
+        crontab = schedules.with_key(crontab, paths.key()) if ours else crontab
+    return schedules.parse(crontab, *schedules.marks(paths.key()))
+
+
 def _install_block(block: bytes) -> None:
     old = _read_crontab()
-    new = schedules.parse(old).with_block(block)
+    new = _own_block(old).with_block(block)
     if new != old:
         _write_crontab(old, new)
 
@@ -298,7 +356,7 @@ def _remove_block() -> bool:
     if paths.which("crontab") is None:
         return False
     old = _read_crontab()
-    found = schedules.parse(old)
+    found = _own_block(old)
     if found.block is None:
         return False
     _write_crontab(old, found.others)
@@ -317,21 +375,21 @@ def _gc_state() -> Timer:
     found = [_units_state(), _block_state()]
     installed = [one for one in found if one.installed]
     if len(installed) == 2:
-        return _with_problem(installed[0], "also in the crontab; sesh timer install mends it")
+        return _with_problem(installed[0], "also in the crontab; sesh timer install fixes it")
     uncertain = [one for one in found if not one.certain]
     wrong = [one for one in found if one.problem]
     return (installed or uncertain or wrong or found)[0]
 
 
 def _with_watch(timer: Timer) -> Timer:
-    found = _watch_files()
-    if not found:
+    units = _installed("watch")
+    if not units.found:
         return timer
-    if len(found) < 2:
+    if units.found != units.files:
         missing = "the watch is not enabled, or its unit is missing"
-        return _with_problem(timer, f"{missing}; sesh timer install --watch mends it")
+        return _with_problem(timer, f"{missing}; sesh timer install --watch fixes it")
     lingering = _lingering() if timer.lingering is None else timer.lingering
-    problem, _ = _activity_problem(WATCH, "the watch; sesh timer install --watch does")
+    problem, _ = _activity_problem(units.main, "the watch; sesh timer install --watch does")
     return _with_problem(replace(timer, watch=True, lingering=lingering), problem)
 
 
@@ -348,34 +406,30 @@ def _last_run() -> float | None:
 
 
 def _units_state() -> Timer:
-    found = _unit_files()
-    if not found:
+    units = _installed("gc")
+    if not units.found:
         return Timer()
-    if len(found) < 3:
+    if units.found != units.files:
         return Timer(
             problem=f"a part of the units in {paths.user_units()} is missing or not enabled; "
-            "sesh timer install mends it"
+            "sesh timer install fixes it"
         )
-    schedule = _timer_schedule()
-    problem, certain = _activity_problem(TIMER, "the timer; sesh timer install does")
+    schedule = _timer_schedule(units)
+    problem, certain = _activity_problem(units.main, "the timer; sesh timer install does")
     return Timer(
         scheduler=Scheduler.SYSTEMD,
         every=schedules.every_of(schedule) if schedule else None,
         schedule=schedule,
         last_run=_last_run(),
-        next_run=_next_run() if certain else None,
+        next_run=_next_run(units) if certain else None,
         lingering=_lingering(),
         problem=problem,
         certain=certain,
     )
 
 
-def _timer_schedule() -> str | None:
-    path = f"{paths.user_units()}/{TIMER}"
-    try:
-        text = files.read_regular(path, _LIMIT).decode(errors="replace")
-    except OSError as error:
-        raise StateError(f"cannot read {path}: {error.strerror}") from None
+def _timer_schedule(units: Units) -> str | None:
+    text = _unit_text(units.main) or ""
     found = re.search(r"^(?:OnCalendar|OnUnitActiveSec)=(.*)$", text, re.M)
     return found[1].strip() if found else None
 
@@ -390,10 +444,10 @@ def _activity_problem(unit: str, what: str) -> tuple[str | None, bool]:
     return f"systemd has not started {what}", True
 
 
-def _next_run() -> float | None:
+def _next_run(units: Units) -> float | None:
     import json
 
-    answer = _systemctl("list-timers", "--output=json", TIMER)
+    answer = _systemctl("list-timers", "--output=json", units.main)
     try:
         (entry,) = json.loads(answer.out)
         return float(entry["next"]) / 1e6 or None
@@ -412,7 +466,7 @@ def _block_state() -> Timer:
     if paths.which("crontab") is None:
         return Timer()
     try:
-        found = schedules.parse(_read_crontab())
+        found = _own_block(_read_crontab())
     except SeshError as error:
         return Timer(problem=str(error), certain=False)
     if found.block is None:

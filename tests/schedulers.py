@@ -18,10 +18,15 @@ from tests.conftest import need
 from tests.surroundings import run
 from tests.world import SESH, Done, World, eventually
 
-UNITS = (
-    *("sesh-gc.service", "sesh-gc.timer", "timers.target.wants/sesh-gc.timer"),
-    *("sesh-watch.service", "default.target.wants/sesh-watch.service"),
-)
+
+def units(key: str) -> tuple[str, ...]:
+    """The names of all unit files of a state directory, with the links that `enable` makes."""
+    gc, watch = f"sesh-gc-{key}", f"sesh-watch-{key}.service"
+    timer = f"{gc}.timer"
+    wanted = f"timers.target.wants/{timer}", f"default.target.wants/{watch}"
+    return (f"{gc}.service", timer, wanted[0], watch, wanted[1])
+
+
 _SPOOL = "/var/spool/cron/crontabs"
 _LOCK = f"/tmp/sesh-tests-crontab-{os.getuid()}.lock"
 _INSTALL = """
@@ -165,7 +170,7 @@ class Systemd:
                 *ActiveState*) echo ActiveState={active} ;;
                 enable*) mkdir -p {wants}; ln -sf "../$2" {wants}/"$2" ;;
                 disable*) rm -f {wants}/"$3" ;;
-                list-timers*) echo '[{{"next":4102444800000000,"unit":"sesh-gc.timer"}}]' ;;
+                list-timers*) echo '[{{"next":4102444800000000,"unit":"any"}}]' ;;
             esac""",
         )
         put_first(self._world, "loginctl", f"echo Linger={linger}")
@@ -180,7 +185,8 @@ class Systemd:
     @property
     def units(self) -> list[str]:
         """Those of our unit files that exist."""
-        return [name for name in UNITS if os.path.lexists(self.directory / name)]
+        names = units(self._world.key)
+        return [name for name in names if os.path.lexists(self.directory / name)]
 
     @property
     def directory(self) -> Path:
@@ -195,8 +201,8 @@ def systemd(world: World) -> Systemd:
 def verify(world: World, directory: Path, *names: str) -> Done:
     """What systemd itself says of the units in a directory: those of gc, or others."""
     need("systemd-analyze")
-    units = [str(directory / name) for name in names or UNITS[:2]]
-    return run(world, "systemd-analyze", "verify", "--user", "--man=no", *units)
+    chosen = [str(directory / name) for name in names or units(world.key)[:2]]
+    return run(world, "systemd-analyze", "verify", "--user", "--man=no", *chosen)
 
 
 class Service:

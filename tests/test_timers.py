@@ -17,7 +17,7 @@ from sesh import paths, schedules, timers
 from sesh.errors import SeshError, StateError, UsageError
 from sesh.schedules import BEGIN, END, Job
 from tests.conftest import need
-from tests.schedulers import Service, verify
+from tests.schedulers import Service, units, verify
 from tests.world import World
 
 EXACT = sorted(schedules._CRON)
@@ -25,6 +25,8 @@ ODD = "a b%c$d"  # may be in any path
 WORDS = st.text(
     st.characters(exclude_categories=["Cc", "Cs"]) | st.sampled_from("%\\'\"$ `;"), min_size=1
 )
+KEY = "0123abcd"
+MARKS = schedules.marks(KEY)
 JOB = Job(("/opt/sesh", "gc", "--auto"), {"PATH": "/usr/bin:/bin"})
 
 
@@ -87,10 +89,13 @@ def test_a_time_is_said_exactly() -> None:
 # --- systemd -----------------------------------------------------------------------------------
 
 
-def write_units(directory: Path, job: Job, every: float = 300) -> None:
-    directory.mkdir(exist_ok=True)
-    (directory / timers.SERVICE).write_bytes(os.fsencode(schedules.service_text(job)))
-    (directory / timers.TIMER).write_text(schedules.timer_text(every))
+def write_units(world: World, job: Job, every: float = 300) -> Path:
+    """The service; its timer is beside it."""
+    service, timer = (world.root / "units" / name for name in units(world.key)[:2])
+    service.parent.mkdir(exist_ok=True)
+    service.write_bytes(os.fsencode(schedules.service_text(job)))
+    timer.write_text(schedules.timer_text(every))
+    return service
 
 
 def odd_job(world: World) -> Job:
@@ -105,23 +110,21 @@ def odd_job(world: World) -> Job:
 
 @pytest.mark.parametrize("every", [60, 90, 300, 420, 3600, 5400, 86400, 86400 * 30])
 def test_systemd_finds_nothing_wrong_with_the_units(world: World, every: float) -> None:
-    write_units(world.root / "units", odd_job(world), every)
+    write_units(world, odd_job(world), every)
     done = verify(world, world.root / "units")
     assert (done.code, done.out, done.err) == (0, "", "")
 
 
 def test_systemd_would_find_a_path_that_is_written_wrongly(world: World) -> None:
     """The test above can fail: systemd looks for the program."""
-    write_units(world.root / "units", odd_job(world))
-    service = world.root / "units" / timers.SERVICE
+    service = write_units(world, odd_job(world))
     service.write_text(service.read_text().replace("%%", "%", 1))
     assert verify(world, world.root / "units").code != 0
 
 
 def test_the_words_of_a_service_are_the_jobs(world: World) -> None:
     job = odd_job(world)
-    write_units(world.root / "units", job)
-    service = Service(world.root / "units" / timers.SERVICE)
+    service = Service(write_units(world, job))
     assert (tuple(service.argv), service.env) == (job.argv, job.env)
     assert service.settings["Type"] == "oneshot"
     assert service.settings["KillMode"] == "process"
@@ -204,31 +207,31 @@ def test_what_no_crontab_can_hold() -> None:
 
 
 def test_a_path_that_is_not_utf8_stays_as_it_is() -> None:
-    assert b"'/\xff/sesh'" in schedules.cron_block(Job(("/\udcff/sesh",), {}), 300)
+    assert b"'/\xff/sesh'" in schedules.cron_block(Job(("/\udcff/sesh",), {}), 300, KEY)
 
 
 @given(st.lists(st.binary().filter(lambda line: b"sesh" not in line)), st.booleans())
 def test_what_is_not_ours_stays_byte_for_byte(lines: list[bytes], behind: bool) -> None:
     others = b"".join(line + b"\n" for line in lines)
-    block = schedules.cron_block(JOB, 300)
-    new = schedules.parse(others).with_block(block)
+    block = schedules.cron_block(JOB, 300, KEY)
+    new = schedules.parse(others, *MARKS).with_block(block)
     if behind:
         new = block + others  # somebody moved it
-    assert schedules.parse(new).others == others
-    assert schedules.parse(new).with_block(block) == new
-    other = schedules.cron_block(JOB, 60)
-    assert schedules.parse(schedules.parse(new).with_block(other)).others == others
+    assert schedules.parse(new, *MARKS).others == others
+    assert schedules.parse(new, *MARKS).with_block(block) == new
+    other = schedules.cron_block(JOB, 60, KEY)
+    assert schedules.parse(schedules.parse(new, *MARKS).with_block(other), *MARKS).others == others
 
 
 def test_several_blocks_become_one() -> None:
-    block = schedules.cron_block(JOB, 300)
-    new = schedules.parse(b"a\n" + block + b"b\n" + block + b"c\n").with_block(block)
+    block = schedules.cron_block(JOB, 300, KEY)
+    new = schedules.parse(b"a\n" + block + b"b\n" + block + b"c\n", *MARKS).with_block(block)
     assert new == b"a\n" + block + b"b\nc\n"
 
 
 def test_a_crontab_without_an_end_of_line() -> None:
-    block = schedules.cron_block(JOB, 300)
-    assert schedules.parse(b"# mine").with_block(block) == b"# mine\n" + block
+    block = schedules.cron_block(JOB, 300, KEY)
+    assert schedules.parse(b"# mine", *MARKS).with_block(block) == b"# mine\n" + block
 
 
 @pytest.mark.parametrize(
@@ -256,3 +259,20 @@ def test_words_like_the_marks_are_none() -> None:
 )
 def test_when_a_block_runs(block: bytes, schedule: str | None) -> None:
     assert schedules.block_schedule(block) == schedule
+
+
+@pytest.mark.parametrize("state", ["/s", "/a b%c$d 'e' \"f\" \\g", "", "/ünï"])
+def test_whose_a_block_or_a_service_without_a_key_is(state: str) -> None:
+    env = {"PATH": "/bin", **({"XDG_STATE_HOME": state} if state else {})}
+    job = Job(("/opt/sesh", "gc", "--auto"), env)
+    expected = f"{state or '/home/me/.local/state'}/sesh"
+    assert schedules.block_state(schedules.cron_block(job, 300, KEY), "/home/me") == expected
+    assert schedules.unit_state(schedules.service_text(job), "/home/me") == expected
+    elsewhere = Job(job.argv, {**env, "HOME": "/elsewhere"})
+    expected = expected.replace("/home/me", "/elsewhere")
+    assert schedules.unit_state(schedules.service_text(elsewhere), "/home/me") == expected
+
+
+@pytest.mark.parametrize("block", [b"", b"# only\n", b"* * * * * 'half\n"])
+def test_a_block_that_says_nothing_is_of_the_usual_state_directory(block: bytes) -> None:
+    assert schedules.block_state(block, "/home/me") == "/home/me/.local/state/sesh"

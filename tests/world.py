@@ -82,9 +82,15 @@ class World:
         return self.root / "state" / "sesh"
 
     @property
+    def key(self) -> str:
+        """What tells this state directory from others of the same user."""
+        state = f"{self.env['XDG_STATE_HOME']}/sesh"
+        return f"{crc32(os.fsencode(state)):08x}"
+
+    @property
     def runtime(self) -> Path:
         """Where environments and the prompt's line are kept."""
-        return self.root / "run" / "sesh" / f"{crc32(bytes(self.state)):08x}"
+        return self.root / "run" / "sesh" / self.key
 
     def record(self, name: str) -> Path:
         return self.state / "sessions" / f"{name}.toml"

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import stat
 import time
+from copy import copy
 
 import pytest
 
-from sesh import timers
+from sesh import schedules, timers
 from tests.conftest import need
 from tests.schedulers import (
     Cron,
@@ -19,6 +20,7 @@ from tests.schedulers import (
     install,
     put_first,
     systemd,
+    units,
     verify,
 )
 from tests.surroundings import complains, run
@@ -94,7 +96,8 @@ def test_a_block_edited_by_hand(world: World, cron: Cron) -> None:
     assert world.ok("timer", "status", "--json").json["every"] is None
     world.ok("timer", "install")
     assert cron.list() == MINE + ours
-    cron.set(MINE + b"# sesh begin\n# nothing left\n# sesh end\n")
+    begin, end = schedules.marks(world.key)
+    cron.set(MINE + begin + b"\n# nothing left\n" + end + b"\n")
     assert "the crontab's block is empty" in world.sesh("timer", "status").out
     assert world.sesh("timer", "status").code == 1
     world.ok("timer", "remove")
@@ -135,7 +138,7 @@ def test_debians_header_does_not_pile_up(world: World, cron: Cron) -> None:
     world.ok("timer", "install")
     world.ok("timer", "install", "--every", "10m")
     del world.env["CRONTAB_NOHEADER"]
-    assert cron.list().startswith(b"# sesh begin\n")
+    assert cron.list().startswith(b"# sesh begin " + world.key.encode())
 
 
 def test_a_crontab_that_cannot_be_read_is_left_alone(world: World, systemd: Systemd) -> None:
@@ -178,18 +181,19 @@ def test_install_status_remove_by_systemd(world: World, cron: Cron, systemd: Sys
     assert [words.split()[0] for words in systemd.asked[:4]] == [
         *("show", "daemon-reload", "enable", "restart"),
     ]
-    for name in ("sesh-gc.service", "sesh-gc.timer"):
+    service, timer = units(world.key)[:2]
+    for name in (service, timer):
         assert stat.S_IMODE((systemd.directory / name).stat().st_mode) == 0o644
-    assert "OnCalendar=*-*-* *:0/5:00\n" in (systemd.directory / "sesh-gc.timer").read_text()
+    assert "OnCalendar=*-*-* *:0/5:00\n" in (systemd.directory / timer).read_text()
     lines = world.ok("timer", "status").out.splitlines()
     assert lines[:2] == ["gc runs every 5m, by systemd", "  last run   never yet"]
     assert lines[2].startswith("  next run   in ")
     assert "loginctl enable-linger" in lines[3]
     world.ok("timer", "remove")
     assert systemd.asked[-3:] == [
-        "disable --now sesh-gc.timer",
+        f"disable --now {timer}",
         "daemon-reload",
-        "reset-failed sesh-gc.service",
+        f"reset-failed {service}",
     ]
     assert not systemd.directory.parent.exists()
 
@@ -199,7 +203,7 @@ def test_the_installed_units_pass_systemds_own_check(world: World, systemd: Syst
     world.ok("timer", "install", "--every", "7m")
     done = verify(world, systemd.directory)
     assert (done.code, done.out, done.err) == (0, "", "")
-    service = Service(systemd.directory / "sesh-gc.service")
+    service = Service(systemd.directory / units(world.key)[0])
     assert service.argv == [SESH, "gc", "--auto"]
     assert service.env["XDG_STATE_HOME"] == world.env["XDG_STATE_HOME"]
     assert world.ok("timer", "status", "--json").json["every"] == 420
@@ -249,9 +253,9 @@ def test_a_timer_that_is_not_started(world: World, systemd: Systemd) -> None:
     world.ok("timer", "install")
     systemd.answer(active="inactive")
     assert "systemd has not started the timer" in world.ok("timer", "status").out
-    (systemd.directory / "timers.target.wants" / "sesh-gc.timer").unlink()
+    (systemd.directory / units(world.key)[2]).unlink()
     done = world.sesh("timer", "status")
-    assert (done.code, "sesh timer install mends it" in done.out) == (1, True)
+    assert (done.code, "sesh timer install fixes it" in done.out) == (1, True)
     systemd.answer()
     world.ok("timer", "install")
     world.ok("timer", "status")
@@ -259,7 +263,7 @@ def test_a_timer_that_is_not_started(world: World, systemd: Systemd) -> None:
 
 def test_units_edited_by_hand(world: World, systemd: Systemd) -> None:
     world.ok("timer", "install")
-    timer = systemd.directory / "sesh-gc.timer"
+    timer = systemd.directory / units(world.key)[1]
     ours = timer.read_text()
     timer.write_text(ours.replace("*:0/5:00", "03:00"))
     assert "as edited by hand: *-*-* 03:00" in world.ok("timer", "status").out
@@ -283,7 +287,7 @@ def test_remove_takes_systemds_memory_along(world: World, systemd: Systemd) -> N
     world.ok("timer", "install")
     memory = world.root / "home" / ".local" / "share" / "systemd" / "timers"
     memory.mkdir(parents=True)
-    (memory / "stamp-sesh-gc.timer").touch()
+    (memory / f"stamp-{units(world.key)[1]}").touch()
     world.ok("timer", "remove")
     assert list(memory.iterdir()) == []
 
@@ -359,6 +363,87 @@ def test_no_scheduler_at_all(world: World) -> None:
     assert world.ok("timer", "remove").err == "no timer was installed\n"
 
 
+# --- two state directories ---------------------------------------------------------------------
+
+
+def other_directory(world: World) -> World:
+    """The same user with another state directory."""
+    other = copy(world)
+    other.env = {**world.env, "XDG_STATE_HOME": f"{world.root}/other 100%"}
+    return other
+
+
+@pytest.mark.parametrize("scheduler", ["cron", "systemd"])
+def test_each_state_directory_has_its_own_timer(
+    world: World, cron: Cron, systemd: Systemd, scheduler: str
+) -> None:
+    other = other_directory(world)
+    world.ok("timer", "install", "--scheduler", scheduler)
+    assert other.sesh("timer", "status").code == 1
+    other.ok("timer", "install", "--scheduler", scheduler, "--every", "1h")
+    assert world.ok("timer", "status", "--json").json["every"] == 300
+    assert other.ok("timer", "status", "--json").json["every"] == 3600
+    world.ok("timer", "remove")
+    assert world.sesh("timer", "status").code == 1
+    assert other.ok("timer", "status", "--json").json["every"] == 3600
+    other.ok("timer", "remove")
+    assert (cron.exists, systemd.directory.exists()) == (False, False)
+
+
+def test_each_state_directory_has_its_own_watch(world: World, systemd: Systemd) -> None:
+    other = other_directory(world)
+    world.ok("timer", "install", "--watch")
+    assert not other.sesh("timer", "status", "--json").json["watch"]
+    other.ok("timer", "install", "--watch")
+    other.ok("timer", "remove")
+    assert world.ok("timer", "status", "--json").json["watch"]
+
+
+def test_a_block_without_a_key_is_of_the_state_directory_that_it_names(
+    world: World, cron: Cron
+) -> None:
+    """Versions before the key wrote such blocks."""
+    other = other_directory(world)
+    other.ok("timer", "install", "--scheduler", "cron")
+    key = b" " + other.key.encode()
+    old = MINE + cron.list().replace(key, b"") + MINE
+    cron.set(old)
+    assert world.sesh("timer", "status").code == 1
+    assert world.ok("timer", "remove").err == "no timer was installed\n"
+    assert cron.list() == old
+    assert other.ok("timer", "status", "--json").json["every"] == 300
+    other.ok("timer", "install", "--scheduler", "cron")
+    assert cron.list().replace(key, b"") == old
+    cron.set(old)
+    other.ok("timer", "remove")
+    assert cron.list() == MINE + MINE
+
+
+def test_units_without_a_key_are_of_the_state_directory_that_they_name(
+    world: World, systemd: Systemd
+) -> None:
+    put_first(world, "crontab", "echo no crontab for me >&2; exit 1")
+    other = other_directory(world)
+    other.ok("timer", "install")
+    other.ok("timer", "install", "--watch")
+    rename_units(systemd, other.key)
+    assert world.sesh("timer", "status").code == 1
+    assert world.ok("timer", "remove").err == "no timer was installed\n"
+    shown = other.ok("timer", "status", "--json").json
+    assert (shown["every"], shown["watch"], shown["problem"]) == (300, True, None)
+    other.ok("timer", "install")
+    assert (systemd.directory / units(other.key)[0]).exists()
+    assert not (systemd.directory / "sesh-gc.service").exists()
+    other.ok("timer", "remove")
+    assert not systemd.directory.exists()
+
+
+def rename_units(systemd: Systemd, key: str) -> None:
+    """Give the units the names that versions before the key gave them."""
+    for name in units(key):
+        (systemd.directory / name).rename(systemd.directory / name.replace(f"-{key}", ""))
+
+
 # --- options -----------------------------------------------------------------------------------
 
 
@@ -386,12 +471,11 @@ def test_a_watch_that_systemd_keeps_running(world: World, systemd: Systemd) -> N
     said, linger = done.err.splitlines()
     assert (done.out, said) == ("", "sesh watch runs, by systemd")
     assert linger.endswith("loginctl enable-linger")
-    assert systemd.asked[1:4] == [
-        *("daemon-reload", "enable sesh-watch.service", "restart sesh-watch.service"),
-    ]
-    assert systemd.units == ["sesh-watch.service", "default.target.wants/sesh-watch.service"]
-    assert Service(systemd.directory / "sesh-watch.service").argv == [SESH, "watch", "--quiet"]
-    checked = verify(world, systemd.directory, "sesh-watch.service")
+    watch, link = units(world.key)[3:]
+    assert systemd.asked[1:4] == ["daemon-reload", f"enable {watch}", f"restart {watch}"]
+    assert systemd.units == [watch, link]
+    assert Service(systemd.directory / watch).argv == [SESH, "watch", "--quiet"]
+    checked = verify(world, systemd.directory, watch)
     assert (checked.code, checked.out, checked.err) == (0, "", "")
     world.ok("timer", "remove")
     assert not systemd.directory.parent.exists()
@@ -423,9 +507,9 @@ def test_a_watch_that_is_not_started_or_not_enabled(world: World, systemd: Syste
     world.ok("timer", "install", "--watch")
     systemd.answer(active="failed")
     assert "systemd has not started the watch" in world.ok("timer", "status").out
-    (systemd.directory / "default.target.wants" / "sesh-watch.service").unlink()
+    (systemd.directory / units(world.key)[4]).unlink()
     done = world.sesh("timer", "status")
-    assert (done.code, "sesh timer install --watch mends it" in done.out) == (1, True)
+    assert (done.code, "sesh timer install --watch fixes it" in done.out) == (1, True)
 
 
 def test_a_watch_needs_systemd(world: World, systemd: Systemd) -> None:
@@ -482,7 +566,7 @@ def noticed(world: World) -> bool:
 def test_the_unit_runs_with_nothing_but_what_it_sets(world: World, systemd: Systemd) -> None:
     an_end_that_nobody_called_about(world)
     install(world, "systemd", RUNS)
-    service = Service(systemd.directory / "sesh-gc.service")
+    service = Service(systemd.directory / units(world.key)[0])
     done = run(world, *service.argv, env=service.env, cwd="/")
     assert (done.code, done.out, done.err) == (0, "", "")
     assert noticed(world)
