@@ -10,6 +10,7 @@ import re
 from datetime import UTC, datetime
 
 from sesh import environment, launchfiles, paths, phases, store
+from sesh.agents import twins
 from sesh.config import Config
 from sesh.model import ID_PATTERN, Record, name_of
 from sesh.phases import Answer, Thresholds
@@ -36,8 +37,11 @@ def thresholds(settings: Config) -> Thresholds:
 
 
 def conversation_there(record: Record) -> bool | None:
-    """Has it a conversation that can be gone on with? None: it needs none, because whoever made the
-    record runs the agent, and has not said that it is of a kind that has conversations."""
+    """Has it a conversation that can be resumed? None: it needs none, because its process is alive,
+    or because the maker of the record runs the agent, and has not said that it is of a kind that
+    has conversations."""
+    if not record.record_only and twins.lives(record):
+        return None
     kit, conversation = record.spec.kit, record.agent.conversation
     if conversation and kit and kit.transcript and not record.boxed and not record.record_only:
         from sesh.agents import kits

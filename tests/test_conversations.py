@@ -231,14 +231,15 @@ def test_a_retry_resumes_too(agent: World) -> None:
     assert launches(agent)[1].startswith(f"--resume {conversation} ")
 
 
-def test_resumable_asks_for_the_transcript(agent: World) -> None:
+def test_resumable_asks_for_the_transcript_of_one_that_has_ended(agent: World) -> None:
     conversation = begin(agent)["conversation"]
     agent.ok("update", "one", "--phase", "planning")
+    agent.ok("resumable", "one")
+    kill(agent, "one")
     done = agent.sesh("resumable", "one")
     assert done.code == 1
     assert "conversation" in done.out + done.err
-    prompt(agent)
-    assert transcript(agent, conversation).exists()
+    transcript(agent, conversation).write_text('{"type":"user","text":"hello"}\n')
     agent.ok("resumable", "one")
 
 

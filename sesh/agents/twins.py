@@ -60,10 +60,11 @@ def _others_in(record: Record, conversation: str) -> list[Record]:
 def _session(record: Record, conversation: str) -> str | None:
     """The living session that has it too."""
     others = _others_in(record, conversation)
-    return next((one.name for one in others if _lives(one)), None)
+    return next((one.name for one in others if lives(one)), None)
 
 
-def _lives(record: Record) -> bool:
+def lives(record: Record) -> bool:
+    """Is its agent a living process of this machine?"""
     agent, place = record.place.agent, record.place
     here = place.machine == processes.here() and not place.far
     return agent is not None and here and processes.alive(agent.process)
@@ -93,7 +94,7 @@ def _writers(record: Record, paths: Iterable[str], table: Table) -> set[int]:
 def _own(record: Record, table: Table) -> set[int]:
     """Its own processes, while its agent lives."""
     agent = record.place.agent
-    if agent is None or not _lives(record):
+    if agent is None or not lives(record):
         return set()
     tree = processes.tree(processes.children(table), agent.process.pid)
     return {*tree, *processes.marked(table, {record.id})[record.id]}

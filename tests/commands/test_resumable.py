@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.world import World
+from tests.world import World, eventually
 
 FIELDS = ["name", "id", "resumable", "reason", "phase", "idle", "errors", "conversation"]
 
@@ -77,9 +79,12 @@ def test_other_reasons(world: World) -> None:
     assert (found["resumable"], found["id"], found["idle"]) == (False, None, None)
 
 
-def test_a_process_needs_a_conversation(world: World) -> None:
-    world.start("one")
+def test_a_living_process_needs_no_conversation_and_an_ended_one_does(world: World) -> None:
+    pid = world.start("one")["pid"]
     world.ok("update", "one", "--phase", "approval")
+    assert asked(world, 0).startswith("yes: ")
+    os.kill(pid, signal.SIGKILL)
+    assert eventually(lambda: world.state_of("one") == "failed")
     assert asked(world, 1) == "no: it has no conversation to go on with\n"
     world.ok("update", "one", "--conversation", "5b1e-77")
     asked(world, 0)
