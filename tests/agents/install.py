@@ -1,10 +1,14 @@
-"""The real agents, from npm, once, into a directory of the tests' own: `.agents` in the checkout.
+"""The real agents, from npm, into a directory of the tests' own: `.agents` in the checkout.
 
-python -m tests.agents.install     install them now; says which versions, or why not
+Each is asked for by its newest version: left to itself, npm takes an old release when the newest one
+wants another Node, which the agents that are native programs do not need.
+
+python -m tests.agents.install     install the newest now; says which versions, or why not
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -24,27 +28,61 @@ class NotInstalled(Exception):
 def installed(agent: str) -> str:
     """The version of a real agent, which is installed where it is not yet."""
     if not (BIN / agent).exists():
-        _install(PACKAGES[agent])
+        _install(f"{PACKAGES[agent]}@{newest(agent)}")
     return _version(agent)
 
 
+def updated(agent: str) -> str:
+    """The version of a real agent after an update to the newest; without a network, what is there."""
+    try:
+        wanted = newest(agent)
+    except NotInstalled as error:
+        if not (BIN / agent).exists():
+            raise
+        return f"{installed(agent)}, installed before ({error})"
+    if present(agent) != wanted:
+        _install(f"{PACKAGES[agent]}@{wanted}")
+    return f"{_version(agent)}, the newest on npm ({wanted})"
+
+
+def newest(agent: str) -> str:
+    """The newest version that its publisher has released."""
+    return _npm("view", PACKAGES[agent], "dist-tags.latest").strip()
+
+
+def present(agent: str) -> str | None:
+    """The version that is installed; None: none."""
+    path = DIRECTORY / "node_modules" / PACKAGES[agent] / "package.json"
+    try:
+        return str(json.loads(path.read_bytes())["version"])
+    except (OSError, ValueError, KeyError):
+        return None
+
+
 def _install(package: str) -> None:
+    DIRECTORY.mkdir(exist_ok=True)
+    _npm("install", "--no-audit", "--no-fund", "--engine-strict=false", package)
+
+
+def _npm(command: str, *words: str) -> str:
+    """What npm prints."""
     npm = shutil.which("npm")
     if npm is None:
         raise NotInstalled("npm is not installed")
-    DIRECTORY.mkdir(exist_ok=True)
-    options = ["--no-audit", "--no-fund", "--fetch-retries", "1", "--fetch-timeout", "30000"]
+    options = ["--prefix", str(DIRECTORY), "--fetch-retries", "1", "--fetch-timeout", "30000"]
+    told = f"npm {command} {words[-1]}"
     try:
         done = subprocess.run(
-            [npm, "install", "--prefix", str(DIRECTORY), *options, package],
+            [npm, command, *options, *words],
             capture_output=True,
             text=True,
             timeout=_MINUTES * 60,
         )
     except subprocess.TimeoutExpired:
-        raise NotInstalled(f"npm install {package} took over {_MINUTES} minutes") from None
+        raise NotInstalled(f"{told} took over {_MINUTES} minutes") from None
     if done.returncode != 0:
-        raise NotInstalled(f"npm install {package}: {_reason(done.stderr)}")
+        raise NotInstalled(f"{told}: {_reason(done.stderr)}")
+    return done.stdout
 
 
 def _reason(errors: str) -> str:
@@ -75,7 +113,7 @@ def _version(agent: str) -> str:
 def main() -> int:
     for agent in PACKAGES:
         try:
-            print(installed(agent))
+            print(f"{agent}: {updated(agent)}")
         except NotInstalled as error:
             print(f"without {agent}: {error}", file=sys.stderr)
     return 0
