@@ -1,7 +1,7 @@
 """The real agents, from npm, into a directory of the tests' own: `.agents` in the checkout.
 
-Each is asked for by its newest version: left to itself, npm takes an old release when the newest one
-wants another Node, which the agents that are native programs do not need.
+Each is asked for by its newest version: left to itself, npm takes an old release when the newest
+wants another Node, which agents that are native programs do not need.
 
 python -m tests.agents.install     install the newest now; says which versions, or why not
 """
@@ -33,7 +33,7 @@ def installed(agent: str) -> str:
 
 
 def updated(agent: str) -> str:
-    """The version of a real agent after an update to the newest; without a network, what is there."""
+    """The same after an update to the newest; without a network, the one that is there."""
     try:
         wanted = newest(agent)
     except NotInstalled as error:
