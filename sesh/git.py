@@ -1,9 +1,12 @@
 """What git knows of a directory, and the few things that sesh has it do.
 
-The branch is read from git's files: cheap enough for every look. Where git is asked, it is asked so
-that a repository can run nothing of its own for that, as far as git has a way: no hooks, no monitor
-of files, no fetching of what is missing. (Its filters can't be turned off.) What does not answer is
-unknown, and nothing may follow from it.
+The branch is read from git's files: cheap enough for every look. Where git is asked, a repository
+can run nothing: an agent in a container may have written its config. So git gets a directory of
+ours in place of the one that all worktrees share (GIT_COMMON_DIR): the same objects and refs, no
+hooks, and a config of our own, with copies of those settings that name no command. Filters, file
+monitors, signature programs, remotes to fetch from: git then knows of none, whenever the agent
+writes them. What can't be told without them, or does not answer, is unknown, and nothing may follow
+from it. (`worktree add` is the user's own act: it runs what the user's git would run.)
 """
 
 from __future__ import annotations
@@ -19,6 +22,11 @@ from sesh.model import Sight, absent, seen, unknown
 from sesh.run import Answer
 from sesh.values import Value, replace
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tempfile import TemporaryDirectory
+    from typing import Self
+
 TIMEOUT = 2.0  # for one question
 LONG = 600.0  # for a checkout, and to remove one
 ALL_TIMEOUT = 3.0  # for a question about many directories
@@ -26,10 +34,25 @@ IGNORED_TIMEOUT = 10.0  # there may be many
 _AT_ONCE = 8
 _LIMIT = 4096
 _HEADS = "refs/heads/"
-_QUIETLY = (
-    *("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"),
-    *("-c", "status.showUntrackedFiles=normal"),
+_QUIETLY = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
+_SHARED = (
+    *("HEAD", "objects", "refs", "packed-refs", "reftable", "logs", "info", "shallow"),
+    "worktrees",
 )
+# Settings that a look needs; none of them can name a command.
+_HARMLESS = re.compile(
+    r"""core\.(repositoryformatversion | filemode | symlinks | ignorecase | precomposeunicode
+        | autocrlf | eol | safecrlf | bigfilethreshold | checkroundtripencoding | trustctime
+        | checkstat | protecthfs | protectntfs | excludesfile | attributesfile
+        | sparsecheckout | sparsecheckoutcone)
+    | index\.sparse
+    | extensions\.(?!worktreeconfig$|partialclone$)[a-z0-9-]+
+    | branch\..+\.(remote | merge)
+    | remote\..+\.fetch""",
+    re.VERBOSE | re.DOTALL,
+)
+_FILTER = re.compile(r"filter\.(.+)\.(?:clean|process)", re.DOTALL)
+_MOST_ASKED = 100  # changed files whose attributes are asked for
 # What says to git which repository is meant, as for a hook: here the directory says it.
 _FOREIGN = frozenset(
     (
@@ -38,6 +61,13 @@ _FOREIGN = frozenset(
         *("GIT_SHALLOW_FILE", "GIT_GRAFT_FILE", "GIT_IMPLICIT_WORK_TREE"),
     )
 )
+# No settings but those of the repository, which are ours then.
+_UNCONFIGURED = {
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_COUNT": "0",
+    "GIT_CONFIG_PARAMETERS": "",
+}
 _LEFT = re.compile(r"checkout: moving from ([0-9a-f]{40,64}) to ")  # in a reflog
 # Files in a checkout's own git directory that say what is under way.
 _UNDER_WAY = {
@@ -56,7 +86,7 @@ class Work(Value):
     branch: str | None  # None: HEAD is detached
     ahead: int | None  # of `ahead_of`; None: there is none
     behind: int | None
-    dirty: bool  # uncommitted changes, or files that git does not know
+    dirty: bool | None  # uncommitted changes, or files that git does not know; None: not known
     untracked: bool = False  # nothing but such files
     ahead_of: str | None = None  # its upstream or, in `works`, the main checkout's branch
 
@@ -152,11 +182,101 @@ def under_way(checkout: str) -> str | None:
 # --- asked of git --------------------------------------------------------------------------------
 
 
+class _Repository(Value):
+    """Where a look finds what it looks at."""
+
+    git_dir: str  # of just this checkout
+    common: str  # what all its worktrees share
+    tree: str | None  # None: it is bare
+
+
+def _repository(directory: str) -> _Repository | None:
+    """The repository that a directory is in."""
+    tree = top(directory)
+    git_dir = os.path.realpath(directory) if tree is None else os.path.realpath(_git_dir(tree))
+    if tree is None and not all(os.path.exists(f"{git_dir}/{name}") for name in ("HEAD", "refs")):
+        return None
+    try:
+        common = os.path.join(git_dir, _word(f"{git_dir}/commondir"))
+    except FileNotFoundError:
+        common = git_dir
+    return _Repository(git_dir, os.path.realpath(common), tree)
+
+
+class _Look:
+    """Questions to git about one repository, for which that can run nothing. What keeps them from
+    being asked is the answer to each."""
+
+    def __init__(self, directory: str, timeout: float) -> None:
+        self.filters: set[str] = set()  # that have a command
+        self._directory = directory
+        self._deadline = time.monotonic() + timeout
+        self._env: dict[str, str] = {}
+        self._own: TemporaryDirectory[str] | None = None
+        self._failed: Answer | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            self._failed = self._prepare()
+        except (OSError, UnicodeError) as error:
+            self._failed = Answer(None, "", "", f"{self._directory}: {error}")
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._own:
+            self._own.cleanup()
+
+    def ask(self, *words: str) -> Answer:
+        return self._failed or self._call(self._env, *words)
+
+    def _prepare(self) -> Answer | None:
+        from tempfile import TemporaryDirectory
+
+        found = _repository(self._directory)
+        if found is None:
+            return Answer(None, "", "", f"{self._directory}: not a git repository")
+        listed = self._call({"GIT_DIR": found.git_dir}, "config", "--list", "-z")
+        if not listed.ok:
+            return listed
+        settings = [entry.partition("\n") for entry in listed.out.split("\0")[:-1]]
+        self.filters = {match[1] for key, _, _ in settings if (match := _FILTER.fullmatch(key))}
+        self._own = TemporaryDirectory(prefix="sesh-git-")
+        own = self._own.name
+        for name in _SHARED:
+            if os.path.exists(f"{found.common}/{name}"):
+                os.symlink(f"{found.common}/{name}", f"{own}/{name}")
+        with open(f"{own}/config", "w", errors="surrogateescape") as config:
+            config.writelines(_line(*each) for each in settings if _HARMLESS.fullmatch(each[0]))
+        work_tree = {"GIT_WORK_TREE": found.tree} if found.tree else {}
+        self._env = {**_UNCONFIGURED, **work_tree, "GIT_DIR": found.git_dir, "GIT_COMMON_DIR": own}
+        return None
+
+    def _call(self, env: dict[str, str], *words: str) -> Answer:
+        left = self._deadline - time.monotonic()
+        return _call(self._directory, *words, timeout=left, env=env)
+
+
+def _line(key: str, equals: str, value: str) -> str:
+    """A setting, as a config file has it: a section for each."""
+    section, _, rest = key.partition(".")
+    inner, _, name = rest.rpartition(".")
+    quoted = [text.replace("\\", r"\\").replace('"', r"\"") for text in (inner, value)]
+    head = f'[{section} "{quoted[0]}"]' if inner else f"[{section}]"
+    given = quoted[1].replace("\n", r"\n")
+    return f'{head}\n{name} = "{given}"\n' if equals else f"{head}\n{name}\n"
+
+
 def ask(directory: str, *words: str, timeout: float = TIMEOUT) -> Answer:
-    """A look: changes nothing."""
+    """A look: changes nothing, runs nothing of the repository."""
+    with _Look(directory, timeout) as look:
+        return look.ask(*words)
+
+
+def _call(directory: str, *words: str, timeout: float, env: dict[str, str] | None = None) -> Answer:
+    """Ask git itself; what this asks must need neither objects nor files of a repository."""
+    used = {**_environment(), "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", **(env or {})}
     argv = ["git", "-C", directory, *_QUIETLY, *words]
-    env = {**_environment(), "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1"}
-    return run.call(argv, timeout=timeout, env=env, errors="surrogateescape")
+    return run.call(argv, timeout=timeout, env=used, errors="surrogateescape")
 
 
 def _do(directory: str, *words: str) -> Answer:
@@ -180,23 +300,48 @@ def why(answer: Answer) -> str:
 
 def work(directory: str, timeout: float = TIMEOUT) -> Work | None:
     """What is in the checkout of a directory; None outside of one, and when that is not known."""
-    if not os.path.isdir(directory) or top(directory) is None:
+    checkout = top(directory) if os.path.isdir(directory) else None
+    if checkout is None:
         return None
-    answer = ask(
-        *(directory, "status", "--porcelain=v2", "--branch"),
-        *("--untracked-files=normal", "--ignore-submodules=none"),
-        timeout=timeout,
-    )
-    return _work(answer.out) if answer.ok else None
+    with _Look(directory, timeout) as look:
+        answer = look.ask(
+            *("status", "--porcelain=v2", "--branch", "-z", "--untracked-files=normal"),
+            "--ignore-submodules=dirty",  # a look into one would run what its own config names
+        )
+        if not answer.ok:
+            return None
+        found, changed = _work(answer.out)
+        doubtful = changed and _all_filtered(look, changed)
+    if doubtful or (not found.dirty and os.path.lexists(f"{checkout}/.gitmodules")):
+        return replace(found, dirty=None)
+    return found
 
 
-def _work(said: str) -> Work:
-    lines = said.splitlines()
-    facts = dict(line[2:].partition(" ")[::2] for line in lines if line.startswith("# "))
-    changes = [line for line in lines if not line.startswith("# ")]
+def _all_filtered(look: _Look, changed: list[str]) -> bool:
+    """Is there a filter for each of these, so that only that could tell whether it changed?"""
+    if not look.filters:
+        return False
+    answer = look.ask("check-attr", "-z", "filter", "--", *changed[:_MOST_ASKED])
+    return not answer.ok or set(answer.out.split("\0")[2::3]) <= look.filters
+
+
+def _work(said: str) -> tuple[Work, list[str]]:
+    """What git's status says; and the files that have other bytes than those in the index, if that
+    is all that makes it dirty."""
+    entries = iter(said.split("\0")[:-1])
+    facts: dict[str, str] = {}
+    changes: list[str] = []
+    for entry in entries:
+        if entry.startswith("# "):
+            name, _, value = entry[2:].partition(" ")
+            facts[name] = value
+            continue
+        changes.append(entry)
+        if entry.startswith("2 "):
+            next(entries, None)  # what it was called before
     on, distance = facts.get("branch.head"), facts.get("branch.ab")
     ahead, behind = map(int, distance.split()) if distance else (None, None)
-    return Work(
+    found = Work(
         branch=None if on in (None, "(detached)") else on,
         ahead=ahead,
         behind=None if behind is None else -behind,
@@ -204,6 +349,8 @@ def _work(said: str) -> Work:
         untracked=bool(changes) and all(line.startswith("? ") for line in changes),
         ahead_of=facts.get("branch.upstream") if distance else None,
     )
+    contents = [entry.split(" ", 8)[8] for entry in changes if entry.startswith("1 .M N...")]
+    return found, contents if len(contents) == len(changes) else []
 
 
 def works(directories: Iterable[str]) -> dict[str, Work | None]:
@@ -254,7 +401,7 @@ def _main_branch(checkout: str) -> str | None:
 
 def checkouts(directory: str) -> list[Checkout] | Answer:
     """All worktrees of a repository, the main one first; or what git said instead."""
-    answer = ask(directory, "worktree", "list", "--porcelain")
+    answer = _call(directory, "worktree", "list", "--porcelain", timeout=TIMEOUT)
     if not answer.ok:
         return answer
     found = []
@@ -269,7 +416,7 @@ def checkouts(directory: str) -> list[Checkout] | Answer:
 def valid_branch(directory: str, name: str) -> bool:
     if name.startswith("-") or name in ("HEAD", "@"):
         return False
-    return ask(directory, "check-ref-format", f"{_HEADS}{name}").ok
+    return _call(directory, "check-ref-format", f"{_HEADS}{name}", timeout=TIMEOUT).ok
 
 
 def commit(directory: str, name: str) -> str | None:
@@ -284,10 +431,11 @@ def branch_commit(directory: str, name: str) -> str | None:
 
 def common_dir(directory: str) -> str | None:
     """The git directory that all worktrees of a repository share."""
-    answer = ask(directory, "rev-parse", "--git-common-dir")
-    if not answer.ok:
+    try:
+        found = _repository(directory)
+    except (OSError, UnicodeDecodeError):
         return None
-    return os.path.realpath(os.path.join(directory, answer.out.removesuffix("\n")))
+    return found.common if found else None
 
 
 def add_worktree(directory: str, path: str, name: str, *, new: bool) -> Answer:
@@ -298,14 +446,18 @@ def add_worktree(directory: str, path: str, name: str, *, new: bool) -> Answer:
 
 def remove_worktree(repository: str, path: str, *, force: int = 0) -> Answer:
     """Without force git itself refuses when there are changes; twice means: even half made."""
-    words = ("worktree", "remove", *["--force"] * force, path)
-    return _do(repository, *_QUIETLY, *words)
+    with _Look(repository, LONG) as look:
+        return look.ask("worktree", "remove", *["--force"] * force, path)
 
 
 def delete_merged(directory: str, name: str) -> bool:
     """Delete a branch, if all of it is in the HEAD of `directory`. git itself looks again."""
-    merged = ask(directory, "merge-base", "--is-ancestor", f"{_HEADS}{name}", "HEAD")
-    return merged.ok and _do(directory, "branch", "-d", "--", name).ok
+    with _Look(directory, LONG) as look:
+        merged = look.ask("merge-base", "--is-ancestor", f"{_HEADS}{name}", "HEAD")
+        deleted = merged.ok and look.ask("branch", "-d", "--", name).ok
+    if deleted:  # git has removed its settings from our config only
+        _do(directory, "config", "--remove-section", f"branch.{name}")
+    return deleted
 
 
 def only_here(checkout: str, name: str) -> int | None:

@@ -77,3 +77,56 @@ def with_repository(world: World) -> Repository:
     """The same in the directory of a world, whose sesh then uses a plain git, too."""
     world.env |= PLAIN
     return repository(world.cwd, world.env)
+
+
+_PROGRAMS = (
+    *("core.fsmonitor", "core.pager", "core.editor", "core.sshCommand", "core.askPass"),
+    *("core.gitProxy", "core.alternateRefsCommand", "sequence.editor", "credential.helper"),
+    *("pager.status", "pager.log", "alias.status", "alias.rev-list", "alias.log"),
+    *("diff.external", "diff.evil.command", "diff.evil.textconv", "merge.evil.driver"),
+    *("filter.evil.clean", "filter.evil.smudge", "filter.evil.process"),
+    *("gpg.program", "gpg.ssh.program", "remote.evil.uploadpack", "trailer.evil.command"),
+)
+_HOOKS = ("post-index-change", "reference-transaction", "post-checkout", "fsmonitor-watchman")
+
+
+def booby_trap(checkout: Path, mark: Path, git_dir: Path | None = None) -> None:
+    """Have a repository's own files name a command that makes `mark`, wherever git knows of a way:
+    what an agent can write that has the repository mounted in its container. No git is run."""
+    shared = git_dir or checkout / ".git"
+    script = shared / "evil"
+    script.write_text(f'#!/bin/sh\necho "$0 $*" >>{mark}\ncat\n')
+    script.chmod(0o755)
+    for directory in (shared / "hooks", shared / "evil-hooks"):
+        directory.mkdir(exist_ok=True)
+        for name in _HOOKS:
+            (directory / name).unlink(missing_ok=True)
+            (directory / name).symlink_to(script)
+    lines = [
+        "[core]\nhooksPath = " + str(shared / "evil-hooks"),
+        '[filter "evil"]\nrequired = true',
+        "[log]\nshowSignature = true",
+        "[status]\nsubmoduleSummary = true",
+        "[submodule]\nrecurse = true",
+        f'[remote "evil"]\nurl = ext::{script}\npromisor = true\npartialclonefilter = blob:none',
+        '[protocol "ext"]\nallow = always',
+        f"[include]\npath = {shared / 'included'}",
+        f'[includeIf "gitdir:/**"]\npath = {shared / "included"}',
+    ]
+    for name in _PROGRAMS:
+        section, _, rest = name.partition(".")
+        inner, _, key = rest.rpartition(".")
+        head = f'[{section} "{inner}"]' if inner else f"[{section}]"
+        alias = "!" if section == "alias" else ""
+        lines.append(f"{head}\n{key} = {alias}{script}")
+    with (shared / "config").open("a") as config:
+        config.write("\n".join([*lines, ""]))
+    (shared / "included").write_text(
+        f'[filter "included"]\nclean = {script}\nprocess = {script}\nrequired = true\n'
+    )
+    (shared / "info").mkdir(exist_ok=True)
+    (shared / "info" / "attributes").write_text("* filter=evil diff=evil merge=evil\n")
+    (checkout / ".gitattributes").write_text("* filter=included diff=evil\n")
+    for path in checkout.iterdir():
+        if path.is_file() and path.name != ".git":
+            path.touch()  # so that git has to look into it

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from sesh import git
 from sesh.git import Checkout, Work
 from sesh.model import Presence
-from tests.repository import PLAIN, Repository, repository
+from tests.repository import PLAIN, Repository, booby_trap, repository
 
 
 @pytest.fixture
@@ -150,8 +151,9 @@ def test_many_at_once_each_checkout_once(
     asked = [str(repo.path), str(repo.path / "sub"), str(tmp_path / "tree"), str(tmp_path)]
     found = git.works(asked)
     assert [one and one.branch for one in map(found.get, asked)] == ["main", "main", "other", None]
-    # one each, and one that compares the worktree's branch, which has no upstream, with main
-    assert (tmp_path / "calls").read_text() == "x\nx\nx\n"
+    # one each, and one that compares the worktree's branch, which has no upstream, with main; each
+    # after one for the settings
+    assert (tmp_path / "calls").read_text() == "x\n" * 6
 
 
 def test_a_git_that_hangs_is_not_waited_for(
@@ -164,26 +166,163 @@ def test_a_git_that_hangs_is_not_waited_for(
     assert git.works([str(repo.path)]) == {str(repo.path): None}
 
 
+def looks(path: Path) -> None:
+    """Every question that sesh has for git, and that changes nothing."""
+    text = str(path)
+    git.works([text])
+    git.checkouts(text)
+    git.only_here(text, "main")
+    git.left_behind(text)
+    git.overlooked(text)
+    git.ignored(text)
+    git.commit(text, "HEAD")
+    git.common_dir(text)
+
+
 def test_a_look_runs_nothing_of_the_repository(repo: Repository, tmp_path: Path) -> None:
-    """No monitor of files, no hooks; nothing is written there either."""
+    """Whatever its config names: and nothing is written there either."""
     mark = tmp_path / "was-run"
-    script = repo.path / ".git" / "evil"
-    script.write_text(f"#!/bin/sh\ntouch {mark}\n")
-    script.chmod(0o755)
-    repo.git("config", "core.fsmonitor", str(script))
-    repo.git("config", "core.hooksPath", str(repo.path / ".git" / "evil-hooks"))
-    hooks = repo.path / ".git" / "evil-hooks"
-    hooks.mkdir()
-    for name in ("post-index-change", "reference-transaction", "post-checkout"):
-        (hooks / name).symlink_to(script)
-    (repo.path / "first").touch()
-    mark.unlink(missing_ok=True)
+    (repo.path / "unstaged").write_text("first\n")
+    repo.git("add", "unstaged")
+    booby_trap(repo.path, mark)
+    (repo.path / "unstaged").write_text("other\n")
     before = (repo.path / ".git" / "index").stat().st_mtime_ns
-    assert git.work(str(repo.path)) is not None
-    assert isinstance(git.checkouts(str(repo.path)), list)
-    assert git.only_here(str(repo.path), "main") == 0
-    assert not mark.exists()
+    looks(repo.path)
+    assert not mark.exists(), mark.read_text()
     assert (repo.path / ".git" / "index").stat().st_mtime_ns == before
+    assert list(tmp_path.glob("sesh-git-*")) == []
+    subprocess.run(["git", "status"], cwd=repo.path, env=repo.env, capture_output=True)
+    assert mark.exists(), "the trap is none"
+
+
+def test_a_look_runs_nothing_of_a_submodule(repo: Repository, tmp_path: Path) -> None:
+    """What is in it can't be told."""
+    mark = tmp_path / "was-run"
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    other = repository(inner, dict(os.environ))
+    repo.git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(other.path), "sub")
+    repo.git("commit", "-q", "-m", "with a submodule")
+    booby_trap(repo.path / "sub", mark, repo.path / ".git" / "modules" / "sub")
+    looks(repo.path)
+    assert not mark.exists(), mark.read_text()
+    found = git.work(str(repo.path))
+    assert found is not None
+    assert (found.branch, found.dirty) == ("main", None)
+    (repo.path / "new").touch()
+    assert (found := git.work(str(repo.path)))
+    assert found.dirty
+
+
+@pytest.mark.parametrize("owner", [None, 12345])
+def test_a_look_runs_nothing_that_a_forged_pointer_names(
+    repo: Repository, tmp_path: Path, owner: int | None
+) -> None:
+    """A `.git` file that points at a git directory which the agent made; as another user, even."""
+    mark, forged = tmp_path / "was-run", tmp_path / "forged"
+    shutil.copytree(repo.path / ".git", forged)
+    booby_trap(repo.path, mark, forged)
+    shutil.rmtree(repo.path / ".git")
+    (repo.path / ".git").write_text(f"gitdir: {forged}\n")
+    if owner is not None and os.getuid() == 0:
+        os.chown(forged, owner, owner)
+        os.chown(repo.path, owner, owner)
+    looks(repo.path)
+    assert not mark.exists(), mark.read_text()
+
+
+def test_a_look_fetches_nothing(repo: Repository, tmp_path: Path) -> None:
+    """A missing object is not fetched from where the config says that it is: that is a command."""
+    mark = tmp_path / "was-run"
+    tip = repo.commit()
+    booby_trap(repo.path, mark)
+    with (repo.path / ".git" / "config").open("a") as config:
+        config.write("[extensions]\npartialClone = evil\n[core]\nrepositoryformatversion = 1\n")
+    (repo.path / ".git" / "objects" / tip[:2] / tip[2:]).unlink()
+    looks(repo.path)
+    assert git.commit(str(repo.path), "HEAD") is None
+    assert not mark.exists(), mark.read_text()
+
+
+def test_what_only_a_filter_could_tell_is_not_known(repo: Repository) -> None:
+    """A file that has other bytes than git's, and a filter that might make them the same."""
+    path = str(repo.path)
+    repo.git("config", "filter.up.clean", "tr a-z A-Z")
+    (repo.path / ".gitattributes").write_text("*.up filter=up\n*.not filter=unknown\n")
+    (repo.path / "a.up").write_text("loud\n")
+    (repo.path / "a.not").write_text("text\n")
+    os.utime(repo.path / "a.up", (1, 1))  # long before the index: git need not look into it
+    repo.git("add", ".")
+    repo.git("commit", "-q", "-m", "filtered")
+    assert git.work(path) == Work("main", None, None, dirty=False), "as it was when it was added"
+    os.utime(repo.path / "a.up", (2, 2))
+    assert git.work(path) == Work("main", None, None, dirty=None)
+    (repo.path / "a.not").write_text("changed\n")
+    assert git.work(path) == Work("main", None, None, dirty=True), "no filter is for this one"
+    repo.git("checkout", "-q", "a.not")
+    (repo.path / "new").touch()
+    assert git.work(path) == Work("main", None, None, dirty=True)
+
+
+def test_settings_of_the_repository_count_as_for_git(repo: Repository, tmp_path: Path) -> None:
+    """Names and values with everything that a config file quotes."""
+    ignored = tmp_path / 'ig"no\\red'
+    ignored.write_text("*.tmp\n")
+    repo.git("config", "core.excludesFile", str(ignored))
+    (repo.path / "x.tmp").touch()
+    assert git.work(str(repo.path)) == Work("main", None, None, dirty=False)
+    repo.git("switch", "-q", "-c", 'a"b')
+    there = tmp_path / "origin.git"
+    repo.git("init", "-q", "--bare", str(there))
+    repo.git("remote", "add", "o.r", str(there))
+    repo.git("push", "-q", "-u", "o.r", "HEAD")
+    expected = Work('a"b', 0, 0, dirty=False, ahead_of='o.r/a"b')
+    assert git.work(str(repo.path)) == expected
+    repo.git("config", "--unset", "core.excludesFile")
+    repo.git("config", "core.fileMode", "false")
+    (repo.path / "first").chmod(0o755)
+    (repo.path / "x.tmp").unlink()
+    assert git.work(str(repo.path)) == expected
+
+
+@pytest.mark.parametrize("form", ["sha256", "packed", "shallow", "sparse", "separate"])
+def test_repositories_of_every_form_are_looked_at(
+    repo: Repository, tmp_path: Path, form: str
+) -> None:
+    there, path = tmp_path / "there", str(tmp_path / "there")
+    repo.commit()
+    if form in ("shallow", "separate"):
+        words = {"shallow": "--depth=1", "separate": f"--separate-git-dir={tmp_path}/sep.git"}[form]
+        repo.git("clone", "-q", words, f"file://{repo.path}", path)
+    elif form == "sha256":
+        there.mkdir()
+        repo.git("init", "-q", "-b", "main", "--object-format=sha256", ".", cwd=there)
+        repo.commit(cwd=there)
+    else:
+        repo.git("worktree", "add", "-q", "-b", "other", path)
+        repo.git("pack-refs", "--all")
+        if form == "sparse":
+            repo.git("sparse-checkout", "set", "--no-cone", "/first", cwd=there)
+            assert not (there / "file").exists()
+    found = git.work(path)
+    assert found is not None
+    assert found.dirty is False
+    assert git.commit(path, "HEAD") == repo.git("rev-parse", "HEAD", cwd=there)
+    assert git.left_behind(path) == 0
+    (there / "new").touch()
+    assert (found := git.work(path))
+    assert found.dirty
+
+
+def test_a_packed_branch_is_deleted_with_its_settings(repo: Repository) -> None:
+    repo.git("branch", "-q", "--track", "done")
+    repo.git("branch", "-q", "kept")
+    repo.commit()
+    repo.git("pack-refs", "--all")
+    assert git.delete_merged(str(repo.path), "done")
+    assert repo.branches == {"main", "kept"}
+    assert "done" not in (repo.path / ".git" / "config").read_text()
+    assert not git.delete_merged(str(repo.path), "main"), "it is checked out"
 
 
 def test_variables_for_another_repository_do_not_mislead(

@@ -284,10 +284,11 @@ def _row(label: str, text: str, width: int | None) -> list[str]:
 def _directory(shown: View) -> str:
     cwd = _from_home(shown["cwd"])
     on = f"branch {shown['branch']}" if shown["branch"] else "no branch"
-    if shown["dirty"] is None:
-        return f"{cwd}   {on}" if shown["branch"] else cwd
-    facts = [*_distance(shown), "uncommitted changes" if shown["dirty"] else "clean"]
-    return f"{cwd}   {on} ({', '.join(facts)})"
+    state = {None: [], True: ["uncommitted changes"], False: ["clean"]}[shown["dirty"]]
+    facts = ", ".join([*_distance(shown), *state])
+    if facts:
+        return f"{cwd}   {on} ({facts})"
+    return f"{cwd}   {on}" if shown["branch"] else cwd
 
 
 def _distance(shown: View) -> list[str]:

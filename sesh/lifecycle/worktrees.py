@@ -131,7 +131,7 @@ def take_back(made: Made) -> None:
     if any(seen.state not in ENDED for seen in look.judge(entries)):
         return
     work = git.work(tree.path)
-    if work is None or work.dirty or git.commit(tree.path, "HEAD") != made.commit:
+    if work is None or work.dirty is not False or git.commit(tree.path, "HEAD") != made.commit:
         return
     if git.remove_worktree(made.source, tree.path).ok:
         _tidy(tree.path)
@@ -211,7 +211,7 @@ def _among(known: list[Checkout], tree: Worktree) -> Checkout | None:
 
 def _work_in(tree: Worktree) -> str | None:
     work = git.work(tree.path)
-    if work is None:
+    if work is None or work.dirty is None:
         return "git could not tell whether there is work in it"
     if work.dirty:
         return "untracked files" if work.untracked else "uncommitted changes"

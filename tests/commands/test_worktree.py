@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.repository import Repository, with_repository
+from tests.repository import Repository, booby_trap, with_repository
 from tests.surroundings import Terminal, complains, read_record
 from tests.world import SESH, World, eventually
 
@@ -823,3 +823,43 @@ def test_work_during_a_gc_is_not_lost(world: World, repo: Repository) -> None:
     assert (tree / "late").read_text() == "work\n"
     assert world.state_of("a") == "stopped", "its record stays with it"
     assert eventually(lambda: "topic" in repo.branches)
+
+
+def test_no_command_runs_what_a_repository_names(world: World, repo: Repository) -> None:
+    """Config, attributes and hooks that an agent may have written, in a container even."""
+    mark = world.root / "was-run"
+    trees = [start(world), start(world, "d", "other")]
+    world.start("b")
+    booby_trap(repo.path, mark)
+    for tree in trees:
+        (tree / "first").touch()
+    look = (("show", "a"), ("show", "b"), ("ls", "--wide"), ("ls", "--wide", "--json"))
+    for words in (*look, ("status", "a"), ("gc", "--dry-run"), ("restart", "b")):
+        world.ok(*words)
+        assert not mark.exists(), (words, mark.read_text())
+    assert world.ok("show", "b", "--json").json["dirty"], "a file that git does not know"
+    world.sesh("doctor")
+    world.ok("start", "c", "--branch", "main", "--", "sleep", "1000")
+    ended(world)
+    ended(world, "d")
+    world.ok("rm", "a")
+    gc(world)
+    assert not mark.exists(), mark.read_text()
+    assert not any(tree.exists() for tree in trees), "nothing is lost with them"
+
+
+def test_what_cannot_be_told_is_not_shown(world: World, repo: Repository) -> None:
+    """Only the filter could tell whether the file has changed: its worktree stays."""
+    repo.git("config", "filter.up.clean", "tr a-z A-Z")
+    (repo.path / ".gitattributes").write_text("*.up filter=up\n")
+    (repo.path / "a.up").write_text("loud\n")
+    repo.git("add", ".")
+    repo.git("commit", "-q", "-m", "filtered")
+    tree = start(world)
+    (tree / "a.up").write_text("changed, or not\n")
+    (shown,) = world.ok("ls", "--wide", "--json").json
+    assert (shown["branch"], shown["ahead"], shown["dirty"]) == ("topic", 0, None)
+    assert "branch topic\n" in world.ok("show", "a").out
+    ended(world)
+    complains(world.sesh("rm", "a"), 0, "git could not tell whether there is work in it", str(tree))
+    assert (tree / "a.up").exists()
