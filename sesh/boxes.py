@@ -15,15 +15,18 @@ import time
 from contextlib import suppress
 from shlex import quote
 
-from sesh import engines, environment, files, launchfiles, paths, tmux
+from sesh import engines, environment, files, launchfiles, paths, tmux, trees, words
 from sesh.engines import Facts, Said, Trouble
+from sesh.errors import StateError
 from sesh.model import Engine, Record, Spec
 from sesh.run import NOTHING, PIPE
+from sesh.units import amount
 
 MOUNT = "/run/sesh"  # where a box is mounted
 LABEL = "sesh.id"
 LOG = "/run/sesh.log"  # where the transcript is
-_LINE = re.compile(r"(pid|exit|error) (\d+) (\d*) ?(.*)")
+_LINE = re.compile(r"(pid|exit|error) ([0-9]+) ([0-9]*) ?(.*)")
+LIMIT = 64 << 20  # bytes: a mount that holds more, or more files than are counted, is reported
 _OPEN = 0o666  # below a directory that nobody else can enter
 
 # Prints what is known of one launch, a line each; its status says whether the agent lives.
@@ -75,6 +78,14 @@ def left(run: str) -> bool:
         return False
 
 
+def overfull(held: trees.Measure) -> str | None:
+    """How much is in a mount, if that is more than belongs there."""
+    if held.size > LIMIT:
+        return f"more than {amount(LIMIT)}"
+    too_many = f"more than {trees.MOST} files, or directories over {trees.DEEPEST} levels deep"
+    return None if held.whole else too_many
+
+
 def home(session_id: str) -> str:
     """Inside: where its tmux socket is, and all else where nothing is mounted."""
     return f"/tmp/.sesh-{session_id[-8:]}"
@@ -123,12 +134,9 @@ def stands(record: Record, engine: Engine, container_id: str, timeout: float) ->
 
 def remove(directory: str) -> bool:
     """Delete a box whose container is gone; False when something in it is not ours to delete."""
-    import shutil
-
     with suppress(FileNotFoundError):
         os.unlink(f"{directory}.clients")
-    shutil.rmtree(directory, ignore_errors=True)  # follows no link
-    return not os.path.lexists(directory)
+    return trees.remove(directory)
 
 
 # --- files for a launch --------------------------------------------------------------------------
@@ -215,7 +223,11 @@ def _put(directory: int, name: str, data: bytes) -> None:
             files.write_all(fd, data)
         finally:
             os.close(fd)
-        os.replace(temp, name, src_dir_fd=directory, dst_dir_fd=directory)
+        try:
+            os.replace(temp, name, src_dir_fd=directory, dst_dir_fd=directory)
+        except IsADirectoryError:  # the agent has put it there
+            trees.remove_in(directory, name)
+            os.replace(temp, name, src_dir_fd=directory, dst_dir_fd=directory)
 
 
 def _push(record: Record, contents: dict[str, bytes], timeout: float) -> Said:
@@ -225,8 +237,9 @@ def _push(record: Record, contents: dict[str, bytes], timeout: float) -> Said:
     script = begin.encode()
     for name, data in contents.items():
         whole = data if data.endswith(b"\n") else data + b"\n"
-        here = b"cat >%s <<'%s' || exit 1\n%s%s\n"
-        script += here % (quote(name).encode(), end.encode(), whole, end.encode())
+        here = b"rm -rf %s; cat >%s <<'%s' || exit 1\n%s%s\n"
+        file = quote(name).encode()
+        script += here % (file, file, end.encode(), whole, end.encode())
     fd = os.memfd_create("sesh-box", os.MFD_CLOEXEC)
     try:
         files.write_all(fd, script)
@@ -286,7 +299,7 @@ def keep_words(record: Record, said: str) -> bool:
     found = False
     for line in said[:4096].splitlines():
         match = _LINE.fullmatch(line.rstrip())
-        if match is None or int(match[2]) != record.place.generation:
+        if match is None or match[2] != str(record.place.generation):
             continue
         found = True
         kind, _, at, word = match.groups()
@@ -299,9 +312,11 @@ def _keep_word(file: str, word: str, at: str) -> None:
     with suppress(OSError):
         if files.read_regular(file, 4096).decode(errors="replace").split() == word.split():
             return
-    files.write_private(file, word.encode(errors="replace") + b"\n", durable=False)
-    if at:
-        os.utime(file, (int(at), int(at)))
+    with suppress(StateError):  # something else is in its place: then there is no word
+        files.write_private(file, word.encode(errors="replace") + b"\n", durable=False)
+        seconds = words.number(at, int(time.time()))
+        if seconds is not None:
+            os.utime(file, (seconds, seconds))
 
 
 def reap(record: Record, signal: int, timeout: float) -> list[int] | Said:
@@ -310,7 +325,10 @@ def reap(record: Record, signal: int, timeout: float) -> list[int] | Said:
     here: one that lies in there may be anybody's."""
     script = ("sh", "-c", _REAP, "reap", record.id, str(int(signal)))
     said = run_inside(record, *script, timeout=timeout)
-    return [int(pid) for pid in said.out.split() if pid.isdigit()] if said.ok else said
+    if not said.ok:
+        return said
+    told = (words.number(word, words.PID) for word in said.out.split())
+    return [pid for pid in told if pid is not None]
 
 
 def pull_transcript(record: Record, timeout: float) -> Said:

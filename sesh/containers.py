@@ -35,6 +35,7 @@ from sesh.model import (
 )
 from sesh.tmux import Tmux, Trouble
 from sesh.values import replace
+from sesh.words import STATUS, number
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@-]+")
 T = TypeVar("T")
@@ -135,8 +136,9 @@ def is_paused(container: Container | None) -> bool:
 def words(record: Record) -> tuple[LaunchWord | None, ExitWord | None]:
     """What the box says of this generation; who the agent is, as this machine counts."""
     place = record.place
-    launch = launchfiles.read_launch(place.run, record.id, place.generation)
-    exit_word = launchfiles.read_exit(place.run, record.id, place.generation)
+    since = record.status.launched
+    launch = launchfiles.read_launch(place.run, record.id, place.generation, since)
+    exit_word = launchfiles.read_exit(place.run, record.id, place.generation, since)
     container = place.container
     if launch is not None and container is not None and container.init is not None:
         agent = place.agent or host_agent(container, launch.agent)
@@ -314,21 +316,20 @@ def _by_pane(record: Record, sight: Observation, config: Config) -> Observation:
         return replace(sight, terminal=absent("its terminal was closed"))
     if not reply.ok:
         return replace(sight, agent=unknown(f"tmux in its container: {reply.text}"))
-    dead, _, told = reply.out.strip().partition(" ")
-    status = pane_status(record.place.generation, *told.split("|")[:2])
-    if dead != "1" or not status:
+    dead, _, said = reply.out.strip().partition(" ")
+    status = pane_status(record.place.generation, *said.split("|")[:2])
+    if dead != "1" or status is None:
         return sight
-    word = ExitWord(record.place.generation, int(status), True, datetime.now(UTC))
+    word = ExitWord(record.place.generation, status, True, datetime.now(UTC))
     return replace(sight, exit=word, terminal=seen("its pane stands"))
 
 
-def pane_status(generation: int, dead_status: str, kept: str = "") -> str:
+def pane_status(generation: int, dead_status: str, kept: str = "") -> int | None:
     """How a launch ended, by its dead pane: what the keeper has left there or, if that is of
-    another launch, what tmux has seen. Empty when nobody knows."""
+    another launch, what tmux has seen. None when nobody knows."""
     launch, _, status = kept.partition(" ")
-    if launch == str(generation) and status.isdigit():
-        return status
-    return dead_status if dead_status.isdigit() else ""
+    code = number(status, STATUS) if launch == str(generation) else None
+    return number(dead_status, STATUS) if code is None else code
 
 
 def _remains(record: Record, container: Container, sight: Observation, config: Config) -> Sight:

@@ -24,11 +24,12 @@ from __future__ import annotations
 import os
 import re
 import resource
+import time
 from contextlib import suppress
 from datetime import UTC, datetime
 from shlex import quote
 
-from sesh import paths
+from sesh import paths, words
 from sesh.errors import ConflictError, SeshError, StateError, UsageError
 from sesh.files import make_private, read_regular, write_private, writing
 from sesh.model import Agent, ExitWord, LaunchWord, Process, Record
@@ -69,7 +70,9 @@ SESH_STEP=environment
 exec {command}
 """
 
-_LAUNCH_WORD = re.compile(r"(\d+) (\d+) (\d+) (\d+) (\d+) (%\d+) (\d+) (\d+)")
+_PANE = re.compile(r"%[0-9]{1,9}")
+# The most that each number of a launch file's word may be.
+_LAUNCH_WORD = (words.PID, words.TICKS, words.PID, words.PID, words.DEVICE, words.PID, words.TICKS)
 
 _LIMITS = (
     ("n", resource.RLIMIT_NOFILE, 1),
@@ -142,14 +145,14 @@ def last_beat(record: Record) -> float:
 
 def _time_of(path: str) -> float:
     try:
-        return os.lstat(path).st_mtime
+        return words.moment(os.lstat(path).st_mtime, time.time())
     except OSError:
         return 0.0
 
 
 def forget_exit(record: Record) -> None:
     """Take back the word that it has ended: it lives."""
-    with suppress(FileNotFoundError):
+    with suppress(FileNotFoundError, IsADirectoryError):  # forged, in a container
         os.unlink(base(record) + ".exit")
 
 
@@ -342,47 +345,52 @@ def write_callback(run: str, command: list[str]) -> str:
     return path
 
 
-def read_launch(run: str, session_id: str, generation: int) -> LaunchWord | None:
-    """The launch file's word, or None while there is none."""
-    word = _word(f"{run}/{session_id}.{generation}.pid")
+def read_launch(
+    run: str, session_id: str, generation: int, since: datetime | None = None
+) -> LaunchWord | None:
+    """The launch file's word, or None while there is none. `since`: when it was launched."""
+    word = _word(f"{run}/{session_id}.{generation}.pid", since)
     if word is None:
         return None
     fields, at = word
-    found = _LAUNCH_WORD.fullmatch(" ".join(fields))
-    if found is None:
+    if len(fields) != 8 or not _PANE.fullmatch(fields[5]):
         return None
-    pid, start, keeper, leader, tty, pane, server, server_start = found.groups()
-    return LaunchWord(
-        generation,
-        Agent(Process(int(pid), int(start)), int(keeper), int(leader), int(tty)),
-        pane,
-        Process(int(server), int(server_start)),
-        at,
-    )
+    told = zip([*fields[:5], *fields[6:]], _LAUNCH_WORD, strict=True)
+    numbers = [value for text, most in told if (value := words.number(text, most)) is not None]
+    if len(numbers) != len(_LAUNCH_WORD):
+        return None
+    pid, start, keeper, leader, tty, server, server_start = numbers
+    agent = Agent(Process(pid, start), keeper, leader, tty)
+    return LaunchWord(generation, agent, fields[5], Process(server, server_start), at)
 
 
-def read_exit(run: str, session_id: str, generation: int) -> ExitWord | None:
-    """The keeper's word, or None while there is none."""
+def read_exit(
+    run: str, session_id: str, generation: int, since: datetime | None = None
+) -> ExitWord | None:
+    """The keeper's word, or None while there is none. `since`: when it was launched."""
     stem = f"{run}/{session_id}.{generation}"
-    word = _word(stem + ".exit")
+    word = _word(stem + ".exit", since)
     if word is None:
         return None
     fields, at = word
-    if len(fields) != 2 or not re.fullmatch(r"\d{1,3}", fields[0]) or int(fields[0]) > 255:
+    if len(fields) != 2 or fields[1] not in ("here", "gone"):
         return None
-    if fields[1] not in ("here", "gone"):
+    code = words.number(fields[0], words.STATUS)
+    if code is None:
         return None
-    code = int(fields[0])
     return ExitWord(generation, code, fields[1] == "here", at, _problem(stem, code))
 
 
-def _word(path: str) -> tuple[list[str], datetime] | None:
+def _word(path: str, since: datetime | None) -> tuple[list[str], datetime] | None:
+    """What a file says, and when it was written: in a container, where its time can be set to
+    anything, not before the launch and not later than now."""
     try:
         text = read_regular(path, 4096).decode("ascii", errors="replace")
-        at = datetime.fromtimestamp(os.lstat(path).st_mtime, UTC)
-    except (OSError, OverflowError, ValueError):
+        written = os.lstat(path).st_mtime
+    except OSError:
         return None
-    return text.split(), at
+    at = words.moment(written, time.time(), since.timestamp() if since else 0.0)
+    return text.split(), datetime.fromtimestamp(at, UTC)
 
 
 def _problem(stem: str, code: int) -> str | None:
@@ -407,8 +415,9 @@ def known(run: str) -> set[tuple[str, int]]:
     for name in names:
         stem, _, kind = name.partition(".pid")
         session_id, _, generation = stem.rpartition(".")
-        if kind == "" and name.endswith(".pid") and session_id and generation.isdigit():
-            found.add((session_id, int(generation)))
+        launch = words.number(generation, words.GENERATION)
+        if kind == "" and name.endswith(".pid") and session_id and launch is not None:
+            found.add((session_id, launch))
     return found
 
 
@@ -426,7 +435,8 @@ def remove(run: str, session_id: str, *, below: int | None = None) -> None:
             if not name.startswith(session_id + ".") or name.endswith(".check"):
                 continue
             generation = name.removeprefix(session_id + ".").partition(".")[0]
-            if below is None or (generation.isdigit() and int(generation) < below):
+            launch = words.number(generation, words.GENERATION)
+            if below is None or (launch is not None and launch < below):
                 with suppress(FileNotFoundError, IsADirectoryError):  # forged, in a container
                     os.unlink(f"{run}/{name}")
 

@@ -9,7 +9,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 
-from sesh import breakers, config, git, guards, look, orphans, output, paths, processes, store
+from sesh import (
+    breakers,
+    config,
+    git,
+    guards,
+    look,
+    orphans,
+    output,
+    paths,
+    processes,
+    store,
+    words,
+)
 from sesh.adrift import Adrift
 from sesh.agents import activity, screens
 from sesh.agents.activity import Launch
@@ -187,7 +199,7 @@ def _finish(shown: View, session_id: str, launch: Launch | None = None) -> View:
 def last_output(session_id: str) -> float | None:
     """When it printed something, as far as that is known here."""
     try:
-        return os.stat(paths.transcript(session_id)).st_mtime
+        return words.moment(os.stat(paths.transcript(session_id)).st_mtime, time.time())
     except OSError:
         return None
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 
 from sesh import containers, git, launchfiles, processes, tmux
 from sesh.config import Config
-from sesh.errors import CannotTellError
+from sesh.errors import CannotTellError, SeshError
 from sesh.model import (
     Agent,
     Desired,
@@ -70,7 +70,7 @@ def observe(
 ) -> list[Observation]:
     """Look at all of them. The order is kept. What servers say is kept in `answers`."""
     answers = {} if answers is None else answers
-    first = [heard(record, by_files(record)) for record in records]
+    first = [_unbroken(record, lambda one: heard(one, by_files(one))) for record in records]
     doubtful = [r for r, sight in zip(records, first, strict=True) if _needs_tmux(r, sight)]
     panes = _ask_servers(doubtful, records, config, answers)
     stopping = [r for r, sight in zip(records, first, strict=True) if _being_stopped(r, sight)]
@@ -78,11 +78,28 @@ def observe(
     asked = [r for r, sight in zip(records, first, strict=True) if _needs_engine(r, sight)]
     told = containers.ask_engines(asked, config)
     return [
-        containers.complete(record, sight, told.get(record.id), config)
+        _in_container(record, sight, told.get(record.id), config)
         if record.boxed
         else _complete(record, sight, panes.get(record.place.socket), left.get(record.id))
         for record, sight in zip(records, first, strict=True)
     ]
+
+
+def _in_container(
+    record: Record, sight: Observation, answer: containers.Answer | None, config: Config
+) -> Observation:
+    return _unbroken(record, lambda one: containers.complete(one, sight, answer, config))
+
+
+def _unbroken(record: Record, look: Callable[[Record], Observation]) -> Observation:
+    """One look at one session. What its container says may be anything: a trouble with it is its
+    own, and never that of another session."""
+    if not record.boxed:
+        return look(record)
+    try:
+        return look(record)
+    except (SeshError, OSError, ValueError, ArithmeticError, RecursionError) as error:
+        return Observation(unknown(f"cannot be looked at: {str(error) or type(error).__name__}"))
 
 
 # --- files and /proc ---------------------------------------------------------------------------
@@ -127,7 +144,8 @@ def _unseen(record: Record, exit_word: ExitWord | None) -> Observation:
     """Nobody knows its process: it has not begun or, in a container, has ended before anybody could
     find it among the processes of this machine."""
     place = record.place
-    word = exit_word and launchfiles.read_launch(place.run, record.id, place.generation)
+    since = record.status.launched
+    word = exit_word and launchfiles.read_launch(place.run, record.id, place.generation, since)
     gone = word is not None or record.status.started is not None
     agent = absent("it is gone" if gone else "it has not said that it began")
     return Observation(agent, exit=exit_word, began=word.at if word else None)
@@ -207,7 +225,8 @@ def _itself(record: Record, agent: Agent, stat: processes.Stat) -> bool:
 
 def _await_exit(record: Record, agent: Agent) -> ExitWord | None:
     """The agent has just ended: give its keeper a moment to say how."""
-    read = partial(launchfiles.read_exit, record.place.run, record.id, record.place.generation)
+    place, since = record.place, record.status.launched if record.boxed else None
+    read = partial(launchfiles.read_exit, place.run, record.id, place.generation, since)
     deadline = time.monotonic() + KEEPER_PATIENCE
     while time.monotonic() < deadline and _keeper_alive(agent):
         word = read()

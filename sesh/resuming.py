@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from datetime import UTC, datetime
 
-from sesh import environment, launchfiles, paths, phases, store
+from sesh import environment, launchfiles, paths, phases, store, words
 from sesh.agents import twins
 from sesh.config import Config
 from sesh.model import ID_PATTERN, Record, name_of
@@ -59,7 +60,7 @@ def heard(record: Record) -> datetime | None:
     if record.record_only:
         return None
     try:
-        printed = os.stat(paths.transcript(record.id)).st_mtime
+        printed = words.moment(os.stat(paths.transcript(record.id)).st_mtime, time.time())
     except OSError:
         printed = 0.0
     last = max(printed, launchfiles.last_beat(record))

@@ -48,8 +48,14 @@ _PANES_FORMAT = (
     "w#{e|*:#{@sesh_wake},1} #{session_id} s#{@sesh_id} #{session_name}"  # a number, or nothing
 )
 _LIST_PANES = ("list-panes", "-a", "-F", _PANES_FORMAT)
-_PANE_LINE = re.compile(r"(%\d+) (\d+) ([01]) ([01]) (\d+) w(-?\d*) (\$\d+) s([A-Za-z0-9_-]*) (.*)")
+# A tmux in a container may say anything: no number is longer than it can be.
+_NUMBER = "[0-9]{1,9}"
+_PANE_LINE = re.compile(
+    rf"(%{_NUMBER}) ({_NUMBER}) ([01]) ([01]) ({_NUMBER}) w(-?[0-9]{{0,25}}) "
+    rf"(\${_NUMBER}) s([A-Za-z0-9_-]*) (.*)"
+)
 _HAND_MADE_FORMAT = "#{pane_active} #{pane_id} #{pane_pid} #{pid} #{pane_pipe} s#{@sesh_id}"
+_HAND_MADE = rf"^1 (%{_NUMBER}) ({_NUMBER}) ({_NUMBER}) ([01]) s([A-Za-z0-9_-]*)$"
 _PIPE = "umask 077; exec cat >>#{@sesh_log}"
 CALLBACK = "#{@sesh_callback} >/dev/null 2>&1 || :"
 EXITING_TRIES = 5  # many commands at once may all meet servers that are just exiting
@@ -256,7 +262,7 @@ class Tmux(Value):
         reply = self.ask("list-panes", "-t", f"={name}:", "-F", _HAND_MADE_FORMAT)
         if not reply.ok:
             return reply
-        found = re.search(r"^1 (%\d+) (\d+) (\d+) ([01]) s([A-Za-z0-9_-]*)$", reply.out, re.M)
+        found = re.search(_HAND_MADE, reply.out, re.M)
         if found is None:
             return Reply("", Trouble.OTHER, "tmux answered in an unknown form")
         return HandMade(found[1], int(found[2]), int(found[3]), found[4] == "1", found[5])
@@ -354,7 +360,7 @@ class Tmux(Value):
         """Who answers at this socket; None when nobody does."""
         reply = self.ask("display-message", "-p", "#{pid}")
         said = reply.out.strip()
-        return int(said) if reply.ok and said.isdigit() else None
+        return int(said) if reply.ok and re.fullmatch(_NUMBER, said) else None
 
     def answers(self) -> bool:
         return self.ask("list-sessions").ok
@@ -427,7 +433,7 @@ def _wake(at: float) -> tuple[str, ...]:
 def _launched(reply: Reply) -> Launched | Reply:
     if not reply.ok:
         return reply
-    found = re.fullmatch(r"(%\d+) (\d+) (\d+)", reply.out.strip())
+    found = re.fullmatch(rf"(%{_NUMBER}) ({_NUMBER}) ({_NUMBER})", reply.out.strip())
     if found is None:
         return Reply("", Trouble.OTHER, "tmux answered in an unknown form")
     return Launched(found[1], int(found[2]), int(found[3]))
@@ -465,7 +471,7 @@ def check_version(binary: str, timeout: float) -> None:
 
 def too_old(said: str) -> str | None:
     """Why the tmux that says this of itself will not do."""
-    version = re.search(r"(\d+)\.(\d+)", said)
+    version = re.search(r"([0-9]{1,4})\.([0-9]{1,4})", said)
     if version is None and "master" not in said:
         return f"tmux -V says {said[:40]!r}: is that tmux? 3.2 or newer is needed"
     if version and "openbsd" not in said and (int(version[1]), int(version[2])) < OLDEST:

@@ -56,21 +56,21 @@ LAYERS = (
         *("logfiles", "sightings", "targets", "trust"),
     ),
     ("store",),
-    ("run", "files", "bugs", "stdin"),
+    ("run", "files", "bugs", "stdin", "trees"),
     ("guards",),
     (
         *("codec", "digest", "reconcile", "duties", "schedules", "metrics", "phases"),
         *("agents.claude", "agents.codex"),
     ),
     ("view", "figures", "agents.said"),
-    ("paths", "units", "rules", "toml"),
+    ("paths", "units", "rules", "toml", "words"),
     ("model", "errors"),
     ("values",),
     ("",),  # the package itself: its version
 )
 PURE = (
     *("values", "model", "errors", "units", "reconcile", "duties", "view", "codec", "digest"),
-    *("figures", "metrics", "phases", "rules", "toml"),
+    *("figures", "metrics", "phases", "rules", "toml", "words"),
     *("agents.said", "agents.claude", "agents.codex"),
 )
 HOMES = {

@@ -12,7 +12,7 @@ import json
 import os
 import time
 
-from sesh import digest, guards, paths
+from sesh import digest, guards, paths, words
 from sesh.agents import claude, codex, said
 from sesh.agents.said import BUSY, IDLE, WAITING, Said
 from sesh.rules import Rule, from_plain, match
@@ -193,7 +193,7 @@ def heard(launch: Launch) -> Said | None:
             return said.decode(guards.read(f"{launch.stem}.said"))
         path = f"{launch.run}/{launch.id}.box/{launch.id}.{launch.generation}.hook"
         event = json.loads(guards.read(path))
-        at = os.lstat(path).st_mtime
+        at = words.moment(os.lstat(path).st_mtime, time.time())
     except (OSError, ValueError, RecursionError):
         return None
     if not isinstance(event, dict):

@@ -347,7 +347,8 @@ def bring_down(record: Record, config: Config, grace: float) -> None:
         if facts is None:
             return
         if facts.running and facts.started == container.started:
-            _end_agent(record, engine, facts, config, grace)
+            with suppress(SeshError, OSError, ValueError):  # whatever the inside says: it goes
+                _end_agent(record, engine, facts, config, grace)
         if container.made and not record.status.keep:
             boxes.remove_container(record, config.docker.timeout * 2)
 

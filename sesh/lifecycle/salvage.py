@@ -56,7 +56,7 @@ class _Pane(Value):
     id: str
     pid: int  # in there
     dead: bool
-    code: str
+    code: int | None
     at: str
     generation: int
 
@@ -144,7 +144,7 @@ def _with_launch(record: Record, config: Config) -> Record:
         _equip(record, config)
     boxes.refresh(record, config.docker.timeout)
     launch, exit_word = containers.words(record)
-    if pane is not None and pane.dead and exit_word is None and pane.code:
+    if pane is not None and pane.dead and exit_word is None and pane.code is not None:
         boxes.keep_words(record, f"exit {pane.generation} {pane.at} {pane.code} here")
     agent = launch.agent if launch else None
     if agent is None and pane is not None and not pane.dead and container.init is not None:
@@ -168,8 +168,8 @@ def _newest_pane(record: Record, config: Config) -> _Pane | None:
     if not reply.ok:
         raise CannotTellError(f"{record.name}: tmux in its container: {reply.text}")
     line = re.compile(
-        rf"(%\d+)\|(\d+)\|([01]?)\|(\d*)\|([\d ]*)\|(\d*)\|{record.id}\|"
-        rf".*/{record.id}\.(\d+) {record.id} .*"
+        rf"(%[0-9]{{1,9}})\|([0-9]{{1,7}})\|([01]?)\|([0-9]*)\|([0-9 ]*)\|([0-9]*)\|{record.id}\|"
+        rf".*/{record.id}\.([0-9]{{1,9}}) {record.id} .*"
     )
     matches = [match for text in reply.out.splitlines() if (match := line.fullmatch(text))]
     return max(map(_pane, matches), key=lambda pane: pane.generation, default=None)
