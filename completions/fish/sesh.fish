@@ -279,7 +279,7 @@ complete -c sesh -n '__sesh_in gc' -l kill-orphans -d 'End processes that outliv
 complete -c sesh -n '__sesh_in gc' -l auto -d 'For timers'
 complete -c sesh -n '__sesh_in gc' -l json -d 'Print the steps as JSON'
 complete -c sesh -n '__sesh_in doctor' -l fix -d 'Mend what is safe to mend, then check again'
-complete -c sesh -n '__sesh_in doctor' -l only -x -a 'tmux tmux-server tmux-socket stale failed lost unwell overdue branch breaker stuck-starting stuck-stopping orphan-agent orphan-tmux orphan-process record-disagrees record-damaged digest log-pipe engine orphan-container container-left container-gone zombies image config permissions temp-files disk state-size other-sesh timer linger notices' -d 'Make only this check'
+complete -c sesh -n '__sesh_in doctor' -l only -x -a 'tmux tmux-server tmux-socket stale failed lost unwell overdue branch breaker stuck-starting stuck-stopping orphan-agent orphan-tmux orphan-process record-disagrees record-damaged digest log-pipe engine orphan-container container-left container-gone zombies mount-size image config permissions temp-files disk state-size other-sesh timer linger notices' -d 'Make only this check'
 complete -c sesh -n '__sesh_in doctor' -l list-checks -d 'List the checks and do nothing else'
 complete -c sesh -n '__sesh_in doctor' -l fail-on -x -a 'warn fail' -d 'From which level on the exit code is 10'
 complete -c sesh -n '__sesh_in doctor' -l prompt -d 'Print one short line if something needs attention, else nothing'

@@ -41,6 +41,7 @@ CHECKS = (
     Check("container-left", "no container is left over", containers.container_left),
     Check("container-gone", "no session has lost its container", containers.container_gone),
     Check("zombies", "no dead process stays in a container", containers.zombies),
+    Check("mount-size", "no private mount holds too much", containers.mount_size),
     Check("image", "the images of sessions are there", containers.image),
     Check("config", "the settings can be read", files.settings),
     Check("permissions", "files of sesh are private and readable", files.permissions),

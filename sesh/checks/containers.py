@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from shlex import join
 
-from sesh import adrift, engines, processes, store
+from sesh import adrift, boxes, engines, processes, store
 from sesh.adrift import Adrift
 from sesh.checks.scene import FIX, Finding, Level, Scene, few, number
 from sesh.engines import Said, Trouble
 from sesh.errors import CannotTellError
-from sesh.model import Cause, Container, Engine, Record, State
+from sesh.model import Cause, Container, Engine, Record, State, name_of
 from sesh.view import View
 
 # --- engines -------------------------------------------------------------------------------------
@@ -135,6 +135,23 @@ def _unreaped(container: Container, dead: list[int]) -> Finding:
     note = "ends what runs in it; docker run --init prevents it"
     pids = tuple(map(str, dead))
     return Finding("zombies", Level.WARN, text, f"docker restart {container.name}", note, pids)
+
+
+def mount_size(scene: Scene) -> list[Finding]:
+    """What agents in containers put where their words are read: nothing bounds it but the disk."""
+    return [
+        _overfull(session_id, much)
+        for session_id, held in scene.mounts.items()
+        if (much := boxes.overfull(held))
+    ]
+
+
+def _overfull(session_id: str, much: str) -> Finding:
+    name = name_of(session_id)
+    text = f"the private mount of {name} holds {much}"
+    mend = f"du -sh {join([boxes.path(processes.run_dir(), session_id)])}"
+    note = f"sesh stop {name} removes it with its container"
+    return Finding("mount-size", Level.WARN, text, mend, note, (name,))
 
 
 # --- images --------------------------------------------------------------------------------------

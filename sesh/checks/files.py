@@ -162,6 +162,7 @@ def _mounted_at(place: str) -> str:
 
 def state_size(scene: Scene) -> list[Finding]:
     size = sum(status.st_blocks * 512 for _, status in scene.files)
+    size += sum(mount.size for mount in scene.mounts.values())
     if size <= LARGE:
         return []
     place = paths.state_dir()

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from enum import StrEnum
 from functools import cached_property
 
-from sesh import observe, orphans, paths, processes, store
+from sesh import boxes, observe, orphans, paths, processes, store, trees
 from sesh.config import Config
 from sesh.look import Seen
 from sesh.model import Record, State, name_of
@@ -115,6 +117,16 @@ class Scene:
         return processes.table()
 
     @cached_property
+    def mounts(self) -> dict[str, trees.Measure]:
+        """Session id → how much is in its private mount."""
+        try:
+            names = os.listdir(self.run)
+        except OSError:
+            return {}
+        boxed = [name.removesuffix(".box") for name in names if name.endswith(".box")]
+        return {one: trees.measure(boxes.path(self.run, one)) for one in sorted(boxed)}
+
+    @cached_property
     def files(self) -> list[tuple[str, os.stat_result]]:
         """Everything of ours on disk: the state directory and that of environments."""
         roots = [paths.state_dir(), paths.runtime_dir()]
@@ -137,20 +149,16 @@ def _parsed(raw: bytes) -> View | None:
 
 
 def _walk(root: str) -> Iterator[tuple[str, os.stat_result]]:
-    """A directory and all below it, links not followed; what goes away meanwhile is left out."""
-    try:
-        yield root, os.lstat(root)
-        children = list(os.scandir(root))
-    except (FileNotFoundError, NotADirectoryError, PermissionError):
-        return
-    for child in children:
-        try:
-            if child.is_dir(follow_symlinks=False):
-                yield from _walk(child.path)
-            else:
-                yield child.path, child.stat(follow_symlinks=False)
-        except FileNotFoundError:
-            continue
+    """A directory and all below it, links not followed; what goes away meanwhile is left out, and
+    so is what containers have mounted: that is not ours (see `mounts`)."""
+    pending = [root]
+    while pending:
+        path = pending.pop()
+        with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+            status = os.lstat(path)
+            yield path, status
+            if stat.S_ISDIR(status.st_mode) and not path.endswith(".box"):
+                pending += [child.path for child in os.scandir(path)]
 
 
 def few(texts: Sequence[str], most: int = 4) -> str:

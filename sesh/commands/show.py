@@ -8,7 +8,19 @@ import time
 
 import click
 
-from sesh import ages, boxes, breakers, checkups, config, listing, logfiles, look, output, paths
+from sesh import (
+    ages,
+    boxes,
+    breakers,
+    checkups,
+    config,
+    listing,
+    logfiles,
+    look,
+    output,
+    paths,
+    trees,
+)
 from sesh.agents import activity, screens
 from sesh.commands._options import CONTEXT, colour_option, json_option
 from sesh.look import Seen
@@ -86,6 +98,8 @@ def _show(session: Session, shown: View, *, colour: bool) -> None:
             ("memory", f"{_memory(record, shown)}   cpu {_cpu(shown)}"),
             ("output", _output(shown)),
         ]
+    if record.boxed and os.path.isdir(record.place.run):
+        rows.append(("mount", _mount(record)))
     if record.heard:
         rows += _doing(record, shown)
     rows += _word(record)
@@ -114,6 +128,13 @@ def _show(session: Session, shown: View, *, colour: bool) -> None:
         advice = _NEXT_SAID if verdict.state is State.RUNNING else "sesh rm {0}"
     rows.append(("next", advice.format(record.name)))
     _print(record.name, verdict.state, verdict.reason, rows, colour=colour)
+
+
+def _mount(record: Record) -> str:
+    """How full the private mount of its container is."""
+    held = trees.measure(record.place.run)
+    much = boxes.overfull(held) or f"{output.size(held.size)} of {amount(boxes.LIMIT)}"
+    return f"{much}   ({record.place.run})"
 
 
 def _breaker(session: Session) -> str | None:
