@@ -1535,28 +1535,6 @@ def told(world: World) -> list[dict[str, Any]]:
 
 # --- a scope of its own --------------------------------------------------------------------------
 
-# Does what the real one does without --property: notes what it was asked, and becomes the command.
-SYSTEMD_RUN = """
-echo "$*" >>{said}
-while [ "$1" != -- ]; do shift; done
-shift
-exec "$@"
-"""
-
-
-def test_a_scope_where_a_user_manager_answers(world: World) -> None:
-    said = world.root / "said"
-    put_first(world, "systemd-run", SYSTEMD_RUN.format(said=said))
-    (Path(world.env["XDG_RUNTIME_DIR"]) / "systemd").mkdir()
-    (Path(world.env["XDG_RUNTIME_DIR"]) / "systemd" / "private").touch()
-    options = ("--scope", "--max-memory", "64M")
-    shown = world.start("one", "sleep", "99", options=options)
-    assert shown["state"] == "running"
-    limit = f"MemoryMax={64 << 20}"
-    wanted = f"--user --scope --quiet --collect -p {limit} -- sleep 99"
-    assert eventually(lambda: wanted in said.read_text().splitlines())
-    assert eventually(lambda: command_line(shown["pid"]) == "sleep 99 ")
-
 
 def test_no_scope_where_none_answers(world: World) -> None:
     shown = world.start("one", "sleep", "99", options=("--scope", "--max-memory", "64M"))

@@ -22,7 +22,7 @@ from sesh import (
     tmux,
 )
 from sesh.errors import CannotTellError, ConflictError, SeshError
-from sesh.lifecycle import panes
+from sesh.lifecycle import panes, servers
 from sesh.look import Seen
 from sesh.model import (
     Cause,
@@ -86,6 +86,7 @@ def into_tmux(
         if isinstance(reply, Launched) or reply.trouble not in gone:
             return reply
         server.write_config()  # the pane, or the server with it, has gone just now: a new one
+        wrap = wrap or servers.cold(server)
     reply = server.new_session(record.name, keeper, record.spec.cwd, _terminal_size(), wrap)
     if isinstance(reply, Reply) and reply.trouble is Trouble.DUPLICATE:
         return _beside(record, server, keeper) or reply
@@ -94,15 +95,17 @@ def into_tmux(
     for _ in range(tmux.EXITING_TRIES):
         if isinstance(reply, Launched) or reply.trouble is not Trouble.EXITING:
             break
-        reply = _anew(record, server, keeper)
+        reply = _anew(record, server, keeper, servers.cold(server))
     return reply
 
 
-def _anew(record: Record, server: Tmux, keeper: Keeper) -> Launched | Reply:
+def _anew(
+    record: Record, server: Tmux, keeper: Keeper, wrap: tuple[str, ...] = ()
+) -> Launched | Reply:
     """Once more, in a moment: a server that was just exiting is gone by then."""
     time.sleep(tmux.EXITING_PAUSE)
     server.write_config()
-    return server.new_session(record.name, keeper, record.spec.cwd, _terminal_size())
+    return server.new_session(record.name, keeper, record.spec.cwd, _terminal_size(), wrap)
 
 
 def _beside(record: Record, server: Tmux, keeper: Keeper) -> Launched | Reply | None:

@@ -52,7 +52,7 @@ def scope(record: Record) -> tuple[str, ...]:
 
 def ready(server: Tmux) -> tuple[str, ...]:
     """Make sure that a launch will reach the one right server; returns how to start it if cold."""
-    if os.path.exists(server.socket):
+    if tmux.listens(server.socket):
         return ()
     tmux.check_version(server.binary, server.timeout)
     records = [e.record for e in store.entries() if isinstance(e.record, Record)]
@@ -63,7 +63,12 @@ def ready(server: Tmux) -> tuple[str, ...]:
         return ()
     files.make_parents(os.path.dirname(server.socket))  # tmux makes it only for sockets it chose
     server.write_config()
-    return tmux.scope_prefix() if server.own else ()
+    return cold(server)
+
+
+def cold(server: Tmux) -> tuple[str, ...]:
+    """What starts a server of ours outside of the login or unit that we run in."""
+    return tmux.scope_prefix() if server.own and not server.prefix else ()
 
 
 def restore_socket(server: Tmux, process: Process) -> None:
