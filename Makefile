@@ -85,5 +85,5 @@ uninstall: ## remove what install put there; sessions and their records stay
 	rm -rf "$(SESH_HOME)"
 
 clean: ## remove everything that was made here
-	rm -rf .venv .agents .bench .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist *.egg-info
+	rm -rf .venv .agents .bench .roots .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -3,7 +3,8 @@
 # Takes a moment when nothing is missing, and then needs neither network nor root.
 #
 #   tests/setup.sh run       tmux, and .venv with sesh in it
-#   tests/setup.sh test      that, and what the tests use; SESH_TEST_REQUIRE=tmux,docker,zsh… must be there
+#   tests/setup.sh test      that, and what the tests use; SESH_TEST_REQUIRE=tmux,docker,zsh… must be there, and
+#                            so must podman and a Debian root to boot (systemd), if it names them
 #   tests/setup.sh agents    that, and npm, from which the tests of real agents get them
 #   tests/setup.sh python    print a Python that is new enough and can make virtual environments
 #
@@ -120,6 +121,21 @@ need_docker() {
     have docker && have dockerd || die "docker is missing, though its package was installed"
 }
 
+need_podman() {
+    for command in podman catatonit runc; do need "$command"; done
+}
+
+# The root that tests/systemd boots in namespaces: made of Debian's packages, of which none is installed here.
+make_machine() {
+    tests/systemd/root.sh .roots/systemd systemd-sysv libpam-systemd dbus-user-session tmux python3 procps cron
+}
+
+need_systemd() {
+    [ "$(id -u)" = 0 ] || die "systemd: only root can boot a machine in namespaces"
+    need mmdebstrap
+    make_machine || die "systemd: .roots/systemd can't be made"
+}
+
 
 # --- Python and .venv ---
 
@@ -208,6 +224,12 @@ case ${1:-} in
             if required "$command"; then need "$command"; else want "$command"; fi
         done
         if required docker; then need_docker; fi
+        if required podman; then need_podman; fi
+        if required systemd; then
+            need_systemd
+        elif [ "$(id -u)" = 0 ] && have mmdebstrap && ! make_machine; then
+            say "without .roots/systemd, tests that need it are skipped"
+        fi
         ;;
     agents)
         tests/setup.sh test

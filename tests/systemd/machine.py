@@ -1,0 +1,259 @@
+"""A machine of the tests' own: a real systemd with logind and user managers in namespaces, over a
+Debian root that `tests/setup.sh` has made. It boots in a second, can be killed and booted again as
+another boot, and leaves nothing behind. It needs root, and shares nothing with the
+systemd that may run here.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from itertools import count
+from pathlib import Path
+from shlex import join
+from typing import Any
+
+from tests.world import Done, eventually
+
+CHECKOUT = Path(__file__).parents[2]
+ROOT = CHECKOUT / ".roots" / "systemd"
+_BOOT = Path(__file__).with_name("boot.sh")
+_PACKAGES = ("click", "psutil", "sh", "tomli_w")
+_NAMESPACES = ("--mount", "--pid", "--uts", "--ipc", "--net", "--propagation", "private")
+_LOGIND = "[Login]\nKillUserProcesses=yes\nUserStopDelaySec=1\n"
+_PATIENCE = 60.0  # seconds
+
+
+class MachineError(Exception):
+    """It did not boot, or can't be had here."""
+
+
+def lacking() -> str:
+    """Why no machine can be had here; empty when nothing is missing."""
+    if os.getuid() != 0:
+        return "only root can boot a machine in namespaces"
+    if not ROOT.is_dir():
+        return "no root to boot from: SESH_TEST_REQUIRE=systemd tests/setup.sh test makes one"
+    return "" if _cgroups() else "no cgroup2 is mounted"
+
+
+def _cgroups() -> Path | None:
+    """Where the cgroups of version 2 are, on machines that have both as well."""
+    found = re.search(r"^\S+ (\S+) cgroup2 ", Path("/proc/self/mounts").read_text(), re.M)
+    return Path(found[1]) if found else None
+
+
+class Machine:
+    """One machine, from its first boot until `end` has removed every trace of it."""
+
+    def __init__(self) -> None:
+        cgroups = _cgroups()
+        assert cgroups is not None
+        self._directory = Path(tempfile.mkdtemp(prefix="sesh-machine-", dir="/tmp"))
+        self._cgroup = cgroups / self._directory.name
+        self._booted: subprocess.Popen[bytes] | None = None
+        self._init = 0  # its PID 1, as this machine numbers it
+        self._users = count(2000)
+        for name in ("changes", "work", "root"):
+            (self._directory / name).mkdir()
+        atexit.register(self.end)
+        self._install()
+        self.write("/etc/systemd/logind.conf.d/tests.conf", _LOGIND)
+
+    # --- its life ---
+
+    def _install(self) -> None:
+        """sesh and what it imports, as `pip install` would put them into a virtual environment."""
+        (target,) = (ROOT / "opt" / "sesh" / "lib").glob("python3*/site-packages")
+        packages = self._path(f"/{target.relative_to(ROOT)}")
+        packages.mkdir(parents=True)
+        for name in ("sesh", *_PACKAGES):
+            found = find_spec(name)
+            assert found is not None
+            assert found.origin is not None
+            if found.submodule_search_locations:
+                shutil.copytree(Path(found.origin).parent, packages / name)
+            else:
+                shutil.copy2(found.origin, packages)
+        script = (CHECKOUT / "sesh" / "bin" / "sesh").read_text().partition("\n")[2]
+        self.write("/opt/sesh/bin/sesh", f"#!/opt/sesh/bin/python3\n{script}", 0o755)
+        link = self._path("/usr/local/bin/sesh")
+        link.parent.mkdir(parents=True)
+        link.symlink_to("/opt/sesh/bin/sesh")
+
+    def boot(self) -> None:
+        """Boot it, as another boot than the last one, and wait until it runs."""
+        self._cgroup.mkdir(exist_ok=True)
+        with (self._directory / "console").open("ab") as console:
+            self._booted = subprocess.Popen(
+                [
+                    *("setpriv", "--pdeathsig", "KILL"),  # not even a killed test run leaves it
+                    *("unshare", *_NAMESPACES, "--fork", "--kill-child"),
+                    *(str(_BOOT), str(self._directory), str(ROOT), str(self._cgroup)),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=console,
+                stderr=console,
+            )
+        if not eventually(self._is_up, _PATIENCE):
+            said = (self._directory / "console").read_text(errors="replace")[-2000:]
+            raise MachineError(f"it does not boot: {said}")
+
+    def _is_up(self) -> bool:
+        assert self._booted is not None
+        if self._booted.poll() is not None:
+            said = (self._directory / "console").read_text(errors="replace")[-2000:]
+            raise MachineError(f"its boot failed: {said}")
+        children = Path(f"/proc/{self._booted.pid}/task/{self._booted.pid}/children").read_text()
+        self._init = int(children.split()[0]) if children else 0
+        # It is booted when PID 1 is systemd and says so; degraded machines run, too.
+        return bool(self._init) and self.run("systemctl", "is-system-running").out in (
+            "running\n",
+            "degraded\n",
+        )
+
+    def crash(self) -> None:
+        """Cut its power: PID 1 is killed, and all its processes and /run go with it."""
+        if self._booted is None:
+            return
+        self._booted.kill()  # unshare takes PID 1 along
+        self._booted.wait()
+        self._booted = None
+        assert eventually(self._remove_cgroups, _PATIENCE), f"{self._cgroup} has processes"
+
+    def _remove_cgroups(self) -> bool:
+        """True when all are gone, which none is while a process is in it."""
+        for directory, _, _ in os.walk(self._cgroup, topdown=False):
+            try:
+                os.rmdir(directory)
+            except OSError:
+                return False
+        return True
+
+    def end(self) -> None:
+        atexit.unregister(self.end)
+        self.crash()
+        shutil.rmtree(self._directory)
+
+    # --- in it ---
+
+    def _path(self, path: str) -> Path:
+        """Where a file of it is kept while it is not booted."""
+        return Path(f"{self._directory}/changes{path}")
+
+    def write(self, path: str, text: str, mode: int = 0o644) -> None:
+        """Write a file before the boot."""
+        file = self._path(path)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        file.chmod(mode)
+
+    def command(self, *argv: str) -> list[str]:
+        """What runs a command in it, as root and in no login."""
+        # Its own cgroups are the only ones that its systemd may move a process out of.
+        enter = 'echo $$ >"$0"; exec "$@"'
+        leaf = f"{self._cgroup}/init.scope/cgroup.procs"
+        env = ("env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8", "TERM=xterm")
+        return ["sh", "-c", enter, leaf, "nsenter", "-t", str(self._init), "-a", *env, *argv]
+
+    def run(self, *argv: str, stdin: str = "") -> Done:
+        done = subprocess.run(
+            self.command(*argv), input=stdin, capture_output=True, text=True, timeout=_PATIENCE
+        )
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    def ok(self, *argv: str, stdin: str = "") -> str:
+        done = self.run(*argv, stdin=stdin)
+        assert done.code == 0, (argv, done)
+        return done.out
+
+    def user(self, *, linger: bool = True) -> User:
+        """An account of its own for a test."""
+        uid = next(self._users)
+        name = f"u{uid}"
+        self.ok("useradd", "--create-home", "--uid", str(uid), "--shell", "/bin/sh", name)
+        user = User(self, name, uid)
+        if linger:
+            user.linger()
+        return user
+
+
+class User:
+    """A user of a machine. Every command is a login of its own, which ends with it."""
+
+    def __init__(self, machine: Machine, name: str, uid: int) -> None:
+        self.machine = machine
+        self.name = name
+        self.uid = uid
+        self.home = f"/home/{name}"
+
+    def linger(self, enabled: bool = True) -> None:
+        """Have the user manager live without a login."""
+        verb = "enable-linger" if enabled else "disable-linger"
+        self.machine.ok("loginctl", verb, self.name)
+        if enabled:
+            assert eventually(self.has_manager, _PATIENCE)
+
+    def has_manager(self) -> bool:
+        unit = f"user@{self.uid}.service"
+        return self.machine.run("systemctl", "is-active", unit).out == "active\n"
+
+    def _login(self, script: str) -> list[str]:
+        return self.machine.command("runuser", "--login", self.name, "--command", script)
+
+    def run(self, *argv: str, stdin: str = "") -> Done:
+        """Log in, run a command, log out; returns when the machine has seen the logout."""
+        done = subprocess.run(
+            self._login(join(argv)), input=stdin, capture_output=True, text=True, timeout=_PATIENCE
+        )
+        assert eventually(lambda: not self.sessions(), _PATIENCE), self.sessions()
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    def ok(self, *argv: str, stdin: str = "") -> Done:
+        done = self.run(*argv, stdin=stdin)
+        assert done.code == 0, f"{join(argv)[:200]}: exit {done.code}\n{done.out}{done.err}"
+        return done
+
+    def sesh(self, *args: str) -> Done:
+        return self.run("sesh", *args)
+
+    def sessions(self) -> list[str]:
+        """Its logins."""
+        listed = self.machine.ok("loginctl", "list-sessions", "--no-legend").splitlines()
+        return [line for line in listed if self.name in line.split()]
+
+    @contextmanager
+    def logged_in(self) -> Iterator[None]:
+        """A login that lasts while other commands run."""
+        argv = self._login("exec cat")
+        with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as login:
+            try:
+                assert eventually(self.sessions, _PATIENCE)
+                yield
+            finally:
+                login.send_signal(signal.SIGKILL)
+
+    def ls(self) -> dict[str, dict[str, Any]]:
+        """Sessions by their names."""
+        return {one["name"]: one for one in self.ok("sesh", "ls", "--json").json}
+
+    def cgroup(self, pid: int) -> str:
+        """The innermost unit that a process is in, and the slice that this is in."""
+        text = self.machine.ok("cat", f"/proc/{pid}/cgroup")
+        return text.strip().splitlines()[-1].partition("::")[2]
+
+    def remove(self) -> None:
+        """End all that it runs, and delete it."""
+        self.machine.run("loginctl", "disable-linger", self.name)
+        self.machine.run("loginctl", "terminate-user", self.name)
+        self.machine.run("systemctl", "stop", f"user@{self.uid}.service")
+        self.machine.run("pkill", "-KILL", "-u", self.name)
+        self.machine.run("userdel", "--remove", "--force", self.name)
