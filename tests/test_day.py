@@ -148,6 +148,12 @@ def test_noon_the_agent_dies_and_the_menu_has_four_keys(world: World, terminal: 
     terminal.see_screen("""
         …
         [R]estart in the same place   [T]ear down   [L]ogs   [C]ancel ▸ t
+        delete payments: its record and its transcript? [y/N] ▸
+    """)
+    terminal.press("y")
+    terminal.see_screen("""
+        …
+        delete payments: its record and its transcript? [y/N] ▸ y
         $
     """)
     clear(terminal)

@@ -8,6 +8,7 @@ import termios
 import time
 import tty
 from collections.abc import Iterator
+from contextlib import suppress
 
 import click
 
@@ -15,7 +16,7 @@ from sesh import attaching, config, look, output, transcripts
 from sesh.commands._options import CONTEXT
 from sesh.config import Config
 from sesh.errors import CannotTellError, ConflictError, EndedError, StateError, UsageError
-from sesh.lifecycle.forget import forget
+from sesh.lifecycle.forget import forget, what_goes
 from sesh.lifecycle.start import restart
 from sesh.lifecycle.stop import stop
 from sesh.look import Seen
@@ -117,10 +118,12 @@ def _menu(found: Seen, settings: Config) -> int:
         if key == "r":
             return _restart(found, settings)
         if key == "t":
-            stop([found], settings, settings.stop.grace)
-            forget(look.one(found.name), settings)
-            return 0
-        if key == "l":
+            keys = _only_new_keys()
+            if _ask(f"delete {found.name}: {what_goes(session.record)}? [y/N] ▸ ", keys) == "y":
+                stop([found], settings, settings.stop.grace)
+                forget(look.one(found.name), settings)
+                return 0
+        elif key == "l":
             output.write(transcripts.text(session.record, settings))
         elif key in ("c", "q", "\x1b", "\r", "\n", ""):
             return 3
@@ -150,6 +153,13 @@ def _ask(question: str, keys: Iterator[str]) -> str:
         return ""
     output.say(key if key.isprintable() else "")
     return key
+
+
+def _only_new_keys() -> Iterator[str]:
+    """What was typed before the next question is no answer to it."""
+    with suppress(termios.error):
+        termios.tcflush(0, termios.TCIFLUSH)
+    return _keys()
 
 
 def _keys() -> Iterator[str]:

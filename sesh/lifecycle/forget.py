@@ -52,6 +52,19 @@ def forget(found: Seen, config: Config, *, discard: bool = False) -> None:
         events.append("removed", record)
 
 
+def what_goes(record: Record) -> str:
+    """What `forget` deletes, for the question before it."""
+    gone = ["its record", "its transcript"]
+    container, tree = record.place.container, record.spec.worktree
+    if container is not None and container.made:
+        gone.append(f"container {container.name}")
+    stays = worktrees.why_it_stays(record) if worktrees.stands(record) else None
+    if tree is not None and worktrees.stands(record) and not stays:
+        gone.append(f"worktree {output.escape(tree.path)}")
+    text = f"{', '.join(gone[:-1])} and {gone[-1]}"
+    return f"{text} (worktree {output.escape(_tree(record))} stays: {stays})" if stays else text
+
+
 def _leave_tmux(record: Record, config: Config) -> None:
     with suppress(CannotTellError):  # without tmux there is no pane to put away
         panes.leave(record, observe.server_of(record, config))

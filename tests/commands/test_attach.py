@@ -396,9 +396,36 @@ def test_tear_down_forgets_the_session(world: World) -> None:
     terminal = menu(world)
     terminal.see(MENU)
     terminal.press("t")
+    terminal.see("delete a: its record and its transcript? [y/N] ▸")
+    terminal.press("y")
     terminal.see("code 0")
     assert world.ls() == []
     assert not list((world.state / "transcripts").iterdir())
+
+
+@pytest.mark.parametrize("key", ["n", "Enter", "Escape", "t"])
+def test_tear_down_deletes_nothing_without_a_yes(world: World, key: str) -> None:
+    terminal = menu(world)
+    terminal.see(MENU)
+    before = world.record("a").read_bytes()
+    terminal.press("t")
+    terminal.see("[y/N] ▸")
+    terminal.press(key)
+    assert eventually(lambda: terminal.screen().count(MENU) == 2), terminal.screen()
+    terminal.press("c")
+    terminal.see("code 3")
+    assert world.record("a").read_bytes() == before
+
+
+def test_a_yes_that_was_typed_before_the_question_is_none(world: World) -> None:
+    terminal = menu(world)
+    terminal.see(MENU)
+    terminal.press("t", "y")
+    terminal.see("[y/N] ▸")
+    terminal.press("n")
+    assert eventually(lambda: terminal.screen().count(MENU) == 2), terminal.screen()
+    assert world.state_of("a") == "failed"
+    terminal.press("c")
 
 
 def test_logs_shows_all_and_the_menu_again(world: World) -> None:

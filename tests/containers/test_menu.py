@@ -171,6 +171,8 @@ def test_an_agent_that_fails_shows_the_menu(boxed: World, engine: Engine) -> Non
     cleared(terminal, "sesh attach a; echo gone $?")
     terminal.see(MENU)
     terminal.press("t")
+    terminal.see("delete a: its record, its transcript and container sesh-a? [y/N] ▸")
+    terminal.press("y")
     terminal.see("gone 0")
     terminal.at_the_shell()
     assert boxed.ls() == []
