@@ -5,18 +5,34 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from sesh import digest, guards, look, paths, processes
 from sesh.agents import activity as activities
 from sesh.agents import screens
 from sesh.digest import Digest
-from sesh.errors import SeshError, StateError, UsageError
-from sesh.model import ALIVE, State
+from sesh.errors import EndedError, SeshError, StateError, UsageError
+from sesh.model import OUTCOMES, State
 from sesh.values import Value
 
 TICK = 0.1
 DOUBT = 1.0  # between looks at what only a look can tell (starting, stopping, unknown, …)
+GRACE = 3.0  # after an end: a restart, too, ends the session for a moment
+
+
+class Wanted(Value):
+    """What is waited for: any of these."""
+
+    states: frozenset[State]
+    activities: tuple[str, ...] = ()
+    words: str = ""  # the same, as it was asked for
+
+    def reachable(self, state: State) -> bool:
+        """Can a session in this state get there without a restart? What is stale may still be
+        found to have ended."""
+        if state is State.STALE:
+            return bool(self.states & OUTCOMES)
+        return state not in OUTCOMES
 
 
 class Reached(Value):
@@ -31,8 +47,8 @@ class Reached(Value):
 
 
 class GaveUp(Value):
-    """One that can't be waited for, or not any more: forgotten, damaged, or nobody will ever know
-    what it does."""
+    """One that can't be waited for, or not any more: forgotten, damaged, ended, or nobody will ever
+    know what it does."""
 
     name: str
     error: SeshError
@@ -45,22 +61,20 @@ class _Watched:
         self.stamp: tuple[int, int] | None = None
         self.digest: Digest | None = None
         self.look_after = 0.0
+        self.ended: float | None = None  # when it was first seen to be
 
 
 def until(
-    names: Iterable[str],
-    states: Collection[State],
-    deadline: float | None,
-    activity: str | None = None,
+    names: Iterable[str], wanted: Wanted, deadline: float | None
 ) -> Iterator[Reached | GaveUp]:
-    """Each session as it gets into one of `states`, or its agent does what is waited for; ends when
-    all have, or at the deadline. One that can't be waited for keeps no other waiting; only a name
-    that nobody has is an error from the beginning."""
+    """Each session as it gets to what is wanted; ends when all have, or at the deadline. One that
+    can't be waited for keeps no other waiting; only a name that nobody has is an error from the
+    beginning."""
     watched = {name: _Watched() for name in names}
     for name in watched:
         look.find(name)
     while watched:
-        yield from _news(watched, states, activity)
+        yield from _news(watched, wanted)
         if deadline is not None and time.monotonic() >= deadline:
             return
         if watched:
@@ -68,9 +82,7 @@ def until(
             time.sleep(max(0.0, left))
 
 
-def _news(
-    watched: dict[str, _Watched], states: Collection[State], activity: str | None
-) -> Iterator[Reached | GaveUp]:
+def _news(watched: dict[str, _Watched], wanted: Wanted) -> Iterator[Reached | GaveUp]:
     """Those that need not be watched any more, taken out."""
     survey = guards.Survey()
     changed = [name for name, one in watched.items() if not _unchanged(name, one, survey)]
@@ -79,13 +91,21 @@ def _news(
         del watched[lost.name]
         yield lost
     for one in sorted(found, key=_ended):
-        reached = _note(one, watched[one.name], of_agent=activity is not None)
-        if isinstance(reached, GaveUp) or (activity is None and reached.state in states):
+        reached = _note(one, watched[one.name], wanted)
+        if reached is not None:
             del watched[one.name]
             yield reached
-    for name in [name for name, one in watched.items() if activity and _does(one) == activity]:
-        del watched[name]
-        yield Reached(name, State.RUNNING, None, activity)
+    if wanted.activities:
+        yield from _doing(watched, wanted.activities)
+
+
+def _doing(watched: dict[str, _Watched], activities: tuple[str, ...]) -> Iterator[Reached]:
+    """Those whose agents do what is waited for, taken out."""
+    for name, one in [*watched.items()]:
+        doing = _does(one)
+        if doing in activities:
+            del watched[name]
+            yield Reached(name, State.RUNNING, None, doing)
 
 
 def _look(names: Iterable[str]) -> tuple[list[look.Seen], list[GaveUp]]:
@@ -114,14 +134,30 @@ def _unchanged(name: str, one: _Watched, survey: guards.Survey) -> bool:
     return time.monotonic() < one.look_after
 
 
-def _check(found: look.Seen, *, of_agent: bool) -> None:
+def _check(found: look.Seen, wanted: Wanted) -> None:
     """Raise when it can't be read, or when nobody will ever know what it does."""
     if found.session is None:
         raise StateError(f"{found.name}: its record is damaged; see sesh show {found.name}")
-    if of_agent and look.must_be(found, *ALIVE).spec.kit is None:
+    if wanted.states:
+        return
+    look.need_process(found)
+    if found.session.record.spec.kit is None:
         raise UsageError(
-            f"{found.name}: sesh does not know what it does; start it with a template of an agent"
+            f"{found.name}: its activity is not tracked; "
+            "start the session with -t claude, -t codex, …"
         )
+
+
+def _over(found: look.Seen, one: _Watched, wanted: Wanted) -> bool:
+    """Has it ended for good, where none of what is wanted can be reached any more?"""
+    if wanted.reachable(found.state):
+        one.ended = None
+        return False
+    one.ended = one.ended or time.monotonic()
+    one.digest = None  # which may hold for ever: look again
+    ended = found.session.verdict.ended if found.session else None
+    age = time.time() - ended.timestamp() if ended else 0.0
+    return max(age, time.monotonic() - one.ended) >= GRACE
 
 
 def _does(one: _Watched) -> str | None:
@@ -140,14 +176,19 @@ def _ended(found: look.Seen) -> float:
     return ended.timestamp() if ended else 0.0
 
 
-def _note(found: look.Seen, one: _Watched, *, of_agent: bool) -> Reached | GaveUp:
-    """Remember what was seen, and from when on to look again."""
+def _note(found: look.Seen, one: _Watched, wanted: Wanted) -> Reached | GaveUp | None:
+    """Remember what was seen, and from when on to look again; None: go on waiting."""
     known = digest.parse(found.entry.raw)  # what was judged, not what the file holds by now
     one.digest = known if known is not None and known.mode != "look" else None
     one.look_after = time.monotonic() + DOUBT
     try:
-        _check(found, of_agent=of_agent)
+        _check(found, wanted)
     except SeshError as error:
         return GaveUp(found.name, error)
     assert found.session is not None
-    return Reached(found.name, found.state, found.session.verdict.exit_code)
+    if found.state in wanted.states:
+        return Reached(found.name, found.state, found.session.verdict.exit_code)
+    if not _over(found, one, wanted):
+        return None
+    why = f"{found.name} has ended ({found.state}) and cannot become {wanted.words}"
+    return GaveUp(found.name, EndedError(f"{why}; sesh restart {found.name} starts it again"))

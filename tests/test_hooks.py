@@ -90,7 +90,7 @@ def test_what_sesh_cannot_know_is_not_waited_for(agent: World) -> None:
     agent.start("plain")
     done = agent.sesh("wait", "plain", "--for", "idle")
     assert (done.code, done.out) == (2, "")
-    assert "does not know what it does" in done.err
+    assert "activity is not tracked" in done.err
     agent.ok("stop", "one")
     assert agent.sesh("wait", "one", "--for", "idle").code == 3
 

@@ -11,7 +11,7 @@ from sesh import look, waiting
 from sesh.errors import NoSessionError, StateError
 from sesh.model import ENDED, State
 from sesh.store import Entry
-from sesh.waiting import GaveUp, Reached
+from sesh.waiting import GaveUp, Reached, Wanted
 from tests.world import World, eventually
 
 
@@ -35,7 +35,7 @@ def until(
     names: list[str], states: frozenset[State], seconds: float
 ) -> list[tuple[str, State, int | None]]:
     deadline = time.monotonic() + seconds
-    found = waiting.until(names, states, deadline)
+    found = waiting.until(names, Wanted(states), deadline)
     return [(one.name, one.state, one.exit_code) for one in found if isinstance(one, Reached)]
 
 
@@ -45,13 +45,21 @@ def test_a_session_that_goes_on_is_looked_at_once(world: World, looks: list[str]
     assert looks == ["a"]
 
 
-def test_an_ended_session_that_waits_to_run_is_looked_at_once(
+def test_an_ended_session_that_waits_to_run_is_given_up_soon(
     world: World, looks: list[str]
 ) -> None:
+    """Not at once: a restart, too, ends it for a moment."""
     world.start("a", "true")
     assert eventually(lambda: world.state_of("a") == "completed")
-    assert until(["a"], frozenset({State.RUNNING}), 0.8) == []
-    assert len(looks) == 1
+    wanted = Wanted(frozenset({State.RUNNING}), words="running")
+    begin = time.monotonic()
+    [lost] = waiting.until(["a"], wanted, begin + 60)
+    assert isinstance(lost, GaveUp)
+    assert lost.error.exit_code == 3
+    assert len(looks) <= 2 + (time.monotonic() - begin) / waiting.DOUBT
+    before = len(looks)
+    [lost] = waiting.until(["a"], wanted, time.monotonic() + 60)  # it ended long ago
+    assert len(looks) == before + 1
 
 
 def test_only_the_one_that_changed_is_looked_at_again(world: World, looks: list[str]) -> None:
@@ -70,7 +78,7 @@ def test_what_is_reached_already_is_told_before_any_time_has_passed(
 
 def test_a_rewritten_record_is_looked_at_again(world: World, looks: list[str]) -> None:
     world.start("a")
-    waiter = waiting.until(["a"], frozenset({State.STOPPED}), time.monotonic() + 10)
+    waiter = waiting.until(["a"], Wanted(frozenset({State.STOPPED})), time.monotonic() + 10)
     world.ok("stop", "a")
     assert [one.state for one in waiter if isinstance(one, Reached)] == [State.STOPPED]
 
@@ -84,7 +92,7 @@ def test_what_can_not_be_waited_for_any_more_keeps_no_other_waiting(
     world.start("other", "sh", "-c", "until [ -e gate ]; do sleep 0.1; done")
     world.start("first", "true")
     names = ["damaged", "forgotten", "other", "first"]
-    waiter = waiting.until(names, ENDED, time.monotonic() + 20)
+    waiter = waiting.until(names, Wanted(ENDED), time.monotonic() + 20)
     assert next(waiter).name == "first"
     world.record("damaged").write_text("nonsense")
     world.record("forgotten").unlink()

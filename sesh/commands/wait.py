@@ -11,7 +11,7 @@ from sesh.agents.said import ACTIVITIES
 from sesh.commands._options import CONTEXT, Duration, choose, names_argument
 from sesh.errors import UsageError
 from sesh.model import ALIVE, ENDED, State
-from sesh.waiting import GaveUp, Reached
+from sesh.waiting import GaveUp, Reached, Wanted
 
 _GROUPS = {"ended": ENDED, "alive": ALIVE}
 
@@ -23,10 +23,11 @@ _GROUPS = {"ended": ENDED, "alive": ALIVE}
     "--for",
     "wanted",
     default="ended",
-    metavar="STATE",
-    help="A state, or ended (any end; the default) or alive; of an agent: busy, waiting, idle.",
+    metavar="STATE,…",
+    help="States, ended (any end; the default) or alive; of an agent: busy, waiting, idle.",
 )
-@click.option("--any", "any_one", is_flag=True, help="Until one of them is there, not all.")
+@click.option("--any", "any_one", is_flag=True, help="Return when one session is there.")
+@click.option("--all", "every", is_flag=True, help="Return when all sessions are (the default).")
 @click.option("--timeout", type=Duration(), help="Give up after that long (exit 124).")
 @click.option("--exit-code", is_flag=True, help="Exit with the agent's exit status.")
 def command(
@@ -34,6 +35,7 @@ def command(
     group: str | None,
     wanted: str,
     any_one: bool,
+    every: bool,
     timeout: float | None,
     exit_code: bool,
 ) -> int:
@@ -41,14 +43,15 @@ def command(
 
     Prints each name and its state as it gets there.
     """
-    activity = wanted if wanted in ACTIVITIES else None
-    states = frozenset() if activity else _GROUPS.get(wanted) or _state(wanted)
+    if any_one and every:
+        raise UsageError("--all and --any contradict each other: use one of them")
+    goal = _wanted(wanted)
     if group is not None or not names:
         names = tuple(one.name for one in choose(names, None, group, "--group"))
     deadline = None if timeout is None else time.monotonic() + timeout
     reached: list[Reached] = []
     lost: list[GaveUp] = []
-    for one in waiting.until(dict.fromkeys(names), states, deadline, activity):
+    for one in waiting.until(dict.fromkeys(names), goal, deadline):
         if isinstance(one, GaveUp):
             _tell(one, single=len(set(names)) == 1)
             lost.append(one)
@@ -88,9 +91,19 @@ def _exit_code(one: Reached) -> int:
     return one.exit_code or errors.FAILED
 
 
-def _state(word: str) -> frozenset[State]:
-    known = [state for state in State if state is not State.DAMAGED]  # that one is an error
-    if word not in known:
-        choices = ", ".join([*_GROUPS, *known, *ACTIVITIES])
-        raise UsageError(f"--for {word}: should be one of {choices}")
-    return frozenset({State(word)})
+def _wanted(text: str) -> Wanted:
+    """What `--for` asks for."""
+    words = text.split(",")
+    meanings: dict[str, frozenset[State]] = {
+        **_GROUPS,
+        **{state: frozenset({state}) for state in State if state is not State.DAMAGED},
+        **dict.fromkeys(ACTIVITIES, frozenset()),
+    }
+    for word in words:
+        if word not in meanings:
+            raise UsageError(f"--for {text}: should be one of {', '.join(meanings)}, or several")
+    return Wanted(
+        frozenset().union(*(meanings[word] for word in words)),
+        tuple(word for word in words if word in ACTIVITIES),
+        " or ".join(words),
+    )

@@ -69,20 +69,72 @@ def test_for_a_state_or_a_kind_of_states(
     assert world.ok("wait", "--for", wanted, "a", timeout=10).out == printed
 
 
-def test_an_end_that_is_not_the_one_waited_for_goes_on(world: World) -> None:
+def test_for_one_of_several_words(world: World) -> None:
+    world.start("a", "sh", "-c", "exit 1")
+    world.start("b", "true")
+    done = world.ok("wait", "--for", "failed,completed", "a", "b", timeout=20)
+    assert sorted(done.out.splitlines()) == ["a failed", "b completed"]
+
+
+def test_for_a_state_or_an_activity(world: World) -> None:
+    """The first that is there; a plain command can still get to the state."""
+    world.start("plain", "sleep", "0.2")
+    idle = r"printf '\033]0;✳ Idle\007'; exec sleep 1000"
+    world.ok("start", "agent", "-t", "claude", "--", "sh", "-c", idle)
+    done = world.ok("wait", "--for", "idle,waiting,ended", "plain", "agent", timeout=20)
+    assert sorted(done.out.splitlines()) == ["agent idle", "plain completed"]
+
+
+def test_all_is_the_default_and_contradicts_any(world: World) -> None:
     world.start("a", "true")
-    done = world.sesh("wait", "--for", "failed", "--timeout", "0.5", "a")
-    assert done.code == 124
+    world.start("b", "true")
+    assert world.ok("wait", "--all", "a", "b").out.count("\n") == 2
+    complains(world.sesh("wait", "--all", "--any", "a"), 2, "--all", "--any")
 
 
-def test_for_running_again_after_a_restart(world: World) -> None:
-    world.start("a", "sh", "-c", "test -e flag && exec sleep 1000; exit 1")
-    assert eventually(lambda: world.state_of("a") == "failed")
-    with reading(world, "wait", "--for", "running", "a") as waiter:
-        time.sleep(0.5)
+@pytest.mark.parametrize("wanted", ["failed", "failed,running", "stopped,idle"])
+def test_an_end_from_which_none_of_them_can_be_reached(world: World, wanted: str) -> None:
+    world.start("a", "true")
+    words = wanted.replace(",", " or ")
+    complains(
+        world.sesh("wait", "--for", wanted, "a", timeout=30),
+        *(3, "a has ended (completed)", f"cannot become {words}", "sesh restart a"),
+    )
+
+
+def test_an_agent_that_ends_while_its_activity_is_waited_for(world: World) -> None:
+    """Told once, and the others are waited for."""
+    busy = r"printf '\033]0;⠋ Busy\007'; until [ -e go ]; do sleep 0.05; done; exit 1"
+    idle = rf"{busy.removesuffix('exit 1')} printf '\033]0;✳ Idle\007'; exec sleep 1000"
+    world.ok("start", "ends", "-t", "claude", "--", "sh", "-c", busy)
+    world.ok("start", "idles", "-t", "claude", "--", "sh", "-c", idle)
+    with reading(world, "wait", "--for", "idle,waiting", "ends", "idles") as waiter:
+        world.ok("wait", "--for", "busy", "ends", "idles")
+        assert waiter.running()
+        (world.cwd / "go").touch()
+        code, out, err = waiter.rest()
+    assert (code, out) == (9, b"idles idle\n")
+    assert err.startswith("sesh: ends has ended (failed) and cannot become idle or waiting; ")
+    assert err.count("\n") == 1
+
+
+def test_a_restart_is_no_end(world: World) -> None:
+    """For a moment its record says `stopped`."""
+    idle = r"printf '\033]0;✳ Idle\007'; exec sleep 1000"
+    line = f"if [ -e flag ]; then {idle}; fi; exec sleep 1000"
+    world.ok("start", "a", "-t", "claude", "--", "sh", "-c", line)
+    with reading(world, "wait", "--for", "idle", "a") as waiter:
         (world.cwd / "flag").touch()
-        world.ok("restart", "a")
-        assert waiter.rest() == (0, b"a running\n", "")
+        world.ok("restart", "--fresh", "a")
+        assert waiter.rest() == (0, b"a idle\n", "")
+
+
+def test_for_running_again_after_a_retry(world: World) -> None:
+    script = "test -e flag && exec sleep 1000; touch flag; exit 1"
+    options = ["--retries", "1", "--retry-delay", "0.5"]
+    world.start("a", "sh", "-c", script, options=options)
+    assert eventually(lambda: world.session("a")["generation"] == 2)
+    world.ok("wait", "--for", "running", "a", timeout=20)
 
 
 def test_a_stop_is_an_end(world: World) -> None:
@@ -157,6 +209,7 @@ def test_an_agent_that_was_lost_is_no_success(world: World) -> None:
 def test_a_state_that_does_not_exist(world: World) -> None:
     world.start("a")
     complains(world.sesh("wait", "--for", "finished", "a"), 2, "finished", "completed", "ended")
+    complains(world.sesh("wait", "--for", "idle,", "a"), 2, "should be one of")
 
 
 def test_a_name_that_does_not_exist(world: World) -> None:
@@ -246,7 +299,7 @@ def test_a_plain_command_in_a_group_of_agents(world: World) -> None:
     world.ok(*("start", "agent", "-t", "claude", "--group", "crew", "--", "sh", "-c", busy))
     done = world.sesh("wait", "--group", "crew", "--for", "idle", "--timeout", "20s")
     assert (done.code, done.out) == (9, "agent idle\n"), done
-    assert "plain: sesh does not know what it does" in done.err
+    assert "plain: its activity is not tracked" in done.err
     complains(world.sesh("wait", "plain", "--for", "idle"), 2, "plain")
 
 
