@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -18,6 +19,9 @@ from tests.world import World
 # Timings are never asserted: a busy machine makes no test wrong.
 settings.register_profile("sesh", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("sesh")
+
+# A shell's background job ignores Ctrl-C; programs that a test interrupts must not inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _REQUIRED = os.environ.get("SESH_TEST_REQUIRE", "").split(",")
 

@@ -14,7 +14,7 @@ import pytest
 from tests.faults.table import Campaign
 from tests.world import SESH, World, count, eventually
 
-pytestmark = pytest.mark.timeout(count(120, 3600))
+pytestmark = pytest.mark.timeout(count(600, 3600))
 
 BIG = 100 * 1024
 AT_ONCE = 2

@@ -12,7 +12,7 @@ import pytest
 from tests.faults.table import Campaign
 from tests.world import World, count
 
-pytestmark = pytest.mark.timeout(count(120, 3600))
+pytestmark = pytest.mark.timeout(count(600, 3600))
 
 WRITERS = 20
 # Lines from a few bytes to several pages: a page is where a write could be cut.

@@ -14,7 +14,7 @@ from tests.faults.table import Campaign
 from tests.faults.test_kills import kill_at, lock_is_free, typical
 from tests.world import World, count
 
-pytestmark = pytest.mark.timeout(count(180, 3600))
+pytestmark = pytest.mark.timeout(count(600, 3600))
 
 # So eager that every round has something to do for every rule.
 EAGER = """

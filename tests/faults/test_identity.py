@@ -29,7 +29,7 @@ from tests.faults.table import Campaign
 from tests.surroundings import move, need_root, read_record, run, write_record
 from tests.world import FULL, SESH, Done, World, count, eventually
 
-pytestmark = pytest.mark.timeout(count(120, 3600))
+pytestmark = pytest.mark.timeout(count(600, 3600))
 
 CHECKOUT = Path(__file__).parents[2]
 OLD_BOOT = "00000000-1111-2222-3333-444444444444"

@@ -21,7 +21,7 @@ from tests.faults.living import command_line, marked, servers, until
 from tests.faults.table import Campaign
 from tests.world import World, count
 
-pytestmark = pytest.mark.timeout(count(120, 3600))
+pytestmark = pytest.mark.timeout(count(600, 3600))
 
 LAUNCH_TIMEOUT = 2.0  # how long a claim whose sesh was killed stays `starting`
 RECOVERY = LAUNCH_TIMEOUT + 6

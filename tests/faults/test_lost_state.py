@@ -22,7 +22,7 @@ from tests.faults.living import servers
 from tests.faults.table import Campaign
 from tests.world import FULL, World, count, eventually
 
-pytestmark = pytest.mark.timeout(count(120, 3600))
+pytestmark = pytest.mark.timeout(count(600, 3600))
 
 Session = dict[str, Any]
 

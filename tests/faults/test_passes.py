@@ -15,7 +15,7 @@ from tests.faults.table import Campaign
 from tests.surroundings import silence_timers
 from tests.world import World, count, eventually
 
-pytestmark = pytest.mark.timeout(count(120, 3600))
+pytestmark = pytest.mark.timeout(count(600, 3600))
 
 RETRIES = 1000
 ROUNDS = (5, 500)

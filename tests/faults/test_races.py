@@ -12,7 +12,7 @@ from tests.faults.living import command_line, marked, servers, until
 from tests.faults.table import Campaign
 from tests.world import SESH, World, count
 
-pytestmark = pytest.mark.timeout(count(120, 3600))
+pytestmark = pytest.mark.timeout(count(600, 3600))
 
 MANY = count(20, 50)
 NO_DEADLOCK = 100.0  # seconds within which all must have ended

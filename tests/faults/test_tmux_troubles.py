@@ -21,7 +21,7 @@ from tests.faults.table import Campaign
 from tests.surroundings import fake_tmux, files
 from tests.world import FULL, World, count, eventually
 
-pytestmark = pytest.mark.timeout(count(120, 3600))
+pytestmark = pytest.mark.timeout(count(600, 3600))
 
 IN_TIME = 3.0  # seconds, beside what a list takes when all is well, tenfold: a busy machine
 DETACHED = "setsid sleep 7777 & echo $! >orphan; exec sleep 1000"

@@ -18,7 +18,7 @@ from tests.faults.living import Known, dead, look, until
 from tests.faults.table import Campaign
 from tests.world import World, count
 
-pytestmark = pytest.mark.timeout(count(120, 3600))
+pytestmark = pytest.mark.timeout(count(600, 3600))
 
 
 @dataclass

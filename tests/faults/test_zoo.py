@@ -19,7 +19,7 @@ from tests.faults.table import Campaign
 from tests.faults.zoo import KINDS, NAME, Animal, Zoo, open_zoo
 from tests.world import World, count
 
-pytestmark = pytest.mark.timeout(count(120, 3600))
+pytestmark = pytest.mark.timeout(count(600, 3600))
 
 
 # --- deaths --------------------------------------------------------------------------------------
