@@ -337,7 +337,7 @@ def pull_transcript(record: Record, timeout: float) -> Said:
     if container is None or container.mounted:
         return Said("")
     target = paths.transcript(record.id)
-    fd = os.open(target, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+    fd = files.open_regular(target, os.O_WRONLY | os.O_APPEND)
     try:
         tail = ("tail", "-c", f"+{os.fstat(fd).st_size + 1}", log(record))
         return run_inside(record, *tail, timeout=timeout, stdout=fd)

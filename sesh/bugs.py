@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from sesh import __version__, paths
+from sesh import __version__, files, paths
 from sesh.errors import SeshError
 
 _ENOUGH = 1 << 20  # bytes; what is older is in a second file, until there is as much again
@@ -18,7 +18,7 @@ def write(error: BaseException) -> str | None:
     try:
         path = paths.bug_log()
         _make_room(path)
-        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fd = files.open_regular(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         with open(fd, "w", encoding="utf-8") as file:
             file.write(f"sesh {__version__}: {sys.argv[1:2]}\n")
             traceback.print_exception(error, file=file)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Any
 
-from sesh import paths, run
+from sesh import files, paths, run
 from sesh.config import Config
 from sesh.errors import CannotTellError, ConflictError, SeshError
 from sesh.model import Engine
@@ -121,7 +121,7 @@ def _program(given: str) -> str | None:
 def _current_context() -> str | None:
     directory = os.environ.get("DOCKER_CONFIG") or os.path.expanduser("~/.docker")
     try:
-        with open(f"{directory}/config.json", encoding="utf-8") as file:
+        with files.open_binary(f"{directory}/config.json", follow=True) as file:
             found = json.load(file)
     except (OSError, ValueError):
         return None

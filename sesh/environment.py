@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from sesh import paths
 from sesh.errors import UsageError
-from sesh.files import make_parents, write_private
+from sesh.files import make_parents, open_binary, write_private
 
 _EXPORTABLE = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
 # Of an outer tmux, screen, terminal or systemd unit: wrong or harmful in the new place.
@@ -117,7 +117,7 @@ def exports(environment: Mapping[bytes, bytes]) -> bytes:
 
 def load(path: str) -> Environment:
     """The variables of a snapshot."""
-    with open(path, "rb") as file:
+    with open_binary(path) as file:
         found = _EXPORT.findall(file.read())
     return {name: value.replace(b"'\"'\"'", b"'") for name, value in found}
 

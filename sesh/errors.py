@@ -68,5 +68,11 @@ class ConflictError(SeshError):
     exit_code = CONFLICT
 
 
+class LockedError(SeshError):
+    """A stranger holds a lock of ours: no conflict that another try would decide."""
+
+    exit_code = CONFLICT
+
+
 class TwinError(ConflictError):
     """Somebody else is in the conversation of an agent."""

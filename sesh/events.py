@@ -174,7 +174,7 @@ def follow(wait: Callable[[float], bool]) -> Iterator[Event]:
 
 def _open(path: str) -> BinaryIO | None:
     try:
-        return open(path, "rb")
+        return files.open_binary(path)
     except FileNotFoundError:
         return None
 

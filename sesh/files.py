@@ -1,7 +1,8 @@
 """Files of ours, written and read so that nothing is lost, left open to others, or hangs.
 
-Knows nothing of what is in them. Private under any umask; regular files only; a replaced file is
-either the old or the new one, whatever happens.
+Knows nothing of what is in them. Private under any umask; a replaced file is either the old or the
+new one, whatever happens. Every file is opened by `open_regular`, and every lock has a time limit:
+a FIFO in the place of a file, or a stranger that holds a lock, must not keep anybody waiting.
 """
 
 from __future__ import annotations
@@ -14,9 +15,18 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from sesh.errors import ConflictError, StateError
+from sesh.errors import LockedError, StateError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import BinaryIO
 
 LOCK_TIMEOUT = 10.0
+_LINE_TIMEOUT = 1.0  # for the lock of one line: it is held for microseconds
+_AGAIN = 0.1  # seconds for a lock that could not be had before
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # of a file system without flock
+_NO_SYNC = (errno.EINVAL, errno.EOPNOTSUPP)  # of one that can't sync a directory
+_stuck: set[str] = set()  # locks that could not be had in time
 
 
 @contextmanager
@@ -46,18 +56,40 @@ def make_parents(directory: str) -> None:
         make_private(directory)
 
 
-# --- reading -------------------------------------------------------------------------------------
+# --- opening and reading -------------------------------------------------------------------------
+
+
+def open_regular(path: str, flags: int = os.O_RDONLY, *, follow: bool = False) -> int:
+    """Open a regular file, at once. `follow`: a link to one is as good."""
+    flags |= os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
+    try:
+        fd = os.open(path, flags, 0o600)
+    except OSError as error:
+        if error.errno == errno.ENXIO:  # a FIFO that nobody reads from, or a socket
+            raise _irregular(path) from None
+        raise
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return fd
+    os.close(fd)
+    raise _irregular(path)
+
+
+def _irregular(path: str) -> OSError:
+    return OSError(errno.EINVAL, "not a regular file", path)
+
+
+def open_binary(path: str, *, follow: bool = False) -> BinaryIO:
+    """The same, to read from."""
+    return open(open_regular(path, follow=follow), "rb")
 
 
 def read_regular(path: str, limit: int) -> bytes:
     """The bytes of a regular file: a FIFO can't hang us, a link or a huge file can't fool us."""
     if not stat.S_ISREG(os.lstat(path).st_mode):  # merely to open a device may do something
-        raise OSError(errno.EINVAL, "not a regular file")
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        raise _irregular(path)
+    fd = open_regular(path)
     try:
         status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, "not a regular file")
         if status.st_size > limit:
             raise OSError(errno.EFBIG, f"larger than {limit >> 10} KiB")
         return os.read(fd, status.st_size + 1)
@@ -73,7 +105,7 @@ def locked(path: str, patience: float = LOCK_TIMEOUT) -> Iterator[None]:
     """Hold a lock, waiting for it if need be. Never run a program or sleep inside."""
     fd = _open_lock(path)
     try:
-        _acquire(fd, patience)
+        _acquire(fd, path, patience)
         yield
     finally:
         os.close(fd)
@@ -84,35 +116,61 @@ def only_one(path: str) -> Iterator[bool]:
     """True while no other process is inside the same block; False at once otherwise."""
     fd = _open_lock(path)
     try:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
+        yield _try_lock(fd, path)
     finally:
         os.close(fd)
 
 
 def _open_lock(path: str) -> int:
     with writing(path):
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        fd = open_regular(path, os.O_RDWR | os.O_CREAT)
         os.fchmod(fd, 0o600)
     return fd
 
 
-def _acquire(fd: int, patience: float) -> None:
-    deadline = time.monotonic() + patience
-    while True:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise ConflictError(
-                    f"the records are locked by another sesh for over {patience:g} s"
-                ) from None
-            time.sleep(0.002)
+def _acquire(fd: int, path: str, patience: float) -> None:
+    if not _lock_within(fd, path, patience):
+        raise LockedError(f"{path} is locked by {_holder(fd)}; end it, or try again later")
+
+
+def _lock_within(fd: int, path: str, patience: float) -> bool:
+    """Wait for a lock. One that could not be had before is not waited for at length again: a
+    command that needs it for each of many sessions would never end."""
+    deadline = time.monotonic() + (min(patience, _AGAIN) if path in _stuck else patience)
+    while not _try_lock(fd, path):
+        if time.monotonic() > deadline:
+            _stuck.add(path)
+            return False
+        time.sleep(0.002)
+    _stuck.discard(path)
+    return True
+
+
+def _try_lock(fd: int, path: str) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno in _NO_LOCKS:
+            raise StateError(
+                f"{path} can't be locked: {error.strerror}; keep the state directory on a file "
+                "system with locks (flock): set XDG_STATE_HOME"
+            ) from None
+        raise StateError(f"{path} can't be locked: {error.strerror}") from None
+    return True
+
+
+def _holder(fd: int) -> str:
+    """Who holds the lock of an open file, as far as the kernel shows it."""
+    status = os.fstat(fd)
+    device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}"
+    with suppress(OSError), open("/proc/locks", encoding="ascii", errors="replace") as table:
+        for line in table:
+            words = line.split()
+            if words[1:2] == ["FLOCK"] and words[5:6] == [f"{device}:{status.st_ino}"]:
+                return f"process {words[4]}"
+    return "another process"
 
 
 # --- writing -------------------------------------------------------------------------------------
@@ -120,11 +178,13 @@ def _acquire(fd: int, patience: float) -> None:
 
 def append_line(path: str, line: bytes) -> None:
     """Append one whole line. The file itself is locked, not for the write (one write is atomic) but
-    for the look at its end: in the middle of another's write that would see half a line."""
-    fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    for the look at its end: in the middle of another's write that would see half a line. While a
+    stranger holds that lock, the line is written without it: an empty line more does no harm."""
+    fd = open_regular(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
     try:
         os.fchmod(fd, 0o600)
-        fcntl.flock(fd, fcntl.LOCK_EX)
+        with suppress(StateError):  # no locks here
+            _lock_within(fd, path, _LINE_TIMEOUT)
         if _moved(path, fd):
             return append_line(path, line)
         end = os.fstat(fd).st_size
@@ -147,9 +207,9 @@ def _moved(path: str, fd: int) -> bool:
 
 def move_away(path: str, to: str) -> None:
     """Move a file that lines are appended to, not in the middle of a line."""
-    fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    fd = open_regular(path, os.O_RDWR)
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
+        _acquire(fd, path, _LINE_TIMEOUT)
         if not _moved(path, fd):
             os.replace(path, to)
     finally:
@@ -165,7 +225,7 @@ def write_private(path: str, data: bytes, *, durable: bool = True) -> None:
 def jot(path: str, data: bytes) -> None:
     """Write a small file over itself, by one write: a tenth of what a new one costs. Only for what
     may be lost: on a full disk half of it may be there."""
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    fd = open_regular(path, os.O_WRONLY | os.O_CREAT)
     try:
         os.fchmod(fd, 0o600)
         if os.write(fd, data) != len(data):
@@ -182,8 +242,7 @@ def temp_file(path: str, data: bytes, *, durable: bool = True) -> Iterator[str]:
     temp = f"{directory}/.{name}.{os.getpid()}.tmp"
     with writing(path):
         try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
-            fd = os.open(temp, flags, 0o600)
+            fd = open_regular(temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             try:
                 os.fchmod(fd, 0o600)
                 write_all(fd, data)
@@ -208,5 +267,8 @@ def sync_directory(directory: str) -> None:
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
+    except OSError as error:
+        if error.errno not in _NO_SYNC:
+            raise
     finally:
         os.close(fd)

@@ -31,7 +31,7 @@ from shlex import quote
 
 from sesh import paths, words
 from sesh.errors import ConflictError, SeshError, StateError, UsageError
-from sesh.files import make_private, read_regular, write_private, writing
+from sesh.files import make_private, open_regular, read_regular, write_private, writing
 from sesh.model import Agent, ExitWord, LaunchWord, Process, Record
 
 WORD_SIZE = 128
@@ -133,7 +133,7 @@ def beat(record: Record) -> None:
     """The agent has said that it is at work."""
     path = f"{own(record)}.beat"
     with writing(path):
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+        os.close(open_regular(path, os.O_WRONLY | os.O_CREAT))
         os.utime(path)
 
 
@@ -445,7 +445,7 @@ def make_transcript(session_id: str) -> str:
     """An empty, private transcript to append to."""
     path = paths.transcript(session_id)
     try:
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        fd = open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.fchmod(fd, 0o600)
         os.close(fd)
     except OSError as error:

@@ -25,7 +25,7 @@ _BURST = 8  # limits that a transcript may have while it grows so fast
 
 def begin(path: str) -> int:
     """The offset of the first byte that is kept."""
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    fd = files.open_regular(path)
     try:
         return _begin(fd)
     finally:
@@ -67,7 +67,7 @@ def _tend(log: os.DirEntry[str], times: os.DirEntry[str] | None, limit: int) -> 
 def trim(path: str, limit: int, before: int | None = None) -> None:
     """Keep the last three quarters of `limit`, once there is more than `limit`; and all behind
     `before`, which whoever follows may not have read yet."""
-    fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    fd = files.open_regular(path, os.O_RDWR)
     try:
         was, start = os.fstat(fd), _begin(fd)
         end = was.st_size - limit * 3 // 4

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
-from sesh import boxes, launchfiles, logfiles, observe, paths, processes, tmux
+from sesh import boxes, files, launchfiles, logfiles, observe, paths, processes, tmux
 from sesh.config import Config
 from sesh.errors import CannotTellError
 from sesh.lifecycle import panes
@@ -90,8 +90,8 @@ def _saved(record: Record) -> str | None:
     try:
         if os.stat(paths.screen(record.id)).st_mtime < record.status.launched.timestamp():
             return None
-        with open(paths.screen(record.id), encoding="utf-8", errors="replace") as file:
-            return file.read()
+        with files.open_binary(paths.screen(record.id)) as file:
+            return file.read().decode(errors="replace")
     except OSError:
         return None
 
@@ -162,7 +162,7 @@ def text_and_size(record: Record, config: Config) -> tuple[str, int]:
 def unfinished(record: Record) -> str | None:
     """Has it last printed part of a line? Then the blanks at its end (after a prompt, say), which
     no captured text has."""
-    with open(paths.transcript(record.id), "rb") as file:
+    with files.open_binary(paths.transcript(record.id)) as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - 256))
         end = Plain().feed(file.read()).decode(errors="replace")
     return None if end.endswith("\n") else end[len(end.rstrip()) :]
@@ -171,7 +171,7 @@ def unfinished(record: Record) -> str | None:
 def raw(record: Record, offset: int = 0) -> Iterator[bytes]:
     """The transcript as it was written, as far as it is kept."""
     path = paths.transcript(record.id)
-    with open(path, "rb") as file:
+    with files.open_binary(path) as file:
         file.seek(max(offset, logfiles.begin(path)))
         while chunk := file.read(_CHUNK):
             yield chunk
@@ -184,7 +184,7 @@ def follow(
     path = paths.transcript(record.id)
     while True:
         lives = alive()
-        with open(path, "rb") as file:
+        with files.open_binary(path) as file:
             if os.fstat(file.fileno()).st_size < offset:
                 offset = 0  # it was trimmed
             offset = max(offset, logfiles.begin(path))

@@ -55,8 +55,8 @@ LAYERS = (
         *("tmux", "processes", "git", "config", "launchfiles", "environment", "events"),
         *("logfiles", "sightings", "targets", "trust"),
     ),
-    ("store",),
-    ("run", "files", "bugs", "stdin", "trees"),
+    ("store", "bugs"),
+    ("run", "files", "stdin", "trees"),
     ("guards",),
     (
         *("codec", "digest", "reconcile", "duties", "schedules", "metrics", "phases"),

@@ -234,8 +234,10 @@ def has_worked(launch: Launch) -> bool | None:
     places = {rule.place for rule in kit.rules if rule.means == BUSY} if kit else set()
     if kit is None or not places & {MARK, TITLE}:
         return None
+    from sesh import files
+
     try:
-        with open(launch.transcript, "rb") as file:
+        with files.open_binary(launch.transcript) as file:
             size = os.fstat(file.fileno()).st_size
             file.seek(kit.begun if kit.begun <= size else 0)
             printed = file.read(_PRINTED + 1)

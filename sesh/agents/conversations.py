@@ -7,6 +7,7 @@ import os
 from contextlib import suppress
 from datetime import datetime
 
+from sesh import files
 from sesh.agents import activity, claude, kits, twins
 from sesh.agents.kits import Variables
 from sesh.agents.said import identity
@@ -80,7 +81,7 @@ def _is_learned(record: Record) -> bool:
 
 
 def _holds_something(path: str, kind: str) -> bool:
-    with suppress(OSError), open(path, "rb") as file:
+    with suppress(OSError), files.open_binary(path, follow=True) as file:
         return kind != "claude" or claude.begun(file.read(_HEAD))
     return False
 
@@ -137,7 +138,7 @@ def _may_be_of(record: Record, path: str) -> bool:
     with suppress(OSError):
         if not began <= os.stat(path).st_mtime <= ended + 60:
             return False
-        with open(path, "rb") as file:
+        with files.open_binary(path, follow=True) as file:
             head = file.read(_HEAD)
         begun = _begun(head)
         here = f'"cwd":{json.dumps(record.spec.cwd)}'.encode() in head
