@@ -1,20 +1,29 @@
 """Containers of ours that no record claims. Found here, by their labels; taken back, ended or
 removed elsewhere.
 
-Anybody may put any label on a container: one counts as ours if it carries our run directory, and a
-session id that fits its name and, where there is one, its claim. What is forged is left alone.
+Anybody may put any label on a container, and `docker commit` copies ours. So a label is a claim:
+
+  proven   a record, the history or the launch's own file (`.claim`) names this very container: it
+           may be ended and removed
+  adrift   all that sesh knew is lost, and its name, image and creation are as its labels say: it is
+           shown, and a person may adopt it
+  copied   the labels are another container's: it is shown, and left alone
+
+What carries labels that sesh would not write is nobody's: it is neither shown nor touched.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 
 from sesh import boxes, codec, containers, engines, files, paths, processes, store
 from sesh.config import Config, Docker
 from sesh.engines import Facts, Said
-from sesh.errors import CannotTellError
+from sesh.errors import CannotTellError, ConflictError
 from sesh.model import ID_PATTERN, Engine, Process, Record, name_of
 from sesh.values import Value
 
@@ -38,6 +47,9 @@ class Adrift(Value):
     claim: Record | None  # the record as it was when the container was made
     busy: bool  # does something run in it, or can't that be told?
     archived: bool  # the history knows its session
+    proven: bool = False  # that sesh has made it, by what sesh itself has written
+    copied: bool = False  # its labels are those of another container
+    spent: bool = False  # its session's start has failed, and its record does not know of it
 
     @property
     def name(self) -> str:
@@ -49,9 +61,24 @@ class Adrift(Value):
 
     @property
     def left_over(self) -> bool:
-        """Is there nothing in it to be had back?"""
-        ended = self.claim is None or self.archived or self.facts.status == "created"
-        return not self.busy and ended
+        """Is there nothing in it to be had back? What is not proven may be anybody's."""
+        created = self.facts.status == "created"
+        ended = self.claim is None or self.archived or self.spent or created
+        return self.proven and not self.busy and ended
+
+    @property
+    def adoptable(self) -> bool:
+        """May a person have its session back?"""
+        return not (self.copied or self.left_over or self.facts.status == "created")
+
+    @property
+    def keep(self) -> str | None:
+        """Why nobody may end or remove it, if so."""
+        if self.proven:
+            return None
+        if self.copied:
+            return f"sesh did not make it: it carries labels of {self.name}"
+        return f"only its labels say that sesh made it (sesh adopt {self.name} rebuilds its record)"
 
     @property
     def sighting(self) -> tuple[Process, str]:
@@ -106,28 +133,78 @@ def wanted(config: Config) -> bool:
 
 def find(answers: Answers, damaged: Collection[str], config: Config) -> list[Adrift]:
     """The containers that no record claims, also none that was written since they were listed."""
-    return [
-        _adrift(engine, facts, session_id, config)
-        for session_id, (engine, facts) in _owned(answers).items()
-        if name_of(session_id) not in damaged and not claimed(session_id) and not kept(session_id)
+    labelled = [
+        (engine, facts, session_id)
+        for engine, said in answers.items()
+        for facts in (said if isinstance(said, list) else ())
+        if (session_id := owner(facts)) is not None and name_of(session_id) not in damaged
     ]
+    found = (_adrift(*one, config) for one in labelled)
+    return [one for one in found if one is not None]
 
 
-def _owned(answers: Answers) -> dict[str, tuple[Engine, Facts]]:
-    """Session id → the container that was made for it. Of several, all but one have copied labels:
-    it is the one with the name that we give, which no other can have."""
-    found: dict[str, list[tuple[Engine, Facts]]] = {}
-    for engine, said in answers.items():
-        for facts in said if isinstance(said, list) else ():
-            session_id = owner(facts)
-            if session_id is not None:
-                found.setdefault(session_id, []).append((engine, facts))
-    named = {
-        session_id: [one for one in some if one[1].name == f"sesh-{name_of(session_id)}"]
-        for session_id, some in found.items()
-        if len(some) > 1
-    }
-    return {i: some[0] for i, some in {**found, **named}.items() if len(some) == 1}
+def _adrift(engine: Engine, facts: Facts, session_id: str, config: Config) -> Adrift | None:
+    """What is to be said of a container; None: a record claims it, or it was to be kept."""
+    listed, past = _listed(session_id), _archived(session_id)
+    known = [one for one in (listed, past, *_launches(session_id)) if one is not None]
+    proven = any(boxes.made_for(one, facts) for one in known)
+    spent = bool(listed and not listed.place.container and listed.status.outcome)
+    if proven and ((listed and not spent) or (past and past.status.keep)):
+        return None
+    claim = claim_of(facts)
+    copied = not proven and (bool(known) or claim is None or not boxes.as_asked(claim, facts))
+    return Adrift(
+        engine,
+        facts,
+        session_id,
+        claim,
+        busy=facts.running if copied else busy(engine, facts, config.docker.timeout),
+        archived=past is not None,
+        proven=proven,
+        copied=copied,
+        spent=spent,
+    )
+
+
+def _listed(session_id: str) -> Record | None:
+    """The record in the list that names this session."""
+    entry = store.entry(name_of(session_id))
+    record = entry.record if entry else None
+    return record if isinstance(record, Record) and record.id == session_id else None
+
+
+def _archived(session_id: str) -> Record | None:
+    return _decoded(_history(session_id))
+
+
+def _launches(session_id: str) -> list[Record]:
+    """What its launches have kept of their records, where no container can reach it."""
+    run = processes.run_dir()
+    try:
+        names = os.listdir(run)
+    except OSError:
+        return []
+    kept = [n for n in names if n.startswith(f"{session_id}.") and n.endswith(".claim")]
+    found = []
+    for name in kept:
+        with suppress(OSError):
+            raw = files.read_regular(f"{run}/{name}", store.RECORD_LIMIT)
+            found.append(_decoded(raw))
+    return [one for one in found if one is not None and one.id == session_id]
+
+
+def _decoded(raw: bytes) -> Record | None:
+    try:
+        return codec.decode(raw) if raw else None
+    except (ValueError, RecursionError, codec.DecodeError):
+        return None
+
+
+def check_ours(found: Iterable[Adrift]) -> None:
+    """Raise when one of them may not be ended: nothing but its labels says whose it is."""
+    for one in found:
+        if one.keep:
+            raise ConflictError(f"{one.name}: container {one.container} is left alone: {one.keep}")
 
 
 def named(name: str, config: Config) -> list[Adrift]:
@@ -135,7 +212,7 @@ def named(name: str, config: Config) -> list[Adrift]:
     records = [entry.record for entry in store.entries()]
     boxed = [record for record in records if isinstance(record, Record)]
     found = find(ask(boxed, config, processes.run_dir(), thorough=True), (), config)
-    return [one for one in found if one.name == name]
+    return [one for one in found if one.name == name and not one.copied]
 
 
 def owner(facts: Facts) -> str | None:
@@ -177,38 +254,34 @@ def claimed(session_id: str) -> bool:
 
 def kept(session_id: str) -> bool:
     """Was it to be kept when its session was stopped? (The history may know.)"""
-    return b"\nkeep = true\n" in _archived(session_id)
+    return b"\nkeep = true\n" in _history(session_id)
 
 
-def _archived(session_id: str) -> bytes:
+def _history(session_id: str) -> bytes:
     try:
         return files.read_regular(f"{paths.history_dir()}/{session_id}.toml", store.RECORD_LIMIT)
     except OSError:
         return b""
 
 
-def _adrift(engine: Engine, facts: Facts, session_id: str, config: Config) -> Adrift:
-    return Adrift(
-        engine,
-        facts,
-        session_id,
-        claim_of(facts),
-        busy=busy(engine, facts, config.docker.timeout),
-        archived=bool(_archived(session_id)),
-    )
-
-
 def still(found: Adrift, config: Config) -> bool:
     """Just before it is removed: is it as it was, without work in it, and still nobody's?"""
+    now = again(found, config)
+    if now is None or now.busy:
+        return False
+    return now.sighting == found.sighting
+
+
+def again(found: Adrift, config: Config) -> Adrift | None:
+    """The same container, looked at once more; None when it may not be removed (any more)."""
     told = engines.inspect(found.engine, [found.facts.id], config.docker.timeout)
     if isinstance(told, Said):
         raise engines.problem(found.engine, told)
     facts = told.get(found.facts.id)
-    if facts is None or claimed(found.session_id) or kept(found.session_id):
-        return False
-    same = (facts.status, facts.started) == (found.facts.status, found.facts.started)
-    idle = same and not busy(found.engine, facts, config.docker.timeout)
-    return idle and owner(facts) == found.session_id
+    if facts is None or owner(facts) != found.session_id:
+        return None
+    now = _adrift(found.engine, facts, found.session_id, config)
+    return now if now is not None and now.proven else None
 
 
 def busy(engine: Engine, facts: Facts, timeout: float) -> bool:

@@ -13,6 +13,7 @@ import os
 import re
 import time
 from contextlib import suppress
+from datetime import timedelta
 from shlex import quote
 
 from sesh import engines, environment, files, launchfiles, paths, tmux, trees, words
@@ -24,6 +25,7 @@ from sesh.units import amount
 
 MOUNT = "/run/sesh"  # where a box is mounted
 LABEL = "sesh.id"
+_CLAIMED = timedelta(seconds=1)  # by which a claim may seem later: it is written in microseconds
 LOG = "/run/sesh.log"  # where the transcript is
 _LINE = re.compile(r"(pid|exit|error) ([0-9]+) ([0-9]*) ?(.*)")
 LIMIT = 64 << 20  # bytes: a mount that holds more, or more files than are counted, is reported
@@ -64,6 +66,10 @@ def patience(spec: Spec) -> float:
     record was rebuilt."""
     whole = spec.launch_timeout
     return whole - engines.RUN_TIMEOUT if spec.box and whole > engines.RUN_TIMEOUT else whole
+
+
+def container_name(name: str) -> str:
+    return f"sesh-{name}"
 
 
 def path(run: str, session_id: str) -> str:
@@ -362,7 +368,7 @@ def remove_container(record: Record, timeout: float) -> Said:
     found = engines.labelled(engine, f"{LABEL}={record.id}", timeout)
     if isinstance(found, Said):
         return found
-    own = [facts.id for facts in found if _is_of(record, facts)]  # others may carry our labels
+    own = [facts.id for facts in found if made_for(record, facts)]
     for container in own:
         said = _remove_one(engine, container)
         if not said.ok:
@@ -382,10 +388,36 @@ def _remove_one(engine: Engine, container_id: str) -> Said:
         time.sleep(0.1)
 
 
-def _is_of(record: Record, facts: Facts) -> bool:
-    """Is it the session's own? Anybody may copy labels, but neither the id of the container that is
-    recorded nor the name that ours has."""
-    container = record.place.container
-    itself = container is not None and facts.id == container.id
-    ours = facts.labels.get("sesh.run") == os.path.dirname(record.place.run)
-    return ours and (itself or facts.name == f"sesh-{record.name}")
+def made_for(record: Record, facts: Facts) -> bool:
+    """Is it proven that sesh has made this container for this session? Labels prove nothing: an
+    image that was made of one of ours (`docker commit`) gives them to each container of it. By the
+    id and the creation that are recorded; before they are, by all that its making would show."""
+    container, box = record.place.container, record.spec.box
+    if box is None or box.image is None or not _names(record, facts):
+        return False
+    if container is not None:
+        return facts.id == container.id and container.created in ("", facts.created)
+    return as_asked(record, facts)
+
+
+def as_asked(record: Record, facts: Facts) -> bool:
+    """Could it be what this launch has made: its name, its image, created since it was claimed?"""
+    box, engine = record.spec.box, record.place.engine
+    if facts.name != container_name(record.name) or not box or not _is_image(facts, box.image):
+        return False
+    if engine is not None and engines.far(engine):
+        return True  # by another clock
+    created = engines.moment(facts.created)
+    return created is not None and record.status.launched - created < _CLAIMED
+
+
+def _names(record: Record, facts: Facts) -> bool:
+    """Do its labels name this session, of this state directory?"""
+    run = os.path.dirname(record.place.run)
+    return (facts.labels.get(LABEL), facts.labels.get("sesh.run")) == (record.id, run)
+
+
+def _is_image(facts: Facts, image: str | None) -> bool:
+    """podman says the whole name of an image."""
+    found, wanted = (name.removesuffix(":latest") for name in (facts.image, image or ""))
+    return found == wanted or found.endswith(f"/{wanted}")

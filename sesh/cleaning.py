@@ -326,9 +326,9 @@ def _remove_worktrees(steps: list[Step], config: Config, options: Options) -> Ou
 def _container_left(seen: Seen, config: Config) -> str | None:
     """Remove the container of an ended session, unless it shall be kept; why that failed."""
     record = seen.entry.record
-    if not isinstance(record, Record) or record.status.keep or record.place.container is None:
+    if not isinstance(record, Record) or record.status.keep:
         return None
-    if not record.place.container.made:
+    if record.spec.box is None or record.spec.box.image is None:
         return None
     said = boxes.remove_container(record, config.docker.timeout * 2)
     return None if said.ok else f"its container: {said.text}"

@@ -391,6 +391,7 @@ def _container(table: Table | None) -> Container | None:
         init=_process(init) if init else None,
         freezer=table.get("freezer", str),
         ooms=table.count("ooms"),
+        created=table.get("created", str) or "",
     )
     if not re.fullmatch(r"[0-9a-f]{64}", container.id):
         raise table.fail("id", "not a container id")

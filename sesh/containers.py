@@ -220,7 +220,8 @@ def _unmade(record: Record, config: Config) -> Sight:
     found = engines.labelled(record.place.engine, label, config.docker.timeout)
     if isinstance(found, Said):
         return unknown(f"container engine: {found.text}")
-    return seen(f"its container {found[0].name} is there") if found else absent("nothing of it")
+    own = [facts for facts in found if boxes.made_for(record, facts)]
+    return seen(f"its container {own[0].name} is there") if own else absent("nothing of it")
 
 
 def by_init(record: Record, sight: Observation) -> Observation:

@@ -10,6 +10,7 @@ import json
 import os
 import re
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 
@@ -24,6 +25,7 @@ RUN_TIMEOUT = 120.0  # to make a container: the engine copies a whole image with
 PULL_TIMEOUT = 3600.0
 STOP_TIMEOUT = 30.0
 _ID = re.compile(r"[0-9a-f]{64}")
+_TIME = re.compile(r"([0-9-]{10}T[0-9:]{8})(?:\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})")
 
 
 class Trouble(Enum):
@@ -87,6 +89,7 @@ class Facts(Value):
     image: str
     directory: str
     word: str  # what its health check printed last
+    created: str = ""
 
     @property
     def running(self) -> bool:
@@ -248,10 +251,23 @@ def _facts(told: dict[str, Any]) -> Facts:
         image=str(told["Config"].get("Image", "")),
         directory=str(told["Config"].get("WorkingDir") or "/"),
         word=str(checks[-1].get("Output", "")) if checks else "",
+        created=str(told.get("Created", "")),
     )
     if not _ID.fullmatch(facts.id) or type(facts.pid) is not int:
         raise ValueError("not a container")
     return facts
+
+
+def moment(text: str) -> datetime | None:
+    """A time as engines write it: with more digits than Python takes, and in any zone."""
+    found = _TIME.fullmatch(text)
+    if found is None:
+        return None
+    zone = "+00:00" if found[2] == "Z" else found[2]
+    try:
+        return datetime.fromisoformat(f"{found[1]}{zone}").astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
 
 
 def labelled(engine: Engine, label: str, timeout: float) -> list[Facts] | Said:

@@ -155,9 +155,14 @@ def _adrift(found: Adrift) -> View:
     """A container that no record claims: what it was made for, its label may tell."""
     facts, claim = found.facts, found.claim
     does = "does something" if found.busy else f"is {facts.status}"
+    why = f"its container {does}, but no record claims it"
+    if found.copied:
+        why = f"container {facts.name} carries its labels, but sesh did not make it"
+    elif found.keep:
+        why += "; only its labels say that sesh made it"
     shown = orphan_view(
         found.session_id,
-        f"its container {does}, but no record claims it",
+        why,
         None,
         claim.spec.created if claim else None,
         command=claim.spec.command if claim else (),

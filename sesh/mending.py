@@ -227,7 +227,7 @@ def _containers(scene: Scene) -> list[Step]:
     return [
         _salvage(scene, one)
         for one in scene.census.adrift
-        if not one.left_over and store.entry(one.name) is None
+        if one.adoptable and store.entry(one.name) is None
     ]
 
 

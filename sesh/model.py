@@ -155,6 +155,7 @@ class Container(Value):
     init: Process | None = None  # its first process; None: not on this machine
     freezer: str | None = None  # the file by which the kernel says that it is paused
     ooms: int = 0  # how often the kernel had killed there for want of memory before this launch
+    created: str = ""  # as the engine says it; empty: recorded before that was noted
 
 
 class Care(Value):

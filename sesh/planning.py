@@ -212,15 +212,17 @@ def _orphans(scene: Scene, gc: Gc, options: Options) -> Iterator[Step]:
 
 def _containers(scene: Scene, gc: Gc, options: Options) -> Iterator[Step]:
     """Remove those of which nothing can be had back, once two passes agree that no record claims
-    them; others in which nothing runs only if that is wanted: somebody's files may be in them."""
+    them; others in which nothing runs only if that is wanted: somebody's files may be in them. What
+    only its labels say is ours is kept."""
     killing = options.kill_orphans or gc.kill_orphans
     taken = {one.name for one in scene.census.found}
     taken |= {name_of(one.id) for one in scene.census.held}
     for one in scene.census.adrift:
-        may_go = one.left_over or (killing and not one.busy)
+        may_go = one.proven and (one.left_over or (killing and not one.busy))
         sure = may_go and _twice(scene, *one.sighting)
         state = "in use" if one.busy else f"{one.facts.status}, nothing runs in it"
         waits = "" if sure or not may_go else "; removed by the next gc, a minute later"
+        waits = f"; {one.keep}" if one.keep else waits
         mend = "sesh stop --orphans" if one.name in taken else f"sesh adopt {one.name}"
         yield Step(
             Verb.REMOVE if sure else Verb.KEEP,
@@ -228,7 +230,7 @@ def _containers(scene: Scene, gc: Gc, options: Options) -> Iterator[Step]:
             one.container,
             f"of {one.name}, which no record claims: {state}{waits}",
             one.session_id,
-            mend=None if sure or not one.claim else mend,
+            mend=None if sure or not one.claim or one.copied else mend,
             target=one,
         )
 

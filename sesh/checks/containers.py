@@ -54,10 +54,24 @@ def _no_command(scene: Scene) -> list[Finding]:
 
 def orphan_container(scene: Scene) -> list[Finding]:
     """Containers of ours that no record claims, and that may hold somebody's work."""
-    found = [one for one in scene.census.adrift if not one.left_over]
+    found = [one for one in scene.census.adrift if one.adoptable]
     free = [one for one in found if store.entry(one.name) is None]
     taken = [one for one in found if one not in free]
-    return [*_unclaimed(free, None), *_unclaimed(taken, "sesh stop --orphans")]
+    strange = [one for one in scene.census.adrift if not one.adoptable and one.keep]
+    mine = _unclaimed(taken, "sesh stop --orphans")
+    return [*_unclaimed(free, None), *mine, *_labelled(strange)]
+
+
+def _labelled(found: Sequence[Adrift]) -> list[Finding]:
+    """Sesh leaves them alone: a person may have made them of an image of one of ours."""
+    if not found:
+        return []
+    names = tuple(one.container for one in found)
+    which = few([f"{one.container} ({one.facts.status}, labels of {one.name})" for one in found])
+    text = f"{number(found, 'container')} with labels of sesh, not made by it: {which}"
+    note = "shows what it is; sesh leaves it alone"
+    mend = join(engines.argv(found[0].engine, "inspect", names[0]))
+    return [Finding("orphan-container", Level.WARN, text, mend, note, names)]
 
 
 def _unclaimed(found: Sequence[Adrift], mend: str | None) -> list[Finding]:

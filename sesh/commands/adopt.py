@@ -51,7 +51,8 @@ def command(name: str | None, everything: bool, session: str | None, as_json: bo
 
 def _chosen(name: str | None, settings: Config, *, everything: bool) -> list[Found]:
     census = orphans.census(settings)
-    found: list[Found] = [*census.agents, *census.orphan_sessions, *census.adrift]
+    boxes = [one for one in census.adrift if not one.copied]
+    found: list[Found] = [*census.agents, *census.orphan_sessions, *boxes]
     if name is not None:
         look.check_name(name)
         mine = [one for one in found if one.name == name]
@@ -72,6 +73,9 @@ def _no_agent(name: str, census: orphans.Census) -> SeshError | None:
         if stray.name == name:
             what = "a tmux session in which no agent of sesh's lives"
             return ConflictError(f"{name} is {what}; {stray.mend} is for that")
+    for box in census.adrift:
+        if box.name == name and box.keep and store.entry(name) is None:
+            return ConflictError(f"{name}: container {box.container} is left alone: {box.keep}")
     if any(one.name == name for one in census.leftovers):
         what = f"processes that outlive {name} can't be adopted, it has no agent any more"
         return ConflictError(f"{what}; sesh stop --orphans ends them")

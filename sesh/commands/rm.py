@@ -99,10 +99,11 @@ def _remove(
 def _end_unclaimed(name: str, settings: config.Config, grace: float) -> int:
     """There is no record to forget; an agent or a container whose record is lost is ended all the
     same."""
+    boxes = adrift.named(name, settings)
+    adrift.check_ours(boxes)
     left = stop_orphans(look.orphans_named(name), settings, grace)
     for orphan in left:
         output.note(f"{name}: process {orphan.agent.process.pid} could not be ended")
-    boxes = adrift.named(name, settings)
     standing = [one for one in boxes if not salvage.end(one, settings, grace)]
     for box in standing:
         output.note(f"{name}: container {box.container} could not be ended")

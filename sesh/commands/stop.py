@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import click
 
-from sesh import caring, config, errors, look, orphans, output, store
+from sesh import adrift, caring, config, errors, look, orphans, output, store
 from sesh.adrift import Adrift
 from sesh.commands._options import (
     CONTEXT,
@@ -126,9 +126,9 @@ def _stop_orphans(settings: Config, grace: float, *, yes: bool) -> int:
 
 def _count(census: orphans.Census) -> int:
     """How many there are to end."""
-    sure = len(census.orphan_sessions) + len(census.agents) + len(census.adrift)
-    leftovers = sum(one.keep is None for one in census.leftovers)
-    return sure + leftovers + sum(one.keep is None for one in census.strays)
+    sure = len(census.orphan_sessions) + len(census.agents)
+    reasons = [one.keep for one in census.leftovers] + [one.keep for one in census.strays]
+    return sure + [*reasons, *(one.keep for one in census.adrift)].count(None)
 
 
 def _end(census: orphans.Census, settings: Config, grace: float) -> list[str]:
@@ -139,7 +139,8 @@ def _end(census: orphans.Census, settings: Config, grace: float) -> list[str]:
     leftovers = [one for one in census.leftovers if one.keep is None]
     left += [f"process {one.process.pid}" for one in stop_leftovers(leftovers, grace)]
     close_strays(census.strays, settings)
-    left += [one.container for one in census.adrift if not salvage.end(one, settings, grace)]
+    boxes = [one for one in census.adrift if one.keep is None]
+    left += [one.container for one in boxes if not salvage.end(one, settings, grace)]
     return left
 
 
@@ -164,7 +165,7 @@ def _listed(census: orphans.Census) -> list[str]:
         rows.append((stray.name, f"tmux session, {panes}, no record claims it", runs + kept))
     for box in census.adrift:
         what = f"container {box.container}, {box.facts.status}, no record claims it"
-        rows.append((box.name, what, ""))
+        rows.append((box.name, what, f"left alone: {box.keep}" if box.keep else ""))
     width = max((len(name) for name, _, _ in rows), default=0)
     return [
         f"{name:<{width}}   {output.escape(what)}   {more}".rstrip() for name, what, more in rows
@@ -178,6 +179,7 @@ def _stop_unclaimed(
     and whether something could not be ended."""
     unclaimed = {name: _unclaimed(name, settings) for name in names if _unreadable(name)}
     found = [one for some in unclaimed.values() for one in some]
+    adrift.check_ours(one for one in found if isinstance(one, Adrift))
     left = stop_orphans([one for one in found if isinstance(one, Orphan)], settings, grace)
     for orphan in left:
         output.note(f"{orphan.name}: process {orphan.agent.process.pid} could not be ended")
@@ -195,7 +197,11 @@ def _unclaimed(name: str, settings: Config) -> Sequence[Orphan | Adrift]:
         return found
     census = orphans.census(settings)
     every: list[Orphan | Adrift] = [*census.agents, *census.adrift]
-    return [one for one in every if one.name == name]
+    return [one for one in every if one.name == name and not _copied(one)]
+
+
+def _copied(one: Orphan | Adrift) -> bool:
+    return isinstance(one, Adrift) and one.copied
 
 
 def _unreadable(name: str) -> bool:

@@ -234,7 +234,7 @@ def restart(found: Seen, config: Config, attempt: int = 0, *, fresh: bool = Fals
     record = claims.next_generation(old, place, attempt)
     record, resuming = claims.resumed(record, old, variables, fresh=fresh)
     if facts is None:
-        _clear(record, engine, config)
+        _clear(old, engine, config)
     boxes.make(record)
     environment.save_text(place.snapshot, environment.exports(variables))
     entry = claims.claim_generation(found, record)

@@ -117,7 +117,8 @@ def _labels(record: Record) -> bytes:
 
 def _run_argv(record: Record, box: Boxing, labels: str, *, far: bool) -> list[str]:
     assert box.image is not None
-    argv = ["run", "--detach", "--init", "--pull", "never", "--name", f"sesh-{record.name}"]
+    name = boxes.container_name(record.name)
+    argv = ["run", "--detach", "--init", "--pull", "never", "--name", name]
     argv += ["--label-file", labels, "--workdir", record.spec.cwd]
     if far:
         argv += ["--health-cmd", f"sh {boxes.home(record.id)}/words.sh"]
@@ -150,7 +151,7 @@ def _mount(kind: str, source: str, target: str, *, read_only: bool = False) -> l
 
 
 def _name_taken(record: Record, engine: Engine, config: Config) -> SeshError:
-    name = f"sesh-{record.name}"
+    name = boxes.container_name(record.name)
     found = engines.inspect(engine, [name], config.docker.timeout)
     facts = next(iter(found.values()), None) if isinstance(found, dict) else None
     if facts is not None and facts.labels.get("sesh.run") == processes.run_dir():
@@ -175,6 +176,7 @@ def container_of(facts: Facts, record: Record, *, mounted: bool) -> Container:
         id=facts.id,
         name=facts.name,
         started=facts.started,
+        created=facts.created,
         made=box.existing is None,
         mounted=mounted,
         init=None if engines.far(engine) else init,

@@ -103,7 +103,8 @@ def _claim_of(found: Adrift, facts: Facts) -> Record:
             f"sesh stop {found.name} removes it"
         )
     if facts.status == "created":
-        raise SeshError(f"{found.name}: its container was never started; sesh gc removes it")
+        end = "sesh gc removes it" if found.proven else f"next: docker rm {facts.name}"
+        raise SeshError(f"{found.name}: its container was never started; {end}")
     if facts.paused:
         raise ConflictError(
             f"{found.name}: its container is paused; docker unpause {facts.name} first"
@@ -218,7 +219,7 @@ def _with_end(record: Record, facts: Facts) -> Record:
     if not facts.running:
         sight = replace(sight, container=absent(containers.how_it_stopped(facts)))
     how = how_it_ended(record, sight)
-    ended = _moment(facts.finished) if not facts.running else None
+    ended = engines.moment(facts.finished) if not facts.running else None
     return replace(
         record,
         status=replace(
@@ -231,19 +232,14 @@ def _with_end(record: Record, facts: Facts) -> Record:
     )
 
 
-def _moment(text: str) -> datetime | None:
-    """A time as engines write it, to the second."""
-    try:
-        return datetime.fromisoformat(text[:19]).replace(tzinfo=UTC)
-    except ValueError:
-        return None
-
-
 # --- the end -------------------------------------------------------------------------------------
 
 
 def end(found: Adrift, config: Config, grace: float) -> bool:
-    """End what runs in it and remove it; the way of every stop, where its record can be rebuilt."""
+    """End what runs in it and remove it; the way of every stop, where its record can be rebuilt.
+    Not what is not proven to be ours."""
+    if found.keep:
+        return False
     try:
         seen = rebuild(found, config)
     except CannotTellError:
@@ -255,12 +251,11 @@ def end(found: Adrift, config: Config, grace: float) -> bool:
 
 
 def remove(found: Adrift, config: Config) -> bool:
-    """Remove it, if it still is what it was."""
-    told = engines.inspect(found.engine, [found.facts.id], config.docker.timeout)
-    if isinstance(told, Said):
-        return False
-    facts = told.get(found.facts.id)
-    if facts is not None and adrift.owner(facts) != found.session_id:
+    """Remove it, if it still is what it was, and ours."""
+    try:
+        if adrift.again(found, config) is None:
+            return False
+    except SeshError:
         return False
     said = engines.ask(found.engine, "rm", "--force", found.facts.id, timeout=engines.STOP_TIMEOUT)
     if said.ok or said.trouble is Trouble.NO_CONTAINER:

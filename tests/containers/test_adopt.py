@@ -220,7 +220,8 @@ def test_a_claim_of_another_session_is_refused(boxed: World, engine: Engine) -> 
     one, two = labels_of(engine, "sesh-one"), labels_of(engine, "sesh-two")
     forge(engine, "foreign", {**one, "sesh.claim": two["sesh.claim"]})
     forge(engine, "twin", one)
-    assert [shown["state"] for shown in boxed.ls("--all")] == ["running", "running"]
+    listed = {(shown["container"], shown["state"]) for shown in boxed.ls("--all")}
+    assert listed == {("sesh-one", "running"), ("sesh-two", "running"), ("twin", "orphan")}
     before = boxed.record("one").read_bytes()
     complains(boxed.sesh("adopt", "one"), 8, "no orphan")
     assert boxed.record("one").read_bytes() == before

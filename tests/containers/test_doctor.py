@@ -3,11 +3,10 @@ well."""
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-from tests.containers.test_adopt import forget_all, labels_of, start
-from tests.containers.test_gc import left_created, stale
+from tests.containers.test_adopt import forget_all, start
+from tests.containers.test_gc import archive, stale
 from tests.engine import IMAGE, Engine
 from tests.world import World, eventually
 
@@ -95,12 +94,10 @@ def test_an_ended_agent_is_stale_and_nothing_else_until_its_record_is_lost(boxed
 
 def test_left_over_containers(boxed: World, engine: Engine) -> None:
     stale(boxed, "box")
-    labels = json.dumps(labels_of(engine, "sesh-box"))
-    left_created(engine, "sesh-box", labels)
-    boxed.record("box").unlink()
+    archive(boxed, "box")
     one = found(boxed, *IDS)["container-left"]
     assert (one["level"], one["mend"]) == ("warn", "sesh gc")
-    assert "sesh-box (created)" in one["text"]
+    assert "sesh-box (running)" in one["text"]
     assert "rebuilt" not in boxed.sesh("doctor", "--fix", "--only", "orphan-container").err
 
 
@@ -133,7 +130,7 @@ def test_a_missing_image(boxed: World, engine: Engine) -> None:
 def test_stop_and_rm_end_what_no_record_claims(boxed: World, engine: Engine) -> None:
     for name in ("one", "two", "three"):
         start(boxed, name, "sleep 1000")
-    forget_all(boxed)
+        boxed.record(name).unlink()
     boxed.ok("stop", "one")
     assert boxed.state_of("one") == "stopped"
     boxed.ok("rm", "-f", "two")
