@@ -17,6 +17,7 @@ from sesh import (
     ages,
     breakers,
     checkups,
+    clocks,
     digest,
     duties,
     events,
@@ -263,7 +264,9 @@ def needs_care(one: Seen) -> bool:
     record, here = one.session.record, processes.here()
     if one.state is State.RECOVERING:
         there = record.place.machine
-        return there.id == here.id and (there.boot != here.boot or there.pidns == here.pidns)
+        if there.id != here.id or there.boot == here.boot:
+            return there == here
+        return observe.twin_of(record) is None
     return one.state is State.RUNNING and record.spec.care.watched
 
 
@@ -315,7 +318,7 @@ def _silence(record: Record, age: float, last: float | None) -> float | None:
     status = record.status
     started = status.started.timestamp() if status.started else 0.0
     resumed = status.resumed.timestamp() if status.resumed else 0.0
-    return duties.silence(time.time(), age, started, max(last, resumed))
+    return duties.silence(time.time(), age, started, max(last, resumed), clocks.naps())
 
 
 def silent_for(record: Record) -> float | None:

@@ -22,7 +22,7 @@ from math import ceil
 from shlex import quote
 from typing import Any
 
-from sesh import boxes, duties, engines, files, launchfiles, processes, run
+from sesh import boxes, clocks, duties, engines, files, launchfiles, processes, run
 from sesh.model import Process, Record
 from sesh.values import Value, replace
 
@@ -235,6 +235,8 @@ def collect(record: Record, memory: Memory, now: float, age: float) -> Memory:
     heard = replace(memory, process=None, checks=memory.checks + 1)
     if said == "0":
         return replace(heard, failures=0, last_failure="")
+    if duties.awake(now - memory.begun, clocks.naps()) < now - memory.begun:
+        return replace(memory, process=None)  # the machine stood still while it ran
     if age - (now - memory.begun) < record.spec.care.health_start_period:
         return heard  # it was still starting up
     return replace(heard, failures=memory.failures + 1, last_failure=said)

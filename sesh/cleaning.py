@@ -13,6 +13,7 @@ from sesh import (
     adrift,
     boxes,
     caring,
+    clocks,
     environment,
     events,
     files,
@@ -61,6 +62,7 @@ def clean(config: Config, options: Options, run: str) -> tuple[list[Outcome], Ex
     """The same pass that the keepers and timers make; then plan, and do it. Also what kept the pass
     from doing what is due for somebody: that is no reason not to clean."""
     trouble: Exception | None = None
+    clocks.note(run)
     scene = surveying.survey(config)
     attended = _attended(scene, config)
     overdue = _overdue(attended, config)
@@ -268,7 +270,8 @@ def _limit_of(seen: Seen, config: Config) -> str | None:
     except FileNotFoundError:
         printed = 0.0
     age = processes.age(one.process, processes.uptime())
-    why = planning.limit_reached(one, printed, config.gc, now=time.time(), age=age)
+    now, naps = time.time(), clocks.naps()
+    why = planning.limit_reached(one, printed, config.gc, now=now, age=age, naps=naps)
     return why[1] if why else None
 
 

@@ -8,7 +8,7 @@ is due at a time of day, and one that a clock set back would put off is due at o
 from __future__ import annotations
 
 from binascii import crc32
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from math import ceil
@@ -205,11 +205,19 @@ def first_due(record: Record, clock: float) -> float:
     )
 
 
-def silence(now: float, age: float, started: float, last: float) -> float:
+def silence(
+    now: float, age: float, started: float, last: float, naps: Sequence[tuple[float, float]] = ()
+) -> float:
     """For how long nothing was heard of it. Only the times of files tell: by as much as the clock
-    was set forward since it began, they are too old."""
+    was set forward since it began, they are too old. While the machine stood still, so did it."""
     moved = max(0.0, now - age - started)
-    return max(0.0, min(age, now - max(last, started) - moved))
+    return awake(max(0.0, min(age, now - max(last, started) - moved)), naps)
+
+
+def awake(seconds: float, naps: Sequence[tuple[float, float]]) -> float:
+    """How much of the last so many seconds the machine did not stand still. Of a nap it is only
+    known how long it was and how many seconds ago it was noticed: it was before that."""
+    return max(0.0, seconds - sum(min(still, max(0.0, seconds - ago)) for ago, still in naps))
 
 
 # --- when it has ended ---------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 
-from sesh import containers, git, launchfiles, processes, tmux
+from sesh import clocks, containers, git, launchfiles, processes, tmux
 from sesh.config import Config
 from sesh.errors import CannotTellError, SeshError
 from sesh.model import (
@@ -32,6 +32,11 @@ from sesh.model import (
 from sesh.tmux import Pane, Reply, Tmux, Trouble
 from sesh.values import replace
 
+_SKEW = 2.0  # seconds that the clock of a machine may be off when it has just been started
+_TWIN = (
+    "it runs on another machine{} with the same machine id; "
+    "systemd-machine-id-setup gives each its own"
+)
 KEEPER_PATIENCE = 1.0  # how long a keeper may take from its agent's end to its word
 Panes = list[Pane] | str  # all panes of a server, or why they are not known
 Answers = dict[str, list[Pane] | Reply]  # socket → what its server said, to ask each one once
@@ -133,6 +138,9 @@ def _by_files(record: Record) -> Observation:
         far = absent("it has ended") if over else unknown("its engine was not asked")
         return Observation(far, exit=exit_word, launch=launch)
     if place.machine.boot != processes.here().boot and not _still_carries(record, agent):
+        twin = twin_of(record)
+        if twin is not None:
+            return Observation(unknown(twin))
         gone = absent("this machine was restarted")
         return Observation(gone, gone, gone, gone, exit=exit_word, launch=launch, rebooted=True)
     if agent is None:
@@ -187,6 +195,23 @@ def _elsewhere(record: Record) -> str | None:
     if not record.place.far and there.boot == here.boot and there.pidns != here.pidns:
         return "it runs in another pid namespace (a container, or its host)"
     return None
+
+
+def twin_of(record: Record) -> str | None:
+    """Why another boot of our machine id is not an earlier one of this machine: clones share that
+    id. Who has shown a sign of life since we were started is another machine; who has another name
+    is, until we have been up for so long that its passes would have left one."""
+    place, status = record.place, record.status
+    run = os.path.dirname(place.run) if record.boxed else place.run
+    boot = clocks.boot_of(run, place.machine.boot)
+    signs = [at.timestamp() for at in (status.launched, status.started, status.resumed) if at]
+    if boot is not None:
+        signs.append(boot.last.wall)
+    began = processes.booted_at()
+    renamed = boot is not None and boot.host != os.uname().nodename
+    if max(signs) <= began + _SKEW and not (renamed and time.time() - began < clocks.HOUR):
+        return None
+    return _TWIN.format(f" ({boot.host})" if boot is not None and renamed else "")
 
 
 def _by_process(

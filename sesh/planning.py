@@ -13,6 +13,7 @@ from enum import StrEnum
 
 from sesh import duties, notices, output, paths, processes, tmux
 from sesh.adrift import Adrift
+from sesh.clocks import Naps
 from sesh.config import Gc
 from sesh.model import Engine, Process, Record, State, name_of
 from sesh.orphans import Census, Leftover, Stray
@@ -23,6 +24,10 @@ from sesh.values import Value
 
 ORPHAN_GRACE = 60.0  # seconds between two passes that agree on an orphan
 _NEXT = "ended by the next gc, a minute later"
+_JUMPED = (
+    ", but the clock jumped or the machine was off: gc waits a day until it deletes, "
+    "an hour until it archives"
+)
 TEMP_GRACE = 3600.0  # seconds after which a temp file's writer is dead
 
 
@@ -114,16 +119,17 @@ def archive_due(one: Ended, gc: Gc, options: Options, now: float) -> str | None:
 
 
 def limit_reached(
-    one: Running, printed: float, gc: Gc, *, now: float, age: float
+    one: Running, printed: float, gc: Gc, *, now: float, age: float, naps: Naps = ()
 ) -> tuple[str, str] | None:
     """The limit that it is over, and the sentence for its record. Its age is by a clock that nobody
     can set. For how long it has been idle, only files tell: what the clock was set forward since it
-    began does not count. Time that it was paused for counts for neither."""
+    began does not count. Time that it was paused for counts for neither; while the machine stood
+    still, it was not idle."""
     oldest = gc.max_age if one.max_age is None else one.max_age
     if oldest and age - one.held > oldest:
         return f"over max_age ({span(oldest)})", f"ran longer than max_age ({span(oldest)})"
     quiet = gc.max_idle if one.max_idle is None else one.max_idle
-    idle = duties.silence(now, age, one.started, max(printed, one.resumed))
+    idle = duties.silence(now, age, one.started, max(printed, one.resumed), naps)
     if quiet and idle > quiet:
         return (
             f"over max_idle ({span(quiet)})",
@@ -137,18 +143,42 @@ def limit_reached(
 
 def decide(scene: Scene, gc: Gc, options: Options, now: float) -> list[Step]:
     """The steps, in the order in which they are taken. Pure."""
-    ended = list(ended_in(scene.census))
+    by_hours, by_days = min(now, scene.sure_by_hours), min(now, scene.sure_by_days)
+    if options.older_than is not None:  # a person who names an age has looked at the clock
+        by_hours = now
+    due = _aged(scene, gc, options, by_hours, by_days)
     return [
         *_stops(scene.census),
         *_limits(scene, gc, now),
         *_orphans(scene, gc, options),
         *_containers(scene, gc, options),
-        *_closes(scene, ended, gc, options, now),
-        *_archives(scene, ended, gc, options, now),
-        *_prunes(scene, gc, now),
-        *_files(scene, gc, now),
+        *due,
+        *_doubtful(due, _aged(scene, gc, options, now, now)),
         *_servers(scene.census),
     ]
+
+
+def _aged(scene: Scene, gc: Gc, options: Options, by_hours: float, by_days: float) -> list[Step]:
+    """What follows from the age of things. Nothing that can't be had back goes before the clocks
+    have agreed for a day."""
+    ended = list(ended_in(scene.census))
+    return [
+        *_closes(scene, ended, gc, options, by_hours),
+        *_archives(scene, ended, gc, options, by_hours),
+        *_prunes(scene, gc, by_days),
+        *_files(scene, gc, by_hours, by_days),
+    ]
+
+
+def _doubtful(due: Iterable[Step], by_clock: Iterable[Step]) -> Iterator[Step]:
+    """What would be due if the time of day were right, which has jumped."""
+    certain = {(step.what, step.subject, step.session_id) for step in due}
+    for step in by_clock:
+        if (step.what, step.subject, step.session_id) not in certain:
+            yield Step(
+                *(Verb.KEEP, step.what, step.subject, f"{step.why}{_JUMPED}", step.session_id),
+                size=step.size,
+            )
 
 
 def _stops(census: Census) -> Iterator[Step]:
@@ -161,7 +191,7 @@ def _limits(scene: Scene, gc: Gc, now: float) -> Iterator[Step]:
     for one in running_in(scene.census, gc):
         printed = scene.transcripts.get(one.session_id, NO_PILE).printed
         age = processes.age(one.process, scene.uptime)
-        why = limit_reached(one, printed, gc, now=now, age=age)
+        why = limit_reached(one, printed, gc, now=now, age=age, naps=scene.naps)
         if why:
             yield Step(Verb.END, What.SESSION, one.name, why[0], one.session_id)
 
@@ -351,7 +381,7 @@ def _listed(census: Census) -> set[str]:
     return ids | {one.session_id for one in census.leftovers}
 
 
-def _files(scene: Scene, gc: Gc, now: float) -> Iterator[Step]:
+def _files(scene: Scene, gc: Gc, now: float, by_days: float) -> Iterator[Step]:
     for path, changed in scene.leavings if not scene.census.silent else ():
         session_id = os.path.basename(path).partition(".")[0]
         yield _file(What.LEAVING, path, "that no record names", changed, session_id)
@@ -368,9 +398,9 @@ def _files(scene: Scene, gc: Gc, now: float) -> Iterator[Step]:
         if now - changed > TEMP_GRACE:
             yield _file(What.TEMP, path, f"older than {span(TEMP_GRACE)}", changed)
     for path, changed in scene.notices:
-        if now - changed > notices.KEEP:
+        if by_days - changed > notices.KEEP:
             yield _file(What.NOTICE, path, notices.LATE, changed)
-    if scene.older_events is not None and now - scene.older_events > gc.keep_history:
+    if scene.older_events is not None and by_days - scene.older_events > gc.keep_history:
         why = f"older than {span(gc.keep_history)}"
         yield _file(What.EVENTS, paths.older_events_file(), why, scene.older_events)
     if scene.events > gc.max_events:

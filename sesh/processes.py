@@ -442,6 +442,25 @@ def uptime() -> float:
     return time.time() - _boot_time_by_psutil()
 
 
+def asleep() -> float:
+    """Seconds of the uptime that this machine was suspended."""
+    if not LINUX:
+        return 0.0
+    return max(
+        0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)
+    )
+
+
+def booted_at() -> float:
+    """When this boot began, in seconds of the epoch by the clock as it is set now. By its first
+    process, if we may see it: in a container that was booted, the kernel's own boot is older."""
+    try:
+        first = look(1)
+    except OSError:
+        first = None
+    return time.time() - uptime() if first is None else started_at(first)
+
+
 def _boot_time_by_psutil() -> float:
     import psutil
 

@@ -17,6 +17,7 @@ from types import MappingProxyType
 from sesh import (
     bugs,
     caring,
+    clocks,
     digest,
     files,
     launchfiles,
@@ -149,6 +150,7 @@ def _work(config: Config, run: str, tried: Collection[str], *, patient: bool) ->
     """Look at what is not as recorded or is looked after, and do what is due. What this pass has
     `tried` to stop in vain is for a later one."""
     begin = datetime.now(UTC)
+    clocks.note(run)
     found = look.everything(leaving_out=unattended())
     stopping = [one for one in found if one.state is State.STOPPING and one.name not in tried]
     left = [one for one in stopping if not under_way(one)]
@@ -328,17 +330,22 @@ def _tend_servers(
     if waits is not None and (wake or os.path.exists(own)):
         for socket in [*wake] or [own]:
             wake[socket] = min(now + waits, wake.get(socket, now + waits))
-    armed = not _silent(answers)
+    armed, promised = not _silent(answers), []
     for socket in wake.keys() - _silent(answers):
         moment = wake[socket]
         if not tmux.woken_by(moment, answers.get(socket)):
             said = observe.server(socket, run, config).wake_at(moment)
             armed &= said.ok or said.trouble is tmux.Trouble.NO_SERVER
+            if not said.ok:
+                continue
+        promised.append(moment)
     if own not in wake and os.path.exists(own):
         observe.server(own, run, config).may_exit()
     if armed:
         with suppress(FileNotFoundError):
             os.unlink(launchfiles.reserve(run))
+        if promised:
+            clocks.promise(run, max(0.0, min(promised) - now))
 
 
 def _due(session: Session, times: Mapping[str, float], now: float) -> float | None:

@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from sesh import (
     adrift,
+    clocks,
     notices,
     observe,
     orphans,
@@ -21,6 +22,7 @@ from sesh import (
     store,
     supervise,
 )
+from sesh.clocks import DAY, HOUR, Naps
 from sesh.config import Config, Gc
 from sesh.digest import Digest
 from sesh.errors import CannotTellError
@@ -69,6 +71,9 @@ class Scene(Value):
     boxes: tuple[tuple[str, float], ...] = ()  # directories of containers that are gone; their time
     notices: tuple[tuple[str, float], ...] = ()  # what waits to be delivered; its time
     worktrees: Mapping[str, Tree] = MappingProxyType({})  # by session id
+    naps: Naps = ()
+    sure_by_hours: float = float("inf")  # the time that the clocks have agreed on for an hour
+    sure_by_days: float = float("inf")  # the same, for a day
 
 
 class Ended(Value):
@@ -103,6 +108,7 @@ def survey(config: Config) -> Scene:
     census = orphans.census(config, thorough=False)
     older = _stat(paths.older_events_file())
     newest = _stat(paths.events_file())
+    sure_by_hours, sure_by_days = clocks.settled(run, HOUR, DAY)
     return Scene(
         census=census,
         uptime=processes.uptime(),
@@ -116,6 +122,9 @@ def survey(config: Config) -> Scene:
         seen=sightings.read(run, machine.boot),
         boxes=tuple(_boxes(census, run)),
         notices=tuple(_timed(notices.waiting())),
+        naps=clocks.naps(),
+        sure_by_hours=sure_by_hours,
+        sure_by_days=sure_by_days,
     )
 
 

@@ -12,13 +12,14 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from functools import cache
 from itertools import count
 from pathlib import Path
 
 import pytest
 
-from sesh import codec, store
+from sesh import codec, processes, store
 from sesh.model import Machine, Record, State, Verdict
 from sesh.values import replace
 from tests.world import SESH, Done, World, eventually
@@ -246,7 +247,15 @@ def move(world: World, name: str, **changes: str) -> bytes:
     """Make a record one of another machine (`id`), boot (`boot`) or pid namespace (`pidns`)."""
     record = read_record(world, name)
     there: Machine = replace(record.place.machine, **changes)
+    if "boot" in changes:
+        record = before_this_boot(record)
     return write_record(world, replace(record, place=replace(record.place, machine=there)))
+
+
+def before_this_boot(record: Record) -> Record:
+    """Launched when this machine was not up yet."""
+    then = datetime.fromtimestamp(processes.booted_at() - 60, UTC)
+    return replace(record, status=replace(record.status, launched=then, started=then))
 
 
 def files(root: Path, *, without: Sequence[str] = ()) -> dict[str, bytes]:

@@ -26,11 +26,12 @@ from sesh.model import Care, Observation, Record, Session, State, Verdict, seen
 from sesh.store import Entry
 from sesh.values import replace
 from tests import pace, samples
+from tests.faults.clock import after_sleep, after_standstill, moved
 from tests.faults.living import command_line
 from tests.schedulers import put_first
 from tests.surroundings import mounted, move, read_record, silence_timers, write_record
 from tests.terminal import Terminal, reading
-from tests.world import SESH, World, count, eventually
+from tests.world import SESH, Done, World, count, eventually
 
 FAST = ("--retry-delay", "300ms", "--retry-max-delay", "2s")
 HOG = "import time; b = bytearray({} << 20); time.sleep(99)"
@@ -792,6 +793,28 @@ def test_after_a_pause_its_limits_run_again(world: World) -> None:
 
 
 PRINTS = ("sh", "-c", "while :; do echo x; sleep 0.1; done")
+
+
+@pytest.mark.parametrize("how", [after_sleep, after_standstill])
+def test_time_that_the_machine_stood_still_is_no_silence(
+    world: World, how: Callable[..., Done]
+) -> None:
+    """The first pass after waking ends nobody for it, and neither does gc; who was silent for long
+    enough before and after that is ended."""
+    world.start("idle", options=("--idle-timeout", "5m"))
+    world.start("hung", options=("--max-silence", "5m", "--retries", "3", *FAST))
+    world.start("gc", options=("--max-idle", "5m"))
+    world.ok("pass")  # the last one before
+    silence_timers(world)
+    pids = {name: world.session(name)["pid"] for name in ("idle", "hung", "gc")}
+    for command in (("gc",), ("pass",), ("gc",), ("stop", "--idle", "5m", "-y")):
+        done = how(world, 10 * 3600, *command)
+        assert done.code == 0, done
+        assert {name: world.session(name)["pid"] for name in pids} == pids, done
+    later = 10 * 3600 + 320
+    done = moved(world, (later, later, 320 if how is after_sleep else later), "pass")
+    assert done.code == 0, done
+    assert world.session("idle")["reason"].startswith("printed nothing for its idle timeout")
 
 
 def test_what_is_not_written_down_is_not_taken_for_silence(world: World) -> None:

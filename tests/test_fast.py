@@ -9,13 +9,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
 from sesh import errors
 from sesh.view import FIELDS
 from tests import agent
+from tests.surroundings import move
 from tests.world import World, eventually
 
 HEAVY = {"click", "psutil", "sh", "tomllib", "subprocess", "dataclasses", "typing", "inspect"}
@@ -204,16 +204,13 @@ def test_lane_hands_over(world: World, deed: Callable[[World], None], state: str
 
 def test_lane_hands_over_when_another_boot_is_on_record(world: World) -> None:
     world.start("one")
-    path = world.record("one")
-    recorded = path.read_text()
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     while pids := world.processes():
         for pid in pids:
             with suppress(ProcessLookupError):  # some end with their parents
                 os.kill(pid, signal.SIGKILL)
     for word in world.state.glob("run/*/*.exit"):  # a machine that goes down writes none
         word.unlink()
-    path.write_text(recorded.replace(boot, "another-boot"))
+    move(world, "one", boot="another-boot")
     assert world.session("one")["cause"] == "reboot"
 
 

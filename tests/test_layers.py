@@ -50,7 +50,7 @@ LAYERS = (
     ("boxes", "agents.hearing", "agents.conversations"),
     ("agents.twins",),
     ("agents.kits", "agents.activity", "agents.hooks"),
-    ("engines", "rulefiles", "ages"),
+    ("engines", "rulefiles", "ages", "clocks"),
     (
         *("tmux", "processes", "git", "config", "launchfiles", "environment", "events"),
         *("logfiles", "sightings", "targets", "trust"),

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from sesh import store
+from sesh import observe, processes, store
 from sesh.model import Observation, Process, unknown
 from sesh.reconcile import reconcile
 from sesh.values import replace
 from tests.surroundings import (
+    before_this_boot,
     complains,
     files,
     move,
@@ -194,7 +195,8 @@ def test_after_a_reboot_another_process_of_that_pid_is_nobody(world: World) -> N
         assert old.place.agent is not None
         agent = replace(old.place.agent, process=Process(stranger.pid, start))
         there = replace(old.place.machine, boot=OLD_BOOT)
-        write_record(world, replace(old, place=replace(old.place, agent=agent, machine=there)))
+        place = replace(old.place, agent=agent, machine=there)
+        write_record(world, before_this_boot(replace(old, place=place)))
         assert world.state_of("a") == "lost"
         world.sesh("stop", "a")
         world.sesh("rm", "--force", "a")
@@ -202,6 +204,79 @@ def test_after_a_reboot_another_process_of_that_pid_is_nobody(world: World) -> N
     finally:
         stranger.kill()
         stranger.wait()
+
+
+# --- clones --------------------------------------------------------------------------------------
+
+CLONE = """\
+mount --bind "$0/boot_id" /proc/sys/kernel/random/boot_id && hostname "$1" || exit 99
+touch "$0/up"
+while [ ! -e "$0/go" ]; do sleep 0.05; done
+"$2" ls --json
+"$2" restart --lost
+"$2" start twin -- sleep 1000
+"""
+
+
+@pytest.mark.parametrize("sign", ["another name", "a sign of life", "none"])
+def test_a_clone_on_the_same_home_is_another_machine(world: World, sign: str) -> None:
+    """Really: another boot, with its own processes, and the same machine id. Without any sign of
+    the other machine since this one was started, it is this one, restarted."""
+    need_root()
+    own = ("unshare", "--mount", "--uts", "--pid", "--fork", "--mount-proc", "--kill-child")
+    if run(world, *own, "true").code:
+        pytest.skip("may not make namespaces here")
+    agent = world.start("a")["pid"]
+    (world.root / "boot_id").write_text(f"{OLD_BOOT}\n")
+    name = "other" if sign == "another name" else os.uname().nodename
+    time.sleep(2.1)  # a machine that is just being started may be off by two seconds
+    argv = [*own, "sh", "-c", CLONE, str(world.root), name, SESH]
+    clone = subprocess.Popen(
+        argv, env=world.env, cwd=world.cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    if not eventually((world.root / "up").exists):
+        pytest.skip("may not mount over the boot id here")
+    if sign == "a sign of life":
+        time.sleep(2.1)
+        world.ok("pass")
+    (world.root / "go").touch()
+    out, err = (text.decode() for text in clone.communicate(timeout=60))
+    listed, *rest = out.splitlines()
+    (shown,) = json.loads(listed)
+    if sign == "none":
+        assert (shown["state"], shown["cause"], rest) == ("lost", "reboot", ["a", "twin"]), err
+        return
+    assert (shown["state"], rest) == ("unknown", ["twin"]), (shown, err)
+    assert "another machine" in shown["reason"]
+    assert "nothing to restart" in err
+    assert world.state_of("a") == "running"
+    assert world.session("a")["pid"] == agent
+    twin = world.session("twin")  # the clone has gone meanwhile: that it has, nobody knows here
+    assert (twin["state"], "another machine" in twin["reason"]) == ("unknown", True)
+
+
+def test_another_name_is_another_machine_until_it_is_silent_for_long(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.start("a")
+    move(world, "a", boot=OLD_BOOT)
+    record = read_record(world, "a")
+    began = time.time()
+    path = Path(record.place.run) / f"boot.{OLD_BOOT}"
+    known = json.loads(next(Path(record.place.run).glob("boot.*")).read_text())
+    monkeypatch.setattr(processes, "booted_at", lambda: began)
+    for host, last, now, twin in (
+        (os.uname().nodename, began - 60, began + 60, False),
+        (os.uname().nodename, began + 60, began + 90, True),
+        ("other", began - 60, began + 60, True),
+        ("other", began - 60, began + 4000, False),
+        ("other", began + 60, began + 4000, True),
+    ):
+        path.write_text(json.dumps({**known, "host": host, "last": [last, 1.0, 0.0]}))
+        monkeypatch.setattr(time, "time", lambda now=now: now)
+        assert (observe.twin_of(record) is not None) == twin, (host, last - began)
+    path.unlink()  # one of an older version
+    assert observe.twin_of(record) is None
 
 
 # --- batches -----------------------------------------------------------------------------------

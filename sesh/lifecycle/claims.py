@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-from sesh import ages, environment, look, phases, store
+from sesh import ages, clocks, environment, look, phases, processes, store
 from sesh.errors import CannotTellError, ConflictError, SeshError, StateError
 from sesh.lifecycle.launch import now
 from sesh.look import Seen
@@ -137,6 +137,7 @@ def claim_name(record: Record, verdict: Verdict, before: Seen | None) -> Entry:
     """Write a new record where `before`, the ended one, was. Another sesh may have written down
     more of that one meanwhile, or have moved it to the history: it still is the one to replace."""
     seen = before
+    clocks.note_boot(processes.run_dir())
     for _ in range(_TRIES):
         with suppress(ConflictError):
             return store.claim(record, verdict, seen.entry if seen else None)
@@ -149,6 +150,7 @@ def claim_name(record: Record, verdict: Verdict, before: Seen | None) -> Entry:
 def claim_generation(found: Seen, record: Record) -> Entry:
     """Write the next generation over the ended one, unless another sesh has done so."""
     seen: Seen | None = found
+    clocks.note_boot(processes.run_dir())
     for _ in range(_TRIES):
         entry = store.swap(seen.entry, record, starting(record)) if seen else None
         if entry is not None:

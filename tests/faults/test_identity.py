@@ -17,23 +17,24 @@ from typing import Any
 
 import pytest
 
+from sesh import model
 from sesh.model import Agent, Desired, Process, State, Status
 from sesh.values import replace
 from tests.conftest import need
 from tests.faults import reuse
 from tests.faults.brooms import END_ORPHANS, ENDING, GENTLE, GRACE, KILLING_GC, LOOKING
-from tests.faults.clock import at
+from tests.faults.clock import at, moved
 from tests.faults.innocents import Innocents
 from tests.faults.living import Known, dead, kill, look
 from tests.faults.table import Campaign
-from tests.surroundings import move, need_root, read_record, run, write_record
+from tests.surroundings import before_this_boot, move, need_root, read_record, run, write_record
 from tests.world import FULL, SESH, Done, World, count, eventually
 
 pytestmark = pytest.mark.timeout(count(600, 3600))
 
 CHECKOUT = Path(__file__).parents[2]
 OLD_BOOT = "00000000-1111-2222-3333-444444444444"
-HOUR, YEAR = 3600, 365 * 24 * 3600
+HOUR, DAY, YEAR = 3600, 24 * 3600, 365 * 24 * 3600
 NAMESPACE = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
 
 
@@ -71,6 +72,7 @@ def forge(world: World, name: str, victim: Known, boot: str | None = None) -> No
     machine = record.place.machine
     if boot:
         machine = replace(machine, boot=boot)
+        record = before_this_boot(record)
     place = replace(record.place, agent=agent, machine=machine)
     write_record(world, replace(record, place=place))
 
@@ -208,6 +210,32 @@ def test_moved_clock(world: World, campaign: Campaign, shift: int) -> None:
     campaign.conclude()
 
 
+@pytest.mark.parametrize("how", ["gc --auto", "gc"])
+def test_gc_by_a_clock_that_is_40_days_ahead(world: World, how: str) -> None:
+    """Nothing is deleted for its age by one clock alone, also not by a second gc. What is as old by
+    both clocks goes at once, the rest when they have agreed for a day."""
+    for name in ("done", "old"):
+        world.start(name, "sh", "-c", f"echo {name}")
+    assert eventually(lambda: {one["state"] for one in world.ls()} == {"completed"})
+    world.ok("gc", "--older-than", "0")
+    for path in world.state.glob("*/old-*"):
+        os.utime(path, times=(time.time() - 31 * DAY,) * 2)
+    assert kept(world) == {"done", "old"}
+    dry = at(world, 40 * DAY, "gc", "--dry-run")
+    assert re.search(r"would keep +1 history record .*but the clock jumped", dry.out), dry
+    assert re.search(r"would remove +1 history record .*older than", dry.out), dry
+    for _ in range(2):
+        done = at(world, 40 * DAY, *how.split())
+        assert (done.code, kept(world)) == (0, {"done"}), done
+        assert len([*world.state.glob("transcripts/done-*.log")]) == 1
+    done = moved(world, (41 * DAY + HOUR, DAY + HOUR, DAY + HOUR), *how.split())
+    assert (done.code, kept(world)) == (0, set()), done
+
+
+def kept(world: World) -> set[str]:
+    return {model.name_of(path.stem) for path in (world.state / "history").iterdir()}
+
+
 def rewrite(world: World, name: str, state: State, **status: object) -> None:
     """Change what a record says has happened."""
     record = read_record(world, name)
@@ -277,6 +305,12 @@ def after_reboot(world: World, *argv: str) -> Done:
     return run(world, "unshare", "--mount", "sh", "-c", script, str(boot), SESH, *argv)
 
 
+def forget_boots(world: World) -> None:
+    """Else they have shown that they go on beside each other, as those of two machines."""
+    for path in world.state.glob("run/*/boot.*"):
+        path.unlink()
+
+
 def test_changed_boot_id(world: World, campaign: Campaign) -> None:
     """What lives, lives, whatever the boot id says; only what is gone was lost with the boot."""
     need_namespaces("unshare", "--mount")
@@ -288,6 +322,8 @@ def test_changed_boot_id(world: World, campaign: Campaign) -> None:
         assert agent is not None
         with campaign.round("looked at from another boot"):
             abandon(world, gone)
+            write_record(world, before_this_boot(read_record(world, gone)))
+            forget_boots(world)
             states = {one["name"]: one for one in after_reboot(world, "ls", "--json").json}
             assert states[lives]["state"] == "running", states[lives]
             assert states[gone]["reason"] == "this machine was restarted", states[gone]
@@ -298,6 +334,7 @@ def test_changed_boot_id(world: World, campaign: Campaign) -> None:
             assert not dead(agent), "a living agent was ended"
             assert world.state_of(lives) == "running"
         with campaign.round("its record names another boot"):
+            forget_boots(world)
             move(world, lives, boot=OLD_BOOT)
             assert world.state_of(lives) == "running"
             world.ok(*END_ORPHANS)

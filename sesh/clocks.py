@@ -1,0 +1,231 @@
+"""What the clocks said whenever sesh looked: for how long the machine stood still, since when the
+time of day can be believed, and which boots there were. Decides nothing.
+
+`run/MACHINE/boot.ID` belongs to one boot and is written by each of its passes. What can't be read
+is not known. Where the home is shared, machines with the same machine id have the same directory,
+but never the same boot.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from sesh import files, paths, processes
+from sesh.errors import SeshError
+from sesh.values import Value, replace
+
+Naps = Sequence[tuple[float, float]]  # seconds ago that one was noticed, and how long it was
+HOUR, DAY = 3600.0, 86400.0
+_SHORTEST = 1.0  # seconds asleep that count
+_LATE = 60.0  # seconds after which a look that was promised is late: nothing ran meanwhile
+_JUMP = HOUR  # more than that by the time of day alone is a jump
+_PREFIX = "boot."
+_LIMIT = 1 << 16
+_MOST_BOOTS, _MOST_NAPS, _MOST_STRETCHES = 20, 200, 20
+
+
+class Reading(Value):
+    """What the clocks say at one moment."""
+
+    wall: float  # the time of day, which anybody may set
+    uptime: float  # seconds since the boot
+    asleep: float  # seconds of these that the machine was suspended
+
+    @property
+    def awake(self) -> float:
+        return self.uptime - self.asleep
+
+
+class Stretch(Value):
+    """A time in which the time of day went on as the uptime did."""
+
+    offset: float  # of the time of day from the uptime
+    first: float  # by the time of day; 0.0: since ever, as far as is known
+    last: float
+
+
+class Boot(Value):
+    """One boot, as its passes have seen it."""
+
+    host: str
+    last: Reading
+    promise: float | None = None  # when the next look was to be, in seconds awake
+    naps: tuple[tuple[float, float], ...] = ()  # uptime when it was noticed, and how long it was
+    stretches: tuple[Stretch, ...] = ()
+
+
+def read() -> Reading:
+    return Reading(time.time(), processes.uptime(), processes.asleep())
+
+
+# --- pure ----------------------------------------------------------------------------------------
+
+
+def stood_still(before: Boot, now: Reading) -> float:
+    """Seconds since the last look in which nothing ran, as far as anybody can tell: suspended, or
+    paused as a whole, which shows by a look that comes too late."""
+    if before.promise is not None and now.awake - before.promise > _LATE:
+        return now.uptime - before.last.uptime
+    slept = now.asleep - before.last.asleep
+    return slept if slept >= _SHORTEST else 0.0
+
+
+def naps_of(boot: Boot | None, now: Reading) -> Naps:
+    """All of this boot, the last one too, which no pass has written down yet."""
+    if boot is None:
+        return ((0.0, now.asleep),) if now.asleep >= _SHORTEST else ()
+    known = tuple((max(0.0, now.uptime - until), still) for until, still in boot.naps)
+    still = stood_still(boot, now)
+    return (*known, (0.0, still)) if still else known
+
+
+def looked(before: Boot | None, others: Iterable[Boot], now: Reading, wrote: float | None) -> Boot:
+    """The boot after another look. `wrote` is when an event was last written: all that there is to
+    compare the first look with. None: nothing has happened here yet that could be old."""
+    if before is None:
+        naps = tuple((now.uptime, still) for _, still in naps_of(None, now))
+        return Boot(os.uname().nodename, now, None, naps, (_first(others, now, wrote),))
+    still = stood_still(before, now)
+    naps = (*before.naps, (now.uptime, still)) if still else before.naps
+    if len(naps) > _MOST_NAPS:  # two that are forgiven as one
+        naps = ((naps[1][0], naps[0][1] + naps[1][1]), *naps[2:])
+    *earlier, newest = before.stretches or (_first(others, now, wrote),)
+    stretches = (*earlier, *_continued(newest, now))[-_MOST_STRETCHES:]
+    return replace(before, last=now, promise=None, naps=naps, stretches=stretches)
+
+
+def _continued(newest: Stretch, now: Reading) -> tuple[Stretch, ...]:
+    offset = now.wall - now.uptime
+    if abs(offset - newest.offset) <= _JUMP:
+        return (replace(newest, last=max(newest.last, now.wall)),)
+    return newest, Stretch(offset, now.wall, now.wall)
+
+
+def _first(others: Iterable[Boot], now: Reading, wrote: float | None) -> Stretch:
+    """That of a boot's first look: nobody knows for how long the machine was off. Short enough, it
+    goes on as before."""
+    offset = now.wall - now.uptime
+    before = max((s for one in others for s in one.stretches), key=lambda s: s.last, default=None)
+    if before is not None:
+        agrees = abs(offset - before.last) <= _JUMP
+        return Stretch(offset, before.first if agrees else now.wall, now.wall)
+    agrees = wrote is None or abs(now.wall - wrote) <= _JUMP
+    return Stretch(offset, 0.0 if agrees else now.wall, now.wall)
+
+
+def believed(boots: Iterable[Boot], here: Boot, now: Reading, settle: float) -> float:
+    """The time up to which the clocks agree: now, if the time of day has gone on as the uptime did
+    for `settle` seconds. Else a time that an earlier look, so long ago, has seen."""
+    newest = here.stretches[-1]
+    if now.wall - newest.first >= settle:
+        return now.wall
+    known = [s for one in boots for s in one.stretches] + [*here.stretches[:-1]]
+    seen = (min(one.last, now.wall - settle) for one in known if one.first <= now.wall - settle)
+    return max(seen, default=0.0)
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+def note(run: str) -> None:
+    """Write down what the clocks say. If that can't be done, less is known later."""
+    boot = processes.here().boot
+    before = boot_of(run, boot)
+    others = [] if before else _others(run, boot)
+    with suppress(OSError, SeshError):
+        _write(run, boot, looked(before, others, read(), _wrote()))
+        if before is None:
+            _forget(run)
+
+
+def note_boot(run: str) -> None:
+    """The same, but only if nobody has yet in this boot."""
+    if not os.path.exists(_path(run, processes.here().boot)):
+        note(run)
+
+
+def promise(run: str, seconds: float) -> None:
+    """Something will make sesh look then, if the machine does not stand still."""
+    boot = processes.here().boot
+    known = boot_of(run, boot)
+    if known is not None:
+        with suppress(OSError, SeshError):
+            _write(run, boot, replace(known, promise=read().awake + seconds))
+
+
+def naps() -> Naps:
+    """When this machine stood still, in this boot."""
+    return naps_of(boot_of(processes.run_dir(), processes.here().boot), read())
+
+
+def settled(run: str, *settles: float) -> list[float]:
+    """The times that can be believed; see `believed`."""
+    boot, now = processes.here().boot, read()
+    others = _others(run, boot)
+    here = looked(boot_of(run, boot), others, now, _wrote())
+    return [believed(others, here, now, settle) for settle in settles]
+
+
+def boot_of(run: str, boot: str) -> Boot | None:
+    try:
+        return _decoded(json.loads(files.read_regular(_path(run, boot), _LIMIT)))
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return None
+
+
+def _others(run: str, boot: str) -> list[Boot]:
+    found = (boot_of(run, one) for one in _known(run) if one != boot)
+    return [one for one in found if one is not None]
+
+
+def _known(run: str) -> list[str]:
+    try:
+        names = os.listdir(run)
+    except FileNotFoundError:
+        return []
+    return [name.removeprefix(_PREFIX) for name in names if name.startswith(_PREFIX)]
+
+
+def _forget(run: str) -> None:
+    """The oldest of many."""
+    by_age = sorted((_path(run, one) for one in _known(run)), key=os.path.getmtime)
+    for path in by_age[:-_MOST_BOOTS]:
+        os.unlink(path)
+
+
+def _path(run: str, boot: str) -> str:
+    return f"{run}/{_PREFIX}{boot}"
+
+
+def _wrote() -> float | None:
+    try:
+        return os.stat(paths.events_file()).st_mtime
+    except OSError:
+        return None
+
+
+def _write(run: str, boot: str, known: Boot) -> None:
+    last = known.last
+    told = {
+        "host": known.host,
+        "last": [last.wall, last.uptime, last.asleep],
+        "promise": known.promise,
+        "naps": known.naps,
+        "stretches": [[one.offset, one.first, one.last] for one in known.stretches],
+    }
+    files.write_private(_path(run, boot), json.dumps(told).encode(), durable=False)
+
+
+def _decoded(told: Any) -> Boot:
+    return Boot(
+        str(told["host"]),
+        Reading(*map(float, told["last"])),
+        None if told["promise"] is None else float(told["promise"]),
+        tuple((float(until), float(still)) for until, still in told["naps"]),
+        tuple(Stretch(*map(float, one)) for one in told["stretches"]),
+    )
