@@ -206,7 +206,7 @@ def _equip(
     from sesh.agents import kits
 
     hook = ["sh", f"{inside(record)}/hook.sh", base(record)]
-    made = kits.contents(record, variables, hook)
+    made = kits.contents(record, variables, hook, resuming=resuming)
     files.write_private(f"{launchfiles.own(record)}.kit", made.pop(".kit"), durable=False)
     command = kits.command(record, base(record), hook, resuming=resuming)
     inner = {f"{record.launch}{ending}": data for ending, data in made.items()}

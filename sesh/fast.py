@@ -12,7 +12,10 @@ import time
 from sesh import digest, guards, paths
 from sesh.errors import SeshError
 
-_SILENT = b',"activity":null,"waiting_for":null,"activity_since":null,"activity_source":null'
+_SILENT = (
+    b',"activity":null,"waiting_for":null,"activity_since":null,"activity_source":null'
+    b',"background":null'
+)
 
 
 def ls_json() -> bytes | None:

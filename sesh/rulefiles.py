@@ -13,6 +13,7 @@ means = "busy"
 
 [[screen]]                    the same for the last lines of the screen
 contains = ["Do you want to", "❯ 1. Yes"]
+lacks = "? for shortcuts"       # or a list: none of these
 lines = 12
 means = "waiting"
 what = "permission"
@@ -29,7 +30,7 @@ from sesh.files import read_regular
 from sesh.model import valid_name
 from sesh.rules import Rule
 
-_KEYS = ("starts", "between", "contains", "ends", "lines", "means", "what")
+_KEYS = ("starts", "between", "contains", "lacks", "ends", "lines", "means", "what")
 _TESTS = ("starts", "between", "contains", "ends")
 
 
@@ -105,12 +106,12 @@ def decode(name: str, path: str, raw: bytes) -> tuple[tuple[Rule, ...], list[str
 
 
 def _values(one: dict[str, Any]) -> dict[str, Any]:
-    contains = one.get("contains", [])
-    lists = {
-        "contains": (contains,) if isinstance(contains, str) else tuple(contains),
-        "between": tuple(one.get("between", ())),
-    }
+    lists = {key: _list(one.get(key, [])) for key in ("contains", "lacks", "between")}
     return {**one, **lists}
+
+
+def _list(value: str | list[str]) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value)
 
 
 def _problems(one: dict[str, Any], place: str, where: str) -> list[str]:
@@ -127,11 +128,10 @@ def _wrong_values(one: dict[str, Any], place: str) -> dict[str, str]:
     for key in ("starts", "ends"):
         if key in one and not _text(one[key]):
             wrong[key] = "should be a string"
-    contains, between = one.get("contains", "x"), one.get("between", ["x", "x"])
-    if not _text(contains) and not (
-        type(contains) is list and contains and all(map(_text, contains))
-    ):
-        wrong["contains"] = "should be a string, or a list of strings that are all there"
+    for key, told in (("contains", "all there"), ("lacks", "not there")):
+        if key in one and not _texts(one[key]):
+            wrong[key] = f"should be a string, or a list of strings that are {told}"
+    between = one.get("between", ["x", "x"])
     if not (
         type(between) is list
         and len(between) == 2
@@ -156,6 +156,10 @@ def _wrong_meaning(one: dict[str, Any]) -> dict[str, str]:
     if means != rules.WAITING and what is not None:
         return {"what": 'says what is waited for: it goes with means = "waiting"'}
     return {}
+
+
+def _texts(value: Any) -> bool:
+    return _text(value) or (type(value) is list and bool(value) and all(map(_text, value)))
 
 
 def _text(value: Any) -> bool:

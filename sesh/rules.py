@@ -34,6 +34,7 @@ class Rule(Value):
     starts: str = ""
     between: tuple[str, ...] = ()  # the first character is one of these, or between them
     contains: tuple[str, ...] = ()  # all of them
+    lacks: tuple[str, ...] = ()  # none of them
     ends: str = ""
     lines: int = 0  # of a screen, from its end
 
@@ -67,6 +68,7 @@ def _fits(rule: Rule, text: str) -> bool:
         and text.endswith(rule.ends)
         and (not rule.between or rule.between[0] <= text[0] <= rule.between[1])
         and all(part in text for part in rule.contains)
+        and not any(part in text for part in rule.lacks)
     )
 
 
@@ -93,7 +95,7 @@ def from_plain(values: Mapping[str, object]) -> Rule:
 
 
 def _check(name: str, value: object) -> None:
-    if name in ("between", "contains"):
+    if name in ("between", "contains", "lacks"):
         right = isinstance(value, tuple) and all(isinstance(part, str) for part in value)
     else:
         right = type(value) is (int if name in ("version", "number", "lines") else str)

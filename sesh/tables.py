@@ -89,6 +89,8 @@ def _activity(view: View) -> str:
     activity = view.get("activity") or output.NOTHING
     waiting = view.get("waiting_for")
     what = waiting.removeprefix("permission: ") if waiting else None
+    if view.get("background"):
+        activity += " (background)"
     return output.escape(f"{activity}: {what}" if what else activity)
 
 

@@ -15,6 +15,7 @@ from sesh.agents.activity import Activity, Signals, decide, last_sequence
 from sesh.agents.hooks import meaning
 from sesh.agents.said import Said, merged
 from sesh.rules import Rule
+from sesh.values import replace
 
 HOOKS = Path(__file__).parent / "data" / "hooks"
 REGISTRY = Path(__file__).parent / "data" / "registry"
@@ -214,6 +215,28 @@ def hook(activity: str, what: str | None = None, **more: object) -> Said:
             "registry",
         ),
         (Signals(registered("waiting")), "waiting", "permission", "registry"),
+        (Signals(registered("dialog")), "waiting", "input", "registry"),
+        # a shell that it left in the background does not keep it busy
+        (Signals(registered("shell"), None, hook("idle")), "idle", None, "registry"),
+        # a dialog on the screen, of which the registry or a hook does not know
+        (
+            Signals(registered("idle"), screen=Activity("waiting", "screen", "input")),
+            "waiting",
+            "input",
+            "screen",
+        ),
+        (
+            Signals(hook=hook("idle"), screen=Activity("waiting", "screen", "input")),
+            "waiting",
+            "input",
+            "screen",
+        ),
+        (
+            Signals(registered("busy"), screen=Activity("waiting", "screen", "input")),
+            "busy",
+            None,
+            "registry",
+        ),
         # nor that it is idle because of a trouble
         (
             Signals(registered("idle"), None, hook("waiting", "login", lasting=True)),
@@ -254,6 +277,60 @@ def test_the_order_of_trust(signals: Signals, kind: str, what: str | None, sourc
     found = decide(signals)
     assert found is not None
     assert (found.kind, found.what, found.source) == (kind, what, source)
+
+
+DIALOG = Activity("waiting", "screen", "login")
+LOST = ("waiting", "input: its prompt was not taken", "prompt")
+
+
+@pytest.mark.parametrize(
+    ("signals", "found"),
+    [
+        # the hook of the start has fired, the prompt was not taken
+        (Signals(registered("idle"), None, hook("idle")), ("busy", None, "prompt")),
+        (Signals(registered("shell")), ("busy", None, "prompt")),
+        (Signals(title=(IDLE, 5.0)), ("busy", None, "prompt")),
+        (Signals(hook=hook("idle")), ("busy", None, "prompt")),
+        (Signals(screen=Activity("idle", "screen")), ("busy", None, "prompt")),
+        # what is not idle needs no proof
+        (Signals(registered("busy")), ("busy", None, "registry")),
+        (Signals(registered("waiting")), ("waiting", "permission", "registry")),
+        (Signals(registered("idle"), screen=DIALOG), ("waiting", "login", "screen")),
+        # it never will be
+        (Signals(registered("idle"), late=True), LOST),
+        (Signals(title=(IDLE, 5.0), late=True), LOST),
+    ],
+)
+def test_it_is_not_idle_before_it_has_taken_its_prompt(
+    signals: Signals, found: tuple[str, str | None, str]
+) -> None:
+    doing = decide(replace(signals, taken=False))
+    assert doing is not None
+    assert (doing.kind, doing.what, doing.source) == found
+    doing = decide(replace(signals, taken=True))
+    assert doing is not None
+    assert doing.source != "prompt"
+
+
+def test_where_nobody_can_tell_it_is_idle_after_a_while() -> None:
+    signals = Signals(screen=Activity("idle", "screen"), taken=None)
+    doing = decide(signals)
+    assert doing is not None
+    assert doing.kind == "busy"
+    assert decide(replace(signals, late=True)) == signals.screen
+
+
+def test_work_in_the_background_and_trouble() -> None:
+    background = [decide(Signals(registered(one))) for one in ("shell", "idle", "busy")]
+    assert [one and one.background for one in background] == [True, False, None]
+    lasting = hook("waiting", "login", lasting=True)
+    for signals in (Signals(registered("idle"), None, lasting), Signals(hook=lasting)):
+        doing = decide(signals)
+        assert doing is not None
+        assert doing.trouble
+    asked = decide(Signals(registered("waiting")))
+    assert asked is not None
+    assert not asked.trouble
 
 
 def test_what_nobody_says_is_unknown() -> None:

@@ -208,6 +208,103 @@ def test_a_dead_agent_does_nothing(agent: World) -> None:
     assert agent.ok("doctor", "--prompt").out == "1 failed\n"
 
 
+def register(world: World, status: str, **more: object) -> None:
+    """An entry in Claude's registry, as recorded, of the session's own process."""
+    shown = world.session("one")
+    start = Path(f"/proc/{shown['pid']}/stat").read_text().rpartition(")")[2].split()[19]
+    known = json.loads((HOOKS.parents[1] / "registry" / "claude-shell.json").read_text())
+    own = {"pid": shown["pid"], "procStart": start, "sessionId": shown["conversation"]}
+    directory = Path(world.env["HOME"]) / ".claude" / "sessions"
+    directory.mkdir(parents=True, exist_ok=True)
+    moment = {"status": status, "statusUpdatedAt": int(time.time() * 1000)}
+    (directory / f"{shown['pid']}.json").write_text(json.dumps({**known, **own, **moment, **more}))
+
+
+def is_waited_for(world: World, activity: str) -> bool:
+    """Already there?"""
+    done = world.sesh("wait", "one", "--for", activity, "--timeout", "0")
+    assert done.code in (0, 124), done
+    return done.code == 0
+
+
+def test_a_shell_in_the_background_leaves_it_idle(agent: World) -> None:
+    register(agent, "shell")
+    assert is_waited_for(agent, "idle")
+    shown = agent.session("one")
+    assert (shown["activity"], shown["background"]) == ("idle", True)
+    assert "idle (background work)" in agent.ok("show", "one").out
+    assert "idle (background)" in agent.ok("ls").out
+    register(agent, "idle")
+    assert agent.session("one")["background"] is False
+
+
+def test_a_dialog_of_which_the_registry_does_not_know(agent: World) -> None:
+    register(agent, "idle")
+    assert is_waited_for(agent, "idle")
+    agent.ok("send", "one", "Make auto mode your default permission mode?")  # it echoes
+    assert eventually(lambda: agent.session("one")["activity"] == "waiting")
+    assert agent.session("one")["activity_source"] == "screen"
+    assert not is_waited_for(agent, "idle")
+
+
+def test_it_is_idle_only_after_it_has_taken_the_prompt_of_its_launch(world: World) -> None:
+    install(world)
+    begin(world, "one", "--prompt", "hello")
+    for name, shown in [
+        ("session-start-startup", ("busy", "prompt")),
+        ("user-prompt-submit", ("busy", "registry")),
+        ("stop", ("idle", "registry")),
+    ]:
+        tells(world, event(name, world))
+        register(world, "busy" if "submit" in name else "idle")
+        found = world.session("one")
+        assert (found["activity"], found["activity_source"]) == shown, name
+        assert is_waited_for(world, "idle") is (shown[0] == "idle")
+    clear = "00000000-0000-4000-8000-000000000001"
+    tells(world, event("session-start-clear", world, session_id=clear))
+    register(world, "idle", sessionId=clear)
+    assert world.session("one")["activity"] == "idle"
+
+
+def test_where_hooks_are_silent_its_transcript_tells(world: World) -> None:
+    install(world)
+    conversation = begin(world, "one", "--prompt", "hello")["conversation"]
+    register(world, "idle")
+    [path] = Path(world.env["HOME"]).glob(f".claude/projects/*/{conversation}.jsonl")
+    assert "hello" in path.read_text()
+    assert not is_waited_for(world, "idle")
+    with path.open("a") as file:
+        file.write('{"type":"assistant","message":{"stop_reason":"end_turn"}}\n')
+    assert is_waited_for(world, "idle")
+
+
+def test_a_prompt_that_is_never_taken_is_waited_for_in_the_end(world: World) -> None:
+    """Neither idle, nor busy without end. It may be typed again."""
+    install(world)
+    begin(world, "one", "--prompt", "hello")
+    before = time.time() - 120
+    register(world, "idle", statusUpdatedAt=int(before * 1000))
+    assert doing(world) == ("busy", None)
+    [kit] = world.state.glob("run/*/*.kit")
+    os.utime(kit, (before, before))
+    assert doing(world) == ("waiting", "input: its prompt was not taken")
+    assert not is_waited_for(world, "idle")
+
+
+def test_a_resumed_agent_is_given_no_prompt(world: World) -> None:
+    install(world)
+    conversation = begin(world, "one", "--prompt", "hello")["conversation"]
+    os.kill(world.session("one")["pid"], 9)
+    assert eventually(lambda: world.session("one")["state"] == "failed")
+    world.ok("restart", "one")
+    assert world.session("one")["conversation"] == conversation
+    register(world, "idle")
+    assert is_waited_for(world, "idle")
+    world.ok("restart", "--fresh", "one")  # which passes the prompt again
+    register(world, "idle")
+    assert not is_waited_for(world, "idle")
+
+
 def test_a_registry_entry_counts_only_for_the_very_process(agent: World) -> None:
     shown = agent.session("one")
     home = Path(agent.env["HOME"]) / ".claude" / "sessions"

@@ -85,6 +85,66 @@ CLAUDE_BASH = """\
  ❯ 1. Yes
    2. No, and tell Claude what to do differently (esc)
 """
+CLAUDE_MODE = """\
+────────────────────────────────────────────────────────
+  Make auto mode your default permission mode?
+
+  Auto mode lets Claude handle permission prompts automatically.
+
+  ❯ Yes, set auto mode as my default permission mode
+    No, keep manual mode
+"""
+CLAUDE_THEME = """\
+ Choose the text style that looks best with your terminal
+ To change this later, run /theme
+ ❯ ✔ Auto (match terminal)
+     Dark mode
+"""
+CLAUDE_OTHER = """\
+────────────────────────────────────────────────────────
+  Whatever a later version asks
+  ❯ Left
+    Right
+  Enter to confirm · Esc to cancel
+"""
+CLAUDE_INPUT = """
+────────────────────────────────────────────────────────
+❯
+────────────────────────────────────────────────────────
+  ⏸ manual mode on · ? for shortcuts
+"""
+CODEX_NEW = """\
+  Where should the new conversation run?
+
+
+› 1. Use current Git worktree  Keep using the current working directory
+  2. Create new Git worktree   Create a separate checkout of this repository in another directory
+
+  enter select · esc back
+"""
+CODEX_TRUST = """\
+  Trust this folder? Codex can read, edit, and run files here, subject to your permission settings.
+  trust these files. Your trust decision will be saved.
+› 1. Trust and continue
+  2. Back to Agent Command Center
+  enter continue · esc back
+"""
+CODEX_LOGIN = """\
+  Choose how you want to use Codex.
+> 1. Sign in with ChatGPT
+     Usage included with Plus, Pro, Business, and Enterprise plans
+  2. Sign in with Device Code
+     Sign in from another device with a one-time code
+  3. Sign in another way
+     Use an API key or another provider
+  Press enter to continue
+"""
+CODEX_INPUT = """
+› Ask Codex to do anything
+
+  stub default · /home/ada/work
+  ← for agents · ? for shortcuts
+"""
 OPENCODE = "  ┃  Build · Big Pickle\n  ╹▀▀▀\n   {} tab agents  ctrl+p commands\n"
 
 
@@ -96,6 +156,22 @@ OPENCODE = "  ┃  Build · Big Pickle\n  ╹▀▀▀\n   {} tab agents  ctrl+p
         ("claude", "  Select login method:\n  ❯ 1. Claude account\n", ("waiting", "login")),
         ("claude", "❯\n────\n   Not logged in · Run /login\n", ("waiting", "login")),
         ("claude", "❯\n────\n  ? for shortcuts\n", None),
+        ("claude", CLAUDE_MODE, ("waiting", "input")),
+        ("claude", CLAUDE_THEME, ("waiting", "input")),
+        ("claude", CLAUDE_OTHER, ("waiting", "input")),
+        (
+            "claude",
+            CLAUDE_BASH.replace("❯ 1", "  1").replace("  2", "❯ 2"),
+            ("waiting", "permission"),
+        ),
+        ("codex", CODEX_NEW, ("waiting", "input")),
+        ("codex", CODEX_TRUST, ("waiting", "input")),
+        ("codex", CODEX_LOGIN, ("waiting", "login")),
+        ("codex", CODEX_INPUT, None),
+        # what somebody has said, above a line for input
+        *((("claude", text + CLAUDE_INPUT, None)) for text in (CLAUDE_TRUST, CLAUDE_BASH)),
+        *((("claude", text + CLAUDE_INPUT, None)) for text in (CLAUDE_MODE, CLAUDE_OTHER)),
+        ("codex", CODEX_NEW + CODEX_INPUT, None),
         ("claude", "Do you want to go on?\n> of course", None),
         ("opencode", OPENCODE.format("■■■  esc interrupt "), ("busy", "")),
         ("opencode", OPENCODE.format(""), ("idle", "")),

@@ -1,5 +1,9 @@
 """What an agent is doing, by the order of trust: its registry, its title, its hooks, its screen.
 
+Two things go before "idle": a dialog on the screen, and a prompt that the launch has given to the
+agent and that it has not taken yet (`ID.GEN.kit` says that there is one; its hooks, transcript or
+titles, that it was taken).
+
 Only of agents that live: whoever asks has seen that. Files alone are read, so fast lanes may ask.
 The title is taken from the transcript, where every title that the agent has set stands; a screen
 was judged by whoever looked last (see screens.py), which is good for as long as nothing was printed
@@ -26,6 +30,9 @@ if TYPE_CHECKING:
     from sesh.model import Record
 
 REGISTRY, MARK, TITLE, HOOK, SCREEN = "registry", "mark", "title", "hook", "screen"
+PROMPT = "prompt"  # that of its launch, which it has not taken
+NOT_TAKEN = "input: its prompt was not taken"
+_PATIENCE = 60.0  # seconds of being idle after which a prompt will not be taken any more
 _TAIL = 1 << 16  # bytes of a transcript in which titles and marks are looked for
 _PRINTED = 1 << 22  # bytes: who has printed more than that was at work
 _TITLES = (b"\x1b]0;", b"\x1b]2;")
@@ -42,6 +49,8 @@ class Activity(Value):
     what: str | None = None  # what it waits for
     since: float | None = None
     rule: str | None = None  # which one spoke, where rules read a title or a screen
+    background: bool | None = None  # idle, and something that it began still runs
+    trouble: bool = False  # it waits, but for no answer: it takes prompts
 
 
 class Launch(Value):
@@ -99,6 +108,8 @@ class Equipment(Value):
     home: str = ""  # the agent's own directory: its registry is there
     rules: tuple[Rule, ...] = ()
     begun: int = 0  # the size of the transcript at the launch: what stands before is of another
+    prompted: bool = False  # the launch has given it a prompt
+    conversation: str | None = None  # the one that the launch has named
 
     @property
     def by_screen(self) -> bool:
@@ -112,23 +123,36 @@ class Signals(Value):
     title: tuple[Rule, float] | None = None  # or a mark; and when the transcript grew last
     hook: Said | None = None
     screen: Activity | None = None
+    taken: bool | None = True  # has it taken the prompt of its launch? None: nobody can tell
+    late: bool = False  # it has had the time to
 
 
 # --- the decision, PURE --------------------------------------------------------------------------
 
 
 def decide(signals: Signals) -> Activity | None:
-    """The word of the one who is to be trusted most; others add what it can't know. (A title may
-    say idle while a dialog stands on the screen.)"""
+    """The word of the one who is to be trusted most; others add what it can't know. (An agent may
+    call itself idle while a dialog is on its screen.)"""
+    found = _trusted(signals)
+    if found is None or found.kind != IDLE:
+        return found
+    if signals.screen is not None and signals.screen.kind == WAITING:
+        return signals.screen
+    if signals.taken or (signals.taken is None and signals.late):
+        return found
+    if signals.late:
+        return Activity(WAITING, PROMPT, NOT_TAKEN, found.since, trouble=True)
+    return Activity(BUSY, PROMPT)
+
+
+def _trusted(signals: Signals) -> Activity | None:
     hook = signals.hook
     if signals.registry is not None and signals.registry.activity is not None:
         return _registered(signals.registry, hook)
     if signals.title is not None:
-        found = _titled(*signals.title, hook)
-        dialog = signals.screen is not None and signals.screen.kind == WAITING
-        return signals.screen if dialog and found.kind == IDLE else found
+        return _titled(*signals.title, hook)
     if hook is not None and hook.activity is not None:
-        return Activity(hook.activity, HOOK, hook.what, hook.at)
+        return Activity(hook.activity, HOOK, hook.what, hook.at, trouble=hook.lasting)
     return signals.screen
 
 
@@ -136,9 +160,10 @@ def _registered(found: claude.Registered, hook: Said | None) -> Activity | None:
     """A trouble leaves it idle in its own eyes; which tool it asks for, only its hooks say."""
     assert found.activity is not None
     if found.activity == IDLE and hook and hook.lasting:
-        return Activity(WAITING, HOOK, hook.what, hook.at)
+        return Activity(WAITING, HOOK, hook.what, hook.at, trouble=True)
     if found.activity != WAITING:
-        return Activity(found.activity, REGISTRY, None, found.since)
+        background = found.background if found.activity == IDLE else None
+        return Activity(found.activity, REGISTRY, None, found.since, background=background)
     what = found.what
     if what == "permission" and hook:
         what = claude.permission(hook.tool)
@@ -148,7 +173,7 @@ def _registered(found: claude.Registered, hook: Said | None) -> Activity | None:
 def _titled(rule: Rule, printed: float, hook: Said | None) -> Activity:
     """A title that says idle may be that of an agent that waits."""
     if rule.means == IDLE and hook and hook.activity == WAITING:
-        return Activity(WAITING, HOOK, hook.what, hook.at)
+        return Activity(WAITING, HOOK, hook.what, hook.at, trouble=hook.lasting)
     agrees = hook is not None and hook.activity == rule.means
     since = hook.at if hook and agrees else printed if rule.means == IDLE else None
     return Activity(rule.means, rule.place, rule.what or None, since, rule.label)
@@ -162,18 +187,22 @@ def of(launch: Launch) -> Activity | None:
     return known(launch)[0]
 
 
-def known(launch: Launch) -> tuple[Activity | None, bool]:
-    """The same, and whether it is worth a look at the screen."""
+def known(launch: Launch, looked: Activity | None = None) -> tuple[Activity | None, bool]:
+    """The same, and whether it is worth a look at the screen. `looked`: what that has just said."""
     kit = equipment(launch)
     if kit is None:
         return None, False
     registry = None if launch.boxed else _registry(launch, kit)
     title = None if registry and registry.activity else _title(launch, kit)
     fresh, screen = _seen_screen(launch) if kit.by_screen else (True, None)
-    found = decide(Signals(registry, title, heard(launch), screen))
+    signals = Signals(registry, title, heard(launch), looked or screen)
+    found = decide(signals)
+    if kit.prompted and found and found.kind == IDLE:
+        taken, late = _taken(launch, kit, signals), _late(launch, found)
+        found = decide(replace(signals, taken=taken, late=late))
     if found and found.what == "permission" and kit.kind == "codex" and not launch.boxed:
         found = replace(found, what=claude.permission(_called(launch.pid)))
-    doubtful = found is None or (found.kind, found.source) == (IDLE, TITLE)
+    doubtful = found is None or found.source == PROMPT or found.kind == IDLE
     return found, doubtful and not fresh and not launch.boxed
 
 
@@ -225,6 +254,42 @@ def _title(launch: Launch, kit: Equipment) -> tuple[Rule, float] | None:
         if rule:
             return rule, moment
     return None
+
+
+def _taken(launch: Launch, kit: Equipment, signals: Signals) -> bool | None:
+    """Has it taken the prompt of its launch? Its hooks say so; where they are silent, the end of a
+    turn in its own transcript, or that it was ever busy. None: nobody can tell."""
+    hook, registry = signals.hook, signals.registry
+    if hook and hook.prompted:
+        return True
+    conversation = (registry and registry.conversation) or (hook and hook.conversation)
+    if conversation and kit.conversation not in (None, conversation):
+        return True  # somebody has typed /clear or /resume since
+    if kit.kind == "claude" and conversation and not launch.boxed:
+        from glob import escape, glob
+
+        kept = glob(f"{escape(kit.home)}/projects/*/{conversation}.jsonl")
+        return any(claude.answered(_end_of(path)) for path in kept)
+    if kit.kind == "codex" and not launch.boxed:
+        kept = [path for path in [_rollout(launch.pid)] if path]
+        return any(codex.turn_over(_end_of(path)) for path in kept)
+    return has_worked(launch) or worked_by_screen(launch)
+
+
+def _late(launch: Launch, found: Activity) -> bool:
+    """Has it been idle for so long that it would have taken a prompt?"""
+    try:
+        launched = os.stat(f"{launch.stem}.kit").st_mtime
+    except OSError:
+        return True
+    return time.time() - max(launched, found.since or 0.0) >= _PATIENCE
+
+
+def _end_of(path: str) -> bytes:
+    try:
+        return _tail(path, 0)[0]
+    except OSError:
+        return b""
 
 
 def has_worked(launch: Launch) -> bool | None:
@@ -281,14 +346,18 @@ def last_sequence(printed: bytes, begins: tuple[bytes, ...]) -> str | None:
 
 
 def _called(pid: str) -> str | None:
-    """The tool that Codex wants to use: its title does not say, the transcript that it, or a child
-    of it, holds open does."""
+    """The tool that Codex wants to use: its title does not say, its transcript does."""
+    path = _rollout(pid)
+    return codex.last_call(_end_of(path)) if path else None
+
+
+def _rollout(pid: str) -> str | None:
+    """The transcript that Codex, or a child of it, holds open; of several, the newest."""
     from sesh import processes
 
     opened = processes.open_in_family(int(pid))
     try:
-        newest = max((path for path in opened if "/rollout-" in path), key=os.path.getmtime)
-        return codex.last_call(_tail(newest, 0)[0])
+        return max((path for path in opened if "/rollout-" in path), key=os.path.getmtime)
     except (OSError, ValueError):  # none, or gone just now
         return None
 
@@ -298,16 +367,25 @@ def _seen_screen(launch: Launch) -> tuple[bool, Activity | None]:
     then?"""
     try:
         found = json.loads(guards.read(f"{launch.stem}.seen"))
+        found.pop("worked", None)
         fresh = os.stat(launch.transcript).st_mtime < found.pop("at")
         return fresh, Activity(**found) if fresh and found else None
     except (OSError, ValueError, TypeError, AttributeError, KeyError):
         return False, None
 
 
+def worked_by_screen(launch: Launch) -> bool | None:
+    """Has a look at its screen ever found it busy? None: no."""
+    try:
+        return json.loads(guards.read(f"{launch.stem}.seen")).get("worked") is True or None
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
 # --- as JSON -------------------------------------------------------------------------------------
 
 
-def fields(found: Activity | None) -> dict[str, str | None]:
+def fields(found: Activity | None) -> dict[str, str | bool | None]:
     """What is said of it wherever a session is printed."""
     since = found.since if found else None
     moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(since)) if since else None
@@ -316,6 +394,7 @@ def fields(found: Activity | None) -> dict[str, str | None]:
         "waiting_for": found.what if found and found.kind == WAITING else None,
         "activity_since": moment,
         "activity_source": found.source if found else None,
+        "background": found.background if found else None,
     }
 
 

@@ -28,8 +28,11 @@ _NOTIFICATIONS = {
 }
 _FAILURES = {"rate_limit": "rate limit", "authentication_failed": "login"}
 _RESETS = ("will reset at ", "resets at ", "resets ")  # in front of a time, as people are told it
+_ANSWERS = (b'"type":"assistant"', b"[Request interrupted by user", b"<local-command-stdout>")
 _NO_EXIT = ("clear", "resume")  # reasons of a SessionEnd after which the agent goes on
 _ASKS = "AskUserQuestion"  # a tool, but what it wants is an answer
+# `shell`: the turn is over, and a shell that it left in the background runs; it takes prompts.
+_STATUS = {"busy": BUSY, "shell": IDLE, "idle": IDLE, "waiting": WAITING}
 _WAITS = {
     "permission prompt": "permission",
     "input needed": "input",
@@ -111,6 +114,11 @@ def permission(tool: str | None) -> str:
     return f"permission: {tool}" if tool else "permission"
 
 
+def answered(transcript: bytes) -> bool:
+    """Does a transcript hold an answer, or the end of a turn without one?"""
+    return any(mark in transcript for mark in _ANSWERS)
+
+
 def begun(transcript: bytes) -> bool:
     """Does the beginning of a transcript hold a message? One that does not can neither be resumed
     nor begun anew: Claude was killed before it had written down its first prompt."""
@@ -120,16 +128,15 @@ def begun(transcript: bytes) -> bool:
 class Registered:
     """What the registry says of one process."""
 
-    __slots__ = ("activity", "conversation", "pid", "since", "start", "what")
+    __slots__ = ("activity", "background", "conversation", "pid", "since", "start", "what")
 
     def __init__(self, found: Mapping[str, object]) -> None:
         self.pid = found["pid"]
         self.start = str(found.get("procStart"))
         self.conversation = identity(found.get("sessionId"))
         status = found.get("status")
-        self.activity = {"busy": BUSY, "shell": BUSY, "idle": IDLE, "waiting": WAITING}.get(
-            str(status)
-        )
+        self.activity = _STATUS.get(str(status))
+        self.background = status == "shell"
         self.what = _WAITS.get(str(found.get("waitingFor")), "input")
         since = found.get("statusUpdatedAt")
         self.since = since / 1000 if isinstance(since, int) else None

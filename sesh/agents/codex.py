@@ -34,6 +34,11 @@ def last_call(transcript: bytes) -> str | None:
     return None
 
 
+def turn_over(transcript: bytes) -> bool:
+    """Does a transcript hold the end of a turn?"""
+    return b'"task_complete"' in transcript or b'"turn_aborted"' in transcript
+
+
 def meaning(event: Mapping[str, object], now: float) -> Said | None:
     """What it says after a turn; None: nothing that we know."""
     if event.get("type") != TURN_COMPLETE:

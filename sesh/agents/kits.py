@@ -94,7 +94,7 @@ def command(record: Record, stem: str, hook: list[str], *, resuming: bool) -> tu
     if kit is None:
         return spec.command
     words = kit.resume if resuming else kit.start
-    if spec.prompt is not None and not resuming:
+    if _prompted(record, resuming=resuming):
         words += kit.prompt
     known = {
         "{conversation}": record.agent.conversation or "",
@@ -102,6 +102,12 @@ def command(record: Record, stem: str, hook: list[str], *, resuming: bool) -> tu
         "{prompt}": spec.prompt or "",
     }
     return (*spec.command, *(_filled(word, known) for word in words))
+
+
+def _prompted(record: Record, *, resuming: bool) -> bool:
+    """Is its agent given a prompt at its launch? Only at the beginning of a conversation."""
+    kit = record.spec.kit
+    return bool(kit and kit.prompt) and record.spec.prompt is not None and not resuming
 
 
 def _filled(word: str, known: Mapping[str, str]) -> str:
@@ -114,7 +120,9 @@ def _filled(word: str, known: Mapping[str, str]) -> str:
 # --- its files -----------------------------------------------------------------------------------
 
 
-def contents(record: Record, variables: Variables, hook: list[str]) -> dict[str, bytes]:
+def contents(
+    record: Record, variables: Variables, hook: list[str], *, resuming: bool
+) -> dict[str, bytes]:
     """The files of a launch by their endings: for its directory, or its box."""
     kit = record.spec.kit
     if kit is None:
@@ -124,6 +132,8 @@ def contents(record: Record, variables: Variables, hook: list[str]) -> dict[str,
         "home": home(kit.kind, variables),
         "rules": [to_plain(rule) for rule in rulefiles.load(kit.rules)] if kit.rules else [],
         "begun": _size(paths.transcript(record.id)),
+        "prompted": _prompted(record, resuming=resuming),
+        "conversation": record.agent.conversation if kit.conversation == "minted" else None,
     }
     made = {".kit": json.dumps(equipment).encode() + b"\n"}
     if kit.kind == "claude":
@@ -138,10 +148,11 @@ def _size(path: str) -> int:
         return 0
 
 
-def stage(record: Record, variables: Variables, stem: str) -> None:
+def stage(record: Record, variables: Variables, stem: str, *, resuming: bool) -> None:
     """Write them, on this machine."""
     files.make_private(os.path.dirname(stem))
-    for ending, data in contents(record, variables, own_hook(record)).items():
+    made = contents(record, variables, own_hook(record), resuming=resuming)
+    for ending, data in made.items():
         files.write_private(stem + ending, data, durable=False)
 
 

@@ -10,8 +10,8 @@ import json
 import time
 
 from sesh import config, files, observe
-from sesh.agents.activity import SCREEN, Activity, Launch, equipment, known
-from sesh.agents.said import WAITING
+from sesh.agents.activity import SCREEN, Activity, Launch, equipment, known, worked_by_screen
+from sesh.agents.said import BUSY
 from sesh.errors import CannotTellError, StateError
 from sesh.rules import match
 from sesh.tmux import Tmux
@@ -26,7 +26,7 @@ def doing(launch: Launch, socket: str, pane: str | None) -> Activity | None:
         seen = look(launch, observe.server(socket, launch.run, config.load()), pane)
     except CannotTellError:
         return found
-    return seen if found is None or (seen and seen.kind == WAITING) else found
+    return known(launch, seen)[0]
 
 
 def look(launch: Launch, server: Tmux, pane: str) -> Activity | None:
@@ -47,7 +47,8 @@ def look(launch: Launch, server: Tmux, pane: str) -> Activity | None:
 def _keep(launch: Launch, found: Activity | None, moment: float) -> None:
     """Without room for it, the next one looks again."""
     values = {name: getattr(found, name) for name in Activity.fields} if found else {}
-    data = json.dumps({**values, "at": moment}).encode() + b"\n"
+    worked = worked_by_screen(launch) or (found is not None and found.kind == BUSY)
+    data = json.dumps({**values, "at": moment, "worked": worked}).encode() + b"\n"
     try:
         files.write_private(f"{launch.stem}.seen", data, durable=False)
     except StateError:

@@ -154,6 +154,7 @@ def _doing(record: Record, shown: View) -> list[tuple[str, str]]:
     if doing is None:
         return [("does", "not known: nothing of it has said so yet")]
     what = f" for {doing.what}" if doing.what else ""
+    what += " (background work)" if doing.background else ""
     since = f" since {output.clock(doing.since)}" if doing.since else ""
     source = f"{doing.source}, rule {doing.rule}" if doing.rule else doing.source
     return [("does", f"{doing.kind}{what}{since}   (by its {source})")]

@@ -68,7 +68,8 @@ def _stage(record: Record, *, resuming: bool) -> None:
         from sesh.agents import kits
 
         base = launchfiles.base(record)
-        kits.stage(record, environment.load(record.place.snapshot), base)
+        variables = environment.load(record.place.snapshot)
+        kits.stage(record, variables, base, resuming=resuming)
         command = kits.command(record, base, kits.own_hook(record), resuming=resuming)
     launchfiles.stage(record, command, servers.scope(record))
 

@@ -4,6 +4,7 @@ What is answered follows from the prompt alone, so it does not matter how many r
 makes besides, nor in which order:
 
     run COMMAND     the agent's shell tool is called with it; then "ran it"
+    leave COMMAND   the same in the background, where it goes on after the turn (Claude only)
     delegate TASK   a subagent is started with it (Claude only)
     slowly WORDS    half of the answer, the rest when the test sets `go_on`
     fail STATUS     an error with that HTTP status
@@ -148,10 +149,17 @@ def _words(prompt: str) -> list[str]:
 # --- Anthropic: POST /v1/messages ----------------------------------------------------------------
 
 
+_CALLS = {"run": "command", "leave": "command", "delegate": "prompt"}  # verb → what it goes in as
+_MORE: dict[str, Json] = {
+    "leave": {"run_in_background": True},
+    "delegate": {"subagent_type": "Explore"},
+}
+
+
 def claude_answer(body: Json, prompt: str) -> list[Json | None]:
     verb, _, rest = prompt.partition(" ")
-    if verb in ("run", "delegate"):
-        what = {"command": rest} if verb == "run" else {"prompt": rest, "subagent_type": "Explore"}
+    if verb in _CALLS:
+        what = {_CALLS[verb]: rest, **_MORE.get(verb, {})}
         delta = {
             "type": "input_json_delta",
             "partial_json": json.dumps(what | {"description": rest}),
@@ -159,7 +167,7 @@ def claude_answer(body: Json, prompt: str) -> list[Json | None]:
         call: Json = {
             "type": "tool_use",
             "id": f"toolu_{len(body['messages']):04}",
-            "name": "Bash" if verb == "run" else "Agent",
+            "name": "Agent" if verb == "delegate" else "Bash",
             "input": {},
         }
         return _message(body, call, [delta], "tool_use")
