@@ -72,8 +72,17 @@ def cold(server: Tmux) -> tuple[str, ...]:
 
 
 def restore_socket(server: Tmux, process: Process) -> None:
-    """The socket was swept away under a living server: SIGUSR1 makes the server restore it."""
+    """The socket was removed under a living server: SIGUSR1 makes the server restore it.
+
+    One caller at a time, and never while a server answers there: a server that makes its socket
+    once more removes it first, and a client that connects in that moment starts a second server."""
     files.make_private(server.run)  # may have gone with the socket
+    with files.locked(f"{server.run}/socket.lock"):
+        if not server.answers():
+            _restore_socket(server, process)
+
+
+def _restore_socket(server: Tmux, process: Process) -> None:
     server.write_config()  # the next server needs it
     stat = processes.look(process.pid)
     if (

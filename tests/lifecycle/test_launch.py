@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from sesh import config, observe, processes
+from sesh.lifecycle import servers
+from sesh.model import Process
 from tests.world import World, count, eventually
 
 
@@ -30,6 +33,17 @@ def test_a_socket_swept_away_is_restored(world: World) -> None:
     world.start("two")
     assert world.server_pid() == server
     assert live_servers(world) == 1
+
+
+def test_a_socket_that_answers_is_not_made_again(here: World) -> None:
+    """Many starts at once may all miss the socket. The first restores it; were it made once more,
+    a start in between would find none, and begin a second server that hides the first."""
+    here.start("one")
+    server = observe.server(here.socket, processes.run_dir(), config.load())
+    process = Process(here.server_pid(), processes.look(here.server_pid()).start)  # type: ignore[union-attr]
+    made = os.stat(here.socket).st_ino
+    servers.restore_socket(server, process)
+    assert os.stat(here.socket).st_ino == made
 
 
 def test_what_died_behind_a_swept_socket_is_unknown_until_it_is_restored(world: World) -> None:
