@@ -110,6 +110,7 @@ def encode(record: Record) -> bytes:
             "socket": place.socket,
             "branch": place.branch,
             "pane": place.pane,
+            "since": place.since or None,
             "server": _process_dict(server) if server else None,
             "agent": (
                 {
@@ -353,6 +354,7 @@ def _place(table: Table) -> Place:
         agent=_agent(agent) if agent else None,
         engine=_engine(table.maybe_table("engine")),
         container=_container(table.maybe_table("container")),
+        since=table.count("since"),
     )
     if place.kind not in ("host", "docker", NOWHERE):
         raise table.fail("kind", "unknown word")

@@ -74,5 +74,9 @@ class LockedError(SeshError):
     exit_code = CONFLICT
 
 
+class NotPermittedError(SeshError):
+    """Its process is another user's. Nothing was done."""
+
+
 class TwinError(ConflictError):
     """Somebody else is in the conversation of an agent."""

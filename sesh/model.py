@@ -261,6 +261,7 @@ class Place(Value):
     agent: Agent | None = None
     engine: Engine | None = None
     container: Container | None = None
+    since: int = 0  # start ticks of its first launch since the boot; 0: not known
 
     @property
     def far(self) -> bool:

@@ -184,7 +184,7 @@ def _still_carries(record: Record, agent: Agent | None) -> bool:
     if agent is None or not processes.alive(agent.process):
         return False
     stat = processes.look(agent.process.pid)
-    return stat is not None and bool(processes.marked({stat.pid: stat}, {record.id})[record.id])
+    return stat is not None and _carries(record, agent, stat)
 
 
 def _elsewhere(record: Record) -> str | None:
@@ -219,6 +219,8 @@ def _by_process(
 ) -> Observation:
     stat = processes.look(agent.process.pid)
     who = f"process {agent.process.pid}"
+    if stat is None and exit_word is None and processes.foreign(agent.process.pid):
+        return Observation(unknown(f"{who} is another user's, and hidden"), launch=launch)
     if stat is None or stat.start != agent.process.start or not _itself(record, agent, stat):
         if exit_word is None and record.status.outcome is None:
             exit_word = _await_exit(record, agent)
@@ -243,9 +245,12 @@ def _itself(record: Record, agent: Agent, stat: processes.Stat) -> bool:
     that, its marker must."""
     if not stat.alive:
         return False
-    if processes.belongs(stat, agent):
-        return True
-    return bool(processes.marked({stat.pid: stat}, {record.id})[record.id])
+    return processes.belongs(stat, agent) or _carries(record, agent, stat)
+
+
+def _carries(record: Record, agent: Agent, stat: processes.Stat) -> bool:
+    mark = processes.Mark(record.id, record.place.run, agent=agent.process)
+    return bool(processes.marked({stat.pid: stat}, [mark])[record.id])
 
 
 def _await_exit(record: Record, agent: Agent) -> ExitWord | None:
@@ -328,14 +333,15 @@ def hidden_server(socket: str, records: Iterable[Record]) -> Process | None:
 
 
 def _remains(records: Collection[Record]) -> dict[str, Sight]:
-    """What is left of sessions that are being stopped: by marker, and as remembered by `stop`."""
+    """What is left of sessions that are being stopped: by marker, and as remembered by `stop`. Not
+    what has become another user's: nothing that we do would end it."""
     table = processes.table()
-    marked = processes.marked(table, {record.id for record in records})
+    marked = processes.marked(table, map(processes.mark, records))
     sights = {}
     for record in records:
         left = {pid for pid in marked[record.id] if table[pid].alive}
         left |= {process.pid for process in record.status.remains if processes.alive(process)}
-        sights[record.id] = _remains_sight(sorted(left))
+        sights[record.id] = _remains_sight(sorted(p for p in left if not processes.foreign(p)))
     return sights
 
 

@@ -270,6 +270,8 @@ def _launch_of(pid: int, run: str) -> tuple[str, int] | None:
     found = _LAUNCH.fullmatch(argv[2].removeprefix(run + "/"))
     if found is None or found[1] != argv[3] or not _ID.fullmatch(found[1]):
         return None
+    if not processes.ours(pid, run):
+        return None
     return found[1], int(found[2])
 
 

@@ -16,7 +16,7 @@ from functools import cache
 from types import MappingProxyType
 
 from sesh import guards, paths
-from sesh.model import Agent, Machine, Process
+from sesh.model import Agent, Machine, Process, Record
 from sesh.values import Value
 
 LINUX = sys.platform.startswith("linux")
@@ -107,13 +107,26 @@ def _boot_by_psutil() -> str:
 
 
 def look(pid: int) -> Stat | None:
-    """One process, or None when there is none of that pid."""
+    """One process, or None when there is none of that pid, or none that we may see: where /proc is
+    mounted with hidepid, other users' processes are hidden, and ours never are."""
     if not LINUX:
         return next(iter(_by_psutil([pid])), None)
     try:
         return _parse_stat(guards.read(f"/proc/{pid}/stat"))
-    except (FileNotFoundError, ProcessLookupError):
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None
+
+
+def foreign(pid: int) -> bool:
+    """Is there a process of this pid that we may not signal, because it is another user's? Asked of
+    the kernel: /proc may hide it."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except ProcessLookupError:
+        return False
+    return False
 
 
 def alive(process: Process) -> bool:
@@ -248,11 +261,11 @@ def usage(
     """
     family = children(processes)
     known = {key: root for key, root in agents.items() if _there(processes, root)}
-    carrying = marked(processes, known) if known else {}
+    marks = [Mark(key, run_dir(), root.start, root) for key, root in known.items()]
+    carrying = marked(processes, marks) if known else {}
     found = {}
     for key, root in known.items():
-        own = [pid for pid in carrying[key] if processes[pid].start >= root.start]
-        pids = {pid for top in (root.pid, *own) for pid in tree(family, top)}
+        pids = {pid for top in (root.pid, *carrying[key]) for pid in tree(family, top)}
         members = [processes[pid] for pid in pids if processes[pid].session not in without]
         cpu = sum(member.cpu_seconds for member in members)
         found[key] = Usage(_memory_of(members, enough.get(key, 0.0)), cpu)
@@ -289,23 +302,97 @@ def shared_memory(pids: Iterable[int]) -> int | None:
     return total
 
 
-def marked(processes: Table, ids: Collection[str]) -> dict[str, list[int]]:
-    """Session id → the processes that carry it in their environment and so belong to it.
+class Mark(Value):
+    """What a process must show to belong to a session. Anybody can put a session's id into an
+    environment: it is a claim, and the rest is the proof."""
+
+    id: str
+    run: str  # the directory of its launches, as SESH_RUN names it
+    since: int = 0  # start ticks of its first launch: what is older is not of it
+    agent: Process | None = None
+    uids: tuple[int, ...] = ()  # that its agent is known to have had, beside ours
+
+
+def mark(record: Record) -> Mark:
+    """The mark of a session's processes on this machine."""
+    place = record.place
+    agent = place.agent.process if place.agent else None
+    first = agent.start if agent and place.generation == 1 else 0
+    return Mark(record.id, place.run, place.since or first, agent)
+
+
+def marked(processes: Table, marks: Iterable[Mark]) -> dict[str, list[int]]:
+    """Session id → the processes that carry it in their environment and belong to it.
 
     Not seen: what cleared or overwrote its environment, and other users' processes. Not counted: a
     tmux server that was first started inside the session, and what runs in it. It may hold a
     person's own work by now, which got the id from that server.
     """
-    found: dict[str, list[int]] = {session_id: [] for session_id in ids}
-    wanted = {_MARKER + session_id.encode(): session_id for session_id in ids}
+    wanted = {_MARKER + one.id.encode(): one for one in marks}
+    found: dict[str, list[int]] = {one.id: [] for one in wanted.values()}
     for pid in processes:
         environ = _environ(pid)
         if _MARKER not in environ:
             continue
-        for entry in environ.split(b"\0"):
-            if entry in wanted:
-                found[wanted[entry]].append(pid)
+        entries = environ.split(b"\0")
+        for entry in entries:
+            if entry in wanted and _proven(processes[pid], entries, wanted[entry]):
+                found[wanted[entry].id].append(pid)
     return {key: _outside_tmux(processes, pids) for key, pids in found.items()}
+
+
+def _proven(stat: Stat, entries: Collection[bytes], one: Mark) -> bool:
+    """Is it what its marker says? In a container its pid namespace shows that: there, directory and
+    users are the container's own."""
+    if stat.process == one.agent:
+        return True
+    if stat.start < one.since:
+        return False
+    living = one.agent if one.agent and alive(one.agent) else None
+    namespace = _link(f"/proc/{living.pid}/ns/pid") if living else ""
+    if namespace not in ("", here().pidns):
+        return _link(f"/proc/{stat.pid}/ns/pid") == namespace
+    if _HOME + os.fsencode(one.run) not in entries:
+        return False
+    became = {uid(living.pid)} if living else set()
+    return uid(stat.pid) in _own_uids(one.run) | became | {*one.uids}
+
+
+def _own_uids(run: str) -> set[int | None]:
+    """Ours, and that of the sessions: root may look at those of another user."""
+    with suppress(OSError):
+        return {os.getuid(), os.stat(run).st_uid}
+    return {os.getuid()}
+
+
+def uid(pid: int) -> int | None:
+    """The real user of a process; None when it is gone or may not be seen."""
+    if not LINUX:
+        return _uid_by_psutil(pid)
+    try:
+        status = guards.read(f"/proc/{pid}/status")
+    except OSError:
+        return None
+    return int(status.partition(b"\nUid:")[2].split(None, 1)[0])
+
+
+def _uid_by_psutil(pid: int) -> int | None:
+    import psutil
+
+    try:
+        return psutil.Process(pid).uids().real
+    except psutil.Error:
+        return None
+
+
+def ours(pid: int, run: str) -> bool:
+    """Is its user the one whose sessions are in `run`, so that what it says of itself counts?"""
+    return uid(pid) in _own_uids(run)
+
+
+def now() -> int:
+    """The start ticks of a process that began now."""
+    return int(uptime() * (_ticks_per_second() if LINUX else 100))
 
 
 def _outside_tmux(processes: Table, pids: list[int]) -> list[int]:
@@ -338,7 +425,7 @@ def carriers(among: Iterable[int], run: str) -> tuple[dict[int, str], list[int]]
             continue
         entries = environ.split(b"\0")
         ids = [entry[len(_MARKER) :] for entry in entries if entry.startswith(_MARKER)]
-        if home in entries and len(ids) == 1:
+        if home in entries and len(ids) == 1 and ours(pid, run):
             found[pid] = ids[0].decode("ascii", errors="replace")
     return found, in_panes
 

@@ -13,13 +13,17 @@ import pytest
 
 from sesh import processes
 from sesh.model import Process
+from sesh.processes import Mark
 from sesh.values import replace
+from tests.surroundings import STRANGER, as_stranger, need_root
 from tests.world import eventually
+
+ID, RUN = "test-20261115-000000-00000001", "/run/of-this-test"
 
 
 @pytest.fixture
 def sleeper() -> Iterator[subprocess.Popen[bytes]]:
-    env = {**os.environ, "SESH_ID": "test-20261115-000000-00000001"}
+    env = {**os.environ, "SESH_ID": ID, "SESH_RUN": RUN}
     made = subprocess.Popen(["sleep", "99"], env=env)
     assert eventually(lambda: processes.became(made.pid, "nothing"))
     yield made
@@ -65,9 +69,36 @@ def test_some_pids_are_never_signalled(which: str) -> None:
 
 
 def test_the_marker_finds_a_detached_child(sleeper: subprocess.Popen[bytes]) -> None:
-    found = processes.marked(processes.table(), {"test-20261115-000000-00000001", "other"})
-    assert sleeper.pid in found["test-20261115-000000-00000001"]
-    assert found["other"] == []
+    marks = [Mark(ID, RUN), Mark("other", RUN)]
+    assert processes.marked(processes.table(), marks) == {ID: [sleeper.pid], "other": []}
+
+
+def test_a_marker_is_a_claim_and_no_proof(sleeper: subprocess.Popen[bytes]) -> None:
+    """Another directory of launches, or a start before the session's first launch."""
+    table = processes.table()
+    born = identity(sleeper.pid).start
+    assert processes.marked(table, [Mark(ID, RUN, since=born)]) == {ID: [sleeper.pid]}
+    assert processes.marked(table, [Mark(ID, RUN, since=born + 1)]) == {ID: []}
+    assert processes.marked(table, [Mark(ID, f"{RUN}2")]) == {ID: []}
+
+
+def test_another_users_process_counts_only_if_the_agent_is_that_user() -> None:
+    need_root()
+    claims = {**os.environ, "SESH_ID": ID, "SESH_RUN": RUN}
+    others = [subprocess.Popen(as_stranger("sleep", "99"), env=claims) for _ in range(2)]
+    try:
+        for one in others:
+            assert eventually(lambda pid=one.pid: processes.uid(pid) == STRANGER)  # type: ignore[misc]
+        table = processes.table()
+        assert processes.marked(table, [Mark(ID, RUN)]) == {ID: []}
+        assert processes.carriers(table, RUN)[0] == {}
+        agent = Mark(ID, RUN, agent=identity(others[0].pid))
+        assert processes.marked(table, [agent])[ID] == sorted(one.pid for one in others)
+        assert processes.marked(table, [Mark(ID, RUN, uids=(STRANGER,))])[ID]
+    finally:
+        for one in others:
+            one.kill()
+            one.wait()
 
 
 def test_memory_and_cpu_are_of_the_whole_tree() -> None:

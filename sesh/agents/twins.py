@@ -97,7 +97,7 @@ def _own(record: Record, table: Table) -> set[int]:
     if agent is None or not lives(record):
         return set()
     tree = processes.tree(processes.children(table), agent.process.pid)
-    return {*tree, *processes.marked(table, {record.id})[record.id]}
+    return {*tree, *processes.marked(table, [processes.mark(record)])[record.id]}
 
 
 def _registered(home: str, conversation: str) -> list[int]:

@@ -15,7 +15,7 @@ from sesh.commands._options import (
 )
 from sesh.errors import CannotTellError, ConflictError, SeshError, StateError
 from sesh.lifecycle.start import check, restart
-from sesh.lifecycle.stop import inside, stop
+from sesh.lifecycle.stop import inside, refused, stop
 from sesh.look import Seen
 from sesh.model import ALIVE, State
 
@@ -117,7 +117,9 @@ def _ended(one: Seen, settings: config.Config, grace: float, *, fresh: bool) -> 
     after = stop([one], settings, grace, close_panes=False, keep=True)[0]
     look.check_same_launch(one, after)
     if after.state in _LIVING:
-        raise SeshError(f"{one.name} could not be stopped: {after.state}; not restarted")
+        raise SeshError(
+            f"{one.name} could not be stopped: {refused(after) or after.state}; not restarted"
+        )
     return after
 
 

@@ -16,7 +16,7 @@ from sesh.errors import (
 )
 from sesh.lifecycle import salvage, worktrees
 from sesh.lifecycle.forget import check_discard, forget
-from sesh.lifecycle.stop import stop, stop_orphans
+from sesh.lifecycle.stop import refused, stop, stop_orphans
 from sesh.look import Seen
 from sesh.model import ALIVE, Record, State
 
@@ -134,5 +134,7 @@ def _ended(one: Seen, settings: config.Config, grace: float, *, force: bool) -> 
     after = stop([one], settings, grace)[0]
     look.check_same_launch(one, after)
     if after.state in ALIVE or after.state is State.ORPHAN:
-        raise SeshError(f"{one.name} could not be stopped: {after.state}; not forgotten")
+        raise SeshError(
+            f"{one.name} could not be stopped: {refused(after) or after.state}; not forgotten"
+        )
     return after

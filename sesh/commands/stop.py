@@ -73,8 +73,8 @@ def command(
         return _stop_orphans(settings, limit, yes=yes)
     check_choice(names, selecting=selected is not None, how=_SELECTIONS)
     given = bool(names)
-    names, left = _stop_unclaimed(names, settings, limit)
-    if left:
+    names, some_left = _stop_unclaimed(names, settings, limit)
+    if some_left:
         return errors.FAILED
     if given and not names:
         return errors.OK
@@ -88,9 +88,10 @@ def command(
     for one in found:
         if one.state is State.UNKNOWN or one.damaged:
             output.note(f"{one.name}: {_why(one)}; left as it is")
+    left: list[str] = []
     with _Progress() as progress:
-        after = stop(able, settings, limit, progress.show, keep=keep)
-    return _report(found, able, after)
+        after = stop(able, settings, limit, progress.show, keep=keep, tell=left.append)
+    return _report(found, able, after, left)
 
 
 def _quiet(one: Seen, seconds: float) -> bool:
@@ -216,8 +217,14 @@ def _why(one: Seen) -> str:
     return (one.session.verdict.reason if one.session else None) or "cannot tell"
 
 
-def _report(found: list[Seen], able: list[Seen], after: list[Seen]) -> int:
+def _report(found: list[Seen], able: list[Seen], after: list[Seen], left: list[str]) -> int:
+    """`left`: what could not be signalled, a line for each that begins with a session's name."""
+    for line in left:
+        output.note(line)
+    named = {line.partition(":")[0] for line in left}
     for before, now in zip(able, after, strict=True):
+        if now.name in named:
+            continue
         if now.state in ALIVE or now.state is State.ORPHAN:
             reason = now.session.verdict.reason if now.session else ""
             output.note(f"{now.name} is {now.state}: {reason}; sesh stop {now.name} tries again")
@@ -227,7 +234,8 @@ def _report(found: list[Seen], able: list[Seen], after: list[Seen]) -> int:
             )
         elif before.state not in ALIVE | {State.ORPHAN, State.STALE}:
             output.note(f"{now.name} had ended already ({before.state})")
-    failed = sum(now.state in ALIVE or now.state is State.ORPHAN for now in after)
+    living = ALIVE | {State.ORPHAN}
+    failed = sum(now.state in living or now.name in named for now in after)
     skipped = len(found) - len(able)
     if failed + skipped == 0:
         return errors.OK

@@ -244,7 +244,7 @@ def _end_marked(record: Record, since: float) -> None:
     for _ in range(_CLEAN_LOOKS):
         table = processes.table()
         now = processes.uptime()
-        marked = processes.marked(table, [record.id])[record.id]
+        marked = processes.marked(table, [processes.mark(record)])[record.id]
         for pid in set(marked) - set(processes.ancestors(table)):
             process = table[pid].process
             if now - processes.age(process, now) >= since:

@@ -84,6 +84,7 @@ def _new_record(order: Order, machine: Machine, run: str, socket: str) -> Record
         snapshot=environment.snapshot_path(identity, run),
         socket=socket,
         branch=git.branch(order.spec.cwd),
+        since=processes.now(),
     )
     return claims.new_record(order, identity, place)
 
@@ -146,6 +147,7 @@ def _next_generation(
         socket=socket,
         branch=git.branch(old.spec.cwd),
         pane=pane,
+        since=old.place.since if old.place.machine == machine else processes.now(),
     )
     return claims.next_generation(old, place, attempt)
 

@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 from sesh import boxes, events, launchfiles, look, observe, processes, reports, store, tmux
 from sesh.config import Config
-from sesh.errors import CannotTellError, ConflictError
+from sesh.errors import CannotTellError, ConflictError, NotPermittedError
 from sesh.lifecycle import boxed, panes
 from sesh.look import Orphan, Seen
 from sesh.model import (
@@ -67,6 +67,7 @@ class _Target:
         asked: Iterable[Process] = (),
         until: float,
         launch_until: float = 0.0,
+        since: int = 0,
     ) -> None:
         self.name = name
         self.id = session_id
@@ -76,8 +77,16 @@ class _Target:
         self.asked = set(asked)
         self.until = until  # monotonic: when asking ends and killing begins
         self.launch_until = launch_until  # until when a launch under way may still show its agent
+        self.since = since
+        self.uids: set[int] = set()  # that its agent was seen with
+        self.foreign: set[Process] = set()  # of its tree, but another user's: not ours to signal
         self.clean = 0
         self.inside = False
+
+    @property
+    def mark(self) -> processes.Mark:
+        agent = self.agent.process if self.agent else None
+        return processes.Mark(self.id, self.run, self.since, agent, tuple(self.uids))
 
     @property
     def done(self) -> bool:
@@ -93,13 +102,25 @@ def stop(
     close_panes: bool = True,
     keep: bool = False,
     endings: Mapping[str, Ending] = MappingProxyType({}),
+    tell: Callable[[str], None] = lambda _: None,
 ) -> list[Seen]:
     """Stop sessions together. Returns what is true of each afterwards. `endings` says of those that
-    no person wants to stop what ends them; with `keep` their containers stay."""
+    no person wants to stop what ends them; with `keep` their containers stay. `tell` hears of what
+    may not be signalled and so is left."""
     begin = datetime.now(UTC)
-    asked = [ask(one, grace, endings.get(one.name), keep=keep) for one in found]
-    bring_down([one for one in asked if one is not None], config, begin, progress)
-    return [confirm(one.name, config, close_panes=close_panes) for one in found]
+    asked = []
+    for one in found:
+        try:
+            asked.append(ask(one, grace, endings.get(one.name), keep=keep))
+        except NotPermittedError as error:  # it stays as it is
+            tell(str(error))
+    wished = [one for one in asked if one is not None]
+    foreign = bring_down(wished, config, begin, progress)
+    after = [confirm(one.name, config, close_panes=close_panes) for one in found]
+    for name, process in foreign:
+        if processes.alive(process):
+            tell(f"{name}: {_not_permitted(process.pid)}: it is left")
+    return after
 
 
 def go_on(found: Sequence[Seen], config: Config) -> list[Seen]:
@@ -113,8 +134,9 @@ def go_on(found: Sequence[Seen], config: Config) -> list[Seen]:
 
 def bring_down(
     asked: Sequence[Seen], config: Config, begin: datetime, progress: Progress | None = None
-) -> None:
-    """End what was asked to stop; together, so that the grace of one keeps no other waiting."""
+) -> list[tuple[str, Process]]:
+    """End what was asked to stop; together, so that the grace of one keeps no other waiting.
+    Returns what could not be asked to end, because it has become another user's."""
     records = [one.session.record for one in asked if one.session]
     hosted = [record for record in records if not record.boxed]
     targets = [_target(record, begin) for record in hosted]
@@ -126,6 +148,7 @@ def bring_down(
     for target in targets:
         if target.inside:
             _hand_over(target.name, config)
+    return [(target.name, process) for target in targets for process in target.foreign]
 
 
 def under_way(found: Seen) -> bool:
@@ -194,7 +217,8 @@ def ask(
 ) -> Seen | None:
     """Write that it shall stop. Returns the session to bring down, or None when it has ended, or
     when what ends it was true of another launch than this one, or is being stopped anyway. Unless
-    it is `mine` to bring down, whoever comes first does."""
+    it is `mine` to bring down, whoever comes first does. Raises when its agent may not be
+    signalled."""
     first = found
     for _ in range(5):
         if found.session is None or found.state is State.UNKNOWN:
@@ -209,6 +233,9 @@ def ask(
         begun = stopping and _has_begun(status)
         if ending is not None and (stopping or not (alive and look.same(first, found))):
             return None
+        if alive and (why := refused(found)):
+            let_be(found)
+            raise NotPermittedError(f"{record.name}: {why}")
         status = replace(
             status,
             desired=Desired.STOPPED,
@@ -243,6 +270,9 @@ def take_over(found: Seen) -> Seen | None:
     asked for: then its grace begins now. None when another was faster."""
     if found.session is None or found.state is not State.STOPPING:
         return None
+    if refused(found):
+        let_be(found)
+        return None
     record, sight = found.session.record, found.session.seen
     status = record.status
     asked = status.stop_asked if _has_begun(status) else datetime.now(UTC)
@@ -250,6 +280,45 @@ def take_over(found: Seen) -> Seen | None:
     verdict = reconcile(record, sight, datetime.now(UTC))
     entry = store.swap(found.entry, record, verdict)
     return Seen(entry, Session(record, sight, verdict)) if entry else None
+
+
+def refused(found: Seen) -> str | None:
+    """Why its agent can't be ended by us, if that is so: it has become another user's."""
+    record = found.session.record if found.session else None
+    if record is None or not record.hosted or record.place.machine != processes.here():
+        return None
+    agent = record.place.agent
+    if agent is None or not processes.foreign(agent.process.pid):
+        return None
+    stat = processes.look(agent.process.pid)
+    if stat is not None and stat.process != agent.process:
+        return None  # another one of that pid
+    return _not_permitted(agent.process.pid)
+
+
+def _not_permitted(pid: int) -> str:
+    uid = processes.uid(pid)
+    whose = "another user's" if uid is None else f"uid {uid}"
+    return f"not permitted to signal process {pid} ({whose})"
+
+
+def let_be(found: Seen) -> None:
+    """Take back the wish to stop what can't be stopped: it runs, and is not on its way down."""
+    if found.session is None or found.state is not State.STOPPING:
+        return
+    record, sight = found.session.record, found.session.seen
+    status = replace(
+        record.status,
+        desired=Desired.RUNNING,
+        stop_asked=None,
+        stop_grace=None,
+        stopper=None,
+        stop_tries=0,
+        stop_reason=None,
+        stop_cause=None,
+    )
+    running = replace(record, status=status)
+    store.swap(found.entry, running, reconcile(running, sight, datetime.now(UTC)))
 
 
 def _has_begun(status: Status) -> bool:
@@ -290,6 +359,7 @@ def _target(record: Record, begin: datetime) -> _Target:
         asked=status.remains,
         until=_within(asked + timedelta(seconds=grace), grace),
         launch_until=_within(launch, record.spec.launch_timeout),
+        since=processes.mark(record).since,
     )
 
 
@@ -327,10 +397,11 @@ def _end_all(targets: list[_Target], progress: Progress | None) -> None:
 def _one_pass(targets: list[_Target]) -> None:
     table = processes.table()
     family = processes.children(table)
-    marked = processes.marked(table, {target.id for target in targets})
-    above = processes.ancestors(table)
     for target in targets:
         _learn_agent(target)
+    marked = processes.marked(table, [target.mark for target in targets])
+    above = processes.ancestors(table)
+    for target in targets:
         members = _members(target, table, family, marked[target.id])
         if members.keys() & above:
             target.inside = True
@@ -340,8 +411,9 @@ def _one_pass(targets: list[_Target]) -> None:
             if not members:
                 target.clean = CLEAN_PASSES  # what was to be ended is gone; this is the next launch
                 continue
-        unmarked = {stat.process for pid, stat in members.items() if pid not in marked[target.id]}
-        _remember(target, unmarked - target.asked)
+        sure = {pid for pid in marked[target.id] if processes.ours(pid, target.run)}
+        unsure = {stat.process for pid, stat in members.items() if pid not in sure}
+        _remember(target, unsure - target.asked)
         _signal(target, members)
         starting = target.agent is None and time.monotonic() < target.launch_until
         target.clean = 0 if members or starting else target.clean + 1
@@ -376,24 +448,31 @@ def _learn_agent(target: _Target) -> None:
     if target.agent is None:
         word = launchfiles.read_launch(target.run, target.id, target.generation)
         target.agent = word.agent if word else None
+    if target.agent and processes.alive(target.agent.process):
+        uid = processes.uid(target.agent.process.pid)
+        target.uids |= set() if uid is None else {uid}
 
 
 def _members(
     target: _Target, table: processes.Table, family: dict[int, list[int]], marked: list[int]
 ) -> processes.Table:
     """The living processes of a session, without its keeper: the agent's tree, whatever carries its
-    marker, and whatever was once found and asked to end."""
+    marker, and whatever was once found and asked to end. Not what has become another user's, which
+    we may not signal."""
     pids = set(marked) | {process.pid for process in target.asked if _same(table, process)}
     agent = target.agent
     if agent:
         if _same(table, agent.process) and _still_ours(agent, table, marked):
             pids.update(processes.tree(family, agent.process.pid))
         pids -= {agent.keeper, agent.leader}
-    return {
+    living = {
         pid: table[pid]
         for pid in pids
         if pid in table and table[pid].alive and not processes.is_tmux(table[pid])
     }
+    foreign = {pid for pid in living if processes.foreign(pid)}
+    target.foreign |= {living[pid].process for pid in foreign}
+    return {pid: stat for pid, stat in living.items() if pid not in foreign}
 
 
 def _still_ours(agent: Agent, table: processes.Table, marked: list[int]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -16,6 +17,7 @@ from tests.surroundings import (
     as_stranger,
     complains,
     give_to_stranger,
+    need_root,
     run,
     start_stubborn,
 )
@@ -307,16 +309,36 @@ def test_a_grace_that_is_no_time_is_refused(world: World, grace: str) -> None:
 # --- what can't be confirmed -------------------------------------------------------------------
 
 
-def test_a_child_that_may_not_be_signalled_leaves_it_stopping(world: World) -> None:
-    """An ordinary user's agent has a child that became root: not ours to kill, not gone either."""
+def way_to_root(world: World) -> str:
+    """What makes a command that a stranger runs root's."""
     world.root.chmod(0o755)
     give_to_stranger(world)
     become_root = world.root / "setpriv"
     done = run(world, "cp", "/usr/bin/setpriv", str(become_root))
     assert done.code == 0, done
     become_root.chmod(0o4755)
-    root = f"{become_root} --reuid 0 --regid 0 --clear-groups"
-    script = f"{root} setsid sh -c 'echo $$ >kid; exec sleep 1000' & wait"
+    return f"{become_root} --reuid 0 --regid 0 --clear-groups"
+
+
+def test_an_agent_that_became_another_user_runs_on(world: World) -> None:
+    """Nothing that we may send would reach it: no session is `stopping` for ever."""
+    script = f"exec {way_to_root(world)} sh -c 'echo $$ >kid; exec sleep 1000'"
+    start = run(world, *as_stranger(SESH, "start", "a", "--", "sh", "-c", script))
+    assert start.code == 0, start
+    kid = number_in(world.cwd / "kid")
+    try:
+        refused = f"not permitted to signal process {kid} (uid 0)"
+        for command in (["stop", "a"], ["stop", "--all"], ["restart", "a"], ["rm", "-f", "a"]):
+            complains(run(world, *as_stranger(SESH, *command)), 1, refused)
+            assert run(world, *as_stranger(SESH, "status", "a")).out.startswith("a running")
+        assert alive(kid)
+    finally:
+        os.kill(kid, signal.SIGKILL)
+
+
+def test_a_child_that_may_not_be_signalled_is_left_and_told(world: World) -> None:
+    """An ordinary user's agent has a child that became root: not ours to kill."""
+    script = f"{way_to_root(world)} setsid sh -c 'echo $$ >kid; exec sleep 1000' & wait"
     start = run(world, *as_stranger(SESH, "start", "a", "--", "sh", "-c", script))
     assert start.code == 0, start
     kid = number_in(world.cwd / "kid")
@@ -324,16 +346,47 @@ def test_a_child_that_may_not_be_signalled_leaves_it_stopping(world: World) -> N
     try:
         stop = run(world, *as_stranger(SESH, "stop", "--grace", "0.5", "a"))
         assert alive(kid)
-        complains(stop, 1, "a is stopping", "sesh stop a")
-        status = run(world, *as_stranger(SESH, "status", "a"))
-        assert status.out.startswith("a stopping"), status
-        os.kill(kid, signal.SIGKILL)
-        again = run(world, *as_stranger(SESH, "stop", "a"))
-        assert again.code == 0, again
+        complains(stop, 1, f"not permitted to signal process {kid} (uid 0)")
         assert run(world, *as_stranger(SESH, "status", "a")).out.startswith("a stopped")
     finally:
-        if alive(kid):
-            os.kill(kid, signal.SIGKILL)
+        os.kill(kid, signal.SIGKILL)
+
+
+def test_another_users_process_with_our_marker_is_nobody_of_ours(world: World) -> None:
+    """It made an agent reach its memory limit, and was ended by a stop."""
+    need_root()
+    limits = ("--max-memory", "60M", "--check-interval", "200ms")
+    one = world.start("a", options=limits)
+    claims = {"SESH_ID": one["id"], "SESH_RUN": os.path.dirname(world.socket)}
+    hog = "x = bytearray(200 << 20); print('up', flush=True); import time; time.sleep(1000)"
+    argv = as_stranger("/usr/bin/python3", "-c", hog)
+    with subprocess.Popen(argv, env={**world.env, **claims}, stdout=-1, cwd="/") as stranger:
+        try:
+            assert stranger.stdout
+            assert stranger.stdout.readline() == b"up\n"
+            world.ok("pass")
+            assert world.state_of("a") == "running"
+            assert world.ok("show", "--json", "a").json["memory_bytes"] < 60 << 20
+            world.ok("stop", "a")
+            assert str(stranger.pid) not in world.ok("ls", "--all").out
+            complains(world.sesh("stop", "--orphans", "-y"), 0, "no orphans")
+            assert world.sesh("doctor", "--json").code == 0
+            assert stranger.poll() is None
+        finally:
+            stranger.kill()
+
+
+def test_an_agent_of_root_that_became_another_user_is_ended_with_its_children(world: World) -> None:
+    """Its user counts as the session's, also for what is in no tree."""
+    need_root()
+    world.root.chmod(0o755)
+    world.cwd.chmod(0o777)
+    script = "(setsid sh -c 'echo $$ >kid; exec sleep 1000' &); exec sleep 1000"
+    pid = world.start("a", *as_stranger("sh", "-c", script))["pid"]
+    kid = number_in(world.cwd / "kid")
+    world.ok("stop", "a")
+    assert not alive(pid)
+    assert not alive(kid)
 
 
 def test_from_inside_the_session_the_server_finishes_it(world: World) -> None:
