@@ -18,7 +18,7 @@ from sesh.values import replace
 from tests.surroundings import STRANGER, as_stranger, need_root
 from tests.world import eventually
 
-ID, RUN = "test-20261115-000000-00000001", "/run/of-this-test"
+ID, RUN = "test-20261115-000000-00000001", f"/run/of-test-{os.getpid()}"
 
 
 @pytest.fixture
