@@ -31,6 +31,7 @@ _MOST = 1 << 60  # no number that is remembered is larger
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _WIDTH = 40  # of a pid and start ticks
 _ROOM = 256  # what is written over itself keeps its length: nobody reads the rest of what was there
+_ROUNDS = 10  # of killing what a command and its children may start meanwhile
 _SLACK = 10.0  # seconds after its time in which somebody may still want to hear a command
 
 # $1 is the stem of where words go: an exit status (or the step that failed) and a newline, written
@@ -353,11 +354,24 @@ def _end(process: Process, stem: str) -> None:
     leader = table.get(process.pid)
     if leader is None or leader.process != process or not _is_ours(leader, stem):
         return
-    family = processes.children(table)
-    members = [pid for pid in processes.tree(family, process.pid) if pid in table]
-    of_session = [stat.pid for stat in table.values() if stat.session == process.pid]
-    for pid in {*members, *of_session} - processes.ancestors(table):
-        processes.send(table[pid].process, signal.SIGKILL)
+    for _ in range(_ROUNDS):
+        members = _members(table, process)
+        if not members:
+            return
+        for member in members:
+            processes.send(member, signal.SIGKILL)
+        table = processes.table()  # what they started meanwhile
+
+
+def _members(table: processes.Table, leader: Process) -> list[Process]:
+    """Everything alive below a session's leader, and in its session. None once its pid means
+    another process."""
+    if leader.pid in table and table[leader.pid].process != leader:
+        return []
+    tree = processes.tree(processes.children(table), leader.pid)
+    session = (stat.pid for stat in table.values() if stat.session == leader.pid)
+    found = {*tree, *session} - processes.ancestors(table)
+    return [table[pid].process for pid in found if pid in table and table[pid].alive]
 
 
 def _is_ours(leader: processes.Stat, stem: str) -> bool:

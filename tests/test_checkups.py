@@ -49,6 +49,7 @@ def record(tmp_path: Path, agent: subprocess.Popen[bytes]) -> Iterator[Record]:
     check = checkups._under_way(stem(made))
     if check and check.process:
         checkups._end(check.process, stem(made))
+        assert eventually(lambda: not lives(check.process)), "a health command is left over"
 
 
 def stem(record: Record) -> str:
@@ -220,6 +221,24 @@ def test_one_that_takes_too_long_is_ended(record: Record) -> None:
     after = answer(record, memory)
     assert after.last_failure == "took longer than 0.5 s"
     assert eventually(lambda: not lives(memory.process))
+
+
+def test_what_it_starts_while_it_is_ended_is_ended_too(
+    record: Record, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first look at the processes came before its child."""
+    process = begin(checked_by(record, "sleep 87646; true")).process
+    assert process
+    assert eventually(lambda: of_session(process.pid) > 1)
+    looks = iter([{process.pid: processes.table()[process.pid]}])
+    whole = processes.table
+    monkeypatch.setattr(processes, "table", lambda: next(looks, None) or whole())
+    checkups._end(process, stem(record))
+    assert eventually(lambda: of_session(process.pid) == 0)
+
+
+def of_session(pid: int) -> int:
+    return sum(stat.session == pid and stat.alive for stat in processes.table().values())
 
 
 # --- none is left behind -------------------------------------------------------------------------
