@@ -14,6 +14,7 @@ from sesh.model import (
     SCHEMA,
     Agent,
     AgentWord,
+    Answers,
     Boxing,
     BreakerLimits,
     Care,
@@ -184,7 +185,8 @@ def _box_dict(box: Boxing) -> dict[str, Any]:
 
 def _kit_dict(kit: Kit) -> dict[str, Any]:
     words = {name: list(getattr(kit, name)) for name in ("start", "resume", "prompt")}
-    return {**_fields(kit), **words}
+    answers = {name: list(getattr(kit.answers, name)) for name in Answers.fields}
+    return {**_fields(kit), **words, "answers": answers}
 
 
 def _container_dict(container: Container) -> dict[str, Any]:
@@ -281,9 +283,19 @@ def _kit(table: Table | None) -> Kit | None:
         prompt=table.texts("prompt"),
         transcript=table.take("transcript", str),
         rules=table.take("rules", str),
+        answers=_answers(table.maybe_table("answers")),
     )
     table.done()
     return kit
+
+
+def _answers(table: Table | None) -> Answers:
+    """Records of older versions have none."""
+    if table is None:
+        return Answers()
+    answers = Answers(**{name: table.texts(name) for name in Answers.fields})
+    table.done()
+    return answers
 
 
 def _worktree(table: Table | None) -> Worktree | None:

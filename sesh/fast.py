@@ -14,7 +14,7 @@ from sesh.errors import SeshError
 
 _SILENT = (
     b',"activity":null,"waiting_for":null,"activity_since":null,"activity_source":null'
-    b',"background":null'
+    b',"background":null,"question":null'
 )
 
 

@@ -15,6 +15,7 @@ from sesh import (
     git,
     guards,
     look,
+    observe,
     orphans,
     output,
     paths,
@@ -23,12 +24,12 @@ from sesh import (
     words,
 )
 from sesh.adrift import Adrift
-from sesh.agents import activity, screens
+from sesh.agents import activity, questions, screens
 from sesh.agents.activity import Launch
-from sesh.agents.said import ACTIVITIES
+from sesh.agents.said import ACTIVITIES, WAITING
 from sesh.breakers import Circle, Opened
 from sesh.digest import Digest
-from sesh.errors import UsageError
+from sesh.errors import CannotTellError, UsageError
 from sesh.look import Orphan, Seen
 from sesh.model import NOWHERE, Process, Record, State
 from sesh.orphans import Leftover, Stray
@@ -199,6 +200,20 @@ def _finish(shown: View, session_id: str, launch: Launch | None = None) -> View:
         "last_output": None if last is None else output.stamp(last),
         "checked_at": output.stamp(time.time()),
     }
+
+
+def add_question(found: Seen, shown: View) -> None:
+    """What its agent asks, with the answers that only its screen shows."""
+    record = found.entry.record
+    if shown["activity"] != WAITING or not isinstance(record, Record) or record.place.pane is None:
+        return
+    try:
+        text = observe.server_of(record, config.load()).screen(record.place.pane)
+    except CannotTellError:
+        return
+    asked = screens.asked(activity.launch_of(record), text) if text is not None else None
+    if asked is not None:
+        shown["question"] = questions.plain(asked.question)
 
 
 def last_output(session_id: str) -> float | None:

@@ -201,6 +201,21 @@ class BreakerLimits(Value):
     cooldown: float = 1800.0
 
 
+OPTION = "{option}"
+
+
+class Answers(Value):
+    """How an agent's questions are answered: which options mean it, by how they begin, and the keys
+    that take one. {option} is what stands in front of it on the screen."""
+
+    keys: tuple[str, ...] = (OPTION,)
+    marked: tuple[str, ...] = ("Enter",)  # of options without numbers: take the one that is marked
+    yes: tuple[str, ...] = ("Yes",)
+    no: tuple[str, ...] = ("No",)
+    always: tuple[str, ...] = ("Yes, and don't ask again", "Yes, and always", "Always")
+    text: tuple[str, ...] = ()  # behind which a text can be typed
+
+
 class Kit(Value):
     """What its template said of the agent: how it is launched, resumed and heard. Kept as it was at
     the start: a template that changes later changes no session. In `start`, `resume`, `prompt` and
@@ -213,6 +228,7 @@ class Kit(Value):
     prompt: tuple[str, ...] = ()  # words behind these, when a first prompt was given
     transcript: str = ""  # where the agent keeps a conversation: a pattern for files
     rules: str = ""  # the rules for its title and its screen
+    answers: Answers = Answers()
 
 
 class Worktree(Value):

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from sesh.view import View
 
+_LONGEST_QUESTION = 60  # columns of what an agent asks
 _SHORTEST = 16  # what a long column is cut to before columns are dropped
 
 
@@ -108,6 +109,9 @@ def _remark(view: View, now: float) -> str:
     reason = why(view, now)
     if view["state"] == "unknown":
         return f"(was {view.get('last_known')}) {reason}"
+    if not reason and view.get("question"):
+        asked = " ".join(view["question"]["text"].split())
+        return output.cut(output.escape(asked), _LONGEST_QUESTION)
     return "" if reason in ("exit 0", "stopped on request") else reason
 
 

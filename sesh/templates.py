@@ -19,6 +19,10 @@ start = ["--session-id", "{conversation}"]
 resume = ["--resume", "{conversation}"]
 rules = "claude"
 
+[agent.answers]               how its questions are answered: see model.Answers
+yes = ["Yes"]
+keys = ["{option}"]
+
 Which file a name means is not known here: see shelf.
 """
 
@@ -31,10 +35,12 @@ from typing import Any
 
 from sesh import config, environment, look
 from sesh.errors import SeshError, StateError, UsageError
-from sesh.model import Kit, Retry, valid_name
+from sesh.model import OPTION, Answers, Kit, Retry, valid_name
+from sesh.tmux import KEY
 from sesh.values import Value
 
 MINTED, LEARNED, NONE = "minted", "learned", "none"
+ANSWERS = "agent.answers"
 CONVERSATIONS = (MINTED, LEARNED, NONE)
 # What may stand in braces, and where.
 PLACEHOLDERS = {
@@ -87,6 +93,8 @@ def examine(path: str, raw: bytes) -> tuple[Template, list[str]]:
         return Template(), [str(error)]
     wrong: list[str] = []
     tables = {name: given.pop(name) for name in _TABLES if name in given}
+    if isinstance(agent := tables.get("agent"), dict) and "answers" in agent:
+        tables[ANSWERS] = agent.pop("answers")
     values = _values(given, "", path, wrong)
     for name, table in tables.items():
         if isinstance(table, dict):
@@ -98,7 +106,8 @@ def examine(path: str, raw: bytes) -> tuple[Template, list[str]]:
     if wrong:
         return Template(), wrong
     if "agent" in values:
-        values["agent"] = Kit(**{"conversation": NONE, **values["agent"]})
+        answers = Answers(**values.pop(ANSWERS, {}))
+        values["agent"] = Kit(**{"conversation": NONE, **values["agent"], "answers": answers})
     return Template(**values), []
 
 
@@ -108,7 +117,8 @@ _KNOWN: dict[str, Any] = {
     **{name: getattr(Template, name) for name in Template.fields if name not in _TABLES},
     **{f"start.{name}": getattr(config.Start, name) for name in config.Start.fields},
     **{f"breaker.{name}": getattr(config.Breaker, name) for name in config.Breaker.fields},
-    **{f"agent.{name}": getattr(Kit, name, "") for name in Kit.fields},
+    **{f"agent.{name}": getattr(Kit, name, "") for name in Kit.fields if name != "answers"},
+    **{f"{ANSWERS}.{name}": getattr(Answers, name) for name in Answers.fields},
 }
 
 
@@ -118,7 +128,8 @@ def _values(given: dict[str, Any], before: str, path: str, wrong: list[str]) -> 
     for key, value in given.items():
         where = f"{before}{config.brief(key)}"
         if before + key not in _KNOWN:
-            page = "sesh-template(1)" if before in ("", "agent.") else "sesh-config(5)"
+            ours = before in ("", "agent.", f"{ANSWERS}.")
+            page = "sesh-template(1)" if ours else "sesh-config(5)"
             wrong.append(f"{path}: unknown key {where}; see {page}")
             continue
         try:
@@ -194,6 +205,7 @@ def _nonsense(values: Mapping[str, Any]) -> Iterator[str]:
         yield f"start.retry_on is empty: it should be of {', '.join(Retry)}"
     if "agent" in values:
         yield from (f"agent.{told}" for told in _strange(values["agent"]))
+    yield from (f"{ANSWERS}.{told}" for told in _unanswerable(values.get(ANSWERS, {})))
 
 
 def _strange(agent: Mapping[str, Any]) -> Iterator[str]:
@@ -241,6 +253,19 @@ def _unheard(agent: Mapping[str, Any], conversation: str) -> Iterator[str]:
     prompt = _words(agent, "prompt")
     if prompt and not any("{prompt}" in word for word in prompt):
         yield "prompt lacks {prompt}"
+
+
+def _unanswerable(answers: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with how questions are answered."""
+    keys = answers.get("keys", Answers.keys)
+    if OPTION not in keys:
+        yield f"keys lacks {OPTION}, which stands for the number or letter of the answer"
+    for key in (*keys, *answers.get("marked", ())):
+        if key != OPTION and not KEY.fullmatch(key):
+            yield f"keys: {config.brief(key)}: no such key; Enter, Escape, C-c, M-x, F5, Up …"
+    for name in ("yes", "no", "always", "text"):
+        if "" in answers.get(name, ()):
+            yield f"{name}: an empty text would mean every option"
 
 
 def _rules(name: str) -> Iterator[str]:

@@ -61,6 +61,12 @@ CALLBACK = "#{@sesh_callback} >/dev/null 2>&1 || :"
 EXITING_TRIES = 5  # many commands at once may all meet servers that are just exiting
 EXITING_PAUSE = 0.05  # seconds in which such a server is gone
 
+_NAMED_KEYS = (
+    "Enter Escape Tab BTab Space BSpace Up Down Left Right Home End PageUp PageDown PPage NPage "
+    "IC DC Insert Delete"
+)
+KEY = re.compile(rf"(?:[CMS]-)*(?:[!-~]|F(?:1[0-2]|[1-9])|{'|'.join(_NAMED_KEYS.split())})")
+
 
 class Trouble(Enum):
     NO_SERVER = "no tmux server"

@@ -16,7 +16,7 @@ View = dict[str, Any]
 
 # The last ones change without any change of the record.
 PASSING = (
-    *("activity", "waiting_for", "activity_since", "activity_source", "background"),
+    *("activity", "waiting_for", "activity_since", "activity_source", "background", "question"),
     *("last_output", "checked_at"),
 )
 LASTING = (

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from sesh import templates
 from sesh.errors import StateError
 from sesh.model import BreakerLimits, Kit
+from sesh.values import Value
 from tests.surroundings import complains, read_record
 from tests.world import World, eventually
 
@@ -87,6 +88,14 @@ def test_flag_then_variable_then_template_then_file(night: World) -> None:
     assert start_with(night) == 7
     night.ok("rm", "-f", "one")
     assert start_with(night, "--retries", "9") == 9
+
+
+def _plain(value: Value) -> dict[str, object]:
+    """What JSON shows of it."""
+    return {
+        name: _plain(one) if isinstance(one, Value) else list(one) if type(one) is tuple else one
+        for name, one in ((name, getattr(value, name)) for name in value.fields)
+    }
 
 
 @pytest.mark.parametrize(
@@ -194,9 +203,7 @@ def test_an_agent_by_its_name_alone(world: World, name: str) -> None:
     kit = read_record(world, "one").spec.kit
     said = world.ok("template", "show", name, "--json").json["template"]["agent"]
     assert kit is not None
-    assert {
-        key: list(one) if isinstance(one, tuple) else one for key, one in vars(kit).items()
-    } == said
+    assert _plain(kit) == said
     assert kit.kind == kit.rules == name
     if name == "opencode":  # which never says what conversation it is in
         complains(world.sesh("restart", "one", "-y"), 1, "never said", "--fresh")

@@ -17,7 +17,7 @@ import os
 import time
 
 from sesh import digest, guards, paths, words
-from sesh.agents import claude, codex, said
+from sesh.agents import claude, codex, questions, said
 from sesh.agents.said import BUSY, IDLE, WAITING, Said
 from sesh.rules import Rule, from_plain, match
 from sesh.values import Value, replace
@@ -39,6 +39,7 @@ _TITLES = (b"\x1b]0;", b"\x1b]2;")
 _MARKS = (b"\x1b]7501;",)  # `state=working:app=codex`
 _ENDS = (b"\x07", b"\x1b\\")
 _LONGEST = 1 << 10  # bytes of one
+_SAME = 3.0  # seconds by which two sources may differ on when a wait began
 
 
 class Activity(Value):
@@ -51,6 +52,7 @@ class Activity(Value):
     rule: str | None = None  # which one spoke, where rules read a title or a screen
     background: bool | None = None  # idle, and something that it began still runs
     trouble: bool = False  # it waits, but for no answer: it takes prompts
+    question: dict[str, Any] | None = None  # what it asks, as JSON shows it
 
 
 class Launch(Value):
@@ -195,15 +197,29 @@ def known(launch: Launch, looked: Activity | None = None) -> tuple[Activity | No
     registry = None if launch.boxed else _registry(launch, kit)
     title = None if registry and registry.activity else _title(launch, kit)
     fresh, screen = _seen_screen(launch) if kit.by_screen else (True, None)
-    signals = Signals(registry, title, heard(launch), looked or screen)
+    hook = heard(launch)
+    signals = Signals(registry, title, hook, looked or screen)
     found = decide(signals)
     if kit.prompted and found and found.kind == IDLE:
         taken, late = _taken(launch, kit, signals), _late(launch, found)
         found = decide(replace(signals, taken=taken, late=late))
-    if found and found.what == "permission" and kit.kind == "codex" and not launch.boxed:
-        found = replace(found, what=claude.permission(_called(launch.pid)))
+    if found and found.kind == WAITING and found.question is None:
+        found = _asking(launch, kit, found, hook)
     doubtful = found is None or found.source == PROMPT or found.kind == IDLE
     return found, doubtful and not fresh and not launch.boxed
+
+
+def _asking(launch: Launch, kit: Equipment, found: Activity, hook: Said | None) -> Activity:
+    """With what is asked: by the hook that said that it waits or, of Codex, by its transcript."""
+    asked = None
+    late = hook is not None and hook.at < (found.since or 0.0) - _SAME  # of an earlier question
+    if hook and hook.activity == WAITING and hook.what == found.what and not late:
+        asked = questions.of_tool(hook.tool, hook.input, HOOK) if hook.input is not None else None
+    elif found.what == "permission" and kit.kind == "codex" and not launch.boxed:
+        tool, given = _called(launch.pid)
+        asked = questions.of_tool(tool, given, questions.TRANSCRIPT)
+        found = replace(found, what=claude.permission(tool))
+    return replace(found, question=questions.plain(asked)) if asked else found
 
 
 def equipment(launch: Launch) -> Equipment | None:
@@ -345,10 +361,11 @@ def last_sequence(printed: bytes, begins: tuple[bytes, ...]) -> str | None:
     return None
 
 
-def _called(pid: str) -> str | None:
-    """The tool that Codex wants to use: its title does not say, its transcript does."""
+def _called(pid: str) -> tuple[str | None, dict[str, Any] | None]:
+    """The tool that Codex wants to use, and with what: its title does not say, its transcript
+    does."""
     path = _rollout(pid)
-    return codex.last_call(_end_of(path)) if path else None
+    return codex.last_call(_end_of(path)) if path else (None, None)
 
 
 def _rollout(pid: str) -> str | None:
@@ -385,7 +402,7 @@ def worked_by_screen(launch: Launch) -> bool | None:
 # --- as JSON -------------------------------------------------------------------------------------
 
 
-def fields(found: Activity | None) -> dict[str, str | bool | None]:
+def fields(found: Activity | None) -> dict[str, Any]:
     """What is said of it wherever a session is printed."""
     since = found.since if found else None
     moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(since)) if since else None
@@ -395,6 +412,7 @@ def fields(found: Activity | None) -> dict[str, str | bool | None]:
         "activity_since": moment,
         "activity_source": found.source if found else None,
         "background": found.background if found else None,
+        "question": found.question if found and found.kind == WAITING else None,
     }
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from sesh.agents.said import BUSY, IDLE, WAITING, Said, identity, text
+from sesh.agents.said import BUSY, IDLE, WAITING, Said, identity, spoken, text, tool_input
 
 EVENTS = (
     *("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure"),
@@ -30,6 +30,7 @@ _FAILURES = {"rate_limit": "rate limit", "authentication_failed": "login"}
 _RESETS = ("will reset at ", "resets at ", "resets ")  # in front of a time, as people are told it
 _ANSWERS = (b'"type":"assistant"', b"[Request interrupted by user", b"<local-command-stdout>")
 _NO_EXIT = ("clear", "resume")  # reasons of a SessionEnd after which the agent goes on
+_ASKS_FIRST, _TAKES = "PermissionRequest", "UserPromptSubmit"
 _ASKS = "AskUserQuestion"  # a tool, but what it wants is an answer
 # `shell`: the turn is over, and a shell that it left in the background runs; it takes prompts.
 _STATUS = {"busy": BUSY, "shell": IDLE, "idle": IDLE, "waiting": WAITING}
@@ -56,7 +57,7 @@ def meaning(event: Mapping[str, object], now: float) -> Said | None:
     name = event.get("hook_event_name")
     if not isinstance(name, str) or name not in EVENTS:
         return None
-    if event.get("agent_id") and name != "PermissionRequest":  # that one, a person has to answer
+    if event.get("agent_id") and name != _ASKS_FIRST:  # that one, a person has to answer
         return None
     tool = text(event.get("tool_name"))
     said = Said(now, name, tool=tool, conversation=identity(event.get("session_id")))
@@ -71,6 +72,8 @@ def meaning(event: Mapping[str, object], now: float) -> Said | None:
             "what": what,
             "lasting": lasting,
             "prompted": name not in _TELLS_NOTHING or event.get("source") == "resume",
+            "input": tool_input(event.get("tool_input")) if name == _ASKS_FIRST else None,
+            "taken": now if name == _TAKES else 0.0,
         }
     )
 
@@ -81,7 +84,7 @@ def _doing(
     """What it does, what it waits for, and whether that is a trouble."""
     if name in _AT_WORK:
         return BUSY, None, False
-    if name == "PermissionRequest":
+    if name == _ASKS_FIRST:
         return WAITING, permission(tool), False
     if name == "Notification":
         known = _NOTIFICATIONS.get(str(event.get("notification_type")))
@@ -117,6 +120,23 @@ def permission(tool: str | None) -> str:
 def answered(transcript: bytes) -> bool:
     """Does a transcript hold an answer, or the end of a turn without one?"""
     return any(mark in transcript for mark in _ANSWERS)
+
+
+def prompts(transcript: bytes) -> list[str]:
+    """What somebody has typed, by lines of a transcript; also what waits until a turn is over."""
+    found = []
+    for line in transcript.splitlines():
+        if b'"type":"user"' not in line and b'"queue-operation"' not in line:
+            continue
+        try:
+            entry = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(entry, dict) and entry.get("type") in ("user", "queue-operation"):
+            message = entry.get("message")
+            content = message.get("content") if isinstance(message, dict) else entry.get("content")
+            found.append(spoken(content))
+    return found
 
 
 def begun(transcript: bytes) -> bool:

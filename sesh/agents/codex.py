@@ -9,7 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from sesh.agents.said import IDLE, Said, identity, text
+from sesh.agents.said import IDLE, Said, identity, spoken, text, tool_input
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 TURN_COMPLETE = "agent-turn-complete"
 _CALLS = ("function_call", "custom_tool_call", "local_shell_call")
@@ -20,8 +24,8 @@ def notify(command: Sequence[str]) -> str:
     return f"notify={json.dumps(list(command))}"
 
 
-def last_call(transcript: bytes) -> str | None:
-    """The tool that was called last, by the end of a transcript."""
+def last_call(transcript: bytes) -> tuple[str | None, dict[str, Any] | None]:
+    """The tool that was called last, and with what, by the end of a transcript."""
     for line in reversed(transcript.splitlines()):
         if b'"function_call"' not in line and b'"custom_tool_call"' not in line:
             continue
@@ -30,8 +34,35 @@ def last_call(transcript: bytes) -> str | None:
         except (ValueError, RecursionError, AttributeError):
             continue
         if isinstance(payload, dict) and payload.get("type") in _CALLS:
-            return text(payload.get("name"))
-    return None
+            return text(payload.get("name")), _arguments(payload)
+    return None, None
+
+
+def _arguments(payload: Mapping[str, object]) -> dict[str, Any] | None:
+    """Of a function JSON, of other tools a text."""
+    given = payload.get("arguments", payload.get("input"))
+    try:
+        found = json.loads(given) if isinstance(given, str) else given
+    except (ValueError, RecursionError):
+        found = {"input": given}
+    return tool_input(found)
+
+
+def prompts(transcript: bytes) -> list[str]:
+    """What somebody has typed, by lines of a transcript."""
+    found = []
+    for line in transcript.splitlines():
+        if b'"user' not in line:
+            continue
+        try:
+            payload = json.loads(line).get("payload")
+        except (ValueError, RecursionError, AttributeError):
+            continue
+        if isinstance(payload, dict) and payload.get("type") == "user_message":
+            found.append(spoken(payload.get("message")))
+        elif isinstance(payload, dict) and payload.get("role") == "user":
+            found.append(spoken(payload.get("content")))
+    return found
 
 
 def turn_over(transcript: bytes) -> bool:

@@ -6,11 +6,18 @@ import json
 
 from sesh.values import Value, replace
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 BUSY, WAITING, IDLE = "busy", "waiting", "idle"
 ACTIVITIES = (BUSY, WAITING, IDLE)
 LIMIT = 1 << 16
 _LONGEST = 200  # characters of what it waits for, or of a name
 _LONGEST_ID = 100
+_MOST_INPUT = 1 << 16  # bytes of what a tool is to be used with, as JSON
+_LONGEST_PART = 1 << 12  # characters of each of its texts, where it is larger than that
+REMINDER = "Notification"  # says again what another event has said
 
 
 class Said(Value):
@@ -24,6 +31,8 @@ class Said(Value):
     tool: str | None = None  # the last one that it was about to use
     conversation: str | None = None
     prompted: bool = False  # somebody has given it something to do
+    input: dict[str, Any] | None = None  # what the tool is to be used with that it waits for
+    taken: float = 0.0  # when it took its last prompt
 
 
 def merged(old: Said | None, new: Said) -> Said:
@@ -34,10 +43,13 @@ def merged(old: Said | None, new: Said) -> Said:
     if what == "permission" and old.activity == WAITING and old.what:
         what = old.what  # the late reminder does not know which tool
     same = old.activity == new.activity == WAITING and old.what == what
+    reminded = same and new.event == REMINDER
     return replace(
         new,
         at=old.at if same else new.at,  # a reminder is no new wait
         what=what,
+        input=old.input if reminded else new.input,
+        taken=max(old.taken, new.taken),
         tool=new.tool or old.tool,
         conversation=new.conversation or old.conversation,
         prompted=new.prompted or old.prompted,
@@ -54,9 +66,9 @@ def decode(raw: bytes) -> Said | None:
         found = json.loads(raw)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(found, dict) or found.keys() != _KINDS.keys():
+    if not isinstance(found, dict) or found.keys() - {*_LATER} != _KINDS.keys() - {*_LATER}:
         return None
-    fits = all(isinstance(found[name], kind) for name, kind in _KINDS.items())
+    fits = all(isinstance(value, _KINDS[name]) for name, value in found.items())
     known = fits and found["activity"] in (None, *ACTIVITIES)
     return Said(**found) if known else None
 
@@ -71,12 +83,38 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "tool": _TEXT,
     "conversation": _TEXT,
     "prompted": (bool,),
+    "input": (dict, type(None)),
+    "taken": (int, float),
 }
+_LATER = ("input", "taken")  # an agent that was launched by an older version has said less
 
 
 def text(value: object) -> str | None:
     """A stranger's text, if it is one, cut to what a line can show."""
     return value[:_LONGEST] if isinstance(value, str) and value else None
+
+
+def tool_input(value: object) -> dict[str, Any] | None:
+    """What a tool is to be used with. Of what is very large, every text is cut; what is large all
+    the same is left out."""
+    if not isinstance(value, dict):
+        return None
+    if len(json.dumps(value)) <= _MOST_INPUT:
+        return value
+    value = {key: _cut(part) for key, part in value.items()}
+    return value if len(json.dumps(value)) <= _MOST_INPUT else None
+
+
+def _cut(part: object) -> object:
+    long = isinstance(part, str) and len(part) > _LONGEST_PART
+    return f"{part[:_LONGEST_PART]}…" if isinstance(part, str) and long else part
+
+
+def spoken(content: object) -> str:
+    """The text of a message: a string, or parts with one each."""
+    parts = content if isinstance(content, list) else [content]
+    texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
+    return "\n".join(part for part in texts if isinstance(part, str))
 
 
 def identity(value: object) -> str | None:

@@ -1,7 +1,8 @@
 """What an agent's screen says: the last resort, because it takes a look at tmux.
 
 The word is kept (`ID.GEN.seen`) for those who can't look, and for ourselves: as long as nothing was
-printed since, the screen is the same.
+printed since, the screen is the same. Before something is typed, nothing that is kept counts: see
+`asked`.
 """
 
 from __future__ import annotations
@@ -10,11 +11,25 @@ import json
 import time
 
 from sesh import config, files, observe
+from sesh.agents import dialogs, questions
 from sesh.agents.activity import SCREEN, Activity, Launch, equipment, known, worked_by_screen
-from sesh.agents.said import BUSY
+from sesh.agents.dialogs import Dialog
+from sesh.agents.questions import Question
+from sesh.agents.said import BUSY, WAITING
 from sesh.errors import CannotTellError, StateError
-from sesh.rules import match
+from sesh.rules import Rule, match
 from sesh.tmux import Tmux
+from sesh.values import Value
+
+_TROUBLES = ("login", "rate limit", "help")  # it takes a prompt meanwhile, if no dialog is open
+
+
+class Asked(Value):
+    """What an agent asks just now. Without a dialog it can't be answered from here."""
+
+    question: Question
+    dialog: Dialog | None
+    rule: str | None = None
 
 
 def doing(launch: Launch, socket: str, pane: str | None) -> Activity | None:
@@ -38,10 +53,51 @@ def look(launch: Launch, server: Tmux, pane: str) -> Activity | None:
     text = server.screen(pane)
     if text is None:
         return None
-    rule = match(kit.rules, SCREEN, text)
-    found = Activity(rule.means, SCREEN, rule.what or None, moment, rule.label) if rule else None
+    found = _activity(kit.rules, text, moment)
     _keep(launch, found, moment)
     return found
+
+
+def _activity(rules: tuple[Rule, ...], text: str, moment: float) -> Activity | None:
+    """By its rules or, where none fits, by a dialog that stands there."""
+    rule = match(rules, SCREEN, text)
+    if rule is not None and rule.means != WAITING:
+        return Activity(rule.means, SCREEN, None, moment, rule.label)
+    asks = _asked(rule, text, None)
+    if asks is None:
+        return None
+    what = (rule.what or None) if rule else "input"
+    question = questions.plain(asks.question)
+    return Activity(WAITING, SCREEN, what, moment, asks.rule, question=question)
+
+
+def asked(launch: Launch, text: str) -> Asked | None:
+    """What it asks, by its screen as it is now and whatever else is known; None: nothing. A trouble
+    is no question."""
+    kit = equipment(launch)
+    rule = match(kit.rules, SCREEN, text) if kit else None
+    if kit is None or (rule is not None and rule.means != WAITING):
+        return None
+    doing, _ = known(launch)
+    waits = doing is not None and doing.kind == WAITING
+    told = questions.of_plain(doing.question) if doing and waits and doing.question else None
+    found = _asked(rule, text, told)
+    if found is not None or doing is None or not waits:
+        return found
+    what = doing.what or ""
+    if doing.source == SCREEN or doing.trouble or what.startswith(_TROUBLES):
+        return None  # what was seen there is gone
+    return Asked(told or Question(f"it waits for {what or 'an answer'}", doing.source), None)
+
+
+def _asked(rule: Rule | None, text: str, told: Question | None) -> Asked | None:
+    """What a screen asks; `told` is what its agent has said of that."""
+    dialog = dialogs.read(text)
+    if dialog is not None:
+        return Asked(dialogs.question(dialog, told), dialog, rule.label if rule else None)
+    if rule is None:
+        return None
+    return Asked(told or Question(f"it waits for {rule.what}", SCREEN), None, rule.label)
 
 
 def _keep(launch: Launch, found: Activity | None, moment: float) -> None:

@@ -21,7 +21,7 @@ from sesh import (
     paths,
     trees,
 )
-from sesh.agents import activity, screens
+from sesh.agents import activity, questions, screens
 from sesh.commands._options import CONTEXT, colour_option, json_option
 from sesh.look import Seen
 from sesh.model import ENDED, Care, Record, Session, Spec, State
@@ -45,6 +45,7 @@ _NEXT_BARE = "sesh restart {0} gives it a terminal   ·   sesh stop {0}"
 _NOT_OVER = (State.RUNNING, State.PAUSED, State.RECOVERING)
 _INDENT = 13  # columns in front of each value
 _STEPS = 8  # of the history: the newest
+_LONGEST = 300  # columns of a question
 _NEXT_ENDED = "sesh attach {0} shows the menu   ·   sesh restart {0}   ·   sesh stop {0}"
 
 
@@ -57,6 +58,7 @@ def command(name: str, as_json: bool, colour: str) -> int:
     found = look.one(name)
     shown = listing.complete(found)
     if found.session:
+        listing.add_question(found, shown)
         listing.add_usage_of(found, shown)
         listing.add_work([shown])
     if as_json:
@@ -157,7 +159,12 @@ def _doing(record: Record, shown: View) -> list[tuple[str, str]]:
     what += " (background work)" if doing.background else ""
     since = f" since {output.clock(doing.since)}" if doing.since else ""
     source = f"{doing.source}, rule {doing.rule}" if doing.rule else doing.source
-    return [("does", f"{doing.kind}{what}{since}   (by its {source})")]
+    rows = [("does", f"{doing.kind}{what}{since}   (by its {source})")]
+    asked = shown["question"]
+    if asked:
+        rows.append(("asks", output.cut(questions.line(asked["text"]), _LONGEST)))
+        rows += [("", f"{one['key']}. {one['label']}") for one in asked["options"]]
+    return rows
 
 
 def _word(record: Record) -> list[tuple[str, str]]:

@@ -201,6 +201,14 @@ _SKELETON = """\
 # prompt = ["{{prompt}}"]
 # transcript = "~/.claude/projects/*/{{conversation}}.jsonl"
 # rules = "claude"              # for its title and screen
+
+# [agent.answers]               # how its questions are answered: how an option begins
+# yes = ["Yes"]
+# no = ["No"]
+# always = ["Yes, and don't ask again"]
+# text = ["Type something"]     # opens a field for a text
+# keys = ["{{option}}"]           # what takes an option: its number or letter, other keys
+# marked = ["Enter"]            # where options have no numbers: what takes the marked one
 """
 
 

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 
@@ -98,6 +99,14 @@ def test_a_template_is_shown_as_it_is(world: World) -> None:
         "prompt": ["{prompt}"],
         "transcript": "~/.claude/projects/*/{conversation}.jsonl",
         "rules": "claude",
+        "answers": {
+            "keys": ["{option}"],
+            "marked": ["Enter"],
+            "yes": ["Yes"],
+            "no": ["No"],
+            "always": ANY,
+            "text": ["Type something"],
+        },
     }
 
 

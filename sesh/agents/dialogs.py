@@ -1,0 +1,213 @@
+"""A dialog on an agent's screen: what it asks, which answers it has, and which one is meant. PURE.
+
+Agents ask by a list of options, numbered or not, with a mark in front of the one that Enter takes,
+or, in a line, by letters in parentheses. The last on the screen counts.
+"""
+
+from __future__ import annotations
+
+import re
+
+from sesh.agents.questions import SCREEN, USES, Option, Question, matter
+from sesh.model import Answers
+from sesh.values import Value, replace
+
+_MARKS = "❯›▶●>"
+_EDGES = " \t│┃|"
+_OPTION = re.compile(rf"(?P<mark>[{_MARKS}])?\s*(?P<key>[1-9]\d?)[.)]\s+(?P<label>\S.*)")
+_LETTERS = re.compile(r"\(([A-Z])\)([a-z][a-z' ]*)")
+_BAR = re.compile(r"[─━═╌╍┄-]{8,}")
+_FIELD = re.compile(r"\w+: |[$│>•] ")
+_HINT = re.compile(r"↑/↓|\b(?:enter|esc) to (?:select|confirm|cancel)", re.IGNORECASE)
+_BELOW = 3  # lines below the last option: which keys there are
+_APART = 4  # lines from one option to the next: what it means
+_ABOVE = 40  # lines above the options that may belong to the dialog
+_SAMPLE = 24  # characters by which a tool's input is found on the screen
+
+
+class Dialog(Value):
+    """What stands on the screen, without the mark: to know it again."""
+
+    text: str
+    options: tuple[Option, ...]
+    core: str  # from the question to the first option
+    body: str  # the same, with what stands above the question: what a tool is to be used with
+    marked: str = ""  # the option that Enter takes
+    numbered: bool = True  # do keys take an option? Else it has to be marked first
+
+
+def read(screen: str) -> Dialog | None:
+    """The dialog at the end of a screen; None: there is none that is understood."""
+    lines = [line.strip(_EDGES) for line in screen.splitlines()]
+    lines = [line for line in lines if line]
+    return _menu(lines) or _bare_menu(screen.splitlines()) or _letters(lines)
+
+
+def same(one: Dialog, other: Dialog) -> bool:
+    """Is it the same question, with the same answers?"""
+    return (one.body, one.options) == (other.body, other.options)
+
+
+def _menu(lines: list[str]) -> Dialog | None:
+    """A list of numbered options, one of them marked."""
+    at = _numbered(lines)
+    if not at:
+        return None
+    found = [match for where in at if (match := _OPTION.fullmatch(lines[where]))]
+    marked = [match["key"] for match in found if match["mark"]]
+    below = [line for line in lines[at[-1] + 1 :] if not _BAR.fullmatch(line)]
+    # Below an input line with the same mark it would be what somebody has said before.
+    if len(found) < 2 or len(marked) != 1 or len(below) > _BELOW or _has_mark(below):
+        return None
+    options = tuple(Option(match["key"], _label(match["label"])) for match in found)
+    above = lines[max(0, at[0] - _ABOVE) : at[0]]
+    return _dialog(above, options, marked[0])
+
+
+def _dialog(
+    above: list[str], options: tuple[Option, ...], marked: str, *, numbered: bool = True
+) -> Dialog:
+    asked = _from_question(above)
+    text, body = asked[0] if asked else "", "\n".join(_from_bar(above, asked))
+    return Dialog(text, options, "\n".join(asked), body, marked, numbered)
+
+
+def _bare_menu(lines: list[str]) -> Dialog | None:
+    """Options without numbers, in a column, below a question, with nothing below them but a line
+    that says which keys there are. They count from the top."""
+    marks = [where for where, line in enumerate(lines) if line.strip(_EDGES)[:1] in (*_MARKS,)]
+    if not marks:
+        return None
+    at = marks[-1]
+    column = len(lines[at]) - len(lines[at].lstrip(f"{_EDGES}{_MARKS}"))
+    first = last = at
+    while first > 0 and _starts_at(lines[first - 1], column):
+        first -= 1
+    while last + 1 < len(lines) and _starts_at(lines[last + 1], column):
+        last += 1
+    below = [line for line in lines[last + 1 :] if line.strip(_EDGES)]
+    if first == last or len(below) > _BELOW or (below and not any(map(_HINT.search, below))):
+        return None
+    labels = [_label(line[column:].strip(_EDGES)) for line in lines[first : last + 1]]
+    options = tuple(Option(str(number), label) for number, label in enumerate(labels, 1))
+    above = [line.strip(_EDGES) for line in lines[max(0, first - _ABOVE) : first]]
+    found = _dialog([*filter(None, above)], options, str(at - first + 1), numbered=False)
+    return found if "?" in found.text else None
+
+
+def _starts_at(line: str, column: int) -> bool:
+    """Does its text start in that column?"""
+    return len(line) - len(line.lstrip(_EDGES)) == column < len(line)
+
+
+def _label(text: str) -> str:
+    """Without what explains it, in another column."""
+    return text.strip().partition("  ")[0]
+
+
+def _numbered(lines: list[str]) -> list[int]:
+    """Where the options of the last list stand: 1, 2 … in a row."""
+    at: list[int] = []
+    wanted = None
+    for where in range(len(lines) - 1, -1, -1):
+        match = _OPTION.fullmatch(lines[where])
+        if at and at[0] - where > _APART:
+            break
+        if match is None or wanted not in (None, int(match["key"])):
+            continue
+        at.insert(0, where)
+        wanted = int(match["key"]) - 1
+        if wanted == 0:
+            return at
+    return []
+
+
+def _has_mark(lines: list[str]) -> bool:
+    return any(line[0] in _MARKS for line in lines)
+
+
+def _from_question(above: list[str]) -> list[str]:
+    """From the nearest line that looks like a question, and not like `Reason: …` or `$ command`."""
+    asked = [where for where, line in enumerate(above) if "?" in line and not _FIELD.match(line)]
+    return [line for line in above[asked[-1] if asked else -1 :] if not _BAR.fullmatch(line)]
+
+
+def _from_bar(above: list[str], asked: list[str]) -> list[str]:
+    """From the bar that the dialog begins with, where it has one."""
+    bars = [where for where, line in enumerate(above) if _BAR.fullmatch(line) and line[0] in "─━═"]
+    return [line for line in above[bars[-1] + 1 :] if not _BAR.fullmatch(line)] if bars else asked
+
+
+def _letters(lines: list[str]) -> Dialog | None:
+    """`Run it? (Y)es/(N)o [Yes]:` in the last line."""
+    last = lines[-1] if lines else ""
+    found = _LETTERS.findall(last)
+    if len(found) < 2 or not last.endswith((":", "]")):
+        return None
+    options = tuple(Option(key.lower(), (key + rest).strip()) for key, rest in found)
+    return Dialog(last[: last.index("(")].strip() or last, options, last, last)
+
+
+def question(dialog: Dialog, known: Question | None) -> Question:
+    """What is asked: in the words of the agent's hook where those are of this dialog."""
+    if known is not None and _is_of(known, dialog):
+        return replace(known, options=dialog.options)
+    return Question(dialog.text, SCREEN, options=dialog.options)
+
+
+def _is_of(known: Question, dialog: Dialog) -> bool:
+    """Does the dialog show what the tool is to be used with? Its beginning or its end: what is long
+    may not be seen as a whole. Of a tool that has nothing to show, its hook is believed."""
+    shown, found = _squeezed(dialog.body), matter(known.input or {})
+    if found is None:
+        asks = "questions" in (known.input or {})
+        return not asks or _squeezed(known.text)[:_SAMPLE] in shown
+    verb, value = found
+    if verb == USES:
+        value = value.rstrip("/").rpartition("/")[2]
+    value = _squeezed(value)
+    return value[:_SAMPLE] in shown or value[-_SAMPLE:] in shown
+
+
+def _squeezed(text: str) -> str:
+    return "".join(char for char in text if not char.isspace() and char not in "│┃|")
+
+
+# --- answers -------------------------------------------------------------------------------------
+
+
+class Choice(Value):
+    """What is to be typed: an option, and behind it a text."""
+
+    option: Option
+    verb: str  # what was done, for people
+    text: str = ""
+
+
+def choose(dialog: Dialog, answers: Answers, word: str) -> Choice | None:
+    """The option that an answer means; None: the dialog has none like that."""
+    always = [one for one in dialog.options if _begins(one, answers.always)]
+    if word == "always":
+        return Choice(always[0], "always allowed") if always else None
+    if word in ("yes", "no"):
+        wanted = answers.yes if word == "yes" else answers.no
+        verb = "allowed" if word == "yes" else "denied"
+        fits = [one for one in dialog.options if _begins(one, wanted) and one not in always]
+        return Choice(fits[0], verb) if fits else None
+    for one in dialog.options:
+        if one.key == word:
+            return Choice(one, f"answered {one.key} ({one.label}):")
+    if word.isdecimal():
+        return None
+    fields = [one for one in dialog.options if _begins(one, answers.text)]
+    return Choice(fields[0], "answered", word) if fields else None
+
+
+def words(dialog: Dialog, answers: Answers) -> list[str]:
+    """The answers that it has, as `sesh answer` takes them."""
+    named = [word for word in ("yes", "no", "always") if choose(dialog, answers, word)]
+    return named if "yes" in named or "no" in named else [one.key for one in dialog.options]
+
+
+def _begins(option: Option, labels: tuple[str, ...]) -> bool:
+    return any(option.label.casefold().startswith(label.casefold()) for label in labels)
