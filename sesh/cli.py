@@ -25,6 +25,7 @@ COMMANDS = {
     "detach": "Send everybody home who is attached.",
     "logs": "Show what a session printed.",
     "send": "Type into a session.",
+    "answer": "Answer the question that an agent asks.",
     "wait": "Wait until sessions reach a state.",
     "events": "Show what happened.",
     "stats": "Say in figures how sessions fare; also for Prometheus.",

@@ -19,7 +19,7 @@ def guarded(work: Callable[[], int]) -> int:
     try:
         return flushed(work())
     except SeshError as error:
-        output.note(str(error))
+        output.note(str(error), hint=error.hint)
         return error.exit_code
     except KeyboardInterrupt:
         return interrupted()

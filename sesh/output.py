@@ -62,11 +62,13 @@ def say(text: str) -> None:
         return  # nobody left to tell
 
 
-def note(text: str, *, after_echo: bool = False) -> None:
+def note(text: str, *, hint: str = "", after_echo: bool = False) -> None:
     """An error or remark of ours, in one line, to stderr; on a line of its own when the terminal
-    has just echoed a key such as ^C."""
+    has just echoed a key such as ^C. A hint, what to do next, is a second line."""
     start = "\n" if after_echo and os.isatty(2) else ""
     say(f"{start}sesh: {escape(text)}")
+    if hint:
+        say(f"      {escape(hint)}")
 
 
 _gone = False  # stdout's reader

@@ -37,7 +37,8 @@ printf '\\033]0;- ready\\007'
 echo ready
 while read -r word rest; do
   case $word in
-  prompt) echo "{\\"type\\":\\"user\\",\\"text\\":\\"$rest\\"}" >>"$transcript" ;;
+  prompt)
+    printf '{"type":"user","message":{"content":"prompt %s"}}\\n' "$rest" >>"$transcript" ;;
   hook) printf '%s' "$rest" | sh -c "$hook"; echo "hook ended with $?" ;;
   nested) printf '%s' "$rest" | env -- python3 -c 'import subprocess,sys
 subprocess.run(["sh", "-c", sys.argv[1]])' "$hook"; echo "hook ended with $?" ;;
@@ -79,11 +80,17 @@ def prompt(world: World, name: str = "one", text: str = "hello") -> None:
     assert eventually(lambda: path.exists() and text in path.read_text(), 20)
 
 
+def types(world: World, line: str, name: str = "one") -> None:
+    """Type a line, whatever it does: it is for the stand-in, not for the agent that it plays."""
+    world.tmux("send-keys", "-l", "-t", f"={name}:", line)
+    world.tmux("send-keys", "-t", f"={name}:", "Enter")
+
+
 def tells(world: World, event: dict[str, Any] | str, name: str = "one", how: str = "hook") -> None:
     """Have it call its hook, and wait until that has ended."""
     line = event if isinstance(event, str) else json.dumps(event)
     before = world.sesh("logs", name).out.count("hook ended with")
-    world.ok("send", name, f"{how} {line}")
+    types(world, f"{how} {line}", name)
     assert eventually(
         lambda: world.sesh("logs", name).out.count("hook ended with 0") > before, within=20
     ), world.sesh("logs", name).out

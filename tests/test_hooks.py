@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent import begin, install, tells
+from tests.agent import begin, install, tells, types
 from tests.world import SESH, World, eventually
 
 HOOKS = Path(__file__).parent / "data" / "hooks" / "claude"
@@ -192,10 +192,10 @@ def test_a_title_tells_when_no_hook_does(agent: World) -> None:
     begin(agent, "two")
     shown = agent.session("two")
     assert (shown["activity"], shown["activity_source"]) == ("idle", "title")
-    agent.ok("send", "two", "title * works")
+    types(agent, "title * works", "two")
     assert eventually(lambda: agent.session("two")["activity"] == "busy")
     assert "rule claude/7 title 2" in agent.ok("show", "two").out
-    agent.ok("send", "two", "title - idle again, allow it?")
+    types(agent, "title - idle again, allow it?", "two")
     assert eventually(lambda: agent.session("two")["activity"] == "waiting")
     assert agent.session("two")["activity_source"] == "screen"
 
@@ -241,7 +241,7 @@ def test_a_shell_in_the_background_leaves_it_idle(agent: World) -> None:
 def test_a_dialog_of_which_the_registry_does_not_know(agent: World) -> None:
     register(agent, "idle")
     assert is_waited_for(agent, "idle")
-    agent.ok("send", "one", "Make auto mode your default permission mode?")  # it echoes
+    types(agent, "Make auto mode your default permission mode?")  # it echoes
     assert eventually(lambda: agent.session("one")["activity"] == "waiting")
     assert agent.session("one")["activity_source"] == "screen"
     assert not is_waited_for(agent, "idle")

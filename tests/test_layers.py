@@ -26,7 +26,7 @@ LAYERS = (
     ("surveying",),
     (
         *("exits", "ordering", "supervise", "listing", "attaching", "waiting"),
-        *("shells", "prompt", "mending", "counting", "api", "delegation"),
+        *("shells", "prompt", "mending", "counting", "api", "delegation", "talking"),
     ),
     ("checks",),
     ("checks.tmux", "checks.sessions", "checks.containers", "checks.files", "checks.machine"),
@@ -60,9 +60,9 @@ LAYERS = (
     ("guards",),
     (
         *("codec", "digest", "reconcile", "duties", "schedules", "metrics", "phases"),
-        *("agents.claude", "agents.codex"),
+        *("agents.claude", "agents.codex", "agents.dialogs"),
     ),
-    ("view", "figures", "agents.said"),
+    ("view", "figures", "agents.said", "agents.questions"),
     ("paths", "units", "rules", "toml", "words"),
     ("model", "errors"),
     ("values",),
@@ -71,7 +71,7 @@ LAYERS = (
 PURE = (
     *("values", "model", "errors", "units", "reconcile", "duties", "view", "codec", "digest"),
     *("figures", "metrics", "phases", "rules", "toml", "words"),
-    *("agents.said", "agents.claude", "agents.codex"),
+    *("agents.said", "agents.claude", "agents.codex", "agents.questions", "agents.dialogs"),
 )
 HOMES = {
     "click": {"cli", "commands"},

@@ -157,7 +157,7 @@ def each(found: Sequence[Seen], verb: str, work: Callable[[Seen], None]) -> int:
         except SeshError as error:
             if len(found) == 1:
                 raise
-            output.note(str(error))
+            output.note(str(error), hint=error.hint)
             bad.append(error.exit_code)
     if not bad:
         return errors.OK

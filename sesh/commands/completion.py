@@ -33,7 +33,7 @@ _VALUES: dict[str, Offer] = {
 _ARGUMENTS: dict[str, Offer] = {
     "start": None,  # the name of a new session
     "finish": "finishing",
-    **dict.fromkeys(("stop", "detach", "send", "wait"), "living"),
+    **dict.fromkeys(("stop", "detach", "send", "answer", "wait"), "living"),
 }
 _REST: dict[str, Offer] = {"template": "templates"}  # behind its action
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import pytest
+
+from tests import agent, dialog
 from tests.surroundings import complains, run
-from tests.world import SESH, World, eventually
+from tests.world import SESH, Done, World, eventually
 
 # Reads its terminal as a full-screen agent does: raw, with bracketed paste. Writes all it got.
 RAW_READER = """
@@ -176,20 +180,109 @@ def test_what_is_no_key_is_refused_and_nothing_is_sent(world: World) -> None:
 # --- a sign of arrival -------------------------------------------------------------------------
 
 
-def test_says_when_nothing_showed_that_it_arrived(world: World) -> None:
+def test_not_confirmed_when_nothing_showed_that_it_arrived(world: World) -> None:
     world.start("a", "sh", "-c", "stty -echo; echo ready; exec tee got >/dev/null")
     assert eventually(lambda: "ready" in world.ok("logs", "a").out)
-    done = world.ok("send", "a", "hello")
-    assert done.out == ""
-    assert done.err.count("\n") == 1
-    assert "no sign that it arrived" in done.err
-    assert "sesh logs a" in done.err
+    complains(world.sesh("send", "a", "hello"), 1, "not confirmed", "sesh logs a")
     gets(world, b"hello\n")  # yet it did
 
 
 def test_a_program_that_echoes_is_sign_enough(world: World) -> None:
     world.start("a", "cat")
     assert world.ok("send", "a", "hello").err == ""
+
+
+def test_the_echo_of_a_paste_is_no_proof_of_an_agent(world: World) -> None:
+    """It stands in the input, and Enter does nothing."""
+    dialog.begin(world)
+    world.ok("send", "a", "deaf now")
+    complains(world.sesh("send", "a", "hello"), 1, "not confirmed")
+    assert "❯ hello" in dialog.screen(world)
+
+
+def test_an_agents_prompt_hook_is_the_proof(world: World) -> None:
+    agent.install(world)
+    session = agent.begin(world)
+    event = {"hook_event_name": "UserPromptSubmit", "session_id": session["conversation"]}
+    assert world.ok("send", "one", f"hook {json.dumps(event)}").err == ""
+
+
+def test_the_conversation_has_it_or_it_is_not_confirmed(world: World) -> None:
+    agent.install(world)
+    agent.begin(world)
+    world.ok("send", "one", "prompt hello there")
+    complains(world.sesh("send", "one", "hello there"), 1, "one: not confirmed")
+
+
+# --- while it asks -----------------------------------------------------------------------------
+
+
+def asked(done: Done, *words: str) -> None:
+    """Refused: the question in a line, and what to do about it in another."""
+    assert (done.code, done.out) == (8, ""), done
+    first, second, rest = done.err.split("\n")
+    assert first.startswith("sesh: "), done
+    assert "is waiting for an answer, nothing was sent" in first
+    assert "type anyway: sesh send --force" in second
+    assert rest == ""
+    for word in words:
+        assert word in done.err, (word, done)
+
+
+@pytest.mark.parametrize("what", ["run rm -rf build", "trust it", "where now"])
+def test_nothing_is_typed_into_a_dialog(world: World, what: str) -> None:
+    """Its rules name the first one only; the others look like it."""
+    dialog.begin(world, "a", "--group", "g")
+    dialog.asks(world, what)
+    before = dialog.screen(world)
+    for text in ("no", "4", "yes", "please also fix the docs", "1"):
+        asked(world.sesh("send", "a", text), "answer it: sesh answer a ")
+    asked(world.sesh("send", "a", "-", stdin="no\n"))
+    asked(world.sesh("send", "--no-enter", "a", "no"))
+    asked(world.sesh("send", "--group", "g", "no"), "a is waiting")
+    assert dialog.screen(world) == before
+    assert dialog.lines(world, "decided") == []
+
+
+def test_force_types_anyway_and_keys_are_always_possible(world: World) -> None:
+    dialog.begin(world)
+    dialog.asks(world, "run rm -rf build")
+    world.ok("send", "a", "--key", "Escape")
+    assert dialog.lines(world, "decided") == ["run 3"]
+    dialog.asks(world, "run rm -rf build")
+    world.ok("send", "--force", "a", "no")
+    assert dialog.lines(world, "decided") == ["run 3", "run 1"]
+
+
+def test_a_dialog_that_opens_while_the_text_is_typed(world: World) -> None:
+    dialog.begin(world)
+    done = world.sesh("send", "a", "surprise")
+    assert done.code == 8
+    assert "the text was pasted without Enter" in done.err
+    assert dialog.lines(world, "decided") == []
+
+
+def test_a_question_that_only_its_hook_tells_of(world: World) -> None:
+    agent.install(world)
+    agent.begin(world)
+    wants = {"tool_name": "Bash", "tool_input": {"command": "rm -rf build"}}
+    agent.tells(world, {"hook_event_name": "PermissionRequest", **wants})
+    asked(world.sesh("send", "one", "no"), "Bash wants to run: rm -rf build", "sesh attach one")
+    question = world.session("one")["question"]
+    assert question["tool"] == "Bash"
+    assert question["input"] == {"command": "rm -rf build"}
+    assert question["source"] == "hook"
+    agent.tells(world, {"hook_event_name": "Stop"})
+    assert world.session("one")["question"] is None
+
+
+def test_a_trouble_is_no_question(world: World) -> None:
+    """What it waits for is not decided by what is typed."""
+    agent.install(world)
+    agent.begin(world)
+    agent.tells(world, {"hook_event_name": "StopFailure", "error": "rate_limit"})
+    assert world.session("one")["activity"] == "waiting"
+    world.ok("send", "one", "prompt go on")
 
 
 # --- what can't be sent to ---------------------------------------------------------------------

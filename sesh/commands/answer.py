@@ -1,0 +1,27 @@
+"""sesh answer: answer the question that an agent asks."""
+
+from __future__ import annotations
+
+import click
+
+from sesh import config, look, output, talking
+from sesh.commands._options import CONTEXT
+from sesh.errors import UsageError
+from sesh.talking import Terminal
+
+
+@click.command("answer", context_settings=CONTEXT)
+@click.argument("name")
+@click.argument("answer", nargs=-1, required=True)
+def command(name: str, answer: tuple[str, ...]) -> int:
+    """Answer the question that an agent asks: yes, no, always, the number of an option, or TEXT.
+
+    The screen is read right before a key is pressed and until the question is gone.
+    """
+    word = " ".join(answer).strip()
+    if not word:
+        raise UsageError("which answer? yes, no, always, the number of an option, or a text")
+    terminal = Terminal(look.one(name), config.load())
+    done = talking.answer(terminal, word)
+    output.write(f"{terminal.name}: {output.escape(done)}\n")
+    return 0

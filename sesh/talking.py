@@ -1,0 +1,384 @@
+"""Typing into a session as a person would: after a look at what it asks, with a proof at the end.
+
+The Enter after a text is dangerous: an open dialog ignores the paste, and the Enter takes whatever
+it has marked, mostly a yes. So the screen is read right before a text is typed, and again before
+the Enter. That it was typed proves nothing: see `_Proof`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+
+from sesh import environment, look, observe, output, paths, processes, reports, tmux, transcripts
+from sesh.agents import activity, claude, codex, dialogs, kits, questions, screens
+from sesh.agents.activity import Launch
+from sesh.agents.dialogs import Choice, Dialog
+from sesh.agents.said import BUSY, Said
+from sesh.agents.screens import Asked
+from sesh.config import Config
+from sesh.errors import CannotTellError, ConflictError, SeshError
+from sesh.lifecycle import servers
+from sesh.look import Seen
+from sesh.model import OPTION, Record, State
+from sesh.tmux import Reply, Tmux
+
+PAUSE = 0.15  # between text and Enter: an agent that reads a paste must not swallow the key
+QUIET, LONG = 0.5, 4.0  # the same for an agent that sesh knows: quiet for so long, at most so long
+PATIENCE, LISTENING = 1.0, 10.0  # how long to wait for a proof, of a program and of an agent
+DRAWING = 1.0  # how long a dialog may take to be shown
+GONE = 5.0  # how long a dialog may stay after its answer
+AGAIN = 2.0  # when Enter is pressed once more, because the text is still in the agent's input
+USUAL = 0.1  # seconds that a tmux which is not slow needs at most
+_TICK = 0.05
+_HEAD = 20  # characters by which a text is known again
+_PROMPTS = {"claude": claude.prompts, "codex": codex.prompts}
+_COMMANDS = ("/", "!", "#")  # an agent's own: they need not reach its conversation
+_INPUT = ("❯", "›", ">")
+_MOST = 1 << 22  # bytes of a transcript that may have come since
+_LINE = 100  # columns of a question
+# The end of a bracketed paste: behind it, text would be typed as keys. Terminals filter it too.
+_BRACKETS = (b"\x1b[201~", b"\xc2\x9b201~")
+
+
+def clean(data: bytes) -> bytes:
+    """A text without what could end its paste."""
+    for bracket in _BRACKETS:
+        data = data.replace(bracket, b"")
+    return data
+
+
+class AskedError(ConflictError):
+    """It asks something, so nothing was typed; `hint` says how to answer."""
+
+    def __init__(self, text: str, hint: str) -> None:
+        super().__init__(text)
+        self.hint = hint
+
+
+class Terminal:
+    """The terminal of a running session, which can be reached."""
+
+    def __init__(self, found: Seen, settings: Config) -> None:
+        record = look.must_be(found, State.RUNNING)
+        servers.need_terminal(record)
+        if record.place.pane is None:
+            raise CannotTellError(f"{record.name}: its tmux pane is not known yet; try again")
+        self.record: Record = record
+        self.name: str = record.name
+        self.settings = settings
+        self.launch: Launch = activity.launch_of(record)
+        self.server: Tmux = observe.server_of(record, settings)
+        self._pane: str = record.place.pane
+        begun = time.monotonic()
+        servers.reach(record, self.server)
+        self.slowness = max(1.0, (time.monotonic() - begun) / USUAL)
+
+    def screen(self) -> str:
+        text = self.server.screen(self._pane)
+        if text is None:
+            raise CannotTellError(f"{self.name}: its screen can't be read")
+        return text
+
+    def asked(self) -> Asked | None:
+        """What its agent asks just now, by a new look at its screen."""
+        return screens.asked(self.launch, self.screen()) if self.record.spec.kit else None
+
+    def dialog(self) -> Asked | None:
+        """The same; what an agent has said that it asks may take a moment to be shown."""
+        deadline = time.monotonic() + DRAWING * self.slowness
+        while (found := self.asked()) and not found.dialog and time.monotonic() < deadline:
+            time.sleep(_TICK)
+        return found
+
+    def paste(self, data: bytes) -> None:
+        self._check(self.server.paste(self._pane, data))
+
+    def press(self, *keys: str) -> None:
+        self._check(self.server.press(self._pane, *keys))
+
+    def _check(self, reply: Reply) -> None:
+        if reply.trouble is tmux.Trouble.OTHER:
+            raise CannotTellError(
+                f"{self.name}: tmux: {reply.text}; it may or may not have arrived"
+            )
+        if not reply.ok:
+            raise SeshError(f"{self.name}: tmux: {reply.text}; nothing was sent")
+
+    def printed(self) -> int:
+        """How much it has printed so far."""
+        transcripts.fetch(self.record, self.settings)
+        try:
+            return os.stat(paths.transcript(self.record.id)).st_size
+        except OSError:
+            return 0
+
+    def lives(self) -> bool:
+        agent = self.record.place.agent
+        return agent is None or self.record.boxed or processes.alive(agent.process)
+
+
+# --- a text --------------------------------------------------------------------------------------
+
+
+def send(
+    terminal: Terminal, data: bytes, keys: tuple[str, ...], *, enter: bool, force: bool
+) -> None:
+    """Type a text and press Enter, then keys; raises when nothing proves that it arrived."""
+    if data and not force:
+        _refuse(terminal, "nothing was sent")
+    printed, proof = terminal.printed(), _Proof(terminal, data)
+    if data:
+        with suppress(SeshError):  # a full disk keeps nobody from working
+            reports.prompted(terminal.record)
+        terminal.paste(data)
+        if enter:
+            settle(terminal, printed)
+            if not force:
+                _refuse(terminal, "the text was pasted without Enter")
+            proof.begin()
+            terminal.press("Enter")
+    if keys:
+        terminal.press(*keys)
+    by_agent = bool(data) and enter and terminal.record.spec.kit is not None
+    if not (proof.comes() if by_agent else _prints(terminal, printed)):
+        raise SeshError(
+            f"{terminal.name}: not confirmed: nothing shows that it arrived; "
+            f"see sesh logs {terminal.name}"
+        )
+
+
+def _refuse(terminal: Terminal, outcome: str) -> None:
+    """Raise when its agent asks something: what is typed would be taken for the answer."""
+    found = terminal.dialog()
+    if found is None:
+        return
+    name, kit = terminal.name, terminal.record.spec.kit
+    words = dialogs.words(found.dialog, kit.answers) if found.dialog and kit else []
+    how = f"sesh answer {name} {'|'.join(words)}" if words else f"sesh attach {name}"
+    raise AskedError(
+        f"{name} is waiting for an answer, {outcome}: {brief(found)}",
+        f"answer it: {how}      type anyway: sesh send --force …",
+    )
+
+
+def brief(found: Asked) -> str:
+    """What is asked, in a line that a person can take in."""
+    return output.cut(questions.line(found.question.text), _LINE)
+
+
+def settle(terminal: Terminal, before: int) -> None:
+    """Wait until an agent has shown the text and is quiet again: an Enter that comes while it still
+    reads is taken for a part of the text. Anything else gets a moment: it may echo nothing."""
+    deadline = time.monotonic() + (LONG if terminal.record.spec.kit else PAUSE) * terminal.slowness
+    seen, quiet_since = before, time.monotonic()
+    while (now := time.monotonic()) < deadline:
+        if seen != before and now - quiet_since >= QUIET:
+            return
+        time.sleep(0.02)
+        size = terminal.printed()
+        if size != seen:
+            seen, quiet_since = size, time.monotonic()
+
+
+def _prints(terminal: Terminal, before: int) -> bool:
+    """Has it printed anything since? Most programs echo what is typed."""
+    deadline = time.monotonic() + PATIENCE * terminal.slowness
+    while time.monotonic() < deadline:
+        if terminal.printed() != before:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+class _Proof:
+    """That an agent has taken a prompt: its echo alone is none. Its prompt hook says so, or its
+    conversation has it; of others, and of what an agent does by itself, that the input is empty and
+    the screen another one."""
+
+    def __init__(self, terminal: Terminal, data: bytes) -> None:
+        self._terminal = terminal
+        self._text = _squeezed(data.decode(errors="replace"))
+        kit = terminal.record.spec.kit
+        self._kind = kit.kind if kit else ""
+        doing = activity.of(terminal.launch) if kit else None
+        self._busy = doing is not None and doing.kind == BUSY
+        self._variables = environment.known(terminal.record.place.snapshot) if kit else {}
+        self._sizes = {path: _size(path) for path in self._files()}
+        self._screen, self._since = "", 0.0
+
+    def begin(self) -> None:
+        """Right before Enter is pressed."""
+        self._screen, self._since = self._terminal.screen(), time.time()
+
+    def comes(self) -> bool:
+        """Wait for it. In an agent's first second the key may be lost: then once more."""
+        slowness = self._terminal.slowness
+        begun, again = time.monotonic(), AGAIN * slowness
+        while (passed := time.monotonic() - begun) < LISTENING * slowness:
+            if self._is_taken() or not self._terminal.lives():
+                return True
+            if passed > again and self._still_there() and self._terminal.asked() is None:
+                self._terminal.press("Enter")
+                again += AGAIN * slowness
+            time.sleep(_TICK)
+        return False
+
+    def _is_taken(self) -> bool:
+        said = activity.heard(self._terminal.launch)
+        if said is not None and said.taken >= self._since:
+            return True
+        boxed = self._terminal.record.boxed
+        if boxed and said is not None and said.at >= self._since and not self._busy:
+            return True  # only its last event is kept: it has begun since
+        if self._in_conversation():
+            return True
+        speaks = self._kind in _PROMPTS and not boxed
+        waits = self._kind == "codex" and self._busy  # until its turn is over
+        if speaks and not waits and not self._text.startswith(_COMMANDS):
+            return False
+        return self._terminal.screen() != self._screen and not self._still_there()
+
+    def _in_conversation(self) -> bool:
+        prompts = _PROMPTS.get(self._kind)
+        if prompts is None:
+            return False
+        for path in self._files():
+            added = _read(path, self._sizes.get(path, 0))
+            if any(self._text in _squeezed(one) for one in prompts(added)):
+                return True
+        return False
+
+    def _files(self) -> list[str]:
+        """The transcripts of its conversation; before it has one, what it holds open."""
+        record, kit = self._terminal.record, self._terminal.record.spec.kit
+        if kit is None or not kit.transcript or record.boxed:
+            return []
+        said = activity.heard(self._terminal.launch)
+        known = (said.conversation if said else None) or record.agent.conversation
+        if known is None and record.place.agent is not None:
+            known = kits.open_conversation(kit, record.place.agent.process.pid, self._variables)
+        return kits.transcripts(kit, known, self._variables) if known else []
+
+    def _still_there(self) -> bool:
+        """Does the text stand in the agent's input?"""
+        lines = [line.strip(" │┃|") for line in self._terminal.screen().splitlines()]
+        inputs = [line for line in lines if line.startswith(_INPUT)]
+        last = _squeezed(inputs[-1]) if inputs else ""
+        return "[Pasted" in last or (bool(self._text) and self._text[:_HEAD] in last)
+
+
+# --- an answer -----------------------------------------------------------------------------------
+
+
+def answer(terminal: Terminal, word: str) -> str:
+    """Answer the question that is open now; what was done, for people."""
+    name, kit = terminal.name, terminal.record.spec.kit
+    found = terminal.dialog()
+    if found is None or kit is None:
+        raise ConflictError(f"{name} asks nothing; nothing was typed")
+    if found.dialog is None:
+        raise ConflictError(
+            f"{name}: its question can't be read from its screen: {brief(found)}; "
+            f"answer it there: sesh attach {name}"
+        )
+    choice = dialogs.choose(found.dialog, kit.answers, word)
+    if choice is None or len(choice.option.key) > 1:
+        offered = ", ".join(f"{one.key} {one.label}" for one in found.dialog.options)
+        raise ConflictError(
+            f"{name}: the question has no answer {word}: {brief(found)}; it has {offered}"
+        )
+    keys = [choice.option.key if key == OPTION else key for key in kit.answers.keys]
+    heard = activity.heard(terminal.launch)
+    now = terminal.asked()  # immediately before
+    if now is None or now.dialog is None or not dialogs.same(now.dialog, found.dialog):
+        raise ConflictError(f"{name}: its question has changed; nothing was typed")
+    printed = terminal.printed()
+    if not now.dialog.numbered:
+        _mark(terminal, now.dialog, choice)
+        keys = [*kit.answers.marked]
+    terminal.press(*keys)
+    if choice.text:
+        _type_answer(terminal, choice, printed)
+    if not _is_gone(terminal, found.dialog, heard):
+        raise SeshError(
+            f"{name}: not confirmed: the question is still open: {brief(found)}; "
+            f"see sesh show {name}"
+        )
+    text = f" {questions.line(choice.text)}:" if choice.text else ""
+    return f"{choice.verb}{text} {questions.subject(found.question)}"
+
+
+def _mark(terminal: Terminal, dialog: Dialog, choice: Choice) -> None:
+    """Move the mark to an option that no key takes."""
+    steps = int(choice.option.key) - int(dialog.marked)
+    if steps:
+        terminal.press(*(["Down"] * steps if steps > 0 else ["Up"] * -steps))
+    deadline = time.monotonic() + GONE * terminal.slowness
+    while time.monotonic() < deadline:
+        now = terminal.asked()
+        if now is None or now.dialog is None or not dialogs.same(now.dialog, dialog):
+            break
+        if now.dialog.marked == choice.option.key:
+            return
+        time.sleep(_TICK)
+    raise ConflictError(f"{terminal.name}: its question has changed; it was not answered")
+
+
+def _type_answer(terminal: Terminal, choice: Choice, printed: int) -> None:
+    """A text, into the field that its option has opened."""
+    settle(terminal, printed)
+    now = terminal.asked()
+    if now is None or now.dialog is None or now.dialog.marked != choice.option.key:
+        raise SeshError(
+            f"{terminal.name}: not confirmed: no field for a text has opened; "
+            f"see sesh show {terminal.name}"
+        )
+    printed = terminal.printed()
+    terminal.paste(clean(os.fsencode(choice.text)))
+    settle(terminal, printed)
+    terminal.press("Enter")
+
+
+def _is_gone(terminal: Terminal, dialog: Dialog, heard: Said | None) -> bool:
+    """Wait until the dialog is gone, or another one: seen twice, as a screen may be half drawn. Of
+    two that look the same, the agent's hooks tell."""
+    deadline, away = time.monotonic() + GONE * terminal.slowness, 0
+    while away < 2:
+        if not terminal.lives():
+            return True
+        away = 0 if _is_same(terminal, dialog, heard) else away + 1
+        if away == 0 and time.monotonic() > deadline:
+            return False
+        time.sleep(_TICK)
+    return True
+
+
+def _is_same(terminal: Terminal, dialog: Dialog, heard: Said | None) -> bool:
+    now = dialogs.read(terminal.screen())
+    if now is None or now.core != dialog.core or len(now.options) != len(dialog.options):
+        return False
+    said = activity.heard(terminal.launch)
+    news = said and (not heard or (said.at, said.input) != (heard.at, heard.input))
+    return now.body == dialog.body or not news
+
+
+def _squeezed(text: str) -> str:
+    return "".join(text.split())
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
+
+def _read(path: str, offset: int) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            file.seek(offset)
+            return file.read(_MOST)
+    except OSError:
+        return b""
