@@ -100,9 +100,12 @@ class _Lane:
     def _last_output(self, name: str) -> bytes:
         """When the transcript grew. Many agents speak in the same second."""
         try:
-            seconds = int(os.stat(name, dir_fd=self.transcripts).st_mtime)
+            status = os.stat(name, dir_fd=self.transcripts)
         except OSError:
             return b"null"
+        if not status.st_size:  # it has printed nothing
+            return b"null"
+        seconds = int(status.st_mtime)
         text = self.known.get(seconds)
         if text is None:
             text = self.known[seconds] = b'"%s"' % _stamp(seconds)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -14,6 +13,7 @@ from sesh import (
     config,
     git,
     guards,
+    logfiles,
     look,
     observe,
     orphans,
@@ -21,7 +21,6 @@ from sesh import (
     paths,
     processes,
     store,
-    words,
 )
 from sesh.adrift import Adrift
 from sesh.agents import activity, questions, screens
@@ -194,7 +193,7 @@ def complete(found: Seen) -> View:
 def _finish(shown: View, session_id: str, launch: Launch | None = None) -> View:
     """With what passes: what its agent does, when it printed something."""
     doing = screens.doing(launch, shown["socket"], shown["pane"]) if launch else None
-    last = last_output(session_id)
+    last = logfiles.last_output(session_id)
     return {
         **activity.upon(shown, doing),
         "last_output": None if last is None else output.stamp(last),
@@ -214,14 +213,6 @@ def add_question(found: Seen, shown: View) -> None:
     asked = screens.asked(activity.launch_of(record), text) if text is not None else None
     if asked is not None:
         shown["question"] = questions.plain(asked.question)
-
-
-def last_output(session_id: str) -> float | None:
-    """When it printed something, as far as that is known here."""
-    try:
-        return words.moment(os.stat(paths.transcript(session_id)).st_mtime, time.time())
-    except OSError:
-        return None
 
 
 def _agents(found: Iterable[Seen]) -> dict[str, Process]:

@@ -14,7 +14,7 @@ import os
 import time
 from contextlib import suppress
 
-from sesh import files, paths
+from sesh import files, paths, words
 
 _BLOCK = 1 << 16  # holes are made of whole blocks of any file system
 _KEEP_SIZE, _PUNCH_HOLE = 1, 2  # of fallocate(2)
@@ -42,6 +42,16 @@ def _begin(fd: int) -> int:
 def kept(path: str) -> int:
     """How many bytes of it there are."""
     return os.stat(path).st_size - begin(path)
+
+
+def last_output(session_id: str) -> float | None:
+    """When a session printed something; None: never, or its transcript is gone. (In a container its
+    time can be set to anything.)"""
+    try:
+        status = os.stat(paths.transcript(session_id))
+    except OSError:
+        return None
+    return words.moment(status.st_mtime, time.time()) if status.st_size else None
 
 
 def tend(limit: int) -> None:

@@ -28,7 +28,7 @@ from datetime import datetime
 from threading import Thread
 from typing import Any
 
-from sesh import digest, events, files, guards, output, paths, processes, run, targets
+from sesh import digest, events, files, guards, logfiles, output, paths, processes, run, targets
 from sesh.agents import activity
 from sesh.config import Config, Notify
 from sesh.errors import SeshError
@@ -222,18 +222,12 @@ def _session(event: Event) -> View | None:
         return None
     launch = activity.launch_in(found, processes.run_dir()) if found else None
     doing = activity.of(launch) if launch else None
+    last = logfiles.last_output(shown["id"])
     return {
         **activity.upon(shown, doing),
-        "last_output": _printed(shown["id"]),
+        "last_output": None if last is None else output.stamp(last),
         "checked_at": _now(),
     }
-
-
-def _printed(session_id: str) -> str | None:
-    try:
-        return output.stamp(os.stat(paths.transcript(session_id)).st_mtime)
-    except OSError:
-        return None
 
 
 def _now() -> str:

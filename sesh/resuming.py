@@ -5,12 +5,10 @@ Only looks. Whatever is wrong with a record is an answer too: no, and why.
 
 from __future__ import annotations
 
-import os
 import re
-import time
 from datetime import UTC, datetime
 
-from sesh import environment, launchfiles, paths, phases, store, words
+from sesh import environment, launchfiles, logfiles, phases, store
 from sesh.agents import twins
 from sesh.config import Config
 from sesh.model import ID_PATTERN, Record, name_of
@@ -59,11 +57,7 @@ def heard(record: Record) -> datetime | None:
     """When its process gave the last sign of life: output, or a plain `sesh update`."""
     if record.record_only:
         return None
-    try:
-        printed = words.moment(os.stat(paths.transcript(record.id)).st_mtime, time.time())
-    except OSError:
-        printed = 0.0
-    last = max(printed, launchfiles.last_beat(record))
+    last = max(logfiles.last_output(record.id) or 0.0, launchfiles.last_beat(record))
     return datetime.fromtimestamp(last, UTC) if last else None
 
 

@@ -360,6 +360,8 @@ def _output(shown: View) -> str:
         written = output.size(logfiles.kept(path))
     except OSError:
         return "–"
+    if shown["last_output"] is None:
+        return "nothing printed"
     last = output.ago(output.epoch(shown["last_output"]), time.time())
     return f"transcript {written}, last output {last}"
 

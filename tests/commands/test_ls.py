@@ -75,7 +75,7 @@ def test_json_is_the_same_from_the_fast_lane_and_from_the_full_path(several: Wor
 
 def test_times_are_rfc_3339_in_utc(several: World) -> None:
     failed = several.session("bad")
-    for field in ("created", "started", "ended", "last_output", "checked_at"):
+    for field in ("created", "started", "ended", "checked_at"):
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", failed[field]), field
     assert several.session("api")["ended"] is None
 
@@ -391,6 +391,18 @@ def test_up_and_last_output_are_times(world: World) -> None:
     os.utime(log, (time.time(), time.time() - 130))
     row = world.ok("ls").out.splitlines()[1]
     assert row.split()[:5] == ["a", "running", "5h", "2m", "ago"]
+
+
+def test_what_has_printed_nothing_has_no_last_output(world: World) -> None:
+    """The time of its empty transcript is that of its start."""
+    assert world.start("a", "cat")["last_output"] is None
+    assert world.session("a")["last_output"] is None  # by a fast lane
+    assert world.ls("--wide")[0]["last_output"] is None
+    assert world.ok("show", "--json", "a").json["last_output"] is None
+    assert world.ok("ls").out.splitlines()[1].split()[3] == "–"
+    assert "nothing printed" in world.ok("show", "a").out
+    world.tmux("send-keys", "-t", "=a:", "x", "Enter")
+    assert eventually(lambda: world.session("a")["last_output"])
 
 
 def test_an_agent_that_was_stopped_and_goes_on_needs_nobody_any_more(world: World) -> None:

@@ -60,7 +60,7 @@ def test_no_word_from_inside_is_more_than_data(boxed: World, engine: Engine) -> 
         assert one["state"] in ("running", "recovering", "stale"), one
         assert one["exit_code"] in (None, 3, 137), one
         assert begun[name]["created"] <= (one["ended"] or one["checked_at"]) <= one["checked_at"]
-        assert one["last_output"] <= one["checked_at"]
+        assert (one["last_output"] or "") <= one["checked_at"]
         assert boxed.sesh("show", name).code == 0
     for name in ("names", "directories"):
         boxed.ok("restart", name)
