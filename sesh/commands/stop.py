@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import click
 
-from sesh import adrift, caring, config, errors, look, orphans, output, store
+from sesh import adrift, caring, config, errors, look, orphans, output, processes, store
 from sesh.adrift import Adrift
 from sesh.commands._options import (
     CONTEXT,
@@ -26,7 +26,7 @@ from sesh.lifecycle import salvage
 from sesh.lifecycle.leftovers import close_strays, stop_leftovers
 from sesh.lifecycle.stop import stop, stop_orphans
 from sesh.look import Orphan, Seen
-from sesh.model import ALIVE, Damaged, State
+from sesh.model import ALIVE, ENDED, Damaged, Engine, State
 
 _SELECTIONS = "--all, --group or --idle"
 
@@ -58,13 +58,12 @@ def command(
     What can't be confirmed stays `stopping` (exit 1); the next stop or pass goes on from there.
     """
     settings = config.load()
-    costs = ALIVE | {State.ORPHAN, State.STALE, State.UNKNOWN}
     selected: Callable[[Seen], bool] | None = None
+    boxes = _Boxes(settings, keep=keep)
     if idle is not None:
         selected = lambda one: _quiet(one, idle)  # noqa: E731  # reads better than a def here
     elif everything or group is not None:
-        # What has only a record is stopped by its name alone: somebody else runs its agent.
-        selected = lambda one: one.state in costs and not one.record_only  # noqa: E731
+        selected = lambda one: _costs(one) or boxes.left(one)  # noqa: E731
     limit = settings.stop.grace if grace is None else grace
     if left_behind:
         if names or selected:
@@ -79,6 +78,10 @@ def command(
     if given and not names:
         return errors.OK
     found = choose(names, selected, group, _SELECTIONS)
+    for name in boxes.unsure:
+        output.note(f"{name}: no answer from its container engine; its container may be left")
+    if not found and boxes.unsure:
+        return errors.CANNOT_TELL
     if not found:
         output.note("nothing to stop")
         return errors.OK
@@ -91,7 +94,41 @@ def command(
     left: list[str] = []
     with _Progress() as progress:
         after = stop(able, settings, limit, progress.show, keep=keep, tell=left.append)
-    return _report(found, able, after, left)
+    code = _report(found, able, after, left)
+    return errors.PARTIAL if code == errors.OK and boxes.unsure else code
+
+
+class _Boxes:
+    """The containers that sesh has made for sessions that have ended. Each engine is asked once."""
+
+    def __init__(self, settings: Config, *, keep: bool) -> None:
+        self.unsure: list[str] = []  # whose engine gave no answer
+        self._settings = settings
+        self._keep = keep
+        self._standing: dict[Engine, set[str] | None] = {}
+
+    def left(self, one: Seen) -> bool:
+        """Has it ended, and left a container that nobody wants to keep?"""
+        record = one.session.record if one.session else None
+        engine = record.place.engine if record else None
+        if record is None or engine is None or one.state not in ENDED:
+            return False
+        if self._keep or record.status.keep or record.place.machine.id != processes.here().id:
+            return False
+        if engine not in self._standing:
+            answers = adrift.ask_engines([engine], self._settings, processes.run_dir())
+            self._standing[engine] = adrift.standing(answers)
+        standing = self._standing[engine]
+        if standing is None:
+            self.unsure.append(one.name)
+        return standing is not None and record.id in standing
+
+
+def _costs(one: Seen) -> bool:
+    """Is anything of it up? What has only a record is stopped by its name alone: somebody else runs
+    its agent."""
+    states = ALIVE | {State.ORPHAN, State.STALE, State.UNKNOWN}
+    return one.state in states and not one.record_only
 
 
 def _quiet(one: Seen, seconds: float) -> bool:

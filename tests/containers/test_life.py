@@ -193,6 +193,27 @@ def test_wait_sees_the_end_and_stop_removes_what_has_ended(boxed: World, engine:
     assert "seen" in boxed.ok("logs", "a").out
 
 
+def test_stop_all_releases_what_has_ended(boxed: World, engine: Engine) -> None:
+    """Failed beside its container, lost with it, and one that a person wants to keep."""
+    start(boxed, "failed", "sh", "-c", "exit 3")
+    for name in ("lost", "kept"):
+        start(boxed, name)
+    boxed.ok("stop", "--keep", "kept")
+    engine.docker("kill", "sesh-lost")
+    assert becomes(boxed, "lost", "lost")
+    assert becomes(boxed, "failed", "failed")
+    boxed.ok("stop", "--all", "-y", "--keep")
+    assert len(engine.containers()) == 3
+    boxed.ok("stop", "--all", "-y")
+    assert engine.containers() == ["sesh-kept"]
+    assert {one["name"]: one["state"] for one in boxed.ls()} == {
+        "failed": "failed",
+        "kept": "stopped",
+        "lost": "lost",
+    }
+    assert "nothing to stop" in boxed.ok("stop", "--all", "-y").err
+
+
 def test_several_stops_at_once_agree(boxed: World, engine: Engine) -> None:
     """While the end of the one on the host brings a pass, which goes on with the others too."""
     for name in ("a", "b"):
