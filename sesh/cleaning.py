@@ -32,7 +32,7 @@ from sesh import (
 from sesh.adrift import Adrift
 from sesh.config import Config
 from sesh.duties import Kind
-from sesh.errors import CannotTellError, SeshError
+from sesh.errors import CannotTellError, SeshError, StateError
 from sesh.lifecycle import panes, salvage, worktrees
 from sesh.lifecycle.leftovers import stop_leftovers
 from sesh.lifecycle.stop import Ending, go_on, stop, under_way
@@ -457,4 +457,5 @@ def _save_screen(session_id: str, pane: str, server: tmux.Tmux) -> None:
     ):
         captured = server.capture(pane)
         if captured.ok:
-            files.write_private(paths.screen(session_id), captured.out.encode(), durable=False)
+            with suppress(StateError):  # a full disk: its transcript has it, too
+                files.write_private(paths.screen(session_id), captured.out.encode(), durable=False)

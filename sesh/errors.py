@@ -24,7 +24,8 @@ EXIT_CODES = {
     ENDED: "known, but ended (stale too)",
     NO_SESSION: "no such session",
     CANNOT_TELL: "tmux or docker missing, down or hung, or another machine's: cannot tell",
-    STATE: "a record or the config can't be read or written; nothing was changed",
+    STATE: "a record or the config can't be read or written; nothing was changed, "
+    "unless the message says that it is unknown",
     CONFLICT: "conflict: the name exists, or it is locked",
     PARTIAL: "some of several failed",
     PROBLEMS: "doctor found problems",

@@ -26,6 +26,8 @@ _LINE_TIMEOUT = 1.0  # for the lock of one line: it is held for microseconds
 _AGAIN = 0.1  # seconds for a lock that could not be had before
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # of a file system without flock
 _NO_SYNC = (errno.EINVAL, errno.EOPNOTSUPP)  # of one that can't sync a directory
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_RESERVE = 16 << 10  # bytes, more than most records have
 _stuck: set[str] = set()  # locks that could not be had in time
 
 
@@ -35,6 +37,11 @@ def writing(path: str) -> Iterator[None]:
         yield
     except OSError as error:
         where = error.filename if isinstance(error.filename, str) else path
+        if error.errno == errno.EIO:
+            raise StateError(
+                f"{where}: {error.strerror}; whether the change is on disk is unknown: check the "
+                "disk, then look with: sesh ls"
+            ) from None
         raise StateError(f"cannot write {where}: {error.strerror}") from None
 
 
@@ -123,7 +130,13 @@ def only_one(path: str) -> Iterator[bool]:
 
 def _open_lock(path: str) -> int:
     with writing(path):
-        fd = open_regular(path, os.O_RDWR | os.O_CREAT)
+        try:
+            fd = open_regular(path, os.O_RDWR | os.O_CREAT)
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise
+            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC  # on a full disk it serves as well
+            return os.open(os.path.dirname(path), flags)
         os.fchmod(fd, 0o600)
     return fd
 
@@ -236,25 +249,53 @@ def jot(path: str, data: bytes) -> None:
 
 
 @contextmanager
-def temp_file(path: str, data: bytes, *, durable: bool = True) -> Iterator[str]:
-    """A finished, durable temp file beside `path`, to be moved over it inside the block."""
+def temp_file(
+    path: str, data: bytes, *, durable: bool = True, reserve: str | None = None
+) -> Iterator[str]:
+    """A finished, durable temp file beside `path`, to be moved over it inside the block. On a full
+    disk it is made of the `reserve`: that needs no new file, and no room."""
     directory, name = os.path.split(path)
     temp = f"{directory}/.{name}.{os.getpid()}.tmp"
-    with writing(path):
+    try:
         try:
-            fd = open_regular(temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-            try:
-                os.fchmod(fd, 0o600)
-                write_all(fd, data)
-                if durable:
-                    os.fsync(fd)
-            finally:
-                os.close(fd)
+            _fill(temp, data, durable=durable)
+        except OSError as error:
+            if error.errno not in _FULL or reserve is None or not os.path.lexists(reserve):
+                raise StateError(f"cannot write {path}: {error.strerror}") from None
+            with writing(path):
+                os.replace(reserve, temp)
+                _fill(temp, data, durable=durable)
+        with writing(path):
             yield temp
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(temp)
-            raise
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temp)
+        raise
+
+
+def _fill(path: str, data: bytes, *, durable: bool) -> None:
+    """Write over what is there, and cut the rest off: what a reserve has is used, not given back
+    first."""
+    fd = open_regular(path, os.O_WRONLY | os.O_CREAT)
+    try:
+        os.fchmod(fd, 0o600)
+        write_all(fd, data)
+        os.ftruncate(fd, len(data))
+        if durable:
+            os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def keep_reserve(path: str) -> None:
+    """See that there is a reserve, with room in it, while the disk has some."""
+    with suppress(OSError):
+        fd = open_regular(path, os.O_WRONLY | os.O_CREAT)
+        try:
+            if os.fstat(fd).st_size < _RESERVE:
+                os.posix_fallocate(fd, 0, _RESERVE)
+        finally:
+            os.close(fd)
 
 
 def write_all(fd: int, data: bytes) -> None:
@@ -266,9 +307,15 @@ def write_all(fd: int, data: bytes) -> None:
 def sync_directory(directory: str) -> None:
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
+        sync_open_directory(fd)
+    finally:
+        os.close(fd)
+
+
+def sync_open_directory(fd: int) -> None:
+    """Where the file system can't do that, it was not needed or can't be helped."""
+    try:
         os.fsync(fd)
     except OSError as error:
         if error.errno not in _NO_SYNC:
             raise
-    finally:
-        os.close(fd)

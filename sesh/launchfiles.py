@@ -295,12 +295,14 @@ def directory(given: str | None) -> str:
 # it has died, which shows when the word is still there a second later.
 # Called with a number, it is what was held in reserve for a pass: needed only if that one has not
 # come to its end. A server that has just called us answers; `timeout` is for when the keeper did.
+# On a full disk neither word can be left (`:` alone would end the shell): the pass comes first.
 _CALLBACK = """\
 umask 077
 again={again} reserve={reserve}
+for word in "$again" "$reserve"; do [ ! -p "$word" ] || rm -f "$word"; done
 if [ -n "$1" ] && [ "$1" != "$(cat "$reserve" 2>/dev/null)" ]; then exit; fi
 if [ -e "$again" ] && sleep 1 && [ ! -e "$again" ]; then exit; fi
-: >"$again"
+command : >"$again"
 {exports}if [ -n "$TMUX" ]; then
   echo $$ >"$reserve"
   PATH="$PATH:/usr/local/bin:/opt/homebrew/bin" timeout 2 tmux -S "${{TMUX%%,*}}" \\

@@ -4,7 +4,8 @@ The lock's contract: one flock on `sessions/.lock` for all records; the file is 
 lock file that is unlinked lets two holders in); held for milliseconds, never while a program
 runs or sleeps; close-on-exec, or a tmux server would hold it for ever. Readers take no lock. Every
 change is: lock, read again, compare with what was decided upon, temp file in the same directory,
-fsync, replace, fsync the directory. What fails leaves the old record.
+fsync, replace, fsync the directory. What fails leaves the old record. On a full disk a change is
+made with a reserve that is kept for that: a session can be stopped then, but none started.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ EDITED_LIMIT = 64 << 10  # of what sesh did not write itself: a TOML parser can 
 _AT_ONCE = 50  # records that are moved under one lock: for milliseconds
 _SWEPT_AT_ONCE = 200  # each is only read and renamed
 _LONGEST_STEM = 200  # bytes of a damaged record's name that its name in quarantine keeps
+_ROOM = 64 << 10  # bytes, more than the files of most launches have
 KEEP_IN_LIST = timedelta(hours=1)  # how long `ls` shows what ended well
 
 
@@ -66,6 +68,7 @@ def prepare() -> None:
             paths.sessions_dir(),  # the last: where it exists, all do
         ):
             files.make_private(directory)
+    files.keep_reserve(_reserve())
 
 
 def exists() -> bool:
@@ -227,10 +230,22 @@ def swap(old: Entry, record: Record, verdict: Verdict) -> Entry | None:
     with lock():
         if _bytes(old.path) != old.raw:
             return None
-        with files.temp_file(old.path, raw) as temp:
+        with files.temp_file(old.path, raw, reserve=_reserve()) as temp:
             os.replace(temp, old.path)
             files.sync_directory(os.path.dirname(old.path))
+        files.keep_reserve(_reserve())
     return Entry(old.path, raw, record)
+
+
+def check_room() -> None:
+    """Raise when the disk has no room for the files of a launch."""
+    with files.temp_file(f"{paths.sessions_dir()}/room", bytes(_ROOM), durable=False) as temp:
+        os.unlink(temp)
+
+
+def _reserve() -> str:
+    """With it a record can be changed on a full disk: what fills it can be stopped."""
+    return f"{paths.sessions_dir()}/.reserve"
 
 
 def archive(old: Sequence[Entry]) -> list[Entry]:
@@ -259,7 +274,7 @@ def sweep(wanted: Callable[[Digest], bool]) -> list[Digest]:
                     some = names[begin : begin + _SWEPT_AT_ONCE]
                     moved += [one for name in some if (one := _sweep(name, wanted, here, there))]
             for directory in (there, here) if moved else ():
-                os.fsync(directory)
+                files.sync_open_directory(directory)
         finally:
             os.close(here)
             os.close(there)

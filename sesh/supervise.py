@@ -74,7 +74,7 @@ def run_pass(config: Config, *, patient: bool = True) -> Pass:
     run = processes.run_dir()
     files.make_private(run)
     again = launchfiles.pass_announced(run)
-    files.write_private(again, b"", durable=False)
+    _announce(again)
     done = Pass()
     troubles: list[Exception] = []
     tried: set[str] = set()
@@ -90,7 +90,7 @@ def run_pass(config: Config, *, patient: bool = True) -> Pass:
         tried |= {one.name for one in done.asked}
         if done.asked and patient:
             troubles += _bring_down(done, config)
-            files.write_private(again, b"", durable=False)
+            _announce(again)
         left = left or bool(done.asked and not patient)
         go_on = os.path.exists(again)
         if not go_on:
@@ -98,6 +98,13 @@ def run_pass(config: Config, *, patient: bool = True) -> Pass:
     if go_on or left:
         detach([*paths.own_command(), "pass"], env=surroundings())
     return replace(done, troubles=troubles)
+
+
+def _announce(again: str) -> None:
+    """Leave word for a pass that is under way. A full disk has no room for that: no reason not to
+    make one."""
+    with suppress(StateError):
+        files.write_private(again, b"", durable=False)
 
 
 def _bring_down(done: Pass, config: Config) -> Iterator[Exception]:

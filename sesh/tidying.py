@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from sesh import cleaning, config, errors, files, output, paths, processes, store, supervise
 from sesh.errors import ConflictError, StateError
@@ -67,7 +68,8 @@ def _work(
         if mine:
             done = cleaning.clean(settings, options, run)
             if auto or not output.interactive():  # by hand, it says nothing of a timer
-                files.write_private(paths.gc_stamp(run), b"", durable=False)
+                with suppress(StateError):  # a full disk
+                    files.write_private(paths.gc_stamp(run), b"", durable=False)
             return done
     if auto:
         return None, None

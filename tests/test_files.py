@@ -7,10 +7,11 @@ import errno
 import fcntl
 import os
 import socket
+import stat
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ import pytest
 from sesh import files
 from sesh.errors import LockedError, StateError
 from tests import pace
-from tests.surroundings import complains
+from tests.surroundings import complains, mounted
 from tests.world import World
 
 OPENINGS = (os.O_RDONLY, os.O_RDWR | os.O_CREAT, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -212,3 +213,67 @@ def test_records_locked_by_a_stranger(world: World) -> None:
         world.ok("pass")
         assert world.sesh("gc").code in (0, 8)
     world.ok("stop", "a")
+
+
+# --- disks -------------------------------------------------------------------------------------
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, number: int, kind: Callable[[int], bool]) -> None:
+    """fsync fails for open files of this kind."""
+
+    def fsync(fd: int) -> None:
+        if kind(os.fstat(fd).st_mode):
+            raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+
+
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.EOPNOTSUPP])
+def test_a_directory_that_can_not_be_synced_is_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    failing(monkeypatch, number, stat.S_ISDIR)
+    files.sync_directory(str(tmp_path))
+
+
+def test_what_is_unknown_after_an_io_error_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "record"
+    path.write_bytes(b"old")
+    failing(monkeypatch, errno.EIO, stat.S_ISDIR)
+
+    def replace() -> None:
+        with files.temp_file(str(path), b"new") as temp:
+            os.replace(temp, path)
+            files.sync_directory(str(tmp_path))
+
+    with pytest.raises(StateError, match=r"Input/output error; whether the change .* is unknown"):
+        replace()
+    assert path.read_bytes() == b"new"
+    failing(monkeypatch, errno.EIO, stat.S_ISREG)
+    with pytest.raises(StateError, match=r"cannot write .*record: Input/output error$"):
+        files.write_private(str(path), b"newer")
+    assert [path.read_bytes(), os.listdir(tmp_path)] == [b"new", ["record"]]
+
+
+def test_a_reserve_is_used_on_a_full_disk_only(tmp_path: Path) -> None:
+    directory = tmp_path / "small"
+    with mounted(directory, "size=64k,nr_inodes=8"):
+        path, reserve = directory / "record", directory / "reserve"
+        path.write_bytes(b"old")
+        files.keep_reserve(str(reserve))
+        inode = reserve.stat().st_ino
+        with files.temp_file(str(path), b"new", reserve=str(reserve)) as temp:
+            os.replace(temp, path)
+        assert reserve.stat().st_ino == inode
+        with suppress(OSError):
+            for number in range(8):
+                (directory / str(number)).write_bytes(b"x" * 65536)
+        with pytest.raises(StateError, match="No space left"), files.temp_file(str(path), b"newer"):
+            pass
+        with files.temp_file(str(path), b"newest", reserve=str(reserve)) as temp:
+            os.replace(temp, path)
+        assert (path.read_bytes(), path.stat().st_ino) == (b"newest", inode)
+        files.keep_reserve(str(reserve))
+        assert reserve.exists()

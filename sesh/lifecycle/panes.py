@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from shlex import join
 
 from sesh import files, paths, processes
+from sesh.errors import StateError
 from sesh.model import Record, name_of
 from sesh.tmux import Pane, Reply, Tmux
 
@@ -28,7 +30,8 @@ def save_screen(record: Record, server: Tmux) -> None:
         return
     captured = server.capture(record.place.pane)
     if captured.ok:
-        files.write_private(paths.screen(record.id), captured.out.encode(), durable=False)
+        with suppress(StateError):  # a full disk: its transcript has it, too
+            files.write_private(paths.screen(record.id), captured.out.encode(), durable=False)
 
 
 def put_away(record: Record, server: Tmux) -> None:

@@ -94,6 +94,7 @@ def _new_record(order: Order, machine: Machine, run: str, socket: str) -> Record
 
 def check(record: Record, *, fresh: bool) -> None:
     """Raise when it could not be launched again: before it is stopped for nothing."""
+    store.check_room()
     worktrees.check(record)
     snapshot = record.place.snapshot
     if not os.path.exists(snapshot):
