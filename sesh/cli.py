@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from sesh import __version__, errors, exits, output
+from sesh import __version__, config, errors, exits, output
 
 # command → one line of help. Modules are imported only when their command runs.
 COMMANDS = {
@@ -44,6 +44,8 @@ COMMANDS = {
     "pass": "Look at every session once (what call backs and timers run).",
 }
 _MODULES = {"pass": "pass_"}
+# A typing error in the settings keeps nobody from these: they look at sessions, or end them.
+_FORGIVING = {"ls", "show", "status", "logs", "attach", "detach", "stop", "wait", "events", "stats"}
 
 
 class _Lazy(click.Group):
@@ -84,6 +86,8 @@ class _Lazy(click.Group):
 @click.pass_context
 def group(context: click.Context) -> int:
     """Keep long-running terminal sessions, and know the truth about each."""
+    if context.invoked_subcommand in (None, *_FORGIVING):
+        config.forgive(output.note)
     return _overview(context) if context.invoked_subcommand is None else errors.OK
 
 

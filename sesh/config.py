@@ -1,10 +1,11 @@
 """The user's settings: variables before config.toml before defaults. Strict: what is not understood
-is an error, and nothing is done. Only a pass goes on (`forgive`): a typing error must not end all
-care for sessions."""
+is an error, and nothing is done. A pass goes on (`forgive`): a typing error must not end all care
+for sessions. So do the commands that look at sessions or end them, with a warning."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 from sesh import paths, phases, units
@@ -160,12 +161,13 @@ class _Forgiven:
 
     forgiving = False
     trouble: StateError | None = None
+    warn: Callable[[str], None] | None = None
 
 
-def forgive() -> None:
-    """From now on, in this process, a setting that can't be read is left out. What was wrong before
-    is forgotten: a watch finds out anew whether it was mended."""
-    _Forgiven.forgiving, _Forgiven.trouble = True, None
+def forgive(warn: Callable[[str], None] | None = None) -> None:
+    """From now on, in this process, a setting that can't be read is left out; `warn` is called with
+    the first one. What was wrong before is forgotten: a watch looks whether it was fixed."""
+    _Forgiven.forgiving, _Forgiven.trouble, _Forgiven.warn = True, None, warn
 
 
 def trouble() -> StateError | None:
@@ -176,7 +178,10 @@ def trouble() -> StateError | None:
 def _refuse(error: StateError) -> None:
     if not _Forgiven.forgiving:
         raise error from None
-    _Forgiven.trouble = _Forgiven.trouble or error
+    if _Forgiven.trouble is None:
+        _Forgiven.trouble = error
+        if _Forgiven.warn:
+            _Forgiven.warn(f"{error}; what can't be read is ignored here")
 
 
 def load() -> Config:

@@ -130,6 +130,9 @@ def _menu(found: Seen, settings: Config) -> int:
 
 
 def _restart(found: Seen, settings: Config) -> int:
+    trouble = config.trouble()
+    if trouble is not None:
+        raise trouble
     done = restart(found, settings)
     assert done.session is not None
     if done.state in ENDED:

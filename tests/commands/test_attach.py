@@ -375,6 +375,17 @@ def test_restart_goes_on_in_the_same_place(world: World) -> None:
     terminal.see("code 0")
 
 
+def test_nothing_is_restarted_with_settings_that_cannot_be_read(world: World) -> None:
+    ended(world, "a", *FAILING)
+    world.configure("[stop]\ngrce = 1\n")
+    terminal = Terminal(world)
+    terminal.type("sesh attach a; echo code $?")
+    terminal.see(MENU)
+    assert "unknown key stop.grce" in terminal.screen().replace("\n", "")
+    terminal.press("r")
+    terminal.see("code 6")
+
+
 def test_capital_letters_are_the_same_keys(world: World) -> None:
     terminal = menu(world)
     terminal.see(MENU)
