@@ -8,25 +8,30 @@ PREFIX = /usr/local
 export PYTHON
 unexport PYTHONDONTWRITEBYTECODE # starts without bytecode are slow, and that would be what is measured
 
-.PHONY: help demo test test-agents lint faults docs bench install uninstall clean
+.PHONY: help demo test test-agents test-fresh lint faults docs bench install uninstall clean
 
 help: ## show this help
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
 
 demo: ## show a session's life: started, killed, found, restarted, stopped
-	@tests/setup.sh run
-	@tests/demo.sh
+	@sh tests/setup.sh run
+	@sh tests/demo.sh
 
 test: lint ## check style and types, run all tests
-	.venv/bin/python -m pytest -n 4 --dist worksteal
+	@echo ".venv/bin/python -m pytest -n 4 --dist worksteal"
+	@scratch=$$(mktemp -d) && TMPDIR=$$scratch .venv/bin/python -m pytest -n 4 --dist worksteal && \
+		chmod -R u+rwX "$$scratch" && rm -rf "$$scratch"
+
+test-fresh: ## run all tests in fresh Debian 12 and 13 roots, as root and as users (long; WHAT="12-user …" selects)
+	@sh tests/fresh.sh $(WHAT)
 
 test-agents: ## run the real Claude Code and Codex, from npm, against a stub of their APIs
-	@tests/setup.sh agents
+	@sh tests/setup.sh agents
 	.venv/bin/python -m tests.agents.install
 	.venv/bin/python -m pytest tests/agents -m agents
 
 lint: ## check style and types
-	@tests/setup.sh test
+	@sh tests/setup.sh test
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
@@ -34,15 +39,15 @@ lint: ## check style and types
 CAMPAIGNS = tests/faults tests/commands/test_logs.py tests/commands/test_wait.py tests/test_caring.py
 
 faults: ## inject every fault hundreds of times (long)
-	@tests/setup.sh test
+	@sh tests/setup.sh test
 	SESH_TEST_FULL=1 .venv/bin/python -m pytest $(CAMPAIGNS) -q -n 2 --dist worksteal --timeout 3600
 
 docs: ## generate the manual and the completions anew
-	@tests/setup.sh test
+	@sh tests/setup.sh test
 	.venv/bin/python -m man.generate
 
 bench: ## measure against the limits and against other tools
-	@tests/setup.sh test
+	@sh tests/setup.sh test
 	.venv/bin/python tests/bench/run.py
 
 # The command lives in a virtual environment of its own, which also brings the manual and the completions; those are
@@ -56,12 +61,15 @@ install: ## install command, manual and completions below PREFIX (/usr/local)
 	[ ! -e "$(SESH_HOME)" ] || [ -e "$(SESH_HOME)/pyvenv.cfg" ] || fail "$(SESH_HOME) is not ours"; \
 	[ ! -e "$(PREFIX)/bin/sesh" ] || [ "$(PREFIX)/bin/sesh" -ef "$(SESH_HOME)/bin/sesh" ] \
 		|| fail "$(PREFIX)/bin/sesh is not ours"; \
-	python=$$(tests/setup.sh python); \
+	python=$$(sh tests/setup.sh python); \
 	scratch=$$(mktemp -d); \
 	trap 'rm -rf "$$scratch"' EXIT; \
-	pip() { "$$scratch/venv/bin/python" -m pip --quiet --disable-pip-version-check "$$@"; }; \
+	pip() { \
+		"$$scratch/venv/bin/python" -m pip --disable-pip-version-check --retries 1 --timeout 15 "$$@" \
+			>"$$scratch/log" 2>&1 || { cat "$$scratch/log" >&2; fail "pip could not get or build what sesh needs"; }; \
+	}; \
 	mkdir "$$scratch/source"; \
-	cp -R pyproject.toml README.md LICENSE sesh man completions "$$scratch/source"; \
+	cp -R pyproject.toml setup.py README.md LICENSE sesh man completions "$$scratch/source"; \
 	"$$python" -m venv "$$scratch/venv"; \
 	pip wheel --wheel-dir "$$scratch/wheels" "$$scratch/source"; \
 	$(MAKE) --no-print-directory uninstall; \
@@ -74,7 +82,11 @@ install: ## install command, manual and completions below PREFIX (/usr/local)
 		mkdir -p "$(PREFIX)/$${file%/*}"; \
 		install -m 644 "$$file" "$(PREFIX)/$$file"; \
 	done; \
-	echo "installed $(PREFIX)/bin/sesh"
+	echo "installed $(PREFIX)/bin/sesh"; \
+	case ":$$PATH:" in *":$(PREFIX)/bin:"*) ;; *) \
+		echo "install: $(PREFIX)/bin is not in your PATH: add it there, for example in ~/.profile" >&2 ;; \
+	esac; \
+	command -v tmux >/dev/null || echo "install: tmux is missing: sesh needs tmux 3.2 or newer" >&2
 
 uninstall: ## remove what install put there; sessions and their records stay
 	@set -eu; \

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
@@ -12,18 +13,18 @@ import sesh
 
 CHECKOUT = Path(__file__).parents[1]
 SOURCES = [
-    *("pyproject.toml", "README.md", "LICENSE", "Makefile", "tests/setup.sh"),
+    *("pyproject.toml", "setup.py", "README.md", "LICENSE", "Makefile", "tests/setup.sh"),
     *("sesh", "man", "completions"),
 ]
 WHEELS = CHECKOUT / ".venv" / "wheels"  # put there by tests/setup.sh
 SCRIPT = ["from sesh.__main__ import script", "", "script()"]
 
 
-def run(*command: str | Path) -> str:
+def run(*command: str | Path, path: str = os.environ["PATH"]) -> str:
     """Run it as from a fresh shell; without network, if tests/setup.sh has put wheels aside."""
     unwanted = ("MAKE", "MFLAGS", "PYTHON", "VIRTUAL_ENV")
     environment = {key: value for key, value in os.environ.items() if not key.startswith(unwanted)}
-    environment["PYTHON"] = sys.executable
+    environment |= {"PYTHON": sys.executable, "PATH": path}
     if WHEELS.is_dir():
         environment |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(WHEELS)}
     done = subprocess.run(
@@ -116,16 +117,40 @@ def test_ci_runs_the_documented_command_and_nothing_else() -> None:
     assert os.access(script, os.X_OK)
     assert script.read_text().splitlines() == [
         "#!/usr/bin/env bash",
-        "SESH_TEST_REQUIRE=tmux,docker make test",
+        "SESH_TEST_REQUIRE=tmux,docker,podman,systemd make test",
     ]
 
 
-def test_make_install_again_and_uninstall(source: Path, prefix: Path) -> None:
+def test_a_wheel_has_nothing_of_an_earlier_build(source: Path, tmp_path: Path) -> None:
+    stale = source / "build" / "lib" / "sesh" / "stale.py"
+    stale.parent.mkdir(parents=True)
+    stale.touch()
+    pip = (sys.executable, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", tmp_path)
+    run(*map(str, pip), source)
+    (wheel,) = tmp_path.glob("*.whl")
+    with ZipFile(wheel) as packed:
+        names = packed.namelist()
+    assert "sesh/cli.py" in names
+    assert "sesh/stale.py" not in names
+
+
+def everything_but(program: str, directory: Path) -> str:
+    """A PATH on which this one program is missing."""
+    for found in os.environ["PATH"].split(":"):
+        for path in Path(found).iterdir() if os.path.isdir(found) else ():
+            if path.name != program and not (directory / path.name).is_symlink():
+                (directory / path.name).symlink_to(path)
+    return str(directory)
+
+
+def test_make_install_again_and_uninstall(source: Path, prefix: Path, tmp_path: Path) -> None:
     """The last: it takes away what the others look at."""
     make = ("make", "-C", source, f"PREFIX={prefix}")
     for again in (False, True):
         if again:
-            run(*make, "install")
+            said = run(*make, "install", path=everything_but("tmux", tmp_path))
+            assert f"install: {prefix}/bin is not in your PATH" in said
+            assert "install: tmux is missing" in said
         assert sesh.__version__ in run(prefix / "bin" / "sesh", "--version")
         assert files_below(prefix / "share") == shared_files()
     assert (prefix / "bin" / "sesh").resolve() == (prefix / "lib/sesh/bin/sesh").resolve()
