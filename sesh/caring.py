@@ -20,6 +20,7 @@ from sesh import (
     clocks,
     digest,
     duties,
+    ends,
     events,
     launchfiles,
     look,
@@ -540,8 +541,7 @@ def _give_up(one: Patient, why: str) -> Seen | None:
     told = f"not launched again: {why.removeprefix(f'{record.name}: ')}"
     status = replace(status, retry_at=None, waits_for=None, gave_up=told, keep=False)
     last = replace(record, status=status)
-    after = _write(one.seen, session, last)
-    if after is not None:
-        with suppress(OSError):
-            look.note_end(last)  # once more: what was said of it before is not the last word
-    return after
+    # Its end is told once more: what was said of it before is not the last word.
+    verdict = reconcile(last, session.seen, datetime.now(UTC))
+    entry = ends.write(one.seen.entry, last, verdict)
+    return Seen(entry, Session(last, session.seen, verdict)) if entry else None

@@ -42,9 +42,11 @@ def new(
     }
 
 
-def write(*happened: Event) -> None:
+def write(*happened: Event, unless: Callable[[], bool] | None = None) -> None:
+    """All of them with one write; not if `unless`, asked while nobody else writes, says so."""
     lines = (_compact(event) + b"\n" for event in happened)
-    files.append_line(paths.events_file(), b"".join(lines))
+    if not files.append_line(paths.events_file(), b"".join(lines), unless):
+        return
     written.update(event[key] for event in happened for key in ("kind", "state") if event.get(key))
 
 
@@ -115,6 +117,15 @@ class Place(Value):
 
 
 BEGIN, NOWHERE = Place(0, 0), Place(0, -1)
+
+
+def end() -> Place:
+    """The place behind all that was written so far."""
+    try:
+        newest = os.stat(paths.events_file())
+    except OSError:
+        return BEGIN
+    return Place(newest.st_ino, newest.st_size)
 
 
 def since(place: Place) -> tuple[list[Event], Place]:

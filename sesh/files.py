@@ -12,7 +12,7 @@ import fcntl
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from sesh.errors import LockedError, StateError
@@ -189,22 +189,26 @@ def _holder(fd: int) -> str:
 # --- writing -------------------------------------------------------------------------------------
 
 
-def append_line(path: str, line: bytes) -> None:
+def append_line(path: str, line: bytes, unless: Callable[[], bool] | None = None) -> bool:
     """Append one whole line. The file itself is locked, not for the write (one write is atomic) but
     for the look at its end: in the middle of another's write that would see half a line. While a
-    stranger holds that lock, the line is written without it: an empty line more does no harm."""
+    stranger holds that lock, the line is written without it: an empty line more does no harm.
+    False: `unless`, asked under the lock, has said that it is not wanted."""
     fd = open_regular(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
     try:
         os.fchmod(fd, 0o600)
         with suppress(StateError):  # no locks here
             _lock_within(fd, path, _LINE_TIMEOUT)
         if _moved(path, fd):
-            return append_line(path, line)
+            return append_line(path, line, unless)
+        if unless is not None and unless():
+            return False
         end = os.fstat(fd).st_size
         if end > 0 and os.pread(fd, 1, end - 1) != b"\n":  # a full disk cut the last one short
             line = b"\n" + line
         if os.write(fd, line) != len(line):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+        return True
     finally:
         os.close(fd)
 

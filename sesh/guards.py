@@ -25,12 +25,10 @@ class Survey:
         pidns = os.readlink("/proc/self/ns/pid")
         self.machine = f"{machine}/{boot}/{pidns}"
         self.run = paths.run_dir(machine, pidns)
-        try:
-            names = os.listdir(self.run)
-        except FileNotFoundError:
-            names = []
+        names = _listed(self.run)
         self.exits = {name[:-5] for name in names if name.endswith(".exit")}
         self.unclaimed = {name[:-4] for name in names if name.endswith(".pid")}
+        self.untold = {name.rpartition(".")[0] for name in _listed(f"{self.run}/untold")}
         self.explained: list[tuple[str, str, str]] = []  # agents that hold, with their keepers
 
     def holds(self, found: digest.Digest) -> bool:
@@ -39,7 +37,7 @@ class Survey:
         self.unclaimed.discard(launch)
         mode = found.mode
         if mode in ("ended", "word"):
-            return True
+            return launch not in self.untold  # else the event of its end is missing
         if found.machine != self.machine:
             return False
         if mode == "pid":
@@ -65,6 +63,13 @@ class Survey:
         mode, _, freezer = found.mode.partition(":")
         ended = os.path.lexists(f"{self.run}/{found.id}.box/{launch}.exit")
         return mode == "box" and not ended and not (freezer and frozen(freezer))
+
+
+def _listed(directory: str) -> list[str]:
+    try:
+        return os.listdir(directory)
+    except FileNotFoundError:
+        return []
 
 
 def breaker_open(path: str, now: float) -> bool:

@@ -18,7 +18,7 @@ from sesh import (
     breakers,
     config,
     duties,
-    events,
+    ends,
     guards,
     launchfiles,
     observe,
@@ -52,10 +52,9 @@ from sesh.model import (
     valid_name,
 )
 from sesh.observe import Answers
-from sesh.reconcile import how_it_ended, reconcile, recorded_end
+from sesh.reconcile import how_it_ended, reconcile
 from sesh.store import Entry
 from sesh.values import Value, replace
-from sesh.view import timestamp
 
 _LOOKS = 3  # at most at a record that others keep changing
 LOST = "its record is lost; sesh adopt {0} brings it back, sesh stop {0} ends it"
@@ -246,6 +245,7 @@ def judge(
     looked at anew: it may have written down an end and removed the word of it, so that to us it
     looked like an end that nobody saw."""
     settings = settings or config.load()
+    ends.tell_untold()
     found = _judge(entries, settings, answers)
     for _ in range(_LOOKS - 1):
         fresh = {at: store.again(one.entry) for at, one in enumerate(found) if one.overtaken}
@@ -289,9 +289,7 @@ def _settle(
     session = Session(record, sight, verdict)
     has_ended = learned.status.outcome is not record.status.outcome
     try:
-        written = store.swap(entry, learned, verdict)
-        if written is not None and has_ended:
-            note_end(learned)
+        written = (ends.write if has_ended else store.swap)(entry, learned, verdict)
     except (SeshError, OSError) as error:
         return Seen(entry, session, trouble=str(error))
     seen = Session(learned, sight, verdict)
@@ -355,31 +353,6 @@ def with_retry(record: Record, sight: Observation, verdict: Verdict, now: dateti
     if verdict.state in ENDED and record.spec.care.retries:
         return reconcile(record, sight, now)
     return verdict
-
-
-def note_end(record: Record) -> None:
-    """Into the history of what happened: an end, and that it is not the last word."""
-    status, how = record.status, recorded_end(record)
-    kind = "stopped" if how.state is State.STOPPED else "ended"
-    events.append(
-        kind,
-        record,
-        state=how.state,
-        cause=how.cause,
-        exit_code=how.exit_code,
-        signal=how.signal,
-        reason=how.reason,
-        group=record.spec.group,
-        template=record.spec.template,
-    )
-    if status.retry_at is not None:
-        events.append(
-            "recovering",
-            record,
-            retry=status.retries + 1,
-            retries_max=status.retries_max,
-            retry_at=timestamp(status.retry_at),
-        )
 
 
 def orphans_named(name: str) -> list[Orphan]:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from sesh import events, look, observe, phases, store
+from sesh import ends, events, look, observe, phases, store
 from sesh.errors import ConflictError, StateError
 from sesh.look import Seen
 from sesh.model import Damaged, Record, Session
@@ -55,10 +55,15 @@ def _change(name: str, work: Callable[[Record, datetime], Record]) -> Seen:
         now = datetime.now(UTC)
         record = work(before, now)
         verdict = reconcile(record, found.session.seen, now)
-        entry = store.swap(found.entry, record, verdict)
+        ended = record.status.outcome is not before.status.outcome
+        with ends.announced(record, ended=ended) as tell:
+            entry = store.swap(found.entry, record, verdict)
+            if entry is not None:
+                with suppress(OSError):  # one that can't be written takes nothing from the record
+                    _tell(before, record)
+                    if ended:
+                        tell()
         if entry is not None:
-            with suppress(OSError):  # an event that can't be written takes nothing from the record
-                _tell(before, record)
             return Seen(entry, Session(record, found.session.seen, verdict))
     raise ConflictError(f"{name} is being changed by others; try again")
 
@@ -80,5 +85,3 @@ def _tell(before: Record, after: Record) -> None:
         seconds = round(phases.duration(after), 3)
         details = {"outcome": word.phase, "duration": seconds, "summary": word.summary}
         events.append("finished", after, **details)
-    if after.status.outcome is not before.status.outcome:
-        look.note_end(after)

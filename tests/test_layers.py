@@ -50,7 +50,7 @@ LAYERS = (
     ("boxes", "agents.hearing", "agents.conversations"),
     ("agents.twins",),
     ("agents.kits", "agents.activity", "agents.hooks"),
-    ("engines", "rulefiles", "ages", "clocks"),
+    ("engines", "rulefiles", "ages", "clocks", "ends"),
     (
         *("tmux", "processes", "git", "config", "launchfiles", "environment", "events"),
         *("logfiles", "sightings", "targets", "trust"),

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import signal as signals
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 from sesh import (
     breakers,
     duties,
+    ends,
     environment,
     events,
     launchfiles,
@@ -183,10 +185,24 @@ def record_failure(entry: Entry, record: Record, how: Verdict, event: str) -> bo
     """False: another sesh has written down something else of it meanwhile."""
     ended = look.ended(record, how, now())
     verdict = reconcile(ended, Observation(absent("never launched")), now())
-    written = store.swap(entry, ended, verdict)
-    if written is not None:
-        _note_failure(event, record, how, ended)
+    with ends.announced(ended, ended=_is_retry(record)) as tell:
+        written = store.swap(entry, ended, verdict)
+        if written is not None:
+            _note_failure(event, record, how)
+            _note_end(ended, tell, told=_is_retry(record))
     return written is not None
+
+
+def _is_retry(record: Record) -> bool:
+    """Nobody asks for a retry, so the end of one that can't be launched is told like every end."""
+    return record.status.retries > 0
+
+
+def _note_end(ended: Record, tell: Callable[[], None], *, told: bool) -> None:
+    if told:
+        with suppress(OSError):
+            tell()
+        breakers.heed([ended])
 
 
 def _confirm(entry: Entry, record: Record, server: Tmux, pane: str, event: str) -> Seen:
@@ -262,31 +278,27 @@ def judge_launch(entry: Entry, record: Record, sight: Observation, event: str) -
     verdict = reconcile(record, sight, moment)
     learned = look.learn(record, sight, verdict, moment)
     verdict = look.with_retry(learned, sight, verdict, moment)
-    written = store.swap(entry, learned, verdict)
-    if verdict.cause is Cause.LAUNCH:
-        how = recorded_end(learned)
-        _note_failure(event, record, how, learned if written else None)
-        raise not_launched(record, how.reason)
-    command = list(record.spec.command)
-    _note(event, record, command=command, **_retry(record), **_resumed(record, event))
+    refused = verdict.cause is Cause.LAUNCH
+    ended = learned.status.outcome is not None and (not refused or _is_retry(record))
+    with ends.announced(learned, ended=ended) as tell:
+        written = store.swap(entry, learned, verdict)
+        if refused:
+            _note_failure(event, record, recorded_end(learned))
+        else:
+            command = list(record.spec.command)
+            _note(event, record, command=command, **_retry(record), **_resumed(record, event))
+        _note_end(learned, tell, told=ended and written is not None)
+    if refused:
+        raise not_launched(record, recorded_end(learned).reason)
     if written is None:  # another sesh has looked in between, and has written down what it saw
         return look.one(record.name)
-    if learned.status.outcome is not None:
-        with suppress(OSError):
-            look.note_end(learned)
-        breakers.heed([learned])
     return Seen(written, Session(learned, sight, verdict))
 
 
-def _note_failure(event: str, record: Record, how: Verdict, ended: Record | None) -> None:
-    """It could not be launched. Whoever asked for it hears so; nobody asks for a retry, so the end
-    of one is written down like every end, by the one who recorded it (else `ended` is None)."""
+def _note_failure(event: str, record: Record, how: Verdict) -> None:
+    """It could not be launched."""
     kind = event.removesuffix("ed") + "-failed"
     _note(kind, record, state=how.state, reason=how.reason, **_retry(record))
-    if ended is not None and record.status.retries:
-        with suppress(OSError):
-            look.note_end(ended)
-        breakers.heed([ended])
 
 
 def _resumed(record: Record, event: str) -> dict[str, bool]:

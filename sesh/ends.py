@@ -1,0 +1,166 @@
+"""An end and its event belong together: the record is written first, then the event, once.
+
+A marker in `run/MACHINE/untold` is there from before the one until after the other. Killed in
+between, the next look finds it and writes what is missing; the log itself says whether it is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from sesh import events, files, processes, store
+from sesh.errors import SeshError
+from sesh.events import Event, Place
+from sesh.model import Record, State, Verdict, name_of
+from sesh.reconcile import recorded_end
+from sesh.store import Entry
+from sesh.values import Value
+from sesh.view import timestamp
+
+KINDS = ("ended", "stopped")
+_LIMIT = 1 << 16
+_ABANDONED = 60.0  # seconds after which nobody is about to write the event
+
+
+class Marker(Value):
+    """That the event of an end is still to be written."""
+
+    place: Place  # the end of the log before: the event is behind it, if it was written
+    gave_up: str | None  # of the end that is meant: a launch that was to be retried ends twice
+
+
+def write(old: Entry, record: Record, verdict: Verdict) -> Entry | None:
+    """Replace a record by one that has ended, and tell it; None: somebody else was faster."""
+    with announced(record) as tell:
+        written = store.swap(old, record, verdict)
+        if written is not None:
+            tell()
+    return written
+
+
+@contextmanager
+def announced(record: Record, *, ended: bool = True) -> Iterator[Callable[[], None]]:
+    """Around the writing of an end and its event, for which it gives a function. What fails is left
+    for the next look, which asks the record. Without an end, there is nothing to announce."""
+    marker = Marker(events.end(), record.status.gave_up)
+    path = _path(f"{record.launch}.{os.getpid()}")
+    failed = False
+
+    def tell() -> None:
+        nonlocal failed
+        failed = True
+        _tell(record, marker)
+        failed = False
+
+    if ended:
+        _announce(path, marker)
+    yield tell
+    if ended and not failed:
+        with suppress(OSError):
+            os.unlink(path)
+
+
+def _announce(path: str, marker: Marker) -> None:
+    place = marker.place
+    with suppress(OSError, SeshError):  # a full disk: then a kill can lose the event
+        files.make_private(os.path.dirname(path))
+        files.jot(path, json.dumps([place.inode, place.offset, marker.gave_up]).encode())
+
+
+def _tell(record: Record, marker: Marker) -> None:
+    """Into the history of what happened: an end, and that it is not the last word. Once."""
+    told = _events(record)
+    events.write(*told, unless=lambda: _is_told(told[0], marker.place))
+
+
+def _is_told(end: Event, place: Place) -> bool:
+    return any(_same(one, end) for one in events.since(place)[0])
+
+
+def _same(one: Event, other: Event) -> bool:
+    return one["kind"] in KINDS and all(one.get(key) == other[key] for key in ("id", "generation"))
+
+
+def _events(record: Record) -> list[Event]:
+    status, how = record.status, recorded_end(record)
+    which: tuple[Any, ...] = (record.name, record.id, record.place.generation)
+    told = [
+        events.new(
+            "stopped" if how.state is State.STOPPED else "ended",
+            *which,
+            state=how.state,
+            cause=how.cause,
+            exit_code=how.exit_code,
+            signal=how.signal,
+            reason=how.reason,
+            group=record.spec.group,
+            template=record.spec.template,
+        )
+    ]
+    if status.retry_at is not None:
+        told.append(
+            events.new(
+                "recovering",
+                *which,
+                retry=status.retries + 1,
+                retries_max=status.retries_max,
+                retry_at=timestamp(status.retry_at),
+            )
+        )
+    return told
+
+
+# --- what was killed in between ------------------------------------------------------------------
+
+
+def tell_untold() -> None:
+    """Write the events that are missing."""
+    try:
+        names = os.listdir(_path())
+    except OSError:
+        return
+    for name in names:
+        with suppress(OSError, SeshError):
+            _finish(name)
+
+
+def _finish(name: str) -> None:
+    path, (launch, _, writer) = _path(name), name.rpartition(".")
+    abandoned = time.time() - os.stat(path).st_mtime > _ABANDONED
+    if not abandoned and _is_process(writer):
+        return
+    marker = _read(path)
+    record = _record(launch) if marker else None
+    if marker and record and record.status.outcome and record.status.gave_up == marker.gave_up:
+        _tell(record, marker)
+    os.unlink(path)
+
+
+def _is_process(pid: str) -> bool:
+    return pid.isdecimal() and pid.isascii() and processes.look(int(pid)) is not None
+
+
+def _read(path: str) -> Marker | None:
+    try:
+        inode, offset, gave_up = json.loads(files.read_regular(path, _LIMIT))
+        return Marker(Place(int(inode), int(offset)), gave_up)
+    except (ValueError, TypeError, RecursionError):
+        return None
+
+
+def _record(launch: str) -> Record | None:
+    """The record of a launch, in the list or in the history."""
+    session_id = launch.rpartition(".")[0]
+    for entry in (store.entry(name_of(session_id)), store.archived(session_id)):
+        if entry and isinstance(entry.record, Record) and entry.record.launch == launch:
+            return entry.record
+    return None
+
+
+def _path(name: str = "") -> str:
+    return f"{processes.run_dir()}/untold/{name}"
