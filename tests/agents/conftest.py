@@ -42,11 +42,11 @@ def _need_agent(agent: str) -> None:
 def claude(real_claude: None, world: World, stub: Stub) -> Person:
     world.env |= settle_claude(world.root / "home", world.cwd, stub)
     world.env["PATH"] = f"{BIN}:{world.env['PATH']}"
-    return Person(world, stub, "claude", ready="? for shortcuts", asks="Do you want to proceed?")
+    return Person(world, stub, "claude", asks="Do you want to proceed?")
 
 
 @pytest.fixture
 def codex(real_codex: None, world: World, stub: Stub) -> Person:
     world.env |= settle_codex(world.root / "home", world.cwd, stub)
     world.env["PATH"] = f"{BIN}:{world.env['PATH']}"
-    return Person(world, stub, "codex", ready="Ask Codex to do", asks="Would you like to run")
+    return Person(world, stub, "codex", asks="Would you like to run")

@@ -11,6 +11,7 @@ from pathlib import Path
 from tests.agents.stub import Stub
 
 KEY = "no-key-is-needed-for-the-stub"
+MODE_ASKED = "hasSeenAutoDefaultNudge"  # whether Claude has asked for its default mode
 
 
 def claude_settings(home: Path) -> Path:
@@ -27,10 +28,12 @@ def heard(home: Path) -> Path:
 
 
 def settle_claude(home: Path, work: Path, stub: Stub) -> dict[str, str]:
-    """Write what a first start would ask for; the environment to add."""
+    """Write what a first start would ask for; the environment to add. Tools ask for permission, as
+    they do not in Claude's own default mode."""
     known = {
         "hasCompletedOnboarding": True,
         "theme": "dark",
+        MODE_ASKED: True,
         "customApiKeyResponses": {"approved": [KEY[-20:]], "rejected": []},
         "projects": {str(work): {"hasTrustDialogAccepted": True}},
     }
@@ -38,7 +41,11 @@ def settle_claude(home: Path, work: Path, stub: Stub) -> dict[str, str]:
     hook = {"type": "command", "command": f"echo turn >>'{heard(home)}'"}
     settings = claude_settings(home)
     settings.parent.mkdir()
-    settings.write_text(json.dumps({"hooks": {"Stop": [{"hooks": [hook]}]}}, indent=3))
+    own = {
+        "hooks": {"Stop": [{"hooks": [hook]}]},
+        "permissions": {"defaultMode": "default"},
+    }
+    settings.write_text(json.dumps(own, indent=3))
     return {
         "ANTHROPIC_BASE_URL": stub.address,
         "ANTHROPIC_API_KEY": KEY,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.agents.stub import Stub
+from tests.terminal import reading
 from tests.world import World, eventually
 
 PATIENCE = 60.0  # an agent starts in a second or two; on a busy machine it may take many
@@ -16,23 +17,31 @@ PATIENCE = 60.0  # an agent starts in a second or two; on a busy machine it may 
 
 @dataclass
 class Person:
-    """`agent` is the template's name too. `asks` is on the screen while a permission is asked for,
-    `ready` as soon as it takes a prompt."""
+    """`agent` is the template's name too. `asks` is on the screen while a permission is asked
+    for."""
 
     world: World
     stub: Stub
     agent: str
-    ready: str
     asks: str
     name: str = "mine"
 
     def start(self) -> dict[str, Any]:
-        """Start it by its template, and wait until it takes prompts."""
+        """Start it by its template, and wait until it says that it is idle."""
         self.world.ok("start", self.name, "-t", self.agent)
-        self.sees(self.ready)
-        if self.agent == "claude":  # which says so of itself; Codex shows no sign of being idle
-            self.waits_for("idle")
+        self.waits_for("idle")
         return self.session()
+
+    def is_idle_only_after(self, prompt: str) -> None:
+        """Start it with a prompt that is answered slowly: it is not idle before it has answered."""
+        self.world.ok("start", self.name, "-t", self.agent, "--prompt", f"slowly {prompt}")
+        with reading(self.world, "wait", self.name, "--for", "idle") as waiter:
+            begun = eventually(lambda: f"slowly {prompt}" in self.stub.prompts, PATIENCE)
+            assert begun, self.screen()
+            assert waiter.running(), self.session()
+            self.stub.go_on.set()
+            assert waiter.rest() == (0, f"{self.name} idle\n".encode(), "")
+        self.sees(f"you said: slowly {prompt}")
 
     def session(self) -> dict[str, Any]:
         return self.world.session(self.name)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agents.home import claude_settings, heard
+from tests.agents.home import MODE_ASKED, claude_settings, heard
 from tests.agents.person import PATIENCE, Person
 from tests.world import eventually
 
@@ -56,6 +56,32 @@ def test_busy_while_it_answers_and_idle_before_and_after(claude: Person) -> None
     claude.stub.go_on.set()
     claude.waits_for("idle")
     claude.sees("you said: slowly now")
+
+
+def test_not_idle_before_it_has_taken_the_prompt_of_its_start(claude: Person) -> None:
+    claude.is_idle_only_after("now")
+
+
+def test_a_shell_in_the_background_leaves_it_idle(claude: Person) -> None:
+    claude.start()
+    claude.prompts("leave sleep 1000")  # which needs no permission
+    claude.sees("ran it")
+    claude.waits_for("idle")
+    assert eventually(lambda: claude.session()["background"], PATIENCE), claude.session()
+    assert claude.session()["activity"] == "idle"
+
+
+def test_the_question_for_its_default_mode_is_waited_for(claude: Person) -> None:
+    known = _home(claude) / ".claude.json"
+    asked = json.loads(known.read_text())
+    del asked[MODE_ASKED]
+    known.write_text(json.dumps(asked))
+    claude.world.ok("start", claude.name, "-t", "claude")
+    claude.sees("Make auto mode your default")
+    claude.waits_for("waiting")
+    assert claude.session()["waiting_for"] == "input"
+    claude.presses("Escape")
+    claude.waits_for("idle")
 
 
 def test_a_permission_is_waited_for_within_a_second_by_the_tools_name(claude: Person) -> None:

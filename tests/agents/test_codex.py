@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -60,6 +61,25 @@ def test_busy_while_it_answers_and_idle_after(codex: Person) -> None:
     codex.stub.go_on.set()
     codex.waits_for("idle")
     codex.sees("you said: slowly now")
+
+
+def test_not_idle_before_it_has_taken_the_prompt_of_its_start(codex: Person) -> None:
+    codex.is_idle_only_after("now")
+
+
+def test_the_question_of_new_is_waited_for(codex: Person) -> None:
+    """Codex calls itself idle meanwhile."""
+    subprocess.run(["git", "init", "--quiet", codex.world.cwd], check=True)
+    codex.start()
+    codex.prompts("hello")
+    codex.waits_for("idle")
+    codex.prompts("/new")
+    codex.sees("Where should the new conversation run?")
+    codex.waits_for("waiting")
+    assert codex.session()["waiting_for"] == "input"
+    assert codex.world.sesh("wait", codex.name, "--for", "idle", "--timeout", "0").code == 124
+    codex.presses("Escape")
+    codex.waits_for("idle")
 
 
 def test_a_permission_is_waited_for_within_a_second_by_the_tools_name(codex: Person) -> None:
