@@ -143,6 +143,7 @@ def encode(record: Record) -> bytes:
             "stop_asked": status.stop_asked,
             "stop_grace": status.stop_grace,
             "stopper": _process_dict(status.stopper) if status.stopper else None,
+            "starter": _process_dict(status.starter) if status.starter else None,
             "stop_tries": status.stop_tries or None,
             "stop_reason": status.stop_reason,
             "stop_cause": status.stop_cause.value if status.stop_cause else None,
@@ -431,7 +432,7 @@ def _agent(table: Table) -> Agent:
 
 
 def _status(table: Table) -> Status:
-    stopper = table.maybe_table("stopper")
+    stopper, starter = table.maybe_table("stopper"), table.maybe_table("starter")
     status = Status(
         desired=table.need("desired", table.choice("desired", Desired)),
         launched=table.need("launched", table.moment("launched")),
@@ -449,6 +450,7 @@ def _status(table: Table) -> Status:
         stop_asked=table.moment("stop_asked"),
         stop_grace=table.get("stop_grace", float),
         stopper=_process(stopper, 1) if stopper else None,  # a sesh may be the first of all
+        starter=_process(starter, 1) if starter else None,
         stop_tries=table.count("stop_tries"),
         stop_reason=table.get("stop_reason", str),
         stop_cause=table.choice("stop_cause", Cause),

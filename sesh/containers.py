@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -193,7 +194,7 @@ def complete(
     """Add what the engine said, or what /proc says of the container itself."""
     container = record.place.container
     if container is None:
-        return replace(sight, remains=_unmade(record, config)) if _stopping(record) else sight
+        return _without_knowledge(record, sight, config)
     if answer is None:
         return by_init(record, sight)
     if isinstance(answer, Said):
@@ -213,8 +214,34 @@ def _stopping(record: Record) -> bool:
     return record.status.desired is Desired.STOPPED and record.status.outcome is None
 
 
+def _without_knowledge(record: Record, sight: Observation, config: Config) -> Observation:
+    """Its record knows no container. One may be there all the same: of a start that was killed, or
+    that its engine has left without an answer."""
+    if record.status.outcome is not None or sight.agent.unknown or sight.rebooted:
+        return sight
+    stopping = _stopping(record)
+    if not stopping and not _abandoned(record):
+        return sight
+    left = _unmade(record, config)
+    if left.unknown:
+        why = unknown(f"{left.what}; whether its container was made is not known")
+        return replace(sight, agent=sight.agent if stopping else why, remains=left)
+    what = "no agent was launched in it" if left.present else "its container was not made"
+    gone = absent(f"{left.what}, {what}" if left.present else what)
+    return replace(sight, remains=left, container=sight.container if stopping else gone)
+
+
+def _abandoned(record: Record) -> bool:
+    """Is whoever had its container made gone, or over its time, and no agent launched?"""
+    starter, status = record.status.starter, record.status
+    if starter is None or record.spec.box is None or record.spec.box.image is None:
+        return False
+    late = time.time() > status.launched.timestamp() + record.spec.launch_timeout
+    return late or starter == processes.myself() or not processes.alive(starter)
+
+
 def _unmade(record: Record, config: Config) -> Sight:
-    """What a start that was killed may have left: a container that its record does not know."""
+    """The container that its record does not know."""
     assert record.place.engine is not None
     label = f"{boxes.LABEL}={record.id}"
     found = engines.labelled(record.place.engine, label, config.docker.timeout)

@@ -309,6 +309,7 @@ class Status(Value):
     stop_cause: Cause | None = None  # of which kind that limit is
     remains: tuple[Process, ...] = ()  # of its tree, to be ended, and not found by its marker
     keep: bool = False  # its container outlives the stop
+    starter: Process | None = None  # who has its container made; None: that is done, or needless
     lived: float = 0.0  # seconds from a person's start to this launch; 0: this is what it wanted
     held: float = 0.0  # seconds that this launch was paused for
     resumed: datetime | None = None  # when that ended last

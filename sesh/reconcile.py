@@ -176,6 +176,15 @@ def not_in_time(patience: float) -> Verdict:
 def _starting(record: Record, seen: Observation, now: datetime) -> Verdict:
     if seen.rebooted:
         return _ended(record, seen)
+    if seen.container.absent:  # whoever started it is gone, or its container is
+        why = f"its start was interrupted: {seen.container.what}"
+        return Verdict(
+            State.FAILED,
+            reason=why,
+            cause=Cause.LAUNCH,
+            attention=why,
+            evidence=_evidence(record, seen),
+        )
     deadline = record.status.launched + timedelta(seconds=record.spec.launch_timeout)
     if now < deadline:
         return Verdict(State.STARTING, valid_until=deadline, evidence=_evidence(record, seen))

@@ -90,6 +90,8 @@ def ended(outcome: State, desired: Desired = Desired.RUNNING, cause: Cause | Non
         # starting
         ("claimed", CLAIMED, Observation(GONE), "starting", None),
         ("claimed long ago", record(launched=False), Observation(GONE), "timeout", "launch"),
+        ("claimed, its container gone", CLAIMED, Observation(GONE, container=GONE), "failed",
+         "launch"),
         ("claimed, rebooted", CLAIMED, Observation(GONE, rebooted=True), "lost", "reboot"),
         ("launched, ended at once", CLAIMED,
          Observation(GONE, HERE, launch=launch_word(), exit=exit_word(3)), "failed", "exit"),

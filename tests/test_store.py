@@ -131,7 +131,7 @@ def test_the_largest_that_care_can_be_asked_for_comes_back(name: str) -> None:
 
 
 def test_a_sesh_that_is_the_first_process_may_stop_a_session() -> None:
-    made = record(stopper=Process(1, 5))
+    made = record(stopper=Process(1, 5), starter=Process(1, 5))
     assert codec.decode(store.render(made, RUNNING)) == made
 
 

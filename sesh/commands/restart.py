@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import click
 
 from sesh import breakers, config, errors, look, output
@@ -14,7 +17,7 @@ from sesh.commands._options import (
     yes_option,
 )
 from sesh.errors import CannotTellError, ConflictError, SeshError, StateError
-from sesh.lifecycle.start import check, restart
+from sesh.lifecycle.start import check, restart, still_wanted
 from sesh.lifecycle.stop import inside, refused, stop
 from sesh.look import Seen
 from sesh.model import ALIVE, State
@@ -89,7 +92,9 @@ def _note_breakers(found: list[Seen], settings: config.Config) -> None:
 def _restart(one: Seen, settings: config.Config, grace: float, *, fresh: bool, alone: bool) -> int:
     """Restart one; a problem is reported (when it is the only one: raised)."""
     try:
-        done = restart(_ended(one, settings, grace, fresh=fresh), settings, fresh=fresh)
+        ended = _ended(one, settings, grace, fresh=fresh)
+        with _wanted(one):
+            done = restart(ended, settings, fresh=fresh)
     except SeshError as error:
         if alone:
             raise
@@ -114,13 +119,24 @@ def _ended(one: Seen, settings: config.Config, grace: float, *, fresh: bool) -> 
     if one.state is State.STARTING:
         raise ConflictError(f"{one.name} is starting just now")
     check(one.session.record, fresh=fresh)
-    after = stop([one], settings, grace, close_panes=False, keep=True)[0]
-    look.check_same_launch(one, after)
-    if after.state in _LIVING:
-        raise SeshError(
-            f"{one.name} could not be stopped: {refused(after) or after.state}; not restarted"
-        )
+    with _wanted(one):
+        after = stop([one], settings, grace, close_panes=False, keep=True)[0]
+        look.check_same_launch(one, after)
+        if after.state in _LIVING:
+            why = refused(after) or after.state
+            raise SeshError(f"{one.name} could not be stopped: {why}; not restarted")
     return after
+
+
+@contextmanager
+def _wanted(one: Seen) -> Iterator[None]:
+    """What lived is to live on, should this fail: an engine or a server may die meanwhile."""
+    try:
+        yield
+    except SeshError as error:
+        if one.state in _LIVING:
+            still_wanted(one, str(error))
+        raise
 
 
 def _exit_code(codes: list[int]) -> int:

@@ -45,6 +45,8 @@ from sesh.store import Entry
 from sesh.tmux import Keeper, Reply
 from sesh.values import replace
 
+_EMPTY = (Trouble.NO_CONTAINER, Trouble.NOT_RUNNING)  # nothing runs in what says this
+_NOT_KNOWN = "whether its container was made is not known yet, sesh show {0} looks again"
 AFTERTHOUGHT = 3.0  # seconds in which an engine ends what it was told to do
 KEEPER_PATIENCE = 1.0  # seconds from an agent's end to its keeper's word
 
@@ -76,27 +78,40 @@ def start(order: Order, config: Config) -> Seen:
         boxes.remove_container(record, config.docker.timeout * 2)
         raise
     except BaseException as error:
-        _withdraw(record, config, error)
-        _take_back(record, config)
+        if _withdraw(record, config, error) and _take_back(record, config):
+            raise
+        if isinstance(error, SeshError):
+            raise CannotTellError(
+                f"{record.name}: {error}; {_NOT_KNOWN.format(record.name)}"
+            ) from None
         raise
 
 
-def _withdraw(record: Record, config: Config, error: BaseException) -> None:
-    """Remove the container that was being made. Whoever interrupts the engine's command, or does
-    not wait for it, does not interrupt the engine: it may finish its work in a moment."""
+def _withdraw(record: Record, config: Config, error: BaseException) -> bool:
+    """Remove the container that was being made; False when nobody can tell whether there is one.
+    Whoever interrupts the engine's command, or does not wait for it, does not interrupt the engine:
+    it may finish its work in a moment."""
+    assert record.spec.box is not None
+    if record.spec.box.image is None:
+        return True
     sure = isinstance(error, SeshError) and not isinstance(error, CannotTellError)
     deadline = time.monotonic() + (0.0 if sure else AFTERTHOUGHT)
     while True:
         said = boxes.remove_container(record, config.docker.timeout * 2)
         if said.out or time.monotonic() >= deadline:
-            return
+            return said.ok
         time.sleep(0.2)
 
 
 def _new_record(order: Order, engine: Engine) -> Record:
     identity = claims.new_id(order.name)
-    run = processes.run_dir()
-    return claims.new_record(order, identity, making.place_of(identity, 1, engine, run, order.spec))
+    place = making.place_of(identity, 1, engine, processes.run_dir(), order.spec)
+    return _by_us(claims.new_record(order, identity, place))
+
+
+def _by_us(record: Record) -> Record:
+    """Until its container is known, it hangs on this process."""
+    return replace(record, status=replace(record.status, starter=processes.myself()))
 
 
 def _forget(record: Record) -> None:
@@ -104,16 +119,20 @@ def _forget(record: Record) -> None:
     boxes.remove(record.place.run)
 
 
-def _take_back(record: Record, config: Config) -> None:
-    """The start never came to anything: nothing of it stays, also not in a container that does."""
+def _take_back(record: Record, config: Config) -> bool:
+    """The start never came to anything: nothing of it stays, also not in a container that does.
+    False when that can't be asked: then its record stays."""
     entry = store.entry(record.name)
     if entry and isinstance(entry.record, Record) and entry.record.id == record.id:
         claimed = entry.record
         if claimed.place.container is not None and not claimed.place.container.made:
-            boxes.reap(claimed, signal.SIGKILL, config.docker.timeout * 2)
+            left = boxes.reap(claimed, signal.SIGKILL, config.docker.timeout * 2)
+            if isinstance(left, Said) and left.trouble not in _EMPTY:
+                return False
             boxes.leave(claimed, config.docker.timeout * 2)
         store.remove(entry)
     _forget(record)
+    return True
 
 
 # --- the container -------------------------------------------------------------------------------
@@ -157,7 +176,7 @@ def _launch_in(
     record = replace(
         record,
         place=replace(record.place, container=container),
-        status=claims.launched_now(record.status),
+        status=replace(claims.launched_now(record.status), starter=None),
     )
     written = store.swap(entry, record, claims.starting(record))
     if written is None:
@@ -231,7 +250,11 @@ def restart(found: Seen, config: Config, attempt: int = 0, *, fresh: bool = Fals
     place = making.place_of(old.id, old.place.generation + 1, engine, run, old.spec)
     if facts and old.place.container and facts.started == old.place.container.started:
         place = replace(place, pane=_pane(old, config))
+    if facts and old.place.container:  # should this process be killed: it is known whose it is
+        mounted = old.place.container.mounted
+        place = replace(place, container=making.container_of(facts, old, mounted=mounted))
     record = claims.next_generation(old, place, attempt)
+    record = _by_us(record) if facts is None else record
     record, resuming = claims.resumed(record, old, variables, fresh=fresh)
     if facts is None:
         _clear(old, engine, config)

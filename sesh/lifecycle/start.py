@@ -22,14 +22,12 @@ from sesh.errors import CannotTellError
 from sesh.lifecycle import boxed, claims, panes, servers, worktrees
 from sesh.lifecycle.claims import Order
 from sesh.lifecycle.forget import bury, release
-from sesh.lifecycle.launch import forget_files, launch
+from sesh.lifecycle.launch import failed, forget_files, launch, now, record_failure
 from sesh.look import Seen
-from sesh.model import (
-    Machine,
-    Place,
-    Record,
-)
+from sesh.model import Desired, Machine, Observation, Place, Record, unknown
+from sesh.reconcile import reconcile
 from sesh.tmux import Reply, Tmux, Trouble
+from sesh.values import replace
 
 # --- start -------------------------------------------------------------------------------------
 
@@ -134,6 +132,39 @@ def restart(found: Seen, config: Config, attempt: int = 0, *, fresh: bool = Fals
     done = launch(entry, record, server, wrap, "restarted")
     launchfiles.forget(record, below=record.place.generation)
     return done
+
+
+def still_wanted(before: Seen, why: str) -> None:
+    """A restart has stopped a session, or has begun to, and could not launch it again: the wish
+    that it runs outlives that. Unless another sesh has done something with it meanwhile."""
+    assert before.session is not None
+    entry = store.entry(before.name)
+    record = entry.record if entry else None
+    if not entry or not isinstance(record, Record) or record.launch != before.session.record.launch:
+        return
+    status = record.status
+    if status.desired is not Desired.STOPPED or status.stopper not in (None, processes.myself()):
+        return
+    wanted = replace(
+        record,
+        status=replace(
+            status,
+            desired=Desired.RUNNING,
+            outcome=None,
+            stop_asked=None,
+            stop_grace=None,
+            stopper=None,
+            stop_tries=0,
+            stop_reason=None,
+            stop_cause=None,
+            keep=False,
+        ),
+    )
+    if status.outcome is not None:
+        record_failure(entry, wanted, failed(f"not restarted: {why}"), "restarted")
+        return
+    sight = Observation(unknown("its restart has failed just now"))
+    store.swap(entry, wanted, reconcile(wanted, sight, now()))
 
 
 def _next_generation(
