@@ -6,13 +6,14 @@ import os
 import signal
 import time
 
-from sesh import files, observe, orphans, processes, store, tmux
+from sesh import files, observe, orphans, processes, run, store, tmux
 from sesh.errors import CannotTellError, ConflictError
 from sesh.lifecycle import panes
 from sesh.model import Process, Record
 from sesh.tmux import Reply, Tmux, Trouble
 
 SOCKET_PATIENCE = 1.0
+LOGIND_PATIENCE = 2.0
 
 
 def need_terminal(record: Record) -> None:
@@ -67,8 +68,29 @@ def ready(server: Tmux) -> tuple[str, ...]:
 
 
 def cold(server: Tmux) -> tuple[str, ...]:
-    """What starts a server of ours outside of the login or unit that we run in."""
-    return tmux.scope_prefix() if server.own and not server.prefix else ()
+    """What starts a server of ours outside of the login or unit that we run in, if that helps."""
+    if not server.own or server.prefix:
+        return ()
+    prefix = tmux.scope_prefix()
+    return () if prefix and _manager_ends_first() else prefix
+
+
+def _manager_ends_first() -> bool:
+    """Does a logout end the user manager with every scope in it, and spare what runs in the login
+    itself? It does where logind kills nothing and the user does not linger."""
+    with open("/proc/self/cgroup") as file:
+        if f"/user@{os.getuid()}.service/" in file.read():
+            return False  # we are in the manager ourselves
+    return _logind("show-session", "KillUserProcesses") == "no" and (
+        _logind("show-user", "Linger", str(os.getuid())) == "no"
+    )
+
+
+def _logind(verb: str, name: str, *user: str) -> str:
+    """A property of logind, or of a user of it; empty when it does not answer."""
+    argv = ("loginctl", verb, "--property", name, "--value", *user)
+    answer = run.call(argv, timeout=LOGIND_PATIENCE)
+    return answer.out.strip() if answer.ok else ""
 
 
 def restore_socket(server: Tmux, process: Process) -> None:

@@ -28,6 +28,7 @@ ROOT = CHECKOUT / ".roots" / "systemd"
 _BOOT = Path(__file__).with_name("boot.sh")
 _PACKAGES = ("click", "psutil", "sh", "tomli_w")
 _NAMESPACES = ("--mount", "--pid", "--uts", "--ipc", "--net", "--propagation", "private")
+# What a logout kills by default differs from system to system; here it kills all it can.
 _LOGIND = "[Login]\nKillUserProcesses=yes\nUserStopDelaySec=1\n"
 _PATIENCE = 60.0  # seconds
 
@@ -175,6 +176,18 @@ class Machine:
         assert done.code == 0, (argv, done)
         return done.out
 
+    @contextmanager
+    def sparing(self) -> Iterator[None]:
+        """With a logind that kills nothing at a logout, which is Debian's default."""
+        file = "/run/systemd/logind.conf.d/z.conf"
+        self.ok("install", "-D", "/dev/stdin", file, stdin="[Login]\nKillUserProcesses=no\n")
+        self.ok("systemctl", "restart", "systemd-logind")
+        try:
+            yield
+        finally:
+            self.run("rm", file)
+            self.run("systemctl", "restart", "systemd-logind")
+
     def user(self, *, linger: bool = True) -> User:
         """An account of its own for a test."""
         uid = next(self._users)
@@ -226,9 +239,18 @@ class User:
         return self.run("sesh", *args)
 
     def sessions(self) -> list[str]:
-        """Its logins."""
+        """Its logins, without those that are over and have left processes."""
+        return [one for one, state in self._sessions().items() if state != "closing"]
+
+    def left(self) -> list[str]:
+        """The others."""
+        return [one for one, state in self._sessions().items() if state == "closing"]
+
+    def _sessions(self) -> dict[str, str]:
         listed = self.machine.ok("loginctl", "list-sessions", "--no-legend").splitlines()
-        return [line for line in listed if self.name in line.split()]
+        found = [line.split()[0] for line in listed if self.name in line.split()]
+        show = ("loginctl", "show-session", "--property=State", "--value")
+        return {one: self.machine.run(*show, one).out.strip() for one in found}
 
     @contextmanager
     def logged_in(self) -> Iterator[None]:

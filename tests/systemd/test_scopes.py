@@ -4,10 +4,11 @@ own scope here (KillUserProcesses=yes)."""
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import pytest
 
-from tests.systemd.machine import User
+from tests.systemd.machine import Machine, User
 from tests.world import eventually
 
 OWN = re.compile(r"/user\.slice/user-\d+\.slice/user@\d+\.service/app\.slice/run-\w+\.scope")
@@ -48,6 +49,24 @@ def test_a_logout_ends_what_is_in_its_own_scope(user: User) -> None:
     """The test above can fail."""
     user.run("sh", "-c", "setsid sleep 1234 >/dev/null 2>&1 & sleep 0.2")
     assert eventually(lambda: user.machine.run("pgrep", "-f", "sleep 1234").code == 1)
+
+
+def test_a_logout_that_kills_nothing_spares_the_sessions_of_who_does_not_linger(
+    spared: User,
+) -> None:
+    """The user manager, and every scope in it, ends with the last login."""
+    start(spared, "a")
+    assert eventually(lambda: spared.left() or not spared.has_manager())
+    assert "/session-" in spared.cgroup(server(spared))
+    assert spared.ls()["a"]["state"] == "running"
+
+
+@pytest.fixture
+def spared(machine: Machine) -> Iterator[User]:
+    with machine.sparing():
+        made = machine.user(linger=False)
+        yield made
+        made.remove()
 
 
 def test_a_session_with_a_scope_of_its_own(user: User) -> None:
