@@ -7,6 +7,7 @@ systemd that may run here.
 from __future__ import annotations
 
 import atexit
+import json
 import os
 import re
 import shutil
@@ -25,6 +26,7 @@ from tests.world import Done, eventually
 
 CHECKOUT = Path(__file__).parents[2]
 ROOT = CHECKOUT / ".roots" / "systemd"
+UNITS = ".config/systemd/user"
 _BOOT = Path(__file__).with_name("boot.sh")
 _PACKAGES = ("click", "psutil", "sh", "tomli_w")
 _NAMESPACES = ("--mount", "--pid", "--uts", "--ipc", "--net", "--propagation", "private")
@@ -52,6 +54,30 @@ def _cgroups() -> Path | None:
     return Path(found[1]) if found else None
 
 
+def install(root: Path, changes: Path) -> None:
+    """sesh and what it imports, as `pip install` would put them into the virtual environment of a
+    root: what is to be laid over it."""
+    (target,) = (root / "opt" / "sesh" / "lib").glob("python3*/site-packages")
+    packages = changes / target.relative_to(root)
+    packages.mkdir(parents=True)
+    for name in ("sesh", *_PACKAGES):
+        found = find_spec(name)
+        assert found is not None
+        assert found.origin is not None
+        if found.submodule_search_locations:
+            shutil.copytree(Path(found.origin).parent, packages / name)
+        else:
+            shutil.copy2(found.origin, packages)
+    lines = (CHECKOUT / "sesh" / "bin" / "sesh").read_text().partition("\n")[2]
+    script = changes / "opt" / "sesh" / "bin" / "sesh"
+    script.parent.mkdir()
+    script.write_text(f"#!/opt/sesh/bin/python3\n{lines}")
+    script.chmod(0o755)
+    link = changes / "usr" / "local" / "bin" / "sesh"
+    link.parent.mkdir(parents=True)
+    link.symlink_to("/opt/sesh/bin/sesh")
+
+
 class Machine:
     """One machine, from its first boot until `end` has removed every trace of it."""
 
@@ -66,29 +92,10 @@ class Machine:
         for name in ("changes", "work", "root"):
             (self._directory / name).mkdir()
         atexit.register(self.end)
-        self._install()
+        install(ROOT, self._directory / "changes")
         self.write("/etc/systemd/logind.conf.d/tests.conf", _LOGIND)
 
     # --- its life ---
-
-    def _install(self) -> None:
-        """sesh and what it imports, as `pip install` would put them into a virtual environment."""
-        (target,) = (ROOT / "opt" / "sesh" / "lib").glob("python3*/site-packages")
-        packages = self._path(f"/{target.relative_to(ROOT)}")
-        packages.mkdir(parents=True)
-        for name in ("sesh", *_PACKAGES):
-            found = find_spec(name)
-            assert found is not None
-            assert found.origin is not None
-            if found.submodule_search_locations:
-                shutil.copytree(Path(found.origin).parent, packages / name)
-            else:
-                shutil.copy2(found.origin, packages)
-        script = (CHECKOUT / "sesh" / "bin" / "sesh").read_text().partition("\n")[2]
-        self.write("/opt/sesh/bin/sesh", f"#!/opt/sesh/bin/python3\n{script}", 0o755)
-        link = self._path("/usr/local/bin/sesh")
-        link.parent.mkdir(parents=True)
-        link.symlink_to("/opt/sesh/bin/sesh")
 
     def boot(self) -> None:
         """Boot it, as another boot than the last one, and wait until it runs."""
@@ -176,6 +183,9 @@ class Machine:
         assert done.code == 0, (argv, done)
         return done.out
 
+    def boot_id(self) -> str:
+        return self.ok("cat", "/proc/sys/kernel/random/boot_id").strip()
+
     @contextmanager
     def sparing(self) -> Iterator[None]:
         """With a logind that kills nothing at a logout, which is Debian's default."""
@@ -224,10 +234,11 @@ class User:
 
     def run(self, *argv: str, stdin: str = "") -> Done:
         """Log in, run a command, log out; returns when the machine has seen the logout."""
+        others = self.sessions()
         done = subprocess.run(
             self._login(join(argv)), input=stdin, capture_output=True, text=True, timeout=_PATIENCE
         )
-        assert eventually(lambda: not self.sessions(), _PATIENCE), self.sessions()
+        assert eventually(lambda: self.sessions() == others, _PATIENCE), self.sessions()
         return Done(done.returncode, done.stdout, done.stderr)
 
     def ok(self, *argv: str, stdin: str = "") -> Done:
@@ -262,6 +273,51 @@ class User:
                 yield
             finally:
                 login.send_signal(signal.SIGKILL)
+
+    # --- its files ---
+
+    def _without_login(self, *argv: str, stdin: str = "") -> Done:
+        return self.machine.run(
+            *("runuser", "--user", self.name, "--", "env", f"--chdir={self.home}", *argv),
+            stdin=stdin,
+        )
+
+    def read(self, path: str) -> str:
+        """A file in its home; nothing when there is none."""
+        return self._without_login("cat", path).out
+
+    def write(self, path: str, text: str, mode: str = "644") -> None:
+        script = 'mkdir -p "${1%/*}" && cat >"$1" && chmod "$2" "$1"'
+        done = self._without_login("sh", "-c", script, "sh", path, mode, stdin=text)
+        assert done.code == 0, done
+
+    def files(self, directory: str) -> list[str]:
+        """All that is in a directory of its home, and below."""
+        found = self._without_login("find", directory, "-not", "-type", "d", "-printf", "%P\n")
+        return sorted(found.out.splitlines())
+
+    def exists(self, path: str) -> bool:
+        return self._without_login("ls", "-d", path).code == 0
+
+    # --- what it runs ---
+
+    def systemctl(self, *words: str) -> str:
+        return self.ok("systemctl", "--user", *words).out
+
+    def timers(self) -> list[dict[str, Any]]:
+        """As systemd lists them."""
+        found: list[dict[str, Any]] = json.loads(
+            self.systemctl("list-timers", "--all", "--output=json", "sesh-*")
+        )
+        return found
+
+    def often(self) -> None:
+        """Have the installed timer elapse at once, and every few seconds."""
+        (timer,) = self.timers()
+        lines = "[Timer]\nOnActiveSec=0\nOnUnitActiveSec=3\nAccuracySec=1ms\n"
+        self.write(f"{UNITS}/{timer['unit']}.d/often.conf", lines)
+        self.systemctl("daemon-reload")
+        self.systemctl("restart", timer["unit"])
 
     def ls(self) -> dict[str, dict[str, Any]]:
         """Sessions by their names."""
