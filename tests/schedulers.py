@@ -1,10 +1,9 @@
-"""Schedulers for tests: a real cron with a spool of its own, and a systemd that answers as told."""
+"""Schedulers for tests: a real cron with a spool of its own. A real systemd: tests/systemd."""
 
 from __future__ import annotations
 
 import fcntl
 import os
-import shlex
 import shutil
 import subprocess
 import sys
@@ -16,16 +15,7 @@ import pytest
 
 from tests.conftest import need
 from tests.surroundings import run
-from tests.world import SESH, Done, World, eventually
-
-
-def units(key: str) -> tuple[str, ...]:
-    """The names of all unit files of a state directory, with the links that `enable` makes."""
-    gc, watch = f"sesh-gc-{key}", f"sesh-watch-{key}.service"
-    timer = f"{gc}.timer"
-    wanted = f"timers.target.wants/{timer}", f"default.target.wants/{watch}"
-    return (f"{gc}.service", timer, wanted[0], watch, wanted[1])
-
+from tests.world import SESH, World, eventually
 
 _SPOOL = "/var/spool/cron/crontabs"
 _NONE = "no crontab for"
@@ -159,77 +149,6 @@ def _comm(pid: int) -> str:
 # --- systemd -----------------------------------------------------------------------------------
 
 
-class Systemd:
-    """A systemctl and a loginctl that answer as if there was a user manager, and note what they
-    were asked. `enable` and `disable` do with the files what the real ones do."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._asked = world.root / "asked"
-        self.answer()
-
-    def answer(self, *, failing: str = "", linger: str = "no", active: str = "active") -> None:
-        """`failing`: the verb that fails."""
-        wants = '"$XDG_CONFIG_HOME/systemd/user/$target.target.wants"'
-        put_first(
-            self._world,
-            "systemctl",
-            f"""
-            shift; echo "$*" >>{self._asked}
-            case "$*" in *.timer) target=timers ;; *) target=default ;; esac
-            [ "$1" != "{failing}" ] || {{ echo "Failed to $1: it is tired" >&2; exit 1; }}
-            case "$*" in
-                *Version*) echo Version=252 ;;
-                *ActiveState*) echo ActiveState={active} ;;
-                enable*) mkdir -p {wants}; ln -sf "../$2" {wants}/"$2" ;;
-                disable*) rm -f {wants}/"$3" ;;
-                list-timers*) echo '[{{"next":4102444800000000,"unit":"any"}}]' ;;
-            esac""",
-        )
-        put_first(self._world, "loginctl", f"echo Linger={linger}")
-
-    def stop_answering(self, script: str = "echo 'Failed to connect to bus' >&2; exit 1") -> None:
-        put_first(self._world, "systemctl", script)
-
-    @property
-    def asked(self) -> list[str]:
-        return self._asked.read_text().splitlines() if self._asked.exists() else []
-
-    @property
-    def units(self) -> list[str]:
-        """Those of our unit files that exist."""
-        names = units(self._world.key)
-        return [name for name in names if os.path.lexists(self.directory / name)]
-
-    @property
-    def directory(self) -> Path:
-        return Path(self._world.env["XDG_CONFIG_HOME"]) / "systemd" / "user"
-
-
-@pytest.fixture
-def systemd(world: World) -> Systemd:
-    return Systemd(world)
-
-
-def verify(world: World, directory: Path, *names: str) -> Done:
-    """What systemd itself says of the units in a directory: those of gc, or others."""
-    need("systemd-analyze")
-    chosen = [str(directory / name) for name in names or units(world.key)[:2]]
-    return run(world, "systemd-analyze", "verify", "--user", "--man=no", *chosen)
-
-
-class Service:
-    """A service file as systemd reads it: quotes, %% and $$ taken away."""
-
-    def __init__(self, path: Path) -> None:
-        lines = [line.partition("=") for line in path.read_text().splitlines()]
-        program, *arguments = _words(next(v for k, _, v in lines if k == "ExecStart"))
-        self.argv = [program, *(word.replace("$$", "$") for word in arguments)]
-        variables = [_words(v)[0] for k, _, v in lines if k == "Environment"]
-        self.env = dict(variable.split("=", 1) for variable in variables)
-        self.settings = {k: v for k, _, v in lines if k not in ("Environment", "ExecStart")}
-
-
-def _words(text: str) -> list[str]:
-    """Words as in systemd.syntax(7), as far as we use them: these rules are a shell's, too."""
-    return [word.replace("%%", "%") for word in shlex.split(text)]
+def no_manager(world: World, script: str = "echo 'Failed to connect to bus' >&2; exit 1") -> None:
+    """A machine whose systemd does not answer, or not as it should."""
+    put_first(world, "systemctl", script)

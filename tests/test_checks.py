@@ -22,7 +22,6 @@ from sesh.checks.scene import Scene
 from sesh.config import Config
 from sesh.model import Desired, State, Verdict
 from sesh.values import replace
-from tests.schedulers import Systemd, systemd
 from tests.surroundings import (
     empty_server,
     fake_tmux,
@@ -33,8 +32,6 @@ from tests.surroundings import (
     write_record,
 )
 from tests.world import SESH, World, count, eventually
-
-__all__ = ["systemd"]  # a fixture
 
 Found = list[dict[str, Any]]
 LONG_AGO = datetime.now(UTC) - timedelta(hours=2)
@@ -658,22 +655,3 @@ def test_gc_that_is_not_called(world: World) -> None:
     assert re.fullmatch(r"gc is called; it last ran \d+ seconds? ago", told[0]["text"])
     os.utime(run / "gc.last", (time.time() - 3 * 86400,) * 2)
     assert the(world, "timer")["text"] == "gc is not scheduled; it last ran 3 days ago"
-
-
-def test_a_watch_is_enough(world: World, systemd: Systemd) -> None:
-    world.start("one")
-    world.ok("timer", "install", "--watch")
-    (told,) = world.sesh("doctor", "--json", "--only", "timer").json
-    assert (told["level"], told["text"]) == ("ok", "a watch looks after sessions")
-    systemd.answer(active="failed")
-    one = the(world, "timer")
-    assert "systemd has not started the watch" in one["text"]
-    assert one["mend"] == "sesh timer install --watch"
-
-
-def test_lingering(world: World) -> None:
-    env = program(world, "loginctl", "echo Linger=no")
-    assert found(world, "linger", env=env) == []
-    (world.root / "run" / "systemd").mkdir()
-    assert "enable-linger" in the(world, "linger", env=env)["mend"]
-    assert found(world, "linger", env=program(world, "loginctl", "echo Linger=yes")) == []

@@ -1,9 +1,8 @@
-"""sesh timer: real crontabs and a real cron; units run as a systemd user manager would."""
+"""sesh timer: real crontabs and a real cron. With a real systemd: tests/systemd/test_timer.py."""
 
 from __future__ import annotations
 
 import os
-import stat
 import time
 from copy import copy
 
@@ -13,21 +12,17 @@ from sesh import schedules, timers
 from tests.conftest import need
 from tests.schedulers import (
     Cron,
-    Service,
-    Systemd,
     cron,
     daemon,
     install,
+    no_manager,
     put_first,
-    systemd,
-    units,
-    verify,
 )
-from tests.surroundings import complains, run
+from tests.surroundings import complains
 from tests.terminal import Terminal
 from tests.world import SESH, World, eventually
 
-__all__ = ["cron", "systemd"]  # fixtures
+__all__ = ["cron"]  # a fixture
 
 RUNS = timers.COMMAND  # the command in the tests to the end
 MINE = b'# m\xfcll\nMAILTO=""\n\n*/7 1-5 * * 1 echo 50\\% \t \n@reboot true\n'
@@ -141,8 +136,8 @@ def test_debians_header_does_not_pile_up(world: World, cron: Cron) -> None:
     assert cron.list().startswith(b"# sesh begin " + world.key.encode())
 
 
-def test_a_crontab_that_cannot_be_read_is_left_alone(world: World, systemd: Systemd) -> None:
-    systemd.stop_answering()
+def test_a_crontab_that_cannot_be_read_is_left_alone(world: World) -> None:
+    no_manager(world)
     note = world.root / "written"
     refusal = "You (me) are not allowed to use this program (crontab)"
     put_first(world, "crontab", f"[ $1 = -l ] || touch {note}; echo '{refusal}' >&2; exit 1")
@@ -152,13 +147,10 @@ def test_a_crontab_that_cannot_be_read_is_left_alone(world: World, systemd: Syst
     assert (done.code, done.json["installed"]) == (5, None)
     assert "not allowed" in done.json["problem"]
     assert not note.exists()
-    systemd.answer()
-    done = world.ok("timer", "install")
-    assert done.err.startswith("gc runs every 5m, by systemd\nsesh: if the crontab has a block")
 
 
-def test_busyboxs_words_for_no_crontab(world: World, systemd: Systemd) -> None:
-    systemd.stop_answering()
+def test_busyboxs_words_for_no_crontab(world: World) -> None:
+    no_manager(world)
     kept = world.root / "kept"
     script = f"""case $1 in
         -l) echo "crontab: can't open 'me': No such file or directory" >&2; exit 1 ;;
@@ -169,183 +161,12 @@ def test_busyboxs_words_for_no_crontab(world: World, systemd: Systemd) -> None:
     assert b"--auto" in kept.read_bytes()
 
 
-# --- systemd -----------------------------------------------------------------------------------
-
-
-def test_install_status_remove_by_systemd(world: World, cron: Cron, systemd: Systemd) -> None:
-    done = run(world, "sh", "-c", 'umask 077; exec "$@"', "sh", SESH, "timer", "install")
-    assert (done.code, done.out) == (0, "")
-    said, linger = done.err.splitlines()
-    assert said == "gc runs every 5m, by systemd"
-    assert linger.endswith("loginctl enable-linger")
-    assert [words.split()[0] for words in systemd.asked[:4]] == [
-        *("show", "daemon-reload", "enable", "restart"),
-    ]
-    service, timer = units(world.key)[:2]
-    for name in (service, timer):
-        assert stat.S_IMODE((systemd.directory / name).stat().st_mode) == 0o644
-    assert "OnCalendar=*-*-* *:0/5:00\n" in (systemd.directory / timer).read_text()
-    lines = world.ok("timer", "status").out.splitlines()
-    assert lines[:2] == ["gc runs every 5m, by systemd", "  last run   never yet"]
-    assert lines[2].startswith("  next run   in ")
-    assert "loginctl enable-linger" in lines[3]
-    world.ok("timer", "remove")
-    assert systemd.asked[-3:] == [
-        f"disable --now {timer}",
-        "daemon-reload",
-        f"reset-failed {service}",
-    ]
-    assert not systemd.directory.parent.exists()
-
-
-def test_the_installed_units_pass_systemds_own_check(world: World, systemd: Systemd) -> None:
-    world.env["XDG_STATE_HOME"] = f'{world.root}/100% "odd" $HOME'
-    world.ok("timer", "install", "--every", "7m")
-    done = verify(world, systemd.directory)
-    assert (done.code, done.out, done.err) == (0, "", "")
-    service = Service(systemd.directory / units(world.key)[0])
-    assert service.argv == [SESH, "gc", "--auto"]
-    assert service.env["XDG_STATE_HOME"] == world.env["XDG_STATE_HOME"]
-    assert world.ok("timer", "status", "--json").json["every"] == 420
-
-
-def test_status_as_json(world: World, systemd: Systemd) -> None:
-    put_first(world, "crontab", "echo no crontab for me >&2; exit 1")
-    systemd.answer(linger="yes")
-    nothing = {
-        "installed": False,
-        "scheduler": None,
-        "every": None,
-        "schedule": None,
-        "last_run": None,
-        "next_run": None,
-        "lingering": None,
-        "problem": None,
-        "watch": False,
-    }
-    done = world.sesh("timer", "status", "--json")
-    assert (done.code, done.json) == (1, nothing)
-    world.ok("timer", "install", "--every", "2h")
-    stamp(world, age=60)
-    shown = world.ok("timer", "status", "--json").json
-    assert shown.pop("last_run")[:2] == "20"
-    assert shown == {
-        "installed": True,
-        "scheduler": "systemd",
-        "every": 7200,
-        "lingering": True,
-        "schedule": "*-*-* 0/2:00:00",
-        "next_run": "2100-01-01T00:00:00Z",
-        "problem": None,
-        "watch": False,
-    }
-
-
-def test_an_old_systemd_does_not_tell_when_it_runs_next(world: World, systemd: Systemd) -> None:
-    world.ok("timer", "install")
-    script = (world.root / "bin" / "systemctl").read_text()
-    put_first(world, "systemctl", script.replace("'[{", "'NEXT LEFT LAST [{"))
-    shown = world.ok("timer", "status", "--json").json
-    assert (shown["installed"], shown["next_run"]) == (True, None)
-
-
-def test_a_timer_that_is_not_started(world: World, systemd: Systemd) -> None:
-    world.ok("timer", "install")
-    systemd.answer(active="inactive")
-    assert "systemd has not started the timer" in world.ok("timer", "status").out
-    (systemd.directory / units(world.key)[2]).unlink()
-    done = world.sesh("timer", "status")
-    assert (done.code, "sesh timer install fixes it" in done.out) == (1, True)
-    systemd.answer()
-    world.ok("timer", "install")
-    world.ok("timer", "status")
-
-
-def test_units_edited_by_hand(world: World, systemd: Systemd) -> None:
-    world.ok("timer", "install")
-    timer = systemd.directory / units(world.key)[1]
-    ours = timer.read_text()
-    timer.write_text(ours.replace("*:0/5:00", "03:00"))
-    assert "as edited by hand: *-*-* 03:00" in world.ok("timer", "status").out
-    world.ok("timer", "install")
-    assert timer.read_text() == ours
-    timer.unlink()
-    timer.symlink_to("/dev/null")  # masked
-    world.ok("timer", "remove")
-    assert systemd.units == []
-
-
-def test_other_units_stay(world: World, systemd: Systemd) -> None:
-    world.ok("timer", "install")
-    other = systemd.directory / "timers.target.wants" / "other.timer"
-    other.write_text("mine")
-    world.ok("timer", "remove")
-    assert (systemd.units, other.read_text()) == ([], "mine")
-
-
-def test_remove_takes_systemds_memory_along(world: World, systemd: Systemd) -> None:
-    world.ok("timer", "install")
-    memory = world.root / "home" / ".local" / "share" / "systemd" / "timers"
-    memory.mkdir(parents=True)
-    (memory / f"stamp-{units(world.key)[1]}").touch()
-    world.ok("timer", "remove")
-    assert list(memory.iterdir()) == []
-
-
-@pytest.mark.parametrize("verb", ["daemon-reload", "enable", "restart"])
-def test_what_systemd_refuses_is_taken_away_again(
-    world: World, systemd: Systemd, verb: str
-) -> None:
-    systemd.answer(failing=verb)
-    complains(world.sesh("timer", "install"), 1, f"{verb}", "it is tired")
-    assert systemd.units == []
-
-
-def test_remove_without_systemd(world: World, systemd: Systemd) -> None:
-    world.ok("timer", "install")
-    systemd.stop_answering()
-    shown = world.ok("timer", "status", "--json").json
-    assert (shown["installed"], shown["every"]) == (True, 300)
-    assert "does not answer: Failed to connect to bus" in shown["problem"]
-    done = world.ok("timer", "remove")
-    assert "systemd did not hear of it" in done.err
-    assert systemd.units == []
-
-
-def test_a_unit_directory_that_cannot_be_written(world: World, systemd: Systemd) -> None:
-    systemd.directory.parent.parent.mkdir()
-    systemd.directory.parent.write_text("a file")
-    complains(world.sesh("timer", "install"), 6, "cannot write")
-
-
 # --- one of them -------------------------------------------------------------------------------
 
 
-def test_the_one_removes_the_other(world: World, cron: Cron, systemd: Systemd) -> None:
-    cron.set(MINE)
-    world.ok("timer", "install", "--scheduler", "cron")
-    assert systemd.units == []
-    world.ok("timer", "install", "--scheduler", "systemd")
-    assert (len(systemd.units), cron.list()) == (3, MINE)
-    world.ok("timer", "install", "--scheduler", "cron")
-    assert (systemd.units, b"--auto" in cron.list()) == ([], True)
-
-
-def test_both_are_seen_and_removed(world: World, cron: Cron, systemd: Systemd) -> None:
-    world.ok("timer", "install", "--scheduler", "cron")
-    block = cron.list()
-    world.ok("timer", "install")
-    cron.set(block)
-    assert "also in the crontab" in world.ok("timer", "status").out
-    world.ok("timer", "remove")
-    assert (systemd.units, cron.exists) == ([], False)
-
-
 @pytest.mark.parametrize("script", ["exec sleep 1000", "exit 1", "echo offline", "kill -9 $$"])
-def test_cron_where_systemd_does_not_answer(
-    world: World, cron: Cron, systemd: Systemd, script: str
-) -> None:
-    systemd.stop_answering(script)
+def test_cron_where_systemd_does_not_answer(world: World, cron: Cron, script: str) -> None:
+    no_manager(world, script)
     assert world.ok("timer", "install").err == "gc runs every 5m, by cron\n"
     complains(
         world.sesh("timer", "install", "--scheduler", "systemd"),
@@ -373,30 +194,18 @@ def other_directory(world: World) -> World:
     return other
 
 
-@pytest.mark.parametrize("scheduler", ["cron", "systemd"])
-def test_each_state_directory_has_its_own_timer(
-    world: World, cron: Cron, systemd: Systemd, scheduler: str
-) -> None:
+def test_each_state_directory_has_its_own_timer(world: World, cron: Cron) -> None:
     other = other_directory(world)
-    world.ok("timer", "install", "--scheduler", scheduler)
+    world.ok("timer", "install", "--scheduler", "cron")
     assert other.sesh("timer", "status").code == 1
-    other.ok("timer", "install", "--scheduler", scheduler, "--every", "1h")
+    other.ok("timer", "install", "--scheduler", "cron", "--every", "1h")
     assert world.ok("timer", "status", "--json").json["every"] == 300
     assert other.ok("timer", "status", "--json").json["every"] == 3600
     world.ok("timer", "remove")
     assert world.sesh("timer", "status").code == 1
     assert other.ok("timer", "status", "--json").json["every"] == 3600
     other.ok("timer", "remove")
-    assert (cron.exists, systemd.directory.exists()) == (False, False)
-
-
-def test_each_state_directory_has_its_own_watch(world: World, systemd: Systemd) -> None:
-    other = other_directory(world)
-    world.ok("timer", "install", "--watch")
-    assert not other.sesh("timer", "status", "--json").json["watch"]
-    other.ok("timer", "install", "--watch")
-    other.ok("timer", "remove")
-    assert world.ok("timer", "status", "--json").json["watch"]
+    assert not cron.exists
 
 
 def test_a_block_without_a_key_is_of_the_state_directory_that_it_names(
@@ -419,35 +228,10 @@ def test_a_block_without_a_key_is_of_the_state_directory_that_it_names(
     assert cron.list() == MINE + MINE
 
 
-def test_units_without_a_key_are_of_the_state_directory_that_they_name(
-    world: World, systemd: Systemd
-) -> None:
-    put_first(world, "crontab", "echo no crontab for me >&2; exit 1")
-    other = other_directory(world)
-    other.ok("timer", "install")
-    other.ok("timer", "install", "--watch")
-    rename_units(systemd, other.key)
-    assert world.sesh("timer", "status").code == 1
-    assert world.ok("timer", "remove").err == "no timer was installed\n"
-    shown = other.ok("timer", "status", "--json").json
-    assert (shown["every"], shown["watch"], shown["problem"]) == (300, True, None)
-    other.ok("timer", "install")
-    assert (systemd.directory / units(other.key)[0]).exists()
-    assert not (systemd.directory / "sesh-gc.service").exists()
-    other.ok("timer", "remove")
-    assert not systemd.directory.exists()
-
-
-def rename_units(systemd: Systemd, key: str) -> None:
-    """Give the units the names that versions before the key gave them."""
-    for name in units(key):
-        (systemd.directory / name).rename(systemd.directory / name.replace(f"-{key}", ""))
-
-
 # --- options -----------------------------------------------------------------------------------
 
 
-def test_times_that_cannot_be(world: World, cron: Cron, systemd: Systemd) -> None:
+def test_times_that_cannot_be(world: World, cron: Cron) -> None:
     refused = [
         (("--every", "59s"), "1m at least"),
         (("--every", "7m", "--scheduler", "cron"), "the nearest is 6m or 10m"),
@@ -455,7 +239,7 @@ def test_times_that_cannot_be(world: World, cron: Cron, systemd: Systemd) -> Non
     ]
     for options, word in refused:
         complains(world.sesh("timer", "install", *options), 2, word)
-    assert (cron.exists, systemd.units) == (False, [])
+    assert not cron.exists
 
 
 def test_options_go_with_their_actions(world: World) -> None:
@@ -466,57 +250,11 @@ def test_options_go_with_their_actions(world: World) -> None:
     complains(world.sesh("timer", "start"), 2, "install")
 
 
-def test_a_watch_that_systemd_keeps_running(world: World, systemd: Systemd) -> None:
-    done = world.ok("timer", "install", "--watch")
-    said, linger = done.err.splitlines()
-    assert (done.out, said) == ("", "sesh watch runs, by systemd")
-    assert linger.endswith("loginctl enable-linger")
-    watch, link = units(world.key)[3:]
-    assert systemd.asked[1:4] == ["daemon-reload", f"enable {watch}", f"restart {watch}"]
-    assert systemd.units == [watch, link]
-    assert Service(systemd.directory / watch).argv == [SESH, "watch", "--quiet"]
-    checked = verify(world, systemd.directory, watch)
-    assert (checked.code, checked.out, checked.err) == (0, "", "")
-    world.ok("timer", "remove")
-    assert not systemd.directory.parent.exists()
-
-
-def test_the_status_of_a_watch(world: World, cron: Cron, systemd: Systemd) -> None:
-    systemd.answer(linger="yes")
-    world.ok("timer", "install", "--watch")
-    alone = "sesh watch looks after sessions, by systemd; gc is not scheduled\n"
-    assert world.ok("timer", "status").out == alone
-    shown = world.ok("timer", "status", "--json").json
-    assert (shown["watch"], shown["installed"], shown["lingering"]) == (True, False, True)
-    world.ok("timer", "install")
-    lines = world.ok("timer", "status").out.splitlines()
-    assert lines[0] == "gc runs every 5m, by systemd"
-    assert lines[-1] == "  watch      beside it, by systemd"
-    shown = world.ok("timer", "status", "--json").json
-    assert (shown["watch"], shown["installed"], shown["problem"]) == (True, True, None)
-    systemd.stop_answering()
-    shown = world.ok("timer", "status", "--json").json
-    why = "systemd's user manager does not answer: Failed to connect to bus"
-    assert (shown["watch"], shown["problem"]) == (True, why)
-    world.ok("timer", "remove")
-    assert world.sesh("timer", "status").code == 1
-
-
-def test_a_watch_that_is_not_started_or_not_enabled(world: World, systemd: Systemd) -> None:
-    put_first(world, "crontab", "echo no crontab for me >&2; exit 1")
-    world.ok("timer", "install", "--watch")
-    systemd.answer(active="failed")
-    assert "systemd has not started the watch" in world.ok("timer", "status").out
-    (systemd.directory / units(world.key)[4]).unlink()
-    done = world.sesh("timer", "status")
-    assert (done.code, "sesh timer install --watch fixes it" in done.out) == (1, True)
-
-
-def test_a_watch_needs_systemd(world: World, systemd: Systemd) -> None:
+def test_a_watch_needs_systemd(world: World) -> None:
     complains(world.sesh("timer", "install", "--watch", "--every", "5m"), 2, "all the time")
     complains(world.sesh("timer", "install", "--watch", "--scheduler", "cron"), 2, "cron")
     complains(world.sesh("timer", "status", "--watch"), 2, "sesh timer install")
-    systemd.stop_answering()
+    no_manager(world)
     complains(world.sesh("timer", "install", "--watch"), 5, "without --watch")
 
 
@@ -561,15 +299,6 @@ def an_end_that_nobody_called_about(world: World) -> None:
 
 def noticed(world: World) -> bool:
     return [e["exit_code"] for e in world.events() if e["kind"] == "ended"] == [3]
-
-
-def test_the_unit_runs_with_nothing_but_what_it_sets(world: World, systemd: Systemd) -> None:
-    an_end_that_nobody_called_about(world)
-    install(world, "systemd", RUNS)
-    service = Service(systemd.directory / units(world.key)[0])
-    done = run(world, *service.argv, env=service.env, cwd="/")
-    assert (done.code, done.out, done.err) == (0, "", "")
-    assert noticed(world)
 
 
 @pytest.mark.timeout(300)

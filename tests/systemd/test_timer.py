@@ -16,6 +16,10 @@ FAILING = """#!/bin/sh
 [ "$2" != "{verb}" ] || {{ echo "Failed to $2: it is tired" >&2; exit 1; }}
 exec /usr/bin/systemctl "$@"
 """
+OLD = """#!/bin/sh
+[ "$2" != list-timers ] || set -- "$1" "$2" "$4" # it prints a table
+exec /usr/bin/systemctl "$@"
+"""
 
 
 def names(user: User, home: str = "") -> tuple[str, str, str]:
@@ -123,6 +127,8 @@ def test_every_word_and_variable_reaches_the_command(user: User) -> None:
     user.write(program, script, "755")
     user.ok("/opt/sesh/bin/python3", "-c", INSTALL, program, odd, "gc")
     service = names(user)[0]
+    kinds = user.systemctl("show", "--property=Type,KillMode", service)
+    assert sorted(kinds.split()) == ["KillMode=process", "Type=oneshot"]
     user.systemctl("start", service)
     assert user.read("seen") == ascii(([odd, "gc"], f"/{odd}")) + "\n"
     files = [f"{UNITS}/{name}" for name in names(user)[:2]]
@@ -227,6 +233,13 @@ def test_what_systemd_refuses_is_taken_away_again(user: User) -> None:
 SESH = ("/usr/local/bin/sesh",)
 
 
+def test_an_old_systemd_does_not_tell_when_it_runs_next(user: User) -> None:
+    user.ok("sesh", "timer", "install")
+    user.write("bin/systemctl", OLD, "755")
+    told = with_env(user, f"PATH={user.home}/bin:/usr/bin:/bin", *SESH, "timer", "status", "--json")
+    assert (told.json["installed"], told.json["next_run"]) == (True, None)
+
+
 def test_without_a_way_to_the_manager(user: User) -> None:
     """From a place where systemd can't be asked: what is installed is shown and removed."""
     complains(
@@ -296,6 +309,7 @@ def test_a_watch_that_systemd_keeps_running(user: User) -> None:
     assert "systemd has not started the watch" in status(user).out
     (told,) = user.sesh("doctor", "--json", "--only", "timer").json
     assert "systemd has not started the watch" in told["text"]
+    assert told["mend"] == "sesh timer install --watch"
     user.systemctl("disable", watch)
     done = status(user)
     assert (done.code, "sesh timer install --watch fixes it" in done.out) == (1, True)

@@ -70,7 +70,9 @@ class Vm:
                 *("setpriv", "--pdeathsig", "KILL", "qemu-system-x86_64"),
                 *(
                     "-machine",
-                    "q35,accel=tcg,thread=multi",
+                    "q35",
+                    "-accel",
+                    "tcg,thread=multi",
                     "-cpu",
                     "max",
                     "-smp",
