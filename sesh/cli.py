@@ -41,6 +41,7 @@ COMMANDS = {
     "config": "Show the settings, check them, and try out who is told.",
     "init": "Print what puts sesh into the prompt of a shell.",
     "completion": "Print the completions of a shell.",
+    "man": "Show the manual, also where man(1) does not find it.",
     "pass": "Look at every session once (what call backs and timers run).",
 }
 _MODULES = {"pass": "pass_"}

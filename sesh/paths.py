@@ -172,6 +172,14 @@ def package_file(name: str) -> str:
     return os.path.join(os.path.dirname(os.path.abspath(__file__)), name)
 
 
+def manual_dirs() -> list[str]:
+    """Where the manual's pages may be: below share/ of what sesh was installed to, or in a
+    checkout."""
+    package = os.path.dirname(os.path.abspath(__file__))
+    prefix = os.path.abspath(f"{package}/../../../..")  # of lib/python3.X/site-packages/sesh
+    return [f"{prefix}/share/man", os.path.abspath(f"{package}/../man")]
+
+
 def own_command() -> list[str]:
     """How the keeper and timers call this sesh again, from any directory and environment."""
     script = os.path.abspath(sys.argv[0]) if sys.argv and sys.argv[0] else ""

@@ -86,6 +86,13 @@ def test_the_installed_command_runs(installed: Path) -> None:
     assert sesh.__version__ in run(installed / "bin" / "sesh", "--version")
 
 
+def test_the_installed_manual_is_shown(installed: Path, tmp_path: Path) -> None:
+    (tmp_path / "man").write_text('#!/bin/sh\necho "$2"\n')
+    (tmp_path / "man").chmod(0o755)
+    shown = run(installed / "bin" / "sesh", "man", "start", path=f"{tmp_path}:{os.environ['PATH']}")
+    assert shown == f"{installed}/share/man/man1/sesh-start.1\n"
+
+
 def test_the_wheel_brings_manual_and_completions(installed: Path) -> None:
     assert files_below(installed / "share") == shared_files()
 

@@ -10,6 +10,7 @@ from sesh.checks import IDS
 from sesh.commands._options import CONTEXT
 from sesh.model import ALIVE, Retry, State
 from sesh.shells import Offer, Option, Tree, Verb
+from sesh.values import replace
 
 SCRIPTS = {"bash": shells.bash, "zsh": shells.zsh, "fish": shells.fish}
 
@@ -53,10 +54,12 @@ def tree(group: click.Group) -> Tree:
     """The commands of sesh, as the scripts and the manual need them."""
     context = click.Context(group, **group.context_settings)
     verbs = []
-    for name in group.list_commands(context):
+    names = group.list_commands(context)
+    for name in names:
         found = group.get_command(context, name)
         assert found is not None
-        verbs.append(_verb(name, found))
+        verb = _verb(name, found)
+        verbs.append(replace(verb, offer=tuple(names)) if name == "man" else verb)
     ours = tuple(rulefiles.stems(paths.builtin_dir()))
     return Tree(_options(group), tuple(verbs), _STATES, _LIVING, listing.FILTER_KEYS, ours)
 

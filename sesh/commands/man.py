@@ -1,0 +1,46 @@
+"""sesh man: the manual, also where man(1) does not look (sesh in a directory of its own)."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import click
+
+from sesh import paths
+from sesh.commands._options import CONTEXT
+from sesh.errors import SeshError, UsageError
+
+_SECTIONS = ("1", "5")
+# What shows a page, the first of these that is there.
+_VIEWERS = (("man", "-l"), ("mandoc", "-a"), ("groff", "-mdoc", "-Tutf8"))
+
+
+@click.command("man", context_settings=CONTEXT)
+@click.argument("page", required=False, metavar="[COMMAND]")
+def command(page: str | None) -> int:
+    """Show the manual page of a command, or of sesh itself."""
+    found = _file(page)
+    for viewer, *options in _VIEWERS:
+        program = paths.which(viewer)
+        if program:
+            signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it; exec passes that on
+            os.execv(program, [viewer, *options, found])
+    raise SeshError(f"no program shows manual pages here: install man-db, or read {found}")
+
+
+def _file(page: str | None) -> str:
+    """The file of a page: `start`, `sesh-start`, `config.5`; none: that of sesh itself."""
+    name, _, section = (page or "sesh").removeprefix("sesh-").partition(".")
+    title = "sesh" if name == "sesh" else f"sesh-{name}"
+    for directory in paths.manual_dirs():
+        for number in (section,) if section else _SECTIONS:
+            for file in (
+                f"{directory}/man{number}/{title}.{number}",
+                f"{directory}/{title}.{number}",
+            ):
+                if "/" not in title + number and os.path.isfile(file):
+                    return file
+    if not any(map(os.path.isdir, paths.manual_dirs())):
+        raise SeshError("the manual was not installed with this sesh; see sesh --help")
+    raise UsageError(f"no manual page of {page}; sesh --help lists the commands")
