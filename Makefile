@@ -8,7 +8,7 @@ PREFIX = /usr/local
 export PYTHON
 unexport PYTHONDONTWRITEBYTECODE # starts without bytecode are slow, and that would be what is measured
 
-.PHONY: help demo test test-agents test-fresh lint faults docs bench install uninstall clean
+.PHONY: help demo test test-agents test-fresh lint faults soak docs bench install uninstall clean
 
 help: ## show this help
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -41,6 +41,10 @@ CAMPAIGNS = tests/faults tests/commands/test_logs.py tests/commands/test_wait.py
 faults: ## inject every fault hundreds of times (long)
 	@sh tests/setup.sh test
 	SESH_TEST_FULL=1 .venv/bin/python -m pytest $(CAMPAIGNS) -q -n 2 --dist worksteal --timeout 3600
+
+soak: ## random commands, kills and gc for SECONDS (900); SEED repeats the choices of a run
+	@tests/setup.sh test
+	.venv/bin/python -m tests.soak --seconds $(or $(SECONDS),900) $(if $(SEED),--seed $(SEED))
 
 docs: ## generate the manual and the completions anew
 	@sh tests/setup.sh test
