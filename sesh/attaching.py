@@ -17,7 +17,7 @@ from sesh.errors import CannotTellError, UsageError
 from sesh.lifecycle import servers
 from sesh.model import Process, Record
 from sesh.observe import server_of
-from sesh.tmux import Reply, Tmux, find_binary
+from sesh.tmux import Reply, Tmux, barrier, find_binary
 
 
 def need_terminal() -> None:
@@ -169,6 +169,9 @@ def _same_file(one: str, other: str) -> bool:
 
 
 def _in_a_window_of(outer: str, name: str, binary: str, argv: list[str]) -> None:
+    barred = barrier(outer)
+    if barred is not None:
+        raise CannotTellError(f"{name}: {barred.text}")
     inner = ["env", "-u", "TMUX", "-u", "TMUX_PANE", *argv]
     answer = run.call(
         [binary, "-S", outer, "new-window", "-n", name, f"exec {join(inner)}"], timeout=3

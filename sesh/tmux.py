@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import time
 from collections.abc import Callable
 from enum import Enum
@@ -162,6 +163,9 @@ class Tmux(Value):
         stdin: int = NOTHING,
     ) -> Reply:
         """Hand one command list to the server."""
+        barred = self._barred()
+        if barred is not None:
+            return barred
         answer = run.call(
             [*wrap, *self._argv(), *command],
             timeout=self.timeout,
@@ -170,6 +174,9 @@ class Tmux(Value):
             stdin=stdin,
         )
         return _reply(answer)
+
+    def _barred(self) -> Reply | None:
+        return None if self.prefix else barrier(self.socket)
 
     def _argv(self) -> tuple[str, ...]:
         return (*self.prefix, self.binary, "-u", "-S", self.socket, *self._config_option())
@@ -203,6 +210,9 @@ class Tmux(Value):
 
     def panes_later(self) -> Callable[[], list[Pane] | Reply]:
         """The same, in two steps: what is returned waits for the answer, and must be called."""
+        barred = self._barred()
+        if barred is not None:
+            return lambda: barred
         argv = [*self._argv(), *_LIST_PANES]
         answered = run.begin(argv, timeout=self.timeout, env=self._environment())
         return lambda: _panes(_reply(answered()))
@@ -492,6 +502,50 @@ def check_socket(path: str) -> None:
             f"the tmux socket's path has {size} bytes, {paths.SOCKET_LIMIT} are the limit; "
             f"set XDG_STATE_HOME to a shorter directory ({path})"
         )
+
+
+def barrier(socket: str) -> Reply | None:
+    """The answer in place of the server's where another user may have put the socket; None: it may
+    be asked. A client runs what its server tells it to, and tmux itself checks only sockets that it
+    has chosen. For a socket that is not there yet, in a directory that all may write to, nobody
+    knows who will have made it a moment later."""
+    links = (os.path.dirname(socket), socket)  # they may be links: those have an owner, too
+    real = os.path.realpath(socket)
+    shared = False
+    try:
+        for path in (*links, os.path.dirname(real), real):
+            status = os.lstat(path)
+            if status.st_uid not in (os.getuid(), 0):
+                return _distrusted(path, f"belongs to uid {status.st_uid}")
+            if stat.S_ISDIR(status.st_mode) and _others_may_write(status):
+                if not status.st_mode & stat.S_ISVTX:
+                    return _distrusted(path, "can be written to by others")
+                shared = True
+    except FileNotFoundError:
+        return Reply("", Trouble.NO_SERVER, f"no server running on {socket}") if shared else None
+    except OSError as error:
+        return _distrusted(socket, f"can't be looked at ({error.strerror})")
+    return None
+
+
+def _others_may_write(status: os.stat_result) -> bool:
+    """One's own group is often one's alone."""
+    group = status.st_mode & stat.S_IWGRP and status.st_gid not in (os.getgid(), 0)
+    return bool(status.st_mode & stat.S_IWOTH or group)
+
+
+def _distrusted(path: str, why: str) -> Reply:
+    return Reply("", Trouble.OTHER, f"{path} {why}: a tmux server there can't be trusted")
+
+
+def check_trust(socket: str) -> None:
+    """Raise unless a server that is started at this socket will be the one that answers there."""
+    barred = barrier(socket)
+    if barred is None:
+        return
+    if barred.trouble is Trouble.NO_SERVER:
+        barred = _distrusted(os.path.dirname(socket), "can be written to by others")
+    raise CannotTellError(f"{barred.text}; set tmux.socket to a path that only you can write to")
 
 
 def listens(socket: str) -> bool:

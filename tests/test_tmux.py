@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import time
 from pathlib import Path
 
 import pytest
 
 from sesh.errors import CannotTellError, StateError
-from sesh.tmux import Pane, Reply, Tmux, Trouble, check_socket, check_version, woken_by
+from sesh.tmux import (
+    Pane,
+    Reply,
+    Tmux,
+    Trouble,
+    barrier,
+    check_socket,
+    check_trust,
+    check_version,
+    woken_by,
+)
 from tests import pace
+from tests.surroundings import STRANGER, as_stranger, complains, need_root, run
+from tests.terminal import Terminal
 from tests.world import World, eventually
 
 
@@ -158,3 +171,93 @@ def test_users_text_is_never_run(world: World) -> None:
     world.ok("stop", "x")
     assert not [path for path in world.root.rglob("*") if path.name.startswith("pwned")]
     assert not [name for name in os.listdir(evil) if name != "sesh" and name != work.name]
+
+
+# --- whom to trust -----------------------------------------------------------------------------
+
+
+def bound(path: Path, mode: int = 0o700, owner: int | None = None) -> str:
+    """A socket in a directory of its own with that mode and owner."""
+    path.parent.mkdir(exist_ok=True)
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind(str(path))
+    path.parent.chmod(mode)
+    if owner is not None:
+        os.chown(path, owner, owner)
+    return str(path)
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o755, 0o775, 0o1777])
+def test_a_socket_of_ours_where_nobody_else_can_replace_it(world: World, mode: int) -> None:
+    path = bound(world.root / "d" / "sock", mode)
+    assert barrier(path) is None
+    (world.root / "link").symlink_to(world.root / "d")
+    assert barrier(f"{world.root}/link/sock") is None
+
+
+def test_a_directory_that_all_may_write_to(world: World) -> None:
+    path = bound(world.root / "d" / "sock", 0o777)
+    barred = barrier(path)
+    assert barred
+    assert (barred.trouble, "can be written to by others" in barred.text) == (Trouble.OTHER, True)
+    os.unlink(path)
+    (world.root / "d").chmod(0o1777)
+    barred = barrier(path)
+    assert barred
+    assert barred.trouble is Trouble.NO_SERVER  # who makes it next may be anybody
+    with pytest.raises(CannotTellError, match=r"tmux\.socket"):
+        check_trust(path)
+
+
+def test_what_belongs_to_another_user_is_not_trusted(world: World) -> None:
+    need_root()
+    of_another = bound(world.root / "d" / "sock", 0o1777, STRANGER)
+    (world.root / "theirs").mkdir()
+    inside = bound(world.root / "theirs" / "sock")
+    os.chown(world.root / "theirs", STRANGER, STRANGER)
+    bound(world.root / "ours" / "sock")
+    (world.root / "link").symlink_to(world.root / "ours")
+    os.chown(world.root / "link", STRANGER, STRANGER, follow_symlinks=False)
+    for path in (of_another, inside, f"{world.root}/link/sock"):
+        barred = barrier(path)
+        assert barred, path
+        assert barred.trouble is Trouble.OTHER
+        assert f"belongs to uid {STRANGER}" in barred.text
+
+
+def test_a_hostile_server_at_the_default_socket_runs_nothing(world: World) -> None:
+    """A client obeys its server: one that another user has put there would run any command as us,
+    here by the command of the client that attaches."""
+    need_root()
+    world.root.chmod(0o755)
+    base, home = world.root / "tmp", world.root / "theirs"
+    base.mkdir()
+    home.mkdir()
+    base.chmod(0o1777)
+    os.chown(home, STRANGER, STRANGER)
+    directory = base / f"tmux-{os.getuid()}"
+    asked = home / "asked"
+    script = (
+        f"umask 0; mkdir {directory}; tmux -S {directory}/default -f /dev/null "
+        f"new-session -d -s trap \\; set-hook -g after-list-panes 'run-shell \"touch {asked}\"' "
+        f"\\; server-access -a root 2>/dev/null; chmod 777 {directory}/default"
+    )
+    run(world, *as_stranger("sh", "-c", script), cwd="/")
+    try:
+        assert eventually((directory / "default").exists)
+        world.env["TMUX_TMPDIR"] = str(base)
+        world.configure('[tmux]\nsocket = "default"\n')
+        why = (5, f"{directory} belongs to uid {STRANGER}")
+        complains(world.sesh("start", "a", "--", "sleep", "9"), *why)
+        complains(world.sesh("adopt", "--tmux", "trap"), *why)
+        assert world.ls() == []
+        assert not asked.exists()
+        around = {"TMUX": f"{directory}/default,1,0", "TMUX_PANE": "%0"}
+        world.configure("")
+        world.start("b", "cat")
+        terminal = Terminal(world, env=around)
+        terminal.run("sesh attach b; echo code $?")
+        terminal.see("code 5")
+        assert not asked.exists()
+    finally:
+        run(world, *as_stranger("tmux", "-S", f"{directory}/default", "kill-server"), cwd="/")

@@ -53,6 +53,7 @@ def scope(record: Record) -> tuple[str, ...]:
 
 def ready(server: Tmux) -> tuple[str, ...]:
     """Make sure that a launch will reach the one right server; returns how to start it if cold."""
+    tmux.check_trust(server.socket)
     if tmux.listens(server.socket):
         return ()
     tmux.check_version(server.binary, server.timeout)
@@ -63,6 +64,7 @@ def ready(server: Tmux) -> tuple[str, ...]:
         restore_socket(server, hidden)
         return ()
     files.make_parents(os.path.dirname(server.socket))  # tmux makes it only for sockets it chose
+    tmux.check_trust(server.socket)  # another user may have been faster
     server.write_config()
     return cold(server)
 
