@@ -77,9 +77,9 @@ class Terminal:
 
     def screen(self) -> str:
         text = self.server.screen(self._pane)
-        if text is None:
+        if text is None and self.lives():
             raise CannotTellError(f"{self.name}: its screen can't be read")
-        return text
+        return text or ""
 
     def asked(self) -> Asked | None:
         """What its agent asks just now, by a new look at its screen."""
@@ -115,8 +115,8 @@ class Terminal:
             return 0
 
     def lives(self) -> bool:
-        agent = self.record.place.agent
-        return agent is None or self.record.boxed or processes.alive(agent.process)
+        place = self.record.place
+        return place.agent is None or place.far or processes.alive(place.agent.process)
 
 
 # --- a text --------------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ def _prints(terminal: Terminal, before: int) -> bool:
     """Has it printed anything since? Most programs echo what is typed."""
     deadline = time.monotonic() + PATIENCE * terminal.slowness
     while time.monotonic() < deadline:
-        if terminal.printed() != before:
+        if terminal.printed() != before or not terminal.lives():
             return True
         time.sleep(0.02)
     return False

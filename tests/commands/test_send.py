@@ -157,6 +157,13 @@ def test_ctrl_c_ends_a_sleep(world: World) -> None:
     assert eventually(lambda: world.session("a")["signal"] == 2), world.session("a")
 
 
+def test_an_end_is_proof_enough(world: World) -> None:
+    world.start("a", "sh", "-c", "stty -echo; echo ready; exec cat")
+    assert eventually(lambda: "ready" in world.ok("logs", "a").out)
+    world.ok("send", "a", "--key", "C-d")
+    assert eventually(lambda: world.state_of("a") == "completed")
+
+
 def test_keys_come_after_the_text(world: World) -> None:
     raw_reader(world)
     world.ok("send", "--no-enter", "a", "x", "-k", "Escape", "-k", "Up", "-k", "Enter", "-k", ";")

@@ -58,7 +58,7 @@ while read -r word id; do
   die) exit 3 ;;
   turn) mkdir -p "$day" && : >"$day/rollout-2026-11-16T10-00-00-$id.jsonl" ;;
   title) ;;
-  *) continue ;;
+  *) echo "you said $word"; continue ;;
   esac
   $hook "{\\"type\\":\\"agent-turn-complete\\",\\"thread-id\\":\\"$id\\"}" </dev/null
   echo "hook ended with $?"
@@ -99,13 +99,20 @@ def codex(boxed: World) -> World:
     return begin(boxed, _CODEX, _CODEX_TEMPLATE)
 
 
+def types(world: World, line: str) -> None:
+    """Type a line, whatever it does: it is for the stand-in, not for the agent that it plays."""
+    world.sesh("send", "--force", "--no-enter", "a", line)
+    world.ok("send", "a", "--key", "Enter")
+
+
 def tells(world: World, name: str) -> None:
     before = world.sesh("logs", "a").out.count("hook ended with 0")
     event = json.loads((EVENTS / f"{name}.json").read_text())
     event["session_id"] = world.session("a")["conversation"]
-    kept = ("hook_event_name", "session_id", "tool_name", "agent_id", "notification_type", "source")
+    kept = ["hook_event_name", "session_id", "tool_name", "agent_id", "notification_type", "source"]
+    kept.append("tool_input")
     line = json.dumps({key: event[key] for key in kept if key in event}, separators=(",", ":"))
-    world.ok("send", "a", line)
+    types(world, line)
     assert eventually(lambda: world.sesh("logs", "a").out.count("hook ended with 0") > before, 20)
 
 
@@ -116,6 +123,10 @@ def test_what_it_does_and_where_it_goes_on(agent: World, engine: Engine) -> None
     tells(agent, "permission-request")
     shown = agent.session("a")
     assert (shown["activity"], shown["waiting_for"]) == ("waiting", "permission: Bash")
+    assert shown["question"]["input"]["command"] == "touch /home/ada/work/made"
+    done = agent.sesh("send", "a", "no")
+    assert done.code == 8
+    assert "Bash wants to run: touch /home/ada/work/made" in done.err
     assert agent.ok("doctor", "--prompt").out == "1 waiting\n"
     tells(agent, "notification-permission-prompt")  # late, and knows less
     tells(agent, "post-tool-use-of-subagent")
@@ -132,9 +143,41 @@ def test_what_it_does_and_where_it_goes_on(agent: World, engine: Engine) -> None
     assert agent.ok("show", "a", "--json").json["phase"] == "initializing"
 
 
+_ASKER = """\
+stty raw -echo
+printf '\\033[2J\\033[HDo you want to proceed?\\r\\n'
+printf '❯ 1. Yes\\r\\n  2. No\\r\\n\\r\\nEsc to cancel\\r\\n'
+key=$(dd bs=1 count=1 2>/dev/null)
+stty sane
+printf '\\033[2J\\033[Hdecided %s\\n' "$key"
+exec cat
+"""
+_ASKER_TEMPLATE = """\
+command = ["sh", "{agent}"]
+image = "{image}"
+network = "none"
+
+[agent]
+kind = "asker"
+"""
+
+
+def test_what_it_asks_is_answered_and_not_typed_into(boxed: World, engine: Engine) -> None:
+    """By the screen of the tmux inside."""
+    world = begin(boxed, _ASKER, _ASKER_TEMPLATE)
+    assert logged(world, "a", "Esc to cancel")
+    done = world.sesh("send", "a", "no")
+    assert done.code == 8
+    assert "Do you want to proceed?" in done.err
+    assert world.ok("answer", "a", "no").out == "a: denied Do you want to proceed?\n"
+    assert logged(world, "a", "decided 2")
+    assert world.sesh("answer", "a", "no").code == 8
+    world.ok("send", "a", "hello")
+
+
 def ends_turn(world: World, word: str, conversation: str) -> None:
     before = world.sesh("logs", "a").out.count("hook ended with 0")
-    world.ok("send", "a", f"{word} {conversation}")
+    types(world, f"{word} {conversation}")
     assert eventually(lambda: world.sesh("logs", "a").out.count("hook ended with 0") > before, 20)
 
 
