@@ -39,7 +39,7 @@ class SeshError(Exception):
     """One line for a person: what is wrong, with what, what to do."""
 
     exit_code = FAILED
-    hint = ""  # what to do, where that needs a line of its own
+    hint: tuple[str, ...] = ()  # what to do, where that needs a line of its own
 
 
 class UsageError(SeshError):

@@ -62,15 +62,18 @@ def say(text: str) -> None:
         return  # nobody left to tell
 
 
-def note(text: str, *, hint: str = "", after_echo: bool = False) -> None:
+def note(text: str, *, hint: tuple[str, ...] = (), after_echo: bool = False) -> None:
     """An error or remark of ours, in one line, to stderr; on a line of its own when the terminal
-    has just echoed a key such as ^C. A hint, what to do next, is a second line."""
+    has just echoed a key such as ^C. Hints, what to do next, follow: in a line if there is room."""
     start = "\n" if after_echo and os.isatty(2) else ""
     say(f"{start}sesh: {escape(text)}")
-    if hint:
-        say(f"      {escape(hint)}")
+    width, line = terminal_width(), _INDENT + _INDENT.join(hint)
+    fits = width is None or display_width(line) <= width
+    for one in ([line] if fits else [_INDENT + part for part in hint]) if hint else []:
+        say(escape(one))
 
 
+_INDENT = " " * 6  # in front of a hint
 _gone = False  # stdout's reader
 
 

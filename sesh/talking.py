@@ -37,7 +37,7 @@ _PROMPTS = {"claude": claude.prompts, "codex": codex.prompts}
 _COMMANDS = ("/", "!", "#")  # an agent's own: they need not reach its conversation
 _INPUT = ("❯", "›", ">")
 _MOST = 1 << 22  # bytes of a transcript that may have come since
-_LINE = 100  # columns of a question
+_LINE, _LABEL = 100, 40  # columns of a question, and of an answer
 # The end of a bracketed paste: behind it, text would be typed as keys. Terminals filter it too.
 _BRACKETS = (b"\x1b[201~", b"\xc2\x9b201~")
 
@@ -52,7 +52,7 @@ def clean(data: bytes) -> bytes:
 class AskedError(ConflictError):
     """It asks something, so nothing was typed; `hint` says how to answer."""
 
-    def __init__(self, text: str, hint: str) -> None:
+    def __init__(self, text: str, *hint: str) -> None:
         super().__init__(text)
         self.hint = hint
 
@@ -86,9 +86,9 @@ class Terminal:
         return screens.asked(self.launch, self.screen()) if self.record.spec.kit else None
 
     def dialog(self) -> Asked | None:
-        """The same; what an agent has said that it asks may take a moment to be shown."""
+        """The same; what an agent asks may take a moment to be shown, and its hook to be heard."""
         deadline = time.monotonic() + DRAWING * self.slowness
-        while (found := self.asked()) and not found.dialog and time.monotonic() < deadline:
+        while (found := self.asked()) and not found.whole and time.monotonic() < deadline:
             time.sleep(_TICK)
         return found
 
@@ -159,7 +159,8 @@ def _refuse(terminal: Terminal, outcome: str) -> None:
     how = f"sesh answer {name} {'|'.join(words)}" if words else f"sesh attach {name}"
     raise AskedError(
         f"{name} is waiting for an answer, {outcome}: {brief(found)}",
-        f"answer it: {how}      type anyway: sesh send --force …",
+        f"answer it: {how}",
+        "type anyway: sesh send --force …",
     )
 
 
@@ -285,7 +286,8 @@ def answer(terminal: Terminal, word: str) -> str:
         )
     choice = dialogs.choose(found.dialog, kit.answers, word)
     if choice is None or len(choice.option.key) > 1:
-        offered = ", ".join(f"{one.key} {one.label}" for one in found.dialog.options)
+        labels = [(one.key, output.cut(one.label, _LABEL)) for one in found.dialog.options]
+        offered = ", ".join(f"{key} {label}" for key, label in labels)
         raise ConflictError(
             f"{name}: the question has no answer {word}: {brief(found)}; it has {offered}"
         )
@@ -307,7 +309,7 @@ def answer(terminal: Terminal, word: str) -> str:
             f"see sesh show {name}"
         )
     text = f" {questions.line(choice.text)}:" if choice.text else ""
-    return f"{choice.verb}{text} {questions.subject(found.question)}"
+    return f"{choice.verb}{text} {questions.subject(found.question, _LINE)}"
 
 
 def _mark(terminal: Terminal, dialog: Dialog, choice: Choice) -> None:

@@ -212,4 +212,5 @@ def test_a_hook_is_believed_only_of_what_the_screen_shows(command: str, source: 
     assert asked.source == source
     assert len(asked.options) == 4
     if source == "hook":
-        assert questions.subject(asked) == "Bash (rm -rf build)"
+        assert questions.subject(asked, 100) == "Bash (rm -rf build)"
+        assert questions.subject(asked, 7) == "Bash (rm -rf…)"

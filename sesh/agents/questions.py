@@ -73,10 +73,12 @@ def matter(given: Mapping[str, Any]) -> tuple[str, str] | None:
     return None
 
 
-def subject(asked: Question) -> str:
+def subject(asked: Question, longest: int) -> str:
     """`Bash (rm -rf build)`: what an answer was about, in a line."""
     found = matter(asked.input or {})
-    return f"{asked.tool} ({line(found[1])})" if asked.tool and found else line(asked.text)
+    told = line(found[1] if asked.tool and found else asked.text)
+    short = told if len(told) <= longest else f"{told[: longest - 1]}…"
+    return f"{asked.tool} ({short})" if asked.tool and found else short
 
 
 def line(text: str) -> str:

@@ -19,7 +19,7 @@ from sesh.agents.said import BUSY, WAITING
 from sesh.errors import CannotTellError, StateError
 from sesh.rules import Rule, match
 from sesh.tmux import Tmux
-from sesh.values import Value
+from sesh.values import Value, replace
 
 _TROUBLES = ("login", "rate limit", "help")  # it takes a prompt meanwhile, if no dialog is open
 
@@ -30,6 +30,7 @@ class Asked(Value):
     question: Question
     dialog: Dialog | None
     rule: str | None = None
+    whole: bool = True  # False: in a moment more will be known, by its screen or by its hook
 
 
 def doing(launch: Launch, socket: str, pane: str | None) -> Activity | None:
@@ -82,12 +83,16 @@ def asked(launch: Launch, text: str) -> Asked | None:
     waits = doing is not None and doing.kind == WAITING
     told = questions.of_plain(doing.question) if doing and waits and doing.question else None
     found = _asked(rule, text, told)
-    if found is not None or doing is None or not waits:
+    if doing is None or not waits:
         return found
+    if found is not None:
+        untold = kit.kind == "claude" and (doing.what or "").startswith("permission") and not told
+        return replace(found, whole=found.dialog is not None and not untold)
     what = doing.what or ""
     if doing.source == SCREEN or doing.trouble or what.startswith(_TROUBLES):
         return None  # what was seen there is gone
-    return Asked(told or Question(f"it waits for {what or 'an answer'}", doing.source), None)
+    question = told or Question(f"it waits for {what or 'an answer'}", doing.source)
+    return Asked(question, None, whole=False)
 
 
 def _asked(rule: Rule | None, text: str, told: Question | None) -> Asked | None:

@@ -128,6 +128,8 @@ def _show(session: Session, shown: View, *, colour: bool) -> None:
         rows.append(("breaker", breaker))
     if record.record_only:
         advice = _NEXT_SAID if verdict.state is State.RUNNING else "sesh rm {0}"
+    if shown["question"]:
+        advice = f"sesh answer {{0}} …   ·   {advice}"
     rows.append(("next", advice.format(record.name)))
     _print(record.name, verdict.state, verdict.reason, rows, colour=colour)
 

@@ -6,6 +6,7 @@ makes besides, nor in which order:
     run COMMAND     the agent's shell tool is called with it; then "ran it"
     leave COMMAND   the same in the background, where it goes on after the turn (Claude only)
     delegate TASK   a subagent is started with it (Claude only)
+    ask QUESTION    the person is asked to choose between Red and Blue (Claude only)
     slowly WORDS    half of the answer, the rest when the test sets `go_on`
     fail STATUS     an error with that HTTP status
     anything else   "you said: …"
@@ -159,23 +160,24 @@ _MORE: dict[str, Json] = {
 def claude_answer(body: Json, prompt: str) -> list[Json | None]:
     verb, _, rest = prompt.partition(" ")
     if verb in _CALLS:
-        what = {_CALLS[verb]: rest, **_MORE.get(verb, {})}
-        delta = {
-            "type": "input_json_delta",
-            "partial_json": json.dumps(what | {"description": rest}),
-        }
-        call: Json = {
-            "type": "tool_use",
-            "id": f"toolu_{len(body['messages']):04}",
-            "name": "Agent" if verb == "delegate" else "Bash",
-            "input": {},
-        }
-        return _message(body, call, [delta], "tool_use")
+        what = {_CALLS[verb]: rest, **_MORE.get(verb, {}), "description": rest}
+        return _tool_use(body, "Agent" if verb == "delegate" else "Bash", what)
+    if verb == "ask":
+        options = [{"label": word, "description": "or not"} for word in ("Red", "Blue")]
+        asked = {"question": rest, "header": "Color", "options": options, "multiSelect": False}
+        return _tool_use(body, "AskUserQuestion", {"questions": [asked]})
     words = ['{"title": "Talk to a stub"}'] if _is_title_wanted(body) else _words(prompt)
     deltas: list[Json | None] = [{"type": "text_delta", "text": word} for word in words]
     if prompt.startswith("slowly "):
         deltas.insert(1, None)
     return _message(body, {"type": "text", "text": ""}, deltas, "end_turn")
+
+
+def _tool_use(body: Json, name: str, given: Json) -> list[Json | None]:
+    number = len(body["messages"])
+    call: Json = {"type": "tool_use", "id": f"toolu_{number:04}", "name": name, "input": {}}
+    delta = {"type": "input_json_delta", "partial_json": json.dumps(given)}
+    return _message(body, call, [delta], "tool_use")
 
 
 def _is_title_wanted(body: Json) -> bool:
