@@ -10,6 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from sesh import store
+from sesh.agents import screens
+from sesh.agents.activity import Launch, launch_of
+from sesh.errors import CannotTellError
+from sesh.model import Record
 from tests.agent import begin, install, tells, types
 from tests.world import SESH, World, eventually
 
@@ -323,3 +328,27 @@ def test_a_registry_entry_counts_only_for_the_very_process(agent: World) -> None
     path.write_text(json.dumps({**entry, "procStart": start}))
     assert doing(agent)[0] == "busy"
     assert agent.session("one")["activity_source"] == "registry"
+
+
+def test_a_server_that_does_not_answer_is_asked_once_for_all_agents(
+    agent: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a list of many idle agents would wait for it once for each of them."""
+    begin(agent, "two")
+    for name, value in agent.env.items():
+        monkeypatch.setenv(name, value)
+    asked = []
+
+    def look(launch: Launch, *_: object) -> None:
+        asked.append(launch.id)
+        raise CannotTellError("no answer within 2 s")
+
+    monkeypatch.setattr(screens, "look", look)
+    for path in agent.state.glob("run/*/*.seen"):
+        path.unlink()
+    for name in ("one", "two"):
+        entry = store.entry(name)
+        assert entry is not None
+        assert isinstance(entry.record, Record)
+        screens.doing(launch_of(entry.record), "a socket of its own", "%0")
+    assert len(asked) == 1

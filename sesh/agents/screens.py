@@ -24,6 +24,10 @@ from sesh.values import Value, replace
 _TROUBLES = ("login", "rate limit", "help")  # it takes a prompt meanwhile, if no dialog is open
 
 
+_silent: dict[str, float] = {}  # servers that have not answered, and until when none is asked again
+_PAUSE = 10.0  # seconds: a server that hangs delays a list of many agents once
+
+
 class Asked(Value):
     """What an agent asks just now. Without a dialog it can't be answered from here."""
 
@@ -36,11 +40,12 @@ class Asked(Value):
 def doing(launch: Launch, socket: str, pane: str | None) -> Activity | None:
     """What the agent of a living session does, by its screen where nothing else tells."""
     found, worth_a_look = known(launch)
-    if not worth_a_look or pane is None:
+    if not worth_a_look or pane is None or time.monotonic() < _silent.get(socket, 0.0):
         return found
     try:
         seen = look(launch, observe.server(socket, launch.run, config.load()), pane)
     except CannotTellError:
+        _silent[socket] = time.monotonic() + _PAUSE
         return found
     return known(launch, seen)[0]
 
