@@ -30,6 +30,7 @@ _TIME = re.compile(r"([0-9-]{10}T[0-9:]{8})(?:\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9
 
 class Trouble(Enum):
     DOWN = "the engine can't be reached"
+    NO_ADDRESS = "the address is not one of an engine"
     DENIED = "no permission to speak to the engine"
     NO_CONTAINER = "no such container"
     NO_IMAGE = "no such image"
@@ -43,6 +44,11 @@ class Trouble(Enum):
 
 # What it says in small letters, and what that means. (Compiled when something went wrong, only.)
 _MESSAGES = (
+    (
+        r"unable to resolve docker endpoint|invalid bind address|unable to parse docker host"
+        r"|context \S+ not found|is not a supported schema",
+        Trouble.NO_ADDRESS,
+    ),
     (r"permission denied while trying to connect", Trouble.DENIED),
     (
         r"cannot connect to (the docker daemon|podman)|error during connect"
@@ -198,6 +204,8 @@ def _answered(said: str) -> list[str]:
 def problem(engine: Engine, said: Said) -> SeshError:
     """The error for a person: what is wrong, with what, what to do."""
     where = engine.host or engine.context or "the engine of this machine"
+    if said.trouble is Trouble.NO_ADDRESS:
+        return CannotTellError(_no_address(engine, said))
     if said.trouble is Trouble.DENIED:
         return CannotTellError(
             f"no permission to speak to {where}; a member of the group docker has it"
@@ -209,6 +217,16 @@ def problem(engine: Engine, said: Said) -> SeshError:
     if said.trouble is Trouble.OTHER and "no answer within" in said.text:
         return CannotTellError(f"{where}: {said.text}")
     return SeshError(f"{os.path.basename(engine.command)}: {said.text}")
+
+
+def _no_address(engine: Engine, said: Said) -> str:
+    """Where the address comes from that the engine's command does not take."""
+    command = os.path.basename(engine.command)
+    name = "DOCKER_HOST" if engine.host else "DOCKER_CONTEXT"
+    value = engine.host or engine.context
+    if value is None or os.environ.get(name) != value:
+        return f"{command} takes no such address: {said.text}; next: {command} context ls"
+    return f"{command} takes no such address: {name}={value}; next: unset {name}, or correct it"
 
 
 # --- looking -------------------------------------------------------------------------------------

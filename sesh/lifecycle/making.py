@@ -24,6 +24,10 @@ _PREPARE = (
     "command -v tmux >/dev/null || {{ echo no tmux >&2; exit 1; }}; "
     "tmux -V && mkdir -p -m 700 {home}"
 )
+_NO_HOME = (
+    "{0}: /tmp is not writable in the container: {1}; sesh needs it for a tmux socket; "
+    "next: --docker-opt --tmpfs=/tmp"
+)
 _NO_TMUX = (
     "{0} has no tmux; add it to the image (Debian, Ubuntu: apt-get install -y tmux; "
     "Alpine: apk add tmux)"
@@ -154,10 +158,17 @@ def _name_taken(record: Record, engine: Engine, config: Config) -> SeshError:
     name = boxes.container_name(record.name)
     found = engines.inspect(engine, [name], config.docker.timeout)
     facts = next(iter(found.values()), None) if isinstance(found, dict) else None
-    if facts is not None and facts.labels.get("sesh.run") == processes.run_dir():
+    run = facts.labels.get("sesh.run") if facts else None
+    if run == processes.run_dir():
         return ConflictError(
             f"the container {name} is left of a session whose record is lost; "
-            f"sesh adopt {record.name} brings it back, sesh stop {record.name} removes it"
+            f"next: sesh adopt {record.name}, or docker rm --force {name}"
+        )
+    if run:
+        where = os.path.dirname(os.path.dirname(run))
+        return ConflictError(
+            f"the container {name} belongs to a session of another state directory, {where}; "
+            "choose another name"
         )
     return ConflictError(
         f"a container named {name} exists that sesh did not make; choose another name"
@@ -200,6 +211,8 @@ def prepare(record: Record, config: Config) -> None:
         return
     if "no tmux" in said.text:
         raise SeshError(_NO_TMUX.format(where))
+    if "mkdir: " in said.text:
+        raise SeshError(_NO_HOME.format(where, said.text.rpartition(": ")[2]))
     if said.trouble is Trouble.NO_PROGRAM:
         raise SeshError(f"{where} has no sh; sesh needs sh and tmux in it")
     if "UTF-8" in said.text:

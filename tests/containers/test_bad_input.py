@@ -7,6 +7,8 @@ import os
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.containers.boxes import (
     IN_A_BOX,
     PATIENCE,
@@ -16,6 +18,7 @@ from tests.containers.boxes import (
     inside,
     run_box,
     start,
+    start_also,
     told,
 )
 from tests.engine import BARE_IMAGE, IMAGE, Engine
@@ -61,6 +64,12 @@ REFUSED = [
     (("--image", IMAGE, "--network", "nosuch"), 1, ("network nosuch",)),
     ((*IN_A_BOX, "--docker-opt", "--nosuch"), 1, ("unknown flag: --nosuch",)),
     ((*IN_A_BOX, "--docker-opt", "--help"), 1, ()),
+    ((*IN_A_BOX, "--docker-opt", "--read-only"), 1, ("/tmp", "Read-only", "--tmpfs=/tmp")),
+    (
+        (*IN_A_BOX, "--no-mount", "-C", "/", "--docker-opt", "--tmpfs=/tmp:ro"),
+        1,
+        ("/tmp is not writable", "Read-only"),
+    ),
     ((*IN_A_BOX, "--no-mount", "-C", "relative"), 2, ("-C relative", "absolute")),
     ((*IN_A_BOX, "-C", "/nosuch"), 1, ("/nosuch: no such directory",)),
 ]
@@ -111,6 +120,43 @@ def test_no_engine_answers(boxed: World) -> None:
     boxed.env["DOCKER_HOST"] = f"unix://{boxed.root}/nobody.sock"
     complains(refused(boxed, *IN_A_BOX), 5, "does not answer", "dockerd")
     nothing_is_left(boxed)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"), [("DOCKER_HOST", "nonsense://x"), ("DOCKER_CONTEXT", "nosuch")]
+)
+def test_an_address_of_no_engine(boxed: World, variable: str, value: str) -> None:
+    del boxed.env["DOCKER_HOST"]
+    boxed.env[variable] = value
+    complains(refused(boxed, *IN_A_BOX), 5, f"{variable}={value}", "next: unset")
+    nothing_is_left(boxed)
+    boxed.ok("ls", "--all")
+    boxed.ok("gc")
+
+
+def test_a_read_only_root_with_a_place_for_the_socket(boxed: World) -> None:
+    shown = start_also(boxed, "a", "--docker-opt", "--read-only", "--docker-opt", "--tmpfs=/tmp")
+    assert shown["state"] == "running"
+
+
+def test_a_name_that_another_state_directory_has(boxed: World, engine: Engine) -> None:
+    start(boxed, "a")
+    other = {**boxed.env, "XDG_STATE_HOME": str(boxed.root / "other")}
+    done = boxed.sesh("start", "a", *IN_A_BOX, "--", "cat", env=other)
+    complains(done, 8, "sesh-a", "another state directory", str(boxed.state), "another name")
+    assert boxed.sesh("ls", "--json", env=other).json == []
+    assert boxed.state_of("a") == "running"
+
+
+def test_directories_where_the_files_of_the_next_launch_go(boxed: World, engine: Engine) -> None:
+    """In a container that existed before; see test_hostile for one that sesh made."""
+    run_box(engine, "theirs")
+    shown = boxed.start("a", options=("--container", "theirs"))
+    home = f"/tmp/.sesh-{shown['id'][-8:]}"
+    names = " ".join(f"{shown['id']}.2.{kind}/deep" for kind in ("pid", "launch", "env"))
+    engine.docker("exec", "theirs", "sh", "-c", f"cd {home} && mkdir -p {names}")
+    boxed.ok("restart", "a")
+    assert told(boxed.session("a"), "state", "generation") == ("running", 2)
 
 
 def test_no_permission_to_speak_to_the_engine(boxed: World) -> None:
