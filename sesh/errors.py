@@ -26,7 +26,7 @@ EXIT_CODES = {
     CANNOT_TELL: "tmux or docker missing, down or hung, or another machine's: cannot tell",
     STATE: "a record or the config can't be read or written; nothing was changed, "
     "unless the message says that it is unknown",
-    CONFLICT: "conflict: the name exists, or it is locked",
+    CONFLICT: "conflict: the name exists, it is locked, or an agent is waiting for an answer",
     PARTIAL: "some of several failed",
     PROBLEMS: "doctor found problems",
     BUG: "a bug in sesh (written to a log, with the path)",

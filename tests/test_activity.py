@@ -163,6 +163,41 @@ def test_a_word_that_is_not_ours(raw: bytes) -> None:
     assert said.decode(raw) is None
 
 
+def test_what_a_tool_is_to_be_used_with_is_kept() -> None:
+    asked = event("claude", "permission-request")
+    assert asked is not None
+    given = {"command": "touch /home/ada/work/made", "description": "does what was asked"}
+    assert asked.input == given
+    assert said.decode(said.encode(asked)) == asked
+    used = event("claude", "pre-tool-use")
+    assert used is not None
+    assert used.input is None  # nobody is asked
+
+
+def test_what_an_older_version_has_written_is_understood() -> None:
+    values = {name: getattr(Said(1.0, "Stop", "idle"), name) for name in Said.fields}
+    older = {name: one for name, one in values.items() if name not in ("input", "taken")}
+    assert said.decode(json.dumps(older).encode()) == Said(1.0, "Stop", "idle")
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ({"content": "x" * 100_000, "file_path": "a"}, {"file_path": "a"}),
+        ({str(number): "x" * 3000 for number in range(100)}, None),
+        ("text", None),
+        ({}, {}),
+    ],
+)
+def test_a_large_input_is_cut(given: object, kept: dict[str, str] | None) -> None:
+    found = said.tool_input(given)
+    if found is None or kept is None:
+        assert found is kept
+        return
+    assert kept.items() <= found.items()
+    assert len(json.dumps(found)) < 1 << 16
+
+
 # --- one after another ---------------------------------------------------------------------------
 
 
@@ -171,7 +206,8 @@ def test_the_late_reminder_does_not_forget_the_tool() -> None:
     reminder = event("claude", "notification-permission-prompt")
     assert asked is not None
     assert reminder is not None
-    assert merged(asked, reminder).what == "permission: Bash"
+    found = merged(asked, reminder)
+    assert (found.what, found.input) == ("permission: Bash", asked.input)
 
 
 def test_the_late_reminder_is_of_the_same_wait() -> None:
@@ -180,6 +216,9 @@ def test_the_late_reminder_is_of_the_same_wait() -> None:
     assert merged(asked, reminder).at == 1.0
     other = Said(7.0, "PermissionRequest", "waiting", "permission: Edit", tool="Edit")
     assert merged(asked, other).at == 7.0
+    again = Said(7.0, "PermissionRequest", "waiting", "permission: Bash", input={"command": "x"})
+    assert merged(asked, again).at == 7.0
+    assert merged(asked, again).input == {"command": "x"}
     assert merged(Said(1.0, "Stop", "idle"), Said(7.0, "Stop", "idle")).at == 7.0
 
 

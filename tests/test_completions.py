@@ -181,8 +181,9 @@ def test_session_names_are_offered(terminal: Terminal) -> None:
 
 
 def test_only_living_sessions_are_offered_to_what_needs_one(terminal: Terminal) -> None:
-    for command in ("stop", "detach", "send", "wait"):
+    for command in ("stop", "detach", "send", "answer", "wait"):
         assert_completed(terminal, f"sesh {command} ", f"sesh {command} alpha")
+    assert_completed(terminal, "sesh answer alpha al", "sesh answer alpha always")
     assert_completed(terminal, "sesh wait beta --any al", "sesh wait beta --any alpha")
 
 

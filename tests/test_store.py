@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -153,6 +154,15 @@ def test_a_record_of_schema_1_loads_for_ever() -> None:
     assert found.place.agent is not None
     assert found.place.agent.process.pid == 4711
     assert found.status.outcome is State.FAILED
+
+
+def test_an_agent_of_an_older_record_is_answered_as_most_are() -> None:
+    made = replace(record(), spec=replace(record().spec, kit=Kit("claude", "minted")))
+    raw = codec.encode(made).decode()
+    older = re.sub(r"^\[spec\.kit\.answers\]\n(?:.+\n|\n(?!\[))*", "", raw, flags=re.M)
+    assert "answers" in raw
+    assert "answers" not in older
+    assert codec.decode(older.encode()) == codec.decode(raw.encode()) == made
 
 
 @given(st.integers(0, 10_000), st.integers(0, 255))

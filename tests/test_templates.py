@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sesh import templates
 from sesh.errors import StateError
-from sesh.model import BreakerLimits, Kit
+from sesh.model import Answers, BreakerLimits, Kit
 from sesh.values import Value
 from tests.surroundings import complains, read_record
 from tests.world import World, eventually
@@ -145,6 +145,29 @@ def test_an_agent_that_is_right() -> None:
         "claude",
     )
     assert templates.decode("x", b'[agent]\nkind = "a"\n').agent == Kit("a", "none")
+
+
+def test_answers_of_an_agent() -> None:
+    text = agent() + '[agent.answers]\nkeys = ["{option}", "Enter"]\nno = ["Reject"]\n'
+    kit = templates.decode("x", text.encode()).agent
+    assert kit is not None
+    assert kit.answers == Answers(keys=("{option}", "Enter"), no=("Reject",))
+
+
+@pytest.mark.parametrize(
+    ("answers", "told"),
+    [
+        ('keys = ["Enter"]', r"agent.answers.keys lacks \{option\}"),
+        ('keys = ["{option}", "kill-server"]', "keys: kill-server: no such key"),
+        ('marked = ["Entr"]', "keys: Entr: no such key"),
+        ('yes = [""]', "yes: an empty text would mean every option"),
+        ('maybe = ["Perhaps"]', "unknown key agent.answers.maybe; see sesh-template"),
+        ('no = "No"', "agent.answers.no should be a list of strings"),
+    ],
+)
+def test_answers_that_make_no_sense(answers: str, told: str) -> None:
+    with pytest.raises(StateError, match=told):
+        templates.decode("x", f"{agent()}[agent.answers]\n{answers}\n".encode())
 
 
 @pytest.mark.parametrize(

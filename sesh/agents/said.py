@@ -46,7 +46,7 @@ def merged(old: Said | None, new: Said) -> Said:
     reminded = same and new.event == REMINDER
     return replace(
         new,
-        at=old.at if same else new.at,  # a reminder is no new wait
+        at=old.at if reminded else new.at,  # a reminder is no new wait, another question is
         what=what,
         input=old.input if reminded else new.input,
         taken=max(old.taken, new.taken),

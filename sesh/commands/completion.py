@@ -36,7 +36,7 @@ _ARGUMENTS: dict[str, Offer] = {
     "finish": "finishing",
     **dict.fromkeys(("stop", "detach", "send", "answer", "wait"), "living"),
 }
-_REST: dict[str, Offer] = {"template": "templates"}  # behind its action
+_REST: dict[str, Offer] = {"template": "templates", "answer": ("yes", "no", "always")}
 
 
 @click.command("completion", context_settings=CONTEXT)
