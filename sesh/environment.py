@@ -19,9 +19,9 @@ _OUTER = re.compile(
     rb"INVOCATION_ID|JOURNAL_STREAM|NOTIFY_SOCKET|LISTEN_.*|MAINPID|WATCHDOG_.*|"
     rb"SYSTEMD_EXEC_PID|MANAGERPID"
 )
-# What the shell sets itself, or holds read-only.
+# What the shell sets itself, holds read-only, or dies of (dash of an OPTIND that is no number).
 _SHELLS_OWN = frozenset(
-    rb"_ PWD OLDPWD SHLVL PPID UID EUID GROUPS BASHOPTS SHELLOPTS BASH_VERSINFO".split()
+    rb"_ PWD OLDPWD SHLVL PPID UID EUID GROUPS BASHOPTS SHELLOPTS BASH_VERSINFO OPTIND".split()
 )
 
 _EXPORT = re.compile(rb"^export ([A-Za-z_][A-Za-z0-9_]*)='((?:[^']|'\"'\"')*)'$", re.M)

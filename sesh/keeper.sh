@@ -10,27 +10,28 @@
 # the agent, and the inner shell still records the end. After a hangup there is no terminal on 0, or
 # none that controls us; after every other end there is. Traps are `:`, never '' (that would be inherited); never `set -m`.
 # BASE.exit.tmp was made beforehand, at its full size: a full disk can't lose the word.
-base=$1 id=$2 name=$3 tmux=$4 callback=$5
+# A variable of ours must not be one of a container's environment, which the agent gets: sesh_*.
+sesh_base=$1 sesh_id=$2 sesh_name=$3 sesh_tmux=$4 sesh_callback=$5
 trap : INT QUIT TERM
 (
   trap : HUP INT QUIT TERM
   # What this shell says of a killed child is not the agent's output: its stderr is kept as 3, for
   # the launch file to take back. (Not `2>&3` below: dash would redirect itself meanwhile.)
   exec 3>&2 2>/dev/null
-  env ${callback:+-i} PATH="$PATH" TERM="$TERM" TMUX="$TMUX" TMUX_PANE="$TMUX_PANE" TERM_PROGRAM=tmux \
-    SESH_ID="$id" SESH_NAME="$name" SESH_RUN="${base%/*}" /bin/sh "$base.launch"
-  status=$?
-  { [ -t 0 ] && true </dev/tty; } 2>/dev/null && terminal=here || terminal=gone
-  printf '%-3s %-26s\n' "$status" "$terminal" 1<>"$base.exit.tmp" && mv "$base.exit.tmp" "$base.exit"
+  env ${sesh_callback:+-i} PATH="$PATH" TERM="$TERM" TMUX="$TMUX" TMUX_PANE="$TMUX_PANE" TERM_PROGRAM=tmux \
+    SESH_ID="$sesh_id" SESH_NAME="$sesh_name" SESH_RUN="${sesh_base%/*}" /bin/sh "$sesh_base.launch"
+  sesh_status=$?
+  { [ -t 0 ] && true </dev/tty; } 2>/dev/null && sesh_terminal=here || sesh_terminal=gone
+  printf '%-3s %-26s\n' "$sesh_status" "$sesh_terminal" 1<>"$sesh_base.exit.tmp" && mv "$sesh_base.exit.tmp" "$sesh_base.exit"
   # The pane keeps the word too, should the files be lost: tmux does not always know it by itself.
-  [ -n "$callback" ] || {
-    "$tmux" -S "${TMUX%%,*}" set-option -p -t "$TMUX_PANE" @sesh_exit "${base##*.} $status" 2>/dev/null
-    "$tmux" -S "${TMUX%%,*}" detach-client -s "=$name" 2>/dev/null
-    exit "$status"
+  [ -n "$sesh_callback" ] || {
+    "$sesh_tmux" -S "${TMUX%%,*}" set-option -p -t "$TMUX_PANE" @sesh_exit "${sesh_base##*.} $sesh_status" 2>/dev/null
+    "$sesh_tmux" -S "${TMUX%%,*}" detach-client -s "=$sesh_name" 2>/dev/null
+    exit "$sesh_status"
   }
   # A child of the pane can't respawn it: the server makes the call, or we do when there is none.
-  "$tmux" -S "${TMUX%%,*}" run-shell -b '#{@sesh_callback} >/dev/null 2>&1 || :' >/dev/null 2>&1 ||
-    /bin/sh "$callback" >/dev/null 2>&1
-  exit "$status"
+  "$sesh_tmux" -S "${TMUX%%,*}" run-shell -b '#{@sesh_callback} >/dev/null 2>&1 || :' >/dev/null 2>&1 ||
+    /bin/sh "$sesh_callback" >/dev/null 2>&1
+  exit "$sesh_status"
 )
 exit

@@ -45,22 +45,23 @@ KINDS = (
 ARGUMENT_LIMIT = 128 * 1024 - 1  # of one argument: the kernel's MAX_ARG_STRLEN
 _MARGIN = 60  # seconds at most by which the kernel's limit on processor time lies beyond ours
 
-# A variable that is set after the environment was loaded must not be one of the agent's: SESH_* is
-# the one kind that is never loaded.
+# No variable that is set here may be one of the agent's: SESH_* is the one kind that is never loaded
+# and that no image sets.
 _LAUNCH = """\
 exec 2>&3 3>&-
 umask {umask}
 [ -z "$BASH_VERSION" ] || shopt -s execfail
-read -r line </proc/$$/stat
-set -- ${{line##*) }}
-agent="$$ ${{20}} $2 $4 $5"
-server=${{TMUX#*,}} server=${{server%%,*}}
-read -r line </proc/$server/stat
-set -- ${{line##*) }}
-printf '%-{width}s\\n' "$agent $TMUX_PANE $server ${{20}}" 1<>{base}.pid
-SESH_STEP=directory
+read -r SESH_LINE </proc/$$/stat
+set -- ${{SESH_LINE##*) }}
+SESH_AGENT="$$ ${{20}} $2 $4 $5"
+SESH_SERVER=${{TMUX#*,}} SESH_SERVER=${{SESH_SERVER%%,*}}
+read -r SESH_LINE </proc/$SESH_SERVER/stat
+set -- ${{SESH_LINE##*) }}
+printf '%-{width}s\\n' "$SESH_AGENT $TMUX_PANE $SESH_SERVER ${{20}}" 1<>{base}.pid
+SESH_STEP=begin
 trap {trap} EXIT
 rm -f {base}.launch
+SESH_STEP=directory
 cd {cwd} || exit 126
 unset OLDPWD
 SESH_STEP=environment
@@ -400,6 +401,8 @@ def _problem(stem: str, code: int) -> str | None:
         step = read_regular(stem + ".error", 4096).strip()
     except OSError:
         return None
+    if step == b"begin":
+        return "no process could be started for it"
     if step == b"directory":
         return "its directory is gone or can't be entered"
     if step == b"environment":

@@ -28,6 +28,7 @@ OUTER = {
     "INVOCATION_ID": "outer",
     "LISTEN_FDS": "3",
     "NOTIFY_SOCKET": "/outer",
+    "OPTIND": "x",
 }
 DIFFICULT = {
     "NEWLINES": "a\nb\n\n",

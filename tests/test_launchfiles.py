@@ -3,16 +3,20 @@ end at one moment, few passes are started."""
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from pathlib import Path
+from shlex import quote
 
 import pytest
 
-from sesh import launchfiles
+from sesh import environment, launchfiles, paths
 from sesh.model import Care
 from sesh.values import replace
+from tests.conftest import need
 from tests.samples import record
+from tests.test_keeper import SHELLS
 
 
 @pytest.mark.parametrize(
@@ -26,6 +30,74 @@ def test_the_kernels_limit_lies_beyond_ours_by_a_minute_at_most(
     limited = replace(record(), spec=replace(record().spec, care=care))
     script = launchfiles.boxed_script(limited, ("true",), "/run/sesh/x")
     assert re.findall(r"ulimit -S -t (\d+)", script) == [str(kernel)]
+
+
+# Names that a shell uses itself, or that our scripts did, with values that it would stumble over.
+SHELLS_OWN = {
+    **{name: "x" for name in ("OPTIND", "OPTARG", "OPTERR", "PPID", "UID", "EUID", "LINENO")},
+    **{name: "x" for name in ("SECONDS", "RANDOM", "HISTSIZE", "MAILCHECK", "TMOUT", "FUNCNEST")},
+    **{name: "/nowhere" for name in ("ENV", "BASH_ENV", "CDPATH", "OLDPWD", "MAIL", "MAILPATH")},
+    **{name: "$(touch pwned)" for name in ("PS1", "PS2", "PS4", "PROMPT_COMMAND")},
+    "IFS": "/0s ",
+    "SHELLOPTS": "noexec:xtrace",
+    "BASHOPTS": "extdebug",
+    "BASH_VERSINFO": "x",
+    "BASH_XTRACEFD": "9",
+    "BASH_COMPAT": "x",
+    "POSIXLY_CORRECT": "1",
+    "GLOBIGNORE": "*",
+    "LC_ALL": "x",
+    "_": "x",
+}
+OURS = {name: "x" for name in ("line", "agent", "server", "base", "id", "name", "status", "tmux")}
+# What a shell drops or sets itself, some of them.
+CHANGED = ("LINENO", "SECONDS", "RANDOM", "FUNCNEST")
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_launch_survives_the_names_that_shells_use(tmp_path: Path, shell: str) -> None:
+    need(SHELLS[shell][0])
+    given = {**SHELLS_OWN, **OURS, "PATH": os.environ["PATH"]}
+    wanted = environment.clean({os.fsencode(k): os.fsencode(v) for k, v in given.items()})
+    snapshot = tmp_path / "x.env"
+    environment.save(str(snapshot), wanted)
+    one = record()
+    place = replace(one.place, run=str(tmp_path), snapshot=str(snapshot))
+    one = replace(one, place=place, spec=replace(one.spec, cwd=str(tmp_path)))
+    script = tmp_path / "script"
+    script.write_text(launchfiles._script(one, ("env", "-0")))
+    inherited = {"TMUX": f"x,{os.getpid()},0", "TMUX_PANE": "%0", "PATH": os.environ["PATH"]}
+    done = subprocess.run(
+        ["sh", "-c", 'exec 3>&2; exec "$@"', "sh", *SHELLS[shell], str(script)],
+        env=inherited | OURS,
+        cwd=tmp_path,
+        capture_output=True,
+    )
+    assert done.returncode == 0, done
+    assert not (tmp_path / "pwned").exists()
+    assert not (tmp_path / f"{one.launch}.error").exists()
+    got = dict(entry.split(b"=", 1) for entry in done.stdout.split(b"\0") if entry)
+    for name in wanted.keys() - {os.fsencode(name) for name in CHANGED}:
+        assert got[name] == wanted[name], name
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_launch_changes_no_variable_of_its_place(tmp_path: Path, shell: str) -> None:
+    """In a container the environment is its image's."""
+    need(SHELLS[shell][0])
+    (tmp_path / "x.env").write_text("")
+    (tmp_path / "x.exit.tmp").write_text(" " * 127 + "\n")
+    script = launchfiles.boxed_script(record(), ("env",), f"{tmp_path}/x")
+    (tmp_path / "x.launch").write_text(script.replace(quote(record().spec.cwd), str(tmp_path)))
+    tmux = f"x,{os.getpid()},0"
+    done = subprocess.run(
+        [*SHELLS[shell], paths.package_file("keeper.sh"), f"{tmp_path}/x", "id", "name", "true"],
+        env={"TMUX": tmux, "TMUX_PANE": "%0", "TERM": "", "PATH": os.environ["PATH"], **OURS},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done
+    assert {f"{name}={value}" for name, value in OURS.items()} <= set(done.stdout.splitlines())
 
 
 @pytest.fixture
