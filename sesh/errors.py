@@ -3,6 +3,10 @@
 The table of exit codes is the one in sesh(1); a test compares them.
 """
 
+import errno
+
+SCARCE = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)  # no more files or processes
+
 OK = 0
 FAILED = 1
 USAGE = 2
@@ -64,6 +68,12 @@ class StateError(SeshError):
     """A file of ours can't be read or written."""
 
     exit_code = STATE
+
+
+class ScarceError(StateError):
+    """The system gives us no more files or processes."""
+
+    exit_code = FAILED
 
 
 class ConflictError(SeshError):

@@ -29,7 +29,7 @@ def guarded(work: Callable[[], int]) -> int:
         if error.filename is None:
             return stdout_failed(error)
         output.note(f"{error.filename}: {error.strerror}")
-        return errors.STATE
+        return errors.FAILED if error.errno in errors.SCARCE else errors.STATE
     except Exception as error:
         return _bug(error)
 

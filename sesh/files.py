@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from sesh.errors import LockedError, StateError
+from sesh.errors import SCARCE, LockedError, ScarceError, StateError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ def writing(path: str) -> Iterator[None]:
                 f"{where}: {error.strerror}; whether the change is on disk is unknown: check the "
                 "disk, then look with: sesh ls"
             ) from None
-        raise StateError(f"cannot write {where}: {error.strerror}") from None
+        kind = ScarceError if error.errno in SCARCE else StateError
+        raise kind(f"cannot write {where}: {error.strerror}") from None
 
 
 # --- directories ---------------------------------------------------------------------------------

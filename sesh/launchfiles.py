@@ -45,8 +45,8 @@ KINDS = (
 ARGUMENT_LIMIT = 128 * 1024 - 1  # of one argument: the kernel's MAX_ARG_STRLEN
 _MARGIN = 60  # seconds at most by which the kernel's limit on processor time lies beyond ours
 
-# No variable that is set here may be one of the agent's: SESH_* is the one kind that is never loaded
-# and that no image sets.
+# No variable that is set here may be one of the agent's: SESH_* is the one kind that is never
+# loaded, and that no image sets.
 _LAUNCH = """\
 exec 2>&3 3>&-
 umask {umask}

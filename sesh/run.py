@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
+from sesh.errors import SCARCE
 from sesh.values import Value
 
 NOTHING, PIPE = subprocess.DEVNULL, subprocess.PIPE
@@ -36,6 +37,7 @@ class Answer(Value):
     out: str
     err: str
     problem: str | None = None
+    scarce: bool = False  # no program could be started: too many files or processes
 
     @property
     def ok(self) -> bool:
@@ -77,7 +79,8 @@ def _start(
     except FileNotFoundError as error:
         return Answer(None, "", "", f"{error.filename}: not found")
     except OSError as error:
-        return Answer(None, "", "", f"{argv[0]}: {error.strerror}")
+        scarce = error.errno in SCARCE
+        return Answer(None, "", "", f"{argv[0]}: {error.strerror}", scarce=scarce)
 
 
 def _answer(process: subprocess.Popen[bytes], timeout: float, errors: str) -> Answer:

@@ -18,7 +18,7 @@ from enum import Enum
 from shlex import quote
 
 from sesh import paths, run
-from sesh.errors import CannotTellError, StateError
+from sesh.errors import CannotTellError, ScarceError, StateError
 from sesh.files import make_private, write_private
 from sesh.run import NOTHING
 from sesh.values import Value
@@ -59,6 +59,7 @@ _HAND_MADE_FORMAT = "#{pane_active} #{pane_id} #{pane_pid} #{pid} #{pane_pipe} s
 _HAND_MADE = rf"^1 (%{_NUMBER}) ({_NUMBER}) ({_NUMBER}) ([01]) s([A-Za-z0-9_-]*)$"
 _PIPE = "umask 077; exec cat >>#{@sesh_log}"
 CALLBACK = "#{@sesh_callback} >/dev/null 2>&1 || :"
+WORDLESS = " without a word"
 EXITING_TRIES = 5  # many commands at once may all meet servers that are just exiting
 EXITING_PAUSE = 0.05  # seconds in which such a server is gone
 
@@ -76,6 +77,8 @@ class Trouble(Enum):
     DUPLICATE = "duplicate session"
     EXITING = "the tmux server is exiting"
     ACTIVE = "the pane is still active"
+    REFUSED = "nothing could be launched"
+    SCARCE = "tmux could not be run"
     OTHER = "tmux gave no usable answer"
 
 
@@ -91,6 +94,8 @@ _MESSAGES = (
     (re.compile(r"duplicate session: "), Trouble.DUPLICATE),
     (re.compile(r"(server exited unexpectedly|lost server)"), Trouble.EXITING),
     (re.compile(r"respawn pane failed: pane .* still active"), Trouble.ACTIVE),
+    (re.compile(r"(create (session|window|pane)|respawn pane) failed: "), Trouble.REFUSED),
+    (re.compile(r"fork error: "), Trouble.REFUSED),  # of the log pipe: its pane is there
 )
 
 
@@ -385,10 +390,10 @@ class Tmux(Value):
 def _reply(answer: run.Answer) -> Reply:
     if answer.ok:
         return Reply(answer.out)
-    said = answer.problem or answer.err.strip() or f"exit {answer.code} without a word"
+    said = answer.problem or answer.err.strip() or f"exit {answer.code}{WORDLESS}"
     trouble = next((t for pattern, t in _MESSAGES if pattern.match(said)), Trouble.OTHER)
     if answer.code is None:
-        trouble = Trouble.OTHER
+        trouble = Trouble.SCARCE if answer.scarce else Trouble.OTHER
     return Reply("", trouble, said.splitlines()[0])
 
 
@@ -426,7 +431,7 @@ def _leave_mode(pane: str) -> tuple[str, ...]:
 
 def silent(answer: list[Pane] | Reply) -> bool:
     """Has it given no usable answer?"""
-    return isinstance(answer, Reply) and answer.trouble is Trouble.OTHER
+    return isinstance(answer, Reply) and answer.trouble in (Trouble.OTHER, Trouble.SCARCE)
 
 
 def woken_by(at: float, answer: list[Pane] | Reply | None) -> bool:
@@ -478,6 +483,8 @@ def find_binary() -> str:
 def check_version(binary: str, timeout: float) -> None:
     """Refuse a tmux too old for the options that a launch needs."""
     answer = run.call([binary, "-V"], timeout=timeout, env=_environment())
+    if answer.scarce:
+        raise ScarceError(f"{answer.problem}")
     if not answer.ok:
         raise CannotTellError(f"{binary} -V: {answer.problem or answer.err.strip() or 'failed'}")
     problem = too_old(answer.out.strip())

@@ -34,10 +34,10 @@ def test_the_kernels_limit_lies_beyond_ours_by_a_minute_at_most(
 
 # Names that a shell uses itself, or that our scripts did, with values that it would stumble over.
 SHELLS_OWN = {
-    **{name: "x" for name in ("OPTIND", "OPTARG", "OPTERR", "PPID", "UID", "EUID", "LINENO")},
-    **{name: "x" for name in ("SECONDS", "RANDOM", "HISTSIZE", "MAILCHECK", "TMOUT", "FUNCNEST")},
-    **{name: "/nowhere" for name in ("ENV", "BASH_ENV", "CDPATH", "OLDPWD", "MAIL", "MAILPATH")},
-    **{name: "$(touch pwned)" for name in ("PS1", "PS2", "PS4", "PROMPT_COMMAND")},
+    **dict.fromkeys(("OPTIND", "OPTARG", "OPTERR", "PPID", "UID", "EUID", "LINENO"), "x"),
+    **dict.fromkeys(("SECONDS", "RANDOM", "HISTSIZE", "MAILCHECK", "TMOUT", "FUNCNEST"), "x"),
+    **dict.fromkeys(("ENV", "BASH_ENV", "CDPATH", "OLDPWD", "MAIL", "MAILPATH"), "/nowhere"),
+    **dict.fromkeys(("PS1", "PS2", "PS4", "PROMPT_COMMAND"), "$(touch pwned)"),
     "IFS": "/0s ",
     "SHELLOPTS": "noexec:xtrace",
     "BASHOPTS": "extdebug",
@@ -49,7 +49,7 @@ SHELLS_OWN = {
     "LC_ALL": "x",
     "_": "x",
 }
-OURS = {name: "x" for name in ("line", "agent", "server", "base", "id", "name", "status", "tmux")}
+OURS = dict.fromkeys(("line", "agent", "server", "base", "id", "name", "status", "tmux"), "x")
 # What a shell drops or sets itself, some of them.
 CHANGED = ("LINENO", "SECONDS", "RANDOM", "FUNCNEST")
 

@@ -23,7 +23,7 @@ from sesh import (
     store,
     tmux,
 )
-from sesh.errors import CannotTellError, ConflictError, SeshError
+from sesh.errors import CannotTellError, ConflictError, ScarceError, SeshError
 from sesh.lifecycle import panes, servers
 from sesh.look import Seen
 from sesh.model import (
@@ -57,13 +57,22 @@ def now() -> datetime:
 
 def launch(entry: Entry, record: Record, server: Tmux, wrap: tuple[str, ...], event: str) -> Seen:
     """Run the claimed generation and record how that went."""
-    launchfiles.commit(record)
-    launchfiles.keep_claim(record, entry.raw)
-    keeper = _keeper(record, server)
-    reply = into_tmux(record, server, keeper, wrap)
+    try:
+        launchfiles.commit(record)
+        launchfiles.keep_claim(record, entry.raw)
+        keeper = _keeper(record, server)
+    except ScarceError as error:
+        record_failure(entry, record, failed(str(error)), event)
+        raise not_launched(record, str(error)) from None
+    begin = processes.uptime()
+    with servers.room():
+        reply = into_tmux(record, server, keeper, wrap)
     if isinstance(reply, Reply):
-        raise _launch_refused(entry, record, reply, event)
-    return _confirm(entry, record, server, reply.pane, event)
+        refused = _launch_refused(entry, record, _settled(reply, server), event)
+        if reply.trouble is Trouble.REFUSED:
+            _take_back(record, server, begin)
+        raise refused
+    return _confirm(entry, record, server, reply, event)
 
 
 def _keeper(record: Record, server: Tmux) -> Keeper:
@@ -166,6 +175,29 @@ def _launch_refused(entry: Entry, record: Record, reply: Reply, event: str) -> S
     return not_launched(record, why)
 
 
+def _take_back(record: Record, server: Tmux, begin: float) -> None:
+    """What was given up, or refused, may have got as far as its pane."""
+    launchfiles.withdraw(record)
+    listed = server.panes()
+    for pane in listed if isinstance(listed, list) else ():
+        keeps = processes.runs(pane.pid, launchfiles.base(record))  # else a window made by hand
+        if pane.sesh_id == record.id and (pane.dead or keeps):
+            server.kill_pane(pane.id)
+    if server.own:
+        server.may_exit()  # a server that was started without room has the same limits for ever
+    _end_marked(record, begin)
+
+
+def _settled(reply: Reply, server: Tmux) -> Reply:
+    """A tmux that can't fork its server ends without a word: then nobody is there to launch it."""
+    if reply.trouble is not Trouble.OTHER or not reply.text.endswith(tmux.WORDLESS):
+        return reply
+    listed = server.panes()
+    if isinstance(listed, Reply) and listed.trouble is Trouble.NO_SERVER:
+        return Reply("", Trouble.REFUSED, "no server could be started (too many processes?)")
+    return reply
+
+
 def _foreign(name: str, reply: Reply) -> ConflictError:
     if reply.text == LIVES:
         return ConflictError(f"{name}: {LIVES}; sesh ls --all shows it")
@@ -205,21 +237,34 @@ def _note_end(ended: Record, tell: Callable[[], None], *, told: bool) -> None:
         breakers.heed([ended])
 
 
-def _confirm(entry: Entry, record: Record, server: Tmux, pane: str, event: str) -> Seen:
+def _confirm(entry: Entry, record: Record, server: Tmux, launched: Launched, event: str) -> Seen:
     """Wait until the agent has said who it is and has become its command, or has ended."""
     deadline = record.status.launched + timedelta(seconds=record.spec.launch_timeout)
     begin = processes.uptime() - server.timeout  # the server has taken no longer to launch it
     pause = 0.001
-    while now() < deadline and not _became(record):
+    gone = False
+    while now() < deadline and not gone and not _became(record):
         time.sleep(pause)
         pause = min(pause * 1.2, 0.02)
-    too_late = not_in_time(record.spec.launch_timeout)
-    if not _spoke(record) and given_up(entry, record, too_late, event):
-        launchfiles.withdraw(record)
-        server.kill_pane(pane)
-        _end_marked(record, begin)
-        raise not_launched(record, too_late.reason)
+        gone = _is_gone(launched.pane_pid)
+    how = _no_keeper(launched, server) if gone else not_in_time(record.spec.launch_timeout)
+    if not _spoke(record) and given_up(entry, record, how, event):
+        _take_back(record, server, begin)
+        raise not_launched(record, how.reason)
     return _judge_launch(entry, record, event)
+
+
+def _is_gone(pid: int) -> bool:
+    stat = processes.look(pid)
+    return stat is None or not stat.alive
+
+
+def _no_keeper(launched: Launched, server: Tmux) -> Verdict:
+    """Its keeper has ended without a word of the agent: no process could be had, say. What the
+    shell said of that is on the screen."""
+    said = (server.screen(launched.pane) or "").split("\n")
+    lines = [line.strip() for line in said if line.strip() and not line.startswith("Pane is dead")]
+    return failed(f"its keeper could not run it: {lines[-1] if lines else 'no process for it'}")
 
 
 def given_up(entry: Entry, record: Record, how: Verdict, event: str) -> bool:

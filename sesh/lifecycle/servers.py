@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from sesh import files, observe, orphans, processes, run, store, tmux
-from sesh.errors import CannotTellError, ConflictError
+from sesh.errors import CannotTellError, ConflictError, SeshError
 from sesh.lifecycle import panes
 from sesh.model import Process, Record
 from sesh.tmux import Reply, Tmux, Trouble
 
 SOCKET_PATIENCE = 1.0
 LOGIND_PATIENCE = 2.0
+_FEWEST_FILES = 64  # enough for some sessions
+_MOST_FILES = 65536
 
 
 def need_terminal(record: Record) -> None:
@@ -66,7 +71,34 @@ def ready(server: Tmux) -> tuple[str, ...]:
     files.make_parents(os.path.dirname(server.socket))  # tmux makes it only for sockets it chose
     tmux.check_trust(server.socket)  # another user may have been faster
     server.write_config()
+    _check_room()
     return cold(server)
+
+
+def _check_room() -> None:
+    """A server without file descriptors left answers nobody, and never comes back."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < _FEWEST_FILES:
+        raise SeshError(
+            f"only {hard} open files are allowed, a tmux server needs {_FEWEST_FILES} or more; "
+            "raise the limit with ulimit -n"
+        )
+
+
+@contextmanager
+def room() -> Iterator[None]:
+    """A server that is started meanwhile may open more files than we: each session takes some. (An
+    agent gets the limits of who starts it, by its launch file.)"""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
+    if soft == resource.RLIM_INFINITY or soft >= most:
+        yield
+        return
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def cold(server: Tmux) -> tuple[str, ...]:

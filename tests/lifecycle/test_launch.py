@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -12,7 +15,8 @@ import pytest
 from sesh import config, observe, processes
 from sesh.lifecycle import servers
 from sesh.model import Process
-from tests.world import World, count, eventually
+from tests.surroundings import as_stranger, give_to_stranger, run
+from tests.world import SESH, Done, World, count, eventually
 
 
 def live_servers(world: World) -> int:
@@ -44,6 +48,55 @@ def test_a_socket_that_answers_is_not_made_again(here: World) -> None:
     made = os.stat(here.socket).st_ino
     servers.restore_socket(server, process)
     assert os.stat(here.socket).st_ino == made
+
+
+def limited(limits: str, *argv: str) -> list[str]:
+    return ["prlimit", *limits.split(), "--", *argv]
+
+
+def check_refused(world: World, done: Done, name: str) -> None:
+    """It ran, or was refused in one line that names the reason; in any case that is settled."""
+    assert done.code in (0, 1), done
+    if done.code:
+        assert re.search("Too many open files|open files|Resource temporarily|process", done.err)
+    assert "Traceback" not in done.err
+    states = {one["name"]: one["state"] for one in world.ls()}
+    assert states.get(name, "failed") in ("running", "failed"), states
+
+
+@pytest.mark.parametrize("warm", [False, True], ids=["cold", "warm"])
+def test_too_few_open_files(world: World, warm: bool) -> None:
+    if warm:
+        world.start("one")
+    for number in (6, 8, 10, 12, 14, 20):
+        argv = limited(f"--nofile={number}:{number}", SESH, "start", f"x{number}", "--", "cat")
+        check_refused(world, run(world, *argv), f"x{number}")
+    assert live_servers(world) == warm
+    world.start("another")  # no server that was started without room is in the way
+
+
+def test_the_server_gets_more_open_files_than_the_agent(world: World) -> None:
+    """Hundreds of sessions may be in it, whatever the limit of whoever starts the first."""
+    done = run(world, *limited("--nofile=40:5000", SESH, "start", "a", "--json", "--", "cat"))
+    assert done.code == 0, done
+    files = "Max open files            {:<20} 5000 "
+    assert files.format(40) in Path(f"/proc/{done.json['pid']}/limits").read_text()
+    assert files.format(5000) in Path(f"/proc/{world.server_pid()}/limits").read_text()
+
+
+def test_too_few_processes(world: World) -> None:
+    world.root.chmod(0o755)
+    give_to_stranger(world)
+    sesh = as_stranger(SESH)
+    for number in range(2, 9):
+        command = ("start", f"x{number}", "--launch-timeout", "50s", "--", "cat")
+        begin = time.monotonic()
+        done = run(world, *limited(f"--nproc={number}:{number}", *sesh, *command))
+        assert time.monotonic() - begin < 40, done
+        assert done.code in (0, 1) or "failed to execute" in done.err, (number, done)
+        listed = json.loads(run(world, *sesh, "ls", "--json").out)
+        assert {one["state"] for one in listed} <= {"running", "failed"}, (number, done, listed)
+        run(world, *sesh, "stop", "--all", "-y")
 
 
 def test_what_died_behind_a_swept_socket_is_unknown_until_it_is_restored(world: World) -> None:
