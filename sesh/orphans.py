@@ -35,7 +35,7 @@ from sesh.tmux import Pane, Reply
 from sesh.values import Value, replace
 
 _ID = re.compile(ID_PATTERN)
-_LAUNCH = re.compile(r"(.+)\.(\d+)")
+_LAUNCH = re.compile(r"(.+)\.([0-9]{1,9})")
 
 
 class Leftover(Value):

@@ -12,6 +12,7 @@ from sesh.agents.kits import Variables
 from sesh.errors import TwinError
 from sesh.model import Kit, Process, Record
 from sesh.processes import Table
+from sesh.words import TICKS, number
 
 _FIRST_WORDS = 3  # of a command line, among which the program is
 
@@ -106,9 +107,10 @@ def _registered(home: str, conversation: str) -> list[int]:
     with suppress(OSError):
         for name in os.listdir(f"{home}/sessions"):
             one = claude.registered(guards.read(f"{home}/sessions/{name}"))
-            if one is None or one.conversation != conversation or not one.start.isdigit():
+            if one is None or one.conversation != conversation:
                 continue
-            if isinstance(one.pid, int) and processes.alive(Process(one.pid, int(one.start))):
+            start = number(one.start, TICKS)
+            if start and isinstance(one.pid, int) and processes.alive(Process(one.pid, start)):
                 found.append(one.pid)
     return found
 

@@ -381,20 +381,33 @@ def _end_agent(record: Record, engine: Engine, facts: Facts, config: Config, gra
         engines.ask(engine, "unpause", facts.id, timeout=config.docker.timeout)
     timeout = config.docker.timeout * 2
     begin = time.monotonic()
-    left = boxes.reap(record, signal.SIGTERM, timeout)
+    left = _reap(record, signal.SIGTERM, timeout)
     while left and isinstance(left, list) and time.monotonic() < begin + grace:
         time.sleep(0.1)
-        left = boxes.reap(record, 0, timeout)
+        left = _reap(record, 0, timeout)
     for _ in range(10):
         if not left or isinstance(left, Said):
             break
-        boxes.reap(record, signal.SIGKILL, timeout)
+        _reap(record, signal.SIGKILL, timeout)
         time.sleep(0.1)
-        left = boxes.reap(record, 0, timeout)
+        left = _reap(record, 0, timeout)
     with suppress(OSError):
         panes.save_screen(record, containers.server(record, config))
         boxes.pull_transcript(record, timeout)
     _await_last_word(record, config)
+
+
+def _reap(record: Record, number: int, timeout: float) -> list[int] | Said:
+    """Signal what is left of it, from inside. The agent that this machine sees alive all the same,
+    whatever the inside says, is signalled from here."""
+    left = boxes.reap(record, number, timeout)
+    agent = record.place.agent
+    answered = left if isinstance(left, list) else left.trouble is not Trouble.NO_PROGRAM
+    if answered or record.place.far or agent is None or not processes.alive(agent.process):
+        return left
+    if number:
+        processes.send(agent.process, number)
+    return [agent.process.pid]
 
 
 def _await_last_word(record: Record, config: Config) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.containers.boxes import PATIENCE, inside, start_also
+from tests.containers.boxes import PATIENCE, inside, lives, run_box, start_also
 from tests.engine import Engine
 from tests.world import World, eventually
 
@@ -71,12 +71,28 @@ def test_no_word_from_inside_is_more_than_data(boxed: World, engine: Engine) -> 
     assert not list(boxed.state.glob("run/*/*.box"))
 
 
+def over(world: World, name: str) -> bool:
+    """Has a pass ended it?"""
+    world.ok("pass")
+    return world.state_of(name) == "timeout"
+
+
+def test_a_liar_in_a_container_that_stays_is_ended_from_outside(
+    boxed: World, engine: Engine
+) -> None:
+    run_box(engine, "theirs")
+    options = ("--container", "theirs", "--timeout", "2s")
+    boxed.start("a", options=("--container", "theirs"))
+    pids = [boxed.session("a")["pid"], boxed.start("late", options=options)["pid"]]
+    engine.docker("exec", "theirs", "sh", "-c", ATTACKS["digit"])
+    boxed.ok("stop", "a", "--grace", "0")
+    assert boxed.state_of("a") == "stopped"
+    assert eventually(lambda: over(boxed, "late"), PATIENCE)
+    assert not any(map(lives, pids))
+    assert engine.containers(all=False) == ["theirs"]
+
+
 def test_a_liar_is_ended_at_its_timeout(boxed: World, engine: Engine) -> None:
     attack(boxed, engine, "liar", ATTACKS["digit"], "--timeout", "2s")
-
-    def over() -> bool:
-        boxed.ok("pass")
-        return boxed.state_of("liar") == "timeout"
-
-    assert eventually(over, PATIENCE)
+    assert eventually(lambda: over(boxed, "liar"), PATIENCE)
     assert engine.containers() == []
