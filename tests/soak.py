@@ -22,6 +22,7 @@ from typing import Any
 
 from tests import pace
 from tests.faults.living import command_line, look, marked, servers
+from tests.surroundings import read_record
 from tests.world import SESH, World, eventually
 
 NAMES = tuple(f"s{number}" for number in range(10))
@@ -60,10 +61,13 @@ class Tally:
     kills: Counter[str] = field(default_factory=Counter)
     wrong: dict[str, list[str]] = field(default_factory=dict)
     started: dict[str, str] = field(default_factory=dict)  # id → name, acknowledged by `start`
-    forgotten: set[str] = field(default_factory=set)  # names whose record we or a killed rm removed
+    forgotten: set[str] = field(default_factory=set)  # ids whose record we or a killed rm removed
 
     def note(self, kind: str, what: str) -> None:
         self.wrong.setdefault(kind, []).append(what)
+
+    def forget(self, name: str) -> None:
+        self.forgotten |= {session_id for session_id, one in self.started.items() if one == name}
 
 
 def choose(dice: random.Random) -> tuple[str, ...]:
@@ -142,8 +146,8 @@ class Soak:
         with self.lock:
             self.tally.codes[argv[0], "killed" if killed else str(code)] += 1
             self.tally.kills["commands"] += killed
-            if killed and argv[0] in ("rm", "start"):  # a start may replace an ended one
-                self.tally.forgotten.add(argv[1] if argv[0] == "start" else argv[-1])
+            if killed and argv[0] == "rm":
+                self.tally.forget(argv[-1])
             if argv[0] == "start" and code == 0:
                 self.tally.started[json.loads(out)["id"]] = argv[1]
         if code not in FINE and not killed:
@@ -175,9 +179,9 @@ class Soak:
     def lose_record(self, dice: random.Random) -> None:
         name = dice.choice(NAMES)
         with suppress(FileNotFoundError):
+            self.tally.forgotten.add(read_record(self.world, name).id)
             self.world.record(name).unlink()
             self.tally.kills["records deleted"] += 1
-            self.tally.forgotten.add(name)
 
     # --- what must be true -----------------------------------------------------------------------
 
@@ -217,9 +221,8 @@ class Soak:
         events = self.world.events()
         removed = {event["id"] for event in events if event["kind"] == "removed"}
         archived = {path.stem for path in (self.world.state / "history").glob("*.toml")}
-        for session_id, name in self.tally.started.items():
-            if session_id in listed | removed | archived or name in self.tally.forgotten:
-                continue
+        known = listed | removed | archived | self.tally.forgotten
+        for session_id in self.tally.started.keys() - known:
             yield "lost sessions", f"{session_id} was started, and is nowhere"
 
     def check_events(self) -> None:
