@@ -21,6 +21,7 @@ from sesh.values import Value, replace
 
 Naps = Sequence[tuple[float, float]]  # seconds ago that one was noticed, and how long it was
 HOUR, DAY = 3600.0, 86400.0
+ANY = float("inf")
 _SHORTEST = 1.0  # seconds asleep that count
 _LATE = 60.0  # seconds after which a look that was promised is late: nothing ran meanwhile
 _JUMP = HOUR  # more than that by the time of day alone is a jump
@@ -119,11 +120,11 @@ def _first(others: Iterable[Boot], now: Reading, wrote: float | None) -> Stretch
 
 
 def believed(boots: Iterable[Boot], here: Boot, now: Reading, settle: float) -> float:
-    """The time up to which the clocks agree: now, if the time of day has gone on as the uptime did
+    """The time up to which the clocks agree: any, if the time of day has gone on as the uptime did
     for `settle` seconds. Else a time that an earlier look, so long ago, has seen."""
     newest = here.stretches[-1]
     if now.wall - newest.first >= settle:
-        return now.wall
+        return ANY
     known = [s for one in boots for s in one.stretches] + [*here.stretches[:-1]]
     seen = (min(one.last, now.wall - settle) for one in known if one.first <= now.wall - settle)
     return max(seen, default=0.0)

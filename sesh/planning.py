@@ -147,13 +147,15 @@ def decide(scene: Scene, gc: Gc, options: Options, now: float) -> list[Step]:
     if options.older_than is not None:  # a person who names an age has looked at the clock
         by_hours = now
     due = _aged(scene, gc, options, by_hours, by_days)
+    jumped = min(by_hours, by_days) < now
+    by_clock = _aged(scene, gc, options, now, now) if jumped else ()
     return [
         *_stops(scene.census),
         *_limits(scene, gc, now),
         *_orphans(scene, gc, options),
         *_containers(scene, gc, options),
         *due,
-        *_doubtful(due, _aged(scene, gc, options, now, now)),
+        *_doubtful(due, by_clock),
         *_servers(scene.census),
     ]
 

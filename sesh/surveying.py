@@ -72,8 +72,8 @@ class Scene(Value):
     notices: tuple[tuple[str, float], ...] = ()  # what waits to be delivered; its time
     worktrees: Mapping[str, Tree] = MappingProxyType({})  # by session id
     naps: Naps = ()
-    sure_by_hours: float = float("inf")  # the time that the clocks have agreed on for an hour
-    sure_by_days: float = float("inf")  # the same, for a day
+    sure_by_hours: float = clocks.ANY  # the time that the clocks have agreed on for an hour
+    sure_by_days: float = clocks.ANY  # the same, for a day
 
 
 class Ended(Value):

@@ -237,6 +237,18 @@ def test_history_by_age_number_and_size_the_oldest_first() -> None:
     assert removed(max_transcripts=399, max_history=3) == "d"
 
 
+def test_what_is_old_by_a_clock_that_jumped_stays_and_is_named() -> None:
+    history = {ID.format("young"): NOW - 40 * DAY, ID.format("old"): NOW - 80 * DAY}
+    sure = {"sure_by_hours": NOW - 40 * DAY, "sure_by_days": NOW - 40 * DAY}
+    found = scene(ended("done", 40 * DAY + 60), history=history, **sure)
+    assert steps(found) == [
+        ("remove", "history record", "old"),
+        ("keep", "record", "done"),
+        ("keep", "history record", "young"),
+    ]
+    assert ("archive", "record", "done") in steps(found, older_than=10.0)
+
+
 def test_what_is_listed_or_lives_keeps_its_files() -> None:
     session = held("one", "running")
     left = replace(LEFT, session_id=ID.format("left"))
