@@ -21,7 +21,7 @@ from sesh.config import Config
 from sesh.errors import CannotTellError, ConflictError, SeshError
 from sesh.lifecycle import servers
 from sesh.look import Seen
-from sesh.model import OPTION, Record, State
+from sesh.model import OPTION, Answers, Record, State
 from sesh.tmux import Reply, Tmux
 
 PAUSE = 0.15  # between text and Enter: an agent that reads a paste must not swallow the key
@@ -70,6 +70,7 @@ class Terminal:
         self.settings = settings
         self.launch: Launch = activity.launch_of(record)
         self.server: Tmux = observe.server_of(record, settings)
+        self.answers: Answers = record.spec.kit.answers if record.spec.kit else Answers()
         self._pane: str = record.place.pane
         begun = time.monotonic()
         servers.reach(record, self.server)
@@ -82,8 +83,9 @@ class Terminal:
         return text or ""
 
     def asked(self) -> Asked | None:
-        """What its agent asks just now, by a new look at its screen."""
-        return screens.asked(self.launch, self.screen()) if self.record.spec.kit else None
+        """What it asks just now, by a new look at its screen."""
+        text = self.screen()
+        return screens.asked(self.launch, text) if self.record.spec.kit else screens.shown(text)
 
     def dialog(self) -> Asked | None:
         """The same; what an agent asks may take a moment to be shown, and its hook to be heard."""
@@ -154,8 +156,8 @@ def _refuse(terminal: Terminal, outcome: str) -> None:
     found = terminal.dialog()
     if found is None:
         return
-    name, kit = terminal.name, terminal.record.spec.kit
-    words = dialogs.words(found.dialog, kit.answers) if found.dialog and kit else []
+    name = terminal.name
+    words = dialogs.words(found.dialog, terminal.answers) if found.dialog else []
     how = f"sesh answer {name} {'|'.join(words)}" if words else f"sesh attach {name}"
     raise AskedError(
         f"{name} is waiting for an answer, {outcome}: {brief(found)}",
@@ -273,25 +275,27 @@ class _Proof:
 # --- an answer -----------------------------------------------------------------------------------
 
 
-def answer(terminal: Terminal, word: str) -> str:
-    """Answer the question that is open now; what was done, for people."""
-    name, kit = terminal.name, terminal.record.spec.kit
+def answer(terminal: Terminal, word: str, about: str = "") -> str:
+    """Answer the question that is open now, if it is about that; what was done, for people."""
+    name, answers = terminal.name, terminal.answers
     found = terminal.dialog()
-    if found is None or kit is None:
+    if found is None:
         raise ConflictError(f"{name} asks nothing; nothing was typed")
+    if not questions.is_about(found.question, about):
+        raise ConflictError(f"{name} asks something else; nothing was typed: {brief(found)}")
     if found.dialog is None:
         raise ConflictError(
             f"{name}: its question can't be read from its screen: {brief(found)}; "
             f"answer it there: sesh attach {name}"
         )
-    choice = dialogs.choose(found.dialog, kit.answers, word)
+    choice = dialogs.choose(found.dialog, answers, word)
     if choice is None or len(choice.option.key) > 1:
         labels = [(one.key, output.cut(one.label, _LABEL)) for one in found.dialog.options]
         offered = ", ".join(f"{key} {label}" for key, label in labels)
         raise ConflictError(
             f"{name}: the question has no answer {word}: {brief(found)}; it has {offered}"
         )
-    keys = [choice.option.key if key == OPTION else key for key in kit.answers.keys]
+    keys = [choice.option.key if key == OPTION else key for key in answers.keys]
     heard = activity.heard(terminal.launch)
     now = terminal.asked()  # immediately before
     if now is None or now.dialog is None or not dialogs.same(now.dialog, found.dialog):
@@ -299,7 +303,7 @@ def answer(terminal: Terminal, word: str) -> str:
     printed = terminal.printed()
     if not now.dialog.numbered:
         _mark(terminal, now.dialog, choice)
-        keys = [*kit.answers.marked]
+        keys = [*answers.marked]
     terminal.press(*keys)
     if choice.text:
         _type_answer(terminal, choice, printed)

@@ -170,6 +170,8 @@ BUSY = """
         *("", "\n\n", "$ ls\n1. one\n2. two\n", "❯ 1. only one\n", IDLE, BUSY, "> "),
         "❯ Is it?\n  no\n────────────\n  ? for shortcuts\n",
         "(Y)es or (N)o, said somebody\n",
+        "~/src\n❯ ls\n  what?\n  a  b\n❯ git status\n",
+        "────────────\n which?\n a\n❯\n",
     ],
 )
 def test_what_is_no_dialog(screen: str) -> None:

@@ -38,9 +38,17 @@ class Dialog(Value):
 
 def read(screen: str) -> Dialog | None:
     """The dialog at the end of a screen; None: there is none that is understood."""
-    lines = [line.strip(_EDGES) for line in screen.splitlines()]
-    lines = [line for line in lines if line]
-    return _menu(lines) or _bare_menu(screen.splitlines()) or _letters(lines)
+    return menu(screen) or _letters(_lines(screen))
+
+
+def menu(screen: str) -> Dialog | None:
+    """The same, if it is a list of options: whatever the program, Enter takes the marked one."""
+    return _menu(_lines(screen)) or _bare_menu(screen.splitlines())
+
+
+def _lines(screen: str) -> list[str]:
+    lines = (line.strip(_EDGES) for line in screen.splitlines())
+    return [line for line in lines if line]
 
 
 def same(one: Dialog, other: Dialog) -> bool:
@@ -74,7 +82,7 @@ def _dialog(
 
 def _bare_menu(lines: list[str]) -> Dialog | None:
     """Options without numbers, in a column, below a question, with nothing below them but a line
-    that says which keys there are. They count from the top."""
+    that says which keys there are, or nothing and a bar above it all. They count from the top."""
     marks = [where for where, line in enumerate(lines) if line.strip(_EDGES)[:1] in (*_MARKS,)]
     if not marks:
         return None
@@ -86,13 +94,14 @@ def _bare_menu(lines: list[str]) -> Dialog | None:
     while last + 1 < len(lines) and _starts_at(lines[last + 1], column):
         last += 1
     below = [line for line in lines[last + 1 :] if line.strip(_EDGES)]
-    if first == last or len(below) > _BELOW or (below and not any(map(_HINT.search, below))):
+    if first == last or len(below) > _BELOW or not lines[at][column:].strip(_EDGES):
         return None
     labels = [_label(line[column:].strip(_EDGES)) for line in lines[first : last + 1]]
     options = tuple(Option(str(number), label) for number, label in enumerate(labels, 1))
-    above = [line.strip(_EDGES) for line in lines[max(0, first - _ABOVE) : first]]
-    found = _dialog([*filter(None, above)], options, str(at - first + 1), numbered=False)
-    return found if "?" in found.text else None
+    above = _lines("\n".join(lines[max(0, first - _ABOVE) : first]))
+    hinted = any(map(_HINT.search, below)) or (not below and any(map(_BAR.fullmatch, above)))
+    found = _dialog(above, options, str(at - first + 1), numbered=False)
+    return found if hinted and "?" in found.text else None
 
 
 def _starts_at(line: str, column: int) -> bool:

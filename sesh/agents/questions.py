@@ -73,6 +73,12 @@ def matter(given: Mapping[str, Any]) -> tuple[str, str] | None:
     return None
 
 
+def is_about(asked: Question, words: str) -> bool:
+    """Does it ask about that: a part of the command, the file, the question?"""
+    parts = (asked.text, *(part for part in (asked.input or {}).values() if isinstance(part, str)))
+    return any(words in part for part in parts)
+
+
 def subject(asked: Question, longest: int) -> str:
     """`Bash (rm -rf build)`: what an answer was about, in a line."""
     found = matter(asked.input or {})

@@ -100,6 +100,12 @@ def asked(launch: Launch, text: str) -> Asked | None:
     return Asked(question, None, whole=False)
 
 
+def shown(text: str) -> Asked | None:
+    """What a program asks of which nothing is known but its screen."""
+    dialog = dialogs.menu(text)
+    return Asked(dialogs.question(dialog, None), dialog) if dialog else None
+
+
 def _asked(rule: Rule | None, text: str, told: Question | None) -> Asked | None:
     """What a screen asks; `told` is what its agent has said of that."""
     dialog = dialogs.read(text)

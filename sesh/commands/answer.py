@@ -13,7 +13,8 @@ from sesh.talking import Terminal
 @click.command("answer", context_settings=CONTEXT)
 @click.argument("name")
 @click.argument("answer", nargs=-1, required=True)
-def command(name: str, answer: tuple[str, ...]) -> int:
+@click.option("--about", metavar="WORDS", default="", help="Only if WORDS are in the question.")
+def command(name: str, answer: tuple[str, ...], about: str) -> int:
     """Answer the question that an agent asks: yes, no, always, the number of an option, or TEXT.
 
     The screen is read right before a key is pressed and until the question is gone.
@@ -22,6 +23,6 @@ def command(name: str, answer: tuple[str, ...]) -> int:
     if not word:
         raise UsageError("which answer? yes, no, always, the number of an option, or a text")
     terminal = Terminal(look.one(name), config.load())
-    done = talking.answer(terminal, word)
+    done = talking.answer(terminal, word, about)
     output.write(f"{terminal.name}: {output.escape(done)}\n")
     return 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from tests import dialog
@@ -58,6 +60,29 @@ def test_no_question(world: World) -> None:
     dialog.begin(world)
     complains(world.sesh("answer", "a", "yes"), 8, "asks nothing")
     assert "yes" not in dialog.screen(world)
+
+
+def test_another_question_than_the_one_that_was_decided(world: World) -> None:
+    dialog.begin(world)
+    dialog.asks(world, "where now")
+    complains(world.sesh("answer", "a", "1", "--about", "proceed"), 8, "something else", "Where")
+    assert dialog.lines(world, "decided") == []
+    world.ok("answer", "a", "1", "--about", "should it run")
+    assert dialog.lines(world, "decided") == ["where 1"]
+
+
+def test_a_dialog_of_a_program_without_a_template(world: World) -> None:
+    """An agent that was started by its command alone: nothing but its screen is known."""
+    dialog.begin(world, "b")
+    world.start("a", sys.executable, str(world.root / "asker.py"))
+    assert eventually(lambda: "? for shortcuts" in dialog.screen(world))
+    dialog.asks(world, "run rm -rf build")
+    done = world.sesh("send", "a", "no")
+    assert done.code == 8
+    assert "answer it: sesh answer a yes|no" in done.err
+    assert dialog.lines(world, "decided") == []
+    assert world.ok("answer", "a", "no").out == "a: denied Do you want to proceed?\n"
+    assert dialog.lines(world, "decided") == ["run 3"]
 
 
 def test_a_program_that_sesh_does_not_know(world: World) -> None:
