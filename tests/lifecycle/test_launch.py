@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -163,7 +164,9 @@ def test_the_users_tmux_conf_is_not_read(world: World) -> None:
 def test_a_systemd_scope_where_a_user_manager_answers(world: World, answers: bool) -> None:
     """The server starts through systemd-run; when that fails, plainly."""
     (world.root / "run" / "systemd").mkdir()
-    (world.root / "run" / "systemd" / "private").touch()
+    manager = socket.socket(socket.AF_UNIX)
+    manager.bind(str(world.root / "run" / "systemd" / "private"))
+    manager.listen()
     tools = world.root / "tools"
     tools.mkdir()
     called = world.root / "called"
@@ -174,8 +177,9 @@ def test_a_systemd_scope_where_a_user_manager_answers(world: World, answers: boo
     )
     (tools / "systemd-run").chmod(0o755)
     world.env["PATH"] = f"{tools}:{world.env['PATH']}"
-    world.start("one")
-    world.start("two")
+    with manager:
+        world.start("one")
+        world.start("two")
     assert world.state_of("one") == "running"
     lines = called.read_text().splitlines()
     assert len(lines) == 1
