@@ -375,5 +375,6 @@ def _members(table: processes.Table, leader: Process) -> list[Process]:
 
 
 def _is_ours(leader: processes.Stat, stem: str) -> bool:
-    """Does it lead a session of its own, and run our script for this launch?"""
-    return leader.session == leader.pid and processes.runs(leader.pid, stem)
+    """Does it lead a session of its own, and run our script for this launch, as our user?"""
+    leads = leader.session == leader.pid and processes.runs(leader.pid, stem)
+    return leads and processes.ours(leader.pid, os.path.dirname(stem))
