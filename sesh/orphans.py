@@ -171,7 +171,7 @@ def census(config: Config, *, thorough: bool = True) -> Census:
         found=tuple(found),
         held=tuple(held.values()),
         agents=tuple(agents),
-        leftovers=tuple(_leftovers(carriers, living)),
+        leftovers=tuple(_leftovers(carriers, living, _first_launches(found))),
         strays=tuple(_strays(panes, known, f"{run}/tmux.sock")),
         silent=silent,
         answers=answers,
@@ -315,7 +315,20 @@ def _living(found: Iterable[Seen], held: Iterable[Digest]) -> set[str]:
     return living | {one.id for one in held if one.mode != "ended"}
 
 
-def _leftovers(carriers: dict[int, str], living: Collection[str]) -> list[Leftover]:
+def _first_launches(found: Iterable[Seen]) -> dict[str, int]:
+    """Session id → the start ticks of its first launch, where they are known here."""
+    records = (one.entry.record for one in found)
+    here = processes.here()
+    return {
+        record.id: processes.mark(record).since
+        for record in records
+        if isinstance(record, Record) and record.place.machine == here
+    }
+
+
+def _leftovers(
+    carriers: dict[int, str], living: Collection[str], since: Mapping[str, int]
+) -> list[Leftover]:
     """The processes of sessions that have ended, or that nobody knows any more."""
     suspects = {
         pid: session_id
@@ -328,7 +341,7 @@ def _leftovers(carriers: dict[int, str], living: Collection[str]) -> list[Leftov
     return [
         _leftover(table[pid], session_id, table)
         for pid, session_id in suspects.items()
-        if pid in table and table[pid].alive
+        if pid in table and table[pid].alive and table[pid].start >= since.get(session_id, 0)
     ]
 
 

@@ -15,7 +15,7 @@ import pytest
 from sesh import store
 from sesh.model import Record, State, Verdict
 from sesh.values import replace
-from tests.surroundings import complains
+from tests.surroundings import complains, read_record, write_record
 from tests.terminal import Terminal
 from tests.world import World, eventually
 
@@ -63,6 +63,16 @@ def test_a_process_that_outlives_its_session_is_shown_with_all(world: World) -> 
     assert shown["reason"] == "outlives its session"
     assert shown["memory_bytes"]
     assert shown["started"]
+
+
+def test_what_is_older_than_the_session_is_not_of_it(world: World) -> None:
+    child = leave(world, "a", "1110")
+    record = read_record(world, "a")
+    later = replace(record.place, since=record.place.since + 1_000_000)
+    write_record(world, replace(record, place=later), State.FAILED)
+    assert left(world) == []
+    complains_nothing_to_do(world)
+    assert alive(child)
 
 
 def test_a_child_of_a_session_that_runs_is_no_orphan(world: World) -> None:
