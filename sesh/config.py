@@ -12,7 +12,7 @@ from sesh import paths, phases, units
 from sesh.errors import StateError
 from sesh.files import read_regular
 from sesh.model import BreakerLimits, Care
-from sesh.values import Value
+from sesh.values import Value, replace
 
 LIMIT = 64 << 10
 SMALLEST = 64 << 10  # of what is kept on disk
@@ -136,6 +136,17 @@ class Config(Value):
     breaker: Breaker = Breaker()
     notify: Notify = Notify()
     resume: Resume = Resume()
+
+
+_PATIENCE = 10.0  # seconds
+
+
+def patient(config: Config) -> Config:
+    """For what starts something: there a slow answer is worth waiting for. Who only looks is not
+    to wait for a tmux that hangs."""
+    timeout = max(config.tmux.timeout, _PATIENCE)
+    changed: Config = replace(config, tmux=replace(config.tmux, timeout=timeout))
+    return changed
 
 
 SECTIONS: dict[str, type[Value]] = {name: type(getattr(Config, name)) for name in Config.fields}

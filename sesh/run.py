@@ -19,6 +19,8 @@ from sesh.values import Value
 
 NOTHING, PIPE = subprocess.DEVNULL, subprocess.PIPE
 OUTPUT_LIMIT = 16 << 20
+_USUAL = 0.01  # seconds that it takes to start a program, at most: on an idle machine 1 to 3 ms
+_SLOWEST = 5.0  # times: even there, what does not answer is not waited for without end
 _NAP = 3600.0  # seconds of one poll: it takes no more milliseconds than an int holds
 _LOOK = 0.1  # seconds until it is seen that a command has ended which does not close its stderr
 _MOMENT = 0.3  # seconds for the last words of what a command has started, once that has ended
@@ -53,17 +55,30 @@ def call(
     stdin: int = NOTHING,
     stdout: int = PIPE,
     errors: str = "replace",
+    adapting: bool = False,
 ) -> Answer:
     """Run a program to its end, or kill it after `timeout` seconds. With `errors` as
-    "surrogateescape" every byte of its answer can be had back; `stdout` may be a file instead."""
+    "surrogateescape" every byte of its answer can be had back; `stdout` may be a file instead.
+    `adapting`: on a slow machine it has longer."""
+    begun = time.perf_counter()
     process = _start(argv, env, cwd, stdin, stdout)
+    if adapting:
+        timeout *= _slowness(time.perf_counter() - begun)
     return process if isinstance(process, Answer) else _answer(process, timeout, errors)
 
 
 def begin(argv: Sequence[str], *, timeout: float, env: Mapping[str, str]) -> Callable[[], Answer]:
-    """The same, in two steps: what is returned waits for the answer, and must be called."""
+    """The same, adapting, in two steps: what is returned waits for the answer, and must be
+    called."""
+    begun = time.perf_counter()
     process = _start(argv, env)
+    timeout *= _slowness(time.perf_counter() - begun)
     return lambda: process if isinstance(process, Answer) else _answer(process, timeout, "replace")
+
+
+def _slowness(taken: float) -> float:
+    """How much slower than usual this machine is, by the time that it took to start a program."""
+    return min(max(1.0, taken / _USUAL), _SLOWEST)
 
 
 def _start(
@@ -120,7 +135,7 @@ def _communicate(process: subprocess.Popen[bytes], timeout: float, errors: str) 
         while waiting:
             left = deadline - time.monotonic()
             if left <= 0:
-                return _give_up(process, f"no answer within {timeout:g} s")
+                return _give_up(process, f"no answer within {timeout:.3g} s")
             for fd, _ in poll.poll(min(left, _NAP) * 1000):
                 chunk = os.read(fd, 1 << 16)
                 said[fd] += chunk
@@ -131,7 +146,7 @@ def _communicate(process: subprocess.Popen[bytes], timeout: float, errors: str) 
                 return _give_up(process, "an answer without end")
         code = process.wait(timeout=max(0.0, deadline - time.monotonic()))
     except subprocess.TimeoutExpired:
-        return _give_up(process, f"no end within {timeout:g} s")
+        return _give_up(process, f"no end within {timeout:.3g} s")
     except BaseException:
         process.kill()
         raise

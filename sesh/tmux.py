@@ -177,6 +177,7 @@ class Tmux(Value):
             env=self._environment(),
             cwd=None if self.prefix else cwd,
             stdin=stdin,
+            adapting=True,
         )
         return _reply(answer)
 
@@ -482,7 +483,7 @@ def find_binary() -> str:
 
 def check_version(binary: str, timeout: float) -> None:
     """Refuse a tmux too old for the options that a launch needs."""
-    answer = run.call([binary, "-V"], timeout=timeout, env=_environment())
+    answer = run.call([binary, "-V"], timeout=timeout, env=_environment(), adapting=True)
     if answer.scarce:
         raise ScarceError(f"{answer.problem}")
     if not answer.ok:

@@ -118,3 +118,18 @@ def is_inheritable(fd: int) -> bool:
         return os.get_inheritable(fd)
     except OSError:
         return False
+
+
+@pytest.mark.parametrize(
+    ("taken", "factor"), [(0.0, 1), (0.003, 1), (0.01, 1), (0.02, 2), (0.05, 5), (3.0, 5)]
+)
+def test_limits_adapt_to_how_long_a_program_takes_to_start(taken: float, factor: float) -> None:
+    assert run._slowness(taken) == pytest.approx(factor)
+
+
+def test_what_answers_late_on_a_slow_machine_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "_slowness", lambda taken: 200.0)
+    late = ("sh", "-c", "sleep 0.5; echo late")
+    assert run.call(late, timeout=0.1, adapting=True).out == "late\n"
+    assert run.begin(late, timeout=0.1, env={"PATH": os.environ["PATH"]})().out == "late\n"
+    assert run.call(late, timeout=0.1).problem == "no answer within 0.1 s"

@@ -41,9 +41,12 @@ from sesh.model import (
 from sesh.reconcile import not_in_time, reconcile, recorded_end
 from sesh.store import Entry
 from sesh.tmux import Keeper, Launched, Reply, Tmux, Trouble
+from sesh.values import replace
 
 _CLEAN_LOOKS = 3
 _POLL = 0.02
+_TICK = 0.05  # seconds that a process may seem older than it is
+_PROMPT = timedelta(seconds=1)  # tmux has answered at once
 LIVES = "in the tmux session of that name an agent lives that no record claims"
 
 
@@ -64,7 +67,7 @@ def launch(entry: Entry, record: Record, server: Tmux, wrap: tuple[str, ...], ev
     except ScarceError as error:
         record_failure(entry, record, failed(str(error)), event)
         raise not_launched(record, str(error)) from None
-    begin = processes.uptime()
+    begin = processes.uptime() - _TICK
     with servers.room():
         reply = into_tmux(record, server, keeper, wrap)
     if isinstance(reply, Reply):
@@ -72,7 +75,23 @@ def launch(entry: Entry, record: Record, server: Tmux, wrap: tuple[str, ...], ev
         if reply.trouble is Trouble.REFUSED:
             _take_back(record, server, begin)
         raise refused
-    return _confirm(entry, record, server, reply, event)
+    entry, record = _begun(entry, record)
+    return _confirm(entry, record, server, reply, event, begin)
+
+
+def _begun(entry: Entry, record: Record) -> tuple[Entry, Record]:
+    """The time of a launch begins when tmux has answered. It is written down only where that was
+    late, and the agent has not begun by then."""
+    late = now() - record.status.launched > _PROMPT
+    if not late or _spoke(record):
+        return entry, record
+    begun = replace(record, status=replace(record.status, launched=now()))
+    seen = Observation(absent("it has not said that it began"))
+    with suppress(SeshError):  # it is launched already
+        written = store.swap(entry, begun, reconcile(begun, seen, now()))
+        if written is not None:
+            return written, begun
+    return entry, record
 
 
 def _keeper(record: Record, server: Tmux) -> Keeper:
@@ -237,13 +256,15 @@ def _note_end(ended: Record, tell: Callable[[], None], *, told: bool) -> None:
         breakers.heed([ended])
 
 
-def _confirm(entry: Entry, record: Record, server: Tmux, launched: Launched, event: str) -> Seen:
-    """Wait until the agent has said who it is and has become its command, or has ended."""
-    deadline = record.status.launched + timedelta(seconds=record.spec.launch_timeout)
-    begin = processes.uptime() - server.timeout  # the server has taken no longer to launch it
+def _confirm(
+    entry: Entry, record: Record, server: Tmux, launched: Launched, event: str, begin: float
+) -> Seen:
+    """Wait until the agent has said who it is and has become its command, or has ended. `begin` is
+    the uptime at which tmux was asked to launch it."""
+    deadline = time.monotonic() + record.spec.launch_timeout
     pause = 0.001
     gone = False
-    while now() < deadline and not gone and not _became(record):
+    while time.monotonic() < deadline and not gone and not _became(record):
         time.sleep(pause)
         pause = min(pause * 1.2, 0.02)
         gone = _is_gone(launched.pane_pid)

@@ -17,7 +17,7 @@ from sesh import (
     store,
     tmux,
 )
-from sesh.config import Config
+from sesh.config import Config, patient
 from sesh.errors import CannotTellError
 from sesh.lifecycle import boxed, claims, panes, servers, worktrees
 from sesh.lifecycle.claims import Order
@@ -36,6 +36,7 @@ def start(order: Order, config: Config) -> Seen:
     """Start a new session and see that it runs."""
     if order.spec.box:
         return boxed.start(order, config)
+    config = patient(config)
     store.prepare()
     machine = processes.here()
     run = processes.run_dir()
@@ -108,6 +109,7 @@ def restart(found: Seen, config: Config, attempt: int = 0, *, fresh: bool = Fals
     worktrees.check(found.session.record)
     if found.session.record.boxed:
         return boxed.restart(found, config, attempt, fresh=fresh)
+    config = patient(config)
     store.prepare()
     old = found.session.record
     machine = processes.here()

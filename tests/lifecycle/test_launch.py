@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -16,7 +17,8 @@ import pytest
 from sesh import config, observe, processes
 from sesh.lifecycle import servers
 from sesh.model import Process
-from tests.surroundings import as_stranger, give_to_stranger, run
+from tests import pace
+from tests.surroundings import as_stranger, fake_tmux, give_to_stranger, run
 from tests.world import SESH, Done, World, count, eventually
 
 
@@ -219,3 +221,31 @@ def test_the_agents_own_127_is_no_failed_launch(world: World) -> None:
     world.start("one", "sh", "-c", "exit 127")
     assert eventually(lambda: world.state_of("one") == "failed")
     assert world.session("one")["cause"] == "exit"
+
+
+# --- slow machines -----------------------------------------------------------------------------
+
+
+def test_a_slow_tmux_is_not_a_dead_one(world: World) -> None:
+    """Each answer takes longer than `[tmux] timeout`, and than the launch timeout."""
+    limit = pace.seconds(2.5)
+    world.configure(f"[start]\nlaunch_timeout = {limit}\n")
+    real = shutil.which("tmux", path=world.env["PATH"])
+    env = fake_tmux(world, f'sleep 3; exec {real} "$@"')
+    assert world.ok("start", "a", "--", "sleep", "1000", env=env, timeout=120).err == ""
+    assert world.state_of("a") == "running"
+    assert world.ok("restart", "a", env=env, timeout=120).err == ""
+    assert (world.session("a")["state"], world.session("a")["generation"]) == ("running", 2)
+    assert world.ok("stop", "a", env=env, timeout=120).err == ""
+    assert world.state_of("a") == "stopped"
+
+
+def test_a_tmux_that_hangs_is_unknown_soon_for_who_looks(world: World) -> None:
+    world.start("a")
+    env = fake_tmux(world, "exec sleep 1000")
+    os.kill(world.session("a")["pid"], signal.SIGKILL)
+    for word in world.state.glob("run/*/*.exit"):
+        word.unlink()
+    begin = time.monotonic()
+    world.sesh("ls", "--all", env=env)
+    assert time.monotonic() - begin < pace.seconds(8)
