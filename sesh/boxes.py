@@ -396,8 +396,13 @@ def made_for(record: Record, facts: Facts) -> bool:
     if box is None or box.image is None or not _names(record, facts):
         return False
     if container is not None:
-        return facts.id == container.id and container.created in ("", facts.created)
+        return facts.id == container.id and _same_moment(container.created, facts.created)
     return as_asked(record, facts)
+
+
+def _same_moment(recorded: str, told: str) -> bool:
+    """In any zone; what was recorded by an older version has none."""
+    return recorded in ("", told) or engines.moment(recorded) == engines.moment(told)
 
 
 def as_asked(record: Record, facts: Facts) -> bool:

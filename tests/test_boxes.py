@@ -1,0 +1,96 @@
+"""Which container is a session's own."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from sesh import boxes, engines
+from sesh.engines import Facts
+from sesh.model import Boxing, Container, Engine, Record
+from sesh.values import replace
+from tests.samples import NOW, record
+
+OWN, OTHER = "a" * 64, "b" * 64
+CREATED = "2026-11-15T11:59:56.123456789Z"
+
+
+def session(*, known: bool = True, created: str = CREATED, host: str | None = None) -> Record:
+    made = record(launched=False)
+    container = Container(OWN, "sesh-demo", "", made=True, mounted=True, created=created)
+    place = replace(
+        made.place,
+        run=f"/state/run/m/{made.id}.box",
+        engine=Engine("docker", host=host),
+        container=container if known else None,
+    )
+    return replace(made, place=place, spec=replace(made.spec, box=Boxing(image="img")))
+
+
+def container(**other: object) -> Facts:
+    labels = {"sesh.id": record().id, "sesh.run": "/state/run/m"}
+    facts = Facts(
+        *(OWN, "sesh-demo", "running", 1, "", "", 0),
+        oom=False,
+        labels=labels,
+        image="img:latest",
+        directory="/",
+        word="",
+        created=CREATED,
+    )
+    return replace(facts, **other)
+
+
+@pytest.mark.parametrize(
+    ("mine", "facts", "ours"),
+    [
+        (session(), container(), True),
+        (session(), container(name="renamed"), True),
+        (session(created=""), container(), True),  # a record of an older version
+        (session(), container(created="2026-11-15T13:59:56.123456789+02:00"), True),
+        (session(), container(id=OTHER), False),
+        (session(), container(created="2026-11-15T11:59:57Z"), False),
+        (session(), container(labels={}), False),
+        (session(known=False), container(), True),
+        (session(known=False), container(image="localhost/img:latest"), True),
+        (session(known=False), container(image="committed"), False),
+        (session(known=False), container(name="mine"), False),
+        (session(known=False), container(created="2026-11-15T11:59:50Z"), False),
+        (session(known=False), container(created="nonsense"), False),
+        (session(known=False, host="tcp://far:1"), container(created="nonsense"), True),
+    ],
+)
+def test_a_container_is_ours_by_what_we_have_written(
+    mine: Record, facts: Facts, ours: bool
+) -> None:
+    assert boxes.made_for(mine, facts) is ours
+
+
+def test_one_that_existed_before_is_never_ours() -> None:
+    mine = session()
+    theirs = replace(mine, spec=replace(mine.spec, box=Boxing(existing="theirs")))
+    assert not boxes.made_for(theirs, container())
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("2026-11-15T12:00:00Z", NOW),
+        ("2026-11-15T12:00:00.999999999Z", NOW),
+        ("2026-11-15T14:00:00.1+02:00", NOW),
+        ("0001-01-01T00:00:00Z", datetime(1, 1, 1, tzinfo=UTC)),
+        ("0001-01-01T00:00:00+14:00", None),
+        ("2026-11-15", None),
+        ("٢026-11-15T12:00:00Z", None),
+        ("", None),
+    ],
+)
+def test_times_of_engines(text: str, moment: datetime | None) -> None:
+    assert engines.moment(text) == moment
+
+
+def test_a_start_is_not_older_than_its_claim_by_more_than_the_seconds_of_an_engine() -> None:
+    mine = session(known=False)
+    early = (mine.status.launched - timedelta(seconds=2)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    assert not boxes.as_asked(mine, container(created=early))
