@@ -8,7 +8,7 @@ PREFIX = /usr/local
 export PYTHON
 unexport PYTHONDONTWRITEBYTECODE # starts without bytecode are slow, and that would be what is measured
 
-.PHONY: help demo test test-agents test-fresh lint faults soak docs bench install uninstall clean
+.PHONY: help demo test test-agents test-fresh test-vm lint faults soak docs bench install uninstall clean
 
 help: ## show this help
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -24,6 +24,10 @@ test: lint ## check style and types, run all tests
 
 test-fresh: ## run all tests in fresh Debian 12 and 13 roots, as root and as users (long; WHAT="12-user …" selects)
 	@sh tests/fresh.sh $(WHAT)
+
+test-vm: ## reset a virtual machine (qemu, as root) while sesh writes: nothing is torn or lost (long)
+	@sh tests/setup.sh vm
+	.venv/bin/python -m tests.vm.run
 
 test-agents: ## run the real Claude Code and Codex, from npm, against a stub of their APIs
 	@sh tests/setup.sh agents

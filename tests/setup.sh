@@ -6,6 +6,7 @@
 #   tests/setup.sh test      that, and what the tests use; SESH_TEST_REQUIRE=tmux,docker,zsh… must be there, and
 #                            so must podman and a Debian root to boot (systemd), if it names them
 #   tests/setup.sh agents    that, and npm, from which the tests of real agents get them
+#   tests/setup.sh vm        that, and qemu with a disk for it to boot from
 #   tests/setup.sh python    print a Python that is new enough and can make virtual environments
 #
 # Everything that the package manager is asked for is in one line on stderr before it is asked. Programs whose packages
@@ -68,6 +69,8 @@ package() {
         apt-get:crontab) echo cron ;;
         *:crontab) echo cronie ;;
         *:promtool) echo prometheus ;;
+        apt-get:qemu-system-x86_64) echo qemu-system-x86 ;;
+        *:mke2fs) echo e2fsprogs ;;
         dnf:docker) echo moby-engine ;;
         *) echo "$1" ;;
     esac
@@ -181,9 +184,14 @@ need_podman() {
 }
 
 # The root that tests/systemd boots in namespaces: made of Debian's packages, of which none is installed here.
-make_machine() {
-    [ -e .roots/systemd.made ] || say "making .roots/systemd, a root of Debian's packages (mmdebstrap)"
-    sh tests/systemd/root.sh .roots/systemd systemd-sysv libpam-systemd dbus-user-session tmux python3 procps cron
+make_machine() { make_root systemd; }
+
+# make_root NAME [PACKAGE...]: in .roots, with these packages beside those that every machine here has
+make_root() {
+    root=.roots/$1
+    shift
+    [ -e $root.made ] || say "making $root, a root of Debian's packages (mmdebstrap)"
+    sh tests/systemd/root.sh $root systemd-sysv libpam-systemd dbus-user-session tmux python3 procps cron "$@"
 }
 
 need_systemd() {
@@ -328,7 +336,14 @@ case ${1:-} in
         announce "$(missing npm)" ""
         want npm
         ;;
+    vm)
+        [ "$(id -u)$(uname -m)" = 0x86_64 ] || die "vm: only root can make the machine's disk, and only on x86_64"
+        sh tests/setup.sh test
+        announce "$(missing mmdebstrap qemu-system-x86_64 mke2fs)" ""
+        for command in mmdebstrap qemu-system-x86_64 mke2fs; do need "$command"; done
+        make_root vm udev kmod initramfs-tools linux-image-cloud-amd64 || die "vm: .roots/vm can't be made"
+        ;;
     *)
-        die "usage: tests/setup.sh run|test|agents|python"
+        die "usage: tests/setup.sh run|test|agents|vm|python"
         ;;
 esac

@@ -66,7 +66,7 @@ def podman(images: Path) -> Iterator[Podman]:
     found = shutil.which("podman")
     if found is None or os.getuid() != 0:
         do_without("podman", "podman is not installed, or we are not root")
-    directory = Path(tempfile.mkdtemp(prefix="sesh-podman-"))
+    directory = Path(tempfile.mkdtemp(prefix="sesh-podman-", dir="/tmp"))
     made = Podman(directory, found)
     try:
         if problem := made.problem(image_archive(images)):

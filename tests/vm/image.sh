@@ -14,12 +14,12 @@ echo '/dev/vda / ext4 defaults 0 1' >etc/fstab
 # An emulated machine is slow, and here that is not what is asked.
 printf '[start]\nlaunch_timeout = "5m"\n[tmux]\ntimeout = "60s"\n' >home/dev/.config/sesh/config.toml
 chroot . chown -R dev:dev /home/dev
-# A root shell on the second serial port, by which the test speaks to it.
+# A root shell on the second serial port, by which the test speaks to it; on the third one writers acknowledge.
 cat >etc/systemd/system/driver.service <<X
 [Unit]
 After=multi-user.target
 [Service]
-ExecStart=/bin/sh -c 'exec </dev/ttyS1 >/dev/ttyS1 2>&1; stty raw -echo; echo ready; exec sh'
+ExecStart=/bin/sh -c 'chmod 666 /dev/ttyS2; exec </dev/ttyS1 >/dev/ttyS1 2>&1; stty raw -echo; echo ready; cat | sh'
 [Install]
 WantedBy=multi-user.target
 X

@@ -39,6 +39,17 @@ while :; do
     sesh finish $name completed >/dev/null && echo "finished $name" >/dev/ttyS2
 done
 """
+# How many lines of the log of events are not whole.
+TORN = "python3 -c " + quote("""
+import json, os
+torn = 0
+for line in open(os.path.expanduser("~/.local/state/sesh/events.jsonl"), "rb"):
+    try:
+        torn += not isinstance(json.loads(line), dict)
+    except ValueError:
+        torn += 1
+print(torn)
+""")
 
 
 @dataclass
@@ -68,18 +79,8 @@ class Vm:
         self._process = subprocess.Popen(
             [
                 *("setpriv", "--pdeathsig", "KILL", "qemu-system-x86_64"),
-                *(
-                    "-machine",
-                    "q35",
-                    "-accel",
-                    "tcg,thread=multi",
-                    "-cpu",
-                    "max",
-                    "-smp",
-                    "2",
-                    "-m",
-                    "1024",
-                ),
+                # One processor: two of them wait for each other where this machine is busy.
+                *("-machine", "q35", "-accel", "tcg", "-cpu", "max", "-smp", "1", "-m", "1024"),
                 *("-display", "none", "-nodefaults", "-no-user-config"),
                 *("-kernel", str(_only(ROOT / "boot", "vmlinuz-*"))),
                 *("-initrd", str(_only(ROOT / "boot", "initrd.img-*"))),
@@ -146,7 +147,7 @@ class Vm:
 
     def json(self, command: str) -> Any:
         code, out = self.dev(f"{command} 2>/dev/null")
-        assert code in (0, 1), (command, code, out)
+        assert code in (0, 10), (command, code, out)
         return json.loads(out)
 
     def acknowledged(self) -> list[list[str]]:
@@ -217,10 +218,8 @@ def look(vm: Vm, done: Reset) -> None:
         }
         if not fine[verb]:
             done.missing.append(f"{verb} {name}")
-    damage = vm.json("sesh doctor --json")
-    done.torn = sum(one["level"] == "error" for one in damage)
-    if done.torn:
-        print([one for one in damage if one["level"] == "error"])
+    checks = vm.json("sesh doctor --json --only record-damaged --only digest")
+    done.torn = sum(one["level"] != "ok" for one in checks) + int(vm.dev(TORN)[1])
     lost = [shown[name] for name in SESSIONS if shown[name]["cause"] == "reboot"]
     done.lost = sum(one["state"] == "lost" for one in lost)
 
