@@ -271,6 +271,19 @@ def test_it_is_idle_only_after_it_has_taken_the_prompt_of_its_launch(world: Worl
     assert world.session("one")["activity"] == "idle"
 
 
+def test_a_turn_that_its_registry_has_not_heard_of_yet(world: World) -> None:
+    """The hook of the prompt may come first; idle that is younger than that is the end of a turn
+    without another hook, as after Esc."""
+    install(world)
+    begin(world, "one", "--prompt", "hello")
+    tells(world, event("session-start-startup", world))
+    register(world, "idle")
+    tells(world, event("user-prompt-submit", world))
+    assert not is_waited_for(world, "idle")
+    register(world, "idle")
+    assert is_waited_for(world, "idle")
+
+
 def test_where_hooks_are_silent_its_transcript_tells(world: World) -> None:
     install(world)
     conversation = begin(world, "one", "--prompt", "hello")["conversation"]

@@ -273,11 +273,14 @@ def _title(launch: Launch, kit: Equipment) -> tuple[Rule, float] | None:
 
 
 def _taken(launch: Launch, kit: Equipment, signals: Signals) -> bool | None:
-    """Has it taken the prompt of its launch? Its hooks say so; where they are silent, the end of a
-    turn in its own transcript, or that it was ever busy. None: nobody can tell."""
+    """Has it taken the prompt of its launch, so that idle means the end of that turn? Its hooks say
+    so, or a registry that is younger than them; else an answer in its own transcript, or that it
+    was ever busy. None: nobody can tell."""
     hook, registry = signals.hook, signals.registry
     if hook and hook.prompted:
-        return True
+        ended = registry.since if registry and registry.activity == IDLE else None
+        if hook.activity != BUSY or (ended or 0.0) > hook.at:
+            return True
     conversation = (registry and registry.conversation) or (hook and hook.conversation)
     if conversation and kit.conversation not in (None, conversation):
         return True  # somebody has typed /clear or /resume since
