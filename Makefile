@@ -19,8 +19,10 @@ demo: ## show a session's life: started, killed, found, restarted, stopped
 
 test: lint ## check style and types, run all tests
 	@echo ".venv/bin/python -m pytest -n 4 --dist worksteal"
-	@scratch=$$(mktemp -d) && TMPDIR=$$scratch .venv/bin/python -m pytest -n 4 --dist worksteal && \
-		chmod -R u+rwX "$$scratch" && rm -rf "$$scratch"
+	@scratch=$$(mktemp -d); \
+	TMPDIR=$$scratch .venv/bin/python -m pytest -n 4 --dist worksteal \
+		|| { echo "test: the files of failed tests are in $$scratch" >&2; exit 1; }; \
+	chmod -R u+rwX "$$scratch"; rm -rf "$$scratch"
 
 test-fresh: ## run all tests in fresh Debian 12 and 13 roots, as root and as users (long; WHAT="12-user …" selects)
 	@sh tests/fresh.sh $(WHAT)

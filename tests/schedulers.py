@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +20,7 @@ from tests.world import SESH, World, eventually
 
 _SPOOL = "/var/spool/cron/crontabs"
 _NONE = "no crontab for"
-_LOCK = f"/tmp/sesh-tests-crontab-{os.getuid()}.lock"
+_LOCK = f"{tempfile.gettempdir()}/sesh-tests-crontab-{os.getuid()}.lock"
 _INSTALL = """
 import sys
 from sesh import timers

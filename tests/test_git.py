@@ -285,7 +285,7 @@ def test_settings_of_the_repository_count_as_for_git(repo: Repository, tmp_path:
     assert git.work(str(repo.path)) == expected
 
 
-@pytest.mark.parametrize("form", ["sha256", "packed", "shallow", "sparse", "separate"])
+@pytest.mark.parametrize("form", ["sha256", "reftable", "packed", "shallow", "sparse", "separate"])
 def test_repositories_of_every_form_are_looked_at(
     repo: Repository, tmp_path: Path, form: str
 ) -> None:
@@ -294,9 +294,12 @@ def test_repositories_of_every_form_are_looked_at(
     if form in ("shallow", "separate"):
         words = {"shallow": "--depth=1", "separate": f"--separate-git-dir={tmp_path}/sep.git"}[form]
         repo.git("clone", "-q", words, f"file://{repo.path}", path)
-    elif form == "sha256":
+    elif form in ("sha256", "reftable"):
+        option = {"sha256": "--object-format=sha256", "reftable": "--ref-format=reftable"}[form]
+        if form == "reftable" and "ref-format" not in subprocess.getoutput("git init -h"):
+            pytest.skip("this git knows no tables of refs")
         there.mkdir()
-        repo.git("init", "-q", "-b", "main", "--object-format=sha256", ".", cwd=there)
+        repo.git("init", "-q", "-b", "main", option, ".", cwd=there)
         repo.commit(cwd=there)
     else:
         repo.git("worktree", "add", "-q", "-b", "other", path)
