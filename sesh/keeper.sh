@@ -29,8 +29,9 @@ trap : INT QUIT TERM
     "$sesh_tmux" -S "${TMUX%%,*}" detach-client -s "=$sesh_name" 2>/dev/null
     exit "$sesh_status"
   }
-  # A child of the pane can't respawn it: the server makes the call, or we do when there is none.
-  "$sesh_tmux" -S "${TMUX%%,*}" run-shell -b '#{@sesh_callback} >/dev/null 2>&1 || :' >/dev/null 2>&1 ||
+  # A child of the pane can't respawn it: the server makes the call, or we do when there is none. A
+  # socket of another user's, in the place of one that is gone, is not spoken to.
+  [ -O "${TMUX%%,*}" ] && "$sesh_tmux" -S "${TMUX%%,*}" run-shell -b '#{@sesh_callback} >/dev/null 2>&1 || :' >/dev/null 2>&1 ||
     /bin/sh "$sesh_callback" >/dev/null 2>&1
   exit "$sesh_status"
 )

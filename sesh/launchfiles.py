@@ -304,7 +304,7 @@ for word in "$again" "$reserve"; do [ ! -p "$word" ] || rm -f "$word"; done
 if [ -n "$1" ] && [ "$1" != "$(cat "$reserve" 2>/dev/null)" ]; then exit; fi
 if [ -e "$again" ] && sleep 1 && [ ! -e "$again" ]; then exit; fi
 command : >"$again"
-{exports}if [ -n "$TMUX" ]; then
+{exports}if [ -O "${{TMUX%%,*}}" ]; then
   echo $$ >"$reserve"
   PATH="$PATH:/usr/local/bin:/opt/homebrew/bin" timeout 2 tmux -S "${{TMUX%%,*}}" \\
     run-shell -b -d 60 "#{{@sesh_callback}} $$ >/dev/null 2>&1 || :" </dev/null

@@ -68,7 +68,7 @@ def prepare() -> None:
             paths.sessions_dir(),  # the last: where it exists, all do
         ):
             files.make_private(directory)
-    files.keep_reserve(_reserve())
+    keep_reserve()
 
 
 def exists() -> bool:
@@ -233,7 +233,7 @@ def swap(old: Entry, record: Record, verdict: Verdict) -> Entry | None:
         with files.temp_file(old.path, raw, reserve=_reserve()) as temp:
             os.replace(temp, old.path)
             files.sync_directory(os.path.dirname(old.path))
-        files.keep_reserve(_reserve())
+        keep_reserve()
     return Entry(old.path, raw, record)
 
 
@@ -241,6 +241,11 @@ def check_room() -> None:
     """Raise when the disk has no room for the files of a launch."""
     with files.temp_file(f"{paths.sessions_dir()}/room", bytes(_ROOM), durable=False) as temp:
         os.unlink(temp)
+
+
+def keep_reserve() -> None:
+    """See that there is a reserve, and that it has room."""
+    files.keep_reserve(_reserve())
 
 
 def _reserve() -> str:

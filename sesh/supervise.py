@@ -73,6 +73,7 @@ def run_pass(config: Config, *, patient: bool = True) -> Pass:
         return Pass()
     run = processes.run_dir()
     files.make_private(run)
+    store.keep_reserve()
     again = launchfiles.pass_announced(run)
     _announce(again)
     done = Pass()

@@ -16,6 +16,7 @@ from sesh.model import Care
 from sesh.values import replace
 from tests.conftest import need
 from tests.samples import record
+from tests.surroundings import STRANGER, need_root
 from tests.test_keeper import SHELLS
 
 
@@ -138,3 +139,25 @@ def test_a_call_back_after_the_look_has_begun_makes_another(passes: Path) -> Non
     for _ in range(2):
         subprocess.run(["/bin/sh", callback], check=True)
     assert passes.read_text() == "pass\npass\n"
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_call_back_speaks_to_no_socket_of_another_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: str
+) -> None:
+    need(SHELLS[shell][0])
+    need_root()
+    asked, socket = tmp_path / "asked", tmp_path / "socket"
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "tmux").write_text(f"#!/bin/sh\necho asked >>{asked}\n")
+    (tmp_path / "bin" / "tmux").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    script = launchfiles.write_callback(str(tmp_path), ["true"])
+    socket.touch()
+    for owner, calls in ((os.getuid(), 1), (STRANGER, 1)):
+        os.chown(socket, owner, owner)
+        (tmp_path / "pass.again").unlink(missing_ok=True)
+        subprocess.run(
+            [*SHELLS[shell], script], env={"TMUX": f"{socket},1,0"}, check=True, timeout=60
+        )
+        assert asked.read_text().count("asked") == calls
