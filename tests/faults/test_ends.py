@@ -128,7 +128,7 @@ def test_killed_between_an_end_and_its_event(
     if prepare is failed:
         every = sorted(f"n{one}" for one in range(1, number + 1))
         assert eventually(lambda: sorted(notified(told)) == every), notified(told)
-    campaign.remark(f"{number - 1} kills")
+    campaign.remark(f"{campaign.rounds - 1} kills")
     campaign.conclude()
 
 
