@@ -122,6 +122,8 @@ def test_the_menu_of_a_far_session(far: World, far_engine: Engine) -> None:
     terminal.see("a failed")
     terminal.see("[C]ancel ▸")
     terminal.press("t")
+    terminal.see("[y/N] ▸")
+    terminal.press("y")
     terminal.at_the_shell()
     assert far.ls() == []
     assert far_engine.containers() == []
