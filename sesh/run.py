@@ -62,9 +62,8 @@ def call(
     `adapting`: on a slow machine it has longer."""
     begun = time.perf_counter()
     process = _start(argv, env, cwd, stdin, stdout)
-    if adapting:
-        timeout *= _slowness(time.perf_counter() - begun)
-    return process if isinstance(process, Answer) else _answer(process, timeout, errors)
+    slow = _slowness(time.perf_counter() - begun) if adapting else 1.0
+    return process if isinstance(process, Answer) else _answer(process, timeout, errors, slow)
 
 
 def begin(argv: Sequence[str], *, timeout: float, env: Mapping[str, str]) -> Callable[[], Answer]:
@@ -72,8 +71,10 @@ def begin(argv: Sequence[str], *, timeout: float, env: Mapping[str, str]) -> Cal
     called."""
     begun = time.perf_counter()
     process = _start(argv, env)
-    timeout *= _slowness(time.perf_counter() - begun)
-    return lambda: process if isinstance(process, Answer) else _answer(process, timeout, "replace")
+    if isinstance(process, Answer):
+        return lambda: process
+    slow = _slowness(time.perf_counter() - begun)
+    return lambda: _answer(process, timeout, "replace", slow)
 
 
 def _slowness(taken: float) -> float:
@@ -98,9 +99,9 @@ def _start(
         return Answer(None, "", "", f"{argv[0]}: {error.strerror}", scarce=scarce)
 
 
-def _answer(process: subprocess.Popen[bytes], timeout: float, errors: str) -> Answer:
+def _answer(process: subprocess.Popen[bytes], timeout: float, errors: str, slow: float) -> Answer:
     with process:
-        return _communicate(process, timeout, errors)
+        return _communicate(process, timeout, errors, slow)
 
 
 def detach(argv: Sequence[str], *, env: Mapping[str, str]) -> int:
@@ -121,12 +122,15 @@ def reap(pid: int = -1) -> None:
             pass
 
 
-def _communicate(process: subprocess.Popen[bytes], timeout: float, errors: str) -> Answer:
-    """Collect both streams until they end, the time is up, or it says more than anyone should."""
+def _communicate(
+    process: subprocess.Popen[bytes], timeout: float, errors: str, slow: float
+) -> Answer:
+    """Collect both streams until they end, the time is up, or it says more than anyone should. What
+    is said of the time is what was set: the same each time, however slow the machine was."""
     out, err = bytearray(), bytearray()
     streams = ((process.stdout, out), (process.stderr, err))
     said = {stream.fileno(): heard for stream, heard in streams if stream is not None}
-    deadline = time.monotonic() + timeout
+    deadline = time.monotonic() + timeout * slow
     poll = select.poll()
     for fd in said:
         poll.register(fd, select.POLLIN | select.POLLHUP)
@@ -135,7 +139,7 @@ def _communicate(process: subprocess.Popen[bytes], timeout: float, errors: str) 
         while waiting:
             left = deadline - time.monotonic()
             if left <= 0:
-                return _give_up(process, f"no answer within {timeout:.3g} s")
+                return _give_up(process, f"no answer within {timeout:g} s")
             for fd, _ in poll.poll(min(left, _NAP) * 1000):
                 chunk = os.read(fd, 1 << 16)
                 said[fd] += chunk
@@ -146,7 +150,7 @@ def _communicate(process: subprocess.Popen[bytes], timeout: float, errors: str) 
                 return _give_up(process, "an answer without end")
         code = process.wait(timeout=max(0.0, deadline - time.monotonic()))
     except subprocess.TimeoutExpired:
-        return _give_up(process, f"no end within {timeout:.3g} s")
+        return _give_up(process, f"no end within {timeout:g} s")
     except BaseException:
         process.kill()
         raise

@@ -11,7 +11,18 @@ import os
 import time
 from contextlib import suppress
 
-from sesh import environment, look, observe, output, paths, processes, reports, tmux, transcripts
+from sesh import (
+    environment,
+    files,
+    look,
+    observe,
+    output,
+    paths,
+    processes,
+    reports,
+    tmux,
+    transcripts,
+)
 from sesh.agents import activity, claude, codex, dialogs, kits, questions, screens
 from sesh.agents.activity import Launch
 from sesh.agents.dialogs import Choice, Dialog
@@ -383,7 +394,7 @@ def _size(path: str) -> int:
 
 def _read(path: str, offset: int) -> bytes:
     try:
-        with open(path, "rb") as file:
+        with files.open_binary(path, follow=True) as file:
             file.seek(offset)
             return file.read(_MOST)
     except OSError:

@@ -28,7 +28,7 @@ SOURCES = Path(files.__file__).parent
 # only (O_EXCL), /dev/null, what `files` has opened, and what a user names on the command line.
 OPENED_ELSEWHERE = {
     *("guards", "processes", "run", "output", "exits", "__main__", "shells", "prompt", "supervise"),
-    *("boxes", "environment", "agents/activity", "git", "trees", "bugs"),
+    *("boxes", "environment", "agents/activity", "git", "trees", "bugs", "lifecycle/servers"),
 }
 
 
@@ -181,10 +181,10 @@ COMMANDS = (
 
 
 def put_fifo(world: World, path: Path) -> None:
-    kept = path.read_bytes()
+    kept, fifo = path.read_bytes(), world.root / "fifo"
     for command in COMMANDS:
-        path.unlink(missing_ok=True)
-        os.mkfifo(path, 0o600)
+        os.mkfifo(fifo, 0o600)
+        fifo.replace(path)  # at once: a pass in the background may make it, too
         done = world.sesh(*command, timeout=pace.seconds(30))
         assert done.code != 70, (path, command, done)
     path.unlink(missing_ok=True)
