@@ -62,7 +62,10 @@ class Person:
         return bool(lines) and text in lines[-1]
 
     def presses(self, *keys: str) -> None:
-        self.world.ok("send", self.name, *(word for key in keys for word in ("--key", key)))
+        """Press keys. On a busy machine the agent may react later than `send` waits for that: what
+        a test expects next shows whether they arrived."""
+        done = self.world.sesh("send", self.name, *(f"--key={key}" for key in keys))
+        assert done.code == 0 or "not confirmed" in done.err, done
 
     def waits_for(self, activity: str) -> None:
         self._until(activity)
