@@ -68,6 +68,7 @@ package() {
         apt-get:docker) echo docker.io ;;
         apt-get:crontab) echo cron ;;
         *:crontab) echo cronie ;;
+        apt-get:promtool) echo "prometheus promtool" ;; # of Debian 12, since 13
         *:promtool) echo prometheus ;;
         apt-get:qemu-system-x86_64) echo qemu-system-x86 ;;
         *:mke2fs) echo e2fsprogs ;;
@@ -149,25 +150,36 @@ want() {
     have "$1" && return
     asking=no
     if [ ! -e ".venv/without-$1" ]; then
-        "${2:-install}" "$(package "$1")" && have "$1" && return
+        mkdir -p "$tools"
+        "${2:-install}" "$(package "$1")" "$1" && have "$1" && return
         echo "$hint" >".venv/without-$1"
     fi
     say "without $1, tests that need it are skipped ($(cat ".venv/without-$1"))"
 }
 
-# unpack PACKAGE: its files into .venv/tools, nothing of it is run; lists that are missing are ours, too
+# unpack PACKAGES COMMAND: the files of the first that brings the command into .venv/tools; nothing of it is run
 unpack() {
     hint="only Debian's packages are unpacked here: install it as you like"
     have apt-get && have dpkg || return 1
-    lists="-o Dir::State::Lists=$PWD/$tools/lists -o Dir::Cache=$PWD/$tools/cache $impatient"
-    mkdir -p "$tools/lists/partial" "$tools/cache/archives/partial"
-    # shellcheck disable=SC2086 # options of several words
-    (cd "$tools" && { quietly apt-get $impatient download "$1" || quietly apt-get $lists download "$1" ||
-        { quietly apt-get $lists update && quietly apt-get $lists download "$1"; }; }) ||
-        { hint=$(reason); return 1; }
-    quietly dpkg -x "$tools/$1"_*.deb "$tools" || { hint=$(reason); return 1; }
-    rm -f "$tools/$1"_*.deb
+    for package in $1; do
+        quietly download "$package" && quietly dpkg -x "$tools/$package"_*.deb "$tools" || { hint=$(reason); continue; }
+        rm -f "$tools/$package"_*.deb
+        hint="no $2 in $package"
+        if have "$2"; then return; fi
+    done
+    return 1
 }
+
+# download PACKAGE: with lists of our own where the system has none
+download() (
+    cd "$tools"
+    ours="-o Dir::State::Lists=$PWD/lists -o Dir::Cache=$PWD/cache $impatient"
+    # shellcheck disable=SC2086 # options of several words
+    apt-get $impatient download "$1" || { [ -d lists ] && apt-get $ours download "$1"; } || {
+        mkdir -p lists/partial cache/archives/partial
+        apt-get $ours update && apt-get $ours download "$1"
+    }
+)
 
 # The tests start an engine of their own, with images made of busybox; one that runs here is left alone.
 need_docker() {

@@ -106,14 +106,14 @@ def test_it_asks_for_no_more_than_it_says_first(checkout: Path, tmp_path: Path, 
     first, *rest = done.stderr.splitlines()
     assert first == (
         "setup: installing with apt-get: zsh fish git; "
-        "unpacking into .venv/tools: mandoc busybox-static cron prometheus"
+        "unpacking into .venv/tools: mandoc busybox-static cron prometheus promtool"
     )
     assert all(line.startswith("setup: without ") for line in rest), rest
     asked = (tmp_path / "asked").read_text().splitlines()
-    wanted = {line.split()[-1] for line in asked if " update" not in line}
-    assert wanted == {"zsh", "fish", "git", "mandoc", "busybox-static", "cron", "prometheus"}
     unpacked = {line.split()[-1] for line in asked if " download " in line}
-    assert unpacked == {"mandoc", "busybox-static", "cron", "prometheus"}, "no service, no user"
+    assert unpacked == {"mandoc", "busybox-static", "cron", "prometheus", "promtool"}
+    installed = {line.split()[-1] for line in asked if " install " in line}
+    assert installed == {"zsh", "fish", "git"}, "no service, no user"
 
 
 def test_what_was_not_to_be_had_is_not_asked_for_again(
