@@ -39,8 +39,10 @@ while :; do
     sesh finish $name completed >/dev/null && echo "finished $name" >/dev/ttyS2
 done
 """
-# How many lines of the log of events are not whole.
-TORN = "python3 -c " + quote("""
+
+# How many lines of the log of events are not whole. It is not synced, and never the truth: a reset
+# may cost its last lines, and readers pass over what is left of them.
+CUT = "python3 -c " + quote("""
 import json, os
 torn = 0
 for line in open(os.path.expanduser("~/.local/state/sesh/events.jsonl"), "rb"):
@@ -59,7 +61,8 @@ class Reset:
     boot: float = 0.0  # seconds until it answered again
     acknowledged: int = 0
     missing: list[str] = field(default_factory=list)
-    torn: int = 0
+    torn: int = 0  # records, and commands that can't cope
+    cut: int = 0  # lines of events
     lost: int = 0  # sessions found lost (reboot)
     timer: bool = False
     back: int = 0  # sessions that run again
@@ -219,7 +222,9 @@ def look(vm: Vm, done: Reset) -> None:
         if not fine[verb]:
             done.missing.append(f"{verb} {name}")
     checks = vm.json("sesh doctor --json --only record-damaged --only digest")
-    done.torn = sum(one["level"] != "ok" for one in checks) + int(vm.dev(TORN)[1])
+    done.torn = sum(one["level"] != "ok" for one in checks)
+    done.torn += vm.dev("sesh events >/dev/null")[0] != 0
+    done.cut = int(vm.dev(CUT)[1])
     lost = [shown[name] for name in SESSIONS if shown[name]["cause"] == "reboot"]
     done.lost = sum(one["state"] == "lost" for one in lost)
 
@@ -236,9 +241,10 @@ def bring_back(vm: Vm, done: Reset) -> None:
 
 
 def table(resets: list[Reset]) -> str:
-    rows = [["reset", "boot", "acknowledged", "missing", "torn", "lost", "timer", "back", "scope"]]
+    titles = "reset boot acknowledged missing torn cut lost timer back scope"
+    rows = [titles.split()]
     for number, one in enumerate(resets, 1):
-        numbers = (one.acknowledged, len(one.missing), one.torn, one.lost)
+        numbers = (one.acknowledged, len(one.missing), one.torn, one.cut, one.lost)
         rest = ("yes" if one.timer else "NO", str(one.back), "yes" if one.scope else "NO")
         rows.append([str(number), f"{one.boot:.0f} s", *map(str, numbers), *rest])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
