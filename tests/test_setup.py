@@ -45,7 +45,8 @@ def one_line(done: subprocess.CompletedProcess[str]) -> str:
     """What it says last, when it can't go on."""
     assert done.returncode == 1, done
     assert done.stdout == ""
-    lines = [line for line in done.stderr.splitlines() if "making .venv" not in line]
+    plans = ("setup: making", "setup: installing", "setup: unpacking")
+    lines = [line for line in done.stderr.splitlines() if not line.startswith(plans)]
     assert len(lines) == 1, lines
     return lines[0]
 
