@@ -16,7 +16,8 @@
 set -eu
 cd "$(dirname "$0")/.."
 tools=.venv/tools
-PATH=$PATH:$PWD/$tools/usr/bin:$PWD/$tools/bin:/usr/sbin:/sbin # dockerd is there, and a user's PATH often is not
+PATH=$PATH:/usr/sbin:/sbin # dockerd is there, and a user's PATH often is not
+for one in "$tools"/*/usr/bin "$tools"/*/bin; do PATH=$PATH:$PWD/$one; done
 if [ -t 0 ]; then terminal=yes; else terminal=no; fi
 
 say() { printf 'setup: %s\n' "$*" >&2; }
@@ -162,8 +163,10 @@ unpack() {
     hint="only Debian's packages are unpacked here: install it as you like"
     have apt-get && have dpkg || return 1
     for package in $1; do
-        quietly download "$package" && quietly dpkg -x "$tools/$package"_*.deb "$tools" || { hint=$(reason); continue; }
-        rm -f "$tools/$package"_*.deb
+        into=$tools/$package
+        quietly download "$package" && quietly dpkg -x "$into"_*.deb "$into" || { hint=$(reason); continue; }
+        rm -f "$into"_*.deb
+        PATH=$PATH:$PWD/$into/usr/bin:$PWD/$into/bin
         hint="no $2 in $package"
         if have "$2"; then return; fi
     done

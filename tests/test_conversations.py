@@ -16,6 +16,7 @@ import pytest
 
 from sesh.agents import kits
 from tests.agent import begin, install, launches, prompt, tells
+from tests.conftest import need
 from tests.world import SESH, World, eventually
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
@@ -152,6 +153,7 @@ def test_what_somebody_says_is_no_option_of_the_agent(agent: World) -> None:
 
 
 def test_two_restarts_at_once_are_one(agent: World) -> None:
+    need("pgrep")
     conversation = begin(agent)["conversation"]
     prompt(agent)
     kill(agent)

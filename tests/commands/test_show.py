@@ -7,6 +7,7 @@ import re
 import pytest
 
 from sesh.view import FIELDS
+from tests.conftest import need
 from tests.surroundings import Terminal, complains
 from tests.world import SESH, World, eventually
 
@@ -104,6 +105,7 @@ def test_colour(world: World) -> None:
 
 
 def test_the_work_in_git_is_told(world: World) -> None:
+    need("git")
     from tests.surroundings import shell
 
     done = shell(

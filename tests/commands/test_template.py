@@ -13,6 +13,7 @@ from unittest.mock import ANY
 import pytest
 
 from sesh.config import Breaker, Start
+from tests.conftest import need
 from tests.surroundings import (
     Terminal,
     complains,
@@ -456,6 +457,7 @@ def test_the_nearest_above_counts(project: World) -> None:
 
 
 def test_not_beyond_the_top_of_a_repository(project: World) -> None:
+    need("git")
     top = project.cwd / "repository"
     subprocess.run(["git", "init", "-q", str(top)], check=True)
     (top / "src").mkdir()
