@@ -298,6 +298,7 @@ def keep_reserve(path: str) -> None:
         fd = open_regular(path, os.O_WRONLY | os.O_CREAT)
         try:
             if os.fstat(fd).st_size < _RESERVE:
+                os.fchmod(fd, 0o600)  # whatever the umask
                 os.posix_fallocate(fd, 0, _RESERVE)
         finally:
             os.close(fd)
