@@ -13,7 +13,6 @@ import os
 import re
 import time
 from contextlib import suppress
-from datetime import timedelta
 from shlex import quote
 
 from sesh import engines, environment, files, launchfiles, paths, tmux, trees, words
@@ -25,7 +24,6 @@ from sesh.units import amount
 
 MOUNT = "/run/sesh"  # where a box is mounted
 LABEL = "sesh.id"
-_CLAIMED = timedelta(seconds=1)  # by which a claim may seem later: it is written in microseconds
 LOG = "/run/sesh.log"  # where the transcript is
 _LINE = re.compile(r"(pid|exit|error) ([0-9]+) ([0-9]*) ?(.*)")
 LIMIT = 64 << 20  # bytes: a mount that holds more, or more files than are counted, is reported
@@ -413,7 +411,7 @@ def as_asked(record: Record, facts: Facts) -> bool:
     if engine is not None and engines.far(engine):
         return True  # by another clock
     created = engines.moment(facts.created)
-    return created is not None and record.status.launched - created < _CLAIMED
+    return created is not None and created >= record.status.launched
 
 
 def _names(record: Record, facts: Facts) -> bool:

@@ -25,7 +25,7 @@ RUN_TIMEOUT = 120.0  # to make a container: the engine copies a whole image with
 PULL_TIMEOUT = 3600.0
 STOP_TIMEOUT = 30.0
 _ID = re.compile(r"[0-9a-f]{64}")
-_TIME = re.compile(r"([0-9-]{10}T[0-9:]{8})(?:\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})")
+_TIME = re.compile(r"([0-9-]{10}T[0-9:]{8})(?:\.([0-9]{1,9}))?(Z|[+-][0-9]{2}:[0-9]{2})")
 
 
 class Trouble(Enum):
@@ -281,9 +281,11 @@ def moment(text: str) -> datetime | None:
     found = _TIME.fullmatch(text)
     if found is None:
         return None
-    zone = "+00:00" if found[2] == "Z" else found[2]
+    seconds, fraction, zone = found.groups(default="0")
+    microseconds = f"{fraction:0<6}"[:6]
+    zone = "+00:00" if zone == "Z" else zone
     try:
-        return datetime.fromisoformat(f"{found[1]}{zone}").astimezone(UTC)
+        return datetime.fromisoformat(f"{seconds}.{microseconds}{zone}").astimezone(UTC)
     except (ValueError, OverflowError):
         return None
 

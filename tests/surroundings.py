@@ -4,7 +4,6 @@ another tmux, another machine."""
 from __future__ import annotations
 
 import atexit
-import importlib.util
 import os
 import re
 import shutil
@@ -14,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache
+from importlib.machinery import PathFinder
 from itertools import count
 from pathlib import Path
 
@@ -147,6 +147,19 @@ def as_stranger(*argv: str) -> list[str]:
     return ["setpriv", "--reuid", who, "--regid", who, "--clear-groups", "--", program, *rest]
 
 
+def copy_packages(directory: Path) -> None:
+    """Copy sesh and what it imports, as they are installed here."""
+    for name in ("sesh", "click", "psutil", "sh", "tomli_w"):
+        found = PathFinder.find_spec(name)  # importlib.util has none of an `sh` that was imported
+        assert found is not None
+        assert found.origin is not None
+        origin = Path(found.origin)
+        if origin.name == "__init__.py":
+            shutil.copytree(origin.parent, directory / name)
+        else:
+            shutil.copy2(origin, directory)
+
+
 @cache
 def strangers_sesh() -> str:
     """sesh where another user can reach it: our own or, if this checkout or its Python lies in a
@@ -155,15 +168,7 @@ def strangers_sesh() -> str:
         return SESH
     directory = Path(tempfile.mkdtemp(prefix="sesh-copy-", dir="/tmp"))
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    for name in ("sesh", "click", "psutil", "sh", "tomli_w"):
-        found = importlib.util.find_spec(name)
-        assert found is not None
-        assert found.origin is not None
-        origin = Path(found.origin)
-        if origin.name == "__init__.py":
-            shutil.copytree(origin.parent, directory / name)
-        else:
-            shutil.copy(origin, directory)
+    copy_packages(directory)
     (directory / "bin").mkdir()
     script = directory / "bin" / "sesh"
     begin = f"import sys; sys.path.insert(0, {str(directory)!r})"

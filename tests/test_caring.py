@@ -1397,7 +1397,7 @@ def test_one_of_several_that_fails_is_named(crew: World) -> None:
 
 BATCHES = {
     "stop": ("stop", "--group", "crew", "-y"),
-    "stop idle ones": ("stop", "--idle", "100ms", "--group", "crew", "-y"),
+    "stop idle ones": ("stop", "--idle", "1ms", "--group", "crew", "-y"),
     "restart": ("restart", "--group", "crew", "-y"),
     "restart failed ones": ("restart", "--failed"),
     "pause": ("pause", "--group", "crew"),

@@ -16,19 +16,18 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from shlex import join
 from typing import Any
 
+from tests.surroundings import copy_packages
 from tests.world import Done, eventually
 
 CHECKOUT = Path(__file__).parents[2]
 ROOT = CHECKOUT / ".roots" / "systemd"
 UNITS = ".config/systemd/user"
 _BOOT = Path(__file__).with_name("boot.sh")
-_PACKAGES = ("click", "psutil", "sh", "tomli_w")
 _NAMESPACES = ("--mount", "--pid", "--uts", "--ipc", "--net", "--propagation", "private")
 # What a logout kills by default differs from system to system; here it kills all it can.
 _LOGIND = "[Login]\nKillUserProcesses=yes\nUserStopDelaySec=1\n"
@@ -60,14 +59,7 @@ def install(root: Path, changes: Path) -> None:
     (target,) = (root / "opt" / "sesh" / "lib").glob("python3*/site-packages")
     packages = changes / target.relative_to(root)
     packages.mkdir(parents=True)
-    for name in ("sesh", *_PACKAGES):
-        found = find_spec(name)
-        assert found is not None
-        assert found.origin is not None
-        if found.submodule_search_locations:
-            shutil.copytree(Path(found.origin).parent, packages / name)
-        else:
-            shutil.copy2(found.origin, packages)
+    copy_packages(packages)
     lines = (CHECKOUT / "sesh" / "bin" / "sesh").read_text().partition("\n")[2]
     script = changes / "opt" / "sesh" / "bin" / "sesh"
     script.parent.mkdir()
