@@ -35,7 +35,7 @@ def test_a_frozen_session_does_not_run_and_its_keeper_does(world: World) -> None
     pid = world.start("a", "sh", "-c", "while :; do echo tick; sleep 0.05; done")["pid"]
     world.ok("pause", "--freeze", "a")
     assert world.session("a")["state"] == "paused"
-    assert state_of_process(pid) == "T"
+    assert eventually(lambda: state_of_process(pid) == "T")
     before = len(world.ok("logs", "--raw", "a").out)
     time.sleep(0.3)
     assert len(world.ok("logs", "--raw", "a").out) == before
@@ -91,7 +91,7 @@ def test_pausing_twice_and_freezing_what_is_held(world: World) -> None:
     world.ok("pause", "a")
     since = world.session("a")["paused"]
     world.ok("pause", "--freeze", "a")
-    assert state_of_process(pid) == "T"
+    assert eventually(lambda: state_of_process(pid) == "T")
     assert world.session("a")["paused"] == since
     happened = [json.loads(line)["kind"] for line in world.ok("events", "--json").out.splitlines()]
     assert happened == ["started", "paused"]

@@ -206,7 +206,7 @@ def test_while_tmux_hangs_nothing_is_changed(world: World) -> None:
     try:
         begin = time.monotonic()
         complains(world.sesh("restart", "a"), 5, "a", "tmux")
-        assert time.monotonic() - begin < pace.seconds(9)
+        assert time.monotonic() - begin < pace.seconds(25)
         assert files(world.state / "sessions") == before
     finally:
         os.kill(server, signal.SIGCONT)
