@@ -226,10 +226,13 @@ def test_a_launch_into_a_hanging_tmux_is_given_up_and_found_out_later(world: Wor
     finally:
         os.kill(server, signal.SIGCONT)
     # Whether the server has still heard the request is its affair; the truth shows.
-    settled = eventually(lambda: world.state_of("b") in ("running", "timeout"))
-    assert settled, world.session("b")
-    panes = world.tmux("list-panes", "-a", "-F", "#{session_name} #{pane_dead}").splitlines()
-    assert ("b 0" in panes) == (world.state_of("b") == "running"), (panes, world.session("b"))
+    assert eventually(lambda: world.state_of("b") in ("running", "timeout")), world.session("b")
+
+    def is_true() -> bool:
+        panes = world.tmux("list-panes", "-a", "-F", "#{session_name} #{pane_dead}").splitlines()
+        return ("b 0" in panes) == (world.state_of("b") == "running")
+
+    assert eventually(is_true), world.session("b")
 
 
 def test_words_behind_the_name_belong_behind_a_double_dash(world: World) -> None:
