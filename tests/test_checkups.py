@@ -376,6 +376,5 @@ def test_one_whose_beginner_was_killed_is_found_by_its_command_line(record: Reco
     lines = check.read_text().splitlines()
     check.write_text(f"{' ' * 40}\n0 0 1\n")  # who it is was not written down; its time is over
     assert len(lines) == 2
-    checkups.end_forsaken(str(check.parent))
-    assert eventually(lambda: not lives(process))
+    assert eventually(lambda: is_ended(record, process))
     assert not check.exists()

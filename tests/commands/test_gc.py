@@ -56,6 +56,8 @@ def gc(world: World, *options: str) -> list[tuple[str, str, str]]:
 def ended(world: World, name: str, *command: str) -> None:
     world.start(name, *(command or ("true",)))
     assert eventually(lambda: world.state_of(name) in ("completed", "failed"))
+    living = ("list-panes", "-a", "-f", "#{==:#{pane_dead},0}", "-F", "#{session_name}")
+    assert eventually(lambda: name not in world.tmux(*living).split())
 
 
 def age(name: str, seconds: float) -> None:
