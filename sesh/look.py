@@ -41,6 +41,7 @@ from sesh.model import (
     ENDED,
     Agent,
     AgentWord,
+    Cause,
     Damaged,
     Desired,
     Observation,
@@ -288,6 +289,8 @@ def _settle(
         return Seen(entry, session)
     session = Session(record, sight, verdict)
     has_ended = learned.status.outcome is not record.status.outcome
+    if has_ended and verdict.state is State.TIMEOUT and verdict.cause is Cause.LAUNCH:
+        launchfiles.withdraw(record)  # a tmux that is late must not begin it after all
     try:
         written = (ends.write if has_ended else store.swap)(entry, learned, verdict)
     except (SeshError, OSError) as error:

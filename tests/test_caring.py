@@ -291,6 +291,7 @@ def test_a_launch_that_another_sesh_gives_up_first_does_not_begin_later(world: W
     os.kill(starting.pid, signal.SIGSTOP)
     time.sleep(1.1)
     assert world.state_of("one") == "timeout"
+    assert not list(world.state.glob("run/*/*.launch"))  # what has not begun by now never will
     os.kill(starting.pid, signal.SIGCONT)
     assert starting.wait(20) == 1
     time.sleep(3.5)
