@@ -283,7 +283,7 @@ def _taken(launch: Launch, kit: Equipment, signals: Signals) -> bool | None:
             return True
     conversation = (registry and registry.conversation) or (hook and hook.conversation)
     if conversation and kit.conversation not in (None, conversation):
-        return True  # somebody has typed /clear or /resume since
+        return True  # the user has typed /clear or /resume since
     if kit.kind == "claude" and conversation and not launch.boxed:
         from glob import escape, glob
 
@@ -296,7 +296,7 @@ def _taken(launch: Launch, kit: Equipment, signals: Signals) -> bool | None:
 
 
 def _late(launch: Launch, found: Activity) -> bool:
-    """Has it been idle for so long that it would have taken a prompt?"""
+    """Has it been idle long enough to have taken a prompt?"""
     try:
         launched = os.stat(f"{launch.stem}.kit").st_mtime
     except OSError:

@@ -123,7 +123,7 @@ def answered(transcript: bytes) -> bool:
 
 
 def prompts(transcript: bytes) -> list[str]:
-    """What somebody has typed, by lines of a transcript; also what waits until a turn is over."""
+    """Prompts that a user typed, from lines of a transcript; queued ones included."""
     found = []
     for line in transcript.splitlines():
         if b'"type":"user"' not in line and b'"queue-operation"' not in line:

@@ -49,7 +49,7 @@ def _arguments(payload: Mapping[str, object]) -> dict[str, Any] | None:
 
 
 def prompts(transcript: bytes) -> list[str]:
-    """What somebody has typed, by lines of a transcript."""
+    """Prompts that a user typed, from lines of a transcript."""
     found = []
     for line in transcript.splitlines():
         if b'"user' not in line:

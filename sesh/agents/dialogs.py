@@ -64,7 +64,7 @@ def _menu(lines: list[str]) -> Dialog | None:
     found = [match for where in at if (match := _OPTION.fullmatch(lines[where]))]
     marked = [match["key"] for match in found if match["mark"]]
     below = [line for line in lines[at[-1] + 1 :] if not _BAR.fullmatch(line)]
-    # Below an input line with the same mark it would be what somebody has said before.
+    # Below an input line with the same mark it would be an earlier prompt of the user.
     if len(found) < 2 or len(marked) != 1 or len(below) > _BELOW or _has_mark(below):
         return None
     options = tuple(Option(match["key"], _label(match["label"])) for match in found)
