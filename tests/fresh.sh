@@ -38,7 +38,7 @@ base() {
     mkdir -p .roots
     echo "test-fresh: making .roots/$1.tar" >&2
     if command -v mmdebstrap >/dev/null; then
-        mmdebstrap --quiet --variant=minbase --include=make,python3 "$1" ".roots/$1.new" "$MIRROR"
+        mmdebstrap --quiet --format=tar --variant=minbase --include=make,python3 "$1" ".roots/$1.new" "$MIRROR"
         mv ".roots/$1.new" ".roots/$1.tar"
     else
         debootstrap --variant=minbase --include=make,python3 "$1" "$scratch/$1" "$MIRROR" >"$scratch/log"
