@@ -96,7 +96,7 @@ class _WithCommand(click.Command):
     help="A further option for the engine's run, as one word (repeatable).",
 )
 @click.option("--pull", is_flag=True, help="Fetch the image first.")
-@click.option("-a", "--attach", is_flag=True, help="Attach to it at once.")
+@click.option("-a", "--attach", "at_once", is_flag=True, help="Attach to it at once.")
 @click.option(
     "--record-only", is_flag=True, help="Make the record alone: somebody else runs the agent."
 )
@@ -116,7 +116,7 @@ def command(
     worktree: str | None,
     max_age: float | None,
     max_idle: float | None,
-    attach: bool,
+    at_once: bool,
     as_json: bool,
     pull: bool,
     env_files: tuple[str, ...],
@@ -134,7 +134,7 @@ def command(
         )
     if record_only:
         _nothing_to_run(ctx)
-    if attach:
+    if at_once:
         attaching.need_terminal()
     settings = config.load()
     name = names[0] if names else None
@@ -161,7 +161,7 @@ def command(
     found = ordering.fulfil(wish, settings)
     output.write(json.dumps(listing.complete(found)) + "\n" if as_json else f"{found.name}\n")
     ordering.tell_end(found)
-    if attach and found.session and found.state in ALIVE:
+    if at_once and found.session and found.state in ALIVE:
         attaching.attach(found.session.record, settings, read_only=False, alone=False)
     return 0
 

@@ -24,7 +24,9 @@ _LIKE = {"healthy": "running", "need": "stale", "needs": "stale"}
 
 @click.command("stats", context_settings=CONTEXT)
 @json_option("the figures")
-@click.option("--prometheus", is_flag=True, help="Print them as metrics for Prometheus.")
+@click.option(
+    "--prometheus", "as_metrics", is_flag=True, help="Print them as metrics for Prometheus."
+)
 @click.option(
     "--since",
     type=Moment(),
@@ -36,19 +38,19 @@ _LIKE = {"healthy": "running", "need": "stale", "needs": "stale"}
     metavar="FILE",
     help="Write them into a file, at once and whole, instead of printing them.",
 )
-def command(as_json: bool, prometheus: bool, since: datetime | None, path: str | None) -> int:
+def command(as_json: bool, as_metrics: bool, since: datetime | None, path: str | None) -> int:
     """Say in figures how sessions fare: states, memory, durations, failures, recoveries.
 
     Counted are the sessions in the list and in the history, and the events that are kept.
     """
-    if as_json and prometheus:
+    if as_json and as_metrics:
         raise UsageError("give --json or --prometheus, but not both")
-    if path is not None and not (as_json or prometheus):
+    if path is not None and not (as_json or as_metrics):
         raise UsageError("--output needs --json or --prometheus")
     found, troubles = counting.count(since)
     if as_json:
         _put(_json(found, since), path)
-    elif prometheus:
+    elif as_metrics:
         _put(metrics.text(found), path)
     elif found.empty:
         _say_nothing(since)
