@@ -15,8 +15,9 @@ from pathlib import Path
 
 import click
 
-from sesh import cli, errors
+from sesh import cli
 from sesh.commands import completion
+from sesh.model import errors
 from sesh.shells import Option, Verb
 
 CHECKOUT = Path(__file__).parents[1]

@@ -39,7 +39,8 @@ def _have_told() -> None:
     events = sys.modules.get("sesh.events")
     if events is None or not events.written:
         return
-    from sesh import config, errors
+    from sesh import config
+    from sesh.model import errors
 
     try:
         settings = config.load()
@@ -97,7 +98,8 @@ def _full(argv: list[str]) -> int:
 
 def _prompt(options: list[str]) -> int | None:
     """`doctor --prompt`; None for other options, which are the full path's."""
-    from sesh import errors, prompt
+    from sesh import prompt
+    from sesh.model import errors
 
     if options == ["--refresh"]:
         prompt.refresh(make=True)
@@ -116,7 +118,8 @@ def _prompt(options: list[str]) -> int | None:
 
 def _init(arguments: list[str]) -> int | None:
     """`init SHELL`, which every shell waits for when it starts; None where there is more to say."""
-    from sesh import errors, prompt
+    from sesh import prompt
+    from sesh.model import errors
 
     if len(arguments) != 1 or arguments[0] not in prompt.SHELLS:
         return None

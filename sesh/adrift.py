@@ -20,12 +20,13 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 
-from sesh import boxes, codec, containers, engines, files, paths, processes, store
+from sesh import boxes, containers, engines, files, paths, processes, store
 from sesh.config import Config, Docker
 from sesh.engines import Facts, Said
-from sesh.errors import CannotTellError, ConflictError
-from sesh.model import ID_PATTERN, Engine, Process, Record, name_of
-from sesh.values import Value
+from sesh.model import codec
+from sesh.model.errors import CannotTellError, ConflictError
+from sesh.model.record import ID_PATTERN, Engine, Process, Record, name_of
+from sesh.model.value import Value
 
 CLAIM_LIMIT = 64 << 10  # docker takes no longer label from us
 _ID = re.compile(ID_PATTERN)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 
 from sesh import processes
-from sesh.model import Record
+from sesh.model.record import Record
 
 FOR_EVER = float("inf")
 

@@ -27,9 +27,12 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sesh import config, events, launchfiles, look, paths, phases, reports, resuming, store
-from sesh.digest import Digest
-from sesh.errors import (
+from sesh import config, events, launchfiles, look, paths, reports, resuming, store
+from sesh.lifecycle import recording
+from sesh.look import Seen
+from sesh.model import progress
+from sesh.model.digest import Digest
+from sesh.model.errors import (
     CannotTellError,
     ConflictError,
     NoSessionError,
@@ -37,12 +40,10 @@ from sesh.errors import (
     StateError,
     UsageError,
 )
-from sesh.lifecycle import recording
-from sesh.look import Seen
-from sesh.model import Spec, State, Step, name_of
-from sesh.phases import Answer, Said
-from sesh.values import Value
-from sesh.view import View, timestamp, view
+from sesh.model.progress import Answer, Said
+from sesh.model.record import Spec, State, Step, name_of
+from sesh.model.session_json import View, timestamp, view
+from sesh.model.value import Value
 
 __all__ = [
     "Answer",
@@ -100,7 +101,7 @@ def create(
     cwd: str | os.PathLike[str] | None = None,
     group: str | None = None,
     tags: Sequence[str] = (),
-    phase: str = phases.WORKING[0],
+    phase: str = progress.WORKING[0],
     metadata: Mapping[str, Any] | None = None,
     summary: str | None = None,
     conversation: str | None = None,
@@ -145,8 +146,8 @@ def update(
 def finish(name: str, outcome: str, *, summary: str | None = None) -> Session:
     """Say that its work is over: `completed`, `failed` or `abandoned`. The last word, said once."""
     _check_name(name)
-    if outcome not in phases.FINAL:
-        raise UsageError(f"no outcome {outcome!a}; they are {', '.join(phases.FINAL)}")
+    if outcome not in progress.FINAL:
+        raise UsageError(f"no outcome {outcome!a}; they are {', '.join(progress.FINAL)}")
     said = Said(phase=outcome, summary=summary)
     return _of(reports.say(name, _checked(said)))
 

@@ -13,9 +13,9 @@ from shlex import join
 
 from sesh import boxes, engines, files, paths, processes, run
 from sesh.config import Config
-from sesh.errors import CannotTellError, UsageError
 from sesh.lifecycle import servers
-from sesh.model import Process, Record
+from sesh.model.errors import CannotTellError, UsageError
+from sesh.model.record import Process, Record
 from sesh.observe import server_of
 from sesh.tmux import Reply, Tmux, barrier, find_binary
 

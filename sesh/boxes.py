@@ -15,12 +15,13 @@ import time
 from contextlib import suppress
 from shlex import quote
 
-from sesh import engines, environment, files, launchfiles, paths, tmux, trees, words
+from sesh import engines, environment, files, launchfiles, paths, tmux, trees
 from sesh.engines import Facts, Said, Trouble
-from sesh.errors import StateError
-from sesh.model import Engine, Record, Spec
+from sesh.model import parse
+from sesh.model.errors import StateError
+from sesh.model.record import Engine, Record, Spec
+from sesh.model.units import amount
 from sesh.run import NOTHING, PIPE
-from sesh.units import amount
 
 MOUNT = "/run/sesh"  # where a box is mounted
 LABEL = "sesh.id"
@@ -318,7 +319,7 @@ def _keep_word(file: str, word: str, at: str) -> None:
             return
     with suppress(StateError):  # something else is in its place: then there is no word
         files.write_private(file, word.encode(errors="replace") + b"\n", durable=False)
-        seconds = words.number(at, int(time.time()))
+        seconds = parse.number(at, int(time.time()))
         if seconds is not None:
             os.utime(file, (seconds, seconds))
 
@@ -331,7 +332,7 @@ def reap(record: Record, signal: int, timeout: float) -> list[int] | Said:
     said = run_inside(record, *script, timeout=timeout)
     if not said.ok:
         return said
-    told = (words.number(word, words.PID) for word in said.out.split())
+    told = (parse.number(word, parse.PID) for word in said.out.split())
     return [pid for pid in told if pid is not None]
 
 

@@ -16,13 +16,14 @@ from math import ceil
 from typing import Any
 
 from sesh import config as settings
-from sesh import duties, events, files, guards, output, paths
+from sesh import events, files, guards, output, paths
 from sesh.config import Config
-from sesh.errors import SeshError
-from sesh.model import BreakerLimits, Cause, Record, State, Verdict
-from sesh.reconcile import recorded_end
-from sesh.values import Value
-from sesh.view import View, timestamp
+from sesh.model import due
+from sesh.model.errors import SeshError
+from sesh.model.reconcile import recorded_end
+from sesh.model.record import BreakerLimits, Cause, Record, State, Verdict
+from sesh.model.session_json import View, timestamp
+from sesh.model.value import Value
 
 # What is lost is lost with its place, as after a reboot: nobody's fault, and all are to come back.
 _FAILURES = {State.FAILED.value, State.TIMEOUT.value}
@@ -98,7 +99,7 @@ def _open(members: Collection[Member]) -> list[tuple[Member, Circle, datetime]]:
     breakers = {(circle, one.limits) for one in members for circle in one.circles}
     failures = _failures_of({circle for circle, _ in breakers}, {limits for _, limits in breakers})
     now = datetime.now(UTC)
-    open_until = {key: duties.open_until(failures[key[0]], key[1], now) for key in breakers}
+    open_until = {key: due.open_until(failures[key[0]], key[1], now) for key in breakers}
     found = [
         (one, circle, until)
         for one in members

@@ -6,7 +6,7 @@ import os
 import sys
 
 from sesh import __version__, files, paths
-from sesh.errors import SeshError
+from sesh.model.errors import SeshError
 
 _ENOUGH = 1 << 20  # bytes; what is older is in a second file, until there is as much again
 

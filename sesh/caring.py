@@ -18,8 +18,6 @@ from sesh import (
     breakers,
     checkups,
     clocks,
-    digest,
-    duties,
     ends,
     events,
     launchfiles,
@@ -34,9 +32,14 @@ from sesh import config as settings
 from sesh.breakers import Circle
 from sesh.checkups import Memory
 from sesh.config import Config
-from sesh.digest import Digest
-from sesh.duties import Action, Facts, Kind
-from sesh.errors import (
+from sesh.lifecycle.launch import LaunchError
+from sesh.lifecycle.start import restart
+from sesh.lifecycle.stop import Ending, ask
+from sesh.look import Seen
+from sesh.model import digest, due
+from sesh.model.digest import Digest
+from sesh.model.due import Action, Facts, Kind
+from sesh.model.errors import (
     CannotTellError,
     ConflictError,
     NoSessionError,
@@ -44,15 +47,11 @@ from sesh.errors import (
     StateError,
     TwinError,
 )
-from sesh.lifecycle.launch import LaunchError
-from sesh.lifecycle.start import restart
-from sesh.lifecycle.stop import Ending, ask
-from sesh.look import Seen
-from sesh.model import Cause, Health, Process, Record, Session, State, Verdict, name_of
+from sesh.model.reconcile import ended_by, reconcile
+from sesh.model.record import Cause, Health, Process, Record, Session, State, Verdict, name_of
+from sesh.model.value import Value, replace
 from sesh.processes import Usage
-from sesh.reconcile import ended_by, reconcile
 from sesh.tmux import Reply
-from sesh.values import Value, replace
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -79,13 +78,13 @@ class Patient(Value):
 
     def due(self) -> tuple[Action, ...]:
         assert self.seen.session is not None
-        return duties.due(self.record, self.seen.session.verdict, self.facts, datetime.now(UTC))
+        return due.due(self.record, self.seen.session.verdict, self.facts, datetime.now(UTC))
 
     def next_due(self) -> float | None:
         """When something is due again, in seconds of the epoch."""
         assert self.seen.session is not None
         verdict = self.seen.session.verdict
-        left = duties.next_due(self.record, verdict, self.facts, datetime.now(UTC))
+        left = due.next_due(self.record, verdict, self.facts, datetime.now(UTC))
         return None if left is None else time.time() + left
 
 
@@ -168,8 +167,8 @@ class _Ward:
     def _postpone(self, one: Patient, circle: Circle, until: datetime) -> None:
         self._became(one, _postpone(one, circle, until, self.config))
 
-    def act(self, due: tuple[Patient, Action]) -> None:
-        one, action = due
+    def act(self, task: tuple[Patient, Action]) -> None:
+        one, action = task
         if one.record.name in self.changed:
             return
         if action.kind is Kind.NOTE:
@@ -196,7 +195,7 @@ def _is_put_off(one: Patient, closed_off: Mapping[str, tuple[Circle, datetime]])
 
 def _heeding_breakers(patients: Sequence[Patient], config: Config) -> list[Patient]:
     """Of those that would be ended because they are not well, who could not be launched again."""
-    unwell = [one for one in patients if any(due.cause is Cause.HEALTH for due in one.due())]
+    unwell = [one for one in patients if any(task.cause is Cause.HEALTH for task in one.due())]
     opened = breakers.open_for([one.record for one in unwell], config) if unwell else {}
     return [_closed_off(one) if one.record.id in opened else one for one in patients]
 
@@ -319,7 +318,7 @@ def _silence(record: Record, age: float, last: float | None) -> float | None:
     status = record.status
     started = status.started.timestamp() if status.started else 0.0
     resumed = status.resumed.timestamp() if status.resumed else 0.0
-    return duties.silence(time.time(), age, started, max(last, resumed), clocks.naps())
+    return due.silence(time.time(), age, started, max(last, resumed), clocks.naps())
 
 
 def silent_for(record: Record) -> float | None:
@@ -478,7 +477,7 @@ def _comes_back(seen: Seen, ending: Ending) -> bool:
         record, status=replace(record.status, retries=ending.retries_used(record.status))
     )
     now = datetime.now(UTC)
-    return duties.after_end(record, how, now, now, ages.left(record)).retry_at is not None
+    return due.after_end(record, how, now, now, ages.left(record)).retry_at is not None
 
 
 # --- retries -------------------------------------------------------------------------------------
@@ -491,7 +490,7 @@ def _postpone(one: Patient, circle: Circle, until: datetime, config: Config) -> 
     why = breakers.sentence(circle, until)
     breakers.note_open(record, circle, until, config)
     if ages.left(record) <= (until - datetime.now(UTC)).total_seconds():
-        return _give_up(one, f"{why}, and {duties.no_time(record.spec.care)}")
+        return _give_up(one, f"{why}, and {due.no_time(record.spec.care)}")
     record = replace(record, status=replace(record.status, retry_at=until, waits_for=why))
     return _write(one.seen, session, record)
 

@@ -22,9 +22,10 @@ from math import ceil
 from shlex import quote
 from typing import Any
 
-from sesh import boxes, clocks, duties, engines, files, launchfiles, processes, run
-from sesh.model import Process, Record
-from sesh.values import Value, replace
+from sesh import boxes, clocks, engines, files, launchfiles, processes, run
+from sesh.model import due
+from sesh.model.record import Process, Record
+from sesh.model.value import Value, replace
 
 _LIMIT = 1 << 16
 _MOST = 1 << 60  # no number that is remembered is larger
@@ -111,7 +112,7 @@ def read(record: Record) -> Memory:
     if check is None:
         return memory
     now = processes.uptime()  # who began it may not have come to say so
-    began = min(now, check.until - duties.patience(record) - _SLACK)
+    began = min(now, check.until - due.patience(record) - _SLACK)
     if check.process is not None:
         began = now - processes.age(check.process, now)
     return replace(memory, process=check.process, begun=max(memory.begun or 0.0, began))
@@ -184,7 +185,7 @@ def _announce(record: Record, now: float, process: Process | None) -> bool:
     agent = record.place.agent
     seen = agent is not None and not record.place.far
     whose = f"{agent.process.pid} {agent.process.start}" if agent and seen else "0 0"
-    until = ceil(now + duties.patience(record) + _SLACK)
+    until = ceil(now + due.patience(record) + _SLACK)
     who = f"{process.pid} {process.start}" if process else ""
     text = f"{who:<{_WIDTH}}\n{whose} {until}\n"
     return _put(f"{launchfiles.own(record)}.check", text)
@@ -236,7 +237,7 @@ def collect(record: Record, memory: Memory, now: float, age: float) -> Memory:
     heard = replace(memory, process=None, checks=memory.checks + 1)
     if said == "0":
         return replace(heard, failures=0, last_failure="")
-    if duties.awake(now - memory.begun, clocks.naps()) < now - memory.begun:
+    if due.awake(now - memory.begun, clocks.naps()) < now - memory.begun:
         return replace(memory, process=None)  # the machine stood still while it ran
     if age - (now - memory.begun) < record.spec.care.health_start_period:
         return heard  # it was still starting up
@@ -251,7 +252,7 @@ def _heard(record: Record, process: Process, taken: float) -> str | None:
         return said
     if not processes.alive(process):
         return _said(record) or ""  # between the two looks it may have spoken
-    if taken < duties.patience(record):
+    if taken < due.patience(record):
         return None
     _end(process, launchfiles.own(record))
     return "" if record.boxed else _too_long(record)

@@ -31,17 +31,17 @@ from sesh import (
 )
 from sesh.adrift import Adrift
 from sesh.config import Config
-from sesh.duties import Kind
-from sesh.errors import CannotTellError, SeshError, StateError
 from sesh.lifecycle import panes, salvage, worktrees
 from sesh.lifecycle.leftovers import stop_leftovers
 from sesh.lifecycle.stop import Ending, go_on, stop, under_way
 from sesh.look import Seen
-from sesh.model import ALIVE, ENDED, Cause, Process, Record, State
+from sesh.model.due import Kind
+from sesh.model.errors import CannotTellError, SeshError, StateError
+from sesh.model.record import ALIVE, ENDED, Cause, Process, Record, State
+from sesh.model.value import replace
 from sesh.orphans import Leftover, Stray
 from sesh.planning import CHANGED, Options, Outcome, Outcomes, Step, Verb, What
 from sesh.surveying import Scene
-from sesh.values import replace
 
 
 def alone(run: str) -> AbstractContextManager[bool]:

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from sesh import __version__, config, errors, exits, output
+from sesh import __version__, config, exits, output
+from sesh.model import errors
 
 # command → one line of help. Modules are imported only when their command runs.
 COMMANDS = {

@@ -16,8 +16,8 @@ from contextlib import suppress
 from typing import Any
 
 from sesh import files, paths, processes
-from sesh.errors import SeshError
-from sesh.values import Value, replace
+from sesh.model.errors import SeshError
+from sesh.model.value import Value, replace
 
 Naps = Sequence[tuple[float, float]]  # seconds ago that one was noticed, and how long it was
 HOUR, DAY = 3600.0, 86400.0

@@ -8,11 +8,12 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from sesh import paths, phases, units
-from sesh.errors import StateError
+from sesh import paths
 from sesh.files import read_regular
-from sesh.model import BreakerLimits, Care
-from sesh.values import Value, replace
+from sesh.model import progress, units
+from sesh.model.errors import StateError
+from sesh.model.record import BreakerLimits, Care
+from sesh.model.value import Value, replace
 
 LIMIT = 64 << 10
 SMALLEST = 64 << 10  # of what is kept on disk
@@ -352,8 +353,8 @@ def _known(key: str, value: Any, where: str) -> Any:
     """What decides whose work is gone on with must be understood."""
     if key == "resume.phases":
         for word in value:
-            if word not in phases.WORKING:
-                choices = ", ".join(phases.WORKING)
+            if word not in progress.WORKING:
+                choices = ", ".join(progress.WORKING)
                 raise StateError(f"{where}: {brief(word)}: should be of {choices}")
     return value
 

@@ -18,7 +18,8 @@ from typing import TypeVar
 from sesh import boxes, engines, guards, launchfiles, processes
 from sesh.config import Config
 from sesh.engines import Facts, Said
-from sesh.model import (
+from sesh.model.parse import STATUS, number
+from sesh.model.record import (
     Agent,
     Container,
     Desired,
@@ -34,9 +35,8 @@ from sesh.model import (
     seen,
     unknown,
 )
+from sesh.model.value import replace
 from sesh.tmux import Tmux, Trouble
-from sesh.values import replace
-from sesh.words import STATUS, number
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@-]+")
 T = TypeVar("T")

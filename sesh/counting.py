@@ -11,14 +11,15 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
-from sesh import checkups, digest, events, figures, files, guards, orphans, paths, processes, store
-from sesh.digest import Digest
-from sesh.errors import StateError
+from sesh import checkups, events, figures, files, guards, orphans, paths, processes, store
 from sesh.figures import Report
 from sesh.look import Orphan, Seen
-from sesh.model import ALIVE, Damaged, Process, Record, State, Verdict
-from sesh.reconcile import recorded_end
-from sesh.view import View, damaged_view, orphan_view, view
+from sesh.model import digest
+from sesh.model.digest import Digest
+from sesh.model.errors import StateError
+from sesh.model.reconcile import recorded_end
+from sesh.model.record import ALIVE, Damaged, Process, Record, State, Verdict
+from sesh.model.session_json import View, damaged_view, orphan_view, view
 
 _LIMITS = {"max_memory", "max_cpu_time"}  # with one of these, passes measure
 

@@ -13,13 +13,14 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from sesh import bugs, config, phases, reports, resuming, stdin
-from sesh.errors import SeshError
+from sesh import bugs, config, reports, resuming, stdin
 from sesh.lifecycle import recording
-from sesh.model import Record, Spec
-from sesh.phases import Answer, Said
+from sesh.model import progress
+from sesh.model.errors import SeshError
+from sesh.model.progress import Answer, Said
+from sesh.model.record import Record, Spec
+from sesh.model.session_json import timestamp
 from sesh.store import Entry
-from sesh.view import timestamp
 
 _CONTEXT = ("agent_name", "task_id", "task_description", "metadata")
 _EXITS = ("exit_code", "exitCode", "exit_status", "exitStatus")
@@ -131,7 +132,7 @@ def subagent_stop(data: bytes) -> str | None:
             return None
         entry = resuming.find(key)
         if entry is None:
-            return f"no session of agent_id {phases.shown(key)} is known"
+            return f"no session of agent_id {progress.shown(key)} is known"
         if not isinstance(entry.record, Record):
             return f"{entry.record.name}: its record is damaged: {entry.record.reason}"
         if entry.record.agent.finished is None:

@@ -14,13 +14,13 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from sesh import events, files, processes, store
-from sesh.errors import SeshError
 from sesh.events import Event, Place
-from sesh.model import Record, State, Verdict, name_of
-from sesh.reconcile import recorded_end
+from sesh.model.errors import SeshError
+from sesh.model.reconcile import recorded_end
+from sesh.model.record import Record, State, Verdict, name_of
+from sesh.model.session_json import timestamp
+from sesh.model.value import Value
 from sesh.store import Entry
-from sesh.values import Value
-from sesh.view import timestamp
 
 KINDS = ("ended", "stopped")
 _LIMIT = 1 << 16

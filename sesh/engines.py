@@ -16,10 +16,10 @@ from typing import Any
 
 from sesh import files, paths, run
 from sesh.config import Config
-from sesh.errors import CannotTellError, ConflictError, SeshError
-from sesh.model import Engine
+from sesh.model.errors import CannotTellError, ConflictError, SeshError
+from sesh.model.record import Engine
+from sesh.model.value import Value
 from sesh.run import NOTHING, PIPE
-from sesh.values import Value
 
 RUN_TIMEOUT = 120.0  # to make a container: the engine copies a whole image with some drivers
 PULL_TIMEOUT = 3600.0

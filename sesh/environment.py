@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from sesh import paths
-from sesh.errors import UsageError
 from sesh.files import make_parents, open_binary, write_private
+from sesh.model.errors import UsageError
 
 _EXPORTABLE = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
 # Of an outer tmux, screen, terminal or systemd unit: wrong or harmful in the new place.

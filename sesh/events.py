@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from typing import Any, BinaryIO
 
 from sesh import files, paths
-from sesh.model import Record
-from sesh.values import Value
+from sesh.model.record import Record
+from sesh.model.value import Value
 
 Event = dict[str, Any]
 written: set[str] = set()  # kinds and states of what this process wrote since the last `tell`

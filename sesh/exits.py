@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 
-from sesh import bugs, errors, output
-from sesh.errors import SeshError
+from sesh import bugs, output
+from sesh.model import errors
+from sesh.model.errors import SeshError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

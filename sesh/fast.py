@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import time
 
-from sesh import digest, guards, paths
-from sesh.errors import SeshError
+from sesh import guards, paths
+from sesh.model import digest
+from sesh.model.errors import SeshError
 
 _SILENT = (
     b',"activity":null,"waiting_for":null,"activity_since":null,"activity_source":null'

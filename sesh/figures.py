@@ -14,8 +14,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
-from sesh.model import ALIVE, OUTCOMES, Cause, State
-from sesh.values import Value
+from sesh.model.record import ALIVE, OUTCOMES, Cause, State
+from sesh.model.value import Value
 
 T = TypeVar("T")
 Object = Mapping[str, Any]  # a session or an event as in sesh-json(5)

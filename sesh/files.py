@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from sesh.errors import SCARCE, LockedError, ScarceError, StateError
+from sesh.model.errors import SCARCE, LockedError, ScarceError, StateError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from collections.abc import Iterable
 
 from sesh import run
 from sesh.files import read_regular
-from sesh.model import Sight, absent, seen, unknown
+from sesh.model.record import Sight, absent, seen, unknown
+from sesh.model.value import Value, replace
 from sesh.run import Answer
-from sesh.values import Value, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -29,10 +29,11 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from shlex import quote
 
-from sesh import paths, words
-from sesh.errors import ConflictError, SeshError, StateError, UsageError
+from sesh import paths
 from sesh.files import make_private, open_regular, read_regular, write_private, writing
-from sesh.model import Agent, ExitWord, LaunchWord, Process, Record
+from sesh.model import parse
+from sesh.model.errors import ConflictError, SeshError, StateError, UsageError
+from sesh.model.record import Agent, ExitWord, LaunchWord, Process, Record
 
 WORD_SIZE = 128
 _BLANK = b" " * (WORD_SIZE - 1) + b"\n"
@@ -73,7 +74,7 @@ exec {command}
 
 _PANE = re.compile(r"%[0-9]{1,9}")
 # The most that each number of a launch file's word may be.
-_LAUNCH_WORD = (words.PID, words.TICKS, words.PID, words.PID, words.DEVICE, words.PID, words.TICKS)
+_LAUNCH_WORD = (parse.PID, parse.TICKS, parse.PID, parse.PID, parse.DEVICE, parse.PID, parse.TICKS)
 
 _LIMITS = (
     ("n", resource.RLIMIT_NOFILE, 1),
@@ -146,7 +147,7 @@ def last_beat(record: Record) -> float:
 
 def _time_of(path: str) -> float:
     try:
-        return words.moment(os.lstat(path).st_mtime, time.time())
+        return parse.moment(os.lstat(path).st_mtime, time.time())
     except OSError:
         return 0.0
 
@@ -359,7 +360,7 @@ def read_launch(
     if len(fields) != 8 or not _PANE.fullmatch(fields[5]):
         return None
     told = zip([*fields[:5], *fields[6:]], _LAUNCH_WORD, strict=True)
-    numbers = [value for text, most in told if (value := words.number(text, most)) is not None]
+    numbers = [value for text, most in told if (value := parse.number(text, most)) is not None]
     if len(numbers) != len(_LAUNCH_WORD):
         return None
     pid, start, keeper, leader, tty, server, server_start = numbers
@@ -378,7 +379,7 @@ def read_exit(
     fields, at = word
     if len(fields) != 2 or fields[1] not in ("here", "gone"):
         return None
-    code = words.number(fields[0], words.STATUS)
+    code = parse.number(fields[0], parse.STATUS)
     if code is None:
         return None
     return ExitWord(generation, code, fields[1] == "here", at, _problem(stem, code))
@@ -392,7 +393,7 @@ def _word(path: str, since: datetime | None) -> tuple[list[str], datetime] | Non
         written = os.lstat(path).st_mtime
     except OSError:
         return None
-    at = words.moment(written, time.time(), since.timestamp() if since else 0.0)
+    at = parse.moment(written, time.time(), since.timestamp() if since else 0.0)
     return text.split(), datetime.fromtimestamp(at, UTC)
 
 
@@ -420,7 +421,7 @@ def known(run: str) -> set[tuple[str, int]]:
     for name in names:
         stem, _, kind = name.partition(".pid")
         session_id, _, generation = stem.rpartition(".")
-        launch = words.number(generation, words.GENERATION)
+        launch = parse.number(generation, parse.GENERATION)
         if kind == "" and name.endswith(".pid") and session_id and launch is not None:
             found.add((session_id, launch))
     return found
@@ -440,7 +441,7 @@ def remove(run: str, session_id: str, *, below: int | None = None) -> None:
             if not name.startswith(session_id + ".") or name.endswith(".check"):
                 continue
             generation = name.removeprefix(session_id + ".").partition(".")[0]
-            launch = words.number(generation, words.GENERATION)
+            launch = parse.number(generation, parse.GENERATION)
             if below is None or (launch is not None and launch < below):
                 with suppress(FileNotFoundError, IsADirectoryError):  # forged, in a container
                     os.unlink(f"{run}/{name}")

@@ -27,13 +27,13 @@ from sesh.agents import activity, questions, screens
 from sesh.agents.activity import Launch
 from sesh.agents.said import ACTIVITIES, WAITING
 from sesh.breakers import Circle, Opened
-from sesh.digest import Digest
-from sesh.errors import CannotTellError, UsageError
 from sesh.look import Orphan, Seen
-from sesh.model import NOWHERE, Process, Record, State
+from sesh.model.digest import Digest
+from sesh.model.errors import CannotTellError, UsageError
+from sesh.model.progress import PHASES
+from sesh.model.record import NOWHERE, Process, Record, State
+from sesh.model.session_json import FIELDS, View, damaged_view, orphan_view, view
 from sesh.orphans import Leftover, Stray
-from sesh.phases import PHASES
-from sesh.view import FIELDS, View, damaged_view, orphan_view, view
 
 FILTER_KEYS = (
     *("state", "group", "tag", "name", "place", "template", "activity", "phase", "attention"),

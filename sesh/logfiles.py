@@ -14,7 +14,8 @@ import os
 import time
 from contextlib import suppress
 
-from sesh import files, paths, words
+from sesh import files, paths
+from sesh.model import parse
 
 _BLOCK = 1 << 16  # holes are made of whole blocks of any file system
 _KEEP_SIZE, _PUNCH_HOLE = 1, 2  # of fallocate(2)
@@ -51,7 +52,7 @@ def last_output(session_id: str) -> float | None:
         status = os.stat(paths.transcript(session_id))
     except OSError:
         return None
-    return words.moment(status.st_mtime, time.time()) if status.st_size else None
+    return parse.moment(status.st_mtime, time.time()) if status.st_size else None
 
 
 def tend(limit: int) -> None:

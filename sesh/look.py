@@ -13,22 +13,11 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 
-from sesh import (
-    ages,
-    breakers,
-    config,
-    duties,
-    ends,
-    guards,
-    launchfiles,
-    observe,
-    paths,
-    processes,
-    store,
-)
+from sesh import ages, breakers, config, ends, guards, launchfiles, observe, paths, processes, store
 from sesh.config import Config
-from sesh.digest import Digest
-from sesh.errors import (
+from sesh.model import due
+from sesh.model.digest import Digest
+from sesh.model.errors import (
     CannotTellError,
     ConflictError,
     EndedError,
@@ -37,7 +26,8 @@ from sesh.errors import (
     StateError,
     UsageError,
 )
-from sesh.model import (
+from sesh.model.reconcile import how_it_ended, reconcile
+from sesh.model.record import (
     ENDED,
     Agent,
     AgentWord,
@@ -52,10 +42,9 @@ from sesh.model import (
     name_of,
     valid_name,
 )
+from sesh.model.value import Value, replace
 from sesh.observe import Answers
-from sesh.reconcile import how_it_ended, reconcile
 from sesh.store import Entry
-from sesh.values import Value, replace
 
 _LOOKS = 3  # at most at a record that others keep changing
 LOST = "its record is lost; sesh adopt {0} brings it back, sesh stop {0} ends it"
@@ -329,7 +318,7 @@ def _in_conversation(word: AgentWord, conversation: str | None) -> AgentWord:
 def ended(record: Record, how: Verdict, now: datetime) -> Record:
     """The record of a session that has ended like this: for good, or to be tried again."""
     moment = how.ended or now
-    after = duties.after_end(record, how, moment, now, ages.left(record))
+    after = due.after_end(record, how, moment, now, ages.left(record))
     status = record.status
     status = replace(
         status,

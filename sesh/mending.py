@@ -19,15 +19,15 @@ from sesh.checks import files, sessions
 from sesh.checks import tmux as servers_checks
 from sesh.checks.scene import Scene, number, shown
 from sesh.checks.tmux import Hidden
-from sesh.errors import SeshError, StateError
 from sesh.lifecycle import adopt, salvage, servers
 from sesh.lifecycle.stop import go_on
 from sesh.look import Orphan, Seen
-from sesh.model import Process, State
+from sesh.model.errors import SeshError, StateError
+from sesh.model.record import Process, State
+from sesh.model.session_json import View
+from sesh.model.value import Value
 from sesh.store import Entry
 from sesh.tmux import Tmux
-from sesh.values import Value
-from sesh.view import View
 
 END_PATIENCE = 5.0  # seconds that a server may take to vanish
 

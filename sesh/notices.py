@@ -28,15 +28,16 @@ from datetime import datetime
 from threading import Thread
 from typing import Any
 
-from sesh import digest, events, files, guards, logfiles, output, paths, processes, run, targets
+from sesh import events, files, guards, logfiles, output, paths, processes, run, targets
 from sesh.agents import activity
 from sesh.config import Config, Notify
-from sesh.errors import SeshError
 from sesh.events import BEGIN, NOWHERE, Event, Place
-from sesh.model import State, valid_name
+from sesh.model import digest
+from sesh.model.errors import SeshError
+from sesh.model.record import State, valid_name
+from sesh.model.session_json import View
+from sesh.model.value import Value, replace
 from sesh.targets import Kind, Sent, Target
-from sesh.values import Value, replace
-from sesh.view import View
 
 NEVER = ("notified", "notify-failed")  # of these nobody is told: there would be no end
 DELAYS = (10.0, 60.0, 300.0, 900.0, 3600.0)  # seconds before the next try

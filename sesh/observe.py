@@ -14,8 +14,8 @@ from functools import partial
 
 from sesh import clocks, containers, git, launchfiles, processes, tmux
 from sesh.config import Config
-from sesh.errors import CannotTellError, SeshError
-from sesh.model import (
+from sesh.model.errors import CannotTellError, SeshError
+from sesh.model.record import (
     Agent,
     Desired,
     ExitWord,
@@ -29,8 +29,8 @@ from sesh.model import (
     seen,
     unknown,
 )
+from sesh.model.value import replace
 from sesh.tmux import Pane, Reply, Tmux, Trouble
-from sesh.values import replace
 
 _SKEW = 2.0  # seconds that the clock of a machine may be off when it has just been started
 _TWIN = (

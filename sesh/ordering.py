@@ -23,16 +23,16 @@ from sesh import (
     templates,
     tmux,
 )
-from sesh.errors import ConflictError, SeshError, StateError, UsageError
 from sesh.lifecycle import claims, recording, worktrees
 from sesh.lifecycle.claims import Order
 from sesh.lifecycle.start import start
 from sesh.look import Seen
-from sesh.model import ENDED, Boxing, BreakerLimits, Care, Retry, Spec, State, Worktree
-from sesh.phases import Said
+from sesh.model.errors import ConflictError, SeshError, StateError, UsageError
+from sesh.model.progress import Said
+from sesh.model.record import ENDED, Boxing, BreakerLimits, Care, Retry, Spec, State, Worktree
+from sesh.model.units import span
+from sesh.model.value import Value, replace
 from sesh.templates import Template
-from sesh.units import span
-from sesh.values import Value, replace
 
 _MOST_NUMBERED = 999
 _ABOVE_ZERO = (

@@ -16,23 +16,14 @@ from types import MappingProxyType
 from sesh import adrift, launchfiles, look, observe, paths, processes, store, tmux
 from sesh.adrift import Adrift
 from sesh.config import Config
-from sesh.digest import Digest
-from sesh.errors import CannotTellError
 from sesh.look import Orphan, Seen
-from sesh.model import (
-    ENDED,
-    ID_PATTERN,
-    Agent,
-    LaunchWord,
-    Process,
-    Record,
-    State,
-    name_of,
-)
+from sesh.model.digest import Digest
+from sesh.model.errors import CannotTellError
+from sesh.model.record import ENDED, ID_PATTERN, Agent, LaunchWord, Process, Record, State, name_of
+from sesh.model.value import Value, replace
 from sesh.observe import Answers
 from sesh.processes import Stat, Table
 from sesh.tmux import Pane, Reply
-from sesh.values import Value, replace
 
 _ID = re.compile(ID_PATTERN)
 _LAUNCH = re.compile(r"(.+)\.([0-9]{1,9})")

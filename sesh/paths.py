@@ -6,7 +6,7 @@ import os
 import sys
 from binascii import crc32
 
-from sesh.errors import StateError
+from sesh.model.errors import StateError
 
 SOCKET_LIMIT = 107  # bytes of a Unix socket's path that the kernel takes
 

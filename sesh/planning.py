@@ -11,16 +11,17 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from sesh import duties, notices, output, paths, processes, tmux
+from sesh import notices, output, paths, processes, tmux
 from sesh.adrift import Adrift
 from sesh.clocks import Naps
 from sesh.config import Gc
-from sesh.model import Engine, Process, Record, State, name_of
+from sesh.model import due
+from sesh.model.record import Engine, Process, Record, State, name_of
+from sesh.model.units import span
+from sesh.model.value import Value
 from sesh.orphans import Census, Leftover, Stray
 from sesh.surveying import NO_PILE, Ended, Running, Scene, ended_in, never, running_in
 from sesh.tmux import Reply
-from sesh.units import span
-from sesh.values import Value
 
 ORPHAN_GRACE = 60.0  # seconds between two passes that agree on an orphan
 _NEXT = "ended by the next gc, a minute later"
@@ -129,7 +130,7 @@ def limit_reached(
     if oldest and age - one.held > oldest:
         return f"over max_age ({span(oldest)})", f"ran longer than max_age ({span(oldest)})"
     quiet = gc.max_idle if one.max_idle is None else one.max_idle
-    idle = duties.silence(now, age, one.started, max(printed, one.resumed), naps)
+    idle = due.silence(now, age, one.started, max(printed, one.resumed), naps)
     if quiet and idle > quiet:
         return (
             f"over max_idle ({span(quiet)})",
@@ -146,7 +147,7 @@ def decide(scene: Scene, gc: Gc, options: Options, now: float) -> list[Step]:
     by_hours, by_days = min(now, scene.sure_by_hours), min(now, scene.sure_by_days)
     if options.older_than is not None:  # a person who names an age has looked at the clock
         by_hours = now
-    due = _aged(scene, gc, options, by_hours, by_days)
+    aged = _aged(scene, gc, options, by_hours, by_days)
     jumped = min(by_hours, by_days) < now
     by_clock = _aged(scene, gc, options, now, now) if jumped else ()
     return [
@@ -154,8 +155,8 @@ def decide(scene: Scene, gc: Gc, options: Options, now: float) -> list[Step]:
         *_limits(scene, gc, now),
         *_orphans(scene, gc, options),
         *_containers(scene, gc, options),
-        *due,
-        *_doubtful(due, by_clock),
+        *aged,
+        *_doubtful(aged, by_clock),
         *_servers(scene.census),
     ]
 
@@ -172,9 +173,9 @@ def _aged(scene: Scene, gc: Gc, options: Options, by_hours: float, by_days: floa
     ]
 
 
-def _doubtful(due: Iterable[Step], by_clock: Iterable[Step]) -> Iterator[Step]:
+def _doubtful(aged: Iterable[Step], by_clock: Iterable[Step]) -> Iterator[Step]:
     """What would be due if the time of day were right, which has jumped."""
-    certain = {(step.what, step.subject, step.session_id) for step in due}
+    certain = {(step.what, step.subject, step.session_id) for step in aged}
     for step in by_clock:
         if (step.what, step.subject, step.session_id) not in certain:
             yield Step(

@@ -16,8 +16,8 @@ from functools import cache
 from types import MappingProxyType
 
 from sesh import guards, paths
-from sesh.model import Agent, Machine, Process, Record
-from sesh.values import Value
+from sesh.model.record import Agent, Machine, Process, Record
+from sesh.model.value import Value
 
 LINUX = sys.platform.startswith("linux")
 _DEAD_STATES = "ZXx"

@@ -13,7 +13,8 @@ from __future__ import annotations
 import os
 import time
 
-from sesh import digest, guards, paths
+from sesh import guards, paths
+from sesh.model import digest
 
 # Worst first: states, and what may be wrong with an agent that runs.
 WORDS = (

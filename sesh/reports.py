@@ -10,14 +10,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from sesh import ends, events, look, observe, phases, store
-from sesh.errors import ConflictError, StateError
+from sesh import ends, events, look, observe, store
 from sesh.look import Seen
-from sesh.model import Damaged, Record, Session
-from sesh.phases import Said
-from sesh.reconcile import reconcile
+from sesh.model import progress
+from sesh.model.errors import ConflictError, StateError
+from sesh.model.progress import Said
+from sesh.model.reconcile import reconcile
+from sesh.model.record import Damaged, Record, Session
+from sesh.model.value import replace
 from sesh.store import Entry
-from sesh.values import replace
 
 TRIES = 200  # at each of them another one was faster
 
@@ -28,7 +29,7 @@ def say(name: str, what: Said, only: str | None = None) -> Seen:
     def work(record: Record, now: datetime) -> Record:
         if only is not None and record.id != only:
             raise ConflictError(f"{name} is another session by now")
-        return phases.said(record, what, now)
+        return progress.said(record, what, now)
 
     return _change(name, work)
 
@@ -82,6 +83,6 @@ def _tell(before: Record, after: Record) -> None:
     if word.phase != before.agent.phase:
         events.append("phase", after, phase=word.phase, previous=before.agent.phase)
     if word.finished is not None:
-        seconds = round(phases.duration(after), 3)
+        seconds = round(progress.duration(after), 3)
         details = {"outcome": word.phase, "duration": seconds, "summary": word.summary}
         events.append("finished", after, **details)

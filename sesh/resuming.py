@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
-from sesh import environment, launchfiles, logfiles, phases, store
+from sesh import environment, launchfiles, logfiles, store
 from sesh.agents import twins
 from sesh.config import Config
-from sesh.model import ID_PATTERN, Record, name_of
-from sesh.phases import Answer, Thresholds
+from sesh.model import progress
+from sesh.model.progress import Answer, Thresholds
+from sesh.model.record import ID_PATTERN, Record, name_of
 from sesh.store import Entry
 
 LEARNED = ("minted", "learned")  # kinds of agents that have a conversation
@@ -27,7 +28,7 @@ def ask(entry: Entry | None, name: str, settings: Config) -> Answer:
         return Answer(False, f"its record is damaged: {record.reason}")
     now = datetime.now(UTC)
     there = conversation_there(record)
-    return phases.resumable(record, now, thresholds(settings), there, heard(record))
+    return progress.resumable(record, now, thresholds(settings), there, heard(record))
 
 
 def thresholds(settings: Config) -> Thresholds:

@@ -25,9 +25,9 @@ import os
 from typing import Any
 
 from sesh import config, paths, rules
-from sesh.errors import SeshError, StateError
 from sesh.files import read_regular
-from sesh.model import valid_name
+from sesh.model.errors import SeshError, StateError
+from sesh.model.record import valid_name
 from sesh.rules import Rule
 
 _KEYS = ("starts", "between", "contains", "lacks", "ends", "lines", "means", "what")

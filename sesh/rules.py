@@ -6,7 +6,7 @@ is not known here: see rulefiles.
 
 from __future__ import annotations
 
-from sesh.values import Value
+from sesh.model.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
-from sesh.errors import SCARCE
-from sesh.values import Value
+from sesh.model.errors import SCARCE
+from sesh.model.value import Value
 
 NOTHING, PIPE = subprocess.DEVNULL, subprocess.PIPE
 OUTPUT_LIMIT = 16 << 20

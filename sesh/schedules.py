@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping
 from shlex import quote, split
 
-from sesh.errors import SeshError, StateError, UsageError
-from sesh.values import Value
+from sesh.model.errors import SeshError, StateError, UsageError
+from sesh.model.value import Value
 
 BEGIN, END = b"# sesh begin", b"# sesh end"  # older versions wrote no key after them
 SHORTEST = 60  # seconds between two runs

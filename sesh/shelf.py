@@ -12,10 +12,10 @@ import os
 from enum import StrEnum
 
 from sesh import config, files, paths, rulefiles, templates, trust
-from sesh.errors import ConflictError, SeshError, StateError, UsageError
-from sesh.model import valid_name
+from sesh.model.errors import ConflictError, SeshError, StateError, UsageError
+from sesh.model.record import valid_name
+from sesh.model.value import Value
 from sesh.templates import Template
-from sesh.values import Value
 
 
 class Origin(StrEnum):

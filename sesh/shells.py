@@ -12,8 +12,8 @@ import os
 import re
 from collections.abc import Iterable
 
-from sesh.phases import FINAL
-from sesh.values import Value
+from sesh.model.progress import FINAL
+from sesh.model.value import Value
 
 # What is offered for a value: these words, or what the script's own function of that name finds
 # (sessions, living, finishing, groups, filters, templates, directories, variables); None: nothing.

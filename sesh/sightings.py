@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from sesh import files
-from sesh.model import Process
-from sesh.values import Value
+from sesh.model.record import Process
+from sesh.model.value import Value
 
 _LIMIT = 1 << 20
 Key = tuple[Process, str]

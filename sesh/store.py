@@ -17,11 +17,12 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
 
-from sesh import digest, files, guards, paths
-from sesh.codec import DecodeError, decode, encode
-from sesh.digest import Digest
-from sesh.errors import ConflictError, StateError
-from sesh.model import (
+from sesh import files, guards, paths
+from sesh.model import digest
+from sesh.model.codec import DecodeError, decode, encode
+from sesh.model.digest import Digest
+from sesh.model.errors import ConflictError, StateError
+from sesh.model.record import (
     ENDED,
     ID_PATTERN,
     Container,
@@ -31,8 +32,8 @@ from sesh.model import (
     Verdict,
     valid_name,
 )
-from sesh.values import Value
-from sesh.view import view
+from sesh.model.session_json import view
+from sesh.model.value import Value
 
 RECORD_LIMIT = 1 << 20
 EDITED_LIMIT = 64 << 10  # of what sesh did not write itself: a TOML parser can be made to crawl

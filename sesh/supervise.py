@@ -18,7 +18,6 @@ from sesh import (
     bugs,
     caring,
     clocks,
-    digest,
     files,
     launchfiles,
     logfiles,
@@ -33,15 +32,16 @@ from sesh import (
 )
 from sesh import config as settings
 from sesh.config import Config
-from sesh.digest import Digest
-from sesh.errors import OK, CannotTellError, NoSessionError, SeshError, StateError
 from sesh.lifecycle import panes
 from sesh.lifecycle.stop import bring_down, confirm, take_over, under_way
 from sesh.look import Orphan, Seen
-from sesh.model import ALIVE, ENDED, ID_PATTERN, Record, Session, State, name_of
+from sesh.model import digest
+from sesh.model.digest import Digest
+from sesh.model.errors import OK, CannotTellError, NoSessionError, SeshError, StateError
+from sesh.model.record import ALIVE, ENDED, ID_PATTERN, Record, Session, State, name_of
+from sesh.model.value import Value, replace
 from sesh.run import detach
 from sesh.targets import surroundings
-from sesh.values import Value, replace
 
 _NAMED = re.compile(ID_PATTERN + r"\.")
 STOP_POLL = 1.0  # seconds until a watch looks what became of a stop

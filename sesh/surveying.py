@@ -24,15 +24,15 @@ from sesh import (
 )
 from sesh.clocks import DAY, HOUR, Naps
 from sesh.config import Config, Gc
-from sesh.digest import Digest
-from sesh.errors import CannotTellError
 from sesh.lifecycle import worktrees
 from sesh.look import Seen
-from sesh.model import ENDED, ID_PATTERN, Process, Record, State, name_of
+from sesh.model.digest import Digest
+from sesh.model.errors import CannotTellError
+from sesh.model.record import ENDED, ID_PATTERN, Process, Record, State, name_of
+from sesh.model.value import Value
 from sesh.orphans import Census
 from sesh.sightings import Sightings
 from sesh.tmux import Pane
-from sesh.values import Value
 
 _ID = re.compile(ID_PATTERN)
 _UNLIMITED = b'"max_age":null,"max_idle":null,'

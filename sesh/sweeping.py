@@ -10,9 +10,10 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 
-from sesh import adrift, boxes, digest, events, guards, notices, paths, processes, store
+from sesh import adrift, boxes, events, guards, notices, paths, processes, store
 from sesh.config import Config
-from sesh.model import name_of
+from sesh.model import digest
+from sesh.model.record import name_of
 from sesh.planning import CHANGED, Outcome, Outcomes, Step
 
 

@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from sesh.view import View
+    from sesh.model.session_json import View
 
 _LONGEST_QUESTION = 60  # columns of what an agent asks
 _SHORTEST = 16  # what a long column is cut to before columns are dropped

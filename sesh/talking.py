@@ -29,10 +29,10 @@ from sesh.agents.dialogs import Choice, Dialog
 from sesh.agents.said import BUSY, Said
 from sesh.agents.screens import Asked
 from sesh.config import Config
-from sesh.errors import CannotTellError, ConflictError, SeshError
 from sesh.lifecycle import servers
 from sesh.look import Seen
-from sesh.model import OPTION, Answers, Record, State
+from sesh.model.errors import CannotTellError, ConflictError, SeshError
+from sesh.model.record import OPTION, Answers, Record, State
 from sesh.tmux import Reply, Tmux
 
 PAUSE = 0.15  # between text and Enter: an agent that reads a paste must not swallow the key

@@ -13,7 +13,7 @@ from enum import StrEnum
 from threading import Thread
 
 from sesh import __version__, bugs, paths, run
-from sesh.values import Value
+from sesh.model.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

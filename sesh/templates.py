@@ -34,10 +34,10 @@ from types import MappingProxyType
 from typing import Any
 
 from sesh import config, environment, look
-from sesh.errors import SeshError, StateError, UsageError
-from sesh.model import OPTION, Answers, Kit, Retry, valid_name
+from sesh.model.errors import SeshError, StateError, UsageError
+from sesh.model.record import OPTION, Answers, Kit, Retry, valid_name
+from sesh.model.value import Value
 from sesh.tmux import KEY
-from sesh.values import Value
 
 MINTED, LEARNED, NONE = "minted", "learned", "none"
 ANSWERS = "agent.answers"

@@ -7,8 +7,9 @@ import json
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
-from sesh import cleaning, config, errors, files, output, paths, processes, store, supervise
-from sesh.errors import ConflictError, StateError
+from sesh import cleaning, config, files, output, paths, processes, store, supervise
+from sesh.model import errors
+from sesh.model.errors import ConflictError, StateError
 from sesh.planning import Options, Outcome, Step, Verb, What
 
 _DONE = {

@@ -17,9 +17,9 @@ from contextlib import suppress
 from enum import StrEnum
 
 from sesh import files, paths, processes, run, schedules
-from sesh.errors import CannotTellError, SeshError, StateError
+from sesh.model.errors import CannotTellError, SeshError, StateError
+from sesh.model.value import Value, replace
 from sesh.schedules import Job
-from sesh.values import Value, replace
 
 COMMAND = ("gc", "--auto")
 WATCHING = ("watch", "--quiet")

@@ -18,10 +18,10 @@ from enum import Enum
 from shlex import quote
 
 from sesh import paths, run
-from sesh.errors import CannotTellError, ScarceError, StateError
 from sesh.files import make_private, write_private
+from sesh.model.errors import CannotTellError, ScarceError, StateError
+from sesh.model.value import Value
 from sesh.run import NOTHING
-from sesh.values import Value
 
 OLDEST = (3, 2)
 LOOK_EVERY = 600.0  # seconds after which a server makes sesh look, whatever happens

@@ -15,9 +15,9 @@ from contextlib import suppress
 
 from sesh import boxes, files, launchfiles, logfiles, observe, paths, processes, tmux
 from sesh.config import Config
-from sesh.errors import CannotTellError
 from sesh.lifecycle import panes
-from sesh.model import Record
+from sesh.model.errors import CannotTellError
+from sesh.model.record import Record
 from sesh.tmux import Tmux
 
 REPLAY_LIMIT = 8 << 20  # of a raw transcript, from its end: more than the scrollback holds

@@ -11,8 +11,8 @@ import os
 from datetime import UTC, datetime
 
 from sesh import files, paths, store
-from sesh.errors import StateError
-from sesh.values import Value
+from sesh.model.errors import StateError
+from sesh.model.value import Value
 
 MOST = 1000  # the oldest are forgotten: asked for again, if need be
 _LIMIT = 8 << 20

@@ -7,13 +7,14 @@ import os
 import time
 from collections.abc import Iterable, Iterator
 
-from sesh import digest, guards, look, paths, processes
+from sesh import guards, look, paths, processes
 from sesh.agents import activity as activities
 from sesh.agents import screens
-from sesh.digest import Digest
-from sesh.errors import EndedError, SeshError, StateError, UsageError
-from sesh.model import OUTCOMES, State
-from sesh.values import Value
+from sesh.model import digest
+from sesh.model.digest import Digest
+from sesh.model.errors import EndedError, SeshError, StateError, UsageError
+from sesh.model.record import OUTCOMES, State
+from sesh.model.value import Value
 
 TICK = 0.1
 DOUBT = 1.0  # between looks at what only a look can tell (starting, stopping, unknown, …)

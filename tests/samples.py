@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from sesh.model import (
+from sesh.model.record import (
     Agent,
     Desired,
     ExitWord,
@@ -16,7 +16,7 @@ from sesh.model import (
     Spec,
     Status,
 )
-from sesh.values import replace
+from sesh.model.value import replace
 
 NOW = datetime(2026, 11, 15, 12, 0, 0, tzinfo=UTC)
 MACHINE = Machine("machine", "boot", "pid:[1]")

@@ -19,9 +19,10 @@ from pathlib import Path
 
 import pytest
 
-from sesh import codec, processes, store
-from sesh.model import Machine, Record, State, Verdict
-from sesh.values import replace
+from sesh import processes, store
+from sesh.model import codec
+from sesh.model.record import Machine, Record, State, Verdict
+from sesh.model.value import replace
 from tests.world import SESH, Done, World, eventually
 
 STRANGER = 54321  # a uid that no password database knows

@@ -14,8 +14,8 @@ from sesh.agents import claude, codex, said
 from sesh.agents.activity import Activity, Signals, decide, last_sequence
 from sesh.agents.hooks import meaning
 from sesh.agents.said import Said, merged
+from sesh.model.value import replace
 from sesh.rules import Rule
-from sesh.values import replace
 
 HOOKS = Path(__file__).parent / "data" / "hooks"
 REGISTRY = Path(__file__).parent / "data" / "registry"

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from sesh import ages, processes
-from sesh.model import Agent, Care, Process, Record
-from sesh.values import replace
+from sesh.model.record import Agent, Care, Process, Record
+from sesh.model.value import replace
 from tests.samples import record
 
 

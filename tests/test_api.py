@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from sesh import api, paths
-from sesh.model import State
+from sesh.model.record import State
 from tests.world import SESH, World
 
 

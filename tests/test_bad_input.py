@@ -15,8 +15,8 @@ import pytest
 
 from sesh import __version__
 from sesh.__main__ import main
-from sesh.model import State
-from sesh.values import replace
+from sesh.model.record import State
+from sesh.model.value import replace
 from tests import pace
 from tests.surroundings import (
     STRANGER,

@@ -8,8 +8,8 @@ import pytest
 
 from sesh import boxes, engines
 from sesh.engines import Facts
-from sesh.model import Boxing, Container, Engine, Record
-from sesh.values import replace
+from sesh.model.record import Boxing, Container, Engine, Record
+from sesh.model.value import replace
 from tests.samples import NOW, record
 
 OWN, OTHER = "a" * 64, "b" * 64

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from sesh import breakers, duties, events, listing, paths, store
+from sesh import breakers, events, listing, paths, store
 from sesh.config import Config
-from sesh.model import BreakerLimits, Cause, Record, State, Verdict
-from sesh.values import replace
-from sesh.view import timestamp, view
+from sesh.model import due
+from sesh.model.record import BreakerLimits, Cause, Record, State, Verdict
+from sesh.model.session_json import timestamp, view
+from sesh.model.value import replace
 from tests import samples
 
 LIMITS = BreakerLimits(10, 600.0, 1800.0)
@@ -47,7 +48,7 @@ def test_steady_failures_of_others_do_not_keep_it_open(record: Record, every: in
     now = datetime.now(UTC).replace(microsecond=0)
     moments = [now - timedelta(seconds=ago) for ago in range(4 * 3600, 0, -every)]
     log(*moments)
-    assert until(record) == duties.open_until(moments, LIMITS, datetime.now(UTC))
+    assert until(record) == due.open_until(moments, LIMITS, datetime.now(UTC))
 
 
 def test_more_than_so_many_open_it(record: Record) -> None:

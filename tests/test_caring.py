@@ -19,12 +19,12 @@ import pytest
 from sesh import caring, config, processes, supervise
 from sesh.caring import Patient
 from sesh.checkups import Memory
-from sesh.duties import Facts
-from sesh.errors import StateError
 from sesh.look import Seen
-from sesh.model import Care, Observation, Record, Session, State, Verdict, seen
+from sesh.model.due import Facts
+from sesh.model.errors import StateError
+from sesh.model.record import Care, Observation, Record, Session, State, Verdict, seen
+from sesh.model.value import replace
 from sesh.store import Entry
-from sesh.values import replace
 from tests import pace, samples
 from tests.faults.clock import after_sleep, after_standstill, moved
 from tests.faults.living import command_line

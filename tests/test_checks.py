@@ -16,12 +16,13 @@ from typing import Any
 
 import pytest
 
-from sesh import checks, digest, store
+from sesh import checks, store
 from sesh.checks import files as file_checks
 from sesh.checks.scene import Scene
 from sesh.config import Config
-from sesh.model import Desired, State, Verdict
-from sesh.values import replace
+from sesh.model import digest
+from sesh.model.record import Desired, State, Verdict
+from sesh.model.value import replace
 from tests.surroundings import (
     empty_server,
     fake_tmux,

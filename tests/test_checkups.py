@@ -16,8 +16,8 @@ import pytest
 
 from sesh import checkups, processes
 from sesh.checkups import Memory
-from sesh.model import Agent, Care, Process, Record
-from sesh.values import replace
+from sesh.model.record import Agent, Care, Process, Record
+from sesh.model.value import replace
 from tests import samples
 from tests.world import eventually
 

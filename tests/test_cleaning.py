@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sesh import cleaning, config, planning, processes, supervise, surveying
-from sesh.errors import StateError
+from sesh.model.errors import StateError
 from sesh.planning import Options, Step, Verb
 from sesh.supervise import Pass
 from tests.faults.living import look, marked

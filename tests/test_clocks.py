@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from sesh import clocks, duties, processes
+from sesh import clocks, processes
 from sesh.clocks import DAY, HOUR, Boot, Reading
+from sesh.model import due
 
 T = 1_790_000_000.0  # a time of day
 
@@ -43,9 +44,9 @@ def looks(*readings: Reading, wrote: float | None = T, promise: float | None = N
 def test_time_asleep_is_no_silence(
     silent: float, naps: list[tuple[float, float]], awake: float
 ) -> None:
-    assert duties.awake(silent, naps) == awake
+    assert due.awake(silent, naps) == awake
     now, age = T + 20_000, 20_000.0
-    assert duties.silence(now, age, T, now - silent, naps) == awake
+    assert due.silence(now, age, T, now - silent, naps) == awake
 
 
 def test_a_sleep_is_seen_before_and_after_a_pass_has_noted_it() -> None:

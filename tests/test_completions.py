@@ -19,8 +19,8 @@ import pytest
 from sesh import cli, events, listing
 from sesh.agents.said import ACTIVITIES
 from sesh.commands import completion, template
-from sesh.model import State
-from sesh.phases import PHASES
+from sesh.model.progress import PHASES
+from sesh.model.record import State
 from tests.conftest import need
 from tests.surroundings import settle_fish
 from tests.test_fast import LANES

@@ -7,7 +7,7 @@ import pytest
 
 from sesh.agents import dialogs, questions
 from sesh.agents.dialogs import Dialog
-from sesh.model import Answers
+from sesh.model.record import Answers
 
 BASH = """
 ❯ run rm -rf build

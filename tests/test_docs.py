@@ -19,9 +19,10 @@ import click
 import pytest
 
 from man import generate
-from sesh import __version__, checks, cli, config, errors, events, listing, view
+from sesh import __version__, checks, cli, config, events, listing
 from sesh.commands import completion
-from sesh.model import ALIVE, ENDED, Cause, State
+from sesh.model import errors, session_json
+from sesh.model.record import ALIVE, ENDED, Cause, State
 from tests.conftest import need
 from tests.test_layers import LAYERS
 from tests.world import World
@@ -209,12 +210,14 @@ def test_a_page_names_only_exit_codes_that_exist(command: str) -> None:
 
 
 def test_json_fields_of_a_session() -> None:
-    assert sorted(items(section(source("sesh-json.5"), "A session"), "Va")) == sorted(view.FIELDS)
+    assert sorted(items(section(source("sesh-json.5"), "A session"), "Va")) == sorted(
+        session_json.FIELDS
+    )
 
 
 def test_json_fields_of_a_damaged_record() -> None:
     fields = items(section(source("sesh-json.5"), "A damaged record"), "Va")
-    assert fields == list(view.DAMAGED_FIELDS)
+    assert fields == list(session_json.DAMAGED_FIELDS)
 
 
 def test_causes_of_an_end() -> None:
@@ -303,7 +306,7 @@ def test_what_a_session_really_prints_is_documented(world: World) -> None:
     world.record("four").unlink()
     world.ok("adopt", "four")
     world.record("one").write_text("")
-    assert set(world.session("one")) == set(view.DAMAGED_FIELDS)
+    assert set(world.session("one")) == set(session_json.DAMAGED_FIELDS)
 
     documented = set(items(section(page, "Events"), "Va"))
     assert {event["kind"] for event in world.events()} <= set(events.KINDS)

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sesh import duties
-from sesh.duties import Action, Facts, Kind
-from sesh.model import (
+from sesh.model import due
+from sesh.model.due import Action, Facts, Kind
+from sesh.model.reconcile import ended_by
+from sesh.model.record import (
     OUTCOMES,
     BreakerLimits,
     Care,
@@ -22,8 +23,7 @@ from sesh.model import (
     State,
     Verdict,
 )
-from sesh.reconcile import ended_by
-from sesh.values import replace
+from sesh.model.value import replace
 from tests.samples import NOW, record
 
 MB = 1 << 20
@@ -34,10 +34,10 @@ def cared(care: Care, **status: Any) -> Record:
     return replace(made, spec=replace(made.spec, care=care))
 
 
-def due(
+def due_now(
     care: dict[str, Any], facts: dict[str, Any], state: State = State.RUNNING, **status: Any
 ) -> tuple[Action, ...]:
-    return duties.due(cared(Care(**care), **status), Verdict(state), Facts(**facts), NOW)
+    return due.due(cared(Care(**care), **status), Verdict(state), Facts(**facts), NOW)
 
 
 # --- limits and health ---------------------------------------------------------------------------
@@ -46,11 +46,11 @@ def due(
 def test_who_is_unwell_is_ended_only_if_it_may_be_launched_again() -> None:
     care = {"health_cmd": "true", "health_retries": 1, "retries": 3}
     unwell = {"age": 60.0, "failures": 1, "checks": 1, "last_failure": "exit 1"}
-    (ended,) = due(care, unwell)
+    (ended,) = due_now(care, unwell)
     assert (ended.kind, ended.cause) == (Kind.END, Cause.HEALTH)
-    (noted,) = due(care, {**unwell, "closed_off": True})
+    (noted,) = due_now(care, {**unwell, "closed_off": True})
     assert (noted.kind, noted.health) == (Kind.NOTE, Health.FAILING)
-    assert due(care, {**unwell, "closed_off": True}, health=Health.FAILING) == ()
+    assert due_now(care, {**unwell, "closed_off": True}, health=Health.FAILING) == ()
 
 
 @pytest.mark.parametrize(
@@ -84,12 +84,12 @@ def test_who_is_unwell_is_ended_only_if_it_may_be_launched_again() -> None:
     ],
 )
 def test_limits(care: dict[str, Any], facts: dict[str, Any], cause: Cause | None, why: str) -> None:
-    ends = [action for action in due(care, facts) if action.kind is Kind.END]
+    ends = [action for action in due_now(care, facts) if action.kind is Kind.END]
     assert ends == ([Action(Kind.END, why, cause)] if cause else [])
 
 
 def test_what_lived_before_says_so() -> None:
-    (end,) = due({"timeout": 60.0}, {"life": 60.0, "age": 1.0}, lived=59.0)
+    (end,) = due_now({"timeout": 60.0}, {"life": 60.0, "age": 1.0}, lived=59.0)
     assert end.why == "ran for its timeout (1 minute), earlier launches included"
 
 
@@ -115,13 +115,13 @@ def test_a_change_of_health_is_noted_once(
     facts: dict[str, Any], was: Health | None, now: Health | None
 ) -> None:
     care = {"health_cmd": "true", "max_silence": 10.0}
-    notes = [a.health for a in due(care, facts, health=was) if a.kind is Kind.NOTE]
+    notes = [a.health for a in due_now(care, facts, health=was) if a.kind is Kind.NOTE]
     assert notes == ([now] if now else [])
 
 
 @pytest.mark.parametrize("was", [None, Health.OK, Health.HUNG])
 def test_silence_of_which_nobody_knows_is_not_judged(was: Health | None) -> None:
-    assert due({"max_silence": 10.0}, {"unheard": None}, health=was) == ()
+    assert due_now({"max_silence": 10.0}, {"unheard": None}, health=was) == ()
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_the_unwell_are_ended_only_to_be_launched_again(
     retries: int, used: int, age: float, ends: bool
 ) -> None:
     care = {"max_silence": 4.0, "retries": retries}
-    found = due(care, {"unheard": 5.0, "age": age}, retries=used)
+    found = due_now(care, {"unheard": 5.0, "age": age}, retries=used)
     assert [a.kind for a in found] == [Kind.END if ends else Kind.NOTE]
     if ends:
         why = "hung: silent for 4 seconds"
@@ -150,7 +150,7 @@ def test_the_unwell_are_not_ended_when_no_time_is_left_to_launch_them_again(
     life: float, ends: bool
 ) -> None:
     care = {"max_silence": 4.0, "retries": 1, "retry_delay": 20.0, "timeout": 100.0}
-    found = due(care, {"unheard": 5.0, "age": 5.0, "life": life})
+    found = due_now(care, {"unheard": 5.0, "age": 5.0, "life": life})
     assert [action.kind for action in found] == [Kind.END if ends else Kind.NOTE]
 
 
@@ -169,7 +169,7 @@ def test_the_unwell_are_not_ended_when_no_time_is_left_to_launch_them_again(
 def test_time_hung_or_failing_is_not_well(facts: dict[str, Any], ends: bool) -> None:
     care = {"max_silence": 4.0, "health_cmd": "x", "health_start_period": 50.0, "retries": 1}
     for health in (Health.HUNG, Health.OK):
-        found = due(care, {"checks": 99, **facts}, retries=1, health=health)
+        found = due_now(care, {"checks": 99, **facts}, retries=1, health=health)
         assert (Kind.END in [action.kind for action in found]) is ends
 
 
@@ -191,13 +191,13 @@ def test_looks_and_checks_happen_for_all_at_the_same_moments(
 
     def kinds(now: float, **facts: Any) -> set[Kind]:
         since = {"since_measure": now - last, "since_check": now - last}
-        return {action.kind for action in due(care, {"clock": now, **since, **facts})}
+        return {action.kind for action in due_now(care, {"clock": now, **since, **facts})}
 
     assert kinds(due_at - 0.1) == set()
     assert kinds(due_at) == {Kind.MEASURE, Kind.CHECK}
     assert kinds(due_at, checking=True) == {Kind.MEASURE}
     facts = Facts(clock=clock, since_measure=clock - last, since_check=clock - last)
-    left = duties.next_due(cared(Care(**care)), Verdict(State.RUNNING), facts, NOW)
+    left = due.next_due(cared(Care(**care)), Verdict(State.RUNNING), facts, NOW)
     assert left == pytest.approx(max(0.0, due_at - clock))
 
 
@@ -209,9 +209,9 @@ FOR_EVER = float("inf")
 
 def after(
     care: Care, how: Verdict, ran: float = 1.0, left: float = FOR_EVER, **status: Any
-) -> duties.After:
+) -> due.After:
     status = {"started": NOW - timedelta(seconds=ran), **status}
-    return duties.after_end(cared(care, **status), how, NOW, NOW, left)
+    return due.after_end(cared(care, **status), how, NOW, NOW, left)
 
 
 FAILED = Verdict(State.FAILED, cause=Cause.EXIT, exit_code=1)
@@ -240,7 +240,7 @@ def test_which_ends_are_retried(wanted: Retry, end: str) -> None:
     ],
 )
 def test_what_is_never_retried(how: Verdict) -> None:
-    assert after(Care(retries=3, retry_on=("always",)), how) == duties.After(None, 0)
+    assert after(Care(retries=3, retry_on=("always",)), how) == due.After(None, 0)
 
 
 @pytest.mark.parametrize("state", [State.FAILED, State.TIMEOUT])
@@ -263,22 +263,22 @@ def test_the_delays_double_up_to_the_longest() -> None:
     care = Care(retries=9, retry_delay=10.0, retry_max_delay=300.0)
     plain = [10.0, 20.0, 40.0, 80.0, 160.0, 300.0, 300.0, 300.0, 300.0]
     for number, expected in enumerate(plain, 1):
-        found = duties.delay(care, number, f"demo.{number}")
+        found = due.delay(care, number, f"demo.{number}")
         assert expected * 0.95 <= found <= min(expected * 1.05, 300.0)
-        assert found == duties.delay(care, number, f"demo.{number}")
+        assert found == due.delay(care, number, f"demo.{number}")
 
 
 def test_the_delays_are_exact() -> None:
     """What a launch is called bends its delay, and nothing else does."""
     care = Care(retries=9, retry_delay=10.0, retry_max_delay=300.0)
-    found = [round(duties.delay(care, number, f"demo.{number}"), 3) for number in range(1, 8)]
+    found = [round(due.delay(care, number, f"demo.{number}"), 3) for number in range(1, 8)]
     assert found == [10.138, 19.456, 39.209, 82.594, 162.252, 300.0, 300.0]
 
 
 def test_retries_are_counted_and_used_up() -> None:
     care = Care(retries=2)
     assert after(care, FAILED, retries=1).retry_at is not None
-    assert after(care, FAILED, retries=2) == duties.After(None, 2, "all 2 retries are used up")
+    assert after(care, FAILED, retries=2) == due.After(None, 2, "all 2 retries are used up")
 
 
 NO_TIME = "not launched again: its timeout (1 minute) leaves no time for it"
@@ -309,10 +309,10 @@ def test_no_retry_outlives_the_timeout(
 def test_an_end_that_is_seen_late_has_waited_already() -> None:
     care = Care(timeout=60.0, retries=3, retry_delay=10.0)
     late = NOW + timedelta(seconds=8)
-    assert duties.after_end(cared(care), FAILED, NOW, late, 4.0).retry_at is not None
-    assert duties.after_end(cared(care), FAILED, NOW, late, 1.0).gave_up == NO_TIME
+    assert due.after_end(cared(care), FAILED, NOW, late, 4.0).retry_at is not None
+    assert due.after_end(cared(care), FAILED, NOW, late, 1.0).gave_up == NO_TIME
     year = NOW - timedelta(days=365)  # the clock was set back: it waits no longer than its delay
-    assert duties.after_end(cared(care), FAILED, NOW, year, 12.0).retry_at is not None
+    assert due.after_end(cared(care), FAILED, NOW, year, 12.0).retry_at is not None
 
 
 @pytest.mark.parametrize(
@@ -332,16 +332,16 @@ def test_what_waits_for_its_retry_when_its_timeout_is_over_is_given_up(
     care = Care(timeout=60.0, retries=1)
     waiting = cared(care, retry_at=NOW + timedelta(seconds=5), ended=NOW)
     how, facts = Verdict(State.RECOVERING), Facts(life=life)
-    found = duties.due(waiting, how, facts, NOW)
+    found = due.due(waiting, how, facts, NOW)
     assert [action.kind for action in found] == kinds
-    assert duties.next_due(waiting, how, facts, NOW) == pytest.approx(left)
+    assert due.next_due(waiting, how, facts, NOW) == pytest.approx(left)
 
 
 @pytest.mark.parametrize(("lived", "expected"), [(0.0, 60.0), (59.0, 1.0), (61.0, 0.0)])
 def test_the_first_look_at_a_launch_is_when_its_timeout_is_over(
     lived: float, expected: float
 ) -> None:
-    assert duties.first_due(cared(Care(timeout=60.0), lived=lived), 1000.0) == expected
+    assert due.first_due(cared(Care(timeout=60.0), lived=lived), 1000.0) == expected
 
 
 @pytest.mark.parametrize(("ran", "used"), [(599.9, 2), (600.0, 0)])
@@ -354,7 +354,7 @@ def test_having_run_well_it_has_all_retries_again(ran: float, used: int) -> None
 def test_an_end_that_sesh_had_to_make_gives_back_no_retries(cause: Cause) -> None:
     care = Care(retries=1, retry_reset=1.0, retry_on=("timeout", "failure"))
     how = Verdict(ended_by(cause), cause=cause)
-    assert after(care, how, 1e6, retries=1) == duties.After(None, 1, "its one retry is used up")
+    assert after(care, how, 1e6, retries=1) == due.After(None, 1, "its one retry is used up")
     assert after(care, how, 1e6).retry_at is not None
 
 
@@ -374,7 +374,7 @@ def test_neither_does_the_end_of_what_was_not_well(health: Health) -> None:
 )
 def test_when_a_retry_is_due(moment: datetime, kinds: list[Kind]) -> None:
     waiting = cared(Care(retries=1), retry_at=NOW + timedelta(seconds=20), ended=NOW)
-    found = duties.due(waiting, Verdict(State.RECOVERING), Facts(), moment)
+    found = due.due(waiting, Verdict(State.RECOVERING), Facts(), moment)
     assert [action.kind for action in found] == kinds
 
 
@@ -397,7 +397,7 @@ def test_when_a_retry_is_due(moment: datetime, kinds: list[Kind]) -> None:
 )
 def test_a_breaker_opens_and_closes(ago: list[int], until: int | None) -> None:
     failures = [NOW - timedelta(seconds=seconds) for seconds in ago]
-    found = duties.open_until(failures, BreakerLimits(3, 60.0, 100.0), NOW)
+    found = due.open_until(failures, BreakerLimits(3, 60.0, 100.0), NOW)
     assert found == (None if until is None else NOW + timedelta(seconds=until))
 
 
@@ -442,7 +442,7 @@ used = st.integers(0, 5)
 def test_nothing_is_done_but_for_what_runs_or_waits(
     care: Care, found: Facts, state: State, retries: int
 ) -> None:
-    actions = duties.due(cared(care, retries=retries), Verdict(state), found, NOW)
+    actions = due.due(cared(care, retries=retries), Verdict(state), found, NOW)
     if state not in (State.RUNNING, State.RECOVERING):
         assert actions == ()
     kinds = [action.kind for action in actions]
@@ -458,8 +458,8 @@ def test_the_next_look_is_never_later_than_what_is_due(
     """At the time that `next_due` names and not before, `due` has something to do; limits that
     only a measurement can tell are not known beforehand."""
     one, verdict = cared(care, retries=retries), Verdict(State.RUNNING)
-    kinds = {action.kind for action in duties.due(one, verdict, found, NOW)}
-    left = duties.next_due(one, verdict, found, NOW)
+    kinds = {action.kind for action in due.due(one, verdict, found, NOW)}
+    left = due.next_due(one, verdict, found, NOW)
     if kinds & {Kind.MEASURE, Kind.CHECK}:
         assert left == 0.0
     if left is None:
@@ -483,11 +483,11 @@ def test_before_the_next_look_nothing_new_is_due(
     found = replace(found, checking=False)  # one that is under way is waited for on its own
     one = cared(care, retries=retries, retry_at=NOW + timedelta(seconds=500), ended=NOW)
     verdict = Verdict(state)
-    kinds = {action.kind for action in duties.due(one, verdict, found, NOW)}
-    left = duties.next_due(one, verdict, found, NOW)
+    kinds = {action.kind for action in due.due(one, verdict, found, NOW)}
+    left = due.next_due(one, verdict, found, NOW)
     wait = (1e6 if left is None else max(0.0, left - 0.1)) * part
     then, moment = later(found, wait), NOW + timedelta(seconds=wait)
-    assert {action.kind for action in duties.due(one, verdict, then, moment)} <= kinds
+    assert {action.kind for action in due.due(one, verdict, then, moment)} <= kinds
 
 
 @given(cares, facts, used, states)
@@ -497,22 +497,22 @@ def test_what_was_done_for_a_launch_is_not_due_again(
     """Whoever asks next, of the record that the first has written: two passes that saw the same
     can't both write it."""
     one = cared(care, retries=retries, retry_at=NOW, ended=NOW)
-    for action in duties.due(one, Verdict(state), found, NOW):
+    for action in due.due(one, Verdict(state), found, NOW):
         if action.kind is Kind.END:
-            assert duties.due(one, Verdict(State.STOPPING), found, NOW) == ()
+            assert due.due(one, Verdict(State.STOPPING), found, NOW) == ()
         elif action.kind is Kind.GIVE_UP:
-            assert duties.due(one, Verdict(State.FAILED), found, NOW) == ()
+            assert due.due(one, Verdict(State.FAILED), found, NOW) == ()
         elif action.kind is Kind.RETRY:
-            assert duties.due(one, Verdict(State.STARTING), found, NOW) == ()
+            assert due.due(one, Verdict(State.STARTING), found, NOW) == ()
         elif action.kind is Kind.NOTE:
             noted = cared(care, retries=retries, health=action.health)
-            again = duties.due(noted, Verdict(state), found, NOW)
+            again = due.due(noted, Verdict(state), found, NOW)
             assert Kind.NOTE not in [action.kind for action in again]
         elif action.kind is Kind.CHECK:
-            begun = duties.due(one, Verdict(state), replace(found, checking=True), NOW)
+            begun = due.due(one, Verdict(state), replace(found, checking=True), NOW)
             assert Kind.CHECK not in [action.kind for action in begun]
         elif action.kind is Kind.MEASURE:
-            measured = duties.due(one, Verdict(state), replace(found, since_measure=0.0), NOW)
+            measured = due.due(one, Verdict(state), replace(found, since_measure=0.0), NOW)
             assert Kind.MEASURE not in [action.kind for action in measured]
 
 

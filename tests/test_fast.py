@@ -12,8 +12,8 @@ from contextlib import suppress
 
 import pytest
 
-from sesh import errors
-from sesh.view import FIELDS
+from sesh.model import errors
+from sesh.model.session_json import FIELDS
 from tests import agent
 from tests.surroundings import move
 from tests.world import World, eventually

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from sesh import events, figures
 from sesh.figures import BOUNDS, Figures, Report, report
-from sesh.model import Cause, State
-from sesh.view import timestamp
+from sesh.model.record import Cause, State
+from sesh.model.session_json import timestamp
 
 BEGIN = datetime(2026, 11, 15, 12, 0, 0, tzinfo=UTC)
 

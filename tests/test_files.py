@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from sesh import files
-from sesh.errors import LockedError, StateError
+from sesh.model.errors import LockedError, StateError
 from tests import pace
 from tests.surroundings import complains, mounted
 from tests.world import World

@@ -11,7 +11,7 @@ import pytest
 
 from sesh import git
 from sesh.git import Checkout, Work
-from sesh.model import Presence
+from sesh.model.record import Presence
 from tests.repository import PLAIN, Repository, booby_trap, repository
 
 

@@ -13,8 +13,8 @@ import pytest
 from sesh import store
 from sesh.agents import screens
 from sesh.agents.activity import Launch, launch_of
-from sesh.errors import CannotTellError
-from sesh.model import Record
+from sesh.model.errors import CannotTellError
+from sesh.model.record import Record
 from tests.agent import begin, install, tells, types
 from tests.world import SESH, World, eventually
 

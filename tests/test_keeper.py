@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sesh import launchfiles, paths
-from sesh.model import ExitWord
+from sesh.model.record import ExitWord
 from tests.conftest import need
 from tests.world import World, count, eventually
 

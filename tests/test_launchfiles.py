@@ -12,8 +12,8 @@ from shlex import quote
 import pytest
 
 from sesh import environment, launchfiles, paths
-from sesh.model import Care
-from sesh.values import replace
+from sesh.model.record import Care
+from sesh.model.value import replace
 from tests.conftest import need
 from tests.samples import record
 from tests.surroundings import STRANGER, need_root

@@ -59,18 +59,36 @@ LAYERS = (
     ("run", "files", "stdin", "trees"),
     ("guards",),
     (
-        *("codec", "digest", "reconcile", "duties", "schedules", "metrics", "phases"),
+        *(
+            "model.codec",
+            "model.digest",
+            "model.reconcile",
+            "model.due",
+            "schedules",
+            "metrics",
+            "model.progress",
+        ),
         *("agents.claude", "agents.codex", "agents.dialogs"),
     ),
-    ("view", "figures", "agents.said", "agents.questions"),
-    ("paths", "units", "rules", "toml", "words"),
-    ("model", "errors"),
-    ("values",),
+    ("model.session_json", "figures", "agents.said", "agents.questions"),
+    ("paths", "model.units", "rules", "model.toml_table", "model.parse"),
+    ("model.record", "model.errors"),
+    ("model.value",),
     ("",),  # the package itself: its version
 )
 PURE = (
-    *("values", "model", "errors", "units", "reconcile", "duties", "view", "codec", "digest"),
-    *("figures", "metrics", "phases", "rules", "toml", "words"),
+    *(
+        "model.value",
+        "model.record",
+        "model.errors",
+        "model.units",
+        "model.reconcile",
+        "model.due",
+        "model.session_json",
+        "model.codec",
+        "model.digest",
+    ),
+    *("figures", "metrics", "model.progress", "rules", "model.toml_table", "model.parse"),
     *("agents.said", "agents.claude", "agents.codex", "agents.questions", "agents.dialogs"),
 )
 HOMES = {
@@ -78,8 +96,8 @@ HOMES = {
     "psutil": {"processes"},
     "sh": {"run"},
     "subprocess": {"run"},
-    "tomllib": {"codec", "config"},
-    "tomli_w": {"codec"},
+    "tomllib": {"model.codec", "config"},
+    "tomli_w": {"model.codec"},
     "fcntl": {"files"},
     "urllib": {"targets"},
 }

@@ -20,8 +20,8 @@ import pytest
 
 from sesh import config, events, files, notices, paths, run, store
 from sesh.config import Config, Notify
-from sesh.model import ENDED, State
-from sesh.view import FIELDS
+from sesh.model.record import ENDED, State
+from sesh.model.session_json import FIELDS
 from tests.receiver import Receiver, closed_port, receiving
 from tests.surroundings import mounted, read_only, read_record, silence_timers, write_record
 from tests.world import SESH, World, eventually

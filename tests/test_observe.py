@@ -6,8 +6,8 @@ import pytest
 
 from sesh import containers, observe
 from sesh.config import Config
-from sesh.model import Boxing, Observation, Record, seen
-from sesh.values import replace
+from sesh.model.record import Boxing, Observation, Record, seen
+from sesh.model.value import replace
 from tests.samples import record
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from sesh import store
-from sesh.model import Record, State, Verdict
-from sesh.values import replace
+from sesh.model.record import Record, State, Verdict
+from sesh.model.value import replace
 from tests.surroundings import complains, read_record, write_record
 from tests.terminal import Terminal
 from tests.world import World, eventually

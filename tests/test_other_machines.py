@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from sesh import observe, processes, store
-from sesh.model import Observation, Process, unknown
-from sesh.reconcile import reconcile
-from sesh.values import replace
+from sesh.model.reconcile import reconcile
+from sesh.model.record import Observation, Process, unknown
+from sesh.model.value import replace
 from tests.surroundings import (
     before_this_boot,
     complains,

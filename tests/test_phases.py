@@ -11,13 +11,24 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from sesh import codec, config, phases
-from sesh.errors import ConflictError, UsageError
-from sesh.model import NOWHERE, AgentWord, Cause, Desired, Observation, Record, State, Step, unknown
-from sesh.phases import Said, Thresholds
-from sesh.reconcile import reconcile
-from sesh.values import replace
-from sesh.view import view
+from sesh import config
+from sesh.model import codec, progress
+from sesh.model.errors import ConflictError, UsageError
+from sesh.model.progress import Said, Thresholds
+from sesh.model.reconcile import reconcile
+from sesh.model.record import (
+    NOWHERE,
+    AgentWord,
+    Cause,
+    Desired,
+    Observation,
+    Record,
+    State,
+    Step,
+    unknown,
+)
+from sesh.model.session_json import view
+from sesh.model.value import replace
 from tests import samples
 from tests.samples import NOW
 
@@ -36,55 +47,55 @@ def bare(**word: Any) -> Record:
 
 def test_each_change_is_kept_with_its_time() -> None:
     record = samples.record()
-    for number, phase in enumerate(phases.WORKING):
-        record = phases.said(record, Said(phase), NOW + timedelta(minutes=number))
-    assert [step.phase for step in record.agent.history] == list(phases.WORKING)
+    for number, phase in enumerate(progress.WORKING):
+        record = progress.said(record, Said(phase), NOW + timedelta(minutes=number))
+    assert [step.phase for step in record.agent.history] == list(progress.WORKING)
     assert record.agent.history[2] == Step("planning", NOW + timedelta(minutes=2))
     assert record.agent.updated == NOW + timedelta(minutes=5)
 
 
 def test_to_stay_in_a_phase_is_no_change() -> None:
-    record = phases.said(samples.record(), Said("planning"), NOW)
-    again = phases.said(record, Said("planning"), NOW + timedelta(minutes=1))
+    record = progress.said(samples.record(), Said("planning"), NOW)
+    again = progress.said(record, Said("planning"), NOW + timedelta(minutes=1))
     assert again.agent.history == record.agent.history
     assert again.agent.updated == NOW + timedelta(minutes=1)
 
 
 def test_an_unknown_phase_names_the_choices() -> None:
     with pytest.raises(UsageError, match=r"initializing, investigating.*abandoned") as caught:
-        phases.said(samples.record(), Said("thinking\x1b[31m"), NOW)
+        progress.said(samples.record(), Said("thinking\x1b[31m"), NOW)
     assert "\x1b" not in str(caught.value)
 
 
-@pytest.mark.parametrize("final", phases.FINAL)
+@pytest.mark.parametrize("final", progress.FINAL)
 @pytest.mark.parametrize(
     "more", [Said("planning"), Said("completed"), Said(metadata={"a": 1}), Said(error="x"), Said()]
 )
 def test_nothing_follows_a_final_phase(final: str, more: Said) -> None:
-    record = phases.said(samples.record(), Said(final), NOW)
+    record = progress.said(samples.record(), Said(final), NOW)
     assert record.agent.finished == NOW
     with pytest.raises(ConflictError, match=f"has finished \\({final}"):
-        phases.said(record, more, NOW)
+        progress.said(record, more, NOW)
 
 
 def test_a_long_history_keeps_its_beginning_and_its_end() -> None:
     record = samples.record()
-    for number in range(phases.MOST_STEPS + 50):
-        phase = phases.WORKING[number % 2 + 1] if number else "initializing"
-        record = phases.said(record, Said(phase), NOW + timedelta(seconds=number))
+    for number in range(progress.MOST_STEPS + 50):
+        phase = progress.WORKING[number % 2 + 1] if number else "initializing"
+        record = progress.said(record, Said(phase), NOW + timedelta(seconds=number))
     steps = record.agent.history
-    assert len(steps) == phases.MOST_STEPS
+    assert len(steps) == progress.MOST_STEPS
     assert steps[0] == Step("initializing", NOW)
-    assert steps[-1].at == NOW + timedelta(seconds=phases.MOST_STEPS + 49)
+    assert steps[-1].at == NOW + timedelta(seconds=progress.MOST_STEPS + 49)
 
 
 def test_a_launch_after_the_last_word_begins_anew() -> None:
-    word = phases.said(samples.record(), Said("failed", error="x", summary="y"), NOW).agent
-    again = phases.begun_again(word, NOW + timedelta(minutes=1))
+    word = progress.said(samples.record(), Said("failed", error="x", summary="y"), NOW).agent
+    again = progress.begun_again(word, NOW + timedelta(minutes=1))
     assert (again.phase, again.finished, again.errors) == ("initializing", None, 0)
     assert [step.phase for step in again.history] == ["failed", "initializing"]
     working = AgentWord(phase="planning", errors=2)
-    assert phases.begun_again(working, NOW) == working
+    assert progress.begun_again(working, NOW) == working
 
 
 # --- records without a process -------------------------------------------------------------------
@@ -101,7 +112,7 @@ def test_a_launch_after_the_last_word_begins_anew() -> None:
 def test_its_own_word_ends_a_record_without_a_process(
     final: str, state: State, cause: Cause | None
 ) -> None:
-    record = phases.said(bare(), Said(final, error="no luck"), NOW)
+    record = progress.said(bare(), Said(final, error="no luck"), NOW)
     verdict = reconcile(record, UNSEEN, NOW)
     assert (verdict.state, verdict.cause, verdict.ended) == (state, cause, NOW)
     assert verdict.attention is None
@@ -116,7 +127,7 @@ def test_until_then_it_runs_by_its_word_whatever_is_seen() -> None:
 
 
 def test_a_process_is_not_ended_by_a_word() -> None:
-    record = phases.said(samples.record(), Said("completed"), NOW)
+    record = progress.said(samples.record(), Said("completed"), NOW)
     assert record.status == samples.record().status
     assert record.status.desired is Desired.RUNNING
 
@@ -135,18 +146,18 @@ def test_nothing_can_run_in_no_place(key: str) -> None:
 
 def test_text_and_json_from_a_command_line() -> None:
     given = ("a=1", "b:=1", "c:=[true, {}]", "d==x:=y", "e=", "b:=2")
-    assert phases.parse(given) == {"a": "1", "b": 2, "c": [True, {}], "d": "=x:=y", "e": ""}
+    assert progress.parse(given) == {"a": "1", "b": 2, "c": [True, {}], "d": "=x:=y", "e": ""}
 
 
 @pytest.mark.parametrize("given", ["novalue", "a:={", "a:=" + "[" * 100000, "a:=" + "9" * 5000])
 def test_what_is_no_metadata(given: str) -> None:
     with pytest.raises(UsageError):
-        phases.merged({}, phases.parse((given,)), force=True)
+        progress.merged({}, progress.parse((given,)), force=True)
 
 
 def test_keys_are_merged_and_a_null_takes_one_away() -> None:
     old = {"a": 1, "b": {"x": 1}, "c": 2}
-    assert phases.merged(old, {"b": {"y": 2}, "c": None, "d": []}, force=False) == {
+    assert progress.merged(old, {"b": {"y": 2}, "c": None, "d": []}, force=False) == {
         "a": 1,
         "b": {"y": 2},
         "d": [],
@@ -156,7 +167,7 @@ def test_keys_are_merged_and_a_null_takes_one_away() -> None:
 @pytest.mark.parametrize("key", ["", "a b", "ä", "a\n", "x" * 65, "-a", "a=b", "a:b", "\x1b"])
 def test_bad_keys(key: str) -> None:
     with pytest.raises(UsageError, match="no key for metadata"):
-        phases.merged({}, {key: 1}, force=True)
+        progress.merged({}, {key: 1}, force=True)
 
 
 @pytest.mark.parametrize(
@@ -179,14 +190,14 @@ def test_bad_keys(key: str) -> None:
 )
 def test_values_that_cannot_be_kept(value: object, why: str) -> None:
     with pytest.raises(UsageError, match=why):
-        phases.merged({}, {"k": value}, force=True)
+        progress.merged({}, {"k": value}, force=True)
 
 
 def test_not_too_many_keys() -> None:
-    full = {f"k{number}": number for number in range(phases.MOST_KEYS)}
-    assert len(phases.merged({}, full, force=False)) == phases.MOST_KEYS
+    full = {f"k{number}": number for number in range(progress.MOST_KEYS)}
+    assert len(progress.merged({}, full, force=False)) == progress.MOST_KEYS
     with pytest.raises(UsageError, match="65 keys"):
-        phases.merged(full, {"more": 1}, force=False)
+        progress.merged(full, {"more": 1}, force=False)
 
 
 VALUES = st.recursive(
@@ -215,8 +226,8 @@ def _depth(value: object) -> int:
 @given(st.dictionaries(KEYS, VALUES, max_size=5))
 def test_what_is_accepted_comes_back_exactly(metadata: dict[str, Any]) -> None:
     """Through the record and through the JSON of the digest line: also what is empty in there."""
-    assume(all(_depth(value) <= phases.DEEPEST for value in metadata.values()))
-    word = phases.merged({}, metadata, force=True)
+    assume(all(_depth(value) <= progress.DEEPEST for value in metadata.values()))
+    word = progress.merged({}, metadata, force=True)
     assert word == metadata
     record = replace(samples.record(), agent=AgentWord(metadata=word))
     back = codec.decode(codec.encode(record))
@@ -258,9 +269,9 @@ def test_values_that_look_like_secrets_are_refused(key: str) -> None:
     value = LOOKS_SECRET[key]
     for hidden in (value, f"see {value} there", [value], {"a": {"b": [value]}}, {value: 1}):
         with pytest.raises(UsageError, match="--force") as caught:
-            phases.merged({}, {"note": hidden}, force=False)
+            progress.merged({}, {"note": hidden}, force=False)
         assert value not in str(caught.value)
-    assert phases.merged({}, {"note": value}, force=True) == {"note": value}
+    assert progress.merged({}, {"note": value}, force=True) == {"note": value}
 
 
 @pytest.mark.parametrize(
@@ -273,11 +284,11 @@ def test_values_that_look_like_secrets_are_refused(key: str) -> None:
 def test_keys_that_are_called_like_secrets(key: str) -> None:
     for hidden in ("x", ["x"], {"value": "x"}):
         with pytest.raises(UsageError, match="called"):
-            phases.merged({}, {key: hidden}, force=False)
+            progress.merged({}, {key: hidden}, force=False)
     with pytest.raises(UsageError, match="called"):
-        phases.merged({}, {"outer": {key: "x"}}, force=False)
-    assert phases.merged({}, {key: 12}, force=False) == {key: 12}
-    assert phases.merged({}, {key: ""}, force=False) == {key: ""}
+        progress.merged({}, {"outer": {key: "x"}}, force=False)
+    assert progress.merged({}, {key: 12}, force=False) == {key: 12}
+    assert progress.merged({}, {key: ""}, force=False) == {key: ""}
 
 
 @pytest.mark.parametrize(
@@ -295,7 +306,7 @@ def test_keys_that_are_called_like_secrets(key: str) -> None:
     ],
 )
 def test_what_is_no_secret(key: str, value: str) -> None:
-    assert phases.secret(key, value) is None
+    assert progress.secret(key, value) is None
 
 
 # --- going on ------------------------------------------------------------------------------------
@@ -307,7 +318,7 @@ def working(**word: Any) -> Record:
 
 
 def test_yes() -> None:
-    answer = phases.resumable(working(), NOW + timedelta(seconds=90), Thresholds(), True)
+    answer = progress.resumable(working(), NOW + timedelta(seconds=90), Thresholds(), True)
     assert answer.resume
     assert (answer.idle, answer.phase) == (90, "approval")
 
@@ -328,28 +339,28 @@ def test_yes() -> None:
 )
 def test_no_and_why(word: dict[str, Any], minutes: int, there: bool, why: str) -> None:
     now = NOW + timedelta(minutes=minutes)
-    answer = phases.resumable(working(**word), now, Thresholds(), there)
+    answer = progress.resumable(working(**word), now, Thresholds(), there)
     assert not answer.resume
     assert re.search(why, answer.reason)
 
 
 def test_just_within_each_limit() -> None:
     now = NOW + timedelta(minutes=29, seconds=59)
-    assert phases.resumable(working(errors=2), now, Thresholds(), None).resume
+    assert progress.resumable(working(errors=2), now, Thresholds(), None).resume
 
 
 def test_the_thresholds_can_be_others() -> None:
     other = Thresholds(60.0, 0, ("executing",))
     record = working(phase="executing", errors=99)
-    assert phases.resumable(record, NOW + timedelta(seconds=59), other, None).resume
-    assert not phases.resumable(record, NOW + timedelta(seconds=60), other, None).resume
+    assert progress.resumable(record, NOW + timedelta(seconds=59), other, None).resume
+    assert not progress.resumable(record, NOW + timedelta(seconds=60), other, None).resume
 
 
 def test_output_counts_as_a_sign_of_life_and_the_clock_may_be_set_back() -> None:
     now = NOW + timedelta(hours=2)
     heard = now - timedelta(minutes=1)
-    assert phases.resumable(working(), now, Thresholds(), None, heard).idle == 60
-    assert phases.resumable(working(), NOW - timedelta(hours=1), Thresholds(), None).idle == 0
+    assert progress.resumable(working(), now, Thresholds(), None, heard).idle == 60
+    assert progress.resumable(working(), NOW - timedelta(hours=1), Thresholds(), None).idle == 0
 
 
 def test_the_settings_have_the_same_defaults() -> None:

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from sesh import digest
 from sesh.config import Gc
-from sesh.model import Process
+from sesh.model import digest
+from sesh.model.record import Process
+from sesh.model.units import span
+from sesh.model.value import replace
 from sesh.orphans import Census, Leftover, Stray
 from sesh.planning import Options, Verb, What, decide, leaving, limit_reached
 from sesh.sightings import Sightings
 from sesh.surveying import Pile, Running, Scene, Tree
 from sesh.tmux import Pane
-from sesh.units import span
-from sesh.values import replace
 
 NOW = 1_800_000_000.0
 HOUR, DAY = 3600.0, 86400.0

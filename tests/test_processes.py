@@ -12,9 +12,9 @@ from collections.abc import Iterator
 import pytest
 
 from sesh import processes
-from sesh.model import Process
+from sesh.model.record import Process
+from sesh.model.value import replace
 from sesh.processes import Mark
-from sesh.values import replace
 from tests.surroundings import STRANGER, as_stranger, need_root
 from tests.world import eventually
 

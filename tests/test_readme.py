@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from sesh import cli, errors, paths
+from sesh import cli, paths
+from sesh.model import errors
 from tests.conftest import need
 from tests.test_docs import CHECKOUT, README, examples
 from tests.world import SESH, World

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sesh.model import (
+from sesh.model.reconcile import reconcile
+from sesh.model.record import (
     ENDED,
     OUTCOMES,
     Boxing,
@@ -27,8 +28,7 @@ from sesh.model import (
     seen,
     unknown,
 )
-from sesh.reconcile import reconcile
-from sesh.values import replace
+from sesh.model.value import replace
 from tests.samples import NOW, exit_word, launch_word, record
 
 ALIVE = seen("process 4711 is alive")

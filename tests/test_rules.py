@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sesh import rulefiles, rules
-from sesh.errors import SeshError, StateError
+from sesh.model.errors import SeshError, StateError
 from sesh.rules import MEANINGS, PLACES, WHATS, Rule, from_plain, match, to_plain
 
 NAMES = ["aider", "claude", "codex", "gemini", "opencode"]
@@ -271,7 +271,12 @@ def test_matching_imports_next_to_nothing() -> None:
         text=True,
         cwd=Path(rules.__file__).parents[1],
     )
-    assert set(done.stdout.split()) <= {"sesh", "sesh.rules", "sesh.values", "__future__"}, done
+    assert set(done.stdout.split()) <= {
+        "sesh",
+        "sesh.rules",
+        "sesh.model.record.value",
+        "__future__",
+    }, done
 
 
 # --- files ---------------------------------------------------------------------------------------

@@ -14,10 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sesh import codec, config, digest, engines, store
+from sesh import config, engines, store
 from sesh.commands._options import Duration
-from sesh.errors import ConflictError, StateError
-from sesh.model import (
+from sesh.model import codec, digest
+from sesh.model.errors import ConflictError, StateError
+from sesh.model.reconcile import reconcile
+from sesh.model.record import (
     AgentWord,
     Care,
     Damaged,
@@ -31,8 +33,7 @@ from sesh.model import (
     Worktree,
     seen,
 )
-from sesh.reconcile import reconcile
-from sesh.values import replace
+from sesh.model.value import replace
 from tests.samples import NOW, record
 
 RUNNING = Verdict(State.RUNNING)

@@ -8,8 +8,8 @@ import pytest
 from sesh import talking
 from sesh.agents import activity, dialogs, screens
 from sesh.agents.screens import Asked
-from sesh.errors import ConflictError
-from sesh.model import Answers
+from sesh.model.errors import ConflictError
+from sesh.model.record import Answers
 from sesh.talking import Terminal
 from tests.test_dialogs import BASH, MODE
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sesh import templates
-from sesh.errors import StateError
-from sesh.model import Answers, BreakerLimits, Kit
-from sesh.values import Value
+from sesh.model.errors import StateError
+from sesh.model.record import Answers, BreakerLimits, Kit
+from sesh.model.value import Value
 from tests.surroundings import complains, read_record
 from tests.world import World, eventually
 

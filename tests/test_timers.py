@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sesh import paths, schedules, timers
-from sesh.errors import SeshError, StateError, UsageError
+from sesh.model.errors import SeshError, StateError, UsageError
 from sesh.schedules import BEGIN, END, Job
 from tests.conftest import need
 from tests.surroundings import run

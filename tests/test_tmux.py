@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sesh.errors import CannotTellError, StateError
+from sesh.model.errors import CannotTellError, StateError
 from sesh.tmux import (
     Pane,
     Reply,

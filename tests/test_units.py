@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sesh import units
+from sesh.model import units
 
 
 @pytest.mark.parametrize(

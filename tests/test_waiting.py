@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import pytest
 
 from sesh import look, waiting
-from sesh.errors import NoSessionError, StateError
-from sesh.model import ENDED, State
+from sesh.model.errors import NoSessionError, StateError
+from sesh.model.record import ENDED, State
 from sesh.store import Entry
 from sesh.waiting import GaveUp, Reached, Wanted
 from tests.world import World, eventually

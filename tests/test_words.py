@@ -8,34 +8,35 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sesh import launchfiles, words
+from sesh import launchfiles
+from sesh.model import parse
 
 
 @pytest.mark.parametrize("text", ["", "²", "٣", "+1", "-1", " 1", "1 ", "1_0", "0x1", "1.0", "256"])
 def test_no_number(text: str) -> None:
-    assert words.number(text, words.STATUS) is None
+    assert parse.number(text, parse.STATUS) is None
 
 
 @given(st.text())
 def test_whatever_somebody_writes_is_a_number_in_its_range_or_none(text: str) -> None:
-    found = words.number(text, words.PID)
-    assert found is None or 0 <= found <= words.PID
+    found = parse.number(text, parse.PID)
+    assert found is None or 0 <= found <= parse.PID
 
 
-@given(st.integers(0, words.TICKS))
+@given(st.integers(0, parse.TICKS))
 def test_every_number_in_its_range_is_one(number: int) -> None:
-    assert words.number(str(number), words.TICKS) == number
+    assert parse.number(str(number), parse.TICKS) == number
 
 
 def test_no_number_is_longer_than_the_largest() -> None:
-    assert words.number("9" * 5000, words.TICKS) is None
-    assert words.number(str(words.PID + 1), words.PID) is None
+    assert parse.number("9" * 5000, parse.TICKS) is None
+    assert parse.number(str(parse.PID + 1), parse.PID) is None
 
 
 def test_a_time_is_between_the_launch_and_now() -> None:
-    assert words.moment(5.0, now=9.0, since=3.0) == 5.0
-    assert words.moment(1 << 40, now=9.0) == 9.0
-    assert words.moment(-1e30, now=9.0, since=3.0) == 3.0
+    assert parse.moment(5.0, now=9.0, since=3.0) == 5.0
+    assert parse.moment(1 << 40, now=9.0) == 9.0
+    assert parse.moment(-1e30, now=9.0, since=3.0) == 3.0
 
 
 def test_launches_are_known_by_plain_numbers_only(tmp_path: Path) -> None:

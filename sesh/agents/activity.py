@@ -16,18 +16,19 @@ import json
 import os
 import time
 
-from sesh import digest, guards, paths, words
+from sesh import guards, paths
 from sesh.agents import claude, codex, questions, said
 from sesh.agents.said import BUSY, IDLE, WAITING, Said
+from sesh.model import digest, parse
+from sesh.model.value import Value, replace
 from sesh.rules import Rule, from_plain, match
-from sesh.values import Value, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from sesh.digest import Digest
-    from sesh.model import Record
+    from sesh.model.digest import Digest
+    from sesh.model.record import Record
 
 REGISTRY, MARK, TITLE, HOOK, SCREEN = "registry", "mark", "title", "hook", "screen"
 PROMPT = "prompt"  # that of its launch, which it has not taken
@@ -238,7 +239,7 @@ def heard(launch: Launch) -> Said | None:
             return said.decode(guards.read(f"{launch.stem}.said"))
         path = f"{launch.run}/{launch.id}.box/{launch.id}.{launch.generation}.hook"
         event = json.loads(guards.read(path))
-        at = words.moment(os.lstat(path).st_mtime, time.time())
+        at = parse.moment(os.lstat(path).st_mtime, time.time())
     except (OSError, ValueError, RecursionError):
         return None
     if not isinstance(event, dict):

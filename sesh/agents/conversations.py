@@ -11,9 +11,9 @@ from sesh import files
 from sesh.agents import activity, claude, kits, twins
 from sesh.agents.kits import Variables
 from sesh.agents.said import identity
-from sesh.errors import SeshError
-from sesh.model import Kit, Record
-from sesh.values import Value
+from sesh.model.errors import SeshError
+from sesh.model.record import Kit, Record
+from sesh.model.value import Value
 
 _HEAD = 1 << 18  # bytes of a transcript in which its agent says where it works, and with whom
 

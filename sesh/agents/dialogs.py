@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 
 from sesh.agents.questions import SCREEN, USES, Option, Question, matter
-from sesh.model import Answers
-from sesh.values import Value, replace
+from sesh.model.record import Answers
+from sesh.model.value import Value, replace
 
 _MARKS = "❯›▶●>"
 _EDGES = " \t│┃|"

@@ -11,9 +11,9 @@ from sesh import environment, events, files, guards, processes
 from sesh.agents import activity, kits
 from sesh.agents.activity import Activity, Launch
 from sesh.agents.said import WAITING
-from sesh.digest import Digest
-from sesh.errors import SeshError
-from sesh.model import Record, name_of
+from sesh.model.digest import Digest
+from sesh.model.errors import SeshError
+from sesh.model.record import Record, name_of
 
 _SAME = 3.0  # seconds by which two sources may differ on when a wait began
 

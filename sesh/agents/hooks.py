@@ -12,10 +12,11 @@ import os
 import time
 from contextlib import suppress
 
-from sesh import bugs, digest, files, guards, paths, run, stdin
+from sesh import bugs, files, guards, paths, run, stdin
 from sesh.agents import claude, codex, said
 from sesh.agents.said import WAITING, Said
-from sesh.errors import OK, SeshError
+from sesh.model import digest
+from sesh.model.errors import OK, SeshError
 
 KINDS = ("claude", "codex")
 _SHELLS = (b"sh", b"bash", b"dash", b"zsh", b"ksh", b"busybox", b"fish")

@@ -6,7 +6,7 @@ answers there are, only its screen (see dialogs.py).
 
 from __future__ import annotations
 
-from sesh.values import Value
+from sesh.model.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,10 +16,10 @@ from sesh.agents.activity import SCREEN, Activity, Launch, equipment, known, wor
 from sesh.agents.dialogs import Dialog
 from sesh.agents.questions import Question
 from sesh.agents.said import BUSY, WAITING
-from sesh.errors import CannotTellError, StateError
+from sesh.model.errors import CannotTellError, StateError
+from sesh.model.value import Value, replace
 from sesh.rules import Rule, match
 from sesh.tmux import Tmux
-from sesh.values import Value, replace
 
 _TROUBLES = ("login", "rate limit", "help")  # it takes a prompt meanwhile, if no dialog is open
 

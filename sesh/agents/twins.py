@@ -9,10 +9,10 @@ from contextlib import suppress
 from sesh import guards, processes, store
 from sesh.agents import claude, kits
 from sesh.agents.kits import Variables
-from sesh.errors import TwinError
-from sesh.model import Kit, Process, Record
+from sesh.model.errors import TwinError
+from sesh.model.parse import TICKS, number
+from sesh.model.record import Kit, Process, Record
 from sesh.processes import Table
-from sesh.words import TICKS, number
 
 _FIRST_WORDS = 3  # of a command line, among which the program is
 

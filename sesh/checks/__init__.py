@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Sequence
 
 from sesh.checks import containers, files, machine, sessions, tmux
 from sesh.checks.scene import Finding, Level, Scene
-from sesh.errors import SeshError, UsageError
-from sesh.values import Value
+from sesh.model.errors import SeshError, UsageError
+from sesh.model.value import Value
 
 
 class Check(Value):

@@ -10,9 +10,9 @@ from sesh import adrift, boxes, engines, processes, store
 from sesh.adrift import Adrift
 from sesh.checks.scene import FIX, Finding, Level, Scene, few, number
 from sesh.engines import Said, Trouble
-from sesh.errors import CannotTellError
-from sesh.model import Cause, Container, Engine, Record, State, name_of
-from sesh.view import View
+from sesh.model.errors import CannotTellError
+from sesh.model.record import Cause, Container, Engine, Record, State, name_of
+from sesh.model.session_json import View
 
 # --- engines -------------------------------------------------------------------------------------
 

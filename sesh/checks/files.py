@@ -11,8 +11,8 @@ from shlex import quote
 
 from sesh import files, output, paths, processes, store
 from sesh.checks.scene import FIX, Finding, Level, Scene, few, number, shown
-from sesh.model import name_of
-from sesh.values import Value
+from sesh.model.record import name_of
+from sesh.model.value import Value
 
 TEMP_AGE = 3600.0  # seconds after which a temporary file counts as left over
 LARGE = 2 << 30

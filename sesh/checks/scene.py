@@ -17,13 +17,13 @@ from functools import cached_property
 from sesh import boxes, observe, orphans, paths, processes, store, trees
 from sesh.config import Config
 from sesh.look import Seen
-from sesh.model import Record, State, name_of
+from sesh.model.record import Record, State, name_of
+from sesh.model.session_json import LASTING, View, view
+from sesh.model.value import Value, replace
 from sesh.observe import Answers
 from sesh.orphans import Census
 from sesh.store import Entry
 from sesh.tmux import Reply
-from sesh.values import Value, replace
-from sesh.view import LASTING, View, view
 
 PATIENCE = 1.5  # seconds that a server or an engine gets; the whole is to take no more than three
 HURRY = 0.5  # what further servers get once one hangs

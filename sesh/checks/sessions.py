@@ -11,9 +11,10 @@ from shlex import quote
 from sesh import breakers, caring, output, paths, store
 from sesh.breakers import Circle, Opened
 from sesh.checks.scene import FIX, Finding, Level, Scene, few, number
-from sesh.digest import parse
 from sesh.look import Orphan, Seen
-from sesh.model import (
+from sesh.model.digest import parse
+from sesh.model.reconcile import off_branch, reconcile
+from sesh.model.record import (
     ALIVE,
     ENDED,
     Cause,
@@ -27,11 +28,10 @@ from sesh.model import (
     name_of,
     seen,
 )
+from sesh.model.session_json import View
 from sesh.orphans import Leftover, Stray
-from sesh.reconcile import off_branch, reconcile
 from sesh.store import Entry
 from sesh.tmux import Pane
-from sesh.view import View
 
 _DOWN = (State.RECOVERING, State.FAILED, State.TIMEOUT, State.LOST)
 STOP_PATIENCE = 10.0  # seconds after its grace that a stop may take to be confirmed

@@ -6,10 +6,10 @@ from shlex import quote
 
 from sesh import observe, paths, processes, tmux
 from sesh.checks.scene import FIX, Finding, Level, Scene, hangs, shown
-from sesh.errors import CannotTellError
-from sesh.model import Process
+from sesh.model.errors import CannotTellError
+from sesh.model.record import Process
+from sesh.model.value import Value
 from sesh.tmux import Pane, Reply, Trouble
-from sesh.values import Value
 
 _INSTALLERS = (
     ("apt-get", "sudo apt-get install tmux"),

@@ -8,7 +8,7 @@ import click
 
 from sesh.commands._options import Duration, F, Size
 from sesh.config import MOST, MOST_RETRIES
-from sesh.model import BreakerLimits, Care
+from sesh.model.record import BreakerLimits, Care
 
 _OPTIONS: tuple[tuple[str, Any, str], ...] = (
     ("--timeout", Duration(), "End it so long after its start, retries included."),

@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 
 import click
 
-from sesh import config, errors, look, output, units
-from sesh.errors import NoSessionError, SeshError, UsageError
+from sesh import config, look, output
 from sesh.look import Seen
+from sesh.model import errors, units
+from sesh.model.errors import NoSessionError, SeshError, UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -10,10 +10,18 @@ from sesh import config, listing, look, orphans, output, store
 from sesh.adrift import Adrift
 from sesh.commands._options import CONTEXT, json_option
 from sesh.config import Config
-from sesh.errors import FAILED, OK, PARTIAL, ConflictError, NoSessionError, SeshError, UsageError
 from sesh.lifecycle import adopt, salvage
 from sesh.look import Orphan, Seen
-from sesh.model import Damaged, State
+from sesh.model.errors import (
+    FAILED,
+    OK,
+    PARTIAL,
+    ConflictError,
+    NoSessionError,
+    SeshError,
+    UsageError,
+)
+from sesh.model.record import Damaged, State
 
 Found = Orphan | Seen | Adrift
 

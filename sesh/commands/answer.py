@@ -6,7 +6,7 @@ import click
 
 from sesh import config, look, output, talking
 from sesh.commands._options import CONTEXT
-from sesh.errors import UsageError
+from sesh.model.errors import UsageError
 from sesh.talking import Terminal
 
 

@@ -15,13 +15,13 @@ import click
 from sesh import attaching, config, look, output, transcripts
 from sesh.commands._options import CONTEXT
 from sesh.config import Config
-from sesh.errors import CannotTellError, ConflictError, EndedError, StateError, UsageError
 from sesh.lifecycle.forget import forget, what_goes
 from sesh.lifecycle.start import restart
 from sesh.lifecycle.stop import stop
 from sesh.look import Seen
-from sesh.model import ALIVE, ENDED, Session, State
-from sesh.view import view
+from sesh.model.errors import CannotTellError, ConflictError, EndedError, StateError, UsageError
+from sesh.model.record import ALIVE, ENDED, Session, State
+from sesh.model.session_json import view
 
 LAST_LINES = 10
 _KEY = re.compile(r"\x1b[\[O][ -?]*[@-~]|\x1b[^\x1b]|.", re.DOTALL)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import click
 
-from sesh import events, listing, output, paths, phases, rulefiles, shells
+from sesh import events, listing, output, paths, rulefiles, shells
 from sesh.agents.said import ACTIVITIES
 from sesh.checks import IDS
 from sesh.commands._options import CONTEXT
-from sesh.model import ALIVE, Retry, State
+from sesh.model import progress
+from sesh.model.record import ALIVE, Retry, State
+from sesh.model.value import replace
 from sesh.shells import Offer, Option, Tree, Verb
-from sesh.values import replace
 
 SCRIPTS = {"bash": shells.bash, "zsh": shells.zsh, "fish": shells.fish}
 
@@ -28,7 +29,7 @@ _VALUES: dict[str, Offer] = {
     "--only": IDS,
     "--template": "templates",
     "--from": "templates",
-    "--phase": phases.PHASES,
+    "--phase": progress.PHASES,
     "--retry-on": tuple(word.value for word in Retry),
 }
 _ARGUMENTS: dict[str, Offer] = {

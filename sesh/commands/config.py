@@ -9,11 +9,12 @@ from typing import Any
 
 import click
 
-from sesh import config, errors, events, notices, output, paths, targets
+from sesh import config, events, notices, output, paths, targets
 from sesh.commands._options import CONTEXT, json_option
 from sesh.config import Config, Setting
-from sesh.errors import SeshError, UsageError
-from sesh.model import ENDED, Retry, State
+from sesh.model import errors
+from sesh.model.errors import SeshError, UsageError
+from sesh.model.record import ENDED, Retry, State
 
 ACTIONS = ("show", "check", "path", "test-notify")
 _TOLD_OF = {*events.KINDS, *(ENDED - {State.STALE})} - {*notices.NEVER}

@@ -6,7 +6,7 @@ import click
 
 from sesh import config, look, observe, tmux
 from sesh.commands._options import CONTEXT
-from sesh.errors import CannotTellError, StateError
+from sesh.model.errors import CannotTellError, StateError
 
 
 @click.command("detach", context_settings=CONTEXT)

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 
 import click
 
-from sesh import checks, config, errors, mending, output, prompt
+from sesh import checks, config, mending, output, prompt
 from sesh.checks import CHECKS, Check
 from sesh.checks.scene import Finding, Level, Scene
 from sesh.commands._options import CONTEXT, colour_option, json_option, yes_option
-from sesh.errors import StateError, UsageError
 from sesh.mending import Done
+from sesh.model import errors
+from sesh.model.errors import StateError, UsageError
 
 _NARROW = 64  # columns below which texts stand under their ids, not beside them
 _COLOURS = {Level.FAIL: "failed", Level.WARN: "stale"}

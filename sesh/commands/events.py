@@ -10,7 +10,7 @@ import click
 
 from sesh import events, look, output, tables
 from sesh.commands._options import CONTEXT, Moment, json_option
-from sesh.errors import UsageError
+from sesh.model.errors import UsageError
 
 
 @click.command("events", context_settings=CONTEXT)

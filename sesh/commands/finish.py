@@ -7,10 +7,11 @@ import os
 
 import click
 
-from sesh import listing, output, phases, reports
+from sesh import listing, output, reports
 from sesh.commands._options import CONTEXT, json_option, named
-from sesh.errors import UsageError
-from sesh.phases import Said
+from sesh.model import progress
+from sesh.model.errors import UsageError
+from sesh.model.progress import Said
 
 
 class _Outcome(click.Command):
@@ -30,13 +31,13 @@ def command(words: tuple[str, ...], summary: str | None, as_json: bool) -> int:
     That can be said once, and is the last word. No process is ended by it. NAME is that of the
     session it is called in, if there is one.
     """
-    if not words or len(words) > 2 or words[-1] not in phases.FINAL:
-        raise UsageError(f"give a name, if need be, and one of {', '.join(phases.FINAL)}")
+    if not words or len(words) > 2 or words[-1] not in progress.FINAL:
+        raise UsageError(f"give a name, if need be, and one of {', '.join(progress.FINAL)}")
     outcome = words[-1]
     name = named(words[0] if len(words) == 2 else os.environ.get("SESH_NAME"))
     found = reports.say(name, Said(phase=outcome, summary=summary))
     assert found.session is not None
-    seconds = phases.duration(found.session.record)
+    seconds = progress.duration(found.session.record)
     if as_json:
         shown = {**listing.complete(found), "duration": round(seconds, 3)}
         output.write(json.dumps(shown) + "\n")

@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import click
 
-from sesh import delegation, errors, output, stdin
+from sesh import delegation, output, stdin
 from sesh.agents import hooks
 from sesh.commands._options import CONTEXT
+from sesh.model import errors
 
 
 def _pre_delegate(data: bytes) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from sesh import errors, output, prompt
+from sesh import output, prompt
 from sesh.commands._options import CONTEXT
+from sesh.model import errors
 
 
 @click.command("init", context_settings=CONTEXT)

@@ -9,8 +9,8 @@ import click
 
 from sesh import config, logfiles, look, output, transcripts
 from sesh.commands._options import CONTEXT, Moment
-from sesh.errors import SeshError, StateError, UsageError
-from sesh.model import ALIVE, Record, State
+from sesh.model.errors import SeshError, StateError, UsageError
+from sesh.model.record import ALIVE, Record, State
 
 FETCH_EVERY = 1.0  # seconds between questions to an engine for more output
 

@@ -8,7 +8,7 @@ import click
 
 from sesh import listing, output, tables
 from sesh.commands._options import CONTEXT, colour_option, json_option
-from sesh.view import View
+from sesh.model.session_json import View
 
 
 @click.command("ls", context_settings=CONTEXT)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from sesh import config, errors, notices, supervise
+from sesh import config, notices, supervise
 from sesh.commands._options import CONTEXT
+from sesh.model import errors
 
 
 @click.command("pass", context_settings=CONTEXT)

@@ -8,7 +8,7 @@ from sesh import config
 from sesh.commands._options import CONTEXT, choose, each, names_argument
 from sesh.lifecycle.pause import pause
 from sesh.look import Seen
-from sesh.model import State
+from sesh.model.record import State
 
 
 @click.command("pause", context_settings=CONTEXT)

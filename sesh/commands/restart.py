@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import click
 
-from sesh import breakers, config, errors, look, output
+from sesh import breakers, config, look, output
 from sesh.commands._options import (
     CONTEXT,
     choose,
@@ -16,11 +16,12 @@ from sesh.commands._options import (
     names_argument,
     yes_option,
 )
-from sesh.errors import CannotTellError, ConflictError, SeshError, StateError
 from sesh.lifecycle.start import check, restart, still_wanted
 from sesh.lifecycle.stop import inside, refused, stop
 from sesh.look import Seen
-from sesh.model import ALIVE, State
+from sesh.model import errors
+from sesh.model.errors import CannotTellError, ConflictError, SeshError, StateError
+from sesh.model.record import ALIVE, State
 
 _LIVING = (ALIVE | {State.ORPHAN}) - {State.RECOVERING}
 

@@ -6,10 +6,11 @@ import json
 
 import click
 
-from sesh import config, errors, look, output, resuming
+from sesh import config, look, output, resuming
 from sesh.commands._options import CONTEXT, json_option, named
-from sesh.model import Record
-from sesh.phases import Answer
+from sesh.model import errors
+from sesh.model.progress import Answer
+from sesh.model.record import Record
 from sesh.store import Entry
 
 

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import click
 
-from sesh import adrift, config, errors, look, output, store
+from sesh import adrift, config, look, output, store
 from sesh.commands._options import CONTEXT, confirm, grace_option, names_argument, yes_option
-from sesh.errors import (
+from sesh.lifecycle import salvage, worktrees
+from sesh.lifecycle.forget import check_discard, forget
+from sesh.lifecycle.stop import refused, stop, stop_orphans
+from sesh.look import Seen
+from sesh.model import errors
+from sesh.model.errors import (
     CannotTellError,
     ConflictError,
     NoSessionError,
@@ -14,11 +19,7 @@ from sesh.errors import (
     StateError,
     UsageError,
 )
-from sesh.lifecycle import salvage, worktrees
-from sesh.lifecycle.forget import check_discard, forget
-from sesh.lifecycle.stop import refused, stop, stop_orphans
-from sesh.look import Seen
-from sesh.model import ALIVE, Record, State
+from sesh.model.record import ALIVE, Record, State
 
 
 @click.command("rm", context_settings=CONTEXT)

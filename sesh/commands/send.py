@@ -9,9 +9,9 @@ import click
 
 from sesh import config, talking
 from sesh.commands._options import CONTEXT, choose, each
-from sesh.errors import UsageError
 from sesh.look import Seen
-from sesh.model import ALIVE, State
+from sesh.model.errors import UsageError
+from sesh.model.record import ALIVE, State
 from sesh.talking import Terminal
 from sesh.tmux import KEY
 

@@ -24,10 +24,10 @@ from sesh import (
 from sesh.agents import activity, questions, screens
 from sesh.commands._options import CONTEXT, colour_option, json_option
 from sesh.look import Seen
-from sesh.model import ENDED, Care, Record, Session, Spec, State
-from sesh.reconcile import kept
-from sesh.units import amount, span
-from sesh.view import View
+from sesh.model.reconcile import kept
+from sesh.model.record import ENDED, Care, Record, Session, Spec, State
+from sesh.model.session_json import View
+from sesh.model.units import amount, span
 
 _NEXT = {
     State.RUNNING: "sesh attach {0}   ·   sesh stop {0}",

@@ -11,8 +11,8 @@ from click.core import ParameterSource
 from sesh import attaching, config, engines, listing, ordering, output, shelf
 from sesh.commands._care import care_options, taken
 from sesh.commands._options import CONTEXT, Duration, json_option
-from sesh.errors import UsageError
-from sesh.model import ALIVE, Boxing
+from sesh.model.errors import UsageError
+from sesh.model.record import ALIVE, Boxing
 from sesh.templates import Template
 
 # What can be said of a session that is only a record.

@@ -10,10 +10,11 @@ from datetime import datetime
 
 import click
 
-from sesh import counting, errors, figures, metrics, output
+from sesh import counting, figures, metrics, output
 from sesh.commands._options import CONTEXT, Moment, json_option
-from sesh.errors import UsageError
 from sesh.figures import Bucket, Figures, Part, Report
+from sesh.model import errors
+from sesh.model.errors import UsageError
 
 _BAR = 24  # cells
 _EIGHTHS = " ▏▎▍▌▋▊▉"

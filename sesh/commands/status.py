@@ -6,9 +6,10 @@ import time
 
 import click
 
-from sesh import errors, listing, look, output, tables
+from sesh import listing, look, output, tables
 from sesh.commands._options import CONTEXT, json_option
-from sesh.model import ALIVE, ENDED, State
+from sesh.model import errors
+from sesh.model.record import ALIVE, ENDED, State
 
 _OTHERS = {
     State.UNKNOWN: errors.CANNOT_TELL,

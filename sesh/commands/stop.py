@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import click
 
-from sesh import adrift, caring, config, errors, look, orphans, output, processes, store
+from sesh import adrift, caring, config, look, orphans, output, processes, store
 from sesh.adrift import Adrift
 from sesh.commands._options import (
     CONTEXT,
@@ -21,12 +21,13 @@ from sesh.commands._options import (
     yes_option,
 )
 from sesh.config import Config
-from sesh.errors import UsageError
 from sesh.lifecycle import salvage
 from sesh.lifecycle.leftovers import close_strays, stop_leftovers
 from sesh.lifecycle.stop import stop, stop_orphans
 from sesh.look import Orphan, Seen
-from sesh.model import ALIVE, ENDED, Damaged, Engine, State
+from sesh.model import errors
+from sesh.model.errors import UsageError
+from sesh.model.record import ALIVE, ENDED, Damaged, Engine, State
 
 _SELECTIONS = "--all, --group or --idle"
 

@@ -8,13 +8,14 @@ from typing import Any
 
 import click
 
-from sesh import config, errors, output, paths, rulefiles, shelf, templates, trust
+from sesh import config, output, paths, rulefiles, shelf, templates, trust
 from sesh.commands._options import CONTEXT, confirm, json_option, yes_option
-from sesh.errors import SeshError, StateError, UsageError
 from sesh.files import read_regular
+from sesh.model import errors
+from sesh.model.errors import SeshError, StateError, UsageError
+from sesh.model.value import Value
 from sesh.shelf import Bad, Found, Origin
 from sesh.templates import Template
-from sesh.values import Value
 
 ACTIONS = ("ls", "show", "new", "check", "trust")
 _FROM = {Origin.OWN: "own", Origin.PROJECT: "project", Origin.BUILTIN: "built in"}

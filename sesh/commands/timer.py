@@ -7,9 +7,10 @@ import time
 
 import click
 
-from sesh import errors, output, schedules, timers
+from sesh import output, schedules, timers
 from sesh.commands._options import CONTEXT, Duration, json_option
-from sesh.errors import UsageError
+from sesh.model import errors
+from sesh.model.errors import UsageError
 from sesh.timers import Scheduler, Timer
 
 ACTIONS = ("install", "remove", "status")

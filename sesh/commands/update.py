@@ -6,11 +6,12 @@ import json
 
 import click
 
-from sesh import launchfiles, listing, look, output, phases, reports
+from sesh import launchfiles, listing, look, output, reports
 from sesh.commands._options import CONTEXT, json_option, named
 from sesh.look import Seen
-from sesh.model import State
-from sesh.phases import Said
+from sesh.model import progress
+from sesh.model.progress import Said
+from sesh.model.record import State
 
 
 @click.command("update", context_settings=CONTEXT)
@@ -48,7 +49,7 @@ def command(
     """
     said = Said(
         phase,
-        phases.parse(metadata) if metadata else None,
+        progress.parse(metadata) if metadata else None,
         error,
         summary,
         None if resume_ready is None else resume_ready == "yes",

@@ -6,11 +6,12 @@ import time
 
 import click
 
-from sesh import errors, output, waiting
+from sesh import output, waiting
 from sesh.agents.said import ACTIVITIES
 from sesh.commands._options import CONTEXT, Duration, choose, names_argument
-from sesh.errors import UsageError
-from sesh.model import ALIVE, ENDED, State
+from sesh.model import errors
+from sesh.model.errors import UsageError
+from sesh.model.record import ALIVE, ENDED, State
 from sesh.waiting import GaveUp, Reached, Wanted
 
 _GROUPS = {"ended": ENDED, "alive": ALIVE}

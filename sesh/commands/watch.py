@@ -10,10 +10,11 @@ from collections.abc import Callable
 
 import click
 
-from sesh import bugs, errors, events, output, run, supervise, tables
+from sesh import bugs, events, output, run, supervise, tables
 from sesh.commands._options import CONTEXT, Duration
-from sesh.errors import SeshError, UsageError
 from sesh.events import Place
+from sesh.model import errors
+from sesh.model.errors import SeshError, UsageError
 
 _SHORTEST = 0.1
 

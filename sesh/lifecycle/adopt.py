@@ -8,7 +8,6 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 from sesh import (
-    codec,
     environment,
     events,
     git,
@@ -22,10 +21,12 @@ from sesh import (
     tmux,
 )
 from sesh.config import Config
-from sesh.errors import CannotTellError, ConflictError, NoSessionError, SeshError, UsageError
 from sesh.lifecycle import servers
 from sesh.look import Orphan, Seen
-from sesh.model import (
+from sesh.model import codec
+from sesh.model.errors import CannotTellError, ConflictError, NoSessionError, SeshError, UsageError
+from sesh.model.reconcile import reconcile
+from sesh.model.record import (
     Agent,
     Desired,
     LaunchWord,
@@ -39,10 +40,9 @@ from sesh.model import (
     session_id,
     valid_name,
 )
-from sesh.reconcile import reconcile
+from sesh.model.value import replace
 from sesh.store import Entry
 from sesh.tmux import HandMade, Keeper, Reply, Tmux
-from sesh.values import replace
 
 
 def _now() -> datetime:

@@ -23,7 +23,6 @@ from sesh import (
 )
 from sesh.config import Config
 from sesh.engines import Facts, Said, Trouble
-from sesh.errors import CannotTellError, ConflictError, SeshError
 from sesh.lifecycle import claims, making, panes
 from sesh.lifecycle.claims import Order
 from sesh.lifecycle.forget import bury, release
@@ -39,11 +38,12 @@ from sesh.lifecycle.launch import (
     record_failure,
 )
 from sesh.look import Seen
-from sesh.model import Desired, Engine, Record, State
-from sesh.reconcile import not_in_time, reconcile
+from sesh.model.errors import CannotTellError, ConflictError, SeshError
+from sesh.model.reconcile import not_in_time, reconcile
+from sesh.model.record import Desired, Engine, Record, State
+from sesh.model.value import replace
 from sesh.store import Entry
 from sesh.tmux import Keeper, Reply
-from sesh.values import replace
 
 _EMPTY = (Trouble.NO_CONTAINER, Trouble.NOT_RUNNING)  # nothing runs in what says this
 _NOT_KNOWN = "whether its container was made is not known yet, sesh show {0} looks again"

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-from sesh import ages, clocks, environment, look, phases, processes, store
-from sesh.errors import CannotTellError, ConflictError, SeshError, StateError
+from sesh import ages, clocks, environment, look, processes, store
 from sesh.lifecycle.launch import now
 from sesh.look import Seen
-from sesh.model import (
+from sesh.model import progress
+from sesh.model.errors import CannotTellError, ConflictError, SeshError, StateError
+from sesh.model.reconcile import reconcile
+from sesh.model.record import (
     ALIVE,
     Desired,
     Observation,
@@ -22,9 +24,8 @@ from sesh.model import (
     absent,
     session_id,
 )
-from sesh.reconcile import reconcile
+from sesh.model.value import Value, replace
 from sesh.store import Entry
-from sesh.values import Value, replace
 
 _TRIES = 5  # others that look at an ended session write down what they see
 
@@ -99,7 +100,7 @@ def next_generation(old: Record, place: Place, attempt: int) -> Record:
         retries_max=old.spec.care.retries,
         lived=round(ages.of_life(old), 3) if attempt else 0.0,
     )
-    word = phases.begun_again(old.agent, status.launched)
+    word = progress.begun_again(old.agent, status.launched)
     return replace(old, place=place, status=status, agent=word)
 
 

@@ -18,10 +18,10 @@ from sesh import (
     store,
 )
 from sesh.config import Config
-from sesh.errors import CannotTellError, ConflictError, SeshError
 from sesh.lifecycle import panes, worktrees
 from sesh.look import Seen
-from sesh.model import Damaged, Record
+from sesh.model.errors import CannotTellError, ConflictError, SeshError
+from sesh.model.record import Damaged, Record
 
 _NAMED = 3  # of files that are gone
 

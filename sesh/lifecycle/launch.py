@@ -11,7 +11,6 @@ from datetime import UTC, datetime, timedelta
 
 from sesh import (
     breakers,
-    duties,
     ends,
     environment,
     events,
@@ -23,10 +22,12 @@ from sesh import (
     store,
     tmux,
 )
-from sesh.errors import CannotTellError, ConflictError, ScarceError, SeshError
 from sesh.lifecycle import panes, servers
 from sesh.look import Seen
-from sesh.model import (
+from sesh.model import due
+from sesh.model.errors import CannotTellError, ConflictError, ScarceError, SeshError
+from sesh.model.reconcile import not_in_time, reconcile, recorded_end
+from sesh.model.record import (
     Cause,
     ExitWord,
     LaunchWord,
@@ -38,10 +39,9 @@ from sesh.model import (
     absent,
     name_of,
 )
-from sesh.reconcile import not_in_time, reconcile, recorded_end
+from sesh.model.value import replace
 from sesh.store import Entry
 from sesh.tmux import Keeper, Launched, Reply, Tmux, Trouble
-from sesh.values import replace
 
 _CLEAN_LOOKS = 3
 _POLL = 0.02
@@ -103,7 +103,7 @@ def _keeper(record: Record, server: Tmux) -> Keeper:
         session_id=record.id,
         log=paths.transcript(record.id),
         callback=callback,
-        look_after=min(tmux.LOOK_EVERY, duties.first_due(record, processes.uptime())),
+        look_after=min(tmux.LOOK_EVERY, due.first_due(record, processes.uptime())),
     )
 
 

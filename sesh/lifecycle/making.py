@@ -10,12 +10,13 @@ import json
 import os
 from contextlib import suppress
 
-from sesh import boxes, codec, containers, engines, environment, files, git, paths, processes, tmux
+from sesh import boxes, containers, engines, environment, files, git, paths, processes, tmux
 from sesh.config import Config
 from sesh.engines import Facts, Said, Trouble
-from sesh.errors import ConflictError, SeshError
-from sesh.model import Boxing, Container, Engine, Place, Record, Spec
-from sesh.values import replace
+from sesh.model import codec
+from sesh.model.errors import ConflictError, SeshError
+from sesh.model.record import Boxing, Container, Engine, Place, Record, Spec
+from sesh.model.value import replace
 
 _LABEL_LIMIT = 60_000  # bytes: docker reads no longer lines
 _MAIN = 'trap "exit 0" TERM INT; while :; do sleep 3600 & wait $!; done'

@@ -7,8 +7,8 @@ from contextlib import suppress
 from shlex import join
 
 from sesh import files, paths, processes
-from sesh.errors import StateError
-from sesh.model import Record, name_of
+from sesh.model.errors import StateError
+from sesh.model.record import Record, name_of
 from sesh.tmux import Pane, Reply, Tmux
 
 PATIENCE = 1.0

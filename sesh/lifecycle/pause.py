@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 from sesh import boxes, engines, events, look, observe, processes, store
 from sesh.config import Config
 from sesh.engines import Said
-from sesh.errors import CannotTellError, ConflictError, SeshError
 from sesh.look import Seen
-from sesh.model import Observation, Record, State, Status
-from sesh.reconcile import reconcile
-from sesh.values import replace
+from sesh.model.errors import CannotTellError, ConflictError, SeshError
+from sesh.model.reconcile import reconcile
+from sesh.model.record import Observation, Record, State, Status
+from sesh.model.value import replace
 
 
 def pause(found: Seen, config: Config, *, freeze: bool) -> None:

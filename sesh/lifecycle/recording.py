@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from sesh import events, observe, phases, processes, store
+from sesh import events, observe, processes, store
 from sesh.config import Config
 from sesh.lifecycle import claims
 from sesh.lifecycle.claims import Order
 from sesh.lifecycle.forget import bury, release
 from sesh.look import Seen
-from sesh.model import NOWHERE, Place, Record, Session, Spec
-from sesh.phases import Said
-from sesh.reconcile import reconcile
-from sesh.values import replace
+from sesh.model import progress
+from sesh.model.progress import Said
+from sesh.model.reconcile import reconcile
+from sesh.model.record import NOWHERE, Place, Record, Session, Spec
+from sesh.model.value import replace
 
 
 def create(name: str, spec: Spec, what: Said, config: Config) -> Seen:
@@ -22,8 +23,8 @@ def create(name: str, spec: Spec, what: Said, config: Config) -> Seen:
     before = claims.free_name(name)
     release(before, config)
     record = _new_record(name, spec)
-    begun = replace(what, phase=what.phase or phases.WORKING[0])
-    record = phases.said(record, begun, record.spec.created)
+    begun = replace(what, phase=what.phase or progress.WORKING[0])
+    record = progress.said(record, begun, record.spec.created)
     sight = observe.by_files(record)
     verdict = reconcile(record, sight, record.spec.created)
     entry = claims.claim_name(record, verdict, before)

@@ -27,11 +27,12 @@ from sesh import (
 from sesh.adrift import Adrift
 from sesh.config import Config
 from sesh.engines import Facts, Said, Trouble
-from sesh.errors import CannotTellError, ConflictError, SeshError
 from sesh.lifecycle import making
 from sesh.lifecycle.stop import stop
 from sesh.look import Seen
-from sesh.model import (
+from sesh.model.errors import CannotTellError, ConflictError, SeshError
+from sesh.model.reconcile import how_it_ended, reconcile
+from sesh.model.record import (
     ALIVE,
     Agent,
     Desired,
@@ -42,9 +43,8 @@ from sesh.model import (
     absent,
     unknown,
 )
-from sesh.reconcile import how_it_ended, reconcile
+from sesh.model.value import Value, replace
 from sesh.tmux import Trouble as TmuxTrouble
-from sesh.values import Value, replace
 
 _FORMAT = "#{pane_id}|#{pane_pid}|#{pane_dead}|#{pane_dead_status}|#{@sesh_exit}|#{pane_dead_time}"
 _NOBODY = (TmuxTrouble.NO_SERVER, TmuxTrouble.NO_SESSIONS)

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sesh import files, observe, orphans, processes, run, store, tmux
-from sesh.errors import CannotTellError, ConflictError, SeshError
 from sesh.lifecycle import panes
-from sesh.model import Process, Record
+from sesh.model.errors import CannotTellError, ConflictError, SeshError
+from sesh.model.record import Process, Record
 from sesh.tmux import Reply, Tmux, Trouble
 
 SOCKET_PATIENCE = 1.0

@@ -18,16 +18,16 @@ from sesh import (
     tmux,
 )
 from sesh.config import Config, patient
-from sesh.errors import CannotTellError
 from sesh.lifecycle import boxed, claims, panes, servers, worktrees
 from sesh.lifecycle.claims import Order
 from sesh.lifecycle.forget import bury, release
 from sesh.lifecycle.launch import failed, forget_files, launch, now, record_failure
 from sesh.look import Seen
-from sesh.model import Desired, Machine, Observation, Place, Record, unknown
-from sesh.reconcile import reconcile
+from sesh.model.errors import CannotTellError
+from sesh.model.reconcile import reconcile
+from sesh.model.record import Desired, Machine, Observation, Place, Record, unknown
+from sesh.model.value import replace
 from sesh.tmux import Reply, Tmux, Trouble
-from sesh.values import replace
 
 # --- start -------------------------------------------------------------------------------------
 

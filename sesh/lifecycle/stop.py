@@ -16,10 +16,12 @@ from types import MappingProxyType
 
 from sesh import boxes, events, launchfiles, look, observe, processes, reports, store, tmux
 from sesh.config import Config
-from sesh.errors import CannotTellError, ConflictError, NotPermittedError
 from sesh.lifecycle import boxed, panes
 from sesh.look import Orphan, Seen
-from sesh.model import (
+from sesh.model.errors import CannotTellError, ConflictError, NotPermittedError
+from sesh.model.progress import Said
+from sesh.model.reconcile import reconcile
+from sesh.model.record import (
     ALIVE,
     ENDED,
     Agent,
@@ -33,9 +35,7 @@ from sesh.model import (
     Status,
     seen,
 )
-from sesh.phases import Said
-from sesh.reconcile import reconcile
-from sesh.values import Value, replace
+from sesh.model.value import Value, replace
 
 KILL_PATIENCE = 3.0  # how long a killed process may take to vanish (disk sleep)
 CLEAN_PASSES = 2

@@ -13,10 +13,10 @@ from shlex import quote
 
 from sesh import git, look, store
 from sesh.config import Config
-from sesh.errors import SeshError, UsageError
 from sesh.git import Checkout
-from sesh.model import ENDED, Record, Worktree
-from sesh.values import Value
+from sesh.model.errors import SeshError, UsageError
+from sesh.model.record import ENDED, Record, Worktree
+from sesh.model.value import Value
 
 _MOST_NUMBERED = 999
 _LOCKED = "it is locked (git worktree unlock)"

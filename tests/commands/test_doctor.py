@@ -13,7 +13,7 @@ import pytest
 
 from sesh import cli
 from sesh.checks import CHECKS, IDS
-from sesh.errors import OK, PROBLEMS
+from sesh.model.errors import OK, PROBLEMS
 from tests.surroundings import (
     STRANGER,
     Terminal,

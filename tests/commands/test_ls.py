@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from sesh.model import Damaged, State
+from sesh.model.record import Damaged, State
+from sesh.model.session_json import FIELDS, damaged_view
+from sesh.model.value import replace
 from sesh.output import display_width
-from sesh.values import replace
-from sesh.view import FIELDS, damaged_view
 from tests.conftest import a_world
 from tests.surroundings import Terminal, complains, read_record, write_record
 from tests.world import SESH, World, eventually

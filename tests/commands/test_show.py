@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from sesh.view import FIELDS
+from sesh.model.session_json import FIELDS
 from tests.conftest import need
 from tests.surroundings import Terminal, complains
 from tests.world import SESH, World, eventually

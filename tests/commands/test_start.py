@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sesh.view import FIELDS
+from sesh.model.session_json import FIELDS
 from tests import pace
 from tests.surroundings import complains, files, read_record
 from tests.world import World, eventually

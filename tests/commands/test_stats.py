@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from sesh import store
-from sesh.model import Cause, State, Verdict
-from sesh.values import replace
+from sesh.model.record import Cause, State, Verdict
+from sesh.model.value import replace
 from tests import samples
 from tests.conftest import a_world, need
 from tests.surroundings import Terminal, complains, files, mounted, move, read_only

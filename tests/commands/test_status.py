@@ -7,8 +7,8 @@ import signal
 
 import pytest
 
-from sesh.model import State
-from sesh.values import replace
+from sesh.model.record import State
+from sesh.model.value import replace
 from tests.surroundings import complains, move, read_record, start_stubborn, write_record
 from tests.world import World, eventually
 

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from sesh.view import FIELDS
+from sesh.model.session_json import FIELDS
 from tests.world import SESH, World, eventually
 
 

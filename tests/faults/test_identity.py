@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from sesh import model
-from sesh.model import Agent, Desired, Process, State, Status
-from sesh.values import replace
+from sesh.model import record
+from sesh.model.record import Agent, Desired, Process, State, Status
+from sesh.model.value import replace
 from tests.conftest import need
 from tests.faults import reuse
 from tests.faults.brooms import END_ORPHANS, ENDING, GENTLE, GRACE, KILLING_GC, LOOKING
@@ -234,7 +234,7 @@ def test_gc_by_a_clock_that_is_40_days_ahead(world: World, how: str) -> None:
 
 
 def kept(world: World) -> set[str]:
-    return {model.name_of(path.stem) for path in (world.state / "history").iterdir()}
+    return {record.name_of(path.stem) for path in (world.state / "history").iterdir()}
 
 
 def rewrite(world: World, name: str, state: State, **status: object) -> None:

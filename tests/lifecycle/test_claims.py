@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from sesh import look, store
-from sesh.errors import ConflictError
 from sesh.lifecycle import claims
-from sesh.model import Record
-from sesh.values import replace
+from sesh.model.errors import ConflictError
+from sesh.model.record import Record
+from sesh.model.value import replace
 from tests.surroundings import read_record, write_record
 from tests.world import World
 

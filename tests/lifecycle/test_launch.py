@@ -16,7 +16,7 @@ import pytest
 
 from sesh import config, observe, processes
 from sesh.lifecycle import servers
-from sesh.model import Process
+from sesh.model.record import Process
 from tests import pace
 from tests.surroundings import as_stranger, fake_tmux, give_to_stranger, run
 from tests.world import SESH, Done, World, count, eventually

@@ -13,9 +13,9 @@ from sesh import config, look, processes, store
 from sesh.lifecycle import stop
 from sesh.lifecycle.stop import Ending
 from sesh.look import Seen
-from sesh.model import Cause, Process, Record, Session, State
-from sesh.reconcile import reconcile
-from sesh.values import replace
+from sesh.model.reconcile import reconcile
+from sesh.model.record import Cause, Process, Record, Session, State
+from sesh.model.value import replace
 from tests.containers.boxes import start_also
 from tests.engine import Engine
 from tests.world import World, eventually

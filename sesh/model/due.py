@@ -13,9 +13,19 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from math import ceil
 
-from sesh.model import BreakerLimits, Care, Cause, Desired, Health, Record, Retry, State, Verdict
-from sesh.units import amount, span
-from sesh.values import Value
+from sesh.model.record import (
+    BreakerLimits,
+    Care,
+    Cause,
+    Desired,
+    Health,
+    Record,
+    Retry,
+    State,
+    Verdict,
+)
+from sesh.model.units import amount, span
+from sesh.model.value import Value
 
 NEVER_AGAIN = 125  # the exit status by which an agent asks not to be retried
 _JITTER = 0.05  # of a delay, up or down: what failed together does not come back together

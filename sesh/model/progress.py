@@ -15,10 +15,10 @@ from datetime import datetime
 from math import isfinite
 from typing import Any
 
-from sesh.errors import ConflictError, UsageError
-from sesh.model import AgentWord, Cause, Desired, Record, State, Step
-from sesh.units import span
-from sesh.values import Value, replace
+from sesh.model.errors import ConflictError, UsageError
+from sesh.model.record import AgentWord, Cause, Desired, Record, State, Step
+from sesh.model.units import span
+from sesh.model.value import Value, replace
 
 WORKING = ("initializing", "investigating", "planning", "approval", "executing", "validating")
 FINAL = ("completed", "failed", "abandoned")

@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
 
-from sesh.values import Value
+from sesh.model.value import Value
 
 SCHEMA = 1
 NOWHERE = "none"  # the kind of place of a record without a process

@@ -10,7 +10,17 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from sesh.model import ALIVE, ENDED, BreakerLimits, Care, Damaged, Record, State, Verdict, name_of
+from sesh.model.record import (
+    ALIVE,
+    ENDED,
+    BreakerLimits,
+    Care,
+    Damaged,
+    Record,
+    State,
+    Verdict,
+    name_of,
+)
 
 View = dict[str, Any]
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
-from sesh.model import (
+from sesh.model.record import (
     ID_PATTERN,
     NOWHERE,
     OUTCOMES,
@@ -37,10 +37,10 @@ from sesh.model import (
     name_of,
     valid_name,
 )
-from sesh.toml import DecodeError as DecodeError  # decode() raises it
-from sesh.toml import Table
-from sesh.values import Value
-from sesh.view import asked
+from sesh.model.session_json import asked
+from sesh.model.toml_table import DecodeError as DecodeError  # decode() raises it
+from sesh.model.toml_table import Table
+from sesh.model.value import Value
 
 _STRING = re.compile(rb'"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'')
 _MAX_DOTS = 200  # tomllib takes seconds for a key of some thousand parts

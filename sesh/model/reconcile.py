@@ -10,7 +10,7 @@ import re
 from datetime import datetime, timedelta
 from signal import Signals
 
-from sesh.model import (
+from sesh.model.record import (
     Cause,
     Damaged,
     Desired,
@@ -23,8 +23,8 @@ from sesh.model import (
     State,
     Verdict,
 )
-from sesh.units import amount, span
-from sesh.values import replace
+from sesh.model.units import amount, span
+from sesh.model.value import replace
 
 _HIGHEST_SIGNAL = 64
 _MEMORY_OPTION = re.compile(r"--memory(=.*)?|-m.*", re.DOTALL)  # for the engine, by a person
