@@ -20,13 +20,14 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 
-from sesh import boxes, containers, engines, files, paths, processes, store
+from sesh import boxes, containers, store
 from sesh.config import Config, Docker
-from sesh.engines import Facts, Said
 from sesh.model import codec
 from sesh.model.errors import CannotTellError, ConflictError
 from sesh.model.record import ID_PATTERN, Engine, Process, Record, name_of
 from sesh.model.value import Value
+from sesh.system import container_engine, files, paths, processes
+from sesh.system.container_engine import Facts, Said
 
 CLAIM_LIMIT = 64 << 10  # docker takes no longer label from us
 _ID = re.compile(ID_PATTERN)
@@ -103,7 +104,7 @@ def ask(records: Iterable[Record], config: Config, run: str, *, thorough: bool) 
 def ask_engines(asked: Sequence[Engine], config: Config, run: str) -> Answers:
     timeout = config.docker.timeout
     return containers.at_once(
-        lambda engine: engines.labelled(engine, f"sesh.run={run}", timeout), asked
+        lambda engine: container_engine.labelled(engine, f"sesh.run={run}", timeout), asked
     )
 
 
@@ -119,7 +120,7 @@ def standing(answers: Answers) -> set[str] | None:
 
 def _usual(config: Config) -> list[Engine]:
     try:
-        return [engines.chosen(config)]
+        return [container_engine.chosen(config)]
     except CannotTellError:
         return []
 
@@ -275,9 +276,9 @@ def still(found: Adrift, config: Config) -> bool:
 
 def again(found: Adrift, config: Config) -> Adrift | None:
     """The same container, looked at once more; None when it may not be removed (any more)."""
-    told = engines.inspect(found.engine, [found.facts.id], config.docker.timeout)
+    told = container_engine.inspect(found.engine, [found.facts.id], config.docker.timeout)
     if isinstance(told, Said):
-        raise engines.problem(found.engine, told)
+        raise container_engine.problem(found.engine, told)
     facts = told.get(found.facts.id)
     if facts is None or owner(facts) != found.session_id:
         return None
@@ -291,7 +292,7 @@ def busy(engine: Engine, facts: Facts, timeout: float) -> bool:
         return facts.status not in ("created", "exited", "dead")
     if facts.paused:
         return True
-    said = engines.ask(engine, "top", facts.id, "-o", "pid,stat,args", timeout=timeout)
+    said = container_engine.ask(engine, "top", facts.id, "-o", "pid,stat,args", timeout=timeout)
     lines = said.out.splitlines()[1:]
     return not said.ok or not lines or any(map(_is_work, lines))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import time
 
-from sesh import processes
 from sesh.model.record import Record
+from sesh.system import processes
 
 FOR_EVER = float("inf")
 

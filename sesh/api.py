@@ -27,7 +27,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sesh import config, events, launchfiles, look, paths, reports, resuming, store
+from sesh import config, events, launchfiles, look, reports, resuming, store
 from sesh.lifecycle import recording
 from sesh.look import Seen
 from sesh.model import progress
@@ -44,6 +44,7 @@ from sesh.model.progress import Answer, Said
 from sesh.model.record import Spec, State, Step, name_of
 from sesh.model.session_json import View, timestamp, view
 from sesh.model.value import Value
+from sesh.system import paths
 
 __all__ = [
     "Answer",

@@ -11,13 +11,14 @@ import re
 import signal
 from shlex import join
 
-from sesh import boxes, engines, files, paths, processes, run
+from sesh import boxes
 from sesh.config import Config
 from sesh.lifecycle import servers
 from sesh.model.errors import CannotTellError, UsageError
 from sesh.model.record import Process, Record
 from sesh.observe import server_of
-from sesh.tmux import Reply, Tmux, barrier, find_binary
+from sesh.system import container_engine, files, paths, processes, subprocesses
+from sesh.system.tmux import Reply, Tmux, barrier, find_binary
 
 
 def need_terminal() -> None:
@@ -130,7 +131,9 @@ def _into_container(record: Record, *, read_only: bool, alone: bool) -> None:
         raise CannotTellError(f"{record.name}: its container is not known yet; try again")
     how = " ".join((*(("-r",) if read_only else ()), *(("-d",) if alone else ())))
     user = boxes.as_user(record)
-    argv = engines.argv(engine, "exec", "-it", "-e", f"TERM={_terminal()}", *user, container.id)
+    argv = container_engine.argv(
+        engine, "exec", "-it", "-e", f"TERM={_terminal()}", *user, container.id
+    )
     mine, gone = _clients(record)
     argv += ["sh", "-c", _INSIDE, "attach", boxes.home(record.id), record.name, mine, how, *gone]
     client = _client(record.name, argv, always=True)
@@ -173,7 +176,7 @@ def _in_a_window_of(outer: str, name: str, binary: str, argv: list[str]) -> None
     if barred is not None:
         raise CannotTellError(f"{name}: {barred.text}")
     inner = ["env", "-u", "TMUX", "-u", "TMUX_PANE", *argv]
-    answer = run.call(
+    answer = subprocesses.call(
         [binary, "-S", outer, "new-window", "-n", name, f"exec {join(inner)}"], timeout=3
     )
     if not answer.ok:

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import UTC, datetime
 
-from sesh import containers, launchfiles, look, observe, processes, store
+from sesh import containers, launchfiles, look, observe, store
 from sesh.agents import activity
 from sesh.model import digest
 from sesh.model.reconcile import off_branch, reconcile
 from sesh.model.record import Damaged, Health, Observation, Record, State, seen
 from sesh.model.value import replace
 from sesh.store import Entry
+from sesh.system import processes
 
 _LOOKS = 3  # at most at a record that others keep changing
 

@@ -15,13 +15,14 @@ import time
 from contextlib import suppress
 from shlex import quote
 
-from sesh import engines, environment, files, launchfiles, paths, tmux, trees
-from sesh.engines import Facts, Said, Trouble
+from sesh import environment, launchfiles
 from sesh.model import parse
 from sesh.model.errors import StateError
 from sesh.model.record import Engine, Record, Spec
 from sesh.model.units import amount
-from sesh.run import NOTHING, PIPE
+from sesh.system import container_engine, directory_tree, files, paths, tmux
+from sesh.system.container_engine import Facts, Said, Trouble
+from sesh.system.subprocesses import NOTHING, PIPE
 
 MOUNT = "/run/sesh"  # where a box is mounted
 LABEL = "sesh.id"
@@ -64,7 +65,11 @@ def patience(spec: Spec) -> float:
     claim on: it holds what the engine may take for a container, too (see `ordering`), unless the
     record was rebuilt."""
     whole = spec.launch_timeout
-    return whole - engines.RUN_TIMEOUT if spec.box and whole > engines.RUN_TIMEOUT else whole
+    return (
+        whole - container_engine.RUN_TIMEOUT
+        if spec.box and whole > container_engine.RUN_TIMEOUT
+        else whole
+    )
 
 
 def container_name(name: str) -> str:
@@ -83,11 +88,12 @@ def left(run: str) -> bool:
         return False
 
 
-def overfull(held: trees.Measure) -> str | None:
+def overfull(held: directory_tree.Measure) -> str | None:
     """How much is in a mount, if that is more than belongs there."""
     if held.size > LIMIT:
         return f"more than {amount(LIMIT)}"
-    too_many = f"more than {trees.MOST} files, or directories over {trees.DEEPEST} levels deep"
+    most, deepest = directory_tree.MOST, directory_tree.DEEPEST
+    too_many = f"more than {most} files, or directories over {deepest} levels deep"
     return None if held.whole else too_many
 
 
@@ -131,7 +137,7 @@ def stands(record: Record, engine: Engine, container_id: str, timeout: float) ->
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     try:
         look = ("sh", "-c", f"[ -e {MOUNT}/{token} ]")
-        return engines.ask(engine, "exec", container_id, *look, timeout=timeout).ok
+        return container_engine.ask(engine, "exec", container_id, *look, timeout=timeout).ok
     finally:
         with suppress(FileNotFoundError):
             os.unlink(path)
@@ -141,7 +147,7 @@ def remove(directory: str) -> bool:
     """Delete a box whose container is gone; False when something in it is not ours to delete."""
     with suppress(FileNotFoundError):
         os.unlink(f"{directory}.clients")
-    return trees.remove(directory)
+    return directory_tree.remove(directory)
 
 
 # --- files for a launch --------------------------------------------------------------------------
@@ -231,7 +237,7 @@ def _put(directory: int, name: str, data: bytes) -> None:
         try:
             os.replace(temp, name, src_dir_fd=directory, dst_dir_fd=directory)
         except IsADirectoryError:  # the agent has put it there
-            trees.remove_in(directory, name)
+            directory_tree.remove_in(directory, name)
             os.replace(temp, name, src_dir_fd=directory, dst_dir_fd=directory)
 
 
@@ -269,7 +275,7 @@ def run_inside(
     assert engine is not None
     how = ("-i",) if stdin != NOTHING else ()
     whole = ("exec", *how, *as_user(record), container.id, *argv)
-    return engines.ask(engine, *whole, timeout=timeout, stdin=stdin, stdout=stdout)
+    return container_engine.ask(engine, *whole, timeout=timeout, stdin=stdin, stdout=stdout)
 
 
 def as_user(record: Record) -> tuple[str, ...]:
@@ -364,7 +370,7 @@ def remove_container(record: Record, timeout: float) -> Said:
     say which. Not all done: the reply that says why."""
     engine = record.place.engine
     assert engine is not None
-    found = engines.labelled(engine, f"{LABEL}={record.id}", timeout)
+    found = container_engine.labelled(engine, f"{LABEL}={record.id}", timeout)
     if isinstance(found, Said):
         return found
     own = [facts.id for facts in found if made_for(record, facts)]
@@ -377,9 +383,11 @@ def remove_container(record: Record, timeout: float) -> Said:
 
 def _remove_one(engine: Engine, container_id: str) -> Said:
     """Remove a container, or see it go when another sesh (a pass, say) removes it just now."""
-    deadline = time.monotonic() + engines.STOP_TIMEOUT
+    deadline = time.monotonic() + container_engine.STOP_TIMEOUT
     while True:
-        said = engines.ask(engine, "rm", "--force", container_id, timeout=engines.STOP_TIMEOUT)
+        said = container_engine.ask(
+            engine, "rm", "--force", container_id, timeout=container_engine.STOP_TIMEOUT
+        )
         if said.trouble is Trouble.NO_CONTAINER:
             return Said("")
         if "already in progress" not in said.text or time.monotonic() > deadline:
@@ -401,7 +409,9 @@ def made_for(record: Record, facts: Facts) -> bool:
 
 def _same_moment(recorded: str, told: str) -> bool:
     """In any zone; what was recorded by an older version has none."""
-    return recorded in ("", told) or engines.moment(recorded) == engines.moment(told)
+    return recorded in ("", told) or container_engine.moment(recorded) == container_engine.moment(
+        told
+    )
 
 
 def as_asked(record: Record, facts: Facts) -> bool:
@@ -409,9 +419,9 @@ def as_asked(record: Record, facts: Facts) -> bool:
     box, engine = record.spec.box, record.place.engine
     if facts.name != container_name(record.name) or not box or not _is_image(facts, box.image):
         return False
-    if engine is not None and engines.far(engine):
+    if engine is not None and container_engine.far(engine):
         return True  # by another clock
-    created = engines.moment(facts.created)
+    created = container_engine.moment(facts.created)
     return created is not None and created >= record.status.launched
 
 

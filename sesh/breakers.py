@@ -16,7 +16,7 @@ from math import ceil
 from typing import Any
 
 from sesh import config as settings
-from sesh import events, files, guards, output, paths
+from sesh import events, guards, output
 from sesh.config import Config
 from sesh.model import due
 from sesh.model.errors import SeshError
@@ -24,6 +24,7 @@ from sesh.model.reconcile import recorded_end
 from sesh.model.record import BreakerLimits, Cause, Record, State, Verdict
 from sesh.model.session_json import View, timestamp
 from sesh.model.value import Value
+from sesh.system import files, paths
 
 # What is lost is lost with its place, as after a reboot: nobody's fault, and all are to come back.
 _FAILURES = {State.FAILED.value, State.TIMEOUT.value}

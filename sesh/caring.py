@@ -23,8 +23,6 @@ from sesh import (
     launchfiles,
     look,
     observe,
-    paths,
-    processes,
     store,
     transcripts,
 )
@@ -50,8 +48,9 @@ from sesh.model.errors import (
 from sesh.model.reconcile import ended_by, reconcile
 from sesh.model.record import Cause, Health, Process, Record, Session, State, Verdict, name_of
 from sesh.model.value import Value, replace
-from sesh.processes import Usage
-from sesh.tmux import Reply
+from sesh.system import paths, processes
+from sesh.system.processes import Usage
+from sesh.system.tmux import Reply
 
 T = TypeVar("T")
 R = TypeVar("R")

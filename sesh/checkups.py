@@ -22,10 +22,11 @@ from math import ceil
 from shlex import quote
 from typing import Any
 
-from sesh import boxes, clocks, engines, files, launchfiles, processes, run
+from sesh import boxes, clocks, launchfiles
 from sesh.model import due
 from sesh.model.record import Process, Record
 from sesh.model.value import Value, replace
+from sesh.system import container_engine, files, processes, subprocesses
 
 _LIMIT = 1 << 16
 _MOST = 1 << 60  # no number that is remembered is larger
@@ -167,11 +168,11 @@ def begin(record: Record, memory: Memory, now: float) -> Memory:
     if not _announce(record, now, None):
         return begun
     argv = ["/bin/sh", "-c", *_command(record)]
-    env = run.engine_environment() if record.boxed else {}
+    env = subprocesses.engine_environment() if record.boxed else {}
     marker = {} if record.boxed else {"SESH_ID": record.id, "SESH_RUN": record.place.run}
     path = os.environ.get("PATH", _PATH)
     try:
-        stat = processes.look(run.detach(argv, env={**env, **marker, "PATH": path}))
+        stat = processes.look(subprocesses.detach(argv, env={**env, **marker, "PATH": path}))
     except OSError:  # no more processes can be had: nobody knows how it is
         stat = None
     if stat is None:
@@ -206,7 +207,7 @@ def _command(record: Record) -> list[str]:
     where = ("-w", record.spec.cwd) if record.spec.cwd else ()
     how = (*boxes.as_user(record), *where, container.id)
     inner = ("sh", "-c", _BOXED, "sesh", str(ceil(care.health_timeout)), care.health_cmd)
-    return [_ENGINE, "sesh", stem, *engines.argv(engine, "exec", *how, *inner)]
+    return [_ENGINE, "sesh", stem, *container_engine.argv(engine, "exec", *how, *inner)]
 
 
 def _on_this_machine(record: Record) -> str:
@@ -230,7 +231,7 @@ def collect(record: Record, memory: Memory, now: float, age: float) -> Memory:
     said = _heard(record, memory.process, now - memory.begun)
     if said is None:
         return memory
-    run.reap(memory.process.pid)
+    subprocesses.reap(memory.process.pid)
     _forget(launchfiles.own(record))
     if not said or _held_since(record, now - memory.begun):
         return replace(memory, process=None)  # nobody knows
@@ -341,7 +342,7 @@ def _is_beginning(process: Process) -> bool:
 def _leave(check: UnderWay | None, stem: str) -> None:
     if check and check.process:
         _end(check.process, stem)
-        run.reap(check.process.pid)
+        subprocesses.reap(check.process.pid)
     elif check:  # whoever began it was killed just then: it is found by its command line
         for stat in processes.table().values():
             if _is_ours(stat, stem):

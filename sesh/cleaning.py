@@ -16,18 +16,14 @@ from sesh import (
     clocks,
     environment,
     events,
-    files,
     look,
     observe,
-    paths,
     planning,
-    processes,
     sightings,
     store,
     supervise,
     surveying,
     sweeping,
-    tmux,
 )
 from sesh.adrift import Adrift
 from sesh.config import Config
@@ -42,6 +38,7 @@ from sesh.model.value import replace
 from sesh.orphans import Leftover, Stray
 from sesh.planning import CHANGED, Options, Outcome, Outcomes, Step, Verb, What
 from sesh.surveying import Scene
+from sesh.system import files, paths, processes, tmux
 
 
 def alone(run: str) -> AbstractContextManager[bool]:

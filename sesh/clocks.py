@@ -15,9 +15,9 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from sesh import files, paths, processes
 from sesh.model.errors import SeshError
 from sesh.model.value import Value, replace
+from sesh.system import files, paths, processes
 
 Naps = Sequence[tuple[float, float]]  # seconds ago that one was noticed, and how long it was
 HOUR, DAY = 3600.0, 86400.0

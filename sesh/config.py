@@ -8,12 +8,12 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from sesh import paths
-from sesh.files import read_regular
 from sesh.model import progress, units
 from sesh.model.errors import StateError
 from sesh.model.record import BreakerLimits, Care
 from sesh.model.value import Value, replace
+from sesh.system import paths
+from sesh.system.files import read_regular
 
 LIMIT = 64 << 10
 SMALLEST = 64 << 10  # of what is kept on disk

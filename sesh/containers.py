@@ -15,9 +15,8 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from sesh import boxes, engines, guards, launchfiles, processes
+from sesh import boxes, guards, launchfiles
 from sesh.config import Config
-from sesh.engines import Facts, Said
 from sesh.model.parse import STATUS, number
 from sesh.model.record import (
     Agent,
@@ -36,7 +35,9 @@ from sesh.model.record import (
     unknown,
 )
 from sesh.model.value import replace
-from sesh.tmux import Tmux, Trouble
+from sesh.system import container_engine, processes
+from sesh.system.container_engine import Facts, Said
+from sesh.system.tmux import Tmux, Trouble
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@-]+")
 T = TypeVar("T")
@@ -49,7 +50,7 @@ def server(record: Record, config: Config, *options: str) -> Tmux:
     assert place.container is not None
     assert place.engine is not None
     user = boxes.as_user(record)
-    prefix = engines.argv(place.engine, "exec", "-i", *options, *user, place.container.id)
+    prefix = container_engine.argv(place.engine, "exec", "-i", *options, *user, place.container.id)
     return Tmux(
         "tmux",
         place.socket,
@@ -172,7 +173,9 @@ def ask_engines(records: Sequence[Record], config: Config) -> dict[str, Answer]:
         if place.engine is not None and place.container is not None:
             wanted.setdefault(place.engine, []).append(place.container.id)
     answers = at_once(
-        lambda engine: engines.inspect(engine, sorted(set(wanted[engine])), config.docker.timeout),
+        lambda engine: container_engine.inspect(
+            engine, sorted(set(wanted[engine])), config.docker.timeout
+        ),
         list(wanted),
     )
     return {r.id: answers[r.place.engine] for r in records if r.place.engine is not None}
@@ -244,7 +247,7 @@ def _unmade(record: Record, config: Config) -> Sight:
     """The container that its record does not know."""
     assert record.place.engine is not None
     label = f"{boxes.LABEL}={record.id}"
-    found = engines.labelled(record.place.engine, label, config.docker.timeout)
+    found = container_engine.labelled(record.place.engine, label, config.docker.timeout)
     if isinstance(found, Said):
         return unknown(f"container engine: {found.text}")
     own = [facts for facts in found if boxes.made_for(record, facts)]

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
-from sesh import checkups, events, figures, files, guards, orphans, paths, processes, store
+from sesh import checkups, events, figures, guards, orphans, store
 from sesh.figures import Report
 from sesh.look import Orphan, Seen
 from sesh.model import digest
@@ -20,6 +20,7 @@ from sesh.model.errors import StateError
 from sesh.model.reconcile import recorded_end
 from sesh.model.record import ALIVE, Damaged, Process, Record, State, Verdict
 from sesh.model.session_json import View, damaged_view, orphan_view, view
+from sesh.system import files, paths, processes
 
 _LIMITS = {"max_memory", "max_cpu_time"}  # with one of these, passes measure
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from sesh import bugs, config, reports, resuming, stdin
+from sesh import config, reports, resuming
 from sesh.lifecycle import recording
 from sesh.model import progress
 from sesh.model.errors import SeshError
@@ -21,6 +21,7 @@ from sesh.model.progress import Answer, Said
 from sesh.model.record import Record, Spec
 from sesh.model.session_json import timestamp
 from sesh.store import Entry
+from sesh.system import bug_log, stdin
 
 _CONTEXT = ("agent_name", "task_id", "task_description", "metadata")
 _EXITS = ("exit_code", "exitCode", "exit_status", "exitStatus")
@@ -74,7 +75,7 @@ def pre_delegate(data: bytes) -> str:
     except (SeshError, OSError) as error:
         answer, entry = Answer(False, f"cannot tell: {error}"), None
     except Exception as error:  # a bug of ours is no reason to break somebody's work
-        bugs.write(error)
+        bug_log.write(error)
         answer, entry = Answer(False, f"cannot tell: {type(error).__name__}"), None
     return _printed(_answer(given, answer, entry))
 
@@ -140,7 +141,7 @@ def subagent_stop(data: bytes) -> str | None:
     except (_Unusable, SeshError, OSError) as error:
         return str(error)
     except Exception as error:
-        bugs.write(error)
+        bug_log.write(error)
         return f"a bug: {type(error).__name__}"
     return None
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from sesh import events, files, processes, store
+from sesh import events, store
 from sesh.events import Event, Place
 from sesh.model.errors import SeshError
 from sesh.model.reconcile import recorded_end
@@ -21,6 +21,7 @@ from sesh.model.record import Record, State, Verdict, name_of
 from sesh.model.session_json import timestamp
 from sesh.model.value import Value
 from sesh.store import Entry
+from sesh.system import files, processes
 
 KINDS = ("ended", "stopped")
 _LIMIT = 1 << 16

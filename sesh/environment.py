@@ -8,9 +8,9 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from sesh import paths
-from sesh.files import make_parents, open_binary, write_private
 from sesh.model.errors import UsageError
+from sesh.system import paths
+from sesh.system.files import make_parents, open_binary, write_private
 
 _EXPORTABLE = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
 # Of an outer tmux, screen, terminal or systemd unit: wrong or harmful in the new place.

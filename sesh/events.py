@@ -9,9 +9,9 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import Any, BinaryIO
 
-from sesh import files, paths
 from sesh.model.record import Record
 from sesh.model.value import Value
+from sesh.system import files, paths
 
 Event = dict[str, Any]
 written: set[str] = set()  # kinds and states of what this process wrote since the last `tell`

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import sys
 
-from sesh import bugs, output
+from sesh import output
 from sesh.model import errors
 from sesh.model.errors import SeshError
+from sesh.system import bug_log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def _replace_missing_streams() -> None:
 
 def _bug(error: Exception) -> int:
     """Write the traceback to a file and say where: a bug in sesh is not the user's business."""
-    path = bugs.write(error)
+    path = bug_log.write(error)
     where = f"; the details are in {path}" if path else ""
     output.note(f"a bug in sesh: {type(error).__name__}: {error}{where}")
     return errors.BUG

@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import time
 
-from sesh import guards, paths
+from sesh import guards
 from sesh.model import digest
 from sesh.model.errors import SeshError
+from sesh.system import paths
 
 _SILENT = (
     b',"activity":null,"waiting_for":null,"activity_since":null,"activity_source":null'

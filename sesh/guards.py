@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 
-from sesh import paths
 from sesh.model import digest
+from sesh.system import paths
 
 _CHUNK = 1 << 12  # a large buffer costs more than the read itself
 _LINE = 1 << 10  # more than /proc says of a process

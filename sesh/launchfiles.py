@@ -29,11 +29,11 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from shlex import quote
 
-from sesh import paths
-from sesh.files import make_private, open_regular, read_regular, write_private, writing
 from sesh.model import parse
 from sesh.model.errors import ConflictError, SeshError, StateError, UsageError
 from sesh.model.record import Agent, ExitWord, LaunchWord, Process, Record
+from sesh.system import paths
+from sesh.system.files import make_private, open_regular, read_regular, write_private, writing
 
 WORD_SIZE = 128
 _BLANK = b" " * (WORD_SIZE - 1) + b"\n"

@@ -8,20 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 
-from sesh import (
-    breakers,
-    config,
-    git,
-    guards,
-    logfiles,
-    look,
-    observe,
-    orphans,
-    output,
-    paths,
-    processes,
-    store,
-)
+from sesh import breakers, config, guards, logfiles, look, observe, orphans, output, store
 from sesh.adrift import Adrift
 from sesh.agents import activity, questions, screens
 from sesh.agents.activity import Launch
@@ -34,6 +21,7 @@ from sesh.model.progress import PHASES
 from sesh.model.record import NOWHERE, Process, Record, State
 from sesh.model.session_json import FIELDS, View, damaged_view, orphan_view, view
 from sesh.orphans import Leftover, Stray
+from sesh.system import git, paths, processes
 
 FILTER_KEYS = (
     *("state", "group", "tag", "name", "place", "template", "activity", "phase", "attention"),

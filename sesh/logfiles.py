@@ -14,8 +14,8 @@ import os
 import time
 from contextlib import suppress
 
-from sesh import files, paths
 from sesh.model import parse
+from sesh.system import files, paths
 
 _BLOCK = 1 << 16  # holes are made of whole blocks of any file system
 _KEEP_SIZE, _PUNCH_HOLE = 1, 2  # of fallocate(2)

@@ -13,7 +13,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 
-from sesh import ages, breakers, config, ends, guards, launchfiles, observe, paths, processes, store
+from sesh import ages, breakers, config, ends, guards, launchfiles, observe, store
 from sesh.config import Config
 from sesh.model import due
 from sesh.model.digest import Digest
@@ -45,6 +45,7 @@ from sesh.model.record import (
 from sesh.model.value import Value, replace
 from sesh.observe import Answers
 from sesh.store import Entry
+from sesh.system import paths, processes
 
 _LOOKS = 3  # at most at a record that others keep changing
 LOST = "its record is lost; sesh adopt {0} brings it back, sesh stop {0} ends it"

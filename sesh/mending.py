@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from sesh import launchfiles, look, observe, processes, store
+from sesh import launchfiles, look, observe, store
 from sesh.adrift import Adrift
 from sesh.checks import files, sessions
 from sesh.checks import tmux as servers_checks
@@ -27,7 +27,8 @@ from sesh.model.record import Process, State
 from sesh.model.session_json import View
 from sesh.model.value import Value
 from sesh.store import Entry
-from sesh.tmux import Tmux
+from sesh.system import processes
+from sesh.system.tmux import Tmux
 
 END_PATIENCE = 5.0  # seconds that a server may take to vanish
 

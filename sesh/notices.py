@@ -28,7 +28,7 @@ from datetime import datetime
 from threading import Thread
 from typing import Any
 
-from sesh import events, files, guards, logfiles, output, paths, processes, run, targets
+from sesh import events, guards, logfiles, output, targets
 from sesh.agents import activity
 from sesh.config import Config, Notify
 from sesh.events import BEGIN, NOWHERE, Event, Place
@@ -37,6 +37,7 @@ from sesh.model.errors import SeshError
 from sesh.model.record import State, valid_name
 from sesh.model.session_json import View
 from sesh.model.value import Value, replace
+from sesh.system import files, paths, processes, subprocesses
 from sesh.targets import Kind, Sent, Target
 
 NEVER = ("notified", "notify-failed")  # of these nobody is told: there would be no end
@@ -103,13 +104,13 @@ def tell(config: Config) -> None:
     with suppress(SeshError, OSError):
         if collect(config) and any(map(_unserved, _due())):
             argv = [*paths.own_command(), "pass", "--deliver"]
-            run.detach(argv, env=targets.surroundings())
+            subprocesses.detach(argv, env=targets.surroundings())
 
 
 def call_pass(config: Config) -> None:
     """Have somebody told of what this process has written down, if that is wanted."""
     if targets_of(config.notify) and not events.written.isdisjoint(config.notify.on):
-        run.detach([*paths.own_command(), "pass"], env=targets.surroundings())
+        subprocesses.detach([*paths.own_command(), "pass"], env=targets.surroundings())
 
 
 def collect(config: Config) -> bool:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 
-from sesh import clocks, containers, git, launchfiles, processes, tmux
+from sesh import clocks, containers, launchfiles
 from sesh.config import Config
 from sesh.model.errors import CannotTellError, SeshError
 from sesh.model.record import (
@@ -30,7 +30,8 @@ from sesh.model.record import (
     unknown,
 )
 from sesh.model.value import replace
-from sesh.tmux import Pane, Reply, Tmux, Trouble
+from sesh.system import git, processes, tmux
+from sesh.system.tmux import Pane, Reply, Tmux, Trouble
 
 _SKEW = 2.0  # seconds that the clock of a machine may be off when it has just been started
 _TWIN = (

@@ -11,18 +11,7 @@ from shlex import quote
 from types import MappingProxyType
 from typing import Any
 
-from sesh import (
-    config,
-    engines,
-    environment,
-    git,
-    launchfiles,
-    look,
-    output,
-    paths,
-    templates,
-    tmux,
-)
+from sesh import config, environment, launchfiles, look, output, templates
 from sesh.lifecycle import claims, recording, worktrees
 from sesh.lifecycle.claims import Order
 from sesh.lifecycle.start import start
@@ -32,6 +21,7 @@ from sesh.model.progress import Said
 from sesh.model.record import ENDED, Boxing, BreakerLimits, Care, Retry, Spec, State, Worktree
 from sesh.model.units import span
 from sesh.model.value import Value, replace
+from sesh.system import container_engine, git, paths, tmux
 from sesh.templates import Template
 
 _MOST_NUMBERED = 999
@@ -110,7 +100,7 @@ def _fulfil(wish: Wish, settings: config.Config, worktree: Worktree | None) -> S
         surroundings = extra
         argv = wish.command or ("/bin/sh",)
         launchfiles.check_command(argv)
-        patience = _patience(wish, settings) + engines.RUN_TIMEOUT
+        patience = _patience(wish, settings) + container_engine.RUN_TIMEOUT
     else:
         box, patience = None, _patience(wish, settings)
         cwd = launchfiles.directory(wish.directory)

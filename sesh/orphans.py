@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from types import MappingProxyType
 
-from sesh import adrift, launchfiles, look, observe, paths, processes, store, tmux
+from sesh import adrift, launchfiles, look, observe, store
 from sesh.adrift import Adrift
 from sesh.config import Config
 from sesh.look import Orphan, Seen
@@ -22,8 +22,9 @@ from sesh.model.errors import CannotTellError
 from sesh.model.record import ENDED, ID_PATTERN, Agent, LaunchWord, Process, Record, State, name_of
 from sesh.model.value import Value, replace
 from sesh.observe import Answers
-from sesh.processes import Stat, Table
-from sesh.tmux import Pane, Reply
+from sesh.system import paths, processes, tmux
+from sesh.system.processes import Stat, Table
+from sesh.system.tmux import Pane, Reply
 
 _ID = re.compile(ID_PATTERN)
 _LAUNCH = re.compile(r"(.+)\.([0-9]{1,9})")

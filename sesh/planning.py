@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from sesh import notices, output, paths, processes, tmux
+from sesh import notices, output
 from sesh.adrift import Adrift
 from sesh.clocks import Naps
 from sesh.config import Gc
@@ -21,7 +21,8 @@ from sesh.model.units import span
 from sesh.model.value import Value
 from sesh.orphans import Census, Leftover, Stray
 from sesh.surveying import NO_PILE, Ended, Running, Scene, ended_in, never, running_in
-from sesh.tmux import Reply
+from sesh.system import paths, processes, tmux
+from sesh.system.tmux import Reply
 
 ORPHAN_GRACE = 60.0  # seconds between two passes that agree on an orphan
 _NEXT = "ended by the next gc, a minute later"

@@ -13,8 +13,9 @@ from __future__ import annotations
 import os
 import time
 
-from sesh import guards, paths
+from sesh import guards
 from sesh.model import digest
+from sesh.system import paths
 
 # Worst first: states, and what may be wrong with an agent that runs.
 WORDS = (
@@ -125,7 +126,7 @@ def _refresh(make: bool) -> None:
     path = file()
     if not make and not os.path.lexists(path):
         return
-    from sesh import files
+    from sesh.system import files
 
     files.make_parents(os.path.dirname(path))
     with files.locked(f"{path}.lock", _PATIENCE):  # who has looked later writes later
@@ -137,7 +138,7 @@ def file() -> str:
     """Where the line is kept for the shells of this machine."""
     directory = paths.runtime_dir()
     if directory is None:
-        from sesh import processes
+        from sesh.system import processes
 
         directory = processes.run_dir()
     return f"{directory}/prompt"

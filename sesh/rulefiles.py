@@ -24,11 +24,12 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from sesh import config, paths, rules
-from sesh.files import read_regular
+from sesh import config, rules
 from sesh.model.errors import SeshError, StateError
 from sesh.model.record import valid_name
 from sesh.rules import Rule
+from sesh.system import paths
+from sesh.system.files import read_regular
 
 _KEYS = ("starts", "between", "contains", "lacks", "ends", "lines", "means", "what")
 _TESTS = ("starts", "between", "contains", "ends")

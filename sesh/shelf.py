@@ -11,10 +11,11 @@ from __future__ import annotations
 import os
 from enum import StrEnum
 
-from sesh import config, files, paths, rulefiles, templates, trust
+from sesh import config, rulefiles, templates, trust
 from sesh.model.errors import ConflictError, SeshError, StateError, UsageError
 from sesh.model.record import valid_name
 from sesh.model.value import Value
+from sesh.system import files, paths
 from sesh.templates import Template
 
 

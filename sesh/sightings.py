@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
-from sesh import files
 from sesh.model.record import Process
 from sesh.model.value import Value
+from sesh.system import files
 
 _LIMIT = 1 << 20
 Key = tuple[Process, str]

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
 
-from sesh import files, guards, paths
+from sesh import guards
 from sesh.model import digest
 from sesh.model.codec import DecodeError, decode, encode
 from sesh.model.digest import Digest
@@ -34,6 +34,7 @@ from sesh.model.record import (
 )
 from sesh.model.session_json import view
 from sesh.model.value import Value
+from sesh.system import files, paths
 
 RECORD_LIMIT = 1 << 20
 EDITED_LIMIT = 64 << 10  # of what sesh did not write itself: a TOML parser can be made to crawl

@@ -14,22 +14,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from types import MappingProxyType
 
-from sesh import (
-    bugs,
-    caring,
-    clocks,
-    files,
-    launchfiles,
-    logfiles,
-    look,
-    notices,
-    observe,
-    orphans,
-    paths,
-    processes,
-    store,
-    tmux,
-)
+from sesh import caring, clocks, launchfiles, logfiles, look, notices, observe, orphans, store
 from sesh import config as settings
 from sesh.config import Config
 from sesh.lifecycle import panes
@@ -40,7 +25,8 @@ from sesh.model.digest import Digest
 from sesh.model.errors import OK, CannotTellError, NoSessionError, SeshError, StateError
 from sesh.model.record import ALIVE, ENDED, ID_PATTERN, Record, Session, State, name_of
 from sesh.model.value import Value, replace
-from sesh.run import detach
+from sesh.system import bug_log, files, paths, processes, tmux
+from sesh.system.subprocesses import detach
 from sesh.targets import surroundings
 
 _NAMED = re.compile(ID_PATTERN + r"\.")
@@ -151,7 +137,7 @@ def _note_trouble(trouble: StateError | None, noted: str) -> None:
             os.unlink(noted)
         else:
             os.close(os.open(noted, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-            bugs.write(trouble)  # of several passes, the one that has made the file
+            bug_log.write(trouble)  # of several passes, the one that has made the file
 
 
 def _work(config: Config, run: str, tried: Collection[str], *, patient: bool) -> Pass:

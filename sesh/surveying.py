@@ -9,19 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
 
-from sesh import (
-    adrift,
-    clocks,
-    notices,
-    observe,
-    orphans,
-    output,
-    paths,
-    processes,
-    sightings,
-    store,
-    supervise,
-)
+from sesh import adrift, clocks, notices, observe, orphans, output, sightings, store, supervise
 from sesh.clocks import DAY, HOUR, Naps
 from sesh.config import Config, Gc
 from sesh.lifecycle import worktrees
@@ -32,7 +20,8 @@ from sesh.model.record import ENDED, ID_PATTERN, Process, Record, State, name_of
 from sesh.model.value import Value
 from sesh.orphans import Census
 from sesh.sightings import Sightings
-from sesh.tmux import Pane
+from sesh.system import paths, processes
+from sesh.system.tmux import Pane
 
 _ID = re.compile(ID_PATTERN)
 _UNLIMITED = b'"max_age":null,"max_idle":null,'

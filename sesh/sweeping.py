@@ -10,11 +10,12 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 
-from sesh import adrift, boxes, events, guards, notices, paths, processes, store
+from sesh import adrift, boxes, events, guards, notices, store
 from sesh.config import Config
 from sesh.model import digest
 from sesh.model.record import name_of
 from sesh.planning import CHANGED, Outcome, Outcomes, Step
+from sesh.system import paths, processes
 
 
 def remove_history(steps: list[Step]) -> Outcomes:

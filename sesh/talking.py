@@ -11,18 +11,7 @@ import os
 import time
 from contextlib import suppress
 
-from sesh import (
-    environment,
-    files,
-    look,
-    observe,
-    output,
-    paths,
-    processes,
-    reports,
-    tmux,
-    transcripts,
-)
+from sesh import environment, look, observe, output, reports, transcripts
 from sesh.agents import activity, claude, codex, dialogs, kits, questions, screens
 from sesh.agents.activity import Launch
 from sesh.agents.dialogs import Choice, Dialog
@@ -33,7 +22,8 @@ from sesh.lifecycle import servers
 from sesh.look import Seen
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
 from sesh.model.record import OPTION, Answers, Record, State
-from sesh.tmux import Reply, Tmux
+from sesh.system import files, paths, processes, tmux
+from sesh.system.tmux import Reply, Tmux
 
 PAUSE = 0.15  # between text and Enter: an agent that reads a paste must not swallow the key
 QUIET, LONG = 0.5, 4.0  # the same for an agent that sesh knows: quiet for so long, at most so long

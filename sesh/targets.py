@@ -12,8 +12,9 @@ from collections.abc import Callable
 from enum import StrEnum
 from threading import Thread
 
-from sesh import __version__, bugs, paths, run
+from sesh import __version__
 from sesh.model.value import Value
+from sesh.system import bug_log, paths, subprocesses
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def _guarded(work: Callable[[], Sent]) -> Sent:
     try:
         return work()
     except Exception as error:
-        bugs.write(error)
+        bug_log.write(error)
         return Sent(f"a bug in sesh ({type(error).__name__})")
 
 
@@ -85,7 +86,7 @@ def _program(command: str) -> str:
 
 
 def _run(command: str, data: bytes, timeout: float) -> Sent:
-    answer = run.feed(
+    answer = subprocesses.feed(
         ("/bin/sh", "-c", command), data, timeout=timeout, env=surroundings(), cwd=_home()
     )
     if answer.code is None:

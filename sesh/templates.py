@@ -37,7 +37,7 @@ from sesh import config, environment, look
 from sesh.model.errors import SeshError, StateError, UsageError
 from sesh.model.record import OPTION, Answers, Kit, Retry, valid_name
 from sesh.model.value import Value
-from sesh.tmux import KEY
+from sesh.system.tmux import KEY
 
 MINTED, LEARNED, NONE = "minted", "learned", "none"
 ANSWERS = "agent.answers"

@@ -7,10 +7,11 @@ import json
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
-from sesh import cleaning, config, files, output, paths, processes, store, supervise
+from sesh import cleaning, config, output, store, supervise
 from sesh.model import errors
 from sesh.model.errors import ConflictError, StateError
 from sesh.planning import Options, Outcome, Step, Verb, What
+from sesh.system import files, paths, processes
 
 _DONE = {
     Verb.FINISH: "finished",

@@ -16,10 +16,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
 
-from sesh import files, paths, processes, run, schedules
+from sesh import schedules
 from sesh.model.errors import CannotTellError, SeshError, StateError
 from sesh.model.value import Value, replace
 from sesh.schedules import Job
+from sesh.system import files, paths, processes, subprocesses
 
 COMMAND = ("gc", "--auto")
 WATCHING = ("watch", "--quiet")
@@ -159,13 +160,13 @@ def _choose(wanted: Scheduler | None) -> Scheduler:
 # --- systemd -------------------------------------------------------------------------------------
 
 
-def _systemctl(*arguments: str, timeout: float = _ASK) -> run.Answer:
+def _systemctl(*arguments: str, timeout: float = _ASK) -> subprocesses.Answer:
     """Ask the user manager, also from where no login has set up the way to it (su, cron)."""
     env = {**os.environ, "LC_ALL": "C"}
     runtime = f"/run/user/{os.getuid()}"
     if not env.get("XDG_RUNTIME_DIR") and os.path.isdir(runtime):
         env["XDG_RUNTIME_DIR"] = runtime
-    return run.call(("systemctl", "--user", *arguments), timeout=timeout, env=env)
+    return subprocesses.call(("systemctl", "--user", *arguments), timeout=timeout, env=env)
 
 
 def _manager_problem() -> str | None:
@@ -174,7 +175,7 @@ def _manager_problem() -> str | None:
     return None if answer.ok and answer.out.startswith("Version=") else _why(answer)
 
 
-def _why(answer: run.Answer) -> str:
+def _why(answer: subprocesses.Answer) -> str:
     """What a program said of its failure, in one line."""
     said = answer.problem or " ".join((answer.err.strip() or answer.out.strip()).split())
     return said.encode(errors="replace").decode() or f"exit status {answer.code}"
@@ -293,10 +294,10 @@ def _remove_empty_directories() -> None:
 # --- cron ----------------------------------------------------------------------------------------
 
 
-def _crontab(*arguments: str, stdin: int = run.NOTHING) -> run.Answer:
+def _crontab(*arguments: str, stdin: int = subprocesses.NOTHING) -> subprocesses.Answer:
     """CRONTAB_NOHEADER would make Debian's print lines that are not the user's."""
     env = {name: value for name, value in os.environ.items() if name != "CRONTAB_NOHEADER"}
-    return run.call(
+    return subprocesses.call(
         ("crontab", *arguments),
         timeout=_ASK,
         env={**env, "LC_ALL": "C"},
@@ -458,7 +459,7 @@ def _next_run(units: Units) -> float | None:
 def _lingering() -> bool | None:
     """Does the user manager live while the user is not logged in? None: cannot tell."""
     argv = ("loginctl", "show-user", str(os.getuid()), "--property=Linger")
-    answer = run.call(argv, timeout=_ASK)
+    answer = subprocesses.call(argv, timeout=_ASK)
     return {"Linger=yes": True, "Linger=no": False}.get(answer.out.strip()) if answer.ok else None
 
 

@@ -13,12 +13,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
-from sesh import boxes, files, launchfiles, logfiles, observe, paths, processes, tmux
+from sesh import boxes, launchfiles, logfiles, observe
 from sesh.config import Config
 from sesh.lifecycle import panes
 from sesh.model.errors import CannotTellError
 from sesh.model.record import Record
-from sesh.tmux import Tmux
+from sesh.system import files, paths, processes, tmux
+from sesh.system.tmux import Tmux
 
 REPLAY_LIMIT = 8 << 20  # of a raw transcript, from its end: more than the scrollback holds
 REPLAY_PATIENCE = 10.0

@@ -10,9 +10,10 @@ import json
 import os
 from datetime import UTC, datetime
 
-from sesh import files, paths, store
+from sesh import store
 from sesh.model.errors import StateError
 from sesh.model.value import Value
+from sesh.system import files, paths
 
 MOST = 1000  # the oldest are forgotten: asked for again, if need be
 _LIMIT = 8 << 20

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator
 
-from sesh import guards, look, paths, processes
+from sesh import guards, look
 from sesh.agents import activity as activities
 from sesh.agents import screens
 from sesh.model import digest
@@ -15,6 +15,7 @@ from sesh.model.digest import Digest
 from sesh.model.errors import EndedError, SeshError, StateError, UsageError
 from sesh.model.record import OUTCOMES, State
 from sesh.model.value import Value
+from sesh.system import paths, processes
 
 TICK = 0.1
 DOUBT = 1.0  # between looks at what only a look can tell (starting, stopping, unknown, …)

@@ -19,10 +19,11 @@ from pathlib import Path
 
 import pytest
 
-from sesh import processes, store
+from sesh import store
 from sesh.model import codec
 from sesh.model.record import Machine, Record, State, Verdict
 from sesh.model.value import replace
+from sesh.system import processes
 from tests.world import SESH, Done, World, eventually
 
 STRANGER = 54321  # a uid that no password database knows

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from sesh import api, paths
+from sesh import api
 from sesh.model.record import State
+from sesh.system import paths
 from tests.world import SESH, World
 
 

@@ -6,10 +6,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from sesh import boxes, engines
-from sesh.engines import Facts
+from sesh import boxes
 from sesh.model.record import Boxing, Container, Engine, Record
 from sesh.model.value import replace
+from sesh.system import container_engine
+from sesh.system.container_engine import Facts
 from tests.samples import NOW, record
 
 OWN, OTHER = "a" * 64, "b" * 64
@@ -87,7 +88,7 @@ def test_one_that_existed_before_is_never_ours() -> None:
     ],
 )
 def test_times_of_engines(text: str, moment: datetime | None) -> None:
-    assert engines.moment(text) == moment
+    assert container_engine.moment(text) == moment
 
 
 @pytest.mark.parametrize(("after", "ours"), [(-1, False), (0, True), (1, True)])

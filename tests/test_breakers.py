@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from sesh import breakers, events, listing, paths, store
+from sesh import breakers, events, listing, store
 from sesh.config import Config
 from sesh.model import due
 from sesh.model.record import BreakerLimits, Cause, Record, State, Verdict
 from sesh.model.session_json import timestamp, view
 from sesh.model.value import replace
+from sesh.system import paths
 from tests import samples
 
 LIMITS = BreakerLimits(10, 600.0, 1800.0)

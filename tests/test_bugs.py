@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sesh import bugs
+from sesh.system import bug_log
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_bug_that_comes_back_for_ever_does_not_fill_the_disk(state: Path) -> None:
     error = ValueError("x" * (300 << 10))
-    assert {bugs.write(error) for _ in range(20)} == {str(state / "bugs.log")}
+    assert {bug_log.write(error) for _ in range(20)} == {str(state / "bugs.log")}
     logs = sorted(state.iterdir())
     assert [log.name for log in logs] == ["bugs.log", "bugs.log.1"]
     assert sum(log.stat().st_size for log in logs) < 3 << 20

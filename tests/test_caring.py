@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from sesh import caring, config, processes, supervise
+from sesh import caring, config, supervise
 from sesh.caring import Patient
 from sesh.checkups import Memory
 from sesh.look import Seen
@@ -25,6 +25,7 @@ from sesh.model.errors import StateError
 from sesh.model.record import Care, Observation, Record, Session, State, Verdict, seen
 from sesh.model.value import replace
 from sesh.store import Entry
+from sesh.system import processes
 from tests import pace, samples
 from tests.faults.clock import after_sleep, after_standstill, moved
 from tests.faults.living import command_line

@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 
-from sesh import checkups, processes
+from sesh import checkups
 from sesh.checkups import Memory
 from sesh.model.record import Agent, Care, Process, Record
 from sesh.model.value import replace
+from sesh.system import processes
 from tests import samples
 from tests.world import eventually
 
@@ -152,7 +153,7 @@ def test_a_full_disk_loses_only_what_is_remembered(
     def full(path: str, *_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
 
-    monkeypatch.setattr("sesh.files.jot", full)
+    monkeypatch.setattr("sesh.system.files.jot", full)
     checkups.write(record, Memory(peak=7))
     memory = begin(checked_by(record, "sleep 87653"))
     assert (memory.process, memory.begun is not None) == (None, True)  # nobody would end it

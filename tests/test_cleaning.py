@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from sesh import cleaning, config, planning, processes, supervise, surveying
+from sesh import cleaning, config, planning, supervise, surveying
 from sesh.model.errors import StateError
 from sesh.planning import Options, Step, Verb
 from sesh.supervise import Pass
+from sesh.system import processes
 from tests.faults.living import look, marked
 from tests.world import World, eventually
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sesh import engines
+from sesh.system import container_engine
 
 WARNING = "WARNING: IPv4 forwarding is disabled. Networking will not work."
 
@@ -21,4 +21,4 @@ WARNING = "WARNING: IPv4 forwarding is disabled. Networking will not work."
     ],
 )
 def test_the_line_for_a_person(said: str, line: str) -> None:
-    assert engines.tidy(said) == line
+    assert container_engine.tidy(said) == line

@@ -57,7 +57,7 @@ def test_lane_imports_nothing_heavy(world: World, argv: list[str]) -> None:
     assert argv not in LANES or "one" in out
     assert argv not in PROMPT_LANES or out == "1 failed\n"
     assert not modules & HEAVY
-    assert not {"sesh.cli", "sesh.tmux", "sesh.store"} & modules
+    assert not {"sesh.cli", "sesh.system.tmux", "sesh.store"} & modules
 
 
 def test_a_hook_goes_without_click(world: World) -> None:

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from sesh import files
 from sesh.model.errors import LockedError, StateError
+from sesh.system import files
 from tests import pace
 from tests.surroundings import complains, mounted
 from tests.world import World

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from sesh import git
-from sesh.git import Checkout, Work
 from sesh.model.record import Presence
+from sesh.system import git
+from sesh.system.git import Checkout, Work
 from tests.repository import PLAIN, Repository, booby_trap, repository
 
 

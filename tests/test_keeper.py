@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from sesh import launchfiles, paths
+from sesh import launchfiles
 from sesh.model.record import ExitWord
+from sesh.system import paths
 from tests.conftest import need
 from tests.world import World, count, eventually
 

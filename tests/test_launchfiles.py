@@ -11,9 +11,10 @@ from shlex import quote
 
 import pytest
 
-from sesh import environment, launchfiles, paths
+from sesh import environment, launchfiles
 from sesh.model.record import Care
 from sesh.model.value import replace
+from sesh.system import paths
 from tests.conftest import need
 from tests.samples import record
 from tests.surroundings import STRANGER, need_root

@@ -50,13 +50,21 @@ LAYERS = (
     ("boxes", "agents.hearing", "agents.conversations"),
     ("agents.twins",),
     ("agents.kits", "agents.activity", "agents.hooks"),
-    ("engines", "rulefiles", "ages", "clocks", "ends"),
+    ("system.container_engine", "rulefiles", "ages", "clocks", "ends"),
     (
-        *("tmux", "processes", "git", "config", "launchfiles", "environment", "events"),
+        *(
+            "system.tmux",
+            "system.processes",
+            "system.git",
+            "config",
+            "launchfiles",
+            "environment",
+            "events",
+        ),
         *("logfiles", "sightings", "targets", "trust"),
     ),
-    ("store", "bugs"),
-    ("run", "files", "stdin", "trees"),
+    ("store", "system.bug_log"),
+    ("system.subprocesses", "system.files", "system.stdin", "system.directory_tree"),
     ("guards",),
     (
         *(
@@ -71,7 +79,7 @@ LAYERS = (
         *("agents.claude", "agents.codex", "agents.dialogs"),
     ),
     ("model.session_json", "figures", "agents.said", "agents.questions"),
-    ("paths", "model.units", "rules", "model.toml_table", "model.parse"),
+    ("system.paths", "model.units", "rules", "model.toml_table", "model.parse"),
     ("model.record", "model.errors"),
     ("model.value",),
     ("",),  # the package itself: its version
@@ -93,12 +101,12 @@ PURE = (
 )
 HOMES = {
     "click": {"cli", "commands"},
-    "psutil": {"processes"},
-    "sh": {"run"},
-    "subprocess": {"run"},
+    "psutil": {"system.processes"},
+    "sh": {"system.subprocesses"},
+    "subprocess": {"system.subprocesses"},
     "tomllib": {"model.codec", "config"},
     "tomli_w": {"model.codec"},
-    "fcntl": {"files"},
+    "fcntl": {"system.files"},
     "urllib": {"targets"},
 }
 IMPURE = {"os", "time", "subprocess", "socket", "random", "secrets", "sys", "io", "pathlib"}

@@ -18,10 +18,11 @@ from typing import Any
 
 import pytest
 
-from sesh import config, events, files, notices, paths, run, store
+from sesh import config, events, notices, store
 from sesh.config import Config, Notify
 from sesh.model.record import ENDED, State
 from sesh.model.session_json import FIELDS
+from sesh.system import files, paths, subprocesses
 from tests.receiver import Receiver, closed_port, receiving
 from tests.surroundings import mounted, read_only, read_record, silence_timers, write_record
 from tests.world import SESH, World, eventually
@@ -320,7 +321,7 @@ def test_nobody_is_sent_to_a_target_that_is_being_told(
 ) -> None:
     """Who is at work looks once more instead."""
     sent: list[Any] = []
-    monkeypatch.setattr(run, "detach", lambda argv, **_: sent.append(argv[-1]))
+    monkeypatch.setattr(subprocesses, "detach", lambda argv, **_: sent.append(argv[-1]))
     fails()
     notices.tell(wanting())
     assert sent == ["--deliver"]

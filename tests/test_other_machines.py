@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from sesh import observe, processes, store
+from sesh import observe, store
 from sesh.model.reconcile import reconcile
 from sesh.model.record import Observation, Process, unknown
 from sesh.model.value import replace
+from sesh.system import processes
 from tests.surroundings import (
     before_this_boot,
     complains,

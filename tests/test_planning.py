@@ -16,7 +16,7 @@ from sesh.orphans import Census, Leftover, Stray
 from sesh.planning import Options, Verb, What, decide, leaving, limit_reached
 from sesh.sightings import Sightings
 from sesh.surveying import Pile, Running, Scene, Tree
-from sesh.tmux import Pane
+from sesh.system.tmux import Pane
 
 NOW = 1_800_000_000.0
 HOUR, DAY = 3600.0, 86400.0

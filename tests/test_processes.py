@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from sesh import processes
 from sesh.model.record import Process
 from sesh.model.value import replace
-from sesh.processes import Mark
+from sesh.system import processes
+from sesh.system.processes import Mark
 from tests.surroundings import STRANGER, as_stranger, need_root
 from tests.world import eventually
 

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from sesh import cli, paths
+from sesh import cli
 from sesh.model import errors
+from sesh.system import paths
 from tests.conftest import need
 from tests.test_docs import CHECKOUT, README, examples
 from tests.world import SESH, World

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sesh import config, engines, store
+from sesh import config, store
 from sesh.commands._options import Duration
 from sesh.model import codec, digest
 from sesh.model.errors import ConflictError, StateError
@@ -34,6 +34,7 @@ from sesh.model.record import (
     seen,
 )
 from sesh.model.value import replace
+from sesh.system import container_engine
 from tests.samples import NOW, record
 
 RUNNING = Verdict(State.RUNNING)
@@ -137,7 +138,7 @@ def test_a_sesh_that_is_the_first_process_may_stop_a_session() -> None:
     assert codec.decode(store.render(made, RUNNING)) == made
 
 
-@pytest.mark.parametrize("on_top", [0.0, engines.RUN_TIMEOUT])
+@pytest.mark.parametrize("on_top", [0.0, container_engine.RUN_TIMEOUT])
 def test_the_largest_limits_come_back(on_top: float) -> None:
     """A launch in a container gets the engine's time, too."""
     most = largest("launch_timeout")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sesh.model.errors import CannotTellError, StateError
-from sesh.tmux import (
+from sesh.system.tmux import (
     Pane,
     Reply,
     Tmux,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sesh import trees
+from sesh.system import directory_tree
 
 DEEP = 1500
 
@@ -20,7 +20,7 @@ def place() -> Iterator[Path]:
     """A directory that pytest need not clean up: its own removal would recurse."""
     top = Path(tempfile.mkdtemp(prefix="sesh-trees-", dir="/tmp"))
     yield top
-    trees.remove(str(top))
+    directory_tree.remove(str(top))
 
 
 def deep(top: Path, levels: int, name: str = "deeper-and-deeper") -> None:
@@ -43,8 +43,8 @@ def test_what_is_too_deep_for_a_path_is_removed(place: Path) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
     try:
-        measured = trees.measure(str(box))
-        assert trees.remove(str(box))
+        measured = directory_tree.measure(str(box))
+        assert directory_tree.remove(str(box))
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert not measured.whole
@@ -59,26 +59,26 @@ def test_links_are_removed_and_not_followed(place: Path) -> None:
     for where in (box, box / "inner"):
         (where / "link").symlink_to(precious)
         (where / "file").symlink_to(precious / "file")
-    measured = trees.measure(str(box))
+    measured = directory_tree.measure(str(box))
     assert (measured.entries, measured.whole) == (5, True)
     assert measured.size < 50_000
     (place / "other").symlink_to(box)
-    assert trees.remove(str(place / "other"))
+    assert directory_tree.remove(str(place / "other"))
     assert box.exists()
-    assert trees.remove(str(box))
+    assert directory_tree.remove(str(box))
     assert not box.exists()
     assert (precious / "file").exists()
-    assert trees.remove(str(box))
+    assert directory_tree.remove(str(box))
 
 
 def test_a_measure_has_bounds(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (place / "a").write_bytes(b"x" * 100_000)
-    small = trees.measure(str(place))
+    small = directory_tree.measure(str(place))
     assert (small.entries, small.whole) == (1, True)
     assert small.size >= 100_000
-    monkeypatch.setattr(trees, "MOST", 3)
+    monkeypatch.setattr(directory_tree, "MOST", 3)
     for number in range(10):
         (place / str(number)).touch()
-    many = trees.measure(str(place))
+    many = directory_tree.measure(str(place))
     assert (many.entries, many.whole) == (3, False)
-    assert trees.measure(str(place / "nothing")) == trees.Measure(0, 0, True)
+    assert directory_tree.measure(str(place / "nothing")) == directory_tree.Measure(0, 0, True)

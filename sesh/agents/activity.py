@@ -16,12 +16,13 @@ import json
 import os
 import time
 
-from sesh import guards, paths
+from sesh import guards
 from sesh.agents import claude, codex, questions, said
 from sesh.agents.said import BUSY, IDLE, WAITING, Said
 from sesh.model import digest, parse
 from sesh.model.value import Value, replace
 from sesh.rules import Rule, from_plain, match
+from sesh.system import paths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -319,7 +320,7 @@ def has_worked(launch: Launch) -> bool | None:
     places = {rule.place for rule in kit.rules if rule.means == BUSY} if kit else set()
     if kit is None or not places & {MARK, TITLE}:
         return None
-    from sesh import files
+    from sesh.system import files
 
     try:
         with files.open_binary(launch.transcript) as file:
@@ -374,7 +375,7 @@ def _called(pid: str) -> tuple[str | None, dict[str, Any] | None]:
 
 def _rollout(pid: str) -> str | None:
     """The transcript that Codex, or a child of it, holds open; of several, the newest."""
-    from sesh import processes
+    from sesh.system import processes
 
     opened = processes.open_in_family(int(pid))
     try:

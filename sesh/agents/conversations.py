@@ -7,13 +7,13 @@ import os
 from contextlib import suppress
 from datetime import datetime
 
-from sesh import files
 from sesh.agents import activity, claude, kits, twins
 from sesh.agents.kits import Variables
 from sesh.agents.said import identity
 from sesh.model.errors import SeshError
 from sesh.model.record import Kit, Record
 from sesh.model.value import Value
+from sesh.system import files
 
 _HEAD = 1 << 18  # bytes of a transcript in which its agent says where it works, and with whom
 

@@ -7,13 +7,14 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 
-from sesh import environment, events, files, guards, processes
+from sesh import environment, events, guards
 from sesh.agents import activity, kits
 from sesh.agents.activity import Activity, Launch
 from sesh.agents.said import WAITING
 from sesh.model.digest import Digest
 from sesh.model.errors import SeshError
 from sesh.model.record import Record, name_of
+from sesh.system import files, processes
 
 _SAME = 3.0  # seconds by which two sources may differ on when a wait began
 

@@ -12,11 +12,12 @@ import os
 import time
 from contextlib import suppress
 
-from sesh import bugs, files, guards, paths, run, stdin
+from sesh import guards
 from sesh.agents import claude, codex, said
 from sesh.agents.said import WAITING, Said
 from sesh.model import digest
 from sesh.model.errors import OK, SeshError
+from sesh.system import bug_log, files, paths, stdin, subprocesses
 
 KINDS = ("claude", "codex")
 _SHELLS = (b"sh", b"bash", b"dash", b"zsh", b"ksh", b"busybox", b"fish")
@@ -33,7 +34,7 @@ def heard(kind: str, words: list[str]) -> int:
     except (SeshError, OSError, ValueError, IndexError, KeyboardInterrupt):
         return OK  # no session, or one that is damaged, or a full disk: the agent goes on
     except Exception as error:
-        bugs.write(error)
+        bug_log.write(error)
     return OK
 
 
@@ -148,7 +149,7 @@ def _note(stem: str, new: Said) -> tuple[Said | None, Said]:
 def _have_looked(directory: str) -> None:
     """Start a pass, in an environment of its own: what it starts is not the agent's."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    run.detach(["/bin/sh", f"{directory}/callback"], env=kept)
+    subprocesses.detach(["/bin/sh", f"{directory}/callback"], env=kept)
 
 
 def _pass_on(event: str) -> None:
@@ -162,4 +163,4 @@ def _pass_on(event: str) -> None:
     if isinstance(own, list) and own and all(isinstance(word, str) for word in own):
         program = paths.which(own[0]) if "/" not in own[0] else own[0]
         if program:
-            run.detach([program, *own[1:], event], env=os.environ)
+            subprocesses.detach([program, *own[1:], event], env=os.environ)

@@ -11,11 +11,12 @@ import os
 import re
 from collections.abc import Mapping
 
-from sesh import files, paths, processes, rulefiles
+from sesh import rulefiles
 from sesh.agents import claude, codex
 from sesh.model.record import Kit, Record
 from sesh.model.value import replace
 from sesh.rules import to_plain
+from sesh.system import files, paths, processes
 
 _HOMES = {"claude": ("CLAUDE_CONFIG_DIR", ".claude"), "codex": ("CODEX_HOME", ".codex")}
 _UUID = "-".join(f"[0-9a-f]{{{length}}}" for length in (8, 4, 4, 4, 12))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 
-from sesh import config, files, observe
+from sesh import config, observe
 from sesh.agents import dialogs, questions
 from sesh.agents.activity import SCREEN, Activity, Launch, equipment, known, worked_by_screen
 from sesh.agents.dialogs import Dialog
@@ -19,7 +19,8 @@ from sesh.agents.said import BUSY, WAITING
 from sesh.model.errors import CannotTellError, StateError
 from sesh.model.value import Value, replace
 from sesh.rules import Rule, match
-from sesh.tmux import Tmux
+from sesh.system import files
+from sesh.system.tmux import Tmux
 
 _TROUBLES = ("login", "rate limit", "help")  # it takes a prompt meanwhile, if no dialog is open
 

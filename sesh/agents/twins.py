@@ -6,13 +6,14 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 
-from sesh import guards, processes, store
+from sesh import guards, store
 from sesh.agents import claude, kits
 from sesh.agents.kits import Variables
 from sesh.model.errors import TwinError
 from sesh.model.parse import TICKS, number
 from sesh.model.record import Kit, Process, Record
-from sesh.processes import Table
+from sesh.system import processes
+from sesh.system.processes import Table
 
 _FIRST_WORDS = 3  # of a command line, among which the program is
 

@@ -6,13 +6,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from shlex import join
 
-from sesh import adrift, boxes, engines, processes, store
+from sesh import adrift, boxes, store
 from sesh.adrift import Adrift
 from sesh.checks.scene import FIX, Finding, Level, Scene, few, number
-from sesh.engines import Said, Trouble
 from sesh.model.errors import CannotTellError
 from sesh.model.record import Cause, Container, Engine, Record, State, name_of
 from sesh.model.session_json import View
+from sesh.system import container_engine, processes
+from sesh.system.container_engine import Said, Trouble
 
 # --- engines -------------------------------------------------------------------------------------
 
@@ -36,13 +37,13 @@ def _silent(one: Engine, said: Said) -> Finding:
     text = f"{where} gives no usable answer: {said.text}"
     if said.trouble is Trouble.DENIED:
         text = f"no permission to speak to {where}; a member of the group docker has it"
-    mend = join(engines.argv(one, "version"))
+    mend = join(container_engine.argv(one, "version"))
     return Finding("engine", Level.FAIL, text, mend, "shows what it says", (where,))
 
 
 def _no_command(scene: Scene) -> list[Finding]:
     try:
-        engines.chosen(scene.settings)
+        container_engine.chosen(scene.settings)
     except CannotTellError as error:
         command = scene.settings.docker.command
         return [Finding("engine", Level.FAIL, str(error), f"command -v {command}")]
@@ -70,7 +71,7 @@ def _labelled(found: Sequence[Adrift]) -> list[Finding]:
     which = few([f"{one.container} ({one.facts.status}, labels of {one.name})" for one in found])
     text = f"{number(found, 'container')} with labels of sesh, not made by it: {which}"
     note = "shows what it is; sesh leaves it alone"
-    mend = join(engines.argv(found[0].engine, "inspect", names[0]))
+    mend = join(container_engine.argv(found[0].engine, "inspect", names[0]))
     return [Finding("orphan-container", Level.WARN, text, mend, note, names)]
 
 
@@ -190,12 +191,12 @@ def _answers(scene: Scene, one: Engine) -> bool:
 
 
 def _lacks(one: Engine, name: str, timeout: float) -> bool:
-    said = engines.directory_of(one, name, timeout)
+    said = container_engine.directory_of(one, name, timeout)
     return isinstance(said, Said) and said.trouble is Trouble.NO_IMAGE
 
 
 def _missing(one: Engine, name: str, records: Sequence[Record]) -> Finding:
     names = tuple(sorted(record.name for record in records))
     text = f"the image {name} is gone, which a restart of {few(names)} may need"
-    mend = join(engines.argv(one, "pull", name))
+    mend = join(container_engine.argv(one, "pull", name))
     return Finding("image", Level.WARN, text, mend, subjects=names)

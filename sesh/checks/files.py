@@ -9,10 +9,11 @@ import time
 from contextlib import suppress
 from shlex import quote
 
-from sesh import files, output, paths, processes, store
+from sesh import output, store
 from sesh.checks.scene import FIX, Finding, Level, Scene, few, number, shown
 from sesh.model.record import name_of
 from sesh.model.value import Value
+from sesh.system import files, paths, processes
 
 TEMP_AGE = 3600.0  # seconds after which a temporary file counts as left over
 LARGE = 2 << 30

@@ -7,8 +7,9 @@ import os
 import time
 from shlex import quote
 
-from sesh import notices, output, paths, run, timers
+from sesh import notices, output, timers
 from sesh.checks.scene import Finding, Level, Scene, number
+from sesh.system import paths, subprocesses
 
 HOUR, DAY = 3600.0, 86400.0
 _INSTALL = "sesh timer install"
@@ -60,7 +61,7 @@ def linger(scene: Scene) -> list[Finding]:
     if not runtime or not os.path.exists(f"{runtime}/systemd") or program is None:
         return []
     user = str(os.getuid())
-    answer = run.call([program, "show-user", user, "--property=Linger"], timeout=_TIMEOUT)
+    answer = subprocesses.call([program, "show-user", user, "--property=Linger"], timeout=_TIMEOUT)
     if not answer.ok or answer.out.strip() != "Linger=no":
         return []
     text = "sessions end with your last login: systemd does not let your processes linger"

@@ -14,7 +14,7 @@ from contextlib import suppress
 from enum import StrEnum
 from functools import cached_property
 
-from sesh import boxes, observe, orphans, paths, processes, store, trees
+from sesh import boxes, observe, orphans, store
 from sesh.config import Config
 from sesh.look import Seen
 from sesh.model.record import Record, State, name_of
@@ -23,7 +23,8 @@ from sesh.model.value import Value, replace
 from sesh.observe import Answers
 from sesh.orphans import Census
 from sesh.store import Entry
-from sesh.tmux import Reply
+from sesh.system import directory_tree, paths, processes
+from sesh.system.tmux import Reply
 
 PATIENCE = 1.5  # seconds that a server or an engine gets; the whole is to take no more than three
 HURRY = 0.5  # what further servers get once one hangs
@@ -117,14 +118,14 @@ class Scene:
         return processes.table()
 
     @cached_property
-    def mounts(self) -> dict[str, trees.Measure]:
+    def mounts(self) -> dict[str, directory_tree.Measure]:
         """Session id → how much is in its private mount."""
         try:
             names = os.listdir(self.run)
         except OSError:
             return {}
         boxed = [name.removesuffix(".box") for name in names if name.endswith(".box")]
-        return {one: trees.measure(boxes.path(self.run, one)) for one in sorted(boxed)}
+        return {one: directory_tree.measure(boxes.path(self.run, one)) for one in sorted(boxed)}
 
     @cached_property
     def files(self) -> list[tuple[str, os.stat_result]]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from shlex import quote
 
-from sesh import breakers, caring, output, paths, store
+from sesh import breakers, caring, output, store
 from sesh.breakers import Circle, Opened
 from sesh.checks.scene import FIX, Finding, Level, Scene, few, number
 from sesh.look import Orphan, Seen
@@ -31,7 +31,8 @@ from sesh.model.record import (
 from sesh.model.session_json import View
 from sesh.orphans import Leftover, Stray
 from sesh.store import Entry
-from sesh.tmux import Pane
+from sesh.system import paths
+from sesh.system.tmux import Pane
 
 _DOWN = (State.RECOVERING, State.FAILED, State.TIMEOUT, State.LOST)
 STOP_PATIENCE = 10.0  # seconds after its grace that a stop may take to be confirmed

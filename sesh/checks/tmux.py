@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from shlex import quote
 
-from sesh import observe, paths, processes, tmux
+from sesh import observe
 from sesh.checks.scene import FIX, Finding, Level, Scene, hangs, shown
 from sesh.model.errors import CannotTellError
 from sesh.model.record import Process
 from sesh.model.value import Value
-from sesh.tmux import Pane, Reply, Trouble
+from sesh.system import paths, processes, tmux
+from sesh.system.tmux import Pane, Reply, Trouble
 
 _INSTALLERS = (
     ("apt-get", "sudo apt-get install tmux"),

@@ -9,12 +9,13 @@ from typing import Any
 
 import click
 
-from sesh import config, events, notices, output, paths, targets
+from sesh import config, events, notices, output, targets
 from sesh.commands._options import CONTEXT, json_option
 from sesh.config import Config, Setting
 from sesh.model import errors
 from sesh.model.errors import SeshError, UsageError
 from sesh.model.record import ENDED, Retry, State
+from sesh.system import paths
 
 ACTIONS = ("show", "check", "path", "test-notify")
 _TOLD_OF = {*events.KINDS, *(ENDED - {State.STALE})} - {*notices.NEVER}

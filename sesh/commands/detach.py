@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import click
 
-from sesh import config, look, observe, tmux
+from sesh import config, look, observe
 from sesh.commands._options import CONTEXT
 from sesh.model.errors import CannotTellError, StateError
+from sesh.system import tmux
 
 
 @click.command("detach", context_settings=CONTEXT)

@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 import click
 
-from sesh import delegation, output, stdin
+from sesh import delegation, output
 from sesh.agents import hooks
 from sesh.commands._options import CONTEXT
 from sesh.model import errors
+from sesh.system import stdin
 
 
 def _pre_delegate(data: bytes) -> None:

@@ -7,9 +7,9 @@ import signal
 
 import click
 
-from sesh import paths
 from sesh.commands._options import CONTEXT
 from sesh.model.errors import SeshError, UsageError
+from sesh.system import paths
 
 _SECTIONS = ("1", "5")
 # What shows a page, the first of these that is there.

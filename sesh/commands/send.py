@@ -12,8 +12,8 @@ from sesh.commands._options import CONTEXT, choose, each
 from sesh.look import Seen
 from sesh.model.errors import UsageError
 from sesh.model.record import ALIVE, State
+from sesh.system.tmux import KEY
 from sesh.talking import Terminal
-from sesh.tmux import KEY
 
 LIMIT = 1 << 20
 

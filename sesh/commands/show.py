@@ -8,19 +8,7 @@ import time
 
 import click
 
-from sesh import (
-    ages,
-    boxes,
-    breakers,
-    checkups,
-    config,
-    listing,
-    logfiles,
-    look,
-    output,
-    paths,
-    trees,
-)
+from sesh import ages, boxes, breakers, checkups, config, listing, logfiles, look, output
 from sesh.agents import activity, questions, screens
 from sesh.commands._options import CONTEXT, colour_option, json_option
 from sesh.look import Seen
@@ -28,6 +16,7 @@ from sesh.model.reconcile import kept
 from sesh.model.record import ENDED, Care, Record, Session, Spec, State
 from sesh.model.session_json import View
 from sesh.model.units import amount, span
+from sesh.system import directory_tree, paths
 
 _NEXT = {
     State.RUNNING: "sesh attach {0}   ·   sesh stop {0}",
@@ -136,7 +125,7 @@ def _show(session: Session, shown: View, *, colour: bool) -> None:
 
 def _mount(record: Record) -> str:
     """How full the private mount of its container is."""
-    held = trees.measure(record.place.run)
+    held = directory_tree.measure(record.place.run)
     much = boxes.overfull(held) or f"{output.size(held.size)} of {amount(boxes.LIMIT)}"
     return f"{much}   ({record.place.run})"
 

@@ -8,11 +8,12 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from sesh import attaching, config, engines, listing, ordering, output, shelf
+from sesh import attaching, config, listing, ordering, output, shelf
 from sesh.commands._care import care_options, taken
 from sesh.commands._options import CONTEXT, Duration, json_option
 from sesh.model.errors import UsageError
 from sesh.model.record import ALIVE, Boxing
+from sesh.system import container_engine
 from sesh.templates import Template
 
 # What can be said of a session that is only a record.
@@ -218,7 +219,7 @@ def _box(
 
 
 def _pull(image: str, settings: config.Config) -> None:
-    engine = engines.chosen(settings)
-    said = engines.ask(engine, "pull", image, timeout=engines.PULL_TIMEOUT)
+    engine = container_engine.chosen(settings)
+    said = container_engine.ask(engine, "pull", image, timeout=container_engine.PULL_TIMEOUT)
     if not said.ok:
-        raise engines.problem(engine, said)
+        raise container_engine.problem(engine, said)

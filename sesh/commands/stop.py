@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import click
 
-from sesh import adrift, caring, config, look, orphans, output, processes, store
+from sesh import adrift, caring, config, look, orphans, output, store
 from sesh.adrift import Adrift
 from sesh.commands._options import (
     CONTEXT,
@@ -28,6 +28,7 @@ from sesh.look import Orphan, Seen
 from sesh.model import errors
 from sesh.model.errors import UsageError
 from sesh.model.record import ALIVE, ENDED, Damaged, Engine, State
+from sesh.system import processes
 
 _SELECTIONS = "--all, --group or --idle"
 

@@ -8,13 +8,14 @@ from typing import Any
 
 import click
 
-from sesh import config, output, paths, rulefiles, shelf, templates, trust
+from sesh import config, output, rulefiles, shelf, templates, trust
 from sesh.commands._options import CONTEXT, confirm, json_option, yes_option
-from sesh.files import read_regular
 from sesh.model import errors
 from sesh.model.errors import SeshError, StateError, UsageError
 from sesh.model.value import Value
 from sesh.shelf import Bad, Found, Origin
+from sesh.system import paths
+from sesh.system.files import read_regular
 from sesh.templates import Template
 
 ACTIONS = ("ls", "show", "new", "check", "trust")

@@ -10,11 +10,12 @@ from collections.abc import Callable
 
 import click
 
-from sesh import bugs, events, output, run, supervise, tables
+from sesh import events, output, supervise, tables
 from sesh.commands._options import CONTEXT, Duration
 from sesh.events import Place
 from sesh.model import errors
 from sesh.model.errors import SeshError, UsageError
+from sesh.system import bug_log, subprocesses
 
 _SHORTEST = 0.1
 
@@ -37,7 +38,7 @@ def command(interval: float, quiet: bool) -> int:
     while True:
         due, problem = _pass()
         remark("pass", problem)
-        run.reap()
+        subprocesses.reap()
         if not quiet:
             seen = _tell(seen, remark)
         left = interval if due is None else min(interval, max(_SHORTEST, due - time.time()))
@@ -56,7 +57,7 @@ def _pass() -> tuple[float | None, str | None]:
     except SeshError as error:
         return None, str(error)
     except Exception as error:  # a bug that one session brings out: the others are to be cared for
-        return None, f"a bug in sesh: {error!r}; its log: {bugs.write(error)}"
+        return None, f"a bug in sesh: {error!r}; its log: {bug_log.write(error)}"
     problems = [*([trouble] if trouble else []), *done.troubles]
     return done.next_due, str(problems[0]) if problems else None
 

@@ -7,19 +7,7 @@ import os
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from sesh import (
-    environment,
-    events,
-    git,
-    launchfiles,
-    look,
-    observe,
-    orphans,
-    paths,
-    processes,
-    store,
-    tmux,
-)
+from sesh import environment, events, launchfiles, look, observe, orphans, store
 from sesh.config import Config
 from sesh.lifecycle import servers
 from sesh.look import Orphan, Seen
@@ -42,7 +30,8 @@ from sesh.model.record import (
 )
 from sesh.model.value import replace
 from sesh.store import Entry
-from sesh.tmux import HandMade, Keeper, Reply, Tmux
+from sesh.system import git, paths, processes, tmux
+from sesh.system.tmux import HandMade, Keeper, Reply, Tmux
 
 
 def _now() -> datetime:

@@ -11,18 +11,8 @@ import time
 from contextlib import suppress
 from datetime import timedelta
 
-from sesh import (
-    boxes,
-    containers,
-    engines,
-    environment,
-    launchfiles,
-    observe,
-    processes,
-    store,
-)
+from sesh import boxes, containers, environment, launchfiles, observe, store
 from sesh.config import Config
-from sesh.engines import Facts, Said, Trouble
 from sesh.lifecycle import claims, making, panes
 from sesh.lifecycle.claims import Order
 from sesh.lifecycle.forget import bury, release
@@ -43,7 +33,9 @@ from sesh.model.reconcile import not_in_time, reconcile
 from sesh.model.record import Desired, Engine, Record, State
 from sesh.model.value import replace
 from sesh.store import Entry
-from sesh.tmux import Keeper, Reply
+from sesh.system import container_engine, processes
+from sesh.system.container_engine import Facts, Said, Trouble
+from sesh.system.tmux import Keeper, Reply
 
 _EMPTY = (Trouble.NO_CONTAINER, Trouble.NOT_RUNNING)  # nothing runs in what says this
 _NOT_KNOWN = "whether its container was made is not known yet, sesh show {0} looks again"
@@ -57,7 +49,7 @@ KEEPER_PATIENCE = 1.0  # seconds from an agent's end to its keeper's word
 def start(order: Order, config: Config) -> Seen:
     """Start a new session in a container and see that it runs."""
     store.prepare()
-    engine = engines.chosen(config)
+    engine = container_engine.chosen(config)
     assert order.spec.box is not None
     spec = making.checked(order.spec, order.spec.box, engine, config)
     before = claims.free_name(order.name)
@@ -155,7 +147,7 @@ def _begin(
         facts = making.existing(engine, box.existing, config.docker.timeout)
     else:
         facts = making.make(record, box, engine, config)
-    mounted = box.existing is None and not engines.far(engine)
+    mounted = box.existing is None and not container_engine.far(engine)
     return _launch_in(
         facts, entry, record, variables, config, event, mounted=mounted, resuming=resuming
     )
@@ -185,7 +177,7 @@ def _launch_in(
     filled = boxes.fill(record, variables, config.docker.timeout * 4, resuming=resuming)
     if not filled.ok:
         assert record.place.engine is not None
-        raise engines.problem(record.place.engine, filled)
+        raise container_engine.problem(record.place.engine, filled)
     return _launch(written, record, config, event)
 
 
@@ -211,10 +203,12 @@ def _launch(entry: Entry, record: Record, config: Config, event: str) -> Seen:
 
 
 def _refused(record: Record, reply: Reply) -> SeshError:
-    trouble = engines.trouble_in(reply.text)
+    trouble = container_engine.trouble_in(reply.text)
     if trouble is Trouble.NO_DIRECTORY:
         return SeshError(f"{record.name}: no directory {record.spec.cwd} in the container")
-    return CannotTellError(f"{record.name}: tmux in the container: {engines.tidy(reply.text)}")
+    return CannotTellError(
+        f"{record.name}: tmux in the container: {container_engine.tidy(reply.text)}"
+    )
 
 
 def _await_agent(record: Record, config: Config) -> None:
@@ -295,13 +289,13 @@ def _clear(record: Record, engine: Engine, config: Config) -> None:
     """A start that was killed may have left a container that its record does not know."""
     said = boxes.remove_container(record, config.docker.timeout * 2)
     if not said.ok:
-        raise engines.problem(engine, said)
+        raise container_engine.problem(engine, said)
 
 
 def _still_mounted(record: Record, engine: Engine, facts: Facts, config: Config) -> bool:
     """Is its box mounted there? Not if it was deleted under the container, with all of ours."""
     made = record.spec.box is not None and record.spec.box.existing is None
-    near = not engines.far(engine)
+    near = not container_engine.far(engine)
     return made and near and boxes.stands(record, engine, facts.id, config.docker.timeout)
 
 
@@ -320,9 +314,9 @@ def _standing(old: Record, engine: Engine, config: Config) -> Facts | None:
         raise ConflictError(f"{old.name}: its container is paused; sesh resume {old.name}")
     if not facts.running:
         boxes.make(old)  # what it has mounted must be there
-        said = engines.ask(engine, "start", facts.id, timeout=engines.RUN_TIMEOUT)
+        said = container_engine.ask(engine, "start", facts.id, timeout=container_engine.RUN_TIMEOUT)
         if not said.ok:
-            raise engines.problem(engine, said)
+            raise container_engine.problem(engine, said)
         facts = _facts(old, engine, config)
     return facts
 
@@ -330,9 +324,9 @@ def _standing(old: Record, engine: Engine, config: Config) -> Facts | None:
 def _facts(record: Record, engine: Engine, config: Config) -> Facts | None:
     """What is true of its container; None when it is gone."""
     assert record.place.container is not None
-    found = engines.inspect(engine, [record.place.container.id], config.docker.timeout)
+    found = container_engine.inspect(engine, [record.place.container.id], config.docker.timeout)
     if isinstance(found, Said):
-        raise engines.problem(engine, found)
+        raise container_engine.problem(engine, found)
     return found.get(record.place.container.id)
 
 
@@ -378,7 +372,7 @@ def bring_down(record: Record, config: Config, grace: float) -> None:
 
 def _end_agent(record: Record, engine: Engine, facts: Facts, config: Config, grace: float) -> None:
     if facts.paused:
-        engines.ask(engine, "unpause", facts.id, timeout=config.docker.timeout)
+        container_engine.ask(engine, "unpause", facts.id, timeout=config.docker.timeout)
     timeout = config.docker.timeout * 2
     begin = time.monotonic()
     left = _reap(record, signal.SIGTERM, timeout)

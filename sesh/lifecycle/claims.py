@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-from sesh import ages, clocks, environment, look, processes, store
+from sesh import ages, clocks, environment, look, store
 from sesh.lifecycle.launch import now
 from sesh.look import Seen
 from sesh.model import progress
@@ -26,6 +26,7 @@ from sesh.model.record import (
 )
 from sesh.model.value import Value, replace
 from sesh.store import Entry
+from sesh.system import processes
 
 _TRIES = 5  # others that look at an ended session write down what they see
 

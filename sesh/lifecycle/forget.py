@@ -5,23 +5,13 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-from sesh import (
-    boxes,
-    environment,
-    events,
-    launchfiles,
-    look,
-    observe,
-    output,
-    paths,
-    processes,
-    store,
-)
+from sesh import boxes, environment, events, launchfiles, look, observe, output, store
 from sesh.config import Config
 from sesh.lifecycle import panes, worktrees
 from sesh.look import Seen
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
 from sesh.model.record import Damaged, Record
+from sesh.system import paths, processes
 
 _NAMED = 3  # of files that are gone
 

@@ -9,19 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
-from sesh import (
-    breakers,
-    ends,
-    environment,
-    events,
-    launchfiles,
-    look,
-    observe,
-    paths,
-    processes,
-    store,
-    tmux,
-)
+from sesh import breakers, ends, environment, events, launchfiles, look, observe, store
 from sesh.lifecycle import panes, servers
 from sesh.look import Seen
 from sesh.model import due
@@ -41,7 +29,8 @@ from sesh.model.record import (
 )
 from sesh.model.value import replace
 from sesh.store import Entry
-from sesh.tmux import Keeper, Launched, Reply, Tmux, Trouble
+from sesh.system import paths, processes, tmux
+from sesh.system.tmux import Keeper, Launched, Reply, Tmux, Trouble
 
 _CLEAN_LOOKS = 3
 _POLL = 0.02

@@ -6,9 +6,10 @@ import signal
 import time
 from collections.abc import Sequence
 
-from sesh import observe, orphans, processes
+from sesh import observe, orphans
 from sesh.config import Config
 from sesh.orphans import Leftover, Stray
+from sesh.system import processes
 
 KILL_PATIENCE = 3.0  # how long a killed process may take to vanish (disk sleep)
 

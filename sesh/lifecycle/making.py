@@ -10,13 +10,14 @@ import json
 import os
 from contextlib import suppress
 
-from sesh import boxes, containers, engines, environment, files, git, paths, processes, tmux
+from sesh import boxes, containers, environment
 from sesh.config import Config
-from sesh.engines import Facts, Said, Trouble
 from sesh.model import codec
 from sesh.model.errors import ConflictError, SeshError
 from sesh.model.record import Boxing, Container, Engine, Place, Record, Spec
 from sesh.model.value import replace
+from sesh.system import container_engine, files, git, paths, processes, tmux
+from sesh.system.container_engine import Facts, Said, Trouble
 
 _LABEL_LIMIT = 60_000  # bytes: docker reads no longer lines
 _MAIN = 'trap "exit 0" TERM INT; while :; do sleep 3600 & wait $!; done'
@@ -43,20 +44,20 @@ def checked(spec: Spec, box: Boxing, engine: Engine, config: Config) -> Spec:
         facts = existing(engine, box.existing, timeout)
         return spec if spec.cwd else replace(spec, cwd=facts.directory)
     assert box.image is not None
-    directory = engines.directory_of(engine, box.image, timeout)
+    directory = container_engine.directory_of(engine, box.image, timeout)
     if isinstance(directory, Said):
         if directory.trouble is Trouble.NO_IMAGE:
             raise SeshError(
                 f"no image {box.image} here; docker pull {box.image}, or start with --pull"
             )
-        raise engines.problem(engine, directory)
+        raise container_engine.problem(engine, directory)
     return spec if spec.cwd else replace(spec, cwd=directory)
 
 
 def existing(engine: Engine, name: str, timeout: float) -> Facts:
-    found = engines.inspect(engine, [name], timeout)
+    found = container_engine.inspect(engine, [name], timeout)
     if isinstance(found, Said):
-        raise engines.problem(engine, found)
+        raise container_engine.problem(engine, found)
     facts = next(iter(found.values()), None)
     if facts is None:
         raise SeshError(f"no container {name}; docker ps shows those that run")
@@ -88,18 +89,18 @@ def make(record: Record, box: Boxing, engine: Engine, config: Config) -> Facts:
     labels = f"{record.place.run}.labels"
     files.write_private(labels, _labels(record), durable=False)
     try:
-        argv = _run_argv(record, box, labels, far=engines.far(engine))
-        said = engines.ask(engine, *argv, timeout=engines.RUN_TIMEOUT)
+        argv = _run_argv(record, box, labels, far=container_engine.far(engine))
+        said = container_engine.ask(engine, *argv, timeout=container_engine.RUN_TIMEOUT)
     finally:
         with suppress(FileNotFoundError):
             os.unlink(labels)
     if said.trouble is Trouble.NAME_TAKEN:
         raise _name_taken(record, engine, config)
     if not said.ok:
-        raise engines.problem(engine, said)
-    found = engines.inspect(engine, [said.out.strip()], config.docker.timeout * 2)
+        raise container_engine.problem(engine, said)
+    found = container_engine.inspect(engine, [said.out.strip()], config.docker.timeout * 2)
     if isinstance(found, Said):
-        raise engines.problem(engine, found)
+        raise container_engine.problem(engine, found)
     facts = next(iter(found.values()), None)
     if facts is None or not facts.running:
         raise SeshError(f"a container of {box.image} ends at once; has it /bin/sh and sleep?")
@@ -157,7 +158,7 @@ def _mount(kind: str, source: str, target: str, *, read_only: bool = False) -> l
 
 def _name_taken(record: Record, engine: Engine, config: Config) -> SeshError:
     name = boxes.container_name(record.name)
-    found = engines.inspect(engine, [name], config.docker.timeout)
+    found = container_engine.inspect(engine, [name], config.docker.timeout)
     facts = next(iter(found.values()), None) if isinstance(found, dict) else None
     run = facts.labels.get("sesh.run") if facts else None
     if run == processes.run_dir():
@@ -191,7 +192,7 @@ def container_of(facts: Facts, record: Record, *, mounted: bool) -> Container:
         created=facts.created,
         made=box.existing is None,
         mounted=mounted,
-        init=None if engines.far(engine) else init,
+        init=None if container_engine.far(engine) else init,
         freezer=containers.freezer(init.pid) if init else None,
         ooms=containers.ooms(init.pid) if init else 0,
     )
@@ -218,4 +219,4 @@ def prepare(record: Record, config: Config) -> None:
         raise SeshError(f"{where} has no sh; sesh needs sh and tmux in it")
     if "UTF-8" in said.text:
         raise SeshError(f"tmux in {where} finds no UTF-8 locale; add C.UTF-8 to the image")
-    raise engines.problem(engine, said)
+    raise container_engine.problem(engine, said)

@@ -6,10 +6,10 @@ import time
 from contextlib import suppress
 from shlex import join
 
-from sesh import files, paths, processes
 from sesh.model.errors import StateError
 from sesh.model.record import Record, name_of
-from sesh.tmux import Pane, Reply, Tmux
+from sesh.system import files, paths, processes
+from sesh.system.tmux import Pane, Reply, Tmux
 
 PATIENCE = 1.0
 

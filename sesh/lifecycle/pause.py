@@ -7,14 +7,15 @@ import signal
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from sesh import boxes, engines, events, look, observe, processes, store
+from sesh import boxes, events, look, observe, store
 from sesh.config import Config
-from sesh.engines import Said
 from sesh.look import Seen
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
 from sesh.model.reconcile import reconcile
 from sesh.model.record import Observation, Record, State, Status
 from sesh.model.value import replace
+from sesh.system import container_engine, processes
+from sesh.system.container_engine import Said
 
 
 def pause(found: Seen, config: Config, *, freeze: bool) -> None:
@@ -72,9 +73,11 @@ def _freeze(record: Record, config: Config) -> None:
     if container is None or engine is None:
         _signal_tree(record, signal.SIGSTOP)
     elif container.made:
-        said = engines.ask(engine, "pause", container.id, timeout=config.docker.timeout * 2)
-        if not said.ok and said.trouble is not engines.Trouble.PAUSED:
-            raise engines.problem(engine, said)
+        said = container_engine.ask(
+            engine, "pause", container.id, timeout=config.docker.timeout * 2
+        )
+        if not said.ok and said.trouble is not container_engine.Trouble.PAUSED:
+            raise container_engine.problem(engine, said)
     else:  # others may run in there
         _check(record, boxes.reap(record, signal.SIGSTOP, config.docker.timeout * 2))
 
@@ -84,14 +87,16 @@ def _thaw(record: Record, config: Config) -> None:
     if container is None or engine is None:
         _signal_tree(record, signal.SIGCONT)
         return
-    found = engines.inspect(engine, [container.id], config.docker.timeout)
+    found = container_engine.inspect(engine, [container.id], config.docker.timeout)
     if isinstance(found, Said):
-        raise engines.problem(engine, found)
+        raise container_engine.problem(engine, found)
     facts = found.get(container.id)
     if facts is not None and facts.paused:
-        said = engines.ask(engine, "unpause", container.id, timeout=config.docker.timeout * 2)
+        said = container_engine.ask(
+            engine, "unpause", container.id, timeout=config.docker.timeout * 2
+        )
         if not said.ok:
-            raise engines.problem(engine, said)
+            raise container_engine.problem(engine, said)
     if not container.made:
         _check(record, boxes.reap(record, signal.SIGCONT, config.docker.timeout * 2))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from sesh import events, observe, processes, store
+from sesh import events, observe, store
 from sesh.config import Config
 from sesh.lifecycle import claims
 from sesh.lifecycle.claims import Order
@@ -15,6 +15,7 @@ from sesh.model.progress import Said
 from sesh.model.reconcile import reconcile
 from sesh.model.record import NOWHERE, Place, Record, Session, Spec
 from sesh.model.value import replace
+from sesh.system import processes
 
 
 def create(name: str, spec: Spec, what: Said, config: Config) -> Seen:

@@ -12,21 +12,9 @@ import re
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from sesh import (
-    adrift,
-    boxes,
-    containers,
-    engines,
-    events,
-    launchfiles,
-    look,
-    orphans,
-    processes,
-    store,
-)
+from sesh import adrift, boxes, containers, events, launchfiles, look, orphans, store
 from sesh.adrift import Adrift
 from sesh.config import Config
-from sesh.engines import Facts, Said, Trouble
 from sesh.lifecycle import making
 from sesh.lifecycle.stop import stop
 from sesh.look import Seen
@@ -44,7 +32,9 @@ from sesh.model.record import (
     unknown,
 )
 from sesh.model.value import Value, replace
-from sesh.tmux import Trouble as TmuxTrouble
+from sesh.system import container_engine, processes
+from sesh.system.container_engine import Facts, Said, Trouble
+from sesh.system.tmux import Trouble as TmuxTrouble
 
 _FORMAT = "#{pane_id}|#{pane_pid}|#{pane_dead}|#{pane_dead_status}|#{@sesh_exit}|#{pane_dead_time}"
 _NOBODY = (TmuxTrouble.NO_SERVER, TmuxTrouble.NO_SESSIONS)
@@ -86,9 +76,9 @@ def rebuild(found: Adrift, config: Config) -> Seen:
 
 def _facts(found: Adrift, config: Config) -> Facts:
     """What is true of it now."""
-    told = engines.inspect(found.engine, [found.facts.id], config.docker.timeout)
+    told = container_engine.inspect(found.engine, [found.facts.id], config.docker.timeout)
     if isinstance(told, Said):
-        raise engines.problem(found.engine, told)
+        raise container_engine.problem(found.engine, told)
     facts = told.get(found.facts.id)
     if facts is None:
         raise SeshError(f"{found.name}: its container is gone")
@@ -122,7 +112,7 @@ def _with_container(claim: Record, facts: Facts, found: Adrift, config: Config) 
     status = Status(desired=Desired.RUNNING, launched=claim.status.launched)
     record = Record(claim.name, claim.id, claim.spec, place, status)
     boxes.make(record)
-    mounted = not engines.far(found.engine)
+    mounted = not container_engine.far(found.engine)
     if mounted and facts.running:
         timeout = config.docker.timeout
         mounted = there and boxes.stands(record, found.engine, facts.id, timeout)
@@ -188,7 +178,7 @@ def _equip(record: Record, config: Config) -> None:
     engine, pane = record.place.engine, record.place.pane
     assert engine is not None
     if not said.ok:
-        raise engines.problem(engine, said)
+        raise container_engine.problem(engine, said)
     if pane is not None:
         server = containers.server(record, config)
         server.ask("set-option", "-t", pane, "@sesh_log", boxes.log(record))
@@ -219,7 +209,7 @@ def _with_end(record: Record, facts: Facts) -> Record:
     if not facts.running:
         sight = replace(sight, container=absent(containers.how_it_stopped(facts)))
     how = how_it_ended(record, sight)
-    ended = engines.moment(facts.finished) if not facts.running else None
+    ended = container_engine.moment(facts.finished) if not facts.running else None
     return replace(
         record,
         status=replace(
@@ -257,7 +247,9 @@ def remove(found: Adrift, config: Config) -> bool:
             return False
     except SeshError:
         return False
-    said = engines.ask(found.engine, "rm", "--force", found.facts.id, timeout=engines.STOP_TIMEOUT)
+    said = container_engine.ask(
+        found.engine, "rm", "--force", found.facts.id, timeout=container_engine.STOP_TIMEOUT
+    )
     if said.ok or said.trouble is Trouble.NO_CONTAINER:
         boxes.remove(boxes.path(processes.run_dir(), found.session_id))
         return True

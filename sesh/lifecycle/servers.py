@@ -9,11 +9,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sesh import files, observe, orphans, processes, run, store, tmux
+from sesh import observe, orphans, store
 from sesh.lifecycle import panes
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
 from sesh.model.record import Process, Record
-from sesh.tmux import Reply, Tmux, Trouble
+from sesh.system import files, processes, subprocesses, tmux
+from sesh.system.tmux import Reply, Tmux, Trouble
 
 SOCKET_PATIENCE = 1.0
 LOGIND_PATIENCE = 2.0
@@ -123,7 +124,7 @@ def _manager_ends_first() -> bool:
 def _logind(verb: str, name: str, *user: str) -> str:
     """A property of logind, or of a user of it; empty when it does not answer."""
     argv = ("loginctl", verb, "--property", name, "--value", *user)
-    answer = run.call(argv, timeout=LOGIND_PATIENCE)
+    answer = subprocesses.call(argv, timeout=LOGIND_PATIENCE)
     return answer.out.strip() if answer.ok else ""
 
 

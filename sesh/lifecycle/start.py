@@ -8,15 +8,7 @@ from __future__ import annotations
 
 import os
 
-from sesh import (
-    environment,
-    git,
-    launchfiles,
-    observe,
-    processes,
-    store,
-    tmux,
-)
+from sesh import environment, launchfiles, observe, store
 from sesh.config import Config, patient
 from sesh.lifecycle import boxed, claims, panes, servers, worktrees
 from sesh.lifecycle.claims import Order
@@ -27,7 +19,8 @@ from sesh.model.errors import CannotTellError
 from sesh.model.reconcile import reconcile
 from sesh.model.record import Desired, Machine, Observation, Place, Record, unknown
 from sesh.model.value import replace
-from sesh.tmux import Reply, Tmux, Trouble
+from sesh.system import git, processes, tmux
+from sesh.system.tmux import Reply, Tmux, Trouble
 
 # --- start -------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 
-from sesh import boxes, events, launchfiles, look, observe, processes, reports, store, tmux
+from sesh import boxes, events, launchfiles, look, observe, reports, store
 from sesh.config import Config
 from sesh.lifecycle import boxed, panes
 from sesh.look import Orphan, Seen
@@ -36,6 +36,7 @@ from sesh.model.record import (
     seen,
 )
 from sesh.model.value import Value, replace
+from sesh.system import processes, tmux
 
 KILL_PATIENCE = 3.0  # how long a killed process may take to vanish (disk sleep)
 CLEAN_PASSES = 2

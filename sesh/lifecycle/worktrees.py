@@ -11,12 +11,13 @@ import re
 from contextlib import suppress
 from shlex import quote
 
-from sesh import git, look, store
+from sesh import look, store
 from sesh.config import Config
-from sesh.git import Checkout
 from sesh.model.errors import SeshError, UsageError
 from sesh.model.record import ENDED, Record, Worktree
 from sesh.model.value import Value
+from sesh.system import git
+from sesh.system.git import Checkout
 
 _MOST_NUMBERED = 999
 _LOCKED = "it is locked (git worktree unlock)"

@@ -15,10 +15,11 @@ from typing import Any
 
 import pytest
 
-from sesh import files, look, sightings, store
+from sesh import look, sightings, store
 from sesh.model.reconcile import reconcile
 from sesh.model.record import Process, Record
 from sesh.model.value import replace
+from sesh.system import files
 from tests.faults.living import command_line, marked
 from tests.faults.living import look as process_at
 from tests.surroundings import complains, fake_tmux

@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from sesh import config, observe, processes
+from sesh import config, observe
 from sesh.lifecycle import servers
 from sesh.model.record import Process
+from sesh.system import processes
 from tests import pace
 from tests.surroundings import as_stranger, fake_tmux, give_to_stranger, run
 from tests.world import SESH, Done, World, count, eventually

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sesh import tmux
 from sesh.lifecycle import servers
+from sesh.system import tmux
 from tests.schedulers import put_first
 from tests.world import World, eventually
 

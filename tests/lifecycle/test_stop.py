@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from sesh import config, look, processes, store
+from sesh import config, look, store
 from sesh.lifecycle import stop
 from sesh.lifecycle.stop import Ending
 from sesh.look import Seen
 from sesh.model.reconcile import reconcile
 from sesh.model.record import Cause, Process, Record, Session, State
 from sesh.model.value import replace
+from sesh.system import processes
 from tests.containers.boxes import start_also
 from tests.engine import Engine
 from tests.world import World, eventually

@@ -17,11 +17,11 @@ from collections.abc import Callable
 from enum import Enum
 from shlex import quote
 
-from sesh import paths, run
-from sesh.files import make_private, write_private
 from sesh.model.errors import CannotTellError, ScarceError, StateError
 from sesh.model.value import Value
-from sesh.run import NOTHING
+from sesh.system import paths, subprocesses
+from sesh.system.files import make_private, write_private
+from sesh.system.subprocesses import NOTHING
 
 OLDEST = (3, 2)
 LOOK_EVERY = 600.0  # seconds after which a server makes sesh look, whatever happens
@@ -171,7 +171,7 @@ class Tmux(Value):
         barred = self._barred()
         if barred is not None:
             return barred
-        answer = run.call(
+        answer = subprocesses.call(
             [*wrap, *self._argv(), *command],
             timeout=self.timeout,
             env=self._environment(),
@@ -188,7 +188,7 @@ class Tmux(Value):
         return (*self.prefix, self.binary, "-u", "-S", self.socket, *self._config_option())
 
     def _environment(self) -> dict[str, str]:
-        return run.engine_environment() if self.prefix else _environment()
+        return subprocesses.engine_environment() if self.prefix else _environment()
 
     def _config_option(self) -> tuple[str, ...]:
         return ("-f", f"{self.run}/tmux.conf") if self.own else ()
@@ -220,7 +220,7 @@ class Tmux(Value):
         if barred is not None:
             return lambda: barred
         argv = [*self._argv(), *_LIST_PANES]
-        answered = run.begin(argv, timeout=self.timeout, env=self._environment())
+        answered = subprocesses.begin(argv, timeout=self.timeout, env=self._environment())
         return lambda: _panes(_reply(answered()))
 
     def new_session(
@@ -388,7 +388,7 @@ class Tmux(Value):
         return self.ask("list-sessions").ok
 
 
-def _reply(answer: run.Answer) -> Reply:
+def _reply(answer: subprocesses.Answer) -> Reply:
     if answer.ok:
         return Reply(answer.out)
     said = answer.problem or answer.err.strip() or f"exit {answer.code}{WORDLESS}"
@@ -483,7 +483,7 @@ def find_binary() -> str:
 
 def check_version(binary: str, timeout: float) -> None:
     """Refuse a tmux too old for the options that a launch needs."""
-    answer = run.call([binary, "-V"], timeout=timeout, env=_environment(), adapting=True)
+    answer = subprocesses.call([binary, "-V"], timeout=timeout, env=_environment(), adapting=True)
     if answer.scarce:
         raise ScarceError(f"{answer.problem}")
     if not answer.ok:

@@ -15,9 +15,10 @@ from contextlib import suppress
 from functools import cache
 from types import MappingProxyType
 
-from sesh import guards, paths
+from sesh import guards
 from sesh.model.record import Agent, Machine, Process, Record
 from sesh.model.value import Value
+from sesh.system import paths
 
 LINUX = sys.platform.startswith("linux")
 _DEAD_STATES = "ZXx"

@@ -16,11 +16,11 @@ import re
 import time
 from collections.abc import Iterable
 
-from sesh import run
-from sesh.files import read_regular
 from sesh.model.record import Sight, absent, seen, unknown
 from sesh.model.value import Value, replace
-from sesh.run import Answer
+from sesh.system import subprocesses
+from sesh.system.files import read_regular
+from sesh.system.subprocesses import Answer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -276,12 +276,12 @@ def _call(directory: str, *words: str, timeout: float, env: dict[str, str] | Non
     """Ask git itself; what this asks must need neither objects nor files of a repository."""
     used = {**_environment(), "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", **(env or {})}
     argv = ["git", "-C", directory, *_QUIETLY, *words]
-    return run.call(argv, timeout=timeout, env=used, errors="surrogateescape")
+    return subprocesses.call(argv, timeout=timeout, env=used, errors="surrogateescape")
 
 
 def _do(directory: str, *words: str) -> Answer:
     """Something that changes a repository: slowly, if it is large."""
-    return run.tool(["git", "-C", directory, *words], timeout=LONG, env=_environment())
+    return subprocesses.tool(["git", "-C", directory, *words], timeout=LONG, env=_environment())
 
 
 def _environment() -> dict[str, str]:

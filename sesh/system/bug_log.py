@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 
-from sesh import __version__, files, paths
+from sesh import __version__
 from sesh.model.errors import SeshError
+from sesh.system import files, paths
 
 _ENOUGH = 1 << 20  # bytes; what is older is in a second file, until there is as much again
 

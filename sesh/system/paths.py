@@ -169,13 +169,17 @@ def _private(directory: str, uid: int) -> bool:
 
 def package_file(name: str) -> str:
     """A data file shipped with the package, by its absolute path."""
-    return os.path.join(os.path.dirname(os.path.abspath(__file__)), name)
+    return os.path.join(_package_dir(), name)
+
+
+def _package_dir() -> str:
+    return os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def manual_dirs() -> list[str]:
     """Where the manual's pages may be: below share/ of what sesh was installed to, or in a
     checkout."""
-    package = os.path.dirname(os.path.abspath(__file__))
+    package = _package_dir()
     prefix = os.path.abspath(f"{package}/../../../..")  # of lib/python3.X/site-packages/sesh
     return [f"{prefix}/share/man", os.path.abspath(f"{package}/../man")]
 

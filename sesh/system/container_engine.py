@@ -14,12 +14,12 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 
-from sesh import files, paths, run
 from sesh.config import Config
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
 from sesh.model.record import Engine
 from sesh.model.value import Value
-from sesh.run import NOTHING, PIPE
+from sesh.system import files, paths, subprocesses
+from sesh.system.subprocesses import NOTHING, PIPE
 
 RUN_TIMEOUT = 120.0  # to make a container: the engine copies a whole image with some drivers
 PULL_TIMEOUT = 3600.0
@@ -165,10 +165,10 @@ def _again(command: str) -> str:
 def ask(
     engine: Engine, *args: str, timeout: float, stdin: int = NOTHING, stdout: int = PIPE
 ) -> Said:
-    answer = run.call(
+    answer = subprocesses.call(
         argv(engine, *args),
         timeout=timeout,
-        env=run.engine_environment(),
+        env=subprocesses.engine_environment(),
         stdin=stdin,
         stdout=stdout,
     )
@@ -177,7 +177,7 @@ def ask(
     return _said(answer)
 
 
-def _said(answer: run.Answer) -> Said:
+def _said(answer: subprocesses.Answer) -> Said:
     said = answer.problem or answer.err.strip() or f"exit {answer.code} without a word"
     trouble = Trouble.OTHER if answer.code is None else trouble_in(said)
     return Said(answer.out, trouble, tidy(said))
@@ -235,8 +235,10 @@ def _no_address(engine: Engine, said: Said) -> str:
 def inspect(engine: Engine, ids: Sequence[str], timeout: float) -> dict[str, Facts] | Said:
     """What is true of these containers: those that are missing in the answer are proven to be
     gone. The reply when it proves nothing."""
-    answer = run.call(
-        argv(engine, "container", "inspect", *ids), timeout=timeout, env=run.engine_environment()
+    answer = subprocesses.call(
+        argv(engine, "container", "inspect", *ids),
+        timeout=timeout,
+        env=subprocesses.engine_environment(),
     )
     if answer.code is None:
         return _said(answer)
