@@ -36,18 +36,18 @@ def main(argv: list[str] | None = None) -> int:
 def _have_told() -> None:
     """What a command has written down may have come too late for the pass that was called when it
     happened. Where somebody wants to be told of it, there is another one."""
-    events = sys.modules.get("sesh.events")
+    events = sys.modules.get("sesh.state.events")
     if events is None or not events.written:
         return
-    from sesh import config
     from sesh.model import errors
+    from sesh.state import settings
 
     try:
-        settings = config.load()
-        if settings.notify.command or settings.notify.webhooks:
+        config = settings.load()
+        if config.notify.command or config.notify.webhooks:
             from sesh import notices
 
-            notices.call_pass(settings)
+            notices.call_pass(config)
     except (errors.SeshError, OSError):  # the command has done its work all the same
         return
 

@@ -27,9 +27,8 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sesh import config, events, launchfiles, look, reports, resuming, store
+from sesh import launchfiles, reports, resuming
 from sesh.lifecycle import recording
-from sesh.look import Seen
 from sesh.model import progress
 from sesh.model.digest import Digest
 from sesh.model.errors import (
@@ -44,6 +43,8 @@ from sesh.model.progress import Answer, Said
 from sesh.model.record import Spec, State, Step, name_of
 from sesh.model.session_json import View, timestamp, view
 from sesh.model.value import Value
+from sesh.state import events, lookup, records, settings
+from sesh.state.lookup import Seen
 from sesh.system import paths
 
 __all__ = [
@@ -114,7 +115,7 @@ def create(
     _check(str, "a text", group=group)
     words, labels = _words("command", command), _words("tags", tags)
     launchfiles.check_command(words)
-    look.check_labels(group, labels)
+    lookup.check_labels(group, labels)
     spec = Spec(
         command=words,
         cwd=_directory(cwd),
@@ -123,7 +124,7 @@ def create(
         tags=tuple(dict.fromkeys(labels)),
     )
     said = Said(phase, metadata, summary=summary, conversation=conversation, force=force)
-    return _of(recording.create(name, spec, _checked(said), config.load()))
+    return _of(recording.create(name, spec, _checked(said), settings.load()))
 
 
 def update(
@@ -158,7 +159,7 @@ def finish(name: str, outcome: str, *, summary: str | None = None) -> Session:
 
 def _check_name(name: str) -> None:
     _check(str, "a text", name=name or "")
-    look.check_name(name or "")
+    lookup.check_name(name or "")
 
 
 def _check(kind: type, what: str, **given: object) -> None:
@@ -198,17 +199,17 @@ def should_resume(name: str) -> Answer:
     """May its work be gone on with? `answer.resume`, and `answer.reason` in words. A session may
     also be named by its id or its conversation; one that is missing or damaged is a no."""
     _check(str, "a text", name=name)
-    return resuming.ask(resuming.find(name or ""), name, config.load())
+    return resuming.ask(resuming.find(name or ""), name, settings.load())
 
 
 def get(name: str) -> Session:
     """One session as it is now."""
     _check_name(name)
-    store.check_owner(paths.state_dir())
+    records.check_owner(paths.state_dir())
     held = _held([name])
     if name in held:
         return _session(held[name])
-    found = look.one(name)
+    found = lookup.one(name)
     if found.damaged:
         raise StateError(f"{name}: its record is damaged ({found.damaged.reason})")
     return _of(found)
@@ -218,7 +219,7 @@ def list(*, phase: str | None = None, group: str | None = None) -> builtins.list
     """All sessions that have a record in the list, by name: all, or those in one phase or group.
     Damaged ones are left out; `sesh doctor` tells of them."""
     held = _held(None)
-    seen = (one for one in look.everything(leaving_out=held) if not one.damaged)
+    seen = (one for one in lookup.everything(leaving_out=held) if not one.damaged)
     every = {name: _session(shown) for name, shown in held.items()}
     every |= {one.name: _of(one) for one in seen}
     found = [every[name] for name in sorted(every)]
@@ -244,9 +245,9 @@ def cleanup(older_than: float = 0.0) -> builtins.list[str]:
         at = found.view.find(mark) + len(mark)
         return found.view[at : at + len(limit)] <= limit
 
-    if not store.exists():
+    if not records.exists():
         return []
-    moved = store.sweep(wanted)
+    moved = records.sweep(wanted)
     names = [name_of(one.id) for one in moved]
     now = events.new("archived", None, None, None)
     told = [
@@ -264,7 +265,7 @@ def cleanup(older_than: float = 0.0) -> builtins.list[str]:
 def _held(names: Iterable[str] | None) -> dict[str, View]:
     """The sessions of which a digest line is still the truth; None: of all."""
     try:
-        digests = look.held(names)
+        digests = lookup.held(names)
         return {name: json.loads(one.view) for name, one in digests.items()}
     except ValueError:
         return {}

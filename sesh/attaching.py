@@ -12,11 +12,11 @@ import signal
 from shlex import join
 
 from sesh import boxes
-from sesh.config import Config
 from sesh.lifecycle import servers
 from sesh.model.errors import CannotTellError, UsageError
 from sesh.model.record import Process, Record
-from sesh.observe import server_of
+from sesh.state.observe import server_of
+from sesh.state.settings import Config
 from sesh.system import container_engine, files, paths, processes, subprocesses
 from sesh.system.tmux import Reply, Tmux, barrier, find_binary
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import UTC, datetime
 
-from sesh import containers, launchfiles, look, observe, store
+from sesh import containers, launchfiles
 from sesh.agents import activity
 from sesh.model import digest
 from sesh.model.reconcile import off_branch, reconcile
 from sesh.model.record import Damaged, Health, Observation, Record, State, seen
 from sesh.model.value import replace
-from sesh.store import Entry
+from sesh.state import lookup, observe, records
+from sesh.state.records import Entry
 from sesh.system import processes
 
 _LOOKS = 3  # at most at a record that others keep changing
@@ -26,7 +27,7 @@ def words(leaving_out: Collection[str], launches: set[str] | None) -> list[str]:
     stands for all launches."""
     found = []
     claimed, damaged = set(), set()
-    for entry in store.entries(leaving_out):
+    for entry in records.entries(leaving_out):
         found += _settled_word(entry)
         if isinstance(entry.record, Damaged):
             damaged.add(entry.record.name)
@@ -38,7 +39,7 @@ def words(leaving_out: Collection[str], launches: set[str] | None) -> list[str]:
         if (launches is None or f"{session_id}.{generation}" in launches)
         and f"{session_id}.{generation}" not in claimed
     ]
-    orphans = [one for one in look.living(unclaimed) if one.name not in damaged]
+    orphans = [one for one in lookup.living(unclaimed) if one.name not in damaged]
     return found + [State.ORPHAN.value for _ in orphans]
 
 
@@ -48,9 +49,9 @@ def _settled_word(entry: Entry) -> list[str]:
     for _ in range(_LOOKS):
         record = entry.record
         found = [State.DAMAGED.value] if isinstance(record, Damaged) else _word(entry, record)
-        if not found or store.unchanged(entry):
+        if not found or records.unchanged(entry):
             break
-        fresh = store.again(entry)
+        fresh = records.again(entry)
         if fresh is None:
             return []
         entry = fresh

@@ -13,27 +13,11 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
-from sesh import (
-    ages,
-    breakers,
-    checkups,
-    clocks,
-    ends,
-    events,
-    launchfiles,
-    look,
-    observe,
-    store,
-    transcripts,
-)
-from sesh import config as settings
-from sesh.breakers import Circle
+from sesh import checkups, launchfiles, transcripts
 from sesh.checkups import Memory
-from sesh.config import Config
 from sesh.lifecycle.launch import LaunchError
 from sesh.lifecycle.start import restart
 from sesh.lifecycle.stop import Ending, ask
-from sesh.look import Seen
 from sesh.model import digest, due
 from sesh.model.digest import Digest
 from sesh.model.due import Action, Facts, Kind
@@ -48,6 +32,10 @@ from sesh.model.errors import (
 from sesh.model.reconcile import ended_by, reconcile
 from sesh.model.record import Cause, Health, Process, Record, Session, State, Verdict, name_of
 from sesh.model.value import Value, replace
+from sesh.state import ages, breakers, clocks, ends, events, lookup, observe, records, settings
+from sesh.state.breakers import Circle
+from sesh.state.lookup import Seen
+from sesh.state.settings import Config
 from sesh.system import paths, processes
 from sesh.system.processes import Usage
 from sesh.system.tmux import Reply
@@ -153,9 +141,9 @@ class _Ward:
     def put_off(self, waiting: Sequence[Patient]) -> None:
         """Those whose breaker is open for longer than they wait anyway; and, where that can't be
         told, all."""
-        records = [one.record for one in waiting]
-        self.put_off_ones = {record.name for record in records}
-        told = self.each([records], lambda some: breakers.open_for(some, self.config))
+        sessions = [one.record for one in waiting]
+        self.put_off_ones = {record.name for record in sessions}
+        told = self.each([sessions], lambda some: breakers.open_for(some, self.config))
         if not told:
             return
         closed_off = told[0]
@@ -236,8 +224,8 @@ def _is_late(one: Patient, action: Action) -> bool:
 def attended(found: Iterable[Seen], held: Iterable[Digest], config: Config) -> list[Seen]:
     """Of a look at everything, the sessions that are looked after."""
     names = {name_of(one.id) for one in held if one.mode != "ended" and digest.cared_for(one.view)}
-    entries = [entry for name in sorted(names) if (entry := store.entry(name)) is not None]
-    return [one for one in (*look.judge(entries, config), *found) if needs_care(one)]
+    entries = [entry for name in sorted(names) if (entry := records.entry(name)) is not None]
+    return [one for one in (*lookup.judge(entries, config), *found) if needs_care(one)]
 
 
 def _by_now(one: Patient) -> Patient:
@@ -445,7 +433,7 @@ def _note(patient: Patient, action: Action) -> Seen | None:
     status = replace(session.record.status, health=action.health, health_reason=action.why or None)
     record = replace(session.record, status=status)
     verdict = reconcile(record, session.seen, datetime.now(UTC))
-    entry = store.swap(patient.seen.entry, record, verdict)
+    entry = records.swap(patient.seen.entry, record, verdict)
     if entry is None:
         return None
     first_time_well = action.health is Health.OK and session.record.status.health is None
@@ -496,7 +484,7 @@ def _postpone(one: Patient, circle: Circle, until: datetime, config: Config) -> 
 
 def _write(found: Seen, session: Session, record: Record) -> Seen | None:
     verdict = reconcile(record, session.seen, datetime.now(UTC))
-    entry = store.swap(found.entry, record, verdict)
+    entry = records.swap(found.entry, record, verdict)
     return Seen(entry, Session(record, session.seen, verdict)) if entry else None
 
 
@@ -510,7 +498,7 @@ def _launch(one: Patient, config: Config) -> Seen | None:
     except ConflictError:
         return None  # another sesh was faster
     except LaunchError:
-        return look.one(one.record.name)
+        return lookup.one(one.record.name)
     except CannotTellError:
         return None
     except StateError as error:  # a full disk, say: that may pass

@@ -22,10 +22,11 @@ from math import ceil
 from shlex import quote
 from typing import Any
 
-from sesh import boxes, clocks, launchfiles
+from sesh import boxes, launchfiles
 from sesh.model import due
 from sesh.model.record import Process, Record
 from sesh.model.value import Value, replace
+from sesh.state import clocks
 from sesh.system import container_engine, files, processes, subprocesses
 
 _LIMIT = 1 << 16

@@ -9,34 +9,20 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 
-from sesh import (
-    adrift,
-    boxes,
-    caring,
-    clocks,
-    environment,
-    events,
-    look,
-    observe,
-    planning,
-    sightings,
-    store,
-    supervise,
-    surveying,
-    sweeping,
-)
-from sesh.adrift import Adrift
-from sesh.config import Config
+from sesh import boxes, caring, environment, planning, supervise, surveying, sweeping
 from sesh.lifecycle import panes, salvage, worktrees
 from sesh.lifecycle.leftovers import stop_leftovers
 from sesh.lifecycle.stop import Ending, go_on, stop, under_way
-from sesh.look import Seen
 from sesh.model.due import Kind
 from sesh.model.errors import CannotTellError, SeshError, StateError
 from sesh.model.record import ALIVE, ENDED, Cause, Process, Record, State
 from sesh.model.value import replace
-from sesh.orphans import Leftover, Stray
 from sesh.planning import CHANGED, Options, Outcome, Outcomes, Step, Verb, What
+from sesh.state import clocks, events, lookup, observe, records, sightings, unclaimed
+from sesh.state.lookup import Seen
+from sesh.state.orphans import Leftover, Stray
+from sesh.state.settings import Config
+from sesh.state.unclaimed import Adrift
 from sesh.surveying import Scene
 from sesh.system import files, paths, processes, tmux
 
@@ -72,8 +58,8 @@ def clean(config: Config, options: Options, run: str) -> tuple[list[Outcome], Ex
     told = [*map(_was_done, overdue), *apply(steps, config, options)]
     found, held = scene.census.found, scene.census.held
     if any(one.done for one in told):
-        fresh = look.held()
-        found, held = tuple(look.everything(leaving_out=fresh)), tuple(fresh.values())
+        fresh = lookup.held()
+        found, held = tuple(lookup.everything(leaving_out=fresh)), tuple(fresh.values())
     supervise.tend(found, held, config, run, answers=scene.census.answers)
     return told, trouble
 
@@ -117,7 +103,7 @@ _DEEDS = {
 
 def _was_done(step: Step) -> Outcome:
     """By the pass, or by whoever was faster."""
-    entry = store.entry(step.subject)
+    entry = records.entry(step.subject)
     record = entry.record if entry else None
     if not isinstance(record, Record) or record.id != step.session_id:
         return Outcome(step, done=False, skipped=CHANGED)
@@ -198,8 +184,8 @@ def _guarded(doer: Callable[[list[Step]], Outcomes], steps: list[Step]) -> list[
 def _again(steps: Iterable[Step]) -> list[tuple[Step, Seen | None]]:
     """Each step with its session, judged now; None when the name means another session by now."""
     steps = list(steps)
-    entries = [entry for step in steps if (entry := store.entry(step.subject)) is not None]
-    fresh = {seen.name: seen for seen in look.judge(entries)}
+    entries = [entry for step in steps if (entry := records.entry(step.subject)) is not None]
+    fresh = {seen.name: seen for seen in lookup.judge(entries)}
     return [(step, _same(step, fresh.get(step.subject))) for step in steps]
 
 
@@ -296,16 +282,16 @@ def _archive(steps: list[Step], config: Config, options: Options) -> Outcomes:
             yield Outcome(step, done=False, skipped=why)
         else:
             due[one.session_id] = (step, seen)
-    moved = store.archive([seen.entry for _, seen in due.values()])
-    records = {e.record.id: e.record for e in moved if isinstance(e.record, Record)}
-    _forget_launches(records.values())
-    _release(records.values(), config)
+    moved = records.archive([seen.entry for _, seen in due.values()])
+    sessions = {e.record.id: e.record for e in moved if isinstance(e.record, Record)}
+    _forget_launches(sessions.values())
+    _release(sessions.values(), config)
     for session_id, (step, _) in due.items():
-        if session_id not in records:
+        if session_id not in sessions:
             yield Outcome(step, done=False, skipped=CHANGED)
             continue
         with suppress(OSError):
-            events.append("archived", records[session_id])
+            events.append("archived", sessions[session_id])
         yield Outcome(step, done=True)
 
 
@@ -334,11 +320,11 @@ def _container_left(seen: Seen, config: Config) -> str | None:
     return None if said.ok else f"its container: {said.text}"
 
 
-def _release(records: Iterable[Record], config: Config) -> None:
+def _release(sessions: Iterable[Record], config: Config) -> None:
     """Take our marks off tmux sessions of a person's own server: they stand on, and are no more
     ours."""
     here, run = processes.here(), processes.run_dir()
-    hosted = [r for r in records if r.hosted and r.place.machine == here]
+    hosted = [r for r in sessions if r.hosted and r.place.machine == here]
     for socket in {r.place.socket for r in hosted} - {f"{run}/tmux.sock"}:
         with suppress(CannotTellError):  # without tmux nothing stands there
             server = observe.server(socket, run, config)
@@ -349,15 +335,15 @@ def _release(records: Iterable[Record], config: Config) -> None:
                     server.release(record.name, record.id)
 
 
-def _forget_launches(records: Iterable[Record]) -> None:
+def _forget_launches(sessions: Iterable[Record]) -> None:
     here = processes.here()
-    gone = {record.id for record in records if record.place.machine.id == here.id}
+    gone = {record.id for record in sessions if record.place.machine.id == here.id}
     if gone:
         for path in supervise.launch_leavings(processes.run_dir()):
             if os.path.basename(path).partition(".")[0] in gone:
                 with suppress(FileNotFoundError):
                     os.unlink(path)
-    for record in records:
+    for record in sessions:
         environment.forget(record.place.snapshot)
         if record.boxed and record.id in gone and not record.status.keep:
             boxes.remove(record.place.run)
@@ -409,10 +395,10 @@ def _kill_processes(steps: list[Step], config: Config) -> Outcomes:
 
 def _over(leftover: Leftover) -> bool:
     """Has its session ended, or does no record name it? (A restart keeps the id.)"""
-    entry = store.entry(leftover.name)
+    entry = records.entry(leftover.name)
     if entry is None:
         return True
-    seen = look.judge([entry])[0]
+    seen = lookup.judge([entry])[0]
     record = seen.entry.record
     if not isinstance(record, Record):
         return False
@@ -438,7 +424,7 @@ def _remove_containers(steps: list[Step], config: Config) -> Outcomes:
     """Remove containers in which nothing runs and that still no record claims."""
     for step in steps:
         assert isinstance(step.target, Adrift)
-        if not adrift.still(step.target, config):
+        if not unclaimed.still(step.target, config):
             yield Outcome(step, done=False, skipped=CHANGED)
             continue
         done = salvage.remove(step.target, config)

@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 
-from sesh import __version__, config, exits, output
+from sesh import __version__, exits, output
 from sesh.model import errors
+from sesh.state import settings
 
 # command → one line of help. Modules are imported only when their command runs.
 COMMANDS = {
@@ -89,7 +90,7 @@ class _Lazy(click.Group):
 def group(context: click.Context) -> int:
     """Keep long-running terminal sessions, and know the truth about each."""
     if context.invoked_subcommand in (None, *_FORGIVING):
-        config.forgive(output.note)
+        settings.forgive(output.note)
     return _overview(context) if context.invoked_subcommand is None else errors.OK
 
 

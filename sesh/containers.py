@@ -15,8 +15,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from sesh import boxes, guards, launchfiles
-from sesh.config import Config
+from sesh import boxes, launchfiles
 from sesh.model.parse import STATUS, number
 from sesh.model.record import (
     Agent,
@@ -35,6 +34,8 @@ from sesh.model.record import (
     unknown,
 )
 from sesh.model.value import replace
+from sesh.state import freshness
+from sesh.state.settings import Config
 from sesh.system import container_engine, processes
 from sesh.system.container_engine import Facts, Said
 from sesh.system.tmux import Tmux, Trouble
@@ -76,7 +77,7 @@ def _is_of(pid: int, container_id: str) -> bool:
 
 def _read(path: str) -> bytes:
     try:
-        return guards.read(path)
+        return freshness.read(path)
     except OSError:
         return b""
 
@@ -132,7 +133,7 @@ def _control_file(pid: int, controller: str, old: str, new: str) -> str | None:
 
 
 def is_paused(container: Container | None) -> bool:
-    return container is not None and guards.frozen(container.freezer or "")
+    return container is not None and freshness.frozen(container.freezer or "")
 
 
 def words(record: Record) -> tuple[LaunchWord | None, ExitWord | None]:

@@ -11,15 +11,16 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
-from sesh import checkups, events, figures, guards, orphans, store
+from sesh import checkups, figures
 from sesh.figures import Report
-from sesh.look import Orphan, Seen
 from sesh.model import digest
 from sesh.model.digest import Digest
 from sesh.model.errors import StateError
 from sesh.model.reconcile import recorded_end
 from sesh.model.record import ALIVE, Damaged, Process, Record, State, Verdict
 from sesh.model.session_json import View, damaged_view, orphan_view, view
+from sesh.state import events, freshness, orphans, records
+from sesh.state.lookup import Orphan, Seen
 from sesh.system import files, paths, processes
 
 _LIMITS = {"max_memory", "max_cpu_time"}  # with one of these, passes measure
@@ -97,8 +98,8 @@ def _orphan(found: Orphan) -> View:
 def _agents(found: Iterable[Seen]) -> dict[str, Process]:
     """Those that live here; where another machine's are concerned, pids mean nothing."""
     sessions = [one.session for one in found if one.state in ALIVE | {State.ORPHAN}]
-    records = [session.record for session in sessions if session and not session.record.place.far]
-    return {r.id: r.place.agent.process for r in records if r.place.agent}
+    recorded = [session.record for session in sessions if session and not session.record.place.far]
+    return {r.id: r.place.agent.process for r in recorded if r.place.agent}
 
 
 def _held(held: Iterable[Digest]) -> dict[str, Process]:
@@ -125,15 +126,15 @@ def _measure(views: Sequence[View], agents: Mapping[str, Process]) -> None:
 
 def _archived() -> list[View]:
     whole = _by_digests()
-    rest = [_by_record(entry.record) for entry in store.history(leaving_out=whole)]
+    rest = [_by_record(entry.record) for entry in records.history(leaving_out=whole)]
     return [*whole.values(), *rest]
 
 
 def _by_digests() -> dict[str, View]:
     """Session id → what its digest line says, where that is whole and says that it has ended."""
     try:
-        names = guards.names(paths.history_dir())
-        directory = guards.directory(paths.history_dir())
+        names = freshness.names(paths.history_dir())
+        directory = freshness.directory(paths.history_dir())
     except OSError:
         return {}
     found = {}
@@ -149,7 +150,7 @@ def _by_digests() -> dict[str, View]:
 
 def _digest(name: str, directory: int) -> Digest | None:
     try:
-        return digest.parse(guards.read(f"{name}.toml", directory))
+        return digest.parse(freshness.read(f"{name}.toml", directory))
     except OSError:
         return None
 

@@ -13,14 +13,15 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from sesh import config, reports, resuming
+from sesh import reports, resuming
 from sesh.lifecycle import recording
 from sesh.model import progress
 from sesh.model.errors import SeshError
 from sesh.model.progress import Answer, Said
 from sesh.model.record import Record, Spec
 from sesh.model.session_json import timestamp
-from sesh.store import Entry
+from sesh.state import settings
+from sesh.state.records import Entry
 from sesh.system import bug_log, stdin
 
 _CONTEXT = ("agent_name", "task_id", "task_description", "metadata")
@@ -86,7 +87,7 @@ def _asked(key: str | None) -> tuple[Answer, Entry | None]:
     entry = resuming.find(key)
     if entry is None:
         return Answer(False, "no session of that agent_id is known"), None
-    return resuming.ask(entry, entry.record.name, config.load()), entry
+    return resuming.ask(entry, entry.record.name, settings.load()), entry
 
 
 def _answer(given: Mapping[str, Any], answer: Answer, entry: Entry | None) -> dict[str, Any]:
@@ -199,7 +200,7 @@ def try_out(kind: str) -> str:
 def _tried(kind: str) -> str:
     said = Said(phase="approval", metadata={"plan": "three steps"})
     spec = Spec((), "/", datetime.now(UTC))
-    recording.create(_SAMPLE, spec, said, config.load())
+    recording.create(_SAMPLE, spec, said, settings.load())
     sample: dict[str, Any] = {"agent_id": _SAMPLE, "agent_name": "tester", "task_id": "1"}
     if kind == "pre-delegate":
         sample |= {"task_description": "go on", "metadata": {}}

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import time
 
-from sesh import guards
 from sesh.model import digest
 from sesh.model.errors import SeshError
+from sesh.state import freshness
 from sesh.system import paths
 
 _SILENT = (
@@ -34,7 +34,7 @@ def ls_json() -> bytes | None:
 
 def ls_table() -> tuple[bytes, str | None] | None:
     """The output of `ls`, and the closing line; None when somebody has to look."""
-    if os.isatty(1) and guards.breaker_open(paths.breakers_file(), time.time()):
+    if os.isatty(1) and freshness.breaker_open(paths.breakers_file(), time.time()):
         return None  # the event log would have to be read
     views = unchanged()
     if not views:
@@ -59,8 +59,8 @@ def _unchanged() -> list[bytes] | None:
     state = paths.state_dir()
     if os.stat(state).st_uid != os.getuid():
         return None
-    names = guards.names(f"{state}/sessions")
-    survey = guards.Survey()
+    names = freshness.names(f"{state}/sessions")
+    survey = freshness.Survey()
     views = _Lane(state, survey).views(names)
     # A launch without a record may be an orphan; and where no record is left at all, only tmux
     # could know of sessions.
@@ -72,19 +72,19 @@ def _unchanged() -> list[bytes] | None:
 class _Lane:
     """What is the same for all sessions."""
 
-    def __init__(self, state: str, survey: guards.Survey) -> None:
+    def __init__(self, state: str, survey: freshness.Survey) -> None:
         self.survey = survey
         self.now = time.time()
         self.checked = b',"checked_at":"%s"}' % _stamp(self.now)
-        self.records = guards.directory(f"{state}/sessions")  # not closed: ends with the process
-        self.transcripts = guards.directory(f"{state}/transcripts")
+        self.records = freshness.directory(f"{state}/sessions")  # not closed: ends with the process
+        self.transcripts = freshness.directory(f"{state}/transcripts")
         self.known: dict[int, bytes] = {}  # times that were written out before
 
     def views(self, names: list[str]) -> list[bytes] | None:
         """Their JSON objects, without those that `ls` hides; None when somebody has to look."""
         views = []
         for name in names:
-            found = guards.digest_of(name, self.records)
+            found = freshness.digest_of(name, self.records)
             if found is None or not self.survey.holds(found):
                 return None
             if found.hide != "-" and self.now >= int(found.hide):

@@ -8,19 +8,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 
-from sesh import breakers, config, guards, logfiles, look, observe, orphans, output, store
-from sesh.adrift import Adrift
+from sesh import output
 from sesh.agents import activity, questions, screens
 from sesh.agents.activity import Launch
 from sesh.agents.said import ACTIVITIES, WAITING
-from sesh.breakers import Circle, Opened
-from sesh.look import Orphan, Seen
 from sesh.model.digest import Digest
 from sesh.model.errors import CannotTellError, UsageError
 from sesh.model.progress import PHASES
 from sesh.model.record import NOWHERE, Process, Record, State
 from sesh.model.session_json import FIELDS, View, damaged_view, orphan_view, view
-from sesh.orphans import Leftover, Stray
+from sesh.state import breakers, freshness, log_files, lookup, observe, orphans, records, settings
+from sesh.state.breakers import Circle, Opened
+from sesh.state.lookup import Orphan, Seen
+from sesh.state.orphans import Leftover, Stray
+from sesh.state.unclaimed import Adrift
 from sesh.system import git, paths, processes
 
 FILTER_KEYS = (
@@ -49,7 +50,7 @@ def gather(*, everything: bool, usage: bool, work: bool = False) -> tuple[list[V
     Where a digest line still holds, it answers; the others are looked at. `everything` also means
     what was left behind, and that costs a look at all processes.
     """
-    census = orphans.census(config.load()) if everything else orphans.quick()
+    census = orphans.census(settings.load()) if everything else orphans.quick()
     found, held = census.found, census.held
     views = [complete(one) for one in found if everything or not _hidden(one)]
     views += [_from_digest(one) for one in held if everything or not _past(one)]
@@ -62,16 +63,16 @@ def gather(*, everything: bool, usage: bool, work: bool = False) -> tuple[list[V
     views += [_stray(one) for one in census.strays]
     views += [_adrift(one) for one in census.adrift]
     if everything:
-        views += [complete(one) for one in look.judge(store.history())]
+        views += [complete(one) for one in lookup.judge(records.history())]
     return views, [one.trouble for one in found if one.trouble]
 
 
 def open_breakers(views: Iterable[View]) -> list[str]:
     """Why some of these are left alone for now, a line for each breaker that is open."""
-    if not guards.breaker_open(paths.breakers_file(), time.time()):
+    if not freshness.breaker_open(paths.breakers_file(), time.time()):
         return []
     views = [*views]
-    found = breakers.open_among(views, config.load())
+    found = breakers.open_among(views, settings.load())
     return [
         f"{breakers.sentence(circle, opened.until)}: automatic retries are paused"
         + _for_whom(circle, opened, views)
@@ -163,7 +164,7 @@ def _adrift(found: Adrift) -> View:
 def _hidden(found: Seen) -> bool:
     if found.session is None:
         return False
-    moment = store.hide_after(found.session.record, found.session.verdict)
+    moment = records.hide_after(found.session.record, found.session.verdict)
     return moment is not None and time.time() >= moment
 
 
@@ -181,7 +182,7 @@ def complete(found: Seen) -> View:
 def _finish(shown: View, session_id: str, launch: Launch | None = None) -> View:
     """With what passes: what its agent does, when it printed something."""
     doing = screens.doing(launch, shown["socket"], shown["pane"]) if launch else None
-    last = logfiles.last_output(session_id)
+    last = log_files.last_output(session_id)
     return {
         **activity.upon(shown, doing),
         "last_output": None if last is None else output.stamp(last),
@@ -195,7 +196,7 @@ def add_question(found: Seen, shown: View) -> None:
     if shown["activity"] != WAITING or not isinstance(record, Record) or record.place.pane is None:
         return
     try:
-        text = observe.server_of(record, config.load()).screen(record.place.pane)
+        text = observe.server_of(record, settings.load()).screen(record.place.pane)
     except CannotTellError:
         return
     asked = screens.asked(activity.launch_of(record), text) if text is not None else None
@@ -206,10 +207,10 @@ def add_question(found: Seen, shown: View) -> None:
 def _agents(found: Iterable[Seen]) -> dict[str, Process]:
     """Those whose pids mean something here."""
     here = processes.here()
-    records = [one.entry.record for one in found if isinstance(one.entry.record, Record)]
+    recorded = [one.entry.record for one in found if isinstance(one.entry.record, Record)]
     return {
         r.id: r.place.agent.process
-        for r in records
+        for r in recorded
         if r.place.agent and r.place.machine == here and not r.place.far
     }
 

@@ -13,20 +13,21 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from sesh import launchfiles, look, observe, store
-from sesh.adrift import Adrift
+from sesh import launchfiles
 from sesh.checks import files, sessions
 from sesh.checks import tmux as servers_checks
 from sesh.checks.scene import Scene, number, shown
 from sesh.checks.tmux import Hidden
 from sesh.lifecycle import adopt, salvage, servers
 from sesh.lifecycle.stop import go_on
-from sesh.look import Orphan, Seen
 from sesh.model.errors import SeshError, StateError
 from sesh.model.record import Process, State
 from sesh.model.session_json import View
 from sesh.model.value import Value
-from sesh.store import Entry
+from sesh.state import lookup, observe, records
+from sesh.state.lookup import Orphan, Seen
+from sesh.state.records import Entry
+from sesh.state.unclaimed import Adrift
 from sesh.system import processes
 from sesh.system.tmux import Tmux
 
@@ -202,7 +203,7 @@ def _quarantine(entry: Entry) -> Step:
     stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
 
     def move() -> None:
-        if store.quarantine(entry, stamp) is None:
+        if records.quarantine(entry, stamp) is None:
             raise StateError(f"{shown(entry.path)} has changed meanwhile; left as it is")
 
     return Step("record-damaged", f"moved {shown(entry.path)} to quarantine", move)
@@ -212,7 +213,7 @@ def _unclaimed(scene: Scene) -> list[Step]:
     return [
         _rebuild(scene, "orphan-agent", orphan)
         for orphan in sessions.unclaimed_agents(scene)
-        if store.entry(orphan.name) is None
+        if records.entry(orphan.name) is None
     ]
 
 
@@ -228,7 +229,7 @@ def _containers(scene: Scene) -> list[Step]:
     return [
         _salvage(scene, one)
         for one in scene.census.adrift
-        if one.adoptable and store.entry(one.name) is None
+        if one.adoptable and records.entry(one.name) is None
     ]
 
 
@@ -250,7 +251,7 @@ def _rewrite(name: str) -> Step:
     """A full look writes the digest line anew wherever it says something else."""
 
     def look_again() -> None:
-        found = look.one(name)
+        found = lookup.one(name)
         if found.trouble:
             raise StateError(found.trouble)
 

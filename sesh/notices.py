@@ -28,15 +28,16 @@ from datetime import datetime
 from threading import Thread
 from typing import Any
 
-from sesh import events, guards, logfiles, output, targets
+from sesh import output, targets
 from sesh.agents import activity
-from sesh.config import Config, Notify
-from sesh.events import BEGIN, NOWHERE, Event, Place
 from sesh.model import digest
 from sesh.model.errors import SeshError
 from sesh.model.record import State, valid_name
 from sesh.model.session_json import View
 from sesh.model.value import Value, replace
+from sesh.state import events, freshness, log_files
+from sesh.state.events import BEGIN, NOWHERE, Event, Place
+from sesh.state.settings import Config, Notify
 from sesh.system import files, paths, processes, subprocesses
 from sesh.targets import Kind, Sent, Target
 
@@ -216,7 +217,7 @@ def _session(event: Event) -> View | None:
     if not isinstance(name, str) or not valid_name(name):
         return None
     try:
-        found = digest.parse(guards.read(f"{paths.sessions_dir()}/{name}.toml"))
+        found = digest.parse(freshness.read(f"{paths.sessions_dir()}/{name}.toml"))
         shown = json.loads(found.view) if found and found.id == event.get("id") else None
     except (OSError, ValueError):
         return None
@@ -224,7 +225,7 @@ def _session(event: Event) -> View | None:
         return None
     launch = activity.launch_in(found, processes.run_dir()) if found else None
     doing = activity.of(launch) if launch else None
-    last = logfiles.last_output(shown["id"])
+    last = log_files.last_output(shown["id"])
     return {
         **activity.upon(shown, doing),
         "last_output": None if last is None else output.stamp(last),

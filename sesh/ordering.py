@@ -11,16 +11,17 @@ from shlex import quote
 from types import MappingProxyType
 from typing import Any
 
-from sesh import config, environment, launchfiles, look, output, templates
+from sesh import environment, launchfiles, output, templates
 from sesh.lifecycle import claims, recording, worktrees
 from sesh.lifecycle.claims import Order
 from sesh.lifecycle.start import start
-from sesh.look import Seen
 from sesh.model.errors import ConflictError, SeshError, StateError, UsageError
 from sesh.model.progress import Said
 from sesh.model.record import ENDED, Boxing, BreakerLimits, Care, Retry, Spec, State, Worktree
 from sesh.model.units import span
 from sesh.model.value import Value, replace
+from sesh.state import lookup, settings
+from sesh.state.lookup import Seen
 from sesh.system import container_engine, git, paths, tmux
 from sesh.templates import Template
 
@@ -69,27 +70,27 @@ def asked(wish: Wish) -> Wish:
     )
 
 
-def fulfil(wish: Wish, settings: config.Config) -> Seen:
+def fulfil(wish: Wish, config: settings.Config) -> Seen:
     """Check everything that can be checked, then start; in a worktree, if one is wanted, which a
     start that fails takes back."""
     wish = asked(wish)
     if wish.record_only:
-        return _record(wish, settings)
+        return _record(wish, config)
     _check_git(wish)
     if wish.worktree is None:
-        return _fulfil(wish, settings, None)
+        return _fulfil(wish, config, None)
     if wish.name is not None:
-        look.check_name(wish.name)
+        lookup.check_name(wish.name)
         claims.free_name(wish.name)
-    made = worktrees.make(launchfiles.directory(wish.directory), wish.worktree, settings)
+    made = worktrees.make(launchfiles.directory(wish.directory), wish.worktree, config)
     try:
-        return _fulfil(_in_worktree(wish, made), settings, made.worktree)
+        return _fulfil(_in_worktree(wish, made), config, made.worktree)
     except BaseException:
         worktrees.take_back(made)
         raise
 
 
-def _fulfil(wish: Wish, settings: config.Config, worktree: Worktree | None) -> Seen:
+def _fulfil(wish: Wish, config: settings.Config, worktree: Worktree | None) -> Seen:
     extra = environment.parse_options(wish.variables)
     if wish.box:
         extra = {**environment.parse_files(wish.env_files), **extra}
@@ -100,13 +101,13 @@ def _fulfil(wish: Wish, settings: config.Config, worktree: Worktree | None) -> S
         surroundings = extra
         argv = wish.command or ("/bin/sh",)
         launchfiles.check_command(argv)
-        patience = _patience(wish, settings) + container_engine.RUN_TIMEOUT
+        patience = _patience(wish, config) + container_engine.RUN_TIMEOUT
     else:
-        box, patience = None, _patience(wish, settings)
+        box, patience = None, _patience(wish, config)
         cwd = launchfiles.directory(wish.directory)
         surroundings = {**environment.caller(), **extra}
         argv = _command(wish.command, surroundings, cwd)
-    look.check_labels(wish.group, wish.tags)
+    lookup.check_labels(wish.group, wish.tags)
     spec = Spec(
         command=argv,
         cwd=cwd,
@@ -118,8 +119,8 @@ def _fulfil(wish: Wish, settings: config.Config, worktree: Worktree | None) -> S
         max_age=wish.max_age,
         max_idle=wish.max_idle,
         box=box,
-        care=_care(wish, settings),
-        breaker=_breaker(wish, settings),
+        care=_care(wish, config),
+        breaker=_breaker(wish, config),
         template=wish.template,
         kit=wish.usual.agent,
         prompt=_prompt(wish),
@@ -129,11 +130,11 @@ def _fulfil(wish: Wish, settings: config.Config, worktree: Worktree | None) -> S
     if wish.branch is not None:
         _check_branch(cwd, wish.branch)
     if wish.name is not None:
-        look.check_name(wish.name)
+        lookup.check_name(wish.name)
     left_out = environment.unexportable(surroundings)
     if left_out:
         output.note(f"a shell can't export these, they are left out: {', '.join(left_out)}")
-    found = _start(wish.name, spec, surroundings, settings)
+    found = _start(wish.name, spec, surroundings, config)
     if spec.care.scope:
         _tell_scope(spec)
     if found.session and found.session.record.place.far:
@@ -170,11 +171,11 @@ def _prompt(wish: Wish) -> str | None:
     return wish.prompt
 
 
-def _record(wish: Wish, settings: config.Config) -> Seen:
+def _record(wish: Wish, config: settings.Config) -> Seen:
     """Make a record alone. Its command is for people to read: nobody looks whether it exists."""
     cwd = launchfiles.directory(wish.directory)
     launchfiles.check_command(wish.command or ("-",))
-    look.check_labels(wish.group, wish.tags)
+    lookup.check_labels(wish.group, wish.tags)
     spec = Spec(
         command=wish.command,
         cwd=cwd,
@@ -185,35 +186,35 @@ def _record(wish: Wish, settings: config.Config) -> Seen:
         kit=wish.usual.agent,
     )
     if wish.name is not None:
-        look.check_name(wish.name)
-    return _first_free(wish.name, cwd, lambda name: recording.create(name, spec, Said(), settings))
+        lookup.check_name(wish.name)
+    return _first_free(wish.name, cwd, lambda name: recording.create(name, spec, Said(), config))
 
 
-def _patience(wish: Wish, settings: config.Config) -> float:
-    given = float(_chosen("start", "launch_timeout", wish, settings))
+def _patience(wish: Wish, config: settings.Config) -> float:
+    given = float(_chosen("start", "launch_timeout", wish, config))
     if given <= 0:
         raise UsageError("--launch-timeout should be above 0")
     return given
 
 
-def _chosen(section: str, name: str, wish: Wish, settings: config.Config) -> Any:
+def _chosen(section: str, name: str, wish: Wish, config: settings.Config) -> Any:
     """One value: a flag goes before a variable, that before the template, that before the file."""
     flag = _flag(section, name)
     if flag in wish.care:
         return wish.care[flag]
     usual = getattr(wish.usual, section)
-    if name in usual and f"{section}.{name}" not in config.from_environment():
+    if name in usual and f"{section}.{name}" not in settings.from_environment():
         return usual[name]
-    return getattr(getattr(settings, section), name)
+    return getattr(getattr(config, section), name)
 
 
 def _flag(section: str, name: str) -> str:
     return name if section == "start" else f"{section}_{name}"
 
 
-def _care(wish: Wish, settings: config.Config) -> Care:
+def _care(wish: Wish, config: settings.Config) -> Care:
     """How it is looked after."""
-    values = {name: _chosen("start", name, wish, settings) for name in Care.fields}
+    values = {name: _chosen("start", name, wish, config) for name in Care.fields}
     care = Care(**{name: _plain(value) for name, value in values.items()})
     unknown = [word for word in care.retry_on if word not in tuple(Retry)]
     if unknown or not care.retry_on:
@@ -227,15 +228,15 @@ def _care(wish: Wish, settings: config.Config) -> Care:
     return care
 
 
-def _breaker(wish: Wish, settings: config.Config) -> BreakerLimits | None:
+def _breaker(wish: Wish, config: settings.Config) -> BreakerLimits | None:
     """The limits of its breaker, if this start says something of them; else today's settings count,
     whatever day that is."""
     names = BreakerLimits.fields
     said = {*wish.usual.breaker} | {name for name in names if _flag("breaker", name) in wish.care}
-    said |= {name for name in names if f"breaker.{name}" in config.from_environment()}
+    said |= {name for name in names if f"breaker.{name}" in settings.from_environment()}
     if not said:
         return None
-    chosen = {name: _plain(_chosen("breaker", name, wish, settings)) for name in names}
+    chosen = {name: _plain(_chosen("breaker", name, wish, config)) for name in names}
     for name in ("within", "cooldown"):
         if chosen[name] <= 0:
             raise UsageError(f"--breaker-{name} should be above 0")
@@ -247,18 +248,18 @@ def _wrong_ends(wish: Wish, words: str) -> SeshError:
     told = f"{words}: should be of {', '.join(Retry)}"
     if "retry_on" in wish.care:
         return UsageError(f"--retry-on {told}")
-    if "start.retry_on" in config.from_environment():
-        return StateError(f"{config.variable('start.retry_on')}: {told}")
+    if "start.retry_on" in settings.from_environment():
+        return StateError(f"{settings.variable('start.retry_on')}: {told}")
     return StateError(f"{paths.config_file()}: start.retry_on: {told}")
 
 
 def _plain(value: Any) -> Any:
-    return int(value) if isinstance(value, config.Count) else value
+    return int(value) if isinstance(value, settings.Count) else value
 
 
 def plain(name: str, command: tuple[str, ...]) -> int:
     """`start NAME -- COMMAND`, and nothing else."""
-    found = fulfil(Wish(name, command), config.load())
+    found = fulfil(Wish(name, command), settings.load())
     output.write(f"{found.name}\n")
     tell_end(found)
     return 0
@@ -367,11 +368,11 @@ def _start(
     name: str | None,
     spec: Spec,
     surroundings: environment.Environment,
-    settings: config.Config,
+    config: settings.Config,
 ) -> Seen:
     named_after = spec.worktree.path if spec.worktree else spec.cwd
     return _first_free(
-        name, named_after, lambda name: start(Order(name, spec, surroundings), settings)
+        name, named_after, lambda name: start(Order(name, spec, surroundings), config)
     )
 
 

@@ -12,14 +12,14 @@ from datetime import UTC, datetime
 from enum import StrEnum
 
 from sesh import notices, output
-from sesh.adrift import Adrift
-from sesh.clocks import Naps
-from sesh.config import Gc
 from sesh.model import due
 from sesh.model.record import Engine, Process, Record, State, name_of
 from sesh.model.units import span
 from sesh.model.value import Value
-from sesh.orphans import Census, Leftover, Stray
+from sesh.state.clocks import Naps
+from sesh.state.orphans import Census, Leftover, Stray
+from sesh.state.settings import Gc
+from sesh.state.unclaimed import Adrift
 from sesh.surveying import NO_PILE, Ended, Running, Scene, ended_in, never, running_in
 from sesh.system import paths, processes, tmux
 from sesh.system.tmux import Reply

@@ -13,8 +13,8 @@ from __future__ import annotations
 import os
 import time
 
-from sesh import guards
 from sesh.model import digest
+from sesh.state import freshness
 from sesh.system import paths
 
 # Worst first: states, and what may be wrong with an agent that runs.
@@ -45,11 +45,13 @@ def _found() -> list[str]:
         return []
     directory = paths.sessions_dir()
     try:
-        survey = guards.Survey()  # before the records: a launch's files are younger than its claim
+        survey = (
+            freshness.Survey()
+        )  # before the records: a launch's files are younger than its claim
     except OSError:  # no machine id or no /proc: no digest line can be trusted
         return _judged(set(), None)
     names = _names(directory)
-    records = guards.directory(directory) if names else -1  # not closed: ends with the process
+    records = freshness.directory(directory) if names else -1  # not closed: ends with the process
     words = {name: _word(name, records, survey) for name in names}
     settled = {name for name, word in words.items() if word is not None}
     found = [word for word in words.values() if word]
@@ -58,7 +60,7 @@ def _found() -> list[str]:
     return found
 
 
-def _word(name: str, directory: int, survey: guards.Survey) -> str | None:
+def _word(name: str, directory: int, survey: freshness.Survey) -> str | None:
     """What is to be said of a session that is as recorded, if anything; None when somebody has to
     look at it."""
     one = _held(name, directory, survey)
@@ -88,15 +90,15 @@ def _foreign() -> bool:
 
 def _names(directory: str) -> list[str]:
     try:
-        return guards.names(directory)
+        return freshness.names(directory)
     except FileNotFoundError:  # agents may live all the same
         return []
 
 
-def _held(name: str, directory: int, survey: guards.Survey) -> digest.Digest | None:
+def _held(name: str, directory: int, survey: freshness.Survey) -> digest.Digest | None:
     """The digest of a record, if it is intact and still the truth."""
     try:
-        one = guards.digest_of(name, directory)
+        one = freshness.digest_of(name, directory)
         return one if one is not None and survey.holds(one) else None
     except (OSError, ValueError, IndexError):
         return None

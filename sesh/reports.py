@@ -10,15 +10,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from sesh import ends, events, look, observe, store
-from sesh.look import Seen
 from sesh.model import progress
 from sesh.model.errors import ConflictError, StateError
 from sesh.model.progress import Said
 from sesh.model.reconcile import reconcile
 from sesh.model.record import Damaged, Record, Session
 from sesh.model.value import replace
-from sesh.store import Entry
+from sesh.state import ends, events, lookup, observe, records
+from sesh.state.lookup import Seen
+from sesh.state.records import Entry
 
 TRIES = 200  # at each of them another one was faster
 
@@ -49,7 +49,7 @@ def prompted(record: Record) -> None:
 
 def _change(name: str, work: Callable[[Record, datetime], Record]) -> Seen:
     for _ in range(TRIES):
-        found = look_at(look.find(name))
+        found = look_at(lookup.find(name))
         if found.session is None:
             raise StateError(f"{name}: its record is damaged; see sesh show {name}")
         before = found.session.record
@@ -58,7 +58,7 @@ def _change(name: str, work: Callable[[Record, datetime], Record]) -> Seen:
         verdict = reconcile(record, found.session.seen, now)
         ended = record.status.outcome is not before.status.outcome
         with ends.announced(record, ended=ended) as tell:
-            entry = store.swap(found.entry, record, verdict)
+            entry = records.swap(found.entry, record, verdict)
             if entry is not None:
                 with suppress(OSError):  # one that can't be written takes nothing from the record
                     _tell(before, record)
@@ -73,7 +73,7 @@ def look_at(entry: Entry) -> Seen:
     """What is true of it. A record without a process needs no look around."""
     record = entry.record
     if isinstance(record, Damaged) or not record.record_only:
-        return look.judge([entry])[0]
+        return lookup.judge([entry])[0]
     sight = observe.by_files(record)
     return Seen(entry, Session(record, sight, reconcile(record, sight, datetime.now(UTC))))
 

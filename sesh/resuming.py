@@ -8,13 +8,14 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
-from sesh import environment, launchfiles, logfiles, store
+from sesh import environment, launchfiles
 from sesh.agents import twins
-from sesh.config import Config
 from sesh.model import progress
 from sesh.model.progress import Answer, Thresholds
 from sesh.model.record import ID_PATTERN, Record, name_of
-from sesh.store import Entry
+from sesh.state import log_files, records
+from sesh.state.records import Entry
+from sesh.state.settings import Config
 
 LEARNED = ("minted", "learned")  # kinds of agents that have a conversation
 
@@ -58,7 +59,7 @@ def heard(record: Record) -> datetime | None:
     """When its process gave the last sign of life: output, or a plain `sesh update`."""
     if record.record_only:
         return None
-    last = max(logfiles.last_output(record.id) or 0.0, launchfiles.last_beat(record))
+    last = max(log_files.last_output(record.id) or 0.0, launchfiles.last_beat(record))
     return datetime.fromtimestamp(last, UTC) if last else None
 
 
@@ -67,16 +68,16 @@ def heard(record: Record) -> datetime | None:
 
 def find(key: str) -> Entry | None:
     """The record of a name, of an id (in the history too) or of a conversation."""
-    return store.entry(key) or _by_id(key) or _by_conversation(key)
+    return records.entry(key) or _by_id(key) or _by_conversation(key)
 
 
 def _by_id(key: str) -> Entry | None:
     if not re.fullmatch(ID_PATTERN, key):
         return None
-    entry = store.entry(name_of(key))
+    entry = records.entry(name_of(key))
     if entry is not None and isinstance(entry.record, Record) and entry.record.id == key:
         return entry
-    return store.archived(key) or (
+    return records.archived(key) or (
         entry if entry and not isinstance(entry.record, Record) else None
     )
 
@@ -86,7 +87,7 @@ def _by_conversation(key: str) -> Entry | None:
     if not key or len(key) > 200:
         return None
     try:
-        found = store.holding(key)
+        found = records.holding(key)
     except OSError:
         return None
     mine = [(r.spec.created, one) for r, one in found if r.agent.conversation == key]

@@ -24,10 +24,11 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from sesh import config, rules
+from sesh import rules
 from sesh.model.errors import SeshError, StateError
 from sesh.model.record import valid_name
 from sesh.rules import Rule
+from sesh.state import settings
 from sesh.system import paths
 from sesh.system.files import read_regular
 
@@ -51,7 +52,7 @@ def read(name: str) -> tuple[str, bytes]:
     for directory in (paths.rules_dir(), paths.builtin_rules_dir()):
         path = f"{directory}/{name}.toml"
         try:
-            return path, read_regular(path, config.LIMIT)
+            return path, read_regular(path, settings.LIMIT)
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
@@ -82,7 +83,7 @@ def stems(directory: str) -> list[str]:
 def decode(name: str, path: str, raw: bytes) -> tuple[tuple[Rule, ...], list[str]]:
     """The rules in a file, and everything that is wrong with it, a line each."""
     try:
-        table = config.parse(path, raw)
+        table = settings.parse(path, raw)
     except StateError as error:
         return (), [str(error)]
     version = table.pop("version", None)
@@ -90,7 +91,9 @@ def decode(name: str, path: str, raw: bytes) -> tuple[tuple[Rule, ...], list[str
     if type(version) is not int or not 0 < version < 1 << 31:
         wrong.append(f"{path}: version should be a whole number, 1 or more")
         version = 0
-    wrong += [f"{path}: unknown key {config.brief(key)}" for key in table.keys() - {*rules.PLACES}]
+    wrong += [
+        f"{path}: unknown key {settings.brief(key)}" for key in table.keys() - {*rules.PLACES}
+    ]
     found = []
     for place in rules.PLACES:
         given = table.get(place, [])
@@ -116,7 +119,7 @@ def _list(value: str | list[str]) -> tuple[str, ...]:
 
 
 def _problems(one: dict[str, Any], place: str, where: str) -> list[str]:
-    wrong = [f"{where}: unknown key {config.brief(key)}" for key in one.keys() - {*_KEYS}]
+    wrong = [f"{where}: unknown key {settings.brief(key)}" for key in one.keys() - {*_KEYS}]
     wrong += [f"{where}: {key} {told}" for key, told in _wrong_values(one, place).items()]
     if not any(one.get(key) for key in _TESTS):
         wrong.append(f"{where}: it has no test: give starts, between, contains or ends")

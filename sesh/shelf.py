@@ -11,10 +11,11 @@ from __future__ import annotations
 import os
 from enum import StrEnum
 
-from sesh import config, rulefiles, templates, trust
+from sesh import rulefiles, templates, trust
 from sesh.model.errors import ConflictError, SeshError, StateError, UsageError
 from sesh.model.record import valid_name
 from sesh.model.value import Value
+from sesh.state import settings
 from sesh.system import files, paths
 from sesh.templates import Template
 
@@ -150,7 +151,7 @@ def check_name(name: str) -> None:
 def _read(name: str, origin: Origin, place: str) -> Found | None:
     path = f"{place}/{name}.toml"
     try:
-        raw = files.read_regular(path, config.LIMIT)
+        raw = files.read_regular(path, settings.LIMIT)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:

@@ -14,17 +14,17 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from types import MappingProxyType
 
-from sesh import caring, clocks, launchfiles, logfiles, look, notices, observe, orphans, store
-from sesh import config as settings
-from sesh.config import Config
+from sesh import caring, launchfiles, notices
 from sesh.lifecycle import panes
 from sesh.lifecycle.stop import bring_down, confirm, take_over, under_way
-from sesh.look import Orphan, Seen
 from sesh.model import digest
 from sesh.model.digest import Digest
 from sesh.model.errors import OK, CannotTellError, NoSessionError, SeshError, StateError
 from sesh.model.record import ALIVE, ENDED, ID_PATTERN, Record, Session, State, name_of
 from sesh.model.value import Value, replace
+from sesh.state import clocks, log_files, lookup, observe, orphans, records, settings
+from sesh.state.lookup import Orphan, Seen
+from sesh.state.settings import Config
 from sesh.system import bug_log, files, paths, processes, tmux
 from sesh.system.subprocesses import detach
 from sesh.targets import surroundings
@@ -55,11 +55,11 @@ def run_pass(config: Config, *, patient: bool = True) -> Pass:
     What has to be ended may take all of its grace. That is waited for where no other pass has to
     wait: outside of the lock; and, by one who is not `patient`, not at all but in the background.
     """
-    if not store.exists():
+    if not records.exists():
         return Pass()
     run = processes.run_dir()
     files.make_private(run)
-    store.keep_reserve()
+    records.keep_reserve()
     again = launchfiles.pass_announced(run)
     _announce(again)
     done = Pass()
@@ -126,7 +126,7 @@ def run_forgiving(*, patient: bool = True) -> tuple[Pass, StateError | None]:
     settings.forgive()
     done = run_pass(settings.load(), patient=patient)
     trouble = settings.trouble()
-    if store.exists():
+    if records.exists():
         _note_trouble(trouble, f"{processes.run_dir()}/config.trouble")
     return done, trouble
 
@@ -145,18 +145,18 @@ def _work(config: Config, run: str, tried: Collection[str], *, patient: bool) ->
     `tried` to stop in vain is for a later one."""
     begin = datetime.now(UTC)
     clocks.note(run)
-    found = look.everything(leaving_out=unattended())
+    found = lookup.everything(leaving_out=unattended())
     stopping = [one for one in found if one.state is State.STOPPING and one.name not in tried]
     left = [one for one in stopping if not under_way(one)]
     troubles: list[Exception] = []
     asked = _taken_over(left, troubles) if patient else list(filter(_is_time, left))
     cared = caring.care(found, config, patient=patient)
-    times, held = cared.times, look.held()
+    times, held = cared.times, lookup.held()
     known = {*held, *(one.name for one in cared.found)}
-    found = [*cared.found, *look.everything(leaving_out=known)]
+    found = [*cared.found, *lookup.everything(leaving_out=known)]
     _tell_who_waits(held.values(), run)
     claimed = [(one.id, int(one.generation)) for one in held.values()]
-    _sweep(leavings(found, held.values(), look.orphans(found, claimed), run), run)
+    _sweep(leavings(found, held.values(), lookup.orphans(found, claimed), run), run)
     tend(found, held.values(), config, run, times)
     due = [*times.values()]
     if any(one.state is State.STOPPING for one in found):
@@ -196,7 +196,7 @@ def _sweep(left: Sequence[str], run: str) -> None:
 
 def unattended() -> set[str]:
     """The sessions that nobody has to look at: as recorded, and not looked after."""
-    held = look.held()
+    held = lookup.held()
     attended = {name for name, one in held.items() if digest.cared_for(one.view)}
     attended |= _elsewhere(held)
     return {name for name, one in held.items() if one.mode == "ended" or name not in attended}
@@ -233,7 +233,7 @@ def tend(
     ended is told, the next wake-ups are set, and whoever wants to know what happened is told.
     `times` says of sessions, by their ids, when something is due for them; `answers` what servers
     have said in this look."""
-    logfiles.tend(config.logs.max_size)
+    log_files.tend(config.logs.max_size)
     sessions = [one.session for one in found if one.session]
     with suppress(CannotTellError):
         _tell_attached(sessions, config, answers)
@@ -310,7 +310,7 @@ def _tend_servers(
     nothing left to do."""
     here = _of_this_machine(sessions)
     now = time.time()
-    wake = dict.fromkeys(look.sockets(held), now + tmux.LOOK_EVERY)
+    wake = dict.fromkeys(lookup.sockets(held), now + tmux.LOOK_EVERY)
     for session in here:
         due = _due(session, times, now)
         if due is not None:

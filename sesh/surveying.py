@@ -9,17 +9,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
 
-from sesh import adrift, clocks, notices, observe, orphans, output, sightings, store, supervise
-from sesh.clocks import DAY, HOUR, Naps
-from sesh.config import Config, Gc
+from sesh import notices, output, supervise
 from sesh.lifecycle import worktrees
-from sesh.look import Seen
 from sesh.model.digest import Digest
 from sesh.model.errors import CannotTellError
 from sesh.model.record import ENDED, ID_PATTERN, Process, Record, State, name_of
 from sesh.model.value import Value
-from sesh.orphans import Census
-from sesh.sightings import Sightings
+from sesh.state import clocks, observe, orphans, records, sightings, unclaimed
+from sesh.state.clocks import DAY, HOUR, Naps
+from sesh.state.lookup import Seen
+from sesh.state.orphans import Census
+from sesh.state.settings import Config, Gc
+from sesh.state.sightings import Sightings
 from sesh.system import paths, processes
 from sesh.system.tmux import Pane
 
@@ -149,7 +150,7 @@ def _panes(census: Census, config: Config, run: str) -> dict[str, Sequence[Pane]
 def _boxes(census: Census, run: str) -> Iterator[tuple[str, float]]:
     """What containers had outside of them whose session nobody knows, and of which every engine
     says that they are gone."""
-    standing = adrift.standing(census.engines)
+    standing = unclaimed.standing(census.engines)
     if standing is None:
         return
     damaged = {one.name for one in census.found if one.damaged}
@@ -158,7 +159,7 @@ def _boxes(census: Census, run: str) -> Iterator[tuple[str, float]]:
         if not name.endswith(".box") or not _ID.fullmatch(session_id):
             continue
         known = session_id in standing or name_of(session_id) in damaged
-        if known or adrift.claimed(session_id) or adrift.kept(session_id):
+        if known or unclaimed.claimed(session_id) or unclaimed.kept(session_id):
             continue
         yield from _timed([f"{run}/{name}"])
 
@@ -175,8 +176,8 @@ def _temps(run: str) -> Iterator[tuple[str, float]]:
 
 def _history() -> dict[str, float]:
     directory = paths.history_dir()
-    records = [name for name in _names(directory) if name.endswith(".toml")]
-    ids = [name[:-5] for name in records if _ID.fullmatch(name[:-5])]
+    toml_files = [name for name in _names(directory) if name.endswith(".toml")]
+    ids = [name[:-5] for name in toml_files if _ID.fullmatch(name[:-5])]
     kept = _timed(f"{directory}/{session_id}.toml" for session_id in ids)
     return {os.path.basename(path)[:-5]: left for path, left in kept}
 
@@ -218,7 +219,7 @@ def worktrees_of(leaving: Iterable[Ended]) -> dict[str, Tree]:
     """The worktrees that stand, of sessions that are to leave the list; git is asked about each."""
     found = {}
     for one in leaving:
-        entry = store.entry(one.name) if one.worktree else None
+        entry = records.entry(one.name) if one.worktree else None
         record = entry.record if entry else None
         if not isinstance(record, Record) or record.id != one.session_id:
             continue

@@ -10,11 +10,12 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 
-from sesh import adrift, boxes, events, guards, notices, store
-from sesh.config import Config
+from sesh import boxes, notices
 from sesh.model import digest
 from sesh.model.record import name_of
 from sesh.planning import CHANGED, Outcome, Outcomes, Step
+from sesh.state import events, freshness, records, unclaimed
+from sesh.state.settings import Config
 from sesh.system import paths, processes
 
 
@@ -22,7 +23,7 @@ def remove_history(steps: list[Step]) -> Outcomes:
     """Transcripts first: a record without one is still found by its age."""
     for step in steps:
         record = f"{paths.history_dir()}/{step.session_id}.toml"
-        with store.lock():
+        with records.lock():
             held = _unchanged(record, step.changed) and not claimed(step.session_id)
             if held:
                 _unlink((*step.paths, record))
@@ -31,7 +32,7 @@ def remove_history(steps: list[Step]) -> Outcomes:
 
 def remove_files(steps: list[Step]) -> Outcomes:
     for step in steps:
-        with store.lock():
+        with records.lock():
             newest = max((_changed(path) for path in step.paths), default=0.0)
             held = newest == step.changed and not claimed(step.session_id)
             if held:
@@ -55,7 +56,7 @@ def remove_boxes(steps: list[Step], config: Config) -> Outcomes:
     """Remove what containers had outside of them, if every engine says again that they are gone."""
     run = processes.run_dir()
     for step in steps:
-        standing = adrift.standing(adrift.ask_engines(step.engines, config, run))
+        standing = unclaimed.standing(unclaimed.ask_engines(step.engines, config, run))
         gone = standing is not None and step.session_id not in standing
         held = gone and not claimed(step.session_id) and _unchanged(step.subject, step.changed)
         done = held and boxes.remove(step.subject)
@@ -92,7 +93,7 @@ def claimed(session_id: str | None) -> bool:
     if session_id is None:
         return False
     try:
-        raw = guards.read(f"{paths.sessions_dir()}/{name_of(session_id)}.toml")
+        raw = freshness.read(f"{paths.sessions_dir()}/{name_of(session_id)}.toml")
     except FileNotFoundError:
         return False
     except OSError:

@@ -11,17 +11,18 @@ import os
 import time
 from contextlib import suppress
 
-from sesh import environment, look, observe, output, reports, transcripts
+from sesh import environment, output, reports, transcripts
 from sesh.agents import activity, claude, codex, dialogs, kits, questions, screens
 from sesh.agents.activity import Launch
 from sesh.agents.dialogs import Choice, Dialog
 from sesh.agents.said import BUSY, Said
 from sesh.agents.screens import Asked
-from sesh.config import Config
 from sesh.lifecycle import servers
-from sesh.look import Seen
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
 from sesh.model.record import OPTION, Answers, Record, State
+from sesh.state import lookup, observe
+from sesh.state.lookup import Seen
+from sesh.state.settings import Config
 from sesh.system import files, paths, processes, tmux
 from sesh.system.tmux import Reply, Tmux
 
@@ -62,7 +63,7 @@ class Terminal:
     """The terminal of a running session, which can be reached."""
 
     def __init__(self, found: Seen, settings: Config) -> None:
-        record = look.must_be(found, State.RUNNING)
+        record = lookup.must_be(found, State.RUNNING)
         servers.need_terminal(record)
         if record.place.pane is None:
             raise CannotTellError(f"{record.name}: its tmux pane is not known yet; try again")

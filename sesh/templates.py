@@ -33,10 +33,11 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from sesh import config, environment, look
+from sesh import environment
 from sesh.model.errors import SeshError, StateError, UsageError
 from sesh.model.record import OPTION, Answers, Kit, Retry, valid_name
 from sesh.model.value import Value
+from sesh.state import lookup, settings
 from sesh.system.tmux import KEY
 
 MINTED, LEARNED, NONE = "minted", "learned", "none"
@@ -88,7 +89,7 @@ def decode(path: str, raw: bytes) -> Template:
 def examine(path: str, raw: bytes) -> tuple[Template, list[str]]:
     """The template in a file, and everything that is wrong with it, a line each."""
     try:
-        given = config.parse(path, raw)
+        given = settings.parse(path, raw)
     except StateError as error:
         return Template(), [str(error)]
     wrong: list[str] = []
@@ -115,8 +116,8 @@ def examine(path: str, raw: bytes) -> tuple[Template, list[str]]:
 _TABLES = ("start", "breaker", "agent")
 _KNOWN: dict[str, Any] = {
     **{name: getattr(Template, name) for name in Template.fields if name not in _TABLES},
-    **{f"start.{name}": getattr(config.Start, name) for name in config.Start.fields},
-    **{f"breaker.{name}": getattr(config.Breaker, name) for name in config.Breaker.fields},
+    **{f"start.{name}": getattr(settings.Start, name) for name in settings.Start.fields},
+    **{f"breaker.{name}": getattr(settings.Breaker, name) for name in settings.Breaker.fields},
     **{f"agent.{name}": getattr(Kit, name, "") for name in Kit.fields if name != "answers"},
     **{f"{ANSWERS}.{name}": getattr(Answers, name) for name in Answers.fields},
 }
@@ -126,7 +127,7 @@ def _values(given: dict[str, Any], before: str, path: str, wrong: list[str]) -> 
     """The values of a table whose keys have `before` in front; what is wrong goes to the list."""
     values = {}
     for key, value in given.items():
-        where = f"{before}{config.brief(key)}"
+        where = f"{before}{settings.brief(key)}"
         if before + key not in _KNOWN:
             ours = before in ("", "agent.", f"{ANSWERS}.")
             page = "sesh-template(1)" if ours else "sesh-config(5)"
@@ -140,7 +141,7 @@ def _values(given: dict[str, Any], before: str, path: str, wrong: list[str]) -> 
 
 
 def _checked(value: Any, default: Any, where: str) -> Any:
-    found = config.checked(value, default, where)
+    found = settings.checked(value, default, where)
     words = found if isinstance(found, tuple) else (found,)
     if any(isinstance(word, str) and "\0" in word for word in words):
         raise StateError(f"{where} holds a NUL byte")
@@ -171,7 +172,7 @@ def _refused(values: Mapping[str, Any]) -> Iterator[str]:
 
 def _bad_label(word: str) -> Iterator[str]:
     try:
-        look.check_labels(word, ())
+        lookup.check_labels(word, ())
     except UsageError as error:
         yield str(error)
 
@@ -200,7 +201,7 @@ def _nonsense(values: Mapping[str, Any]) -> Iterator[str]:
     retry_on = values.get("start", {}).get("retry_on", (Retry.FAILURE,))
     for word in retry_on:
         if word not in tuple(Retry):
-            yield f"start.retry_on: {config.brief(word)}: should be of {', '.join(Retry)}"
+            yield f"start.retry_on: {settings.brief(word)}: should be of {', '.join(Retry)}"
     if not retry_on:
         yield f"start.retry_on is empty: it should be of {', '.join(Retry)}"
     if "agent" in values:
@@ -236,7 +237,7 @@ def _braces(words: tuple[str, ...], known: tuple[str, ...]) -> Iterator[str]:
         for found in _BRACES.finditer(word):
             if found[1] not in known:
                 choices = ", ".join(f"{{{name}}}" for name in known)
-                yield f"unknown placeholder {config.brief(found[0])}; there is {choices}"
+                yield f"unknown placeholder {settings.brief(found[0])}; there is {choices}"
 
 
 def _unheard(agent: Mapping[str, Any], conversation: str) -> Iterator[str]:
@@ -262,7 +263,7 @@ def _unanswerable(answers: Mapping[str, Any]) -> Iterator[str]:
         yield f"keys lacks {OPTION}, which stands for the number or letter of the answer"
     for key in (*keys, *answers.get("marked", ())):
         if key != OPTION and not KEY.fullmatch(key):
-            yield f"keys: {config.brief(key)}: no such key; Enter, Escape, C-c, M-x, F5, Up …"
+            yield f"keys: {settings.brief(key)}: no such key; Enter, Escape, C-c, M-x, F5, Up …"
     for name in ("yes", "no", "always", "text"):
         if "" in answers.get(name, ()):
             yield f"{name}: an empty text would mean every option"

@@ -7,10 +7,11 @@ import json
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
-from sesh import cleaning, config, output, store, supervise
+from sesh import cleaning, output, supervise
 from sesh.model import errors
 from sesh.model.errors import ConflictError, StateError
 from sesh.planning import Options, Outcome, Step, Verb, What
+from sesh.state import records, settings
 from sesh.system import files, paths, processes
 
 _DONE = {
@@ -41,12 +42,12 @@ def tidy(
 ) -> int:
     """One maintenance pass; its exit code."""
     try:
-        settings = config.load()
+        config = settings.load()
     except StateError:
         if auto and not dry_run:
             supervise.run_anyway()  # timers see to sessions, whatever gc may not do
         raise
-    told, trouble = _work(settings, options, dry_run=dry_run, auto=auto)
+    told, trouble = _work(config, options, dry_run=dry_run, auto=auto)
     if told is None:
         return errors.OK
     if as_json:
@@ -59,16 +60,16 @@ def tidy(
 
 
 def _work(
-    settings: config.Config, options: Options, *, dry_run: bool, auto: bool
+    config: settings.Config, options: Options, *, dry_run: bool, auto: bool
 ) -> tuple[list[Outcome] | None, Exception | None]:
     """What came of it; None when another gc is at work and nobody wants to know. And what kept its
     pass from doing all that was due."""
-    if dry_run or not store.exists():  # without records, what lives is told of
-        return cleaning.rehearse(settings, options), None
+    if dry_run or not records.exists():  # without records, what lives is told of
+        return cleaning.rehearse(config, options), None
     run = processes.run_dir()
     with cleaning.alone(run) as mine:
         if mine:
-            done = cleaning.clean(settings, options, run)
+            done = cleaning.clean(config, options, run)
             if auto or not output.interactive():  # by hand, it says nothing of a timer
                 with suppress(StateError):  # a full disk
                     files.write_private(paths.gc_stamp(run), b"", durable=False)

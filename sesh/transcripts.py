@@ -13,11 +13,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
-from sesh import boxes, launchfiles, logfiles, observe
-from sesh.config import Config
+from sesh import boxes, launchfiles
 from sesh.lifecycle import panes
 from sesh.model.errors import CannotTellError
 from sesh.model.record import Record
+from sesh.state import log_files, observe
+from sesh.state.settings import Config
 from sesh.system import files, paths, processes, tmux
 from sesh.system.tmux import Tmux
 
@@ -102,7 +103,7 @@ def _replayed(record: Record, offset: int = 0) -> str:
     path = paths.transcript(record.id)
     if not os.path.exists(path):
         return ""
-    offset = max(offset, logfiles.begin(path), size(record) - REPLAY_LIMIT)
+    offset = max(offset, log_files.begin(path), size(record) - REPLAY_LIMIT)
     run = launchfiles.outside(record)  # who can reach its socket can have it run anything
     socket = f"{run}/replay-{os.getpid()}.sock"
     tmux.check_socket(socket)
@@ -142,7 +143,7 @@ def size(record: Record) -> int:
 
 def begin(record: Record) -> int:
     """The offset of the first byte that is kept."""
-    return logfiles.begin(paths.transcript(record.id))
+    return log_files.begin(paths.transcript(record.id))
 
 
 def last_output(record: Record) -> float:
@@ -173,7 +174,7 @@ def raw(record: Record, offset: int = 0) -> Iterator[bytes]:
     """The transcript as it was written, as far as it is kept."""
     path = paths.transcript(record.id)
     with files.open_binary(path) as file:
-        file.seek(max(offset, logfiles.begin(path)))
+        file.seek(max(offset, log_files.begin(path)))
         while chunk := file.read(_CHUNK):
             yield chunk
 
@@ -188,7 +189,7 @@ def follow(
         with files.open_binary(path) as file:
             if os.fstat(file.fileno()).st_size < offset:
                 offset = 0  # it was trimmed
-            offset = max(offset, logfiles.begin(path))
+            offset = max(offset, log_files.begin(path))
             file.seek(offset)
             while chunk := file.read(_CHUNK):
                 offset += len(chunk)

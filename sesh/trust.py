@@ -10,9 +10,9 @@ import json
 import os
 from datetime import UTC, datetime
 
-from sesh import store
 from sesh.model.errors import StateError
 from sesh.model.value import Value
+from sesh.state import records
 from sesh.system import files, paths
 
 MOST = 1000  # the oldest are forgotten: asked for again, if need be
@@ -40,7 +40,7 @@ def trusted(path: str, raw: bytes) -> bool:
 def add(path: str, raw: bytes) -> None:
     """Remember that it may."""
     new = Trusted(path, fingerprint(raw), f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")
-    store.prepare()
+    records.prepare()
     with files.locked(_lock()):
         others = [one for one in _read() if (one.path, one.sha256) != (new.path, new.sha256)]
         _write([*others, new][-MOST:])
@@ -60,7 +60,7 @@ def _lock() -> str:
 
 
 def _read() -> list[Trusted]:
-    store.check_owner(paths.state_dir())
+    records.check_owner(paths.state_dir())
     path = paths.trusted_file()
     try:
         raw = files.read_regular(path, _LIMIT)

@@ -7,7 +7,6 @@ import os
 import time
 from collections.abc import Iterable, Iterator
 
-from sesh import guards, look
 from sesh.agents import activity as activities
 from sesh.agents import screens
 from sesh.model import digest
@@ -15,6 +14,7 @@ from sesh.model.digest import Digest
 from sesh.model.errors import EndedError, SeshError, StateError, UsageError
 from sesh.model.record import OUTCOMES, State
 from sesh.model.value import Value
+from sesh.state import freshness, lookup
 from sesh.system import paths, processes
 
 TICK = 0.1
@@ -74,7 +74,7 @@ def until(
     beginning."""
     watched = {name: _Watched() for name in names}
     for name in watched:
-        look.find(name)
+        lookup.find(name)
     while watched:
         yield from _news(watched, wanted)
         if deadline is not None and time.monotonic() >= deadline:
@@ -86,7 +86,7 @@ def until(
 
 def _news(watched: dict[str, _Watched], wanted: Wanted) -> Iterator[Reached | GaveUp]:
     """Those that need not be watched any more, taken out."""
-    survey = guards.Survey()
+    survey = freshness.Survey()
     changed = [name for name, one in watched.items() if not _unchanged(name, one, survey)]
     found, forgotten = _look(changed)
     for lost in forgotten:
@@ -110,18 +110,18 @@ def _doing(watched: dict[str, _Watched], activities: tuple[str, ...]) -> Iterato
             yield Reached(name, State.RUNNING, None, doing)
 
 
-def _look(names: Iterable[str]) -> tuple[list[look.Seen], list[GaveUp]]:
+def _look(names: Iterable[str]) -> tuple[list[lookup.Seen], list[GaveUp]]:
     """Those that are there, judged together, and those that were forgotten meanwhile."""
     entries, forgotten = [], []
     for name in names:
         try:
-            entries.append(look.find(name))
+            entries.append(lookup.find(name))
         except SeshError as error:
             forgotten.append(GaveUp(name, error))
-    return look.judge(entries) if entries else [], forgotten
+    return lookup.judge(entries) if entries else [], forgotten
 
 
-def _unchanged(name: str, one: _Watched, survey: guards.Survey) -> bool:
+def _unchanged(name: str, one: _Watched, survey: freshness.Survey) -> bool:
     """Is it as it was at the last look? False at the first."""
     try:
         status = os.stat(f"{paths.sessions_dir()}/{name}.toml")
@@ -136,13 +136,13 @@ def _unchanged(name: str, one: _Watched, survey: guards.Survey) -> bool:
     return time.monotonic() < one.look_after
 
 
-def _check(found: look.Seen, wanted: Wanted) -> None:
+def _check(found: lookup.Seen, wanted: Wanted) -> None:
     """Raise when it can't be read, or when nobody will ever know what it does."""
     if found.session is None:
         raise StateError(f"{found.name}: its record is damaged; see sesh show {found.name}")
     if wanted.states:
         return
-    look.need_process(found)
+    lookup.need_process(found)
     if found.session.record.spec.kit is None:
         raise UsageError(
             f"{found.name}: its activity is not tracked; "
@@ -150,7 +150,7 @@ def _check(found: look.Seen, wanted: Wanted) -> None:
         )
 
 
-def _over(found: look.Seen, one: _Watched, wanted: Wanted) -> bool:
+def _over(found: lookup.Seen, one: _Watched, wanted: Wanted) -> bool:
     """Has it ended for good, where none of what is wanted can be reached any more?"""
     if wanted.reachable(found.state):
         one.ended = None
@@ -172,13 +172,13 @@ def _does(one: _Watched) -> str | None:
     return found.kind if found else None
 
 
-def _ended(found: look.Seen) -> float:
+def _ended(found: lookup.Seen) -> float:
     """For those that are noticed at once: in the order of their ends."""
     ended = found.session.verdict.ended if found.session else None
     return ended.timestamp() if ended else 0.0
 
 
-def _note(found: look.Seen, one: _Watched, wanted: Wanted) -> Reached | GaveUp | None:
+def _note(found: lookup.Seen, one: _Watched, wanted: Wanted) -> Reached | GaveUp | None:
     """Remember what was seen, and from when on to look again; None: go on waiting."""
     known = digest.parse(found.entry.raw)  # what was judged, not what the file holds by now
     one.digest = known if known is not None and known.mode != "look" else None

@@ -19,10 +19,10 @@ from pathlib import Path
 
 import pytest
 
-from sesh import store
 from sesh.model import codec
 from sesh.model.record import Machine, Record, State, Verdict
 from sesh.model.value import replace
+from sesh.state import records
 from sesh.system import processes
 from tests.world import SESH, Done, World, eventually
 
@@ -245,7 +245,7 @@ def read_record(world: World, name: str) -> Record:
 
 def write_record(world: World, record: Record, state: State = State.RUNNING) -> bytes:
     """Write a record just as sesh itself would, digest line and all."""
-    raw = store.render(record, Verdict(state))
+    raw = records.render(record, Verdict(state))
     world.record(record.name).write_bytes(raw)
     return raw
 

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from sesh import ages
 from sesh.model.record import Agent, Care, Process, Record
 from sesh.model.value import replace
+from sesh.state import ages
 from sesh.system import processes
 from tests.samples import record
 

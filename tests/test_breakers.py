@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from sesh import breakers, events, listing, store
-from sesh.config import Config
+from sesh import listing
 from sesh.model import due
 from sesh.model.record import BreakerLimits, Cause, Record, State, Verdict
 from sesh.model.session_json import timestamp, view
 from sesh.model.value import replace
+from sesh.state import breakers, events, records
+from sesh.state.settings import Config
 from sesh.system import paths
 from tests import samples
 
@@ -141,7 +142,7 @@ def test_only_a_failure_opens_one(record: Record, changes: dict[str, Any], count
 def test_one_that_is_open_only_for_others(record: Record) -> None:
     """A session of the group has limits of its own, and is not the one that has failed."""
     strict = replace(record, spec=replace(record.spec, breaker=BreakerLimits(1, 600.0, 60.0)))
-    store.claim(strict, Verdict(State.RUNNING), None)
+    records.claim(strict, Verdict(State.RUNNING), None)
     log(*[datetime.now(UTC)] * 3)
     other = failed(replace(record, id="other-20261118-000000-00000001", name="other"))
     breakers.heed([other], Config())

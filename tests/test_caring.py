@@ -16,15 +16,16 @@ from typing import Any
 
 import pytest
 
-from sesh import caring, config, supervise
+from sesh import caring, supervise
 from sesh.caring import Patient
 from sesh.checkups import Memory
-from sesh.look import Seen
 from sesh.model.due import Facts
 from sesh.model.errors import StateError
 from sesh.model.record import Care, Observation, Record, Session, State, Verdict, seen
 from sesh.model.value import replace
-from sesh.store import Entry
+from sesh.state import settings
+from sesh.state.lookup import Seen
+from sesh.state.records import Entry
 from sesh.system import processes
 from tests import pace, samples
 from tests.faults.clock import after_sleep, after_standstill, moved
@@ -709,7 +710,7 @@ def test_a_stop_that_can_not_be_taken_over_keeps_nobody_waiting(
         raise StateError("no space left")
 
     monkeypatch.setattr(supervise, "take_over", full)
-    done = supervise.run_pass(config.load())
+    done = supervise.run_pass(settings.load())
     assert {str(problem) for problem in done.troubles} == {"no space left"}
     assert world.state_of("one") == "timeout"
 

@@ -16,13 +16,14 @@ from typing import Any
 
 import pytest
 
-from sesh import checks, store
+from sesh import checks
 from sesh.checks import files as file_checks
 from sesh.checks.scene import Scene
-from sesh.config import Config
 from sesh.model import digest
 from sesh.model.record import Desired, State, Verdict
 from sesh.model.value import replace
+from sesh.state import records
+from sesh.state.settings import Config
 from tests.surroundings import (
     empty_server,
     fake_tmux,
@@ -474,7 +475,7 @@ def test_a_digest_line_that_lies_is_written_anew(world: World) -> None:
     assert found(world, "digest") == []
     record = read_record(world, "one")
     lie = Verdict(State.RUNNING, reason="a lie")
-    world.record("one").write_bytes(store.render(record, lie))
+    world.record("one").write_bytes(records.render(record, lie))
     assert world.session("one")["reason"] == "a lie"
     assert the(world, "digest")["subjects"] == ["one"]
     fixed(world, "digest")

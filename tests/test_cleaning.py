@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from sesh import cleaning, config, planning, supervise, surveying
+from sesh import cleaning, planning, supervise, surveying
 from sesh.model.errors import StateError
 from sesh.planning import Options, Step, Verb
+from sesh.state import settings
 from sesh.supervise import Pass
 from sesh.system import processes
 from tests.faults.living import look, marked
@@ -31,8 +32,8 @@ def inside(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 def plan() -> list[Step]:
-    settings = config.load()
-    return planning.decide(surveying.survey(settings), settings.gc, OPTIONS, time.time())
+    config = settings.load()
+    return planning.decide(surveying.survey(config), config.gc, OPTIONS, time.time())
 
 
 def test_what_kept_a_pass_from_its_work_keeps_nobody_from_cleaning(
@@ -43,14 +44,14 @@ def test_what_kept_a_pass_from_its_work_keeps_nobody_from_cleaning(
     assert eventually(lambda: inside.state_of("old") == "completed")
     trouble = StateError("no space left")
     monkeypatch.setattr(supervise, "run_pass", lambda config: Pass(troubles=[trouble]))
-    told, why = cleaning.clean(config.load(), OPTIONS, processes.run_dir())
+    told, why = cleaning.clean(settings.load(), OPTIONS, processes.run_dir())
     assert why is trouble
     assert (Verb.ARCHIVE, "old") in [(one.step.verb, one.step.subject) for one in told if one.done]
 
 
 def apply(steps: list[Step]) -> list[str | None]:
     """Why each was skipped; None when it was done."""
-    told = cleaning.apply(steps, config.load(), OPTIONS)
+    told = cleaning.apply(steps, settings.load(), OPTIONS)
     assert len(told) == len(steps)
     assert not any(one.failed for one in told)
     return [one.skipped for one in told]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from sesh import clocks
-from sesh.clocks import DAY, HOUR, Boot, Reading
 from sesh.model import due
+from sesh.state import clocks
+from sesh.state.clocks import DAY, HOUR, Boot, Reading
 from sesh.system import processes
 
 T = 1_790_000_000.0  # a time of day

@@ -16,11 +16,12 @@ from pathlib import Path
 import click
 import pytest
 
-from sesh import cli, events, listing
+from sesh import cli, listing
 from sesh.agents.said import ACTIVITIES
 from sesh.commands import completion, template
 from sesh.model.progress import PHASES
 from sesh.model.record import State
+from sesh.state import events
 from tests.conftest import need
 from tests.surroundings import settle_fish
 from tests.test_fast import LANES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sesh import config
+from sesh.state import settings
 from tests.world import World
 
 
@@ -65,7 +65,7 @@ def test_grace_and_launch_timeout_come_from_the_config(world: World) -> None:
 def test_sizes(world: World, monkeypatch: pytest.MonkeyPatch, written: str, meant: int) -> None:
     world.configure(f"[logs]\nmax_size = {written}\n")
     monkeypatch.setenv("XDG_CONFIG_HOME", world.env["XDG_CONFIG_HOME"])
-    assert config.load().logs.max_size == meant
+    assert settings.load().logs.max_size == meant
 
 
 def test_what_gc_needs(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,6 +73,6 @@ def test_what_gc_needs(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         "[gc]\nkill_orphans = true\nmax_history = 3\nmax_idle = 0\nkeep_history = 5e6\n"
     )
     monkeypatch.setenv("XDG_CONFIG_HOME", world.env["XDG_CONFIG_HOME"])
-    found = config.load().gc
+    found = settings.load().gc
     assert (found.kill_orphans, found.max_history, found.max_idle) == (True, 3, 0.0)
     assert found.keep_history == 5e6

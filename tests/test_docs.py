@@ -19,10 +19,11 @@ import click
 import pytest
 
 from man import generate
-from sesh import __version__, checks, cli, config, events, listing
+from sesh import __version__, checks, cli, listing
 from sesh.commands import completion
 from sesh.model import errors, session_json
 from sesh.model.record import ALIVE, ENDED, Cause, State
+from sesh.state import events, settings
 from tests.conftest import need
 from tests.test_layers import LAYERS
 from tests.world import World
@@ -263,12 +264,12 @@ def test_settings_and_their_defaults() -> None:
             r"^\.It Va (\w+) Pq default: (\S+)$", section(page, f"[{name}]"), re.M
         )
     }
-    settings = config.Config()
+    config = settings.Config()
     assert said == {
         (name, key): json.dumps(value, separators=(",", ":"))
-        for name in settings.fields
-        for key in getattr(settings, name).fields
-        if (value := getattr(getattr(settings, name), key)) is not None
+        for name in config.fields
+        for key in getattr(config, name).fields
+        if (value := getattr(getattr(config, name), key)) is not None
     }
 
 
@@ -280,7 +281,7 @@ def test_the_examples_of_settings_make_sense(world: World, monkeypatch: pytest.M
     assert blocks
     for text in (*pages, *blocks):
         world.configure(text.replace(r"\&", ""))
-        assert config.load() != config.Config()
+        assert settings.load() != settings.Config()
         assert world.ok("config", "check").err == ""
 
 

@@ -57,7 +57,7 @@ def test_lane_imports_nothing_heavy(world: World, argv: list[str]) -> None:
     assert argv not in LANES or "one" in out
     assert argv not in PROMPT_LANES or out == "1 failed\n"
     assert not modules & HEAVY
-    assert not {"sesh.cli", "sesh.system.tmux", "sesh.store"} & modules
+    assert not {"sesh.cli", "sesh.system.tmux", "sesh.state.records"} & modules
 
 
 def test_a_hook_goes_without_click(world: World) -> None:
@@ -70,7 +70,7 @@ def test_a_hook_goes_without_click(world: World) -> None:
     out, modules = loaded(world, ["hook", "claude", json.dumps(event)])
     assert out == ""
     assert kit.with_suffix(".said").exists()
-    assert not modules & {"click", "psutil", "sh", "tomllib", "sesh.cli", "sesh.store"}
+    assert not modules & {"click", "psutil", "sh", "tomllib", "sesh.cli", "sesh.state.records"}
 
 
 def test_an_agent_is_listed_by_a_lane_too(world: World) -> None:

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sesh import events, figures
+from sesh import figures
 from sesh.figures import BOUNDS, Figures, Report, report
 from sesh.model.record import Cause, State
 from sesh.model.session_json import timestamp
+from sesh.state import events
 
 BEGIN = datetime(2026, 11, 15, 12, 0, 0, tzinfo=UTC)
 

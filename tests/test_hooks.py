@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from sesh import store
 from sesh.agents import screens
 from sesh.agents.activity import Launch, launch_of
 from sesh.model.errors import CannotTellError
 from sesh.model.record import Record
+from sesh.state import records
 from tests.agent import begin, install, tells, types
 from tests.world import SESH, World, eventually
 
@@ -360,7 +360,7 @@ def test_a_server_that_does_not_answer_is_asked_once_for_all_agents(
     for path in agent.state.glob("run/*/*.seen"):
         path.unlink()
     for name in ("one", "two"):
-        entry = store.entry(name)
+        entry = records.entry(name)
         assert entry is not None
         assert isinstance(entry.record, Record)
         screens.doing(launch_of(entry.record), "a socket of its own", "%0")

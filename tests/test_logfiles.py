@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sesh import logfiles
+from sesh.state import log_files
 
 KILO = 1 << 10
 
@@ -18,8 +18,8 @@ def test_any_size_can_be_trimmed_and_the_last_part_is_kept(tmp_path: Path, size:
     content = bytes(range(1, 252)) * (size * KILO // 251 + 1)
     path.write_bytes(content[: size * KILO])
     for _ in range(2):
-        logfiles.trim(str(path), 64 * KILO)
-        begin = logfiles.begin(str(path))
+        log_files.trim(str(path), 64 * KILO)
+        begin = log_files.begin(str(path))
         assert path.stat().st_size == size * KILO
         assert path.read_bytes()[begin:] == content[begin : size * KILO]
         assert size * KILO - begin >= min(size, 48) * KILO
@@ -35,7 +35,7 @@ LONG_AGO = 1_000_000_000.25
 def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Path:
     """A transcript to which nothing was written for long, where holes can be made or can't."""
     if request.param == "cut":
-        monkeypatch.setattr(logfiles, "_punch", lambda *_: False)
+        monkeypatch.setattr(log_files, "_punch", lambda *_: False)
     path = tmp_path / "a.log"
     path.write_bytes(b"x" * 300 * KILO)
     os.utime(path, (LONG_AGO, LONG_AGO))
@@ -43,9 +43,9 @@ def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixture
 
 
 def test_trimming_leaves_the_time_of_the_last_output(old: Path) -> None:
-    before = logfiles.kept(str(old))
-    logfiles.trim(str(old), 64 * KILO)
-    assert logfiles.kept(str(old)) < before
+    before = log_files.kept(str(old))
+    log_files.trim(str(old), 64 * KILO)
+    assert log_files.kept(str(old)) < before
     assert old.stat().st_mtime == LONG_AGO
 
 
@@ -54,7 +54,7 @@ def test_what_is_printed_meanwhile_counts(
     old: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     """Before the hole is made, or in the last moment before the old time is set again."""
-    real = getattr(logfiles, step)
+    real = getattr(log_files, step)
 
     def late(*given: object) -> object:
         answer = real(*given)
@@ -62,6 +62,6 @@ def test_what_is_printed_meanwhile_counts(
             file.write(b"y")
         return answer
 
-    monkeypatch.setattr(logfiles, step, late)
-    logfiles.trim(str(old), 64 * KILO)
+    monkeypatch.setattr(log_files, step, late)
+    log_files.trim(str(old), 64 * KILO)
     assert old.stat().st_mtime > LONG_AGO + 1

@@ -7,15 +7,16 @@ import signal
 
 import pytest
 
-from sesh import attention, look, store
-from sesh.store import Entry
+from sesh import attention
+from sesh.state import lookup, records
+from sesh.state.records import Entry
 from tests.world import World, eventually
 
 
 def known_as_running(world: World) -> Entry:
     """The record of a session that runs, as somebody has read it who then takes his time."""
     world.start("one")
-    entry = store.entry("one")
+    entry = records.entry("one")
     assert entry is not None
     return entry
 
@@ -38,7 +39,7 @@ def test_what_was_launched_again_meanwhile_is_not_lost(here: World) -> None:
     entry = known_as_running(here)
     kill(here)
     restart(here)
-    (found,) = look.judge([entry])
+    (found,) = lookup.judge([entry])
     assert found.session is not None
     assert (found.state, found.session.record.place.generation) == ("running", 2)
     assert not found.overtaken
@@ -50,7 +51,7 @@ def test_an_end_that_was_written_down_meanwhile_is_that_end(here: World) -> None
     kill(here)
     for word in (here.state / "run").glob("*/*.1.exit"):
         word.unlink()
-    (found,) = look.judge([entry])
+    (found,) = lookup.judge([entry])
     assert found.session is not None
     assert (found.state, found.session.verdict.signal) == ("failed", signal.SIGKILL)
 
@@ -59,7 +60,7 @@ def test_what_was_removed_meanwhile_is_shown_as_it_was_seen(here: World) -> None
     entry = known_as_running(here)
     kill(here)
     forget(here)
-    (found,) = look.judge([entry])
+    (found,) = lookup.judge([entry])
     assert found.overtaken
     assert here.ls() == []
 
@@ -70,5 +71,5 @@ def test_a_prompt_does_not_call_lost_what_was_launched_again(
     entry = known_as_running(here)
     kill(here)
     restart(here)
-    monkeypatch.setattr(store, "entries", lambda leaving_out: [entry])
+    monkeypatch.setattr(records, "entries", lambda leaving_out: [entry])
     assert attention.words((), set()) == []

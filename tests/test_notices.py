@@ -18,10 +18,11 @@ from typing import Any
 
 import pytest
 
-from sesh import config, events, notices, store
-from sesh.config import Config, Notify
+from sesh import notices
 from sesh.model.record import ENDED, State
 from sesh.model.session_json import FIELDS
+from sesh.state import events, records, settings
+from sesh.state.settings import Config, Notify
 from sesh.system import files, paths, subprocesses
 from tests.receiver import Receiver, closed_port, receiving
 from tests.surroundings import mounted, read_only, read_record, silence_timers, write_record
@@ -37,7 +38,7 @@ FAILS = ("sh", "-c", "exit 3")
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty state directory, into which tests write events."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    store.prepare()
+    records.prepare()
     return tmp_path / "sesh"
 
 
@@ -60,9 +61,9 @@ def kept() -> list[dict[str, Any]]:
     return [json.loads(Path(path).read_text()) for path in notices.waiting()]
 
 
-def collected(settings: Config) -> list[str]:
+def collected(config: Config) -> list[str]:
     """What a pass would have told, in words."""
-    notices.collect(settings)
+    notices.collect(config)
     texts = [one["body"]["text"] for one in kept()]
     for path in notices.waiting():
         os.unlink(path)
@@ -384,9 +385,9 @@ def there() -> Iterator[Receiver]:
         yield made
 
 
-def configure(world: World, there: Receiver | None = None, **settings: Any) -> None:
+def configure(world: World, there: Receiver | None = None, **config: Any) -> None:
     """Told are a file and, if given, a web server."""
-    given = {"command": f"cat >>{world.root}/told", **settings}
+    given = {"command": f"cat >>{world.root}/told", **config}
     if there is not None:
         given.setdefault("webhooks", [there.address])
     lines = [f"{key} = {json.dumps(value)}" for key, value in given.items()]
@@ -849,5 +850,5 @@ def test_settings_are_those_of_now(state: Path) -> None:
     """How often, and for how long, is not decided when something happens."""
     fails()
     notices.collect(wanting(command="false"))
-    notices.deliver(wanting(command="false", tries=config.Count(1)))
+    notices.deliver(wanting(command="false", tries=settings.Count(1)))
     assert notices.waiting() == []

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from sesh import containers, observe
-from sesh.config import Config
+from sesh import containers
 from sesh.model.record import Boxing, Observation, Record, seen
 from sesh.model.value import replace
+from sesh.state import observe
+from sesh.state.settings import Config
 from tests.samples import record
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from sesh import store
 from sesh.model.record import Record, State, Verdict
 from sesh.model.value import replace
+from sesh.state import records
 from tests.surroundings import complains, read_record, write_record
 from tests.terminal import Terminal
 from tests.world import World, eventually
@@ -221,11 +221,11 @@ def test_a_record_that_says_stopped_is_looked_at_when_its_agent_lives(
     world.start("a")
     for name, value in world.env.items():
         monkeypatch.setenv(name, value)
-    entry = store.entry("a")
+    entry = records.entry("a")
     assert entry is not None
     assert isinstance(entry.record, Record)
     status = replace(entry.record.status, outcome=State.STOPPED, ended=datetime.now(UTC))
-    assert store.swap(entry, replace(entry.record, status=status), Verdict(State.STOPPED))
+    assert records.swap(entry, replace(entry.record, status=status), Verdict(State.STOPPED))
     assert world.state_of("a") == "stopped"
     assert [one["state"] for one in world.ls("--all")] == ["orphan"]
     world.ok("stop", "--orphans", "-y")

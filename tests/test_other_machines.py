@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from sesh import observe, store
 from sesh.model.reconcile import reconcile
 from sesh.model.record import Observation, Process, unknown
 from sesh.model.value import replace
+from sesh.state import observe, records
 from sesh.system import processes
 from tests.surroundings import (
     before_this_boot,
@@ -89,7 +89,7 @@ def test_another_machines_ended_session_stays_ended(world: World) -> None:
     there = replace(old.place.machine, id=ELSEWHERE)
     moved = replace(old, place=replace(old.place, machine=there))
     verdict = reconcile(moved, Observation(unknown("elsewhere")), datetime.now(UTC))
-    raw = store.render(moved, verdict)
+    raw = records.render(moved, verdict)
     world.record("a").write_bytes(raw)
     assert world.state_of("a") == "failed"
     assert world.sesh("status", "a").code == 3

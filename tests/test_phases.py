@@ -11,7 +11,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from sesh import config
 from sesh.model import codec, progress
 from sesh.model.errors import ConflictError, UsageError
 from sesh.model.progress import Said, Thresholds
@@ -29,6 +28,7 @@ from sesh.model.record import (
 )
 from sesh.model.session_json import view
 from sesh.model.value import replace
+from sesh.state import settings
 from tests import samples
 from tests.samples import NOW
 
@@ -364,5 +364,5 @@ def test_output_counts_as_a_sign_of_life_and_the_clock_may_be_set_back() -> None
 
 
 def test_the_settings_have_the_same_defaults() -> None:
-    settings = config.Resume()
-    assert Thresholds(settings.max_idle, settings.max_errors, settings.phases) == Thresholds()
+    config = settings.Resume()
+    assert Thresholds(config.max_idle, config.max_errors, config.phases) == Thresholds()

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from sesh.config import Gc
 from sesh.model import digest
 from sesh.model.record import Process
 from sesh.model.units import span
 from sesh.model.value import replace
-from sesh.orphans import Census, Leftover, Stray
 from sesh.planning import Options, Verb, What, decide, leaving, limit_reached
-from sesh.sightings import Sightings
+from sesh.state.orphans import Census, Leftover, Stray
+from sesh.state.settings import Gc
+from sesh.state.sightings import Sightings
 from sesh.surveying import Pile, Running, Scene, Tree
 from sesh.system.tmux import Pane
 

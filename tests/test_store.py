@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sesh import config, store
 from sesh.commands._options import Duration
 from sesh.model import codec, digest
 from sesh.model.errors import ConflictError, StateError
@@ -34,6 +33,7 @@ from sesh.model.record import (
     seen,
 )
 from sesh.model.value import replace
+from sesh.state import records, settings
 from sesh.system import container_engine
 from tests.samples import NOW, record
 
@@ -44,17 +44,17 @@ DATA = Path(__file__).parent / "data"
 @pytest.fixture
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    store.prepare()
+    records.prepare()
     return tmp_path / "sesh"
 
 
-def put(name: str = "demo") -> store.Entry:
+def put(name: str = "demo") -> records.Entry:
     made = replace(record(), name=name, id=f"{name}-20261115-115900-0123abcd")
-    return store.claim(made, RUNNING, None)
+    return records.claim(made, RUNNING, None)
 
 
 def reason(name: str) -> str:
-    found = store.entry(name)
+    found = records.entry(name)
     assert found is not None
     assert isinstance(found.record, Damaged), found.record
     return found.record.reason
@@ -63,7 +63,7 @@ def reason(name: str) -> str:
 # --- round trip ---------------------------------------------------------------------------------
 
 texts = st.text(st.characters(codec="utf-8"), max_size=50)
-records = st.builds(
+any_record = st.builds(
     lambda command, cwd, group, tags, metadata, kit: replace(
         record(),
         spec=replace(
@@ -100,22 +100,22 @@ records = st.builds(
 )
 
 
-@given(records)
+@given(any_record)
 def test_whatever_a_record_holds_comes_back(made: Record) -> None:
-    raw = store.render(made, RUNNING)
+    raw = records.render(made, RUNNING)
     assert codec.decode(raw) == made
     assert digest.intact(raw)
 
 
 def largest(name: str) -> float:
     """The largest value that options and settings take for it."""
-    default = getattr(config.Start, name)
+    default = getattr(settings.Start, name)
     if not isinstance(default, float):
-        return default.highest if isinstance(default, config.Count) else config.LARGEST
+        return default.highest if isinstance(default, settings.Count) else settings.LARGEST
     most = math.nextafter(1e9, 0)
-    assert config.checked(most, default, name) == most
+    assert settings.checked(most, default, name) == most
     with pytest.raises(StateError):
-        config.checked(1e9, default, name)
+        settings.checked(1e9, default, name)
     return max(most, Duration().convert("366d", None, None))
 
 
@@ -130,12 +130,12 @@ NUMBERS = [
 def test_the_largest_that_care_can_be_asked_for_comes_back(name: str) -> None:
     care = replace(Care(), **{name: largest(name)})
     made = replace(record(), spec=replace(record().spec, care=care))
-    assert codec.decode(store.render(made, RUNNING)) == made
+    assert codec.decode(records.render(made, RUNNING)) == made
 
 
 def test_a_sesh_that_is_the_first_process_may_stop_a_session() -> None:
     made = record(stopper=Process(1, 5), starter=Process(1, 5))
-    assert codec.decode(store.render(made, RUNNING)) == made
+    assert codec.decode(records.render(made, RUNNING)) == made
 
 
 @pytest.mark.parametrize("on_top", [0.0, container_engine.RUN_TIMEOUT])
@@ -144,7 +144,7 @@ def test_the_largest_limits_come_back(on_top: float) -> None:
     most = largest("launch_timeout")
     spec = replace(record().spec, launch_timeout=most + on_top, max_age=most, max_idle=most)
     made = replace(record(), spec=spec)
-    assert codec.decode(store.render(made, RUNNING)) == made
+    assert codec.decode(records.render(made, RUNNING)) == made
 
 
 def test_a_record_of_schema_1_loads_for_ever() -> None:
@@ -169,7 +169,7 @@ def test_an_agent_of_an_older_record_is_answered_as_most_are() -> None:
 
 @given(st.integers(0, 10_000), st.integers(0, 255))
 def test_any_changed_byte_shows(at: int, byte: int) -> None:
-    raw = bytearray(store.render(record(), RUNNING))
+    raw = bytearray(records.render(record(), RUNNING))
     at %= len(raw)
     before = raw[at]
     raw[at] = byte
@@ -219,7 +219,7 @@ def test_what_is_no_regular_file_is_told(state: Path) -> None:
     (sessions / "link.toml").symlink_to("/etc/passwd")
     (sessions / "bytes.toml").write_bytes(b"\xff\xfe")
     put("good")
-    found = {entry.record.name: entry.record for entry in store.entries()}
+    found = {entry.record.name: entry.record for entry in records.entries()}
     assert isinstance(found.pop("good"), Record)
     assert set(found) == {"fifo", "dir", "link", "bytes"}
     assert all(isinstance(one, Damaged) for one in found.values())
@@ -243,21 +243,21 @@ def test_claim_is_exclusive(state: Path) -> None:
 def test_an_ended_record_moves_to_the_history(state: Path) -> None:
     old = put()
     new = replace(record(), id="demo-20261116-000000-ffffffff")
-    store.claim(new, RUNNING, old)
-    kept = [entry.record for entry in store.history()]
+    records.claim(new, RUNNING, old)
+    kept = [entry.record for entry in records.history()]
     assert kept == [old.record]
-    assert [entry.record for entry in store.entries()] == [new]
+    assert [entry.record for entry in records.entries()] == [new]
 
 
 def test_swap_refuses_when_somebody_was_faster(state: Path) -> None:
     old = put()
     assert isinstance(old.record, Record)
     changed = replace(old.record, place=replace(old.record.place, generation=3))
-    assert store.swap(old, changed, RUNNING) is not None
-    assert store.swap(old, old.record, RUNNING) is None
-    assert not store.remove(old)
-    assert store.archive([old]) == []
-    found = store.entry("demo")
+    assert records.swap(old, changed, RUNNING) is not None
+    assert records.swap(old, old.record, RUNNING) is None
+    assert not records.remove(old)
+    assert records.archive([old]) == []
+    found = records.entry("demo")
     assert found is not None
     assert found.record == changed
 
@@ -279,7 +279,7 @@ def test_no_update_of_many_processes_is_lost(state: Path) -> None:
     put()
     crowd = [subprocess.Popen([sys.executable, "-c", _ADD_ONE]) for _ in range(8)]
     assert [one.wait() for one in crowd] == [0] * 8
-    found = store.entry("demo")
+    found = records.entry("demo")
     assert found is not None
     assert isinstance(found.record, Record)
     assert found.record.status.retries == 160
@@ -293,7 +293,7 @@ def test_private_under_any_umask(
     (tmp_path / "state").mkdir()
     before = os.umask(umask)
     try:
-        store.prepare()
+        records.prepare()
         put()
     finally:
         os.umask(before)
@@ -314,16 +314,16 @@ def test_a_write_that_fails_leaves_the_old_record(
     monkeypatch.setattr(os, "fsync", full)
     changed = replace(old.record, place=replace(old.record.place, generation=3))
     with pytest.raises(StateError, match="No space left"):
-        store.swap(old, changed, RUNNING)
+        records.swap(old, changed, RUNNING)
     monkeypatch.undo()
     assert (state / "sessions" / "demo.toml").read_bytes() == old.raw
     assert not [name for name in os.listdir(state / "sessions") if name.endswith(".tmp")]
 
 
 def test_the_lock_is_not_inherited(state: Path) -> None:
-    with store.lock():
+    with records.lock():
         child = subprocess.Popen(["sleep", "5"], close_fds=False)
-    with store.lock():  # would wait for the child if it had the lock
+    with records.lock():  # would wait for the child if it had the lock
         pass
     child.kill()
     child.wait()
@@ -334,11 +334,11 @@ def test_a_foreign_directory_is_refused(state: Path) -> None:
         pytest.skip("only root can give a directory away")
     os.chown(state, 12345, 12345)
     with pytest.raises(StateError, match="belongs to uid 12345"):
-        store.entries()
+        records.entries()
 
 
 def test_the_digest_of_a_living_session_guards_by_pid() -> None:
     verdict = reconcile(record(), Observation(seen("alive"), seen("stands")), NOW)
-    found = digest.parse(store.render(record(), verdict))
+    found = digest.parse(records.render(record(), verdict))
     assert found is not None
     assert (found.mode, found.pid, found.start, found.tty) == ("pid", "4711", "99", "34816")

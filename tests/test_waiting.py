@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from sesh import look, waiting
+from sesh import waiting
 from sesh.model.errors import NoSessionError, StateError
 from sesh.model.record import ENDED, State
-from sesh.store import Entry
+from sesh.state import lookup
+from sesh.state.records import Entry
 from sesh.waiting import GaveUp, Reached, Wanted
 from tests.world import World, eventually
 
@@ -21,13 +22,13 @@ def looks(world: World, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     for name, value in world.env.items():
         monkeypatch.setenv(name, value)
     made: list[str] = []
-    real = look.judge
+    real = lookup.judge
 
-    def judge(entries: Sequence[Entry]) -> list[look.Seen]:
+    def judge(entries: Sequence[Entry]) -> list[lookup.Seen]:
         made.extend(entry.record.name for entry in entries)
         return real(entries)
 
-    monkeypatch.setattr(look, "judge", judge)
+    monkeypatch.setattr(lookup, "judge", judge)
     return made
 
 
@@ -115,13 +116,13 @@ def test_what_changes_while_somebody_looks_is_noticed(
     world.start("a", "sh", "-c", "test -e flag && exec sleep 1000; exit 1")
     assert eventually(lambda: world.state_of("a") == "failed")
     (world.cwd / "flag").touch()
-    real = look.judge
+    real = lookup.judge
 
-    def judge(entries: Sequence[Entry]) -> list[look.Seen]:
+    def judge(entries: Sequence[Entry]) -> list[lookup.Seen]:
         found = real(entries)
         if len(looks) == 1:
             world.ok("restart", "a")
         return found
 
-    monkeypatch.setattr(look, "judge", judge)
+    monkeypatch.setattr(lookup, "judge", judge)
     assert until(["a"], frozenset({State.RUNNING}), 5) == [("a", State.RUNNING, None)]

@@ -16,12 +16,12 @@ import json
 import os
 import time
 
-from sesh import guards
 from sesh.agents import claude, codex, questions, said
 from sesh.agents.said import BUSY, IDLE, WAITING, Said
 from sesh.model import digest, parse
 from sesh.model.value import Value, replace
 from sesh.rules import Rule, from_plain, match
+from sesh.state import freshness
 from sesh.system import paths
 
 TYPE_CHECKING = False
@@ -226,7 +226,7 @@ def _asking(launch: Launch, kit: Equipment, found: Activity, hook: Said | None) 
 
 def equipment(launch: Launch) -> Equipment | None:
     try:
-        found = json.loads(guards.read(f"{launch.stem}.kit"))
+        found = json.loads(freshness.read(f"{launch.stem}.kit"))
         rules = tuple(from_plain(rule) for rule in found.pop("rules"))
         return Equipment(**found, rules=rules)
     except (OSError, ValueError, TypeError, AttributeError, KeyError):
@@ -237,9 +237,9 @@ def heard(launch: Launch) -> Said | None:
     """What its hooks said last; in a container they leave the event itself, in its box."""
     try:
         if not launch.boxed:
-            return said.decode(guards.read(f"{launch.stem}.said"))
+            return said.decode(freshness.read(f"{launch.stem}.said"))
         path = f"{launch.run}/{launch.id}.box/{launch.id}.{launch.generation}.hook"
-        event = json.loads(guards.read(path))
+        event = json.loads(freshness.read(path))
         at = parse.moment(os.lstat(path).st_mtime, time.time())
     except (OSError, ValueError, RecursionError):
         return None
@@ -253,7 +253,7 @@ def _registry(launch: Launch, kit: Equipment) -> claude.Registered | None:
     if kit.kind != "claude" or not kit.home:
         return None
     try:
-        found = claude.registered(guards.read(f"{kit.home}/sessions/{launch.pid}.json"))
+        found = claude.registered(freshness.read(f"{kit.home}/sessions/{launch.pid}.json"))
     except OSError:
         return None
     itself = found and str(found.pid) == launch.pid and found.start == launch.start
@@ -388,7 +388,7 @@ def _seen_screen(launch: Launch) -> tuple[bool, Activity | None]:
     """Is it as when somebody looked last, because nothing was printed since, and what did it say
     then?"""
     try:
-        found = json.loads(guards.read(f"{launch.stem}.seen"))
+        found = json.loads(freshness.read(f"{launch.stem}.seen"))
         found.pop("worked", None)
         fresh = os.stat(launch.transcript).st_mtime < found.pop("at")
         return fresh, Activity(**found) if fresh and found else None
@@ -399,7 +399,7 @@ def _seen_screen(launch: Launch) -> tuple[bool, Activity | None]:
 def worked_by_screen(launch: Launch) -> bool | None:
     """Has a look at its screen ever found it busy? None: no."""
     try:
-        return json.loads(guards.read(f"{launch.stem}.seen")).get("worked") is True or None
+        return json.loads(freshness.read(f"{launch.stem}.seen")).get("worked") is True or None
     except (OSError, ValueError, AttributeError):
         return None
 

@@ -7,13 +7,14 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 
-from sesh import environment, events, guards
+from sesh import environment
 from sesh.agents import activity, kits
 from sesh.agents.activity import Activity, Launch
 from sesh.agents.said import WAITING
 from sesh.model.digest import Digest
 from sesh.model.errors import SeshError
 from sesh.model.record import Record, name_of
+from sesh.state import events, freshness
 from sesh.system import files, processes
 
 _SAME = 3.0  # seconds by which two sources may differ on when a wait began
@@ -60,7 +61,7 @@ def _note(launch: Launch, doing: Activity | None) -> None:
         return
     since = doing.since or 0.0
     with suppress(FileNotFoundError, ValueError):
-        if since <= float(guards.read(path)) + _SAME:
+        if since <= float(freshness.read(path)) + _SAME:
             return
     files.write_private(path, f"{since:.3f}\n".encode(), durable=False)
     event = events.new("waiting", name_of(launch.id), launch.id, launch.generation)

@@ -12,11 +12,11 @@ import os
 import time
 from contextlib import suppress
 
-from sesh import guards
 from sesh.agents import claude, codex, said
 from sesh.agents.said import WAITING, Said
 from sesh.model import digest
 from sesh.model.errors import OK, SeshError
+from sesh.state import freshness
 from sesh.system import bug_log, files, paths, stdin, subprocesses
 
 KINDS = ("claude", "codex")
@@ -98,12 +98,12 @@ def _session() -> _Session | None:
     session_id, name = os.environ.get("SESH_ID"), os.environ.get("SESH_NAME")
     if not session_id or not name or "/" in session_id + name:
         return None
-    run = guards.Survey().run
-    found = digest.parse(guards.read(f"{paths.sessions_dir()}/{name}.toml"))
+    run = freshness.Survey().run
+    found = digest.parse(freshness.read(f"{paths.sessions_dir()}/{name}.toml"))
     if found is None or found.id != session_id or os.environ.get("SESH_RUN") != run:
         return None
     stem = f"{run}/{session_id}.{found.generation}"
-    agent = guards.read(f"{stem}.pid").split()
+    agent = freshness.read(f"{stem}.pid").split()
     conversation = json.loads(found.view).get("conversation")
     return _Session(run, stem, int(agent[0]), conversation) if agent else None
 
@@ -128,7 +128,7 @@ def _is_agent(session: _Session, kind: str, new: Said) -> bool:
 
 def _who(pid: int) -> tuple[bytes, int]:
     """A process's name, and its parent."""
-    head, _, tail = guards.read(f"/proc/{pid}/stat").rpartition(b") ")
+    head, _, tail = freshness.read(f"/proc/{pid}/stat").rpartition(b") ")
     return head.partition(b" (")[2], int(tail.split(None, 2)[1])
 
 
@@ -140,7 +140,7 @@ def _note(stem: str, new: Said) -> tuple[Said | None, Said]:
     with files.locked(f"{stem}.kit"):
         old = None
         with suppress(OSError):
-            old = said.decode(guards.read(f"{stem}.said"))
+            old = said.decode(freshness.read(f"{stem}.said"))
         whole = said.merged(old, new)
         files.write_private(f"{stem}.said", said.encode(whole), durable=False)
     return old, whole
@@ -155,11 +155,11 @@ def _have_looked(directory: str) -> None:
 def _pass_on(event: str) -> None:
     """Codex knows one program to notify, and for this launch that is us: the user's own is told
     too."""
-    from sesh import config
+    from sesh.state import settings
 
     home = os.environ.get("CODEX_HOME") or f"{paths.home()}/.codex"
     path = f"{home}/config.toml"
-    own = config.parse(path, guards.read(path)).get("notify")
+    own = settings.parse(path, freshness.read(path)).get("notify")
     if isinstance(own, list) and own and all(isinstance(word, str) for word in own):
         program = paths.which(own[0]) if "/" not in own[0] else own[0]
         if program:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import time
 
-from sesh import config, observe
 from sesh.agents import dialogs, questions
 from sesh.agents.activity import SCREEN, Activity, Launch, equipment, known, worked_by_screen
 from sesh.agents.dialogs import Dialog
@@ -19,6 +18,7 @@ from sesh.agents.said import BUSY, WAITING
 from sesh.model.errors import CannotTellError, StateError
 from sesh.model.value import Value, replace
 from sesh.rules import Rule, match
+from sesh.state import observe, settings
 from sesh.system import files
 from sesh.system.tmux import Tmux
 
@@ -44,7 +44,7 @@ def doing(launch: Launch, socket: str, pane: str | None) -> Activity | None:
     if not worth_a_look or pane is None or time.monotonic() < _silent.get(socket, 0.0):
         return found
     try:
-        seen = look(launch, observe.server(socket, launch.run, config.load()), pane)
+        seen = look(launch, observe.server(socket, launch.run, settings.load()), pane)
     except CannotTellError:
         _silent[socket] = time.monotonic() + _PAUSE
         return found

@@ -6,12 +6,12 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 
-from sesh import guards, store
 from sesh.agents import claude, kits
 from sesh.agents.kits import Variables
 from sesh.model.errors import TwinError
 from sesh.model.parse import TICKS, number
 from sesh.model.record import Kit, Process, Record
+from sesh.state import freshness, records
 from sesh.system import processes
 from sesh.system.processes import Table
 
@@ -37,7 +37,7 @@ def taken(record: Record, conversation: str) -> bool:
 
 def rivals(record: Record) -> list[Record]:
     """Other sessions of such an agent in the same directory that are in no known conversation."""
-    found = [one for one, _ in store.holding(record.spec.cwd) if one.id != record.id]
+    found = [one for one, _ in records.holding(record.spec.cwd) if one.id != record.id]
     alike = [one for one in found if (one.spec.cwd, one.spec.kit) == _whereabouts(record)]
     return [one for one in alike if one.agent.conversation is None]
 
@@ -55,7 +55,7 @@ def written(record: Record, path: str) -> bool:
 
 
 def _others_in(record: Record, conversation: str) -> list[Record]:
-    found = [one for one, _ in store.holding(conversation) if one.id != record.id]
+    found = [one for one, _ in records.holding(conversation) if one.id != record.id]
     return [one for one in found if one.agent.conversation == conversation]
 
 
@@ -107,7 +107,7 @@ def _registered(home: str, conversation: str) -> list[int]:
     found = []
     with suppress(OSError):
         for name in os.listdir(f"{home}/sessions"):
-            one = claude.registered(guards.read(f"{home}/sessions/{name}"))
+            one = claude.registered(freshness.read(f"{home}/sessions/{name}"))
             if one is None or one.conversation != conversation:
                 continue
             start = number(one.start, TICKS)

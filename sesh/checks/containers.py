@@ -6,12 +6,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from shlex import join
 
-from sesh import adrift, boxes, store
-from sesh.adrift import Adrift
+from sesh import boxes
 from sesh.checks.scene import FIX, Finding, Level, Scene, few, number
 from sesh.model.errors import CannotTellError
 from sesh.model.record import Cause, Container, Engine, Record, State, name_of
 from sesh.model.session_json import View
+from sesh.state import records, unclaimed
+from sesh.state.unclaimed import Adrift
 from sesh.system import container_engine, processes
 from sesh.system.container_engine import Said, Trouble
 
@@ -25,9 +26,9 @@ def engine(scene: Scene) -> list[Finding]:
     findings = [
         _silent(one, said)
         for one, said in asked.items()
-        if isinstance(said, Said) and (one in named or adrift.wanted(scene.settings))
+        if isinstance(said, Said) and (one in named or unclaimed.wanted(scene.settings))
     ]
-    if not named and adrift.wanted(scene.settings):
+    if not named and unclaimed.wanted(scene.settings):
         findings += _no_command(scene)
     return findings
 
@@ -56,7 +57,7 @@ def _no_command(scene: Scene) -> list[Finding]:
 def orphan_container(scene: Scene) -> list[Finding]:
     """Containers of ours that no record claims, and that may hold somebody's work."""
     found = [one for one in scene.census.adrift if one.adoptable]
-    free = [one for one in found if store.entry(one.name) is None]
+    free = [one for one in found if records.entry(one.name) is None]
     taken = [one for one in found if one not in free]
     strange = [one for one in scene.census.adrift if not one.adoptable and one.keep]
     mine = _unclaimed(taken, "sesh stop --orphans")
@@ -180,8 +181,8 @@ def image(scene: Scene) -> list[Finding]:
         if place.engine and box and box.image and _answers(scene, place.engine):
             users.setdefault((place.engine, box.image), []).append(record)
     return [
-        _missing(where, name, records)
-        for (where, name), records in users.items()
+        _missing(where, name, sessions)
+        for (where, name), sessions in users.items()
         if _lacks(where, name, scene.config.docker.timeout)
     ]
 
@@ -195,8 +196,8 @@ def _lacks(one: Engine, name: str, timeout: float) -> bool:
     return isinstance(said, Said) and said.trouble is Trouble.NO_IMAGE
 
 
-def _missing(one: Engine, name: str, records: Sequence[Record]) -> Finding:
-    names = tuple(sorted(record.name for record in records))
+def _missing(one: Engine, name: str, sessions: Sequence[Record]) -> Finding:
+    names = tuple(sorted(record.name for record in sessions))
     text = f"the image {name} is gone, which a restart of {few(names)} may need"
     mend = join(container_engine.argv(one, "pull", name))
     return Finding("image", Level.WARN, text, mend, subjects=names)

@@ -9,10 +9,11 @@ import time
 from contextlib import suppress
 from shlex import quote
 
-from sesh import output, store
+from sesh import output
 from sesh.checks.scene import FIX, Finding, Level, Scene, few, number, shown
 from sesh.model.record import name_of
 from sesh.model.value import Value
+from sesh.state import records
 from sesh.system import files, paths, processes
 
 TEMP_AGE = 3600.0  # seconds after which a temporary file counts as left over
@@ -87,7 +88,7 @@ def _boxed(session_id: str) -> bool:
     listed = f"{paths.sessions_dir()}/{name_of(session_id)}.toml"
     for path in (listed, f"{paths.history_dir()}/{session_id}.toml"):
         with suppress(OSError):
-            raw = files.read_regular(path, store.RECORD_LIMIT)
+            raw = files.read_regular(path, records.RECORD_LIMIT)
             if session_id.encode() in raw and b'\nkind = "docker"\n' in raw:
                 return True
     return False

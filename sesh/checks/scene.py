@@ -14,15 +14,16 @@ from contextlib import suppress
 from enum import StrEnum
 from functools import cached_property
 
-from sesh import boxes, observe, orphans, store
-from sesh.config import Config
-from sesh.look import Seen
+from sesh import boxes
 from sesh.model.record import Record, State, name_of
 from sesh.model.session_json import LASTING, View, view
 from sesh.model.value import Value, replace
-from sesh.observe import Answers
-from sesh.orphans import Census
-from sesh.store import Entry
+from sesh.state import observe, orphans, records
+from sesh.state.lookup import Seen
+from sesh.state.observe import Answers
+from sesh.state.orphans import Census
+from sesh.state.records import Entry
+from sesh.state.settings import Config
 from sesh.system import directory_tree, paths, processes
 from sesh.system.tmux import Reply
 
@@ -95,7 +96,7 @@ class Scene:
     @cached_property
     def held_entries(self) -> list[Entry]:
         """The records that nobody had to look at, read in full."""
-        entries = (store.entry(name_of(one.id)) for one in self.census.held)
+        entries = (records.entry(name_of(one.id)) for one in self.census.held)
         return [one for one in entries if one is not None and isinstance(one.record, Record)]
 
     @cached_property

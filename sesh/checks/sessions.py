@@ -8,10 +8,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from shlex import quote
 
-from sesh import breakers, caring, output, store
-from sesh.breakers import Circle, Opened
+from sesh import caring, output
 from sesh.checks.scene import FIX, Finding, Level, Scene, few, number
-from sesh.look import Orphan, Seen
 from sesh.model.digest import parse
 from sesh.model.reconcile import off_branch, reconcile
 from sesh.model.record import (
@@ -29,8 +27,11 @@ from sesh.model.record import (
     seen,
 )
 from sesh.model.session_json import View
-from sesh.orphans import Leftover, Stray
-from sesh.store import Entry
+from sesh.state import breakers, records
+from sesh.state.breakers import Circle, Opened
+from sesh.state.lookup import Orphan, Seen
+from sesh.state.orphans import Leftover, Stray
+from sesh.state.records import Entry
 from sesh.system import paths
 from sesh.system.tmux import Pane
 
@@ -207,7 +208,7 @@ def _forgotten(found: list[Stray], mend: str) -> Finding:
 def _unclaimed(found: Stray | Orphan) -> bool:
     """Still? A start may have written its record since the records were read."""
     session_id = found.session_id if isinstance(found, Stray) else found.id
-    entry = store.entry(name_of(session_id))
+    entry = records.entry(name_of(session_id))
     record = entry.record if entry else None
     if not isinstance(record, Record) or record.id != session_id:
         return True
@@ -216,7 +217,7 @@ def _unclaimed(found: Stray | Orphan) -> bool:
 
 def orphan_agent(scene: Scene) -> list[Finding]:
     found = unclaimed_agents(scene)
-    taken = [orphan for orphan in found if store.entry(orphan.name)]
+    taken = [orphan for orphan in found if records.entry(orphan.name)]
     return [
         *_unclaimed_agents([orphan for orphan in found if orphan not in taken], None),
         *_unclaimed_agents(taken, "sesh stop --orphans"),
@@ -363,7 +364,7 @@ def _lies(entry: Entry) -> bool:
     sight = absent("as recorded") if ended else seen("as recorded")
     up = seen("its container") if line.mode == "up" else absent("as recorded")
     verdict = reconcile(record, Observation(sight, sight, up), datetime.now(UTC))
-    return not store.up_to_date(entry, record, verdict)
+    return not records.up_to_date(entry, record, verdict)
 
 
 # --- logs ----------------------------------------------------------------------------------------

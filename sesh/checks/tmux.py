@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from shlex import quote
 
-from sesh import observe
 from sesh.checks.scene import FIX, Finding, Level, Scene, hangs, shown
 from sesh.model.errors import CannotTellError
 from sesh.model.record import Process
 from sesh.model.value import Value
+from sesh.state import observe
 from sesh.system import paths, processes, tmux
 from sesh.system.tmux import Pane, Reply, Trouble
 

@@ -8,10 +8,11 @@ from typing import Any, TypeVar
 
 import click
 
-from sesh import config, look, output
-from sesh.look import Seen
+from sesh import output
 from sesh.model import errors, units
 from sesh.model.errors import NoSessionError, SeshError, UsageError
+from sesh.state import lookup, settings
+from sesh.state.lookup import Seen
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -49,11 +50,11 @@ class Size(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic 
         count = units.size(value)
         if count is None:
             self.fail(f"{value!r} is not a size such as 500M or 2G", param, ctx)
-        if 0 < count < config.SMALLEST:
-            least = units.amount(config.SMALLEST)
+        if 0 < count < settings.SMALLEST:
+            least = units.amount(settings.SMALLEST)
             self.fail(f"{value!r} is less than {least}; 500M or 2G, say", param, ctx)
-        if count > config.LARGEST:
-            self.fail(f"{value!r} is more than {units.amount(config.LARGEST)}", param, ctx)
+        if count > settings.LARGEST:
+            self.fail(f"{value!r} is more than {units.amount(settings.LARGEST)}", param, ctx)
         return count
 
 
@@ -137,8 +138,8 @@ def choose(
     """The sessions that names or a selection mean; exactly one of both must be given."""
     check_choice(names, selecting=wanted is not None or group is not None, how=how)
     if names:
-        return look.some(names)
-    found = look.everything()
+        return lookup.some(names)
+    found = lookup.everything()
     if group is not None:
         found = [one for one in found if one.session and one.session.record.spec.group == group]
         if not found:

@@ -6,12 +6,9 @@ import json
 
 import click
 
-from sesh import config, listing, look, orphans, output, store
-from sesh.adrift import Adrift
+from sesh import listing, output
 from sesh.commands._options import CONTEXT, json_option
-from sesh.config import Config
 from sesh.lifecycle import adopt, salvage
-from sesh.look import Orphan, Seen
 from sesh.model.errors import (
     FAILED,
     OK,
@@ -22,6 +19,10 @@ from sesh.model.errors import (
     UsageError,
 )
 from sesh.model.record import Damaged, State
+from sesh.state import lookup, orphans, records, settings
+from sesh.state.lookup import Orphan, Seen
+from sesh.state.settings import Config
+from sesh.state.unclaimed import Adrift
 
 Found = Orphan | Seen | Adrift
 
@@ -45,24 +46,24 @@ def command(name: str | None, everything: bool, session: str | None, as_json: bo
     """
     if (name is not None) + everything + (session is not None) > 1:
         raise UsageError("give a name, or --all, or --tmux, but only one of them")
-    settings = config.load()
+    config = settings.load()
     if session is not None:
-        adopted = [adopt.take_over(session, settings)]
+        adopted = [adopt.take_over(session, config)]
         wanted = 1
     else:
-        chosen = _chosen(name, settings, everything=everything)
+        chosen = _chosen(name, config, everything=everything)
         wanted = len(chosen)
-        adopted = _each(chosen, settings)
+        adopted = _each(chosen, config)
     _print(adopted, as_json=as_json)
     return OK if len(adopted) == wanted else PARTIAL if adopted else FAILED
 
 
-def _chosen(name: str | None, settings: Config, *, everything: bool) -> list[Found]:
-    census = orphans.census(settings)
+def _chosen(name: str | None, config: Config, *, everything: bool) -> list[Found]:
+    census = orphans.census(config)
     boxes = [one for one in census.adrift if not one.copied]
     found: list[Found] = [*census.agents, *census.orphan_sessions, *boxes]
     if name is not None:
-        look.check_name(name)
+        lookup.check_name(name)
         mine = [one for one in found if one.name == name]
         if not mine or _damaged(name):
             raise _no_agent(name, census) or _not_an_orphan(name)
@@ -82,7 +83,7 @@ def _no_agent(name: str, census: orphans.Census) -> SeshError | None:
             what = "a tmux session in which no agent of sesh's lives"
             return ConflictError(f"{name} is {what}; {stray.mend} is for that")
     for box in census.adrift:
-        if box.name == name and box.keep and store.entry(name) is None:
+        if box.name == name and box.keep and records.entry(name) is None:
             return ConflictError(f"{name}: container {box.container} is left alone: {box.keep}")
     if any(one.name == name for one in census.leftovers):
         what = f"processes that outlive {name} can't be adopted, it has no agent any more"
@@ -91,36 +92,36 @@ def _no_agent(name: str, census: orphans.Census) -> SeshError | None:
 
 
 def _damaged(name: str) -> bool:
-    entry = store.entry(name)
+    entry = records.entry(name)
     return entry is not None and isinstance(entry.record, Damaged)
 
 
 def _not_an_orphan(name: str) -> SeshError:
-    if store.entry(name) is None:
+    if records.entry(name) is None:
         return NoSessionError(f"no orphan named {name}; sesh ls --all shows all")
     if _damaged(name):
         return ConflictError(f"{name}: its record is damaged; sesh doctor --fix mends that")
-    look.need_process(look.one(name))
+    lookup.need_process(lookup.one(name))
     return ConflictError(f"{name} is no orphan; sesh show {name} says what it is")
 
 
-def _each(chosen: list[Found], settings: Config) -> list[Seen]:
+def _each(chosen: list[Found], config: Config) -> list[Seen]:
     """Adopt them; one that fails is told, and in nobody's way. One alone fails as itself."""
     if len(chosen) == 1:
-        return [_adopt(chosen[0], settings)]
+        return [_adopt(chosen[0], config)]
     adopted = []
     for one in chosen:
         try:
-            adopted.append(_adopt(one, settings))
+            adopted.append(_adopt(one, config))
         except SeshError as error:
             output.note(str(error))
     return adopted
 
 
-def _adopt(one: Found, settings: Config) -> Seen:
+def _adopt(one: Found, config: Config) -> Seen:
     if isinstance(one, Adrift):
-        return salvage.rebuild(one, settings)
-    return adopt.rebuild(one, settings) if isinstance(one, Orphan) else adopt.accept(one)
+        return salvage.rebuild(one, config)
+    return adopt.rebuild(one, config) if isinstance(one, Orphan) else adopt.accept(one)
 
 
 def _print(adopted: list[Seen], *, as_json: bool) -> None:

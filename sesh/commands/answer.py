@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import click
 
-from sesh import config, look, output, talking
+from sesh import output, talking
 from sesh.commands._options import CONTEXT
 from sesh.model.errors import UsageError
+from sesh.state import lookup, settings
 from sesh.talking import Terminal
 
 
@@ -22,7 +23,7 @@ def command(name: str, answer: tuple[str, ...], about: str) -> int:
     word = " ".join(answer).strip()
     if not word:
         raise UsageError("which answer? yes, no, always, the number of an option, or a text")
-    terminal = Terminal(look.one(name), config.load())
+    terminal = Terminal(lookup.one(name), settings.load())
     done = talking.answer(terminal, word, about)
     output.write(f"{terminal.name}: {output.escape(done)}\n")
     return 0

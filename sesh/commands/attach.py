@@ -12,16 +12,17 @@ from contextlib import suppress
 
 import click
 
-from sesh import attaching, config, look, output, transcripts
+from sesh import attaching, output, transcripts
 from sesh.commands._options import CONTEXT
-from sesh.config import Config
 from sesh.lifecycle.forget import forget, what_goes
 from sesh.lifecycle.start import restart
 from sesh.lifecycle.stop import stop
-from sesh.look import Seen
 from sesh.model.errors import CannotTellError, ConflictError, EndedError, StateError, UsageError
 from sesh.model.record import ALIVE, ENDED, Session, State
 from sesh.model.session_json import view
+from sesh.state import lookup, settings
+from sesh.state.lookup import Seen
+from sesh.state.settings import Config
 
 LAST_LINES = 10
 _KEY = re.compile(r"\x1b[\[O][ -?]*[@-~]|\x1b[^\x1b]|.", re.DOTALL)
@@ -39,18 +40,18 @@ def command(name: str | None, read_only: bool, detach_others: bool, ended: bool)
     A session that has ended is shown with its last lines and a menu: restart, tear down, logs,
     cancel. Detach with C-b d.
     """
-    found = _choose() if name is None else _settled(name) if ended else look.one(name)
-    settings = config.load()
+    found = _choose() if name is None else _settled(name) if ended else lookup.one(name)
+    config = settings.load()
     if found.session is None:
         raise StateError(f"{found.name}: its record is damaged; see sesh show {found.name}")
-    look.need_process(found)
+    lookup.need_process(found)
     if found.state is State.UNKNOWN:
         raise CannotTellError(f"{found.name}: {found.session.verdict.reason}")
     if found.state in ENDED | {State.RECOVERING}:
         if ended and found.state in (State.COMPLETED, State.STOPPED):
             output.say(_headline(found.session))
             return 0
-        return _menu(found, settings)
+        return _menu(found, config)
     if found.state is State.ORPHAN:
         raise ConflictError(f"{found.name}: {found.session.verdict.reason}; nothing to attach to")
     if found.state is State.PAUSED:
@@ -58,7 +59,7 @@ def command(name: str | None, read_only: bool, detach_others: bool, ended: bool)
     if ended:  # the client has left it, or failed although it lives: its own words say why
         return 0 if found.session.record.boxed else 1
     attaching.need_terminal()
-    attaching.attach(found.session.record, settings, read_only=read_only, alone=detach_others)
+    attaching.attach(found.session.record, config, read_only=read_only, alone=detach_others)
     return 0
 
 
@@ -66,14 +67,14 @@ def _settled(name: str) -> Seen:
     """The session whose terminal has just gone; how it ended may take a moment to be said."""
     deadline = time.monotonic() + END_PATIENCE
     unsettled = (State.UNKNOWN, State.STOPPING)
-    while (found := look.one(name)).state in unsettled and time.monotonic() < deadline:
+    while (found := lookup.one(name)).state in unsettled and time.monotonic() < deadline:
         time.sleep(0.1)
     return found
 
 
 def _choose() -> Seen:
     """The only living session, or the one that a person picks."""
-    living = [one for one in look.everything() if _attachable(one)]
+    living = [one for one in lookup.everything() if _attachable(one)]
     if not living:
         raise UsageError("no living session to attach to; sesh ls shows all")
     if len(living) == 1:
@@ -100,13 +101,13 @@ def _headline(session: Session) -> str:
     return f"{session.name} {verdict.state}{when}: {output.escape(verdict.reason or '')}"
 
 
-def _menu(found: Seen, settings: Config) -> int:
+def _menu(found: Seen, config: Config) -> int:
     assert found.session is not None
     session = found.session
     if not (os.isatty(0) and os.isatty(2)):
         raise EndedError(f"{_headline(session)}; sesh restart {found.name} brings it back")
     output.say(_headline(session))
-    lines = transcripts.text(session.record, settings).rstrip().splitlines()[-LAST_LINES:]
+    lines = transcripts.text(session.record, config).rstrip().splitlines()[-LAST_LINES:]
     width = (output.terminal_width() or 80) - 7
     output.say("")
     for line in lines:
@@ -116,28 +117,28 @@ def _menu(found: Seen, settings: Config) -> int:
     while True:
         key = _ask("[R]estart in the same place   [T]ear down   [L]ogs   [C]ancel ▸ ", keys)
         if key == "r":
-            return _restart(found, settings)
+            return _restart(found, config)
         if key == "t":
             keys = _only_new_keys()
             if _ask(f"delete {found.name}: {what_goes(session.record)}? [y/N] ▸ ", keys) == "y":
-                stop([found], settings, settings.stop.grace)
-                forget(look.one(found.name), settings)
+                stop([found], config, config.stop.grace)
+                forget(lookup.one(found.name), config)
                 return 0
         elif key == "l":
-            output.write(transcripts.text(session.record, settings))
+            output.write(transcripts.text(session.record, config))
         elif key in ("c", "q", "\x1b", "\r", "\n", ""):
             return 3
 
 
-def _restart(found: Seen, settings: Config) -> int:
-    trouble = config.trouble()
+def _restart(found: Seen, config: Config) -> int:
+    trouble = settings.trouble()
     if trouble is not None:
         raise trouble
-    done = restart(found, settings)
+    done = restart(found, config)
     assert done.session is not None
     if done.state in ENDED:
-        return _menu(done, settings)
-    attaching.attach(done.session.record, settings, read_only=False, alone=False)
+        return _menu(done, config)
+    attaching.attach(done.session.record, config, read_only=False, alone=False)
     return 0
 
 

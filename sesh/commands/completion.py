@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from sesh import events, listing, output, rulefiles, shells
+from sesh import listing, output, rulefiles, shells
 from sesh.agents.said import ACTIVITIES
 from sesh.checks import IDS
 from sesh.commands._options import CONTEXT
@@ -12,6 +12,7 @@ from sesh.model import progress
 from sesh.model.record import ALIVE, Retry, State
 from sesh.model.value import replace
 from sesh.shells import Offer, Option, Tree, Verb
+from sesh.state import events
 from sesh.system import paths
 
 SCRIPTS = {"bash": shells.bash, "zsh": shells.zsh, "fish": shells.fish}

@@ -9,12 +9,13 @@ from typing import Any
 
 import click
 
-from sesh import config, events, notices, output, targets
+from sesh import notices, output, targets
 from sesh.commands._options import CONTEXT, json_option
-from sesh.config import Config, Setting
 from sesh.model import errors
 from sesh.model.errors import SeshError, UsageError
 from sesh.model.record import ENDED, Retry, State
+from sesh.state import events, settings
+from sesh.state.settings import Config, Setting
 from sesh.system import paths
 
 ACTIONS = ("show", "check", "path", "test-notify")
@@ -34,15 +35,15 @@ def command(action: str, origin: bool, as_json: bool) -> int:
     if action == "path":
         output.write(f"{output.escape(paths.config_file())}\n")
         return errors.OK
-    settings = config.load()
-    return _check(settings) if action == "check" else _test(settings)
+    config = settings.load()
+    return _check(config) if action == "check" else _test(config)
 
 
 # --- show ----------------------------------------------------------------------------------------
 
 
 def _show(*, origin: bool, as_json: bool) -> int:
-    found = config.resolve()
+    found = settings.resolve()
     if as_json:
         objects = {key: {"value": one.value, "origin": _origin(one)} for key, one in found.items()}
         output.write(json.dumps(objects) + "\n")
@@ -55,7 +56,7 @@ def _show(*, origin: bool, as_json: bool) -> int:
 
 
 def _origin(setting: Setting) -> str:
-    return paths.config_file() if setting.origin == config.FILE else setting.origin
+    return paths.config_file() if setting.origin == settings.FILE else setting.origin
 
 
 def _comment(setting: Setting) -> str:
@@ -82,18 +83,18 @@ def _escaped(char: str) -> str:
 # --- check ---------------------------------------------------------------------------------------
 
 
-def _check(settings: Config) -> int:
+def _check(config: Config) -> int:
     """What can be read and yet makes no sense."""
     checks = (_start, _notify, _tmux)
-    found = [remark for check in checks for remark in check(settings)]
+    found = [remark for check in checks for remark in check(config)]
     found += _variables()
     for remark in found:
         output.note(remark)
     return errors.FAILED if found else errors.OK
 
 
-def _start(settings: Config) -> Iterator[str]:
-    start = settings.start
+def _start(config: Config) -> Iterator[str]:
+    start = config.start
     if not start.retry_on:
         retries = f"start.retries is {start.retries}, but " if start.retries else ""
         yield f"{retries}start.retry_on is empty: it should be of {', '.join(Retry)}"
@@ -104,8 +105,8 @@ def _start(settings: Config) -> Iterator[str]:
         yield "start.retry_delay is longer than start.retry_max_delay"
 
 
-def _notify(settings: Config) -> Iterator[str]:
-    notify = settings.notify
+def _notify(config: Config) -> Iterator[str]:
+    notify = config.notify
     for word in notify.on:
         if word not in _TOLD_OF:
             yield f"notify.on: {word}: no such event or end; {_near(word)}"
@@ -123,16 +124,16 @@ def _near(word: str) -> str:
     return f"did you mean {near[0]}?" if near else "sesh-json(5) lists them"
 
 
-def _tmux(settings: Config) -> Iterator[str]:
-    include = settings.tmux.include
+def _tmux(config: Config) -> Iterator[str]:
+    include = config.tmux.include
     if include and not os.path.exists(include):
         yield f"tmux.include: {include} does not exist"
 
 
 def _variables() -> Iterator[str]:
     """Those that are called like a section of ours, and yet like no setting."""
-    known = {config.variable(key) for key in config.resolve()}
-    sections = tuple(f"SESH_{section.upper()}_" for section in config.SECTIONS)
+    known = {settings.variable(key) for key in settings.resolve()}
+    sections = tuple(f"SESH_{section.upper()}_" for section in settings.SECTIONS)
     for name in sorted(os.environ):
         if name.startswith(sections) and name not in known:
             yield f"${name} is no setting; sesh-config(5) lists them"
@@ -141,8 +142,8 @@ def _variables() -> Iterator[str]:
 # --- test-notify ---------------------------------------------------------------------------------
 
 
-def _test(settings: Config) -> int:
-    results = notices.try_out(settings.notify)
+def _test(config: Config) -> int:
+    results = notices.try_out(config.notify)
     if not results:
         where = paths.config_file()
         raise SeshError(f"nobody is told: set command or webhooks of [notify] in {where}")

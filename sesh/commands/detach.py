@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from sesh import config, look, observe
 from sesh.commands._options import CONTEXT
 from sesh.model.errors import CannotTellError, StateError
+from sesh.state import lookup, observe, settings
 from sesh.system import tmux
 
 
@@ -14,17 +14,17 @@ from sesh.system import tmux
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 def command(names: tuple[str, ...]) -> int:
     """Detach whoever is attached to the named sessions, or to any."""
-    settings = config.load()
-    for found in look.some(names) if names else look.everything():
+    config = settings.load()
+    for found in lookup.some(names) if names else lookup.everything():
         if found.session is None:
             if names:
                 raise StateError(f"{found.name}: its record is damaged")
             continue
         if found.record_only:
             if names:
-                look.need_process(found)
+                lookup.need_process(found)
             continue
-        server = observe.server_of(found.session.record, settings)
+        server = observe.server_of(found.session.record, config)
         reply = server.detach_all(found.name)
         if reply.trouble is tmux.Trouble.OTHER:
             raise CannotTellError(f"{found.name}: tmux: {reply.text}")

@@ -8,13 +8,14 @@ from collections.abc import Sequence
 
 import click
 
-from sesh import checks, config, mending, output, prompt
+from sesh import checks, mending, output, prompt
 from sesh.checks import CHECKS, Check
 from sesh.checks.scene import Finding, Level, Scene
 from sesh.commands._options import CONTEXT, colour_option, json_option, yes_option
 from sesh.mending import Done
 from sesh.model import errors
 from sesh.model.errors import StateError, UsageError
+from sesh.state import settings
 
 _NARROW = 64  # columns below which texts stand under their ids, not beside them
 _COLOURS = {Level.FAIL: "failed", Level.WARN: "stale"}
@@ -89,9 +90,9 @@ def _prompt(*, exit_code: bool, refresh: bool) -> int:
 def _look() -> Scene:
     """A fresh look; with the default settings where the user's can't be read."""
     try:
-        return Scene(config.load())
+        return Scene(settings.load())
     except StateError as error:
-        return Scene(config.Config(), str(error))
+        return Scene(settings.Config(), str(error))
 
 
 def _list(chosen: Sequence[Check], *, as_json: bool) -> int:

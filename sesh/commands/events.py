@@ -8,9 +8,10 @@ from datetime import datetime
 
 import click
 
-from sesh import events, look, output, tables
+from sesh import output, tables
 from sesh.commands._options import CONTEXT, Moment, json_option
 from sesh.model.errors import UsageError
+from sesh.state import events, lookup
 
 
 @click.command("events", context_settings=CONTEXT)
@@ -28,7 +29,7 @@ def command(
 ) -> int:
     """Show what happened to all sessions, or to one, oldest first."""
     if name is not None:
-        look.check_name(name)
+        lookup.check_name(name)
     for kind in kinds:
         if kind not in events.KINDS:
             raise UsageError(f"--kind {kind}: should be one of {', '.join(events.KINDS)}")

@@ -7,10 +7,11 @@ from datetime import datetime
 
 import click
 
-from sesh import config, logfiles, look, output, transcripts
+from sesh import output, transcripts
 from sesh.commands._options import CONTEXT, Moment
 from sesh.model.errors import SeshError, StateError, UsageError
 from sesh.model.record import ALIVE, Record, State
+from sesh.state import log_files, lookup, settings
 
 FETCH_EVERY = 1.0  # seconds between questions to an engine for more output
 
@@ -23,21 +24,21 @@ FETCH_EVERY = 1.0  # seconds between questions to an engine for more output
 @click.option("--raw", is_flag=True, help="The bytes that it printed, escape sequences and all.")
 def command(name: str, lines: int | None, follow: bool, since: datetime | None, raw: bool) -> int:
     """Show a session's screen and scrollback as a person would read them, also after its end."""
-    found = look.one(name)
+    found = lookup.one(name)
     if found.session is None:
         raise StateError(f"{name}: its record is damaged; its transcript is in the state directory")
-    look.need_process(found)
+    lookup.need_process(found)
     record = found.session.record
     if raw and lines is not None:
         raise UsageError("--raw has no lines; use tail")
-    settings = config.load()
+    config = settings.load()
     try:
-        transcripts.fetch(record, settings)
-        logfiles.mark(record.id)
+        transcripts.fetch(record, config)
+        log_files.mark(record.id)
         begin = _offset(record, since) if since else 0
         end = _show_raw(record, begin) if raw else _show_text(record, begin, lines, follow=follow)
         if follow:
-            _follow(record, end, settings, raw=raw)
+            _follow(record, end, config, raw=raw)
     except FileNotFoundError:
         raise SeshError(f"{name}: its transcript is gone") from None
     return 0
@@ -47,7 +48,7 @@ def _offset(record: Record, since: datetime) -> int:
     """Where in the transcript that moment is; or, when nobody looked just then, a little before."""
     if transcripts.last_output(record) < since.timestamp():
         return transcripts.size(record)
-    offset, known = logfiles.offset_at(record.id, since.timestamp())
+    offset, known = log_files.offset_at(record.id, since.timestamp())
     younger = known == 0 and since <= record.spec.created
     if known < since.timestamp() - 1 and not younger:
         begin = output.clock(known) if known else "its beginning"
@@ -68,7 +69,7 @@ def _show_text(record: Record, begin: int, lines: int | None, *, follow: bool) -
     """Screen and scrollback; returns up to where in the transcript that is."""
     end = transcripts.size(record)
     if begin == 0:
-        text, end = transcripts.text_and_size(record, config.load())
+        text, end = transcripts.text_and_size(record, settings.load())
     else:
         text = transcripts.text_from(record, begin) if begin < end else ""
     text = _last(text, lines)
@@ -86,16 +87,16 @@ def _last(text: str, lines: int | None) -> str:
     return "".join(output.escape(line) + "\n" for line in wanted)
 
 
-def _follow(record: Record, start: int, settings: config.Config, *, raw: bool) -> None:
+def _follow(record: Record, start: int, config: settings.Config, *, raw: bool) -> None:
     plain = transcripts.Plain()
     fetched = 0.0
 
     def lives() -> bool:
         nonlocal fetched
         if time.monotonic() > fetched + FETCH_EVERY:
-            transcripts.fetch(record, settings)
+            transcripts.fetch(record, config)
             fetched = time.monotonic()
-        state = look.one(record.name).state
+        state = lookup.one(record.name).state
         return state in ALIVE or state is State.ORPHAN
 
     for chunk in transcripts.follow(record, start, lives, output.pause):

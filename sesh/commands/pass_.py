@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import click
 
-from sesh import config, notices, supervise
+from sesh import notices, supervise
 from sesh.commands._options import CONTEXT
 from sesh.model import errors
+from sesh.state import settings
 
 
 @click.command("pass", context_settings=CONTEXT)
@@ -16,6 +17,6 @@ def command(deliver: bool) -> int:
 
     Prints nothing. Two at once are harmless.
     """
-    if not deliver or notices.deliver(config.load()):  # a pass sets the wake-up for the next try
+    if not deliver or notices.deliver(settings.load()):  # a pass sets the wake-up for the next try
         return supervise.run_anyway()
     return errors.OK

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from sesh import config
 from sesh.commands._options import CONTEXT, choose, each, names_argument
 from sesh.lifecycle.pause import pause
-from sesh.look import Seen
 from sesh.model.record import State
+from sesh.state import settings
+from sesh.state.lookup import Seen
 
 
 @click.command("pause", context_settings=CONTEXT)
@@ -20,9 +20,9 @@ def command(names: tuple[str, ...], group: str | None, freeze: bool) -> int:
 
     The agent goes on with what it is doing, unless it is frozen.
     """
-    settings = config.load()
+    config = settings.load()
     found = choose(names, _wanted if group is not None else None, group, "--group")
-    return each(found, "pause", lambda one: pause(one, settings, freeze=freeze))
+    return each(found, "pause", lambda one: pause(one, config, freeze=freeze))
 
 
 def _wanted(one: Seen) -> bool:

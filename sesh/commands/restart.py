@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import click
 
-from sesh import breakers, config, look, output
+from sesh import output
 from sesh.commands._options import (
     CONTEXT,
     choose,
@@ -18,10 +18,11 @@ from sesh.commands._options import (
 )
 from sesh.lifecycle.start import check, restart, still_wanted
 from sesh.lifecycle.stop import inside, refused, stop
-from sesh.look import Seen
 from sesh.model import errors
 from sesh.model.errors import CannotTellError, ConflictError, SeshError, StateError
 from sesh.model.record import ALIVE, State
+from sesh.state import breakers, lookup, settings
+from sesh.state.lookup import Seen
 
 _LIVING = (ALIVE | {State.ORPHAN}) - {State.RECOVERING}
 
@@ -55,7 +56,7 @@ def command(
 
     A living session is stopped first.
     """
-    settings = config.load()
+    config = settings.load()
     flags = {
         State.STALE: stale,
         State.FAILED: failed,
@@ -77,25 +78,25 @@ def command(
         f"restart {len(found)} sessions, {len(living)} of them alive?", yes=yes
     ):
         return errors.FAILED
-    limit = settings.stop.grace if grace is None else grace
-    _note_breakers(found, settings)
-    problems = [_restart(one, settings, limit, fresh=fresh, alone=len(found) == 1) for one in found]
+    limit = config.stop.grace if grace is None else grace
+    _note_breakers(found, config)
+    problems = [_restart(one, config, limit, fresh=fresh, alone=len(found) == 1) for one in found]
     return _exit_code(problems)
 
 
-def _note_breakers(found: list[Seen], settings: config.Config) -> None:
+def _note_breakers(found: list[Seen], config: settings.Config) -> None:
     """A breaker holds back automatic retries only, never a person."""
-    opened = breakers.open_for([one.session.record for one in found if one.session], settings)
+    opened = breakers.open_for([one.session.record for one in found if one.session], config)
     for circle, until in sorted(set(opened.values())):
         output.note(f"{breakers.sentence(circle, until)}: automatic retries are paused")
 
 
-def _restart(one: Seen, settings: config.Config, grace: float, *, fresh: bool, alone: bool) -> int:
+def _restart(one: Seen, config: settings.Config, grace: float, *, fresh: bool, alone: bool) -> int:
     """Restart one; a problem is reported (when it is the only one: raised)."""
     try:
-        ended = _ended(one, settings, grace, fresh=fresh)
+        ended = _ended(one, config, grace, fresh=fresh)
         with _wanted(one):
-            done = restart(ended, settings, fresh=fresh)
+            done = restart(ended, config, fresh=fresh)
     except SeshError as error:
         if alone:
             raise
@@ -105,12 +106,12 @@ def _restart(one: Seen, settings: config.Config, grace: float, *, fresh: bool, a
     return errors.OK
 
 
-def _ended(one: Seen, settings: config.Config, grace: float, *, fresh: bool) -> Seen:
+def _ended(one: Seen, config: settings.Config, grace: float, *, fresh: bool) -> Seen:
     """The session, brought down if it lives."""
     if one.damaged:
         raise StateError(f"{one.name}: its record is damaged ({one.damaged.reason})")
     assert one.session is not None
-    look.need_process(one)
+    lookup.need_process(one)
     if one.state is State.UNKNOWN:
         raise CannotTellError(f"{one.name}: {one.session.verdict.reason}; not restarted")
     if one.state not in _LIVING:
@@ -121,8 +122,8 @@ def _ended(one: Seen, settings: config.Config, grace: float, *, fresh: bool) -> 
         raise ConflictError(f"{one.name} is starting just now")
     check(one.session.record, fresh=fresh)
     with _wanted(one):
-        after = stop([one], settings, grace, close_panes=False, keep=True)[0]
-        look.check_same_launch(one, after)
+        after = stop([one], config, grace, close_panes=False, keep=True)[0]
+        lookup.check_same_launch(one, after)
         if after.state in _LIVING:
             why = refused(after) or after.state
             raise SeshError(f"{one.name} could not be stopped: {why}; not restarted")

@@ -6,12 +6,13 @@ import json
 
 import click
 
-from sesh import config, look, output, resuming
+from sesh import output, resuming
 from sesh.commands._options import CONTEXT, json_option, named
 from sesh.model import errors
 from sesh.model.progress import Answer
 from sesh.model.record import Record
-from sesh.store import Entry
+from sesh.state import lookup, settings
+from sesh.state.records import Entry
 
 
 @click.command("resumable", context_settings=CONTEXT)
@@ -23,9 +24,9 @@ def command(name: str | None, as_json: bool) -> int:
     NAME is that of the session it is called in, if there is one.
     """
     name = named(name)
-    look.check_name(name)
+    lookup.check_name(name)
     entry = resuming.find(name)
-    answer = resuming.ask(entry, name, config.load())
+    answer = resuming.ask(entry, name, settings.load())
     if as_json:
         output.write(json.dumps(_shown(name, entry, answer)) + "\n")
     else:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from sesh import config
 from sesh.commands._options import CONTEXT, choose, each, names_argument
 from sesh.lifecycle.pause import resume
-from sesh.look import Seen
 from sesh.model.record import State
+from sesh.state import settings
+from sesh.state.lookup import Seen
 
 
 @click.command("resume", context_settings=CONTEXT)
@@ -16,9 +16,9 @@ from sesh.model.record import State
 @click.option("-g", "--group", metavar="GROUP", help="Resume the paused sessions of a group.")
 def command(names: tuple[str, ...], group: str | None) -> int:
     """Let paused sessions go on: thawed, attachable, their limits running again."""
-    settings = config.load()
+    config = settings.load()
     found = choose(names, _wanted if group is not None else None, group, "--group")
-    return each(found, "resume", lambda one: resume(one, settings))
+    return each(found, "resume", lambda one: resume(one, config))
 
 
 def _wanted(one: Seen) -> bool:

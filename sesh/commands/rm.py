@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import click
 
-from sesh import adrift, config, look, output, store
+from sesh import output
 from sesh.commands._options import CONTEXT, confirm, grace_option, names_argument, yes_option
 from sesh.lifecycle import salvage, worktrees
 from sesh.lifecycle.forget import check_discard, forget
 from sesh.lifecycle.stop import refused, stop, stop_orphans
-from sesh.look import Seen
 from sesh.model import errors
 from sesh.model.errors import (
     CannotTellError,
@@ -20,6 +19,8 @@ from sesh.model.errors import (
     UsageError,
 )
 from sesh.model.record import ALIVE, Record, State
+from sesh.state import lookup, records, settings, unclaimed
+from sesh.state.lookup import Seen
 
 
 @click.command("rm", context_settings=CONTEXT)
@@ -46,13 +47,13 @@ def command(
     """
     if not names:
         raise UsageError("give the names of the sessions to forget")
-    settings = config.load()
-    limit = settings.stop.grace if grace is None else grace
+    config = settings.load()
+    limit = config.stop.grace if grace is None else grace
     losses = _losses(names) if discard else []
     if losses and not confirm(f"discard the work of {'; '.join(losses)}?", yes=yes):
         return errors.FAILED
     codes = [
-        _remove(name, settings, limit, force=force, discard=discard, alone=len(names) == 1)
+        _remove(name, config, limit, force=force, discard=discard, alone=len(names) == 1)
         for name in dict.fromkeys(names)
     ]
     bad = [code for code in codes if code]
@@ -65,8 +66,8 @@ def _losses(names: tuple[str, ...]) -> list[str]:
     """What is in worktrees and nowhere else."""
     found = []
     for name in dict.fromkeys(names):
-        look.check_name(name)
-        entry = store.entry(name)
+        lookup.check_name(name)
+        entry = records.entry(name)
         record = entry.record if entry else None
         if not isinstance(record, Record) or not worktrees.stands(record):
             continue
@@ -77,16 +78,16 @@ def _losses(names: tuple[str, ...]) -> list[str]:
 
 
 def _remove(
-    name: str, settings: config.Config, grace: float, *, force: bool, discard: bool, alone: bool
+    name: str, config: settings.Config, grace: float, *, force: bool, discard: bool, alone: bool
 ) -> int:
-    look.check_name(name)
-    if force and store.entry(name) is None:
-        return _end_unclaimed(name, settings, grace)
+    lookup.check_name(name)
+    if force and records.entry(name) is None:
+        return _end_unclaimed(name, config, grace)
     try:
-        found = look.one(name)
+        found = lookup.one(name)
         if discard:
             check_discard(found)
-        forget(_ended(found, settings, grace, force=force), settings, discard=discard)
+        forget(_ended(found, config, grace, force=force), config, discard=discard)
     except SeshError as error:
         if force and isinstance(error, NoSessionError):
             return errors.OK  # another rm was faster
@@ -97,26 +98,26 @@ def _remove(
     return errors.OK
 
 
-def _end_unclaimed(name: str, settings: config.Config, grace: float) -> int:
+def _end_unclaimed(name: str, config: settings.Config, grace: float) -> int:
     """There is no record to forget; an agent or a container whose record is lost is ended all the
     same."""
-    boxes = adrift.named(name, settings)
-    adrift.check_ours(boxes)
-    left = stop_orphans(look.orphans_named(name), settings, grace)
+    boxes = unclaimed.named(name, config)
+    unclaimed.check_ours(boxes)
+    left = stop_orphans(lookup.orphans_named(name), config, grace)
     for orphan in left:
         output.note(f"{name}: process {orphan.agent.process.pid} could not be ended")
-    standing = [one for one in boxes if not salvage.end(one, settings, grace)]
+    standing = [one for one in boxes if not salvage.end(one, config, grace)]
     for box in standing:
         output.note(f"{name}: container {box.container} could not be ended")
-    if boxes and not standing and store.entry(name) is not None:
-        forget(look.one(name), settings)
+    if boxes and not standing and records.entry(name) is not None:
+        forget(lookup.one(name), config)
     return errors.FAILED if left or standing else errors.OK
 
 
-def _ended(one: Seen, settings: config.Config, grace: float, *, force: bool) -> Seen:
+def _ended(one: Seen, config: settings.Config, grace: float, *, force: bool) -> Seen:
     """The session, ended; raises when it may not be forgotten."""
     if one.damaged:
-        if force and not stop_orphans(look.orphans_named(one.name), settings, grace):
+        if force and not stop_orphans(lookup.orphans_named(one.name), config, grace):
             return one
         why = f"its record is damaged ({one.damaged.reason})"
         raise StateError(f"{one.name}: {why}; rm --force ends its agent and forgets it")
@@ -132,8 +133,8 @@ def _ended(one: Seen, settings: config.Config, grace: float, *, force: bool) -> 
         raise ConflictError(f"{one.name} is {one.state}; {end} first, or rm --force")
     if not force:
         raise ConflictError(f"{one.name} is {one.state}; sesh stop {one.name} first, or rm --force")
-    after = stop([one], settings, grace)[0]
-    look.check_same_launch(one, after)
+    after = stop([one], config, grace)[0]
+    lookup.check_same_launch(one, after)
     if after.state in ALIVE or after.state is State.ORPHAN:
         raise SeshError(
             f"{one.name} could not be stopped: {refused(after) or after.state}; not forgotten"

@@ -7,11 +7,12 @@ import sys
 
 import click
 
-from sesh import config, talking
+from sesh import talking
 from sesh.commands._options import CONTEXT, choose, each
-from sesh.look import Seen
 from sesh.model.errors import UsageError
 from sesh.model.record import ALIVE, State
+from sesh.state import settings
+from sesh.state.lookup import Seen
 from sesh.system.tmux import KEY
 from sesh.talking import Terminal
 
@@ -54,11 +55,11 @@ def command(
             raise UsageError(f"--key {key}: no such key; Enter, Escape, C-c, M-x, F5, Up …")
     if not data and not keys:
         raise UsageError("nothing to send: give a text, - for standard input, or --key")
-    settings = config.load()
+    config = settings.load()
     found = choose(names, _wanted if group is not None else None, group, "--group")
 
     def work(one: Seen) -> None:
-        talking.send(Terminal(one, settings), data, keys, enter=not no_enter, force=force)
+        talking.send(Terminal(one, config), data, keys, enter=not no_enter, force=force)
 
     return each(found, "send to", work)
 

@@ -8,14 +8,15 @@ import time
 
 import click
 
-from sesh import ages, boxes, breakers, checkups, config, listing, logfiles, look, output
+from sesh import boxes, checkups, listing, output
 from sesh.agents import activity, questions, screens
 from sesh.commands._options import CONTEXT, colour_option, json_option
-from sesh.look import Seen
 from sesh.model.reconcile import kept
 from sesh.model.record import ENDED, Care, Record, Session, Spec, State
 from sesh.model.session_json import View
 from sesh.model.units import amount, span
+from sesh.state import ages, breakers, log_files, lookup, settings
+from sesh.state.lookup import Seen
 from sesh.system import directory_tree, paths
 
 _NEXT = {
@@ -44,7 +45,7 @@ _NEXT_ENDED = "sesh attach {0} shows the menu   ·   sesh restart {0}   ·   ses
 @colour_option
 def command(name: str, as_json: bool, colour: str) -> int:
     """Show everything known of a session: its state and why, its life, what to do next."""
-    found = look.one(name)
+    found = lookup.one(name)
     shown = listing.complete(found)
     if found.session:
         listing.add_question(found, shown)
@@ -135,7 +136,7 @@ def _breaker(session: Session) -> str | None:
     if session.verdict.state not in ENDED | {State.RECOVERING}:
         return None
     record = session.record
-    opened = breakers.open_for([record], config.load())
+    opened = breakers.open_for([record], settings.load())
     return breakers.sentence(*opened[record.id]) if opened else None
 
 
@@ -224,7 +225,7 @@ def _retries(care: Care, shown: View) -> str:
 def _closing_off(record: Record) -> str:
     """When the failures of others keep it from being launched again."""
     found = " and ".join(f"{kind} {name}" for kind, name in breakers.circles(record))
-    limits = breakers.limits_of(record, config.load())
+    limits = breakers.limits_of(record, settings.load())
     if not found or not (record.spec.care.retries or record.spec.breaker):
         return ""
     if not limits.failures:
@@ -348,7 +349,7 @@ def _cpu(shown: View) -> str:
 def _output(shown: View) -> str:
     path = paths.transcript(shown["id"])
     try:
-        written = output.size(logfiles.kept(path))
+        written = output.size(log_files.kept(path))
     except OSError:
         return "–"
     if shown["last_output"] is None:

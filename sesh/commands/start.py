@@ -8,11 +8,12 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from sesh import attaching, config, listing, ordering, output, shelf
+from sesh import attaching, listing, ordering, output, shelf
 from sesh.commands._care import care_options, taken
 from sesh.commands._options import CONTEXT, Duration, json_option
 from sesh.model.errors import UsageError
 from sesh.model.record import ALIVE, Boxing
+from sesh.state import settings
 from sesh.system import container_engine
 from sesh.templates import Template
 
@@ -137,7 +138,7 @@ def command(
         _nothing_to_run(ctx)
     if at_once:
         attaching.need_terminal()
-    settings = config.load()
+    config = settings.load()
     name = names[0] if names else None
     care = taken(others)
     inside = others["no_mount"] or others["container"] is not None
@@ -146,7 +147,7 @@ def command(
     if not box and (env_files or pull):
         raise UsageError("--env-file and --pull are for a container; give --image too")
     if pull and box and box.image:
-        _pull(box.image, settings)
+        _pull(box.image, config)
     wish = ordering.Wish(
         *(name, ctx.obj or (), directory, variables, group, tags, max_age, max_idle),
         box=box,
@@ -159,11 +160,11 @@ def command(
         worktree=worktree,
         record_only=record_only,
     )
-    found = ordering.fulfil(wish, settings)
+    found = ordering.fulfil(wish, config)
     output.write(json.dumps(listing.complete(found)) + "\n" if as_json else f"{found.name}\n")
     ordering.tell_end(found)
     if at_once and found.session and found.state in ALIVE:
-        attaching.attach(found.session.record, settings, read_only=False, alone=False)
+        attaching.attach(found.session.record, config, read_only=False, alone=False)
     return 0
 
 
@@ -218,8 +219,8 @@ def _box(
     )
 
 
-def _pull(image: str, settings: config.Config) -> None:
-    engine = container_engine.chosen(settings)
+def _pull(image: str, config: settings.Config) -> None:
+    engine = container_engine.chosen(config)
     said = container_engine.ask(engine, "pull", image, timeout=container_engine.PULL_TIMEOUT)
     if not said.ok:
         raise container_engine.problem(engine, said)

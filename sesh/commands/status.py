@@ -6,10 +6,11 @@ import time
 
 import click
 
-from sesh import listing, look, output, tables
+from sesh import listing, output, tables
 from sesh.commands._options import CONTEXT, json_option
 from sesh.model import errors
 from sesh.model.record import ALIVE, ENDED, State
+from sesh.state import lookup
 
 _OTHERS = {
     State.UNKNOWN: errors.CANNOT_TELL,
@@ -32,7 +33,7 @@ def command(name: str, as_json: bool) -> int:
 
     0 alive, 3 ended, 4 no such session, 5 cannot tell, 6 its record is damaged, 1 an orphan.
     """
-    found = look.one(name)
+    found = lookup.one(name)
     shown = listing.complete(found)
     if as_json:
         import json

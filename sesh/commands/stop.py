@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 
 import click
 
-from sesh import adrift, caring, config, look, orphans, output, store
-from sesh.adrift import Adrift
+from sesh import caring, output
 from sesh.commands._options import (
     CONTEXT,
     Duration,
@@ -20,14 +19,16 @@ from sesh.commands._options import (
     names_argument,
     yes_option,
 )
-from sesh.config import Config
 from sesh.lifecycle import salvage
 from sesh.lifecycle.leftovers import close_strays, stop_leftovers
 from sesh.lifecycle.stop import stop, stop_orphans
-from sesh.look import Orphan, Seen
 from sesh.model import errors
 from sesh.model.errors import UsageError
 from sesh.model.record import ALIVE, ENDED, Damaged, Engine, State
+from sesh.state import lookup, orphans, records, settings, unclaimed
+from sesh.state.lookup import Orphan, Seen
+from sesh.state.settings import Config
+from sesh.state.unclaimed import Adrift
 from sesh.system import processes
 
 _SELECTIONS = "--all, --group or --idle"
@@ -59,22 +60,22 @@ def command(
     A container that sesh has made is removed, unless --keep is given; others never are.
     What can't be confirmed stays `stopping` (exit 1); the next stop or pass goes on from there.
     """
-    settings = config.load()
+    config = settings.load()
     selected: Callable[[Seen], bool] | None = None
-    boxes = _Boxes(settings, keep=keep)
+    boxes = _Boxes(config, keep=keep)
     if idle is not None:
         selected = lambda one: _quiet(one, idle)  # noqa: E731  # reads better than a def here
     elif everything or group is not None:
         selected = lambda one: _costs(one) or boxes.left(one)  # noqa: E731
-    limit = settings.stop.grace if grace is None else grace
+    limit = config.stop.grace if grace is None else grace
     if left_behind:
         if names or selected:
             others = "names, --all, --group or --idle"
             raise UsageError(f"give --orphans, or {others}, but not both")
-        return _stop_orphans(settings, limit, yes=yes)
+        return _stop_orphans(config, limit, yes=yes)
     check_choice(names, selecting=selected is not None, how=_SELECTIONS)
     given = bool(names)
-    names, some_left = _stop_unclaimed(names, settings, limit)
+    names, some_left = _stop_unclaimed(names, config, limit)
     if some_left:
         return errors.FAILED
     if given and not names:
@@ -95,7 +96,7 @@ def command(
             output.note(f"{one.name}: {_why(one)}; left as it is")
     left: list[str] = []
     with _Progress() as progress:
-        after = stop(able, settings, limit, progress.show, keep=keep, tell=left.append)
+        after = stop(able, config, limit, progress.show, keep=keep, tell=left.append)
     code = _report(found, able, after, left)
     return errors.PARTIAL if code == errors.OK and boxes.unsure else code
 
@@ -103,9 +104,9 @@ def command(
 class _Boxes:
     """The containers that sesh has made for sessions that have ended. Each engine is asked once."""
 
-    def __init__(self, settings: Config, *, keep: bool) -> None:
+    def __init__(self, config: Config, *, keep: bool) -> None:
         self.unsure: list[str] = []  # whose engine gave no answer
-        self._settings = settings
+        self._settings = config
         self._keep = keep
         self._standing: dict[Engine, set[str] | None] = {}
 
@@ -118,8 +119,8 @@ class _Boxes:
         if self._keep or record.status.keep or record.place.machine.id != processes.here().id:
             return False
         if engine not in self._standing:
-            answers = adrift.ask_engines([engine], self._settings, processes.run_dir())
-            self._standing[engine] = adrift.standing(answers)
+            answers = unclaimed.ask_engines([engine], self._settings, processes.run_dir())
+            self._standing[engine] = unclaimed.standing(answers)
         standing = self._standing[engine]
         if standing is None:
             self.unsure.append(one.name)
@@ -143,9 +144,9 @@ def _quiet(one: Seen, seconds: float) -> bool:
     return silent is not None and silent >= seconds
 
 
-def _stop_orphans(settings: Config, grace: float, *, yes: bool) -> int:
+def _stop_orphans(config: Config, grace: float, *, yes: bool) -> int:
     """List everything that lives without a session, ask, and end it."""
-    census = orphans.census(settings)
+    census = orphans.census(config)
     for line in _listed(census):
         output.say(line)
     count = _count(census)
@@ -155,10 +156,10 @@ def _stop_orphans(settings: Config, grace: float, *, yes: bool) -> int:
     if not confirm(f"end {count} orphan{'s' if count > 1 else ''}?", yes=yes):
         return errors.FAILED
     if not yes:  # a person takes their time: one may be somebody's session again
-        census = orphans.still(census, orphans.census(settings))
+        census = orphans.still(census, orphans.census(config))
         if _count(census) < count:
             output.note(f"{count - _count(census)} changed meanwhile, and left as they are")
-    left = _end(census, settings, grace)
+    left = _end(census, config, grace)
     for name in left:
         output.note(f"{name} could not be ended")
     return errors.OK if not left else errors.PARTIAL if len(left) < count else errors.FAILED
@@ -171,16 +172,16 @@ def _count(census: orphans.Census) -> int:
     return sure + [*reasons, *(one.keep for one in census.adrift)].count(None)
 
 
-def _end(census: orphans.Census, settings: Config, grace: float) -> list[str]:
+def _end(census: orphans.Census, config: Config, grace: float) -> list[str]:
     """Returns what could not be ended."""
-    after = stop(census.orphan_sessions, settings, grace)
+    after = stop(census.orphan_sessions, config, grace)
     left = [one.name for one in after if one.state in ALIVE | {State.ORPHAN}]
-    left += [one.name for one in stop_orphans(census.agents, settings, grace)]
+    left += [one.name for one in stop_orphans(census.agents, config, grace)]
     leftovers = [one for one in census.leftovers if one.keep is None]
     left += [f"process {one.process.pid}" for one in stop_leftovers(leftovers, grace)]
-    close_strays(census.strays, settings)
+    close_strays(census.strays, config)
     boxes = [one for one in census.adrift if one.keep is None]
-    left += [one.container for one in boxes if not salvage.end(one, settings, grace)]
+    left += [one.container for one in boxes if not salvage.end(one, config, grace)]
     return left
 
 
@@ -213,29 +214,29 @@ def _listed(census: orphans.Census) -> list[str]:
 
 
 def _stop_unclaimed(
-    names: tuple[str, ...], settings: Config, grace: float
+    names: tuple[str, ...], config: Config, grace: float
 ) -> tuple[tuple[str, ...], bool]:
     """End the named agents and containers that no readable record claims. Returns the other names,
     and whether something could not be ended."""
-    unclaimed = {name: _unclaimed(name, settings) for name in names if _unreadable(name)}
-    found = [one for some in unclaimed.values() for one in some]
-    adrift.check_ours(one for one in found if isinstance(one, Adrift))
-    left = stop_orphans([one for one in found if isinstance(one, Orphan)], settings, grace)
+    by_name = {name: _unclaimed(name, config) for name in names if _unreadable(name)}
+    found = [one for some in by_name.values() for one in some]
+    unclaimed.check_ours(one for one in found if isinstance(one, Adrift))
+    left = stop_orphans([one for one in found if isinstance(one, Orphan)], config, grace)
     for orphan in left:
         output.note(f"{orphan.name}: process {orphan.agent.process.pid} could not be ended")
     boxes = [one for one in found if isinstance(one, Adrift)]
-    standing = [one for one in boxes if not salvage.end(one, settings, grace)]
+    standing = [one for one in boxes if not salvage.end(one, config, grace)]
     for box in standing:
         output.note(f"{box.name}: container {box.container} could not be ended")
-    return tuple(name for name in names if not unclaimed.get(name)), bool(left or standing)
+    return tuple(name for name in names if not by_name.get(name)), bool(left or standing)
 
 
-def _unclaimed(name: str, settings: Config) -> Sequence[Orphan | Adrift]:
+def _unclaimed(name: str, config: Config) -> Sequence[Orphan | Adrift]:
     """By the files of their launches or, where those are lost too, by a look at everything."""
-    found = look.orphans_named(name)
+    found = lookup.orphans_named(name)
     if found:
         return found
-    census = orphans.census(settings)
+    census = orphans.census(config)
     every: list[Orphan | Adrift] = [*census.agents, *census.adrift]
     return [one for one in every if one.name == name and not _copied(one)]
 
@@ -245,8 +246,8 @@ def _copied(one: Orphan | Adrift) -> bool:
 
 
 def _unreadable(name: str) -> bool:
-    look.check_name(name)
-    entry = store.entry(name)
+    lookup.check_name(name)
+    entry = records.entry(name)
     return entry is None or isinstance(entry.record, Damaged)
 
 

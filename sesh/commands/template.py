@@ -8,12 +8,13 @@ from typing import Any
 
 import click
 
-from sesh import config, output, rulefiles, shelf, templates, trust
+from sesh import output, rulefiles, shelf, templates, trust
 from sesh.commands._options import CONTEXT, confirm, json_option, yes_option
 from sesh.model import errors
 from sesh.model.errors import SeshError, StateError, UsageError
 from sesh.model.value import Value
 from sesh.shelf import Bad, Found, Origin
+from sesh.state import settings
 from sesh.system import paths
 from sesh.system.files import read_regular
 from sesh.templates import Template
@@ -264,7 +265,7 @@ def _of(name: str, directory: str | None) -> list[str]:
 
 def _of_file(path: str) -> list[str]:
     try:
-        return templates.examine(path, read_regular(path, config.LIMIT))[1]
+        return templates.examine(path, read_regular(path, settings.LIMIT))[1]
     except OSError as error:
         return [f"cannot read {path}: {error.strerror}"]
 

@@ -6,12 +6,13 @@ import json
 
 import click
 
-from sesh import launchfiles, listing, look, output, reports
+from sesh import launchfiles, listing, output, reports
 from sesh.commands._options import CONTEXT, json_option, named
-from sesh.look import Seen
 from sesh.model import progress
 from sesh.model.progress import Said
 from sesh.model.record import State
+from sesh.state import lookup
+from sesh.state.lookup import Seen
 
 
 @click.command("update", context_settings=CONTEXT)
@@ -66,10 +67,10 @@ def _say(name: str, said: Said) -> Seen:
     if said != Said(force=said.force):
         found = reports.say(name, said)
     else:
-        found = look.one(name)
+        found = lookup.one(name)
         if found.record_only:
             return reports.say(name, said)
-        look.must_be(found, State.RUNNING, State.PAUSED)
+        lookup.must_be(found, State.RUNNING, State.PAUSED)
     if found.session and not found.record_only and found.state in (State.RUNNING, State.PAUSED):
         launchfiles.beat(found.session.record)
     return found

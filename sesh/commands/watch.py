@@ -10,11 +10,12 @@ from collections.abc import Callable
 
 import click
 
-from sesh import events, output, supervise, tables
+from sesh import output, supervise, tables
 from sesh.commands._options import CONTEXT, Duration
-from sesh.events import Place
 from sesh.model import errors
 from sesh.model.errors import SeshError, UsageError
+from sesh.state import events
+from sesh.state.events import Place
 from sesh.system import bug_log, subprocesses
 
 _SHORTEST = 0.1

@@ -7,10 +7,8 @@ import os
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from sesh import environment, events, launchfiles, look, observe, orphans, store
-from sesh.config import Config
+from sesh import environment, launchfiles
 from sesh.lifecycle import servers
-from sesh.look import Orphan, Seen
 from sesh.model import codec
 from sesh.model.errors import CannotTellError, ConflictError, NoSessionError, SeshError, UsageError
 from sesh.model.reconcile import reconcile
@@ -29,7 +27,10 @@ from sesh.model.record import (
     valid_name,
 )
 from sesh.model.value import replace
-from sesh.store import Entry
+from sesh.state import events, lookup, observe, orphans, records
+from sesh.state.lookup import Orphan, Seen
+from sesh.state.records import Entry
+from sesh.state.settings import Config
 from sesh.system import git, paths, processes, tmux
 from sesh.system.tmux import HandMade, Keeper, Reply, Tmux
 
@@ -44,7 +45,7 @@ def _now() -> datetime:
 def rebuild(orphan: Orphan, config: Config) -> Seen:
     """Give a living agent that no record claims its record back, and whatever else was lost with
     it: its launch's files, its server's socket, its log pipe."""
-    store.prepare()
+    records.prepare()
     run = processes.run_dir()
     word = orphans.launch_word(orphan, run)
     if word is None:
@@ -61,7 +62,7 @@ def rebuild(orphan: Orphan, config: Config) -> Seen:
         )
     _restore_pipe(record, server)
     launchfiles.keep_claim(record, _claim(record).raw)
-    return look.one(record.name)
+    return lookup.one(record.name)
 
 
 def _restore_files(orphan: Orphan, word: LaunchWord, run: str) -> None:
@@ -143,7 +144,7 @@ def _going_on(status: Status, started: datetime) -> Status:
 def _claim(record: Record) -> Entry:
     sight = Observation(seen("adopted"), seen("adopted"))
     try:
-        entry = store.claim(record, reconcile(record, sight, _now()), None)
+        entry = records.claim(record, reconcile(record, sight, _now()), None)
     except ConflictError:
         raise ConflictError(
             f"a record named {record.name} exists; sesh show {record.name} says of what"
@@ -183,11 +184,11 @@ def accept(found: Seen) -> Seen:
         status = _going_on(record.status, started)
         accepted = replace(record, place=place, status=status)
         launchfiles.forget_exit(accepted)
-        if store.swap(found.entry, accepted, reconcile(accepted, found.session.seen, _now())):
+        if records.swap(found.entry, accepted, reconcile(accepted, found.session.seen, _now())):
             with suppress(OSError):
                 events.append("adopted", accepted)
-            return look.one(found.name)
-        found = look.one(found.name)
+            return lookup.one(found.name)
+        found = lookup.one(found.name)
     raise ConflictError(f"{found.name} is being changed by others; try again")
 
 
@@ -201,7 +202,7 @@ def take_over(name: str, config: Config) -> Seen:
         raise UsageError(
             f"{name!a} is no valid name for sesh; rename it first: tmux rename-session -t …"
         )
-    store.prepare()
+    records.prepare()
     machine = processes.here()
     run = processes.run_dir()
     server = observe.server(_users_socket(config, run), run, config)
@@ -232,7 +233,7 @@ def take_over(name: str, config: Config) -> Seen:
         status=_status(stamp, datetime.fromtimestamp(processes.started_at(stat), UTC)),
     )
     _take(record, server, made)
-    return look.one(name)
+    return lookup.one(name)
 
 
 def _take(record: Record, server: Tmux, made: HandMade) -> None:
@@ -249,9 +250,9 @@ def _take(record: Record, server: Tmux, made: HandMade) -> None:
         raise
     reply = server.adopt(record.name, made, Keeper((), record.id, log, callback))
     if not reply.ok:
-        entry = store.entry(record.name)
+        entry = records.entry(record.name)
         if entry is not None:
-            store.remove(entry)
+            records.remove(entry)
         _forget(record)
         raise CannotTellError(f"{record.name}: tmux: {reply.text}")
 
@@ -281,6 +282,6 @@ def _hand_made(name: str, server: Tmux) -> HandMade:
         if made.trouble in (tmux.Trouble.NO_TARGET, tmux.Trouble.NO_SERVER):
             raise NoSessionError(f"no tmux session named {name} in {server.socket}; see tmux ls")
         raise CannotTellError(f"{name}: tmux: {made.text}")
-    if made.sesh_id and store.entry(name) is not None:
+    if made.sesh_id and records.entry(name) is not None:
         raise ConflictError(f"{name} is a session of sesh already; see sesh ls --all")
     return made

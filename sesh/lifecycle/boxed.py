@@ -11,8 +11,7 @@ import time
 from contextlib import suppress
 from datetime import timedelta
 
-from sesh import boxes, containers, environment, launchfiles, observe, store
-from sesh.config import Config
+from sesh import boxes, containers, environment, launchfiles
 from sesh.lifecycle import claims, making, panes
 from sesh.lifecycle.claims import Order
 from sesh.lifecycle.forget import bury, release
@@ -27,12 +26,14 @@ from sesh.lifecycle.launch import (
     now,
     record_failure,
 )
-from sesh.look import Seen
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
 from sesh.model.reconcile import not_in_time, reconcile
 from sesh.model.record import Desired, Engine, Record, State
 from sesh.model.value import replace
-from sesh.store import Entry
+from sesh.state import observe, records
+from sesh.state.lookup import Seen
+from sesh.state.records import Entry
+from sesh.state.settings import Config
 from sesh.system import container_engine, processes
 from sesh.system.container_engine import Facts, Said, Trouble
 from sesh.system.tmux import Keeper, Reply
@@ -48,7 +49,7 @@ KEEPER_PATIENCE = 1.0  # seconds from an agent's end to its keeper's word
 
 def start(order: Order, config: Config) -> Seen:
     """Start a new session in a container and see that it runs."""
-    store.prepare()
+    records.prepare()
     engine = container_engine.chosen(config)
     assert order.spec.box is not None
     spec = making.checked(order.spec, order.spec.box, engine, config)
@@ -114,7 +115,7 @@ def _forget(record: Record) -> None:
 def _take_back(record: Record, config: Config) -> bool:
     """The start never came to anything: nothing of it stays, also not in a container that does.
     False when that can't be asked: then its record stays."""
-    entry = store.entry(record.name)
+    entry = records.entry(record.name)
     if entry and isinstance(entry.record, Record) and entry.record.id == record.id:
         claimed = entry.record
         if claimed.place.container is not None and not claimed.place.container.made:
@@ -122,7 +123,7 @@ def _take_back(record: Record, config: Config) -> bool:
             if isinstance(left, Said) and left.trouble not in _EMPTY:
                 return False
             boxes.leave(claimed, config.docker.timeout * 2)
-        store.remove(entry)
+        records.remove(entry)
     _forget(record)
     return True
 
@@ -170,7 +171,7 @@ def _launch_in(
         place=replace(record.place, container=container),
         status=replace(claims.launched_now(record.status), starter=None),
     )
-    written = store.swap(entry, record, claims.starting(record))
+    written = records.swap(entry, record, claims.starting(record))
     if written is None:
         raise ConflictError(f"{record.name} was changed by another sesh just now")
     making.prepare(record, config)
@@ -233,7 +234,7 @@ def _await_agent(record: Record, config: Config) -> None:
 def restart(found: Seen, config: Config, attempt: int = 0, *, fresh: bool = False) -> Seen:
     """The next generation: in the same container where it stands, else in a new one of the same
     kind. `attempt` and `fresh` as for one on this machine."""
-    store.prepare()
+    records.prepare()
     assert found.session is not None
     old = found.session.record
     engine = old.place.engine
@@ -277,7 +278,7 @@ def restart(found: Seen, config: Config, attempt: int = 0, *, fresh: bool = Fals
 def _note_failure(record: Record, why: str) -> None:
     """A restart that came to nothing has failed: it is not `starting` until its time is over.
     Unless somebody wants it to stop by now, or has seen how it ended."""
-    entry = store.entry(record.name)
+    entry = records.entry(record.name)
     claimed = entry.record if entry else None
     if not entry or not isinstance(claimed, Record) or claimed.launch != record.launch:
         return

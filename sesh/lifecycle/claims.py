@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-from sesh import ages, clocks, environment, look, store
+from sesh import environment
 from sesh.lifecycle.launch import now
-from sesh.look import Seen
 from sesh.model import progress
 from sesh.model.errors import CannotTellError, ConflictError, SeshError, StateError
 from sesh.model.reconcile import reconcile
@@ -25,7 +24,9 @@ from sesh.model.record import (
     session_id,
 )
 from sesh.model.value import Value, replace
-from sesh.store import Entry
+from sesh.state import ages, clocks, lookup, records
+from sesh.state.lookup import Seen
+from sesh.state.records import Entry
 from sesh.system import processes
 
 _TRIES = 5  # others that look at an ended session write down what they see
@@ -56,12 +57,12 @@ def new_record(order: Order, identity: str, place: Place) -> Record:
 
 def free_name(name: str) -> Seen | None:
     """The ended session whose name may be used again, or None; raises when it is not free."""
-    entry = store.entry(name)
+    entry = records.entry(name)
     if entry is None:
-        if look.orphans_named(name):
-            raise ConflictError(f"{name} lives, but {look.LOST.format(name)}")
+        if lookup.orphans_named(name):
+            raise ConflictError(f"{name} lives, but {lookup.LOST.format(name)}")
         return None
-    found = look.judge([entry])[0]
+    found = lookup.judge([entry])[0]
     if found.damaged:
         raise StateError(
             f"{name}: its record is damaged ({found.damaged.reason}); see sesh show {name}"
@@ -142,9 +143,9 @@ def claim_name(record: Record, verdict: Verdict, before: Seen | None) -> Entry:
     clocks.note_boot(processes.run_dir())
     for _ in range(_TRIES):
         with suppress(ConflictError):
-            return store.claim(record, verdict, seen.entry if seen else None)
+            return records.claim(record, verdict, seen.entry if seen else None)
         seen = free_name(record.name)
-        if seen and not (before and look.same(before, seen)):
+        if seen and not (before and lookup.same(before, seen)):
             break
     raise ConflictError(f"{record.name} was taken by another sesh just now")
 
@@ -154,10 +155,10 @@ def claim_generation(found: Seen, record: Record) -> Entry:
     seen: Seen | None = found
     clocks.note_boot(processes.run_dir())
     for _ in range(_TRIES):
-        entry = store.swap(seen.entry, record, starting(record)) if seen else None
+        entry = records.swap(seen.entry, record, starting(record)) if seen else None
         if entry is not None:
             return entry
-        seen = look.again(found)
+        seen = lookup.again(found)
         if seen is None:
             break
     raise ConflictError(f"{record.name} was changed by another sesh just now; try again")

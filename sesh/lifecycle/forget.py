@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-from sesh import boxes, environment, events, launchfiles, look, observe, output, store
-from sesh.config import Config
+from sesh import boxes, environment, launchfiles, output
 from sesh.lifecycle import panes, worktrees
-from sesh.look import Seen
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
 from sesh.model.record import Damaged, Record
+from sesh.state import events, lookup, observe, records
+from sesh.state.lookup import Seen
+from sesh.state.settings import Config
 from sesh.system import paths, processes
 
 _NAMED = 3  # of files that are gone
@@ -21,7 +22,7 @@ def forget(found: Seen, config: Config, *, discard: bool = False) -> None:
     that, or with `discard`; one that stays is told of."""
     record = found.entry.record
     if isinstance(record, Damaged):
-        store.remove(found.entry)
+        records.remove(found.entry)
         return
     if record.boxed:
         _remove_container(record, config)
@@ -29,9 +30,9 @@ def forget(found: Seen, config: Config, *, discard: bool = False) -> None:
         _leave_tmux(record, config)
     _leave_worktree(record, discard=discard)
     for _ in range(5):
-        if store.remove(found.entry):
+        if records.remove(found.entry):
             break
-        found = look.again(found) or _taken(record)
+        found = lookup.again(found) or _taken(record)
     else:
         _taken(record)
     _forget_launches(record)

@@ -9,9 +9,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
-from sesh import breakers, ends, environment, events, launchfiles, look, observe, store
+from sesh import environment, launchfiles
 from sesh.lifecycle import panes, servers
-from sesh.look import Seen
 from sesh.model import due
 from sesh.model.errors import CannotTellError, ConflictError, ScarceError, SeshError
 from sesh.model.reconcile import not_in_time, reconcile, recorded_end
@@ -28,7 +27,9 @@ from sesh.model.record import (
     name_of,
 )
 from sesh.model.value import replace
-from sesh.store import Entry
+from sesh.state import breakers, ends, events, lookup, observe, records
+from sesh.state.lookup import Seen
+from sesh.state.records import Entry
 from sesh.system import paths, processes, tmux
 from sesh.system.tmux import Keeper, Launched, Reply, Tmux, Trouble
 
@@ -77,7 +78,7 @@ def _begun(entry: Entry, record: Record) -> tuple[Entry, Record]:
     begun = replace(record, status=replace(record.status, launched=now()))
     seen = Observation(absent("it has not said that it began"))
     with suppress(SeshError):  # it is launched already
-        written = store.swap(entry, begun, reconcile(begun, seen, now()))
+        written = records.swap(entry, begun, reconcile(begun, seen, now()))
         if written is not None:
             return written, begun
     return entry, record
@@ -169,7 +170,7 @@ def _launch_refused(entry: Entry, record: Record, reply: Reply, event: str) -> S
     """tmux did not launch it. A definite no becomes `failed`; no answer stays `starting`, and the
     next look finds out what came of it."""
     if reply.trouble is Trouble.DUPLICATE and record.place.generation == 1:
-        store.remove(entry)
+        records.remove(entry)
         forget_files(record)
         return _foreign(record.name, reply)
     if reply.trouble is Trouble.OTHER:
@@ -223,10 +224,10 @@ def not_launched(record: Record, why: str | None) -> LaunchError:
 
 def record_failure(entry: Entry, record: Record, how: Verdict, event: str) -> bool:
     """False: another sesh has written down something else of it meanwhile."""
-    ended = look.ended(record, how, now())
+    ended = lookup.ended(record, how, now())
     verdict = reconcile(ended, Observation(absent("never launched")), now())
     with ends.announced(ended, ended=_is_retry(record)) as tell:
-        written = store.swap(entry, ended, verdict)
+        written = records.swap(entry, ended, verdict)
         if written is not None:
             _note_failure(event, record, how)
             _note_end(ended, tell, told=_is_retry(record))
@@ -283,7 +284,7 @@ def given_up(entry: Entry, record: Record, how: Verdict, event: str) -> bool:
     has written down the same; else somebody has seen it speak, so it lives."""
     if record_failure(entry, record, how, event):
         return True
-    known = store.again(entry)
+    known = records.again(entry)
     written = known.record if known else None
     return (
         isinstance(written, Record)
@@ -331,12 +332,12 @@ def judge_launch(entry: Entry, record: Record, sight: Observation, event: str) -
     """Write down what is known of the agent by now, and what happened."""
     moment = now()
     verdict = reconcile(record, sight, moment)
-    learned = look.learn(record, sight, verdict, moment)
-    verdict = look.with_retry(learned, sight, verdict, moment)
+    learned = lookup.learn(record, sight, verdict, moment)
+    verdict = lookup.with_retry(learned, sight, verdict, moment)
     refused = verdict.cause is Cause.LAUNCH
     ended = learned.status.outcome is not None and (not refused or _is_retry(record))
     with ends.announced(learned, ended=ended) as tell:
-        written = store.swap(entry, learned, verdict)
+        written = records.swap(entry, learned, verdict)
         if refused:
             _note_failure(event, record, recorded_end(learned))
         else:
@@ -346,7 +347,7 @@ def judge_launch(entry: Entry, record: Record, sight: Observation, event: str) -
     if refused:
         raise not_launched(record, recorded_end(learned).reason)
     if written is None:  # another sesh has looked in between, and has written down what it saw
-        return look.one(record.name)
+        return lookup.one(record.name)
     return Seen(written, Session(learned, sight, verdict))
 
 

@@ -7,20 +7,21 @@ import signal
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from sesh import boxes, events, look, observe, store
-from sesh.config import Config
-from sesh.look import Seen
+from sesh import boxes
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
 from sesh.model.reconcile import reconcile
 from sesh.model.record import Observation, Record, State, Status
 from sesh.model.value import replace
+from sesh.state import events, lookup, observe, records
+from sesh.state.lookup import Seen
+from sesh.state.settings import Config
 from sesh.system import container_engine, processes
 from sesh.system.container_engine import Said
 
 
 def pause(found: Seen, config: Config, *, freeze: bool) -> None:
     """Hold a running session; one that is held already may still be frozen."""
-    record = look.must_be(found, State.RUNNING, State.PAUSED)
+    record = lookup.must_be(found, State.RUNNING, State.PAUSED)
     if record.status.paused is None:
         status = replace(record.status, paused=datetime.now(UTC))
         _write(found, record, status, "paused")
@@ -32,7 +33,7 @@ def pause(found: Seen, config: Config, *, freeze: bool) -> None:
 
 def resume(found: Seen, config: Config) -> None:
     """Let it go on. Thawed first: what could not be thawed stays paused."""
-    record = look.must_be(found, State.PAUSED, State.RUNNING)
+    record = lookup.must_be(found, State.PAUSED, State.RUNNING)
     _thaw(record, config)
     since = record.status.paused
     if since is None:
@@ -52,11 +53,11 @@ def _write(found: Seen, record: Record, status: Status, event: str) -> None:
         assert fresh is not None
         assert fresh.session is not None
         verdict = reconcile(changed, _unpaused(fresh.session.seen), datetime.now(UTC))
-        if store.swap(fresh.entry, changed, verdict) is not None:
+        if records.swap(fresh.entry, changed, verdict) is not None:
             with suppress(OSError):
                 events.append(event, changed)
             return
-        fresh = look.again(found)
+        fresh = lookup.again(found)
         if fresh is None or fresh.session is None:
             break
         changed = replace(fresh.session.record, status=status)

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from sesh import events, observe, store
-from sesh.config import Config
 from sesh.lifecycle import claims
 from sesh.lifecycle.claims import Order
 from sesh.lifecycle.forget import bury, release
-from sesh.look import Seen
 from sesh.model import progress
 from sesh.model.progress import Said
 from sesh.model.reconcile import reconcile
 from sesh.model.record import NOWHERE, Place, Record, Session, Spec
 from sesh.model.value import replace
+from sesh.state import events, observe, records
+from sesh.state.lookup import Seen
+from sesh.state.settings import Config
 from sesh.system import processes
 
 
 def create(name: str, spec: Spec, what: Said, config: Config) -> Seen:
     """Claim the name for a record that has begun, with what is said of it at once."""
-    store.prepare()
+    records.prepare()
     before = claims.free_name(name)
     release(before, config)
     record = _new_record(name, spec)

@@ -12,12 +12,9 @@ import re
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from sesh import adrift, boxes, containers, events, launchfiles, look, orphans, store
-from sesh.adrift import Adrift
-from sesh.config import Config
+from sesh import boxes, containers, launchfiles
 from sesh.lifecycle import making
 from sesh.lifecycle.stop import stop
-from sesh.look import Seen
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
 from sesh.model.reconcile import how_it_ended, reconcile
 from sesh.model.record import (
@@ -32,6 +29,10 @@ from sesh.model.record import (
     unknown,
 )
 from sesh.model.value import Value, replace
+from sesh.state import events, lookup, orphans, records, unclaimed
+from sesh.state.lookup import Seen
+from sesh.state.settings import Config
+from sesh.state.unclaimed import Adrift
 from sesh.system import container_engine, processes
 from sesh.system.container_engine import Facts, Said, Trouble
 from sesh.system.tmux import Trouble as TmuxTrouble
@@ -58,20 +59,20 @@ def rebuild(found: Adrift, config: Config) -> Seen:
     """Make it a session again: its name, command and directory as they were asked for."""
     facts = _facts(found, config)
     claim = _claim_of(found, facts)
-    if store.entry(found.name) is not None:
+    if records.entry(found.name) is not None:
         raise ConflictError(
             f"a record named {found.name} exists; sesh show {found.name} says of what"
         )
-    store.prepare()
+    records.prepare()
     record = _with_container(claim, facts, found, config)
     if facts.running:
         record = _with_launch(record, config)
     record = _with_end(record, facts)
     sight = Observation(unknown("it was adopted just now"))
-    store.claim(record, reconcile(record, sight, datetime.now(UTC)), None)
+    records.claim(record, reconcile(record, sight, datetime.now(UTC)), None)
     with suppress(OSError):
         events.append("adopted", record, command=list(record.spec.command))
-    return look.one(record.name)
+    return lookup.one(record.name)
 
 
 def _facts(found: Adrift, config: Config) -> Facts:
@@ -86,7 +87,7 @@ def _facts(found: Adrift, config: Config) -> Facts:
 
 
 def _claim_of(found: Adrift, facts: Facts) -> Record:
-    claim = adrift.claim_of(facts)
+    claim = unclaimed.claim_of(facts)
     if claim is None:
         raise SeshError(
             f"{found.name}: the labels of {facts.name} do not tell what it was started with; "
@@ -243,7 +244,7 @@ def end(found: Adrift, config: Config, grace: float) -> bool:
 def remove(found: Adrift, config: Config) -> bool:
     """Remove it, if it still is what it was, and ours."""
     try:
-        if adrift.again(found, config) is None:
+        if unclaimed.again(found, config) is None:
             return False
     except SeshError:
         return False

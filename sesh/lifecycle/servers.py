@@ -9,10 +9,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sesh import observe, orphans, store
 from sesh.lifecycle import panes
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
 from sesh.model.record import Process, Record
+from sesh.state import observe, orphans, records
 from sesh.system import files, processes, subprocesses, tmux
 from sesh.system.tmux import Reply, Tmux, Trouble
 
@@ -63,8 +63,8 @@ def ready(server: Tmux) -> tuple[str, ...]:
     if tmux.listens(server.socket):
         return ()
     tmux.check_version(server.binary, server.timeout)
-    records = [e.record for e in store.entries() if isinstance(e.record, Record)]
-    hidden = observe.hidden_server(server.socket, records)
+    sessions = [e.record for e in records.entries() if isinstance(e.record, Record)]
+    hidden = observe.hidden_server(server.socket, sessions)
     hidden = hidden or orphans.hidden_server(server.socket, processes.run_dir())
     if hidden is not None:
         restore_socket(server, hidden)

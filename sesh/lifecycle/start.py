@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import os
 
-from sesh import environment, launchfiles, observe, store
-from sesh.config import Config, patient
+from sesh import environment, launchfiles
 from sesh.lifecycle import boxed, claims, panes, servers, worktrees
 from sesh.lifecycle.claims import Order
 from sesh.lifecycle.forget import bury, release
 from sesh.lifecycle.launch import failed, forget_files, launch, now, record_failure
-from sesh.look import Seen
 from sesh.model.errors import CannotTellError
 from sesh.model.reconcile import reconcile
 from sesh.model.record import Desired, Machine, Observation, Place, Record, unknown
 from sesh.model.value import replace
+from sesh.state import observe, records
+from sesh.state.lookup import Seen
+from sesh.state.settings import Config, patient
 from sesh.system import git, processes, tmux
 from sesh.system.tmux import Reply, Tmux, Trouble
 
@@ -30,7 +31,7 @@ def start(order: Order, config: Config) -> Seen:
     if order.spec.box:
         return boxed.start(order, config)
     config = patient(config)
-    store.prepare()
+    records.prepare()
     machine = processes.here()
     run = processes.run_dir()
     socket = observe.chosen_socket(config, run)
@@ -86,7 +87,7 @@ def _new_record(order: Order, machine: Machine, run: str, socket: str) -> Record
 
 def check(record: Record, *, fresh: bool) -> None:
     """Raise when it could not be launched again: before it is stopped for nothing."""
-    store.check_room()
+    records.check_room()
     worktrees.check(record)
     snapshot = record.place.snapshot
     if not os.path.exists(snapshot):
@@ -103,7 +104,7 @@ def restart(found: Seen, config: Config, attempt: int = 0, *, fresh: bool = Fals
     if found.session.record.boxed:
         return boxed.restart(found, config, attempt, fresh=fresh)
     config = patient(config)
-    store.prepare()
+    records.prepare()
     old = found.session.record
     machine = processes.here()
     run = processes.run_dir()
@@ -133,7 +134,7 @@ def still_wanted(before: Seen, why: str) -> None:
     """A restart has stopped a session, or has begun to, and could not launch it again: the wish
     that it runs outlives that. Unless another sesh has done something with it meanwhile."""
     assert before.session is not None
-    entry = store.entry(before.name)
+    entry = records.entry(before.name)
     record = entry.record if entry else None
     if not entry or not isinstance(record, Record) or record.launch != before.session.record.launch:
         return
@@ -159,7 +160,7 @@ def still_wanted(before: Seen, why: str) -> None:
         record_failure(entry, wanted, failed(f"not restarted: {why}"), "restarted")
         return
     sight = Observation(unknown("its restart has failed just now"))
-    store.swap(entry, wanted, reconcile(wanted, sight, now()))
+    records.swap(entry, wanted, reconcile(wanted, sight, now()))
 
 
 def _next_generation(

@@ -14,10 +14,8 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 
-from sesh import boxes, events, launchfiles, look, observe, reports, store
-from sesh.config import Config
+from sesh import boxes, launchfiles, reports
 from sesh.lifecycle import boxed, panes
-from sesh.look import Orphan, Seen
 from sesh.model.errors import CannotTellError, ConflictError, NotPermittedError
 from sesh.model.progress import Said
 from sesh.model.reconcile import reconcile
@@ -36,6 +34,9 @@ from sesh.model.record import (
     seen,
 )
 from sesh.model.value import Value, replace
+from sesh.state import events, lookup, observe, records
+from sesh.state.lookup import Orphan, Seen
+from sesh.state.settings import Config
 from sesh.system import processes, tmux
 
 KILL_PATIENCE = 3.0  # how long a killed process may take to vanish (disk sleep)
@@ -130,7 +131,7 @@ def go_on(found: Sequence[Seen], config: Config) -> list[Seen]:
     mine = [one for one in map(take_over, found) if one is not None]
     bring_down(mine, config, begin)
     names = {one.name for one in mine}
-    return [confirm(o.name, config) if o.name in names else look.one(o.name) for o in found]
+    return [confirm(o.name, config) if o.name in names else lookup.one(o.name) for o in found]
 
 
 def bring_down(
@@ -138,10 +139,10 @@ def bring_down(
 ) -> list[tuple[str, Process]]:
     """End what was asked to stop; together, so that the grace of one keeps no other waiting.
     Returns what could not be asked to end, because it has become another user's."""
-    records = [one.session.record for one in asked if one.session]
-    hosted = [record for record in records if not record.boxed]
+    sessions = [one.session.record for one in asked if one.session]
+    hosted = [record for record in sessions if not record.boxed]
     targets = [_target(record, begin) for record in hosted]
-    with _going_down([record for record in records if record.boxed], config):
+    with _going_down([record for record in sessions if record.boxed], config):
         if targets:
             _one_pass(targets)  # before a server is waited for that may hang: the grace runs
             _insure(hosted, config)
@@ -159,9 +160,9 @@ def under_way(found: Seen) -> bool:
 
 
 @contextmanager
-def _going_down(records: Sequence[Record], config: Config) -> Iterator[None]:
+def _going_down(sessions: Sequence[Record], config: Config) -> Iterator[None]:
     """Those in containers meanwhile, some at once: an engine takes its time."""
-    if not records:
+    if not sessions:
         yield
         return
     from concurrent.futures import ThreadPoolExecutor
@@ -171,8 +172,8 @@ def _going_down(records: Sequence[Record], config: Config) -> Iterator[None]:
         if wished is not None:
             boxed.bring_down(wished, config, _grace_left(wished))
 
-    with ThreadPoolExecutor(min(8, len(records))) as pool:
-        done = [pool.submit(end, record) for record in records]
+    with ThreadPoolExecutor(min(8, len(sessions))) as pool:
+        done = [pool.submit(end, record) for record in sessions]
         yield
         for one in done:
             one.result()
@@ -181,7 +182,7 @@ def _going_down(records: Sequence[Record], config: Config) -> Iterator[None]:
 def _still_wished(record: Record) -> Record | None:
     """The record as it is by now; None when it is another launch, or has ended: what others do
     meanwhile may take its time."""
-    entry = store.entry(record.name)
+    entry = records.entry(record.name)
     fresh = entry.record if entry else None
     if not isinstance(fresh, Record):
         return record
@@ -232,7 +233,7 @@ def ask(
         alive = verdict.state in ALIVE or verdict.state is State.ORPHAN
         stopping = verdict.state is State.STOPPING
         begun = stopping and _has_begun(status)
-        if ending is not None and (stopping or not (alive and look.same(first, found))):
+        if ending is not None and (stopping or not (alive and lookup.same(first, found))):
             return None
         if alive and (why := refused(found)):
             let_be(found)
@@ -254,7 +255,7 @@ def ask(
         )
         wished = replace(record, status=status)
         verdict = reconcile(wished, found.session.seen, datetime.now(UTC))
-        entry = store.swap(found.entry, wished, verdict)
+        entry = records.swap(found.entry, wished, verdict)
         if entry is not None:
             if not alive:
                 return None
@@ -262,7 +263,7 @@ def ask(
                 with suppress(OSError):
                     events.append("stopping", wished)
             return Seen(entry, Session(wished, found.session.seen, verdict))
-        found = look.one(found.name)
+        found = lookup.one(found.name)
     raise ConflictError(f"{found.name} is being changed by others; try again")
 
 
@@ -279,7 +280,7 @@ def take_over(found: Seen) -> Seen | None:
     asked = status.stop_asked if _has_begun(status) else datetime.now(UTC)
     record = replace(record, status=replace(status, stopper=processes.myself(), stop_asked=asked))
     verdict = reconcile(record, sight, datetime.now(UTC))
-    entry = store.swap(found.entry, record, verdict)
+    entry = records.swap(found.entry, record, verdict)
     return Seen(entry, Session(record, sight, verdict)) if entry else None
 
 
@@ -319,7 +320,7 @@ def let_be(found: Seen) -> None:
         stop_cause=None,
     )
     running = replace(record, status=status)
-    store.swap(found.entry, running, reconcile(running, sight, datetime.now(UTC)))
+    records.swap(found.entry, running, reconcile(running, sight, datetime.now(UTC)))
 
 
 def _has_begun(status: Status) -> bool:
@@ -327,12 +328,12 @@ def _has_begun(status: Status) -> bool:
     return status.stopper is not None or status.stop_tries > 0
 
 
-def _insure(records: Sequence[Record], config: Config) -> None:
+def _insure(sessions: Sequence[Record], config: Config) -> None:
     """Set a wake-up for after the grace: should this process be killed, a pass goes on."""
-    for record in {record.place.socket: record for record in records}.values():
+    for record in {record.place.socket: record for record in sessions}.values():
         with suppress(CannotTellError):
             server = observe.server_of(record, config)
-            grace = max(r.status.stop_grace or 0.0 for r in records)
+            grace = max(r.status.stop_grace or 0.0 for r in sessions)
             server.wake_at(time.time() + grace + KILL_PATIENCE)
 
 
@@ -438,7 +439,7 @@ def _of_this_launch(
 
 
 def _launched_again(target: _Target) -> bool:
-    entry = store.entry(target.name)
+    entry = records.entry(target.name)
     record = entry.record if entry else None
     if not isinstance(record, Record) or record.id != target.id:
         return False
@@ -494,7 +495,7 @@ def _remember(target: _Target, found: set[Process]) -> None:
     if not found or (target.agent and found == {target.agent.process}):
         return
     for _ in range(5):
-        entry = store.entry(target.name)
+        entry = records.entry(target.name)
         record = entry.record if entry else None
         if entry is None or not isinstance(record, Record):
             return
@@ -503,7 +504,7 @@ def _remember(target: _Target, found: set[Process]) -> None:
         remains = tuple(sorted({*record.status.remains, *found}, key=lambda p: p.pid))
         record = replace(record, status=replace(record.status, remains=remains, outcome=None))
         verdict = reconcile(record, Observation(seen("it is being ended")), datetime.now(UTC))
-        if store.swap(entry, record, verdict):
+        if records.swap(entry, record, verdict):
             return
 
 
@@ -533,7 +534,7 @@ def _signal(target: _Target, members: processes.Table) -> None:
 
 def confirm(name: str, config: Config, *, close_panes: bool = True) -> Seen:
     """Look again, close what is left of the place, and say what is true now."""
-    found = look.one(name)
+    found = lookup.one(name)
     if found.session is None:
         return found
     record = found.session.record
@@ -550,7 +551,7 @@ def confirm(name: str, config: Config, *, close_panes: bool = True) -> Seen:
     if found.state is State.STALE:
         _close_others(record, server)
         panes.put_away(record, server)
-        return look.one(name)
+        return lookup.one(name)
     if close_panes and found.state not in ALIVE:
         panes.tell_attached(record, server, server.watched())
         panes.put_away(record, server)
@@ -562,12 +563,12 @@ def confirm(name: str, config: Config, *, close_panes: bool = True) -> Seen:
 
 def _hand_over(name: str, config: Config) -> None:
     """We are a part of what is to be ended: its server ends us too, and finishes the stop."""
-    found = look.one(name)
+    found = lookup.one(name)
     if found.session is None or found.state is not State.STOPPING:
         return
     record, sight = found.session.record, found.session.seen
     record = replace(record, status=replace(record.status, stopper=None))
-    store.swap(found.entry, record, reconcile(record, sight, datetime.now(UTC)))
+    records.swap(found.entry, record, reconcile(record, sight, datetime.now(UTC)))
     with suppress(CannotTellError):
         observe.server_of(record, config).call_back_now()
 
@@ -583,7 +584,7 @@ def _confirm_boxed(found: Seen, record: Record, config: Config, *, close_panes: 
         said = boxes.remove_container(record, config.docker.timeout * 2)
         if not said.ok:
             raise CannotTellError(f"{found.name}: its container: {said.text}")
-        return look.one(found.name)
+        return lookup.one(found.name)
     return found
 
 
@@ -601,7 +602,7 @@ def _count_try(found: Seen) -> Seen:
     status = replace(record.status, stop_tries=record.status.stop_tries + 1, stopper=None)
     tried = replace(record, status=status)
     verdict = reconcile(tried, sight, datetime.now(UTC))
-    entry = store.swap(found.entry, tried, verdict)
+    entry = records.swap(found.entry, tried, verdict)
     return Seen(entry, Session(tried, sight, verdict)) if entry else found
 
 

@@ -11,11 +11,11 @@ import re
 from contextlib import suppress
 from shlex import quote
 
-from sesh import look, store
-from sesh.config import Config
 from sesh.model.errors import SeshError, UsageError
 from sesh.model.record import ENDED, Record, Worktree
 from sesh.model.value import Value
+from sesh.state import lookup, records
+from sesh.state.settings import Config
 from sesh.system import git
 from sesh.system.git import Checkout
 
@@ -128,8 +128,8 @@ def take_back(made: Made) -> None:
     """The start has failed: remove what was made for it, if nothing was done in it and nothing may
     run in it."""
     tree = made.worktree
-    entries = [entry for entry in store.entries() if _uses(entry.record, tree.path)]
-    if any(seen.state not in ENDED for seen in look.judge(entries)):
+    entries = [entry for entry in records.entries() if _uses(entry.record, tree.path)]
+    if any(seen.state not in ENDED for seen in lookup.judge(entries)):
         return
     work = git.work(tree.path)
     if work is None or work.dirty is not False or git.commit(tree.path, "HEAD") != made.commit:
@@ -172,7 +172,7 @@ def needed(record: Record) -> str | None:
     """Is it the directory of another session, too? A record that can't be read may be one's."""
     tree = record.spec.worktree
     assert tree is not None
-    for entry in store.entries():
+    for entry in records.entries():
         if isinstance(entry.record, Record):
             if entry.record.id != record.id and _uses(entry.record, tree.path):
                 return f"it is the directory of session {entry.record.name}"

@@ -15,9 +15,9 @@ from contextlib import suppress
 from functools import cache
 from types import MappingProxyType
 
-from sesh import guards
 from sesh.model.record import Agent, Machine, Process, Record
 from sesh.model.value import Value
+from sesh.state import freshness
 from sesh.system import paths
 
 LINUX = sys.platform.startswith("linux")
@@ -66,7 +66,7 @@ class Usage(Value):
 def here() -> Machine:
     """The machine, boot and pid namespace in which our pids mean something."""
     return Machine(
-        guards.machine_id(),
+        freshness.machine_id(),
         _first_line("/proc/sys/kernel/random/boot_id") or _boot_by_psutil(),
         _link("/proc/self/ns/pid") or "none",
     )
@@ -113,7 +113,7 @@ def look(pid: int) -> Stat | None:
     if not LINUX:
         return next(iter(_by_psutil([pid])), None)
     try:
-        return _parse_stat(guards.read(f"/proc/{pid}/stat"))
+        return _parse_stat(freshness.read(f"/proc/{pid}/stat"))
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None
 
@@ -211,7 +211,7 @@ def open_in_family(pid: int) -> set[str]:
     """The files that a process and its own children hold open, as far as we may know."""
     family = [str(pid)]
     with suppress(OSError):
-        family += guards.read(f"/proc/{pid}/task/{pid}/children").decode().split()
+        family += freshness.read(f"/proc/{pid}/task/{pid}/children").decode().split()
     found = set()
     for one in family:
         with suppress(OSError):
@@ -227,7 +227,7 @@ def written_by(pid: int) -> set[str]:
     with suppress(OSError):
         for name in os.listdir(f"/proc/{pid}/fd"):
             with suppress(OSError, ValueError):
-                info = guards.read(f"/proc/{pid}/fdinfo/{name}").split()
+                info = freshness.read(f"/proc/{pid}/fdinfo/{name}").split()
                 if int(info[info.index(b"flags:") + 1], 8) & os.O_ACCMODE != os.O_RDONLY:
                     found.add(os.readlink(f"/proc/{pid}/fd/{name}"))
     return found
@@ -293,7 +293,7 @@ def shared_memory(pids: Iterable[int]) -> int | None:
     total = 0
     for pid in pids:
         try:
-            rollup = guards.read(f"/proc/{pid}/smaps_rollup")
+            rollup = freshness.read(f"/proc/{pid}/smaps_rollup")
         except (FileNotFoundError, ProcessLookupError):
             continue  # gone meanwhile
         except OSError:
@@ -371,7 +371,7 @@ def uid(pid: int) -> int | None:
     if not LINUX:
         return _uid_by_psutil(pid)
     try:
-        status = guards.read(f"/proc/{pid}/status")
+        status = freshness.read(f"/proc/{pid}/status")
     except OSError:
         return None
     return int(status.partition(b"\nUid:")[2].split(None, 1)[0])
@@ -440,7 +440,7 @@ def environment(pid: int) -> dict[str, str]:
 def _environ(pid: int) -> bytes:
     if LINUX:
         try:
-            return guards.read(f"/proc/{pid}/environ")
+            return freshness.read(f"/proc/{pid}/environ")
         except OSError:
             return b""
     import psutil
@@ -487,7 +487,7 @@ def command(pid: int) -> list[str]:
     if not LINUX:
         return _command_by_psutil(pid)
     try:
-        return os.fsdecode(guards.read(f"/proc/{pid}/cmdline")).split("\0")[:-1]
+        return os.fsdecode(freshness.read(f"/proc/{pid}/cmdline")).split("\0")[:-1]
     except OSError:
         return []
 

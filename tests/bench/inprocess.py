@@ -14,7 +14,8 @@ import time
 from collections.abc import Callable
 from statistics import median
 
-from sesh import api, fast, look, store
+from sesh import api, fast
+from sesh.state import lookup, records
 
 TIMES = 51
 ROUNDS = 3  # of what takes long
@@ -67,8 +68,8 @@ def median_ms_of_cleanup() -> float:
 def measure_list() -> dict[str, float]:
     return {
         "list": median_ms(lambda _: api.list(), 11),
-        "list, each parsed": median_ms(lambda _: store.entries(), 11),
-        "list, each looked at": median_ms(lambda _: look.everything(), 11),
+        "list, each parsed": median_ms(lambda _: records.entries(), 11),
+        "list, each looked at": median_ms(lambda _: lookup.everything(), 11),
         "list, fast lane": median_ms(lambda _: fast.unchanged(), 11),
     }
 

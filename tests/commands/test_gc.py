@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from sesh import look, sightings, store
 from sesh.model.reconcile import reconcile
 from sesh.model.record import Process, Record
 from sesh.model.value import replace
+from sesh.state import lookup, records, sightings
 from sesh.system import files
 from tests.faults.living import command_line, marked
 from tests.faults.living import look as process_at
@@ -63,15 +63,15 @@ def ended(world: World, name: str, *command: str) -> None:
 
 def age(name: str, seconds: float) -> None:
     """Make an ended session look as if it had ended so long ago."""
-    entry = store.entry(name)
+    entry = records.entry(name)
     assert entry is not None
     assert isinstance(entry.record, Record)
     moment = datetime.now(UTC) - timedelta(seconds=seconds)
-    session = look.judge([entry])[0].session
+    session = lookup.judge([entry])[0].session
     assert session is not None
     old = replace(entry.record, status=replace(entry.record.status, ended=moment))
     verdict = reconcile(old, session.seen, datetime.now(UTC))
-    assert store.swap(entry, old, verdict)
+    assert records.swap(entry, old, verdict)
 
 
 def leave(path: Path, seconds: float = 0.0, text: str = "x") -> Path:
@@ -154,7 +154,7 @@ def test_what_nobody_can_tell_is_left_alone(inside: World) -> None:
     """Another machine's, a damaged record, an agent without a record."""
     for name in ("elsewhere", "damaged", "lost"):
         inside.start(name)
-    entry = store.entry("elsewhere")
+    entry = records.entry("elsewhere")
     assert entry is not None
     text = entry.raw.decode().partition("\n")[2]
     machine = text.partition('machine = "')[2].partition('"')[0]
@@ -289,12 +289,12 @@ for _ in range(int(sys.argv[1])):
         subprocess.run(argv, env=inside.env, check=True, timeout=60)
 
     tries(4)
-    entry = store.entry("one")
+    entry = records.entry("one")
     assert entry is not None
     assert b"stop_tries = 4" in entry.raw
     assert b'"attention":null' in entry.raw
     tries(1)
-    entry = store.entry("one")
+    entry = records.entry("one")
     assert entry is not None
     assert b"could not be stopped after 5 tries" in entry.raw
     inside.ok("gc")

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from sesh import store
 from sesh.model.record import Cause, State, Verdict
 from sesh.model.value import replace
+from sesh.state import records
 from tests import samples
 from tests.conftest import a_world, need
 from tests.surroundings import Terminal, complains, files, mounted, move, read_only
@@ -78,7 +78,7 @@ def archive(world: World, count: int, *, seconds: int = 60, group: str | None = 
         session_id = f"demo-20261115-{seconds:06d}-{number:08x}"
         record = replace(old, id=session_id, spec=replace(old.spec, group=group))
         made.append(world.state / "history" / f"{session_id}.toml")
-        made[-1].write_bytes(store.render(record, Verdict(State.FAILED, **end)))
+        made[-1].write_bytes(records.render(record, Verdict(State.FAILED, **end)))
     return made
 
 

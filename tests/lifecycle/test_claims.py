@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from sesh import look, store
 from sesh.lifecycle import claims
 from sesh.model.errors import ConflictError
 from sesh.model.record import Record
 from sesh.model.value import replace
+from sesh.state import lookup, records
 from tests.surroundings import read_record, write_record
 from tests.world import World
 
@@ -16,7 +16,7 @@ NEW = "one-20261116-120000-ffffffff"
 
 
 @pytest.fixture
-def before(world: World, monkeypatch: pytest.MonkeyPatch) -> look.Seen:
+def before(world: World, monkeypatch: pytest.MonkeyPatch) -> lookup.Seen:
     """An ended session, as one who wants its name has seen it."""
     monkeypatch.setenv("XDG_STATE_HOME", world.env["XDG_STATE_HOME"])
     world.ok("start", "one", "--record-only")
@@ -26,31 +26,31 @@ def before(world: World, monkeypatch: pytest.MonkeyPatch) -> look.Seen:
     return found
 
 
-def next_one(found: look.Seen) -> Record:
+def next_one(found: lookup.Seen) -> Record:
     assert isinstance(found.entry.record, Record)
     return replace(found.entry.record, id=NEW)
 
 
-def claim(record: Record, found: look.Seen) -> store.Entry:
+def claim(record: Record, found: lookup.Seen) -> records.Entry:
     return claims.claim_name(record, claims.starting(record), found)
 
 
-def test_a_look_that_wrote_more_of_its_end_takes_nothing(world: World, before: look.Seen) -> None:
+def test_a_look_that_wrote_more_of_its_end_takes_nothing(world: World, before: lookup.Seen) -> None:
     ended = read_record(world, "one")
     write_record(world, replace(ended, spec=replace(ended.spec, tags=("seen",))), before.state)
     assert claim(next_one(before), before).record == next_one(before)
-    (kept,) = store.history()
+    (kept,) = records.history()
     assert isinstance(kept.record, Record)
     assert kept.record.spec.tags == ("seen",)
 
 
-def test_one_that_gc_has_moved_to_the_history_leaves_a_free_name(before: look.Seen) -> None:
-    store.archive([before.entry])
+def test_one_that_gc_has_moved_to_the_history_leaves_a_free_name(before: lookup.Seen) -> None:
+    records.archive([before.entry])
     claim(next_one(before), before)
-    assert len(list(store.history())) == 1
+    assert len(list(records.history())) == 1
 
 
-def test_another_session_of_the_name_is_not_replaced(world: World, before: look.Seen) -> None:
+def test_another_session_of_the_name_is_not_replaced(world: World, before: lookup.Seen) -> None:
     """Its end is nobody's yet, and its container, say, still stands."""
     world.ok("start", "one", "--record-only")
     world.ok("finish", "one", "failed")
@@ -60,7 +60,7 @@ def test_another_session_of_the_name_is_not_replaced(world: World, before: look.
     assert world.record("one").read_bytes() == raw
 
 
-def test_one_that_lives_by_now_is_named(world: World, before: look.Seen) -> None:
+def test_one_that_lives_by_now_is_named(world: World, before: lookup.Seen) -> None:
     world.ok("start", "one", "--record-only")
     with pytest.raises(ConflictError, match="already"):
         claim(next_one(before), before)

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from sesh import config, look, store
 from sesh.lifecycle import stop
 from sesh.lifecycle.stop import Ending
-from sesh.look import Seen
 from sesh.model.reconcile import reconcile
 from sesh.model.record import Cause, Process, Record, Session, State
 from sesh.model.value import replace
+from sesh.state import lookup, records, settings
+from sesh.state.lookup import Seen
 from sesh.system import processes
 from tests.containers.boxes import start_also
 from tests.engine import Engine
@@ -37,13 +37,13 @@ def entered(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
 
 def asked(name: str, grace: float = 5.0, *, mine: bool = True) -> Seen:
     """What a pass has asked to stop, and will bring down later."""
-    found = stop.ask(look.one(name), grace, LIMIT, keep=False, mine=mine)
+    found = stop.ask(lookup.one(name), grace, LIMIT, keep=False, mine=mine)
     assert found is not None
     return found
 
 
 def bring_down(*found: Seen) -> None:
-    stop.bring_down(found, config.load(), datetime.now(UTC))
+    stop.bring_down(found, settings.load(), datetime.now(UTC))
 
 
 def test_what_was_launched_again_before_it_is_brought_down_lives(inside: World) -> None:
@@ -110,7 +110,7 @@ def by(found: Seen, stopper: Process | None) -> Seen:
     record, sight = found.session.record, found.session.seen
     record = replace(record, status=replace(record.status, stopper=stopper))
     verdict = reconcile(record, sight, datetime.now(UTC))
-    entry = store.swap(found.entry, record, verdict)
+    entry = records.swap(found.entry, record, verdict)
     assert entry is not None
     return Seen(entry, Session(record, sight, verdict))
 
@@ -122,7 +122,7 @@ def test_who_was_slower_takes_no_stop_away(inside: World) -> None:
         stat = processes.look(other.pid)
         assert stat is not None
         by(before, stat.process)
-        (after,) = stop.go_on([before], config.load())
+        (after,) = stop.go_on([before], settings.load())
         record = after.entry.record
         assert after.state is State.STOPPING
         assert isinstance(record, Record)

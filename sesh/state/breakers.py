@@ -15,15 +15,15 @@ from datetime import UTC, datetime, timedelta
 from math import ceil
 from typing import Any
 
-from sesh import config as settings
-from sesh import events, guards, output
-from sesh.config import Config
+from sesh import output
 from sesh.model import due
 from sesh.model.errors import SeshError
 from sesh.model.reconcile import recorded_end
 from sesh.model.record import BreakerLimits, Cause, Record, State, Verdict
 from sesh.model.session_json import View, timestamp
 from sesh.model.value import Value
+from sesh.state import events, freshness, settings
+from sesh.state.settings import Config
 from sesh.system import files, paths
 
 # What is lost is lost with its place, as after a reboot: nobody's fault, and all are to come back.
@@ -115,7 +115,7 @@ def _open(members: Collection[Member]) -> list[tuple[Member, Circle, datetime]]:
 def _leave_word(until: datetime) -> None:
     """That there is something to be seen until then."""
     moment = ceil(until.timestamp())
-    if not guards.breaker_open(paths.breakers_file(), moment - 1):
+    if not freshness.breaker_open(paths.breakers_file(), moment - 1):
         with suppress(SeshError, OSError):  # it is for showing only
             files.write_private(paths.breakers_file(), b"%d\n" % moment, durable=False)
 
@@ -135,9 +135,11 @@ def heed(ended: Collection[Record], config: Config | None = None) -> None:
 
 def _with_own_limits() -> list[View]:
     """The sessions that were started with limits of their own, by their digest lines."""
-    directory = guards.directory(paths.sessions_dir())
+    directory = freshness.directory(paths.sessions_dir())
     try:
-        found = [guards.digest_of(name, directory) for name in guards.names(paths.sessions_dir())]
+        found = [
+            freshness.digest_of(name, directory) for name in freshness.names(paths.sessions_dir())
+        ]
     finally:
         os.close(directory)
     return [json.loads(one.view) for one in found if one and b'"breaker":{' in one.view]

@@ -13,15 +13,16 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from types import MappingProxyType
 
-from sesh import adrift, launchfiles, look, observe, store
-from sesh.adrift import Adrift
-from sesh.config import Config
-from sesh.look import Orphan, Seen
+from sesh import launchfiles
 from sesh.model.digest import Digest
 from sesh.model.errors import CannotTellError
 from sesh.model.record import ENDED, ID_PATTERN, Agent, LaunchWord, Process, Record, State, name_of
 from sesh.model.value import Value, replace
-from sesh.observe import Answers
+from sesh.state import lookup, observe, records, unclaimed
+from sesh.state.lookup import Orphan, Seen
+from sesh.state.observe import Answers
+from sesh.state.settings import Config
+from sesh.state.unclaimed import Adrift
 from sesh.system import paths, processes, tmux
 from sesh.system.processes import Stat, Table
 from sesh.system.tmux import Pane, Reply
@@ -80,7 +81,9 @@ class Census(Value):
     strays: tuple[Stray, ...]
     silent: bool  # is there a server that gave no usable answer, or no tmux to ask?
     answers: Mapping[str, list[Pane] | Reply] = MappingProxyType({})  # socket → what was said
-    engines: adrift.Answers = MappingProxyType({})  # engine → its containers that were made by us
+    engines: unclaimed.Answers = MappingProxyType(
+        {}
+    )  # engine → its containers that were made by us
     adrift: tuple[Adrift, ...] = ()  # those that no record claims
 
     @property
@@ -116,18 +119,18 @@ def still(before: Census, now: Census) -> Census:
 
 
 def _among(one: Seen, others: Iterable[Seen]) -> bool:
-    return any(look.same(other, one) for other in others)
+    return any(lookup.same(other, one) for other in others)
 
 
 def quick() -> Census:
     """The sessions and the agents whose launch left its files, without a look at every process."""
-    held = look.held()
-    found = look.everything(leaving_out=held)
+    held = lookup.held()
+    found = lookup.everything(leaving_out=held)
     claimed = [(one.id, int(one.generation)) for one in held.values()]
     return Census(
         tuple(found),
         tuple(held.values()),
-        tuple(look.orphans(found, claimed)),
+        tuple(lookup.orphans(found, claimed)),
         (),
         (),
         silent=False,
@@ -140,7 +143,7 @@ def census(config: Config, *, thorough: bool = True) -> Census:
     run = processes.run_dir()
     answered = _ask_own_server(config, run)  # which works on its answer while we read
     # With many sessions, nearly all processes are agents that are as recorded, and their keepers.
-    as_recorded, explained = look.held_and_explained()
+    as_recorded, explained = lookup.held_and_explained()
     others = [pid for pid in processes.pids() if pid not in explained]
     carriers, in_panes = processes.carriers(others, run)
     marked = set(carriers.values())
@@ -151,13 +154,13 @@ def census(config: Config, *, thorough: bool = True) -> Census:
         if one.mode != "ended" or one.id not in marked
     }
     answers = answered()
-    found = look.everything(held, config, answers)
+    found = lookup.everything(held, config, answers)
     agents = _agents(found, held.values(), in_panes, run)
     panes, silent = _panes(_sockets(found, held.values(), config, run), config, run, answers)
     known = _known(found, held.values()) | {orphan.id for orphan in agents}
     living = _living(found, held.values()) | {orphan.id for orphan in agents}
     damaged = {one.name for one in found if one.damaged}  # whose ids are not known
-    engines = adrift.ask(boxed_records(found, held.values()), config, run, thorough=thorough)
+    engines = unclaimed.ask(boxed_records(found, held.values()), config, run, thorough=thorough)
     living |= {session_id for session_id in marked if name_of(session_id) in damaged}
     return Census(
         found=tuple(found),
@@ -168,7 +171,7 @@ def census(config: Config, *, thorough: bool = True) -> Census:
         silent=silent,
         answers=answers,
         engines=engines,
-        adrift=tuple(adrift.find(engines, damaged, config)),
+        adrift=tuple(unclaimed.find(engines, damaged, config)),
     )
 
 
@@ -189,17 +192,17 @@ def boxed_records(found: Iterable[Seen], held: Iterable[Digest]) -> list[Record]
     entries += [
         entry
         for one in held
-        if b'"place":"docker"' in one.view and (entry := store.entry(name_of(one.id)))
+        if b'"place":"docker"' in one.view and (entry := records.entry(name_of(one.id)))
     ]
     here = processes.here().id
-    records = [entry.record for entry in entries if isinstance(entry.record, Record)]
-    return [record for record in records if record.boxed and record.place.machine.id == here]
+    recorded = [entry.record for entry in entries if isinstance(entry.record, Record)]
+    return [record for record in recorded if record.boxed and record.place.machine.id == here]
 
 
 def _known(found: Iterable[Seen], held: Iterable[Digest]) -> set[str]:
     """The ids that a readable record names."""
-    records = (one.entry.record for one in found)
-    return {r.id for r in records if isinstance(r, Record)} | {one.id for one in held}
+    recorded = (one.entry.record for one in found)
+    return {r.id for r in recorded if isinstance(r, Record)} | {one.id for one in held}
 
 
 # --- agents --------------------------------------------------------------------------------------
@@ -211,9 +214,9 @@ def _agents(
     """Living agents that no record claims: by their launch's files and, where those are gone too,
     by their keepers, which tmux has started in panes."""
     claimed = [(one.id, int(one.generation)) for one in held]
-    agents = look.orphans(found, claimed)
-    records = [one.entry.record for one in found if isinstance(one.entry.record, Record)]
-    known = {*claimed, *((r.id, r.place.generation) for r in records)}
+    agents = lookup.orphans(found, claimed)
+    recorded = [one.entry.record for one in found if isinstance(one.entry.record, Record)]
+    known = {*claimed, *((r.id, r.place.generation) for r in recorded)}
     known |= {(orphan.id, orphan.generation) for orphan in agents}
     for session_id, word in by_keepers(run, in_panes):
         if (session_id, word.generation) not in known:
@@ -302,18 +305,18 @@ def _same_command(pid: int, other: int) -> bool:
 
 def _living(found: Iterable[Seen], held: Iterable[Digest]) -> set[str]:
     """The ids of sessions that have not ended for certain."""
-    records = ((one.entry.record, one.state) for one in found)
-    living = {r.id for r, state in records if isinstance(r, Record) and state not in ENDED}
+    recorded = ((one.entry.record, one.state) for one in found)
+    living = {r.id for r, state in recorded if isinstance(r, Record) and state not in ENDED}
     return living | {one.id for one in held if one.mode != "ended"}
 
 
 def _first_launches(found: Iterable[Seen]) -> dict[str, int]:
     """Session id → the start ticks of its first launch, where they are known here."""
-    records = (one.entry.record for one in found)
+    recorded = (one.entry.record for one in found)
     here = processes.here()
     return {
         record.id: processes.mark(record).since
-        for record in records
+        for record in recorded
         if isinstance(record, Record) and record.place.machine == here
     }
 
@@ -376,9 +379,9 @@ def _sockets(found: Iterable[Seen], held: Iterable[Digest], config: Config, run:
     """Every server that we know of: sesh's own, those of sessions, and the one that the settings
     name, in which all sessions may be forgotten."""
     here = processes.here()
-    records = [one.entry.record for one in found if isinstance(one.entry.record, Record)]
-    sockets = {r.place.socket for r in records if r.place.machine == here and r.hosted}
-    sockets |= look.sockets(held)
+    recorded = [one.entry.record for one in found if isinstance(one.entry.record, Record)]
+    sockets = {r.place.socket for r in recorded if r.place.machine == here and r.hosted}
+    sockets |= lookup.sockets(held)
     chosen = observe.chosen_socket(config, run)
     return {f"{run}/tmux.sock", *sockets, *([chosen] if os.path.exists(chosen) else [])}
 

@@ -17,7 +17,6 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
 
-from sesh import guards
 from sesh.model import digest
 from sesh.model.codec import DecodeError, decode, encode
 from sesh.model.digest import Digest
@@ -34,6 +33,7 @@ from sesh.model.record import (
 )
 from sesh.model.session_json import view
 from sesh.model.value import Value
+from sesh.state import freshness
 from sesh.system import files, paths
 
 RECORD_LIMIT = 1 << 20
@@ -130,7 +130,7 @@ def holding(text: str) -> list[tuple[Record, Entry]]:
     """The records in which a text stands, as a value. Only these are parsed: of very many, that
     would take long."""
     wanted = json.dumps(text, ensure_ascii=False).encode(errors="surrogatepass")
-    names = guards.names(paths.sessions_dir())
+    names = freshness.names(paths.sessions_dir())
     found = [entry(name) for name in names if wanted in (_bytes(_path(name)) or b"")]
     return [(one.record, one) for one in found if one and isinstance(one.record, Record)]
 
@@ -273,9 +273,12 @@ def sweep(wanted: Callable[[Digest], bool]) -> list[Digest]:
     check_owner(paths.state_dir())
     moved: list[Digest] = []
     with files.writing(paths.sessions_dir()):
-        here, there = guards.directory(paths.sessions_dir()), guards.directory(paths.history_dir())
+        here, there = (
+            freshness.directory(paths.sessions_dir()),
+            freshness.directory(paths.history_dir()),
+        )
         try:
-            names = guards.names(paths.sessions_dir())
+            names = freshness.names(paths.sessions_dir())
             for begin in range(0, len(names), _SWEPT_AT_ONCE):
                 with lock():
                     some = names[begin : begin + _SWEPT_AT_ONCE]
@@ -291,7 +294,7 @@ def sweep(wanted: Callable[[Digest], bool]) -> list[Digest]:
 def _sweep(name: str, wanted: Callable[[Digest], bool], here: int, there: int) -> Digest | None:
     """Under the lock."""
     try:
-        found = guards.digest_of(name, here)
+        found = freshness.digest_of(name, here)
     except OSError:
         return None
     if found is None or found.mode != "ended" or not found.id.startswith(f"{name}-"):

@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from sesh import events, store
-from sesh.events import Event, Place
 from sesh.model.errors import SeshError
 from sesh.model.reconcile import recorded_end
 from sesh.model.record import Record, State, Verdict, name_of
 from sesh.model.session_json import timestamp
 from sesh.model.value import Value
-from sesh.store import Entry
+from sesh.state import events, records
+from sesh.state.events import Event, Place
+from sesh.state.records import Entry
 from sesh.system import files, processes
 
 KINDS = ("ended", "stopped")
@@ -38,7 +38,7 @@ class Marker(Value):
 def write(old: Entry, record: Record, verdict: Verdict) -> Entry | None:
     """Replace a record by one that has ended, and tell it; None: somebody else was faster."""
     with announced(record) as tell:
-        written = store.swap(old, record, verdict)
+        written = records.swap(old, record, verdict)
         if written is not None:
             tell()
     return written
@@ -157,7 +157,7 @@ def _read(path: str) -> Marker | None:
 def _record(launch: str) -> Record | None:
     """The record of a launch, in the list or in the history."""
     session_id = launch.rpartition(".")[0]
-    for entry in (store.entry(name_of(session_id)), store.archived(session_id)):
+    for entry in (records.entry(name_of(session_id)), records.archived(session_id)):
         if entry and isinstance(entry.record, Record) and entry.record.launch == launch:
             return entry.record
     return None

@@ -12,8 +12,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 
-from sesh import clocks, containers, launchfiles
-from sesh.config import Config
+from sesh import containers, launchfiles
 from sesh.model.errors import CannotTellError, SeshError
 from sesh.model.record import (
     Agent,
@@ -30,6 +29,8 @@ from sesh.model.record import (
     unknown,
 )
 from sesh.model.value import replace
+from sesh.state import clocks
+from sesh.state.settings import Config
 from sesh.system import git, processes, tmux
 from sesh.system.tmux import Pane, Reply, Tmux, Trouble
 

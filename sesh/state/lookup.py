@@ -13,8 +13,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 
-from sesh import ages, breakers, config, ends, guards, launchfiles, observe, store
-from sesh.config import Config
+from sesh import launchfiles
 from sesh.model import due
 from sesh.model.digest import Digest
 from sesh.model.errors import (
@@ -43,8 +42,10 @@ from sesh.model.record import (
     valid_name,
 )
 from sesh.model.value import Value, replace
-from sesh.observe import Answers
-from sesh.store import Entry
+from sesh.state import ages, breakers, ends, freshness, observe, records, settings
+from sesh.state.observe import Answers
+from sesh.state.records import Entry
+from sesh.state.settings import Config
 from sesh.system import paths, processes
 
 _LOOKS = 3  # at most at a record that others keep changing
@@ -103,14 +104,14 @@ def held_and_explained(
     """The same, and the processes that these records explain: living agents and their keepers."""
     found = {}
     try:
-        survey = guards.Survey()
-        names = guards.names(paths.sessions_dir()) if among is None else among
-        directory = guards.directory(paths.sessions_dir())
+        survey = freshness.Survey()
+        names = freshness.names(paths.sessions_dir()) if among is None else among
+        directory = freshness.directory(paths.sessions_dir())
     except OSError:
         return {}, set()
     for name in names:
         try:
-            one = guards.digest_of(name, directory)
+            one = freshness.digest_of(name, directory)
         except OSError:
             continue
         if one is not None and survey.holds(one):
@@ -128,11 +129,11 @@ def sockets(held: Iterable[Digest]) -> set[str]:
 
 def everything(
     leaving_out: Collection[str] = (),
-    settings: Config | None = None,
+    config: Config | None = None,
     answers: Answers | None = None,
 ) -> list[Seen]:
     """All records, judged now."""
-    return judge(store.entries(leaving_out), settings, answers)
+    return judge(records.entries(leaving_out), config, answers)
 
 
 def one(name: str) -> Seen:
@@ -148,7 +149,7 @@ def some(names: Sequence[str]) -> list[Seen]:
 def find(name: str) -> Entry:
     """The record of a name that must exist."""
     check_name(name)
-    entry = store.entry(name)
+    entry = records.entry(name)
     if entry is None:
         raise missing(name)
     return entry
@@ -223,37 +224,35 @@ def missing(name: str) -> NoSessionError:
         return NoSessionError(f"{name} lives, but {LOST.format(name)}")
     from difflib import get_close_matches
 
-    known = [entry.record.name for entry in store.entries() if entry.record.name != name]
+    known = [entry.record.name for entry in records.entries() if entry.record.name != name]
     near = get_close_matches(name, known, 1)
     hint = f"; did you mean {near[0]}?" if near else "; sesh ls shows all"
     return NoSessionError(f"no session named {name}{hint}")
 
 
 def judge(
-    entries: Sequence[Entry], settings: Config | None = None, answers: Answers | None = None
+    entries: Sequence[Entry], config: Config | None = None, answers: Answers | None = None
 ) -> list[Seen]:
     """Look at them, decide, and write down what is new. What another sesh has changed meanwhile is
     looked at anew: it may have written down an end and removed the word of it, so that to us it
     looked like an end that nobody saw."""
-    settings = settings or config.load()
+    config = config or settings.load()
     ends.tell_untold()
-    found = _judge(entries, settings, answers)
+    found = _judge(entries, config, answers)
     for _ in range(_LOOKS - 1):
-        fresh = {at: store.again(one.entry) for at, one in enumerate(found) if one.overtaken}
+        fresh = {at: records.again(one.entry) for at, one in enumerate(found) if one.overtaken}
         changed = {at: entry for at, entry in fresh.items() if entry is not None}
         if not changed:
             break
-        for at, one in zip(changed, _judge([*changed.values()], settings), strict=True):
+        for at, one in zip(changed, _judge([*changed.values()], config), strict=True):
             found[at] = one
-    breakers.heed([one.session.record for one in found if one.has_ended and one.session], settings)
+    breakers.heed([one.session.record for one in found if one.has_ended and one.session], config)
     return found
 
 
-def _judge(
-    entries: Sequence[Entry], settings: Config, answers: Answers | None = None
-) -> list[Seen]:
-    records = [entry.record for entry in entries if isinstance(entry.record, Record)]
-    sights = iter(observe.observe(records, settings, answers))
+def _judge(entries: Sequence[Entry], config: Config, answers: Answers | None = None) -> list[Seen]:
+    sessions = [entry.record for entry in entries if isinstance(entry.record, Record)]
+    sights = iter(observe.observe(sessions, config, answers))
     found = []
     for entry in entries:
         if isinstance(entry.record, Damaged):
@@ -275,14 +274,14 @@ def _settle(
         return Seen(entry, session)
     learned = learn(record, sight, verdict, now)
     verdict = with_retry(learned, sight, verdict, now)
-    if learned == record and store.up_to_date(entry, record, verdict):
+    if learned == record and records.up_to_date(entry, record, verdict):
         return Seen(entry, session)
     session = Session(record, sight, verdict)
     has_ended = learned.status.outcome is not record.status.outcome
     if has_ended and verdict.state is State.TIMEOUT and verdict.cause is Cause.LAUNCH:
         launchfiles.withdraw(record)  # a tmux that is late must not begin it after all
     try:
-        written = (ends.write if has_ended else store.swap)(entry, learned, verdict)
+        written = (ends.write if has_ended else records.swap)(entry, learned, verdict)
     except (SeshError, OSError) as error:
         return Seen(entry, session, trouble=str(error))
     seen = Session(learned, sight, verdict)
@@ -350,7 +349,7 @@ def with_retry(record: Record, sight: Observation, verdict: Verdict, now: dateti
 
 def orphans_named(name: str) -> list[Orphan]:
     """The living agents of a name whose record is gone or damaged."""
-    entry = store.entry(name)
+    entry = records.entry(name)
     record = entry.record if entry else None
     claimed = {_launch(record)} if isinstance(record, Record) else set()
     return living({one for one in _launches() if name_of(one[0]) == name} - claimed)
@@ -358,8 +357,8 @@ def orphans_named(name: str) -> list[Orphan]:
 
 def orphans(found: Iterable[Seen], others: Iterable[tuple[str, int]] = ()) -> list[Orphan]:
     """Living agents of launches that no record claims; `others` are launches claimed besides."""
-    records = [one.entry.record for one in found if isinstance(one.entry.record, Record)]
-    return living(_launches() - {_launch(record) for record in records} - {*others})
+    sessions = [one.entry.record for one in found if isinstance(one.entry.record, Record)]
+    return living(_launches() - {_launch(record) for record in sessions} - {*others})
 
 
 def _launch(record: Record) -> tuple[str, int]:
@@ -378,7 +377,7 @@ def living(launches: Iterable[tuple[str, int]]) -> list[Orphan]:
         word = launchfiles.read_launch(processes.run_dir(), session_id, generation)
         if word is None or not processes.alive(word.agent.process):
             continue
-        entry = store.entry(name_of(session_id))
+        entry = records.entry(name_of(session_id))
         record = entry.record if entry else None
         if isinstance(record, Record) and _launch(record) == (session_id, generation):
             continue

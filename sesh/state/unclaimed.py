@@ -20,12 +20,13 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 
-from sesh import boxes, containers, store
-from sesh.config import Config, Docker
+from sesh import boxes, containers
 from sesh.model import codec
 from sesh.model.errors import CannotTellError, ConflictError
 from sesh.model.record import ID_PATTERN, Engine, Process, Record, name_of
 from sesh.model.value import Value
+from sesh.state import records
+from sesh.state.settings import Config, Docker
 from sesh.system import container_engine, files, paths, processes
 from sesh.system.container_engine import Facts, Said
 
@@ -91,11 +92,11 @@ class Adrift(Value):
 # --- asking --------------------------------------------------------------------------------------
 
 
-def ask(records: Iterable[Record], config: Config, run: str, *, thorough: bool) -> Answers:
+def ask(sessions: Iterable[Record], config: Config, run: str, *, thorough: bool) -> Answers:
     """What each engine says of the containers that were made from here: those engines that records
     name or, where none does, if `thorough` or when a box is left, the one that a start would use.
     Nobody is asked without a docker."""
-    known = {record.place.engine for record in records if record.place.engine}
+    known = {record.place.engine for record in sessions if record.place.engine}
     if not known and (thorough or boxes.left(run)):
         known = {*_usual(config)}
     return ask_engines(sorted(known, key=repr), config, run)
@@ -170,7 +171,7 @@ def _adrift(engine: Engine, facts: Facts, session_id: str, config: Config) -> Ad
 
 def _listed(session_id: str) -> Record | None:
     """The record in the list that names this session."""
-    entry = store.entry(name_of(session_id))
+    entry = records.entry(name_of(session_id))
     record = entry.record if entry else None
     return record if isinstance(record, Record) and record.id == session_id else None
 
@@ -190,7 +191,7 @@ def _launches(session_id: str) -> list[Record]:
     found = []
     for name in kept:
         with suppress(OSError):
-            raw = files.read_regular(f"{run}/{name}", store.RECORD_LIMIT)
+            raw = files.read_regular(f"{run}/{name}", records.RECORD_LIMIT)
             found.append(_decoded(raw))
     return [one for one in found if one is not None and one.id == session_id]
 
@@ -211,8 +212,8 @@ def check_ours(found: Iterable[Adrift]) -> None:
 
 def named(name: str, config: Config) -> list[Adrift]:
     """Those of a session of this name."""
-    records = [entry.record for entry in store.entries()]
-    boxed = [record for record in records if isinstance(record, Record)]
+    sessions = [entry.record for entry in records.entries()]
+    boxed = [record for record in sessions if isinstance(record, Record)]
     found = find(ask(boxed, config, processes.run_dir(), thorough=True), (), config)
     return [one for one in found if one.name == name and not one.copied]
 
@@ -248,7 +249,7 @@ def claim_of(facts: Facts) -> Record | None:
 
 def claimed(session_id: str) -> bool:
     """Does a record in the list name this session? One that can't be read may."""
-    entry = store.entry(name_of(session_id))
+    entry = records.entry(name_of(session_id))
     if entry is None:
         return False
     return not isinstance(entry.record, Record) or entry.record.id == session_id
@@ -261,7 +262,7 @@ def kept(session_id: str) -> bool:
 
 def _history(session_id: str) -> bytes:
     try:
-        return files.read_regular(f"{paths.history_dir()}/{session_id}.toml", store.RECORD_LIMIT)
+        return files.read_regular(f"{paths.history_dir()}/{session_id}.toml", records.RECORD_LIMIT)
     except OSError:
         return b""
 
