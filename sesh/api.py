@@ -27,7 +27,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sesh import launchfiles, reports, resuming
+from sesh import reports, resuming
 from sesh.lifecycle import recording
 from sesh.model import progress
 from sesh.model.digest import Digest
@@ -43,6 +43,7 @@ from sesh.model.progress import Answer, Said
 from sesh.model.record import Spec, State, Step, name_of
 from sesh.model.session_json import View, timestamp, view
 from sesh.model.value import Value
+from sesh.places import launch_files
 from sesh.state import events, lookup, records, settings
 from sesh.state.lookup import Seen
 from sesh.system import paths
@@ -114,7 +115,7 @@ def create(
     _check_name(name)
     _check(str, "a text", group=group)
     words, labels = _words("command", command), _words("tags", tags)
-    launchfiles.check_command(words)
+    launch_files.check_command(words)
     lookup.check_labels(group, labels)
     spec = Spec(
         command=words,
@@ -186,10 +187,10 @@ def _words(name: str, given: object) -> tuple[str, ...]:
 
 def _directory(given: object) -> str:
     if given is None or isinstance(given, str):
-        return launchfiles.directory(given)
+        return launch_files.directory(given)
     if not isinstance(given, os.PathLike) or not isinstance(path := os.fspath(given), str):
         raise UsageError(f"cwd should be the path of a directory, not {given!a:.40}")
-    return launchfiles.directory(path)
+    return launch_files.directory(path)
 
 
 # --- asking --------------------------------------------------------------------------------------

@@ -11,10 +11,10 @@ import re
 import signal
 from shlex import join
 
-from sesh import boxes
 from sesh.lifecycle import servers
 from sesh.model.errors import CannotTellError, UsageError
 from sesh.model.record import Process, Record
+from sesh.places.docker import mailbox
 from sesh.state.observe import server_of
 from sesh.state.settings import Config
 from sesh.system import container_engine, files, paths, processes, subprocesses
@@ -130,12 +130,12 @@ def _into_container(record: Record, *, read_only: bool, alone: bool) -> None:
     if engine is None or container is None:
         raise CannotTellError(f"{record.name}: its container is not known yet; try again")
     how = " ".join((*(("-r",) if read_only else ()), *(("-d",) if alone else ())))
-    user = boxes.as_user(record)
+    user = mailbox.as_user(record)
     argv = container_engine.argv(
         engine, "exec", "-it", "-e", f"TERM={_terminal()}", *user, container.id
     )
     mine, gone = _clients(record)
-    argv += ["sh", "-c", _INSIDE, "attach", boxes.home(record.id), record.name, mine, how, *gone]
+    argv += ["sh", "-c", _INSIDE, "attach", mailbox.home(record.id), record.name, mine, how, *gone]
     client = _client(record.name, argv, always=True)
     outer = os.environ.get("TMUX", "").split(",")[0]
     if outer:

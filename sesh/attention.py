@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import UTC, datetime
 
-from sesh import containers, launchfiles
 from sesh.agents import activity
 from sesh.model import digest
 from sesh.model.reconcile import off_branch, reconcile
 from sesh.model.record import Damaged, Health, Observation, Record, State, seen
 from sesh.model.value import replace
+from sesh.places import launch_files
+from sesh.places.docker import observe as docker
 from sesh.state import lookup, observe, records
 from sesh.state.records import Entry
 from sesh.system import processes
@@ -35,7 +36,7 @@ def words(leaving_out: Collection[str], launches: set[str] | None) -> list[str]:
             claimed.add(entry.record.launch)
     unclaimed = [
         (session_id, generation)
-        for session_id, generation in launchfiles.known(processes.run_dir())
+        for session_id, generation in launch_files.known(processes.run_dir())
         if (launches is None or f"{session_id}.{generation}" in launches)
         and f"{session_id}.{generation}" not in claimed
     ]
@@ -83,7 +84,7 @@ def _with_last_word(sight: Observation, entry: Entry, record: Record) -> Observa
     """Add what only a program could tell, as it was when last asked: other panes of its tmux
     session, which are gone with their server; a container on a far engine."""
     if record.boxed and not record.place.far:
-        return containers.by_init(record, sight)
+        return docker.by_init(record, sight)
     known = digest.parse(entry.raw)
     if known is None or digest.state(known.view) != State.STALE:
         return sight

@@ -13,7 +13,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
-from sesh import checkups, launchfiles, transcripts
+from sesh import checkups, transcripts
 from sesh.checkups import Memory
 from sesh.lifecycle.launch import LaunchError
 from sesh.lifecycle.start import restart
@@ -32,6 +32,7 @@ from sesh.model.errors import (
 from sesh.model.reconcile import ended_by, reconcile
 from sesh.model.record import Cause, Health, Process, Record, Session, State, Verdict, name_of
 from sesh.model.value import Value, replace
+from sesh.places import launch_files
 from sesh.state import ages, breakers, clocks, ends, events, lookup, observe, records, settings
 from sesh.state.breakers import Circle
 from sesh.state.lookup import Seen
@@ -283,7 +284,7 @@ def _as_remembered(one: Seen) -> Patient:
 def _facts(record: Record, memory: Memory, now: float) -> Facts:
     age = ages.of_launch(record, now)
     printed = _time_of(paths.transcript(record.id))
-    spoken = None if printed is None else max(printed, launchfiles.last_beat(record))
+    spoken = None if printed is None else max(printed, launch_files.last_beat(record))
     return Facts(
         clock=now,
         age=max(0.0, age - record.status.held),
@@ -340,7 +341,7 @@ def _all_ears(one: Patient, config: Config) -> Patient:
         return unheard  # a server that hangs reads nothing of what its panes print
     if not any(found.id == pane and not found.piped for found in listed):
         return one
-    launchfiles.make_transcript(record.id)
+    launch_files.make_transcript(record.id)
     server.pipe(pane)
     os.utime(paths.transcript(record.id))
     return unheard

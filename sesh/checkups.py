@@ -22,10 +22,11 @@ from math import ceil
 from shlex import quote
 from typing import Any
 
-from sesh import boxes, launchfiles
 from sesh.model import due
 from sesh.model.record import Process, Record
 from sesh.model.value import Value, replace
+from sesh.places import launch_files
+from sesh.places.docker import mailbox
 from sesh.state import clocks
 from sesh.system import container_engine, files, processes, subprocesses
 
@@ -110,7 +111,7 @@ _TIMES, _COUNTS = ("measured", "begun"), ("checks", "failures", "peak")
 
 def read(record: Record) -> Memory:
     """What the last pass knew; nothing, where that can't be read or understood."""
-    memory, check = _read(launchfiles.own(record)), _under_way(launchfiles.own(record))
+    memory, check = _read(launch_files.own(record)), _under_way(launch_files.own(record))
     if check is None:
         return memory
     now = processes.uptime()  # who began it may not have come to say so
@@ -148,7 +149,7 @@ def write(record: Record, memory: Memory) -> None:
     """A memory that can't be written is lost: then it is begun anew."""
     told = {name: getattr(memory, name) for name in (*_TIMES, *_COUNTS, "last_failure")}
     text = json.dumps(told)
-    _put(f"{launchfiles.own(record)}.care", text.ljust(_ROOM * ceil(len(text) / _ROOM)))
+    _put(f"{launch_files.own(record)}.care", text.ljust(_ROOM * ceil(len(text) / _ROOM)))
 
 
 def _put(path: str, text: str) -> bool:
@@ -165,7 +166,7 @@ def _put(path: str, text: str) -> bool:
 def begin(record: Record, memory: Memory, now: float) -> Memory:
     """Start its health command. Not where that can't be written down first: nobody would end it."""
     begun = replace(memory, begun=now, process=None)
-    _forget(launchfiles.own(record))
+    _forget(launch_files.own(record))
     if not _announce(record, now, None):
         return begun
     argv = ["/bin/sh", "-c", *_command(record)]
@@ -190,7 +191,7 @@ def _announce(record: Record, now: float, process: Process | None) -> bool:
     until = ceil(now + due.patience(record) + _SLACK)
     who = f"{process.pid} {process.start}" if process else ""
     text = f"{who:<{_WIDTH}}\n{whose} {until}\n"
-    return _put(f"{launchfiles.own(record)}.check", text)
+    return _put(f"{launch_files.own(record)}.check", text)
 
 
 def _forget(stem: str) -> None:
@@ -201,12 +202,12 @@ def _forget(stem: str) -> None:
 
 def _command(record: Record) -> list[str]:
     """The script, and its arguments."""
-    stem = launchfiles.own(record)
+    stem = launch_files.own(record)
     care, container, engine = record.spec.care, record.place.container, record.place.engine
     if container is None or engine is None:
         return [_on_this_machine(record), "sesh", stem]
     where = ("-w", record.spec.cwd) if record.spec.cwd else ()
-    how = (*boxes.as_user(record), *where, container.id)
+    how = (*mailbox.as_user(record), *where, container.id)
     inner = ("sh", "-c", _BOXED, "sesh", str(ceil(care.health_timeout)), care.health_cmd)
     return [_ENGINE, "sesh", stem, *container_engine.argv(engine, "exec", *how, *inner)]
 
@@ -233,7 +234,7 @@ def collect(record: Record, memory: Memory, now: float, age: float) -> Memory:
     if said is None:
         return memory
     subprocesses.reap(memory.process.pid)
-    _forget(launchfiles.own(record))
+    _forget(launch_files.own(record))
     if not said or _held_since(record, now - memory.begun):
         return replace(memory, process=None)  # nobody knows
     heard = replace(memory, process=None, checks=memory.checks + 1)
@@ -256,13 +257,13 @@ def _heard(record: Record, process: Process, taken: float) -> str | None:
         return _said(record) or ""  # between the two looks it may have spoken
     if taken < due.patience(record):
         return None
-    _end(process, launchfiles.own(record))
+    _end(process, launch_files.own(record))
     return "" if record.boxed else _too_long(record)
 
 
 def _said(record: Record) -> str | None:
     try:
-        word = files.read_regular(f"{launchfiles.own(record)}.health", _LIMIT)
+        word = files.read_regular(f"{launch_files.own(record)}.health", _LIMIT)
     except OSError:
         return None
     if not word.endswith(b"\n"):  # it is being written

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 
-from sesh import boxes, caring, environment, planning, supervise, surveying, sweeping
+from sesh import caring, planning, supervise, surveying, sweeping
 from sesh.lifecycle import panes, salvage, worktrees
 from sesh.lifecycle.leftovers import stop_leftovers
 from sesh.lifecycle.stop import Ending, go_on, stop, under_way
@@ -17,6 +17,8 @@ from sesh.model.due import Kind
 from sesh.model.errors import CannotTellError, SeshError, StateError
 from sesh.model.record import ALIVE, ENDED, Cause, Process, Record, State
 from sesh.model.value import replace
+from sesh.places import environment
+from sesh.places.docker import mailbox
 from sesh.planning import CHANGED, Options, Outcome, Outcomes, Step, Verb, What
 from sesh.state import clocks, events, lookup, observe, records, sightings, unclaimed
 from sesh.state.lookup import Seen
@@ -316,7 +318,7 @@ def _container_left(seen: Seen, config: Config) -> str | None:
         return None
     if record.spec.box is None or record.spec.box.image is None:
         return None
-    said = boxes.remove_container(record, config.docker.timeout * 2)
+    said = mailbox.remove_container(record, config.docker.timeout * 2)
     return None if said.ok else f"its container: {said.text}"
 
 
@@ -346,7 +348,7 @@ def _forget_launches(sessions: Iterable[Record]) -> None:
     for record in sessions:
         environment.forget(record.place.snapshot)
         if record.boxed and record.id in gone and not record.status.keep:
-            boxes.remove(record.place.run)
+            mailbox.remove(record.place.run)
 
 
 # --- orphans -------------------------------------------------------------------------------------

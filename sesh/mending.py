@@ -13,7 +13,6 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from sesh import launchfiles
 from sesh.checks import files, sessions
 from sesh.checks import tmux as servers_checks
 from sesh.checks.scene import Scene, number, shown
@@ -24,6 +23,7 @@ from sesh.model.errors import SeshError, StateError
 from sesh.model.record import Process, State
 from sesh.model.session_json import View
 from sesh.model.value import Value
+from sesh.places import launch_files
 from sesh.state import lookup, observe, records
 from sesh.state.lookup import Orphan, Seen
 from sesh.state.records import Entry
@@ -280,7 +280,7 @@ def _log_pipes(scene: Scene) -> list[Step]:
 
 def _log_again(scene: Scene, view: View) -> Step:
     def pipe() -> None:
-        launchfiles.make_transcript(view["id"])
+        launch_files.make_transcript(view["id"])
         server = observe.server(view["socket"], scene.run, scene.settings)
         reply = server.pipe(view["pane"])
         if not reply.ok:

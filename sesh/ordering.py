@@ -11,7 +11,7 @@ from shlex import quote
 from types import MappingProxyType
 from typing import Any
 
-from sesh import environment, launchfiles, output, templates
+from sesh import output, templates
 from sesh.lifecycle import claims, recording, worktrees
 from sesh.lifecycle.claims import Order
 from sesh.lifecycle.start import start
@@ -20,6 +20,7 @@ from sesh.model.progress import Said
 from sesh.model.record import ENDED, Boxing, BreakerLimits, Care, Retry, Spec, State, Worktree
 from sesh.model.units import span
 from sesh.model.value import Value, replace
+from sesh.places import environment, launch_files
 from sesh.state import lookup, settings
 from sesh.state.lookup import Seen
 from sesh.system import container_engine, git, paths, tmux
@@ -82,7 +83,7 @@ def fulfil(wish: Wish, config: settings.Config) -> Seen:
     if wish.name is not None:
         lookup.check_name(wish.name)
         claims.free_name(wish.name)
-    made = worktrees.make(launchfiles.directory(wish.directory), wish.worktree, config)
+    made = worktrees.make(launch_files.directory(wish.directory), wish.worktree, config)
     try:
         return _fulfil(_in_worktree(wish, made), config, made.worktree)
     except BaseException:
@@ -96,15 +97,17 @@ def _fulfil(wish: Wish, config: settings.Config, worktree: Worktree | None) -> S
         extra = {**environment.parse_files(wish.env_files), **extra}
         box = _checked(wish.box)
         cwd = (
-            launchfiles.directory(wish.directory) if box.mount else _inner_directory(wish.directory)
+            launch_files.directory(wish.directory)
+            if box.mount
+            else _inner_directory(wish.directory)
         )
         surroundings = extra
         argv = wish.command or ("/bin/sh",)
-        launchfiles.check_command(argv)
+        launch_files.check_command(argv)
         patience = _patience(wish, config) + container_engine.RUN_TIMEOUT
     else:
         box, patience = None, _patience(wish, config)
-        cwd = launchfiles.directory(wish.directory)
+        cwd = launch_files.directory(wish.directory)
         surroundings = {**environment.caller(), **extra}
         argv = _command(wish.command, surroundings, cwd)
     lookup.check_labels(wish.group, wish.tags)
@@ -167,14 +170,14 @@ def _prompt(wish: Wish) -> str | None:
     if kit is None or not kit.prompt:
         which = f"template {wish.template}" if wish.template else "a plain command"
         raise UsageError(f"--prompt: {which} does not say how to pass one; put it behind --")
-    launchfiles.check_command((wish.prompt,))
+    launch_files.check_command((wish.prompt,))
     return wish.prompt
 
 
 def _record(wish: Wish, config: settings.Config) -> Seen:
     """Make a record alone. Its command is for people to read: nobody looks whether it exists."""
-    cwd = launchfiles.directory(wish.directory)
-    launchfiles.check_command(wish.command or ("-",))
+    cwd = launch_files.directory(wish.directory)
+    launch_files.check_command(wish.command or ("-",))
     lookup.check_labels(wish.group, wish.tags)
     spec = Spec(
         command=wish.command,
@@ -351,7 +354,7 @@ def _command(
     given: tuple[str, ...], surroundings: environment.Environment, cwd: str
 ) -> tuple[str, ...]:
     argv = given or (os.environ.get("SHELL") or "/bin/sh",)
-    launchfiles.check_command(argv)
+    launch_files.check_command(argv)
     program = argv[0]
     if "/" in program:
         path = os.path.join(cwd, program)

@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
-from sesh import environment, launchfiles
 from sesh.agents import twins
 from sesh.model import progress
 from sesh.model.progress import Answer, Thresholds
 from sesh.model.record import ID_PATTERN, Record, name_of
+from sesh.places import environment, launch_files
 from sesh.state import log_files, records
 from sesh.state.records import Entry
 from sesh.state.settings import Config
@@ -59,7 +59,7 @@ def heard(record: Record) -> datetime | None:
     """When its process gave the last sign of life: output, or a plain `sesh update`."""
     if record.record_only:
         return None
-    last = max(log_files.last_output(record.id) or 0.0, launchfiles.last_beat(record))
+    last = max(log_files.last_output(record.id) or 0.0, launch_files.last_beat(record))
     return datetime.fromtimestamp(last, UTC) if last else None
 
 

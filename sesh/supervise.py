@@ -14,7 +14,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from types import MappingProxyType
 
-from sesh import caring, launchfiles, notices
+from sesh import caring, notices
 from sesh.lifecycle import panes
 from sesh.lifecycle.stop import bring_down, confirm, take_over, under_way
 from sesh.model import digest
@@ -22,6 +22,7 @@ from sesh.model.digest import Digest
 from sesh.model.errors import OK, CannotTellError, NoSessionError, SeshError, StateError
 from sesh.model.record import ALIVE, ENDED, ID_PATTERN, Record, Session, State, name_of
 from sesh.model.value import Value, replace
+from sesh.places import launch_files
 from sesh.state import clocks, log_files, lookup, observe, orphans, records, settings
 from sesh.state.lookup import Orphan, Seen
 from sesh.state.settings import Config
@@ -60,7 +61,7 @@ def run_pass(config: Config, *, patient: bool = True) -> Pass:
     run = processes.run_dir()
     files.make_private(run)
     records.keep_reserve()
-    again = launchfiles.pass_announced(run)
+    again = launch_files.pass_announced(run)
     _announce(again)
     done = Pass()
     troubles: list[Exception] = []
@@ -337,7 +338,7 @@ def _tend_servers(
         observe.server(own, run, config).may_exit()
     if armed:
         with suppress(FileNotFoundError):
-            os.unlink(launchfiles.reserve(run))
+            os.unlink(launch_files.reserve(run))
         if promised:
             clocks.promise(run, max(0.0, min(promised) - now))
 

@@ -10,9 +10,10 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 
-from sesh import boxes, notices
+from sesh import notices
 from sesh.model import digest
 from sesh.model.record import name_of
+from sesh.places.docker import mailbox
 from sesh.planning import CHANGED, Outcome, Outcomes, Step
 from sesh.state import events, freshness, records, unclaimed
 from sesh.state.settings import Config
@@ -59,7 +60,7 @@ def remove_boxes(steps: list[Step], config: Config) -> Outcomes:
         standing = unclaimed.standing(unclaimed.ask_engines(step.engines, config, run))
         gone = standing is not None and step.session_id not in standing
         held = gone and not claimed(step.session_id) and _unchanged(step.subject, step.changed)
-        done = held and boxes.remove(step.subject)
+        done = held and mailbox.remove(step.subject)
         left = held and not done
         skipped = "not all of it is ours to remove" if left else None if done else CHANGED
         yield Outcome(step, done=done, skipped=skipped, failed=left)

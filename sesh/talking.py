@@ -11,7 +11,7 @@ import os
 import time
 from contextlib import suppress
 
-from sesh import environment, output, reports, transcripts
+from sesh import output, reports, transcripts
 from sesh.agents import activity, claude, codex, dialogs, kits, questions, screens
 from sesh.agents.activity import Launch
 from sesh.agents.dialogs import Choice, Dialog
@@ -20,6 +20,7 @@ from sesh.agents.screens import Asked
 from sesh.lifecycle import servers
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
 from sesh.model.record import OPTION, Answers, Record, State
+from sesh.places import environment
 from sesh.state import lookup, observe
 from sesh.state.lookup import Seen
 from sesh.state.settings import Config

@@ -33,10 +33,10 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from sesh import environment
 from sesh.model.errors import SeshError, StateError, UsageError
 from sesh.model.record import OPTION, Answers, Kit, Retry, valid_name
 from sesh.model.value import Value
+from sesh.places import environment
 from sesh.state import lookup, settings
 from sesh.system.tmux import KEY
 

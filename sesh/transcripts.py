@@ -13,10 +13,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
-from sesh import boxes, launchfiles
 from sesh.lifecycle import panes
 from sesh.model.errors import CannotTellError
 from sesh.model.record import Record
+from sesh.places import launch_files
+from sesh.places.docker import mailbox
 from sesh.state import log_files, observe
 from sesh.state.settings import Config
 from sesh.system import files, paths, processes, tmux
@@ -43,7 +44,7 @@ def fetch(record: Record, config: Config) -> None:
     container = record.place.container
     if container is not None and not container.mounted:
         with suppress(OSError):
-            boxes.pull_transcript(record, config.docker.timeout)
+            mailbox.pull_transcript(record, config.docker.timeout)
 
 
 def text(record: Record, config: Config) -> str:
@@ -104,7 +105,7 @@ def _replayed(record: Record, offset: int = 0) -> str:
     if not os.path.exists(path):
         return ""
     offset = max(offset, log_files.begin(path), size(record) - REPLAY_LIMIT)
-    run = launchfiles.outside(record)  # who can reach its socket can have it run anything
+    run = launch_files.outside(record)  # who can reach its socket can have it run anything
     socket = f"{run}/replay-{os.getpid()}.sock"
     tmux.check_socket(socket)
     scratch = Tmux(tmux.find_binary(), socket, run, own=False, timeout=5)

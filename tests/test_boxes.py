@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from sesh import boxes
 from sesh.model.record import Boxing, Container, Engine, Record
 from sesh.model.value import replace
+from sesh.places.docker import mailbox
 from sesh.system import container_engine
 from sesh.system.container_engine import Facts
 from tests.samples import NOW, record
@@ -65,13 +65,13 @@ def container(**other: object) -> Facts:
 def test_a_container_is_ours_by_what_we_have_written(
     mine: Record, facts: Facts, ours: bool
 ) -> None:
-    assert boxes.made_for(mine, facts) is ours
+    assert mailbox.made_for(mine, facts) is ours
 
 
 def test_one_that_existed_before_is_never_ours() -> None:
     mine = session()
     theirs = replace(mine, spec=replace(mine.spec, box=Boxing(existing="theirs")))
-    assert not boxes.made_for(theirs, container())
+    assert not mailbox.made_for(theirs, container())
 
 
 @pytest.mark.parametrize(
@@ -96,4 +96,4 @@ def test_no_container_is_older_than_its_claim(after: int, ours: bool) -> None:
     mine = session(known=False)
     created = mine.status.launched + timedelta(microseconds=after)
     told = created.strftime("%Y-%m-%dT%H:%M:%S.%f789Z")
-    assert boxes.as_asked(mine, container(created=told)) is ours
+    assert mailbox.as_asked(mine, container(created=told)) is ours

@@ -530,7 +530,8 @@ def test_codex_is_told_of_and_so_is_the_users_own_program(agent: World) -> None:
     event = '{"type":"agent-turn-complete","thread-id":"%s"}'
     script = agent.root / "turn"
     script.write_text(
-        f"#!/bin/sh\n{SESH} hook codex '{event % kits.new_conversation()}'\n"  # of a helper thread
+        # The first word is of a helper thread.
+        f"#!/bin/sh\n{SESH} hook codex '{event % kits.new_conversation()}'\n"
         f"{SESH} hook codex '{event % conversation}'\n"
     )
     env = {**agent.env, "SESH_ID": agent.session("two")["id"], "SESH_NAME": "two"}

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sesh import launchfiles
 from sesh.model.record import ExitWord
+from sesh.places import launch_files
 from sesh.system import paths
 from tests.conftest import need
 from tests.world import World, count, eventually
@@ -28,7 +28,7 @@ class Kept:
         self.run = world.root / "k"
         self.run.mkdir(exist_ok=True)
         self.socket = str(self.run / "sock")
-        for kind in launchfiles.KINDS:
+        for kind in launch_files.KINDS:
             (self.run / f"x.1{kind}").unlink(missing_ok=True)
         (self.run / "x.1.exit.tmp").write_bytes(b" " * 127 + b"\n")
         (self.run / "x.1.launch").write_text(f"echo $$ >{self.run}/agent\nexec {agent}\n")
@@ -66,7 +66,7 @@ class Kept:
 
     def word(self) -> ExitWord | None:
         found: ExitWord | None = eventually(
-            lambda: launchfiles.read_exit(str(self.run), "x", 1), within=3
+            lambda: launch_files.read_exit(str(self.run), "x", 1), within=3
         )
         return found
 

@@ -11,9 +11,9 @@ from shlex import quote
 
 import pytest
 
-from sesh import environment, launchfiles
 from sesh.model.record import Care
 from sesh.model.value import replace
+from sesh.places import environment, launch_files
 from sesh.system import paths
 from tests.conftest import need
 from tests.samples import record
@@ -30,7 +30,7 @@ def test_the_kernels_limit_lies_beyond_ours_by_a_minute_at_most(
 ) -> None:
     care = Care(max_cpu_time=limit, check_interval=interval)
     limited = replace(record(), spec=replace(record().spec, care=care))
-    script = launchfiles.boxed_script(limited, ("true",), "/run/sesh/x")
+    script = launch_files.boxed_script(limited, ("true",), "/run/sesh/x")
     assert re.findall(r"ulimit -S -t (\d+)", script) == [str(kernel)]
 
 
@@ -67,7 +67,7 @@ def test_a_launch_survives_the_names_that_shells_use(tmp_path: Path, shell: str)
     place = replace(one.place, run=str(tmp_path), snapshot=str(snapshot))
     one = replace(one, place=place, spec=replace(one.spec, cwd=str(tmp_path)))
     script = tmp_path / "script"
-    script.write_text(launchfiles._script(one, ("env", "-0")))
+    script.write_text(launch_files._script(one, ("env", "-0")))
     inherited = {"TMUX": f"x,{os.getpid()},0", "TMUX_PANE": "%0", "PATH": os.environ["PATH"]}
     done = subprocess.run(
         ["sh", "-c", 'exec 3>&2; exec "$@"', "sh", *SHELLS[shell], str(script)],
@@ -89,7 +89,7 @@ def test_a_launch_changes_no_variable_of_its_place(tmp_path: Path, shell: str) -
     need(SHELLS[shell][0])
     (tmp_path / "x.env").write_text("")
     (tmp_path / "x.exit.tmp").write_text(" " * 127 + "\n")
-    script = launchfiles.boxed_script(record(), ("env",), f"{tmp_path}/x")
+    script = launch_files.boxed_script(record(), ("env",), f"{tmp_path}/x")
     (tmp_path / "x.launch").write_text(script.replace(quote(record().spec.cwd), str(tmp_path)))
     tmux = f"x,{os.getpid()},0"
     done = subprocess.run(
@@ -107,7 +107,7 @@ def passes(tmp_path: Path) -> Path:
     """Where a stand-in for sesh notes each pass; like the real one it takes the word away once it
     begins to look, after a while."""
     script = tmp_path / "stand-in"
-    again = launchfiles.pass_announced(str(tmp_path))
+    again = launch_files.pass_announced(str(tmp_path))
     script.write_text(f"#!/bin/sh\nsleep 0.3\nrm -f {again}\necho $1 >>{tmp_path}/passes\n")
     script.chmod(0o700)
     return tmp_path / "passes"
@@ -115,9 +115,9 @@ def passes(tmp_path: Path) -> Path:
 
 def test_many_call_backs_at_once_are_few_passes(passes: Path) -> None:
     run = passes.parent
-    callback = launchfiles.write_callback(str(run), [str(run / "stand-in")])
+    callback = launch_files.write_callback(str(run), [str(run / "stand-in")])
     first = subprocess.Popen(["/bin/sh", callback])
-    again = Path(launchfiles.pass_announced(str(run)))
+    again = Path(launch_files.pass_announced(str(run)))
     while not again.exists():
         assert first.poll() is None
     rest = [subprocess.Popen(["/bin/sh", callback]) for _ in range(20)]
@@ -128,15 +128,15 @@ def test_many_call_backs_at_once_are_few_passes(passes: Path) -> None:
 
 def test_a_pass_that_was_announced_and_never_came_is_made_up_for(passes: Path) -> None:
     run = passes.parent
-    callback = launchfiles.write_callback(str(run), [str(run / "stand-in")])
-    Path(launchfiles.pass_announced(str(run))).touch()
+    callback = launch_files.write_callback(str(run), [str(run / "stand-in")])
+    Path(launch_files.pass_announced(str(run))).touch()
     assert subprocess.run(["/bin/sh", callback], check=False).returncode == 0
     assert passes.read_text() == "pass\n"
 
 
 def test_a_call_back_after_the_look_has_begun_makes_another(passes: Path) -> None:
     run = passes.parent
-    callback = launchfiles.write_callback(str(run), [str(run / "stand-in")])
+    callback = launch_files.write_callback(str(run), [str(run / "stand-in")])
     for _ in range(2):
         subprocess.run(["/bin/sh", callback], check=True)
     assert passes.read_text() == "pass\npass\n"
@@ -153,7 +153,7 @@ def test_a_call_back_speaks_to_no_socket_of_another_user(
     (tmp_path / "bin" / "tmux").write_text(f"#!/bin/sh\necho asked >>{asked}\n")
     (tmp_path / "bin" / "tmux").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
-    script = launchfiles.write_callback(str(tmp_path), ["true"])
+    script = launch_files.write_callback(str(tmp_path), ["true"])
     socket.touch()
     for owner, calls in ((os.getuid(), 1), (STRANGER, 1)):
         os.chown(socket, owner, owner)

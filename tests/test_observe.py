@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sesh import containers
 from sesh.model.record import Boxing, Observation, Record, seen
 from sesh.model.value import replace
+from sesh.places.docker import observe as docker
 from sesh.state import observe
 from sesh.state.settings import Config
 from tests.samples import record
@@ -26,7 +26,7 @@ def test_what_can_not_be_looked_at_is_unknown_and_in_nobodys_way(
             raise error
         return Observation(seen("it lives"))
 
-    monkeypatch.setattr(containers, "complete", complete)
+    monkeypatch.setattr(docker, "complete", complete)
     hostile, honest = observe.observe([boxed("hostile"), boxed("honest")], Config())
     assert hostile.agent.unknown
     assert "cannot be looked at" in hostile.agent.what

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sesh import launchfiles
 from sesh.model import parse
+from sesh.places import launch_files
 
 
 @pytest.mark.parametrize("text", ["", "²", "٣", "+1", "-1", " 1", "1 ", "1_0", "0x1", "1.0", "256"])
@@ -42,12 +42,12 @@ def test_a_time_is_between_the_launch_and_now() -> None:
 def test_launches_are_known_by_plain_numbers_only(tmp_path: Path) -> None:
     for generation in ("1", "²", "٣", "9" * 100, "", "-1"):
         (tmp_path / f"a.{generation}.pid").touch()
-    assert launchfiles.known(str(tmp_path)) == {("a", 1)}
-    launchfiles.remove(str(tmp_path), "a", below=2)
+    assert launch_files.known(str(tmp_path)) == {("a", 1)}
+    launch_files.remove(str(tmp_path), "a", below=2)
     assert not (tmp_path / "a.1.pid").exists()
 
 
 @pytest.mark.parametrize("word", ["99999 here", "256 here", "² here", "-1 here", "0 there", "0"])
 def test_no_exit_word(tmp_path: Path, word: str) -> None:
     (tmp_path / "a.1.exit").write_text(word)
-    assert launchfiles.read_exit(str(tmp_path), "a", 1) is None
+    assert launch_files.read_exit(str(tmp_path), "a", 1) is None

@@ -7,13 +7,13 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 
-from sesh import environment
 from sesh.agents import activity, kits
 from sesh.agents.activity import Activity, Launch
 from sesh.agents.said import WAITING
 from sesh.model.digest import Digest
 from sesh.model.errors import SeshError
 from sesh.model.record import Record, name_of
+from sesh.places import environment
 from sesh.state import events, freshness
 from sesh.system import files, processes
 

@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from shlex import join
 
-from sesh import boxes
 from sesh.checks.scene import FIX, Finding, Level, Scene, few, number
 from sesh.model.errors import CannotTellError
 from sesh.model.record import Cause, Container, Engine, Record, State, name_of
 from sesh.model.session_json import View
+from sesh.places.docker import mailbox
 from sesh.state import records, unclaimed
 from sesh.state.unclaimed import Adrift
 from sesh.system import container_engine, processes
@@ -158,14 +158,14 @@ def mount_size(scene: Scene) -> list[Finding]:
     return [
         _overfull(session_id, much)
         for session_id, held in scene.mounts.items()
-        if (much := boxes.overfull(held))
+        if (much := mailbox.overfull(held))
     ]
 
 
 def _overfull(session_id: str, much: str) -> Finding:
     name = name_of(session_id)
     text = f"the private mount of {name} holds {much}"
-    mend = f"du -sh {join([boxes.path(processes.run_dir(), session_id)])}"
+    mend = f"du -sh {join([mailbox.path(processes.run_dir(), session_id)])}"
     note = f"sesh stop {name} removes it with its container"
     return Finding("mount-size", Level.WARN, text, mend, note, (name,))
 

@@ -14,10 +14,10 @@ from contextlib import suppress
 from enum import StrEnum
 from functools import cached_property
 
-from sesh import boxes
 from sesh.model.record import Record, State, name_of
 from sesh.model.session_json import LASTING, View, view
 from sesh.model.value import Value, replace
+from sesh.places.docker import mailbox
 from sesh.state import observe, orphans, records
 from sesh.state.lookup import Seen
 from sesh.state.observe import Answers
@@ -126,7 +126,7 @@ class Scene:
         except OSError:
             return {}
         boxed = [name.removesuffix(".box") for name in names if name.endswith(".box")]
-        return {one: directory_tree.measure(boxes.path(self.run, one)) for one in sorted(boxed)}
+        return {one: directory_tree.measure(mailbox.path(self.run, one)) for one in sorted(boxed)}
 
     @cached_property
     def files(self) -> list[tuple[str, os.stat_result]]:

@@ -8,13 +8,14 @@ import time
 
 import click
 
-from sesh import boxes, checkups, listing, output
+from sesh import checkups, listing, output
 from sesh.agents import activity, questions, screens
 from sesh.commands._options import CONTEXT, colour_option, json_option
 from sesh.model.reconcile import kept
 from sesh.model.record import ENDED, Care, Record, Session, Spec, State
 from sesh.model.session_json import View
 from sesh.model.units import amount, span
+from sesh.places.docker import mailbox
 from sesh.state import ages, breakers, log_files, lookup, settings
 from sesh.state.lookup import Seen
 from sesh.system import directory_tree, paths
@@ -105,7 +106,7 @@ def _show(session: Session, shown: View, *, colour: bool) -> None:
         rows.append(
             ("group", f"{record.spec.group or '–'}   tags {', '.join(record.spec.tags) or '–'}")
         )
-    if shown["care"] or shown["breaker"] or boxes.patience(record.spec) != Spec.launch_timeout:
+    if shown["care"] or shown["breaker"] or mailbox.patience(record.spec) != Spec.launch_timeout:
         rows += [("care" if i == 0 else "", line) for i, line in enumerate(_care(record, shown))]
     if record.spec.env:
         rows.append(("variables", ", ".join(record.spec.env)))
@@ -127,7 +128,7 @@ def _show(session: Session, shown: View, *, colour: bool) -> None:
 def _mount(record: Record) -> str:
     """How full the private mount of its container is."""
     held = directory_tree.measure(record.place.run)
-    much = boxes.overfull(held) or f"{output.size(held.size)} of {amount(boxes.LIMIT)}"
+    much = mailbox.overfull(held) or f"{output.size(held.size)} of {amount(mailbox.LIMIT)}"
     return f"{much}   ({record.place.run})"
 
 
@@ -259,7 +260,7 @@ def _checkup(care: Care) -> str:
 
 
 def _launching(record: Record) -> str:
-    lines, patience = [], boxes.patience(record.spec)
+    lines, patience = [], mailbox.patience(record.spec)
     if patience != Spec.launch_timeout:
         lines.append(f"launch timeout {span(patience)}")
     if record.spec.care.scope:

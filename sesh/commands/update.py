@@ -6,11 +6,12 @@ import json
 
 import click
 
-from sesh import launchfiles, listing, output, reports
+from sesh import listing, output, reports
 from sesh.commands._options import CONTEXT, json_option, named
 from sesh.model import progress
 from sesh.model.progress import Said
 from sesh.model.record import State
+from sesh.places import launch_files
 from sesh.state import lookup
 from sesh.state.lookup import Seen
 
@@ -72,5 +73,5 @@ def _say(name: str, said: Said) -> Seen:
             return reports.say(name, said)
         lookup.must_be(found, State.RUNNING, State.PAUSED)
     if found.session and not found.record_only and found.state in (State.RUNNING, State.PAUSED):
-        launchfiles.beat(found.session.record)
+        launch_files.beat(found.session.record)
     return found

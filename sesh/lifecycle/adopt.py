@@ -7,7 +7,6 @@ import os
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from sesh import environment, launchfiles
 from sesh.lifecycle import servers
 from sesh.model import codec
 from sesh.model.errors import CannotTellError, ConflictError, NoSessionError, SeshError, UsageError
@@ -27,6 +26,7 @@ from sesh.model.record import (
     valid_name,
 )
 from sesh.model.value import replace
+from sesh.places import environment, launch_files
 from sesh.state import events, lookup, observe, orphans, records
 from sesh.state.lookup import Orphan, Seen
 from sesh.state.records import Entry
@@ -61,21 +61,21 @@ def rebuild(orphan: Orphan, config: Config) -> Seen:
             f"{server.socket}: another one may have taken its place there"
         )
     _restore_pipe(record, server)
-    launchfiles.keep_claim(record, _claim(record).raw)
+    launch_files.keep_claim(record, _claim(record).raw)
     return lookup.one(record.name)
 
 
 def _restore_files(orphan: Orphan, word: LaunchWord, run: str) -> None:
     """What the keeper and other commands will look for in `run`."""
-    launchfiles.write_callback(run, paths.own_command())
-    if launchfiles.read_launch(run, orphan.id, orphan.generation) is None:
-        launchfiles.write_word(run, orphan.id, word)
-    launchfiles.reserve_exit(run, orphan.id, orphan.generation)
+    launch_files.write_callback(run, paths.own_command())
+    if launch_files.read_launch(run, orphan.id, orphan.generation) is None:
+        launch_files.write_word(run, orphan.id, word)
+    launch_files.reserve_exit(run, orphan.id, orphan.generation)
 
 
 def _by_claim(orphan: Orphan, word: LaunchWord, run: str) -> Record | None:
     """From the copy of the record that its launch has kept."""
-    raw = launchfiles.read_claim(run, orphan.id, orphan.generation)
+    raw = launch_files.read_claim(run, orphan.id, orphan.generation)
     try:
         record = codec.decode(raw) if raw else None
     except codec.DecodeError:
@@ -157,7 +157,7 @@ def _claim(record: Record) -> Entry:
 def _restore_pipe(record: Record, server: Tmux) -> None:
     """Let its output go to its transcript again."""
     if not os.path.exists(paths.transcript(record.id)):
-        launchfiles.make_transcript(record.id)
+        launch_files.make_transcript(record.id)
         assert record.place.pane is not None
         reply = server.pipe(record.place.pane)
         if not reply.ok:
@@ -183,7 +183,7 @@ def accept(found: Seen) -> Seen:
         started = record.status.started or record.status.launched
         status = _going_on(record.status, started)
         accepted = replace(record, place=place, status=status)
-        launchfiles.forget_exit(accepted)
+        launch_files.forget_exit(accepted)
         if records.swap(found.entry, accepted, reconcile(accepted, found.session.seen, _now())):
             with suppress(OSError):
                 events.append("adopted", accepted)
@@ -241,9 +241,9 @@ def _take(record: Record, server: Tmux, made: HandMade) -> None:
     variables = processes.environment(made.pid)
     values = {os.fsencode(name): os.fsencode(value) for name, value in variables.items()}
     environment.save(record.place.snapshot, environment.clean(values))
-    log = launchfiles.make_transcript(record.id)
+    log = launch_files.make_transcript(record.id)
     try:
-        callback = launchfiles.write_callback(record.place.run, paths.own_command())
+        callback = launch_files.write_callback(record.place.run, paths.own_command())
         _claim(record)
     except SeshError:
         _forget(record)

@@ -11,7 +11,6 @@ import time
 from contextlib import suppress
 from datetime import timedelta
 
-from sesh import boxes, containers, environment, launchfiles
 from sesh.lifecycle import claims, making, panes
 from sesh.lifecycle.claims import Order
 from sesh.lifecycle.forget import bury, release
@@ -30,6 +29,9 @@ from sesh.model.errors import CannotTellError, ConflictError, SeshError
 from sesh.model.reconcile import not_in_time, reconcile
 from sesh.model.record import Desired, Engine, Record, State
 from sesh.model.value import replace
+from sesh.places import environment, launch_files
+from sesh.places.docker import mailbox
+from sesh.places.docker import observe as containers
 from sesh.state import observe, records
 from sesh.state.lookup import Seen
 from sesh.state.records import Entry
@@ -58,7 +60,7 @@ def start(order: Order, config: Config) -> Seen:
     record = claims.with_conversation(_new_record(replace(order, spec=spec), engine))
     try:
         environment.save_text(record.place.snapshot, environment.exports(order.environment))
-        boxes.make(record)
+        mailbox.make(record)
         entry = claims.claim_name(record, claims.starting(record), before)
     except BaseException:
         _forget(record)
@@ -68,7 +70,7 @@ def start(order: Order, config: Config) -> Seen:
             bury(before.session.record, config)
         return _begin(entry, record, order.environment, config, "started")
     except LaunchError:
-        boxes.remove_container(record, config.docker.timeout * 2)
+        mailbox.remove_container(record, config.docker.timeout * 2)
         raise
     except BaseException as error:
         if _withdraw(record, config, error) and _take_back(record, config):
@@ -90,7 +92,7 @@ def _withdraw(record: Record, config: Config, error: BaseException) -> bool:
     sure = isinstance(error, SeshError) and not isinstance(error, CannotTellError)
     deadline = time.monotonic() + (0.0 if sure else AFTERTHOUGHT)
     while True:
-        said = boxes.remove_container(record, config.docker.timeout * 2)
+        said = mailbox.remove_container(record, config.docker.timeout * 2)
         if said.out or time.monotonic() >= deadline:
             return said.ok
         time.sleep(0.2)
@@ -109,7 +111,7 @@ def _by_us(record: Record) -> Record:
 
 def _forget(record: Record) -> None:
     forget_files(record)
-    boxes.remove(record.place.run)
+    mailbox.remove(record.place.run)
 
 
 def _take_back(record: Record, config: Config) -> bool:
@@ -119,10 +121,10 @@ def _take_back(record: Record, config: Config) -> bool:
     if entry and isinstance(entry.record, Record) and entry.record.id == record.id:
         claimed = entry.record
         if claimed.place.container is not None and not claimed.place.container.made:
-            left = boxes.reap(claimed, signal.SIGKILL, config.docker.timeout * 2)
+            left = mailbox.reap(claimed, signal.SIGKILL, config.docker.timeout * 2)
             if isinstance(left, Said) and left.trouble not in _EMPTY:
                 return False
-            boxes.leave(claimed, config.docker.timeout * 2)
+            mailbox.leave(claimed, config.docker.timeout * 2)
         records.remove(entry)
     _forget(record)
     return True
@@ -175,7 +177,7 @@ def _launch_in(
     if written is None:
         raise ConflictError(f"{record.name} was changed by another sesh just now")
     making.prepare(record, config)
-    filled = boxes.fill(record, variables, config.docker.timeout * 4, resuming=resuming)
+    filled = mailbox.fill(record, variables, config.docker.timeout * 4, resuming=resuming)
     if not filled.ok:
         assert record.place.engine is not None
         raise container_engine.problem(record.place.engine, filled)
@@ -183,20 +185,20 @@ def _launch_in(
 
 
 def _launch(entry: Entry, record: Record, config: Config, event: str) -> Seen:
-    launchfiles.keep_claim(record, entry.raw)
+    launch_files.keep_claim(record, entry.raw)
     server = containers.server(record, config, "--workdir", record.spec.cwd)
-    script = f"{boxes.inside(record)}/keeper.sh"
-    argv = ("/bin/sh", script, boxes.base(record), record.id, record.name, "tmux", "")
-    keeper = Keeper(argv=argv, session_id=record.id, log=boxes.log(record), callback="")
+    script = f"{mailbox.inside(record)}/keeper.sh"
+    argv = ("/bin/sh", script, mailbox.base(record), record.id, record.name, "tmux", "")
+    keeper = Keeper(argv=argv, session_id=record.id, log=mailbox.log(record), callback="")
     reply = into_tmux(record, server, keeper, ())
     if isinstance(reply, Reply):
         raise _refused(record, reply)
     record = replace(record, place=replace(record.place, pane=reply.pane))
     _await_agent(record, config)
-    boxes.forget_variables(record)
+    mailbox.forget_variables(record)
     sight = observe.observe([record], config)[0]
     if reconcile(record, sight, now()).state is State.STARTING:
-        too_late = not_in_time(boxes.patience(record.spec))
+        too_late = not_in_time(mailbox.patience(record.spec))
         if given_up(entry, record, too_late, event):
             server.kill_pane(reply.pane)
         raise not_launched(record, too_late.reason)
@@ -216,11 +218,11 @@ def _await_agent(record: Record, config: Config) -> None:
     """Wait until the agent has said who it is and has become its command, or has ended."""
     container = record.place.container
     assert container is not None
-    deadline = now() + timedelta(seconds=boxes.patience(record.spec))
+    deadline = now() + timedelta(seconds=mailbox.patience(record.spec))
     pause = 0.005 if container.mounted else 0.1
-    script = boxes.base(record) + ".launch"
+    script = mailbox.base(record) + ".launch"
     while now() < deadline:
-        boxes.refresh(record, config.docker.timeout)
+        mailbox.refresh(record, config.docker.timeout)
         word, exit_word = containers.words(record)
         became = word and (record.place.far or processes.became(word.agent.process.pid, script))
         if exit_word or became:
@@ -253,7 +255,7 @@ def restart(found: Seen, config: Config, attempt: int = 0, *, fresh: bool = Fals
     record, resuming = claims.resumed(record, old, variables, fresh=fresh)
     if facts is None:
         _clear(old, engine, config)
-    boxes.make(record)
+    mailbox.make(record)
     environment.save_text(place.snapshot, environment.exports(variables))
     entry = claims.claim_generation(found, record)
     try:
@@ -265,7 +267,7 @@ def restart(found: Seen, config: Config, attempt: int = 0, *, fresh: bool = Fals
                 mounted=_still_mounted(record, engine, facts, config),
                 resuming=resuming,
             )
-        launchfiles.forget(record, below=record.place.generation)
+        launch_files.forget(record, below=record.place.generation)
         return done
     except BaseException as error:
         if facts is None:
@@ -288,7 +290,7 @@ def _note_failure(record: Record, why: str) -> None:
 
 def _clear(record: Record, engine: Engine, config: Config) -> None:
     """A start that was killed may have left a container that its record does not know."""
-    said = boxes.remove_container(record, config.docker.timeout * 2)
+    said = mailbox.remove_container(record, config.docker.timeout * 2)
     if not said.ok:
         raise container_engine.problem(engine, said)
 
@@ -297,7 +299,7 @@ def _still_mounted(record: Record, engine: Engine, facts: Facts, config: Config)
     """Is its box mounted there? Not if it was deleted under the container, with all of ours."""
     made = record.spec.box is not None and record.spec.box.existing is None
     near = not container_engine.far(engine)
-    return made and near and boxes.stands(record, engine, facts.id, config.docker.timeout)
+    return made and near and mailbox.stands(record, engine, facts.id, config.docker.timeout)
 
 
 def _standing(old: Record, engine: Engine, config: Config) -> Facts | None:
@@ -314,7 +316,7 @@ def _standing(old: Record, engine: Engine, config: Config) -> Facts | None:
     if facts.paused:
         raise ConflictError(f"{old.name}: its container is paused; sesh resume {old.name}")
     if not facts.running:
-        boxes.make(old)  # what it has mounted must be there
+        mailbox.make(old)  # what it has mounted must be there
         said = container_engine.ask(engine, "start", facts.id, timeout=container_engine.RUN_TIMEOUT)
         if not said.ok:
             raise container_engine.problem(engine, said)
@@ -358,7 +360,7 @@ def bring_down(record: Record, config: Config, grace: float) -> None:
     engine, container = record.place.engine, record.place.container
     assert engine is not None
     if container is None:
-        boxes.remove_container(record, config.docker.timeout * 2)
+        mailbox.remove_container(record, config.docker.timeout * 2)
         return
     with suppress(SeshError):
         facts = _facts(record, engine, config)
@@ -368,7 +370,7 @@ def bring_down(record: Record, config: Config, grace: float) -> None:
             with suppress(SeshError, OSError, ValueError):  # whatever the inside says: it goes
                 _end_agent(record, engine, facts, config, grace)
         if container.made and not record.status.keep:
-            boxes.remove_container(record, config.docker.timeout * 2)
+            mailbox.remove_container(record, config.docker.timeout * 2)
 
 
 def _end_agent(record: Record, engine: Engine, facts: Facts, config: Config, grace: float) -> None:
@@ -388,14 +390,14 @@ def _end_agent(record: Record, engine: Engine, facts: Facts, config: Config, gra
         left = _reap(record, 0, timeout)
     with suppress(OSError):
         panes.save_screen(record, containers.server(record, config))
-        boxes.pull_transcript(record, timeout)
+        mailbox.pull_transcript(record, timeout)
     _await_last_word(record, config)
 
 
 def _reap(record: Record, number: int, timeout: float) -> list[int] | Said:
     """Signal what is left of it, from inside. The agent that this machine sees alive all the same,
     whatever the inside says, is signalled from here."""
-    left = boxes.reap(record, number, timeout)
+    left = mailbox.reap(record, number, timeout)
     agent = record.place.agent
     answered = left if isinstance(left, list) else left.trouble is not Trouble.NO_PROGRAM
     if answered or record.place.far or agent is None or not processes.alive(agent.process):
@@ -409,7 +411,7 @@ def _await_last_word(record: Record, config: Config) -> None:
     """Give the keeper a moment to say how it ended, before its container goes."""
     deadline = time.monotonic() + KEEPER_PATIENCE
     while time.monotonic() < deadline:
-        boxes.refresh(record, config.docker.timeout)
+        mailbox.refresh(record, config.docker.timeout)
         if containers.words(record)[1] is not None:
             return
         time.sleep(0.02)

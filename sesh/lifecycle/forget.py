@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-from sesh import boxes, environment, launchfiles, output
+from sesh import output
 from sesh.lifecycle import panes, worktrees
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
 from sesh.model.record import Damaged, Record
+from sesh.places import environment, launch_files
+from sesh.places.docker import mailbox
 from sesh.state import events, lookup, observe, records
 from sesh.state.lookup import Seen
 from sesh.state.settings import Config
@@ -93,8 +95,8 @@ def _leave_worktree(record: Record, *, discard: bool = False) -> None:
 
 def _remove_container(record: Record, config: Config) -> None:
     """Only when that is done, or nothing is there to be removed, a session may be forgotten."""
-    boxes.leave(record, config.docker.timeout * 2)
-    said = boxes.remove_container(record, config.docker.timeout * 2)
+    mailbox.leave(record, config.docker.timeout * 2)
+    said = mailbox.remove_container(record, config.docker.timeout * 2)
     if not said.ok:
         raise CannotTellError(f"{record.name}: its container: {said.text}; not forgotten")
 
@@ -124,6 +126,6 @@ def _forget_launches(record: Record) -> None:
         return
     if record.place.machine.id == processes.here().id:
         if record.boxed:
-            boxes.remove(record.place.run)
-        launchfiles.remove(launchfiles.outside(record), record.id)
+            mailbox.remove(record.place.run)
+        launch_files.remove(launch_files.outside(record), record.id)
     environment.forget(record.place.snapshot)

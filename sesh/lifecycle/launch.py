@@ -9,7 +9,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
-from sesh import environment, launchfiles
 from sesh.lifecycle import panes, servers
 from sesh.model import due
 from sesh.model.errors import CannotTellError, ConflictError, ScarceError, SeshError
@@ -27,6 +26,7 @@ from sesh.model.record import (
     name_of,
 )
 from sesh.model.value import replace
+from sesh.places import environment, launch_files
 from sesh.state import breakers, ends, events, lookup, observe, records
 from sesh.state.lookup import Seen
 from sesh.state.records import Entry
@@ -51,8 +51,8 @@ def now() -> datetime:
 def launch(entry: Entry, record: Record, server: Tmux, wrap: tuple[str, ...], event: str) -> Seen:
     """Run the claimed generation and record how that went."""
     try:
-        launchfiles.commit(record)
-        launchfiles.keep_claim(record, entry.raw)
+        launch_files.commit(record)
+        launch_files.keep_claim(record, entry.raw)
         keeper = _keeper(record, server)
     except ScarceError as error:
         record_failure(entry, record, failed(str(error)), event)
@@ -85,8 +85,8 @@ def _begun(entry: Entry, record: Record) -> tuple[Entry, Record]:
 
 
 def _keeper(record: Record, server: Tmux) -> Keeper:
-    callback = launchfiles.write_callback(record.place.run, paths.own_command())
-    stem = launchfiles.base(record)
+    callback = launch_files.write_callback(record.place.run, paths.own_command())
+    stem = launch_files.base(record)
     script = paths.package_file("keeper.sh")
     return Keeper(
         argv=("/bin/sh", script, stem, record.id, record.name, server.binary, callback),
@@ -186,10 +186,10 @@ def _launch_refused(entry: Entry, record: Record, reply: Reply, event: str) -> S
 
 def _take_back(record: Record, server: Tmux, begin: float) -> None:
     """What was given up, or refused, may have got as far as its pane."""
-    launchfiles.withdraw(record)
+    launch_files.withdraw(record)
     listed = server.panes()
     for pane in listed if isinstance(listed, list) else ():
-        keeps = processes.runs(pane.pid, launchfiles.base(record))  # else a window made by hand
+        keeps = processes.runs(pane.pid, launch_files.base(record))  # else a window made by hand
         if pane.sesh_id == record.id and (pane.dead or keeps):
             server.kill_pane(pane.id)
     if server.own:
@@ -295,7 +295,7 @@ def given_up(entry: Entry, record: Record, how: Verdict, event: str) -> bool:
 
 def _became(record: Record) -> bool:
     word, exit_word = _words(record)
-    script = launchfiles.base(record) + ".launch"
+    script = launch_files.base(record) + ".launch"
     return exit_word is not None or (
         word is not None and processes.became(word.agent.process.pid, script)
     )
@@ -307,7 +307,7 @@ def _spoke(record: Record) -> bool:
 
 def _words(record: Record) -> tuple[LaunchWord | None, ExitWord | None]:
     which = (record.place.run, record.id, record.place.generation)
-    return launchfiles.read_launch(*which), launchfiles.read_exit(*which)
+    return launch_files.read_launch(*which), launch_files.read_exit(*which)
 
 
 def _end_marked(record: Record, since: float) -> None:
@@ -377,6 +377,6 @@ def _note(kind: str, record: Record, **details: object) -> None:
 
 def forget_files(record: Record) -> None:
     with suppress(OSError):
-        launchfiles.forget(record)
+        launch_files.forget(record)
         environment.forget(record.place.snapshot)
         os.unlink(paths.transcript(record.id))

@@ -10,11 +10,12 @@ import json
 import os
 from contextlib import suppress
 
-from sesh import boxes, containers, environment
 from sesh.model import codec
 from sesh.model.errors import ConflictError, SeshError
 from sesh.model.record import Boxing, Container, Engine, Place, Record, Spec
 from sesh.model.value import replace
+from sesh.places import environment
+from sesh.places.docker import mailbox, observe
 from sesh.state.settings import Config
 from sesh.system import container_engine, files, git, paths, processes, tmux
 from sesh.system.container_engine import Facts, Said, Trouble
@@ -73,9 +74,9 @@ def place_of(identity: str, generation: int, engine: Engine, run: str, spec: Spe
         kind="docker",
         generation=generation,
         machine=processes.here(),
-        run=boxes.path(run, identity),
+        run=mailbox.path(run, identity),
         snapshot=environment.snapshot_path(identity, run),
-        socket=f"{boxes.home(identity)}/tmux.sock",
+        socket=f"{mailbox.home(identity)}/tmux.sock",
         branch=git.branch(spec.cwd) if spec.box and spec.box.mount else None,
         engine=engine,
     )
@@ -111,7 +112,7 @@ def _labels(record: Record) -> bytes:
     """Who it is, in full: what is lost here can be rebuilt from there. (In a file: a command line
     would show it to everybody.)"""
     labels = {
-        boxes.LABEL: record.id,
+        mailbox.LABEL: record.id,
         "sesh.name": record.name,
         "sesh.machine": record.place.machine.id,
         "sesh.run": os.path.dirname(record.place.run),
@@ -123,15 +124,15 @@ def _labels(record: Record) -> bytes:
 
 def _run_argv(record: Record, box: Boxing, labels: str, *, far: bool) -> list[str]:
     assert box.image is not None
-    name = boxes.container_name(record.name)
+    name = mailbox.container_name(record.name)
     argv = ["run", "--detach", "--init", "--pull", "never", "--name", name]
     argv += ["--label-file", labels, "--workdir", record.spec.cwd]
     if far:
-        argv += ["--health-cmd", f"sh {boxes.home(record.id)}/words.sh"]
+        argv += ["--health-cmd", f"sh {mailbox.home(record.id)}/words.sh"]
         argv += ["--health-interval", _HEALTH_EVERY, "--health-retries", "1"]
     else:
-        argv += _bind(record.place.run, boxes.MOUNT)
-        argv += _bind(paths.transcript(record.id), boxes.LOG)
+        argv += _bind(record.place.run, mailbox.MOUNT)
+        argv += _bind(paths.transcript(record.id), mailbox.LOG)
     if box.mount:
         argv += _bind(record.spec.cwd, record.spec.cwd)
     for mount in box.mounts:
@@ -157,7 +158,7 @@ def _mount(kind: str, source: str, target: str, *, read_only: bool = False) -> l
 
 
 def _name_taken(record: Record, engine: Engine, config: Config) -> SeshError:
-    name = boxes.container_name(record.name)
+    name = mailbox.container_name(record.name)
     found = container_engine.inspect(engine, [name], config.docker.timeout)
     facts = next(iter(found.values()), None) if isinstance(found, dict) else None
     run = facts.labels.get("sesh.run") if facts else None
@@ -184,7 +185,7 @@ def container_of(facts: Facts, record: Record, *, mounted: bool) -> Container:
     box, engine = record.spec.box, record.place.engine
     assert box is not None
     assert engine is not None
-    init = containers.near(facts)
+    init = observe.near(facts)
     return Container(
         id=facts.id,
         name=facts.name,
@@ -193,8 +194,8 @@ def container_of(facts: Facts, record: Record, *, mounted: bool) -> Container:
         made=box.existing is None,
         mounted=mounted,
         init=None if container_engine.far(engine) else init,
-        freezer=containers.freezer(init.pid) if init else None,
-        ooms=containers.ooms(init.pid) if init else 0,
+        freezer=observe.freezer(init.pid) if init else None,
+        ooms=observe.ooms(init.pid) if init else 0,
     )
 
 
@@ -203,8 +204,8 @@ def prepare(record: Record, config: Config) -> None:
     engine, box = record.place.engine, record.spec.box
     assert engine is not None
     assert box is not None
-    script = _PREPARE.format(home=boxes.home(record.id))
-    said = boxes.run_inside(record, "sh", "-c", script, timeout=config.docker.timeout * 4)
+    script = _PREPARE.format(home=mailbox.home(record.id))
+    said = mailbox.run_inside(record, "sh", "-c", script, timeout=config.docker.timeout * 4)
     where = box.image or f"the container {box.existing}"
     if said.ok:
         old = tmux.too_old(said.out.strip())

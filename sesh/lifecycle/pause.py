@@ -7,11 +7,11 @@ import signal
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from sesh import boxes
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
 from sesh.model.reconcile import reconcile
 from sesh.model.record import Observation, Record, State, Status
 from sesh.model.value import replace
+from sesh.places.docker import mailbox
 from sesh.state import events, lookup, observe, records
 from sesh.state.lookup import Seen
 from sesh.state.settings import Config
@@ -80,7 +80,7 @@ def _freeze(record: Record, config: Config) -> None:
         if not said.ok and said.trouble is not container_engine.Trouble.PAUSED:
             raise container_engine.problem(engine, said)
     else:  # others may run in there
-        _check(record, boxes.reap(record, signal.SIGSTOP, config.docker.timeout * 2))
+        _check(record, mailbox.reap(record, signal.SIGSTOP, config.docker.timeout * 2))
 
 
 def _thaw(record: Record, config: Config) -> None:
@@ -99,7 +99,7 @@ def _thaw(record: Record, config: Config) -> None:
         if not said.ok:
             raise container_engine.problem(engine, said)
     if not container.made:
-        _check(record, boxes.reap(record, signal.SIGCONT, config.docker.timeout * 2))
+        _check(record, mailbox.reap(record, signal.SIGCONT, config.docker.timeout * 2))
 
 
 def _check(record: Record, said: list[int] | Said) -> None:

@@ -12,7 +12,6 @@ import re
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from sesh import boxes, containers, launchfiles
 from sesh.lifecycle import making
 from sesh.lifecycle.stop import stop
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
@@ -29,6 +28,8 @@ from sesh.model.record import (
     unknown,
 )
 from sesh.model.value import Value, replace
+from sesh.places import launch_files
+from sesh.places.docker import mailbox, observe
 from sesh.state import events, lookup, orphans, records, unclaimed
 from sesh.state.lookup import Seen
 from sesh.state.settings import Config
@@ -106,17 +107,17 @@ def _claim_of(found: Adrift, facts: Facts) -> Record:
 def _with_container(claim: Record, facts: Facts, found: Adrift, config: Config) -> Record:
     """The record of the container; nothing but the wish and the name comes from its labels."""
     run = processes.run_dir()
-    there = os.path.isdir(boxes.path(run, claim.id))
-    launches = {g for i, g in launchfiles.known(boxes.path(run, claim.id)) if i == claim.id}
+    there = os.path.isdir(mailbox.path(run, claim.id))
+    launches = {g for i, g in launch_files.known(mailbox.path(run, claim.id)) if i == claim.id}
     generation = max(launches, default=claim.place.generation)
     place = making.place_of(claim.id, generation, found.engine, run, claim.spec)
     status = Status(desired=Desired.RUNNING, launched=claim.status.launched)
     record = Record(claim.name, claim.id, claim.spec, place, status)
-    boxes.make(record)
+    mailbox.make(record)
     mounted = not container_engine.far(found.engine)
     if mounted and facts.running:
         timeout = config.docker.timeout
-        mounted = there and boxes.stands(record, found.engine, facts.id, timeout)
+        mounted = there and mailbox.stands(record, found.engine, facts.id, timeout)
     container = making.container_of(facts, record, mounted=mounted)
     return replace(record, place=replace(place, container=container))
 
@@ -134,10 +135,10 @@ def _with_launch(record: Record, config: Config) -> Record:
         record = replace(record, place=place)
     if not container.mounted and not record.place.far:
         _equip(record, config)
-    boxes.refresh(record, config.docker.timeout)
-    launch, exit_word = containers.words(record)
+    mailbox.refresh(record, config.docker.timeout)
+    launch, exit_word = observe.words(record)
     if pane is not None and pane.dead and exit_word is None and pane.code is not None:
-        boxes.keep_words(record, f"exit {pane.generation} {pane.at} {pane.code} here")
+        mailbox.keep_words(record, f"exit {pane.generation} {pane.at} {pane.code} here")
     agent = launch.agent if launch else None
     if agent is None and pane is not None and not pane.dead and container.init is not None:
         agent = _agent(container.init.pid, pane.pid)
@@ -154,7 +155,7 @@ def _with_launch(record: Record, config: Config) -> Record:
 def _newest_pane(record: Record, config: Config) -> _Pane | None:
     """None when there is none, for certain."""
     form = f"{_FORMAT}|#{{@sesh_id}}|#{{pane_start_command}}"
-    reply = containers.server(record, config).ask("list-panes", "-a", "-F", form)
+    reply = observe.server(record, config).ask("list-panes", "-a", "-F", form)
     if reply.trouble in _NOBODY:
         return None
     if not reply.ok:
@@ -169,20 +170,20 @@ def _newest_pane(record: Record, config: Config) -> _Pane | None:
 
 def _pane(told: re.Match[str]) -> _Pane:
     pane, pid, dead, status, kept, at, generation = told.groups()
-    code = containers.pane_status(int(generation), status, kept)
+    code = observe.pane_status(int(generation), status, kept)
     return _Pane(pane, int(pid), dead == "1", code, at, int(generation))
 
 
 def _equip(record: Record, config: Config) -> None:
     """What was mounted is dead: tools and transcript go where nothing is mounted."""
-    said = boxes.equip(record, config.docker.timeout * 4)
+    said = mailbox.equip(record, config.docker.timeout * 4)
     engine, pane = record.place.engine, record.place.pane
     assert engine is not None
     if not said.ok:
         raise container_engine.problem(engine, said)
     if pane is not None:
-        server = containers.server(record, config)
-        server.ask("set-option", "-t", pane, "@sesh_log", boxes.log(record))
+        server = observe.server(record, config)
+        server.ask("set-option", "-t", pane, "@sesh_log", mailbox.log(record))
         server.pipe(pane)
 
 
@@ -191,7 +192,7 @@ def _agent(init: int, keeper: int) -> Agent | None:
     table = processes.table()
     family = processes.children(table)
     for pid in processes.tree(family, init):
-        if pid in table and containers.inner_pid(pid) == keeper:
+        if pid in table and observe.inner_pid(pid) == keeper:
             return orphans.agent_below(table[pid], table, family)
     return None
 
@@ -203,12 +204,12 @@ def _began(agent: Agent) -> datetime | None:
 
 def _with_end(record: Record, facts: Facts) -> Record:
     """Where there is neither an agent nor its keeper's word: gone, and perhaps why."""
-    if record.place.agent is not None or any(containers.words(record)):
+    if record.place.agent is not None or any(observe.words(record)):
         return record
     gone = absent("its agent is gone")
     sight = Observation(gone, oom=facts.oom)
     if not facts.running:
-        sight = replace(sight, container=absent(containers.how_it_stopped(facts)))
+        sight = replace(sight, container=absent(observe.how_it_stopped(facts)))
     how = how_it_ended(record, sight)
     ended = container_engine.moment(facts.finished) if not facts.running else None
     return replace(
@@ -252,6 +253,6 @@ def remove(found: Adrift, config: Config) -> bool:
         found.engine, "rm", "--force", found.facts.id, timeout=container_engine.STOP_TIMEOUT
     )
     if said.ok or said.trouble is Trouble.NO_CONTAINER:
-        boxes.remove(boxes.path(processes.run_dir(), found.session_id))
+        mailbox.remove(mailbox.path(processes.run_dir(), found.session_id))
         return True
     return False

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 
-from sesh import environment, launchfiles
 from sesh.lifecycle import boxed, claims, panes, servers, worktrees
 from sesh.lifecycle.claims import Order
 from sesh.lifecycle.forget import bury, release
@@ -17,6 +16,7 @@ from sesh.model.errors import CannotTellError
 from sesh.model.reconcile import reconcile
 from sesh.model.record import Desired, Machine, Observation, Place, Record, unknown
 from sesh.model.value import replace
+from sesh.places import environment, launch_files
 from sesh.state import observe, records
 from sesh.state.lookup import Seen
 from sesh.state.settings import Config, patient
@@ -56,15 +56,15 @@ def start(order: Order, config: Config) -> Seen:
 def _stage(record: Record, *, resuming: bool) -> None:
     """The files of the launch, with what the agent needs, if it is one that sesh knows."""
     command = record.spec.command
-    launchfiles.make_transcript(record.id)
+    launch_files.make_transcript(record.id)
     if record.spec.kit:
         from sesh.agents import kits
 
-        base = launchfiles.base(record)
+        base = launch_files.base(record)
         variables = environment.load(record.place.snapshot)
         kits.stage(record, variables, base, resuming=resuming)
         command = kits.command(record, base, kits.own_hook(record), resuming=resuming)
-    launchfiles.stage(record, command, servers.scope(record))
+    launch_files.stage(record, command, servers.scope(record))
 
 
 def _new_record(order: Order, machine: Machine, run: str, socket: str) -> Record:
@@ -123,10 +123,10 @@ def restart(found: Seen, config: Config, attempt: int = 0, *, fresh: bool = Fals
         _stage(record, resuming=resuming)
         entry = claims.claim_generation(found, record)
     except BaseException:
-        launchfiles.discard(record)
+        launch_files.discard(record)
         raise
     done = launch(entry, record, server, wrap, "restarted")
-    launchfiles.forget(record, below=record.place.generation)
+    launch_files.forget(record, below=record.place.generation)
     return done
 
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 
-from sesh import boxes, launchfiles, reports
+from sesh import reports
 from sesh.lifecycle import boxed, panes
 from sesh.model.errors import CannotTellError, ConflictError, NotPermittedError
 from sesh.model.progress import Said
@@ -34,6 +34,8 @@ from sesh.model.record import (
     seen,
 )
 from sesh.model.value import Value, replace
+from sesh.places import launch_files
+from sesh.places.docker import mailbox
 from sesh.state import events, lookup, observe, records
 from sesh.state.lookup import Orphan, Seen
 from sesh.state.settings import Config
@@ -207,7 +209,7 @@ def stop_orphans(orphans: Sequence[Orphan], config: Config, grace: float) -> lis
     _end_all(targets, None)
     for target in targets:
         if target.done:
-            launchfiles.remove(run, target.id)
+            launch_files.remove(run, target.id)
             with suppress(CannotTellError):  # without tmux there is no pane to put away
                 server = observe.server(f"{run}/tmux.sock", run, config)
                 panes.close_dead(target.name, server)
@@ -448,7 +450,7 @@ def _launched_again(target: _Target) -> bool:
 
 def _learn_agent(target: _Target) -> None:
     if target.agent is None:
-        word = launchfiles.read_launch(target.run, target.id, target.generation)
+        word = launch_files.read_launch(target.run, target.id, target.generation)
         target.agent = word.agent if word else None
     if target.agent and processes.alive(target.agent.process):
         uid = processes.uid(target.agent.process.pid)
@@ -581,7 +583,7 @@ def _confirm_boxed(found: Seen, record: Record, config: Config, *, close_panes: 
     if close_panes and stays and _container_runs(found):
         panes.put_away(record, observe.server_of(record, config))
     if found.state in ENDED and not record.status.keep:
-        said = boxes.remove_container(record, config.docker.timeout * 2)
+        said = mailbox.remove_container(record, config.docker.timeout * 2)
         if not said.ok:
             raise CannotTellError(f"{found.name}: its container: {said.text}")
         return lookup.one(found.name)

@@ -13,7 +13,6 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 
-from sesh import launchfiles
 from sesh.model import due
 from sesh.model.digest import Digest
 from sesh.model.errors import (
@@ -42,6 +41,7 @@ from sesh.model.record import (
     valid_name,
 )
 from sesh.model.value import Value, replace
+from sesh.places import launch_files
 from sesh.state import ages, breakers, ends, freshness, observe, records, settings
 from sesh.state.observe import Answers
 from sesh.state.records import Entry
@@ -279,7 +279,7 @@ def _settle(
     session = Session(record, sight, verdict)
     has_ended = learned.status.outcome is not record.status.outcome
     if has_ended and verdict.state is State.TIMEOUT and verdict.cause is Cause.LAUNCH:
-        launchfiles.withdraw(record)  # a tmux that is late must not begin it after all
+        launch_files.withdraw(record)  # a tmux that is late must not begin it after all
     try:
         written = (ends.write if has_ended else records.swap)(entry, learned, verdict)
     except (SeshError, OSError) as error:
@@ -366,7 +366,7 @@ def _launch(record: Record) -> tuple[str, int]:
 
 
 def _launches() -> set[tuple[str, int]]:
-    return launchfiles.known(processes.run_dir())
+    return launch_files.known(processes.run_dir())
 
 
 def living(launches: Iterable[tuple[str, int]]) -> list[Orphan]:
@@ -374,7 +374,7 @@ def living(launches: Iterable[tuple[str, int]]) -> list[Orphan]:
     while we looked."""
     alive = []
     for session_id, generation in sorted(launches):
-        word = launchfiles.read_launch(processes.run_dir(), session_id, generation)
+        word = launch_files.read_launch(processes.run_dir(), session_id, generation)
         if word is None or not processes.alive(word.agent.process):
             continue
         entry = records.entry(name_of(session_id))

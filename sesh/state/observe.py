@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 
-from sesh import containers, launchfiles
 from sesh.model.errors import CannotTellError, SeshError
 from sesh.model.record import (
     Agent,
@@ -29,6 +28,8 @@ from sesh.model.record import (
     unknown,
 )
 from sesh.model.value import replace
+from sesh.places import launch_files
+from sesh.places.docker import observe as docker
 from sesh.state import clocks
 from sesh.state.settings import Config
 from sesh.system import git, processes, tmux
@@ -68,7 +69,7 @@ def chosen_socket(config: Config, run: str) -> str:
 def server_of(record: Record, config: Config) -> Tmux:
     """The server that a session is in, on this machine or in its container."""
     if record.place.container is not None:
-        return containers.server(record, config)
+        return docker.server(record, config)
     return server(record.place.socket, record.place.run, config)
 
 
@@ -83,7 +84,7 @@ def observe(
     stopping = [r for r, sight in zip(records, first, strict=True) if _being_stopped(r, sight)]
     left = _remains(stopping) if stopping else {}
     asked = [r for r, sight in zip(records, first, strict=True) if _needs_engine(r, sight)]
-    told = containers.ask_engines(asked, config)
+    told = docker.ask_engines(asked, config)
     return [
         _in_container(record, sight, told.get(record.id), config)
         if record.boxed
@@ -93,9 +94,9 @@ def observe(
 
 
 def _in_container(
-    record: Record, sight: Observation, answer: containers.Answer | None, config: Config
+    record: Record, sight: Observation, answer: docker.Answer | None, config: Config
 ) -> Observation:
-    return _unbroken(record, lambda one: containers.complete(one, sight, answer, config))
+    return _unbroken(record, lambda one: docker.complete(one, sight, answer, config))
 
 
 def _unbroken(record: Record, look: Callable[[Record], Observation]) -> Observation:
@@ -155,7 +156,7 @@ def _unseen(record: Record, exit_word: ExitWord | None) -> Observation:
     find it among the processes of this machine."""
     place = record.place
     since = record.status.launched
-    word = exit_word and launchfiles.read_launch(place.run, record.id, place.generation, since)
+    word = exit_word and launch_files.read_launch(place.run, record.id, place.generation, since)
     gone = word is not None or record.status.started is not None
     agent = absent("it is gone" if gone else "it has not said that it began")
     return Observation(agent, exit=exit_word, began=word.at if word else None)
@@ -174,10 +175,10 @@ def heard(record: Record, sight: Observation) -> Observation:
 def _words(record: Record) -> tuple[LaunchWord | None, ExitWord | None]:
     place = record.place
     if record.boxed:
-        return containers.words(record)
+        return docker.words(record)
     return (
-        launchfiles.read_launch(place.run, record.id, place.generation),
-        launchfiles.read_exit(place.run, record.id, place.generation),
+        launch_files.read_launch(place.run, record.id, place.generation),
+        launch_files.read_exit(place.run, record.id, place.generation),
     )
 
 
@@ -258,7 +259,7 @@ def _carries(record: Record, agent: Agent, stat: processes.Stat) -> bool:
 def _await_exit(record: Record, agent: Agent) -> ExitWord | None:
     """The agent has just ended: give its keeper a moment to say how."""
     place, since = record.place, record.status.launched if record.boxed else None
-    read = partial(launchfiles.read_exit, place.run, record.id, place.generation, since)
+    read = partial(launch_files.read_exit, place.run, record.id, place.generation, since)
     deadline = time.monotonic() + KEEPER_PATIENCE
     while time.monotonic() < deadline and _keeper_alive(agent):
         word = read()
@@ -289,7 +290,7 @@ def _being_stopped(record: Record, sight: Observation) -> bool:
 
 
 def _needs_engine(record: Record, sight: Observation) -> bool:
-    return record.boxed and containers.needs_engine(record, sight)
+    return record.boxed and docker.needs_engine(record, sight)
 
 
 def _ask_servers(

@@ -13,11 +13,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from types import MappingProxyType
 
-from sesh import launchfiles
 from sesh.model.digest import Digest
 from sesh.model.errors import CannotTellError
 from sesh.model.record import ENDED, ID_PATTERN, Agent, LaunchWord, Process, Record, State, name_of
 from sesh.model.value import Value, replace
+from sesh.places import launch_files
 from sesh.state import lookup, observe, records, unclaimed
 from sesh.state.lookup import Orphan, Seen
 from sesh.state.observe import Answers
@@ -430,7 +430,7 @@ def _run_in(panes: Iterable[Pane]) -> tuple[tuple[str, ...], ...]:
 def launch_word(orphan: Orphan, run: str) -> LaunchWord | None:
     """Who an orphaned agent is: its launch file's word or, where that is gone, what its keeper
     shows."""
-    word = launchfiles.read_launch(run, orphan.id, orphan.generation)
+    word = launch_files.read_launch(run, orphan.id, orphan.generation)
     if word is not None:
         return word
     launches = by_keepers(run)

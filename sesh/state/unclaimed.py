@@ -20,11 +20,11 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 
-from sesh import boxes, containers
 from sesh.model import codec
 from sesh.model.errors import CannotTellError, ConflictError
 from sesh.model.record import ID_PATTERN, Engine, Process, Record, name_of
 from sesh.model.value import Value
+from sesh.places.docker import mailbox, observe
 from sesh.state import records
 from sesh.state.settings import Config, Docker
 from sesh.system import container_engine, files, paths, processes
@@ -97,14 +97,14 @@ def ask(sessions: Iterable[Record], config: Config, run: str, *, thorough: bool)
     name or, where none does, if `thorough` or when a box is left, the one that a start would use.
     Nobody is asked without a docker."""
     known = {record.place.engine for record in sessions if record.place.engine}
-    if not known and (thorough or boxes.left(run)):
+    if not known and (thorough or mailbox.left(run)):
         known = {*_usual(config)}
     return ask_engines(sorted(known, key=repr), config, run)
 
 
 def ask_engines(asked: Sequence[Engine], config: Config, run: str) -> Answers:
     timeout = config.docker.timeout
-    return containers.at_once(
+    return observe.at_once(
         lambda engine: container_engine.labelled(engine, f"sesh.run={run}", timeout), asked
     )
 
@@ -115,7 +115,7 @@ def standing(answers: Answers) -> set[str] | None:
     for said in answers.values():
         if isinstance(said, Said):
             return None
-        found |= {facts.labels.get(boxes.LABEL, "") for facts in said}
+        found |= {facts.labels.get(mailbox.LABEL, "") for facts in said}
     return found if answers else None
 
 
@@ -150,12 +150,12 @@ def _adrift(engine: Engine, facts: Facts, session_id: str, config: Config) -> Ad
     """What is to be said of a container; None: a record claims it, or it was to be kept."""
     listed, past = _listed(session_id), _archived(session_id)
     known = [one for one in (listed, past, *_launches(session_id)) if one is not None]
-    proven = any(boxes.made_for(one, facts) for one in known)
+    proven = any(mailbox.made_for(one, facts) for one in known)
     spent = bool(listed and not listed.place.container and listed.status.outcome)
     if proven and ((listed and not spent) or (past and past.status.keep)):
         return None
     claim = claim_of(facts)
-    copied = not proven and (bool(known) or claim is None or not boxes.as_asked(claim, facts))
+    copied = not proven and (bool(known) or claim is None or not mailbox.as_asked(claim, facts))
     return Adrift(
         engine,
         facts,
@@ -221,7 +221,7 @@ def named(name: str, config: Config) -> list[Adrift]:
 def owner(facts: Facts) -> str | None:
     """The session that it was made for; None when its labels are not such as we write."""
     labels = facts.labels
-    session_id = labels.get(boxes.LABEL, "")
+    session_id = labels.get(mailbox.LABEL, "")
     here = (processes.run_dir(), processes.here().id)
     ours = (labels.get("sesh.run"), labels.get("sesh.machine")) == here
     fits = _ID.fullmatch(session_id) and labels.get("sesh.name") == name_of(session_id)
@@ -242,7 +242,7 @@ def claim_of(facts: Facts) -> Record | None:
         record = codec.decode(raw.encode()) if isinstance(raw, str) else None
     except (ValueError, RecursionError, codec.DecodeError):
         return None
-    if record is None or record.id != facts.labels.get(boxes.LABEL):
+    if record is None or record.id != facts.labels.get(mailbox.LABEL):
         return None
     return record if record.spec.box is not None and record.spec.box.image else None
 

@@ -15,11 +15,11 @@ import time
 from contextlib import suppress
 from shlex import quote
 
-from sesh import environment, launchfiles
 from sesh.model import parse
 from sesh.model.errors import StateError
 from sesh.model.record import Engine, Record, Spec
 from sesh.model.units import amount
+from sesh.places import environment, launch_files
 from sesh.system import container_engine, directory_tree, files, paths, tmux
 from sesh.system.container_engine import Facts, Said, Trouble
 from sesh.system.subprocesses import NOTHING, PIPE
@@ -126,7 +126,7 @@ def make(record: Record) -> None:
     with suppress(FileExistsError):
         os.mkdir(record.place.run)
     os.chmod(record.place.run, 0o777)
-    os.chmod(launchfiles.make_transcript(record.id), _OPEN)
+    os.chmod(launch_files.make_transcript(record.id), _OPEN)
 
 
 def stands(record: Record, engine: Engine, container_id: str, timeout: float) -> bool:
@@ -187,13 +187,13 @@ def _contents(
 ) -> dict[str, bytes]:
     stem = record.launch
     command, files_of_kit = _equip(record, variables, resuming=resuming)
-    blank = b" " * (launchfiles.WORD_SIZE - 1) + b"\n"
+    blank = b" " * (launch_files.WORD_SIZE - 1) + b"\n"
     words = _WORDS.format(base=quote(base(record)), generation=record.place.generation)
     return {
         f"{stem}.pid": blank,
         f"{stem}.exit.tmp": blank,
         f"{stem}.env": environment.exports(variables),
-        f"{stem}.launch": launchfiles.boxed_script(record, command, base(record)).encode(),
+        f"{stem}.launch": launch_files.boxed_script(record, command, base(record)).encode(),
         **files_of_kit,
         "keeper.sh": _shipped("keeper.sh"),
         "words.sh": words.encode(),
@@ -212,7 +212,7 @@ def _equip(
 
     hook = ["sh", f"{inside(record)}/hook.sh", base(record)]
     made = kits.contents(record, variables, hook, resuming=resuming)
-    files.write_private(f"{launchfiles.own(record)}.kit", made.pop(".kit"), durable=False)
+    files.write_private(f"{launch_files.own(record)}.kit", made.pop(".kit"), durable=False)
     command = kits.command(record, base(record), hook, resuming=resuming)
     inner = {f"{record.launch}{ending}": data for ending, data in made.items()}
     return command, {**inner, "hook.sh": _shipped("hook.sh")}

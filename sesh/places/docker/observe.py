@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from sesh import boxes, launchfiles
 from sesh.model.parse import STATUS, number
 from sesh.model.record import (
     Agent,
@@ -34,6 +33,8 @@ from sesh.model.record import (
     unknown,
 )
 from sesh.model.value import replace
+from sesh.places import launch_files
+from sesh.places.docker import mailbox
 from sesh.state import freshness
 from sesh.state.settings import Config
 from sesh.system import container_engine, processes
@@ -50,12 +51,12 @@ def server(record: Record, config: Config, *options: str) -> Tmux:
     place = record.place
     assert place.container is not None
     assert place.engine is not None
-    user = boxes.as_user(record)
+    user = mailbox.as_user(record)
     prefix = container_engine.argv(place.engine, "exec", "-i", *options, *user, place.container.id)
     return Tmux(
         "tmux",
         place.socket,
-        boxes.inside(record),
+        mailbox.inside(record),
         timeout=config.docker.timeout,
         prefix=tuple(prefix),
     )
@@ -140,8 +141,8 @@ def words(record: Record) -> tuple[LaunchWord | None, ExitWord | None]:
     """What the box says of this generation; who the agent is, as this machine counts."""
     place = record.place
     since = record.status.launched
-    launch = launchfiles.read_launch(place.run, record.id, place.generation, since)
-    exit_word = launchfiles.read_exit(place.run, record.id, place.generation, since)
+    launch = launch_files.read_launch(place.run, record.id, place.generation, since)
+    exit_word = launch_files.read_exit(place.run, record.id, place.generation, since)
     container = place.container
     if launch is not None and container is not None and container.init is not None:
         agent = place.agent or host_agent(container, launch.agent)
@@ -247,11 +248,11 @@ def _abandoned(record: Record) -> bool:
 def _unmade(record: Record, config: Config) -> Sight:
     """The container that its record does not know."""
     assert record.place.engine is not None
-    label = f"{boxes.LABEL}={record.id}"
+    label = f"{mailbox.LABEL}={record.id}"
     found = container_engine.labelled(record.place.engine, label, config.docker.timeout)
     if isinstance(found, Said):
         return unknown(f"container engine: {found.text}")
-    own = [facts for facts in found if boxes.made_for(record, facts)]
+    own = [facts for facts in found if mailbox.made_for(record, facts)]
     return seen(f"its container {own[0].name} is there") if own else absent("nothing of it")
 
 
@@ -320,11 +321,11 @@ def _by_words(record: Record, sight: Observation, facts: Facts, config: Config) 
     assert container is not None
     if not container.mounted or record.place.far:
         said: str | Said = facts.word
-        if not boxes.keep_words(record, facts.word):
-            said = boxes.look_inside(record, config.docker.timeout)
+        if not mailbox.keep_words(record, facts.word):
+            said = mailbox.look_inside(record, config.docker.timeout)
         if isinstance(said, Said):
             return replace(sight, agent=unknown(f"container engine: {said.text}"))
-        boxes.keep_words(record, said)
+        mailbox.keep_words(record, said)
         launch, exit_word = words(record)
         sight = replace(sight, launch=launch or sight.launch, exit=exit_word)
         if record.place.far:
@@ -333,7 +334,7 @@ def _by_words(record: Record, sight: Observation, facts: Facts, config: Config) 
 
 
 def _from_afar(record: Record, said: str, launch: LaunchWord | None) -> Sight:
-    if boxes.says_alive(record, said):
+    if mailbox.says_alive(record, said):
         return seen("it lives in its container")
     return absent("it is gone" if launch else "it has not said that it began")
 
@@ -371,7 +372,7 @@ def _remains(record: Record, container: Container, sight: Observation, config: C
         return sight.remains
     if container.made and not record.status.keep:
         return seen(f"its container {container.name} is there")
-    found = boxes.reap(record, 0, config.docker.timeout)
+    found = mailbox.reap(record, 0, config.docker.timeout)
     if isinstance(found, Said):
         return unknown(f"container engine: {found.text}")
     if found:
