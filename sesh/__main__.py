@@ -70,9 +70,9 @@ def _lane(argv: list[str]) -> int | None:
         return _init(argv[1:])
     helping = argv[2:] in (["--help"], ["-h"])  # asked by a person: no agent says that
     if argv[:2] in (["hook", "claude"], ["hook", "codex"]) and not helping:
-        from sesh.agents import hooks
+        from sesh.agents import hook_receiver
 
-        return hooks.heard(argv[1], argv[2:])
+        return hook_receiver.heard(argv[1], argv[2:])
     return None
 
 

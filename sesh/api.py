@@ -27,7 +27,8 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sesh import reports, resuming
+from sesh import reports
+from sesh.agents import resumable
 from sesh.lifecycle import recording
 from sesh.model import progress
 from sesh.model.digest import Digest
@@ -200,7 +201,7 @@ def should_resume(name: str) -> Answer:
     """May its work be gone on with? `answer.resume`, and `answer.reason` in words. A session may
     also be named by its id or its conversation; one that is missing or damaged is a no."""
     _check(str, "a text", name=name)
-    return resuming.ask(resuming.find(name or ""), name, settings.load())
+    return resumable.ask(resumable.find(name or ""), name, settings.load())
 
 
 def get(name: str) -> Session:

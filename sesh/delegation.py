@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from sesh import reports, resuming
+from sesh import reports
+from sesh.agents import resumable
 from sesh.lifecycle import recording
 from sesh.model import progress
 from sesh.model.errors import SeshError
@@ -84,10 +85,10 @@ def pre_delegate(data: bytes) -> str:
 def _asked(key: str | None) -> tuple[Answer, Entry | None]:
     if key is None:
         return Answer(False, "no agent_id was given: nothing to go on with"), None
-    entry = resuming.find(key)
+    entry = resumable.find(key)
     if entry is None:
         return Answer(False, "no session of that agent_id is known"), None
-    return resuming.ask(entry, entry.record.name, settings.load()), entry
+    return resumable.ask(entry, entry.record.name, settings.load()), entry
 
 
 def _answer(given: Mapping[str, Any], answer: Answer, entry: Entry | None) -> dict[str, Any]:
@@ -132,7 +133,7 @@ def subagent_stop(data: bytes) -> str | None:
         key = _id(given)
         if key is None:
             return None
-        entry = resuming.find(key)
+        entry = resumable.find(key)
         if entry is None:
             return f"no session of agent_id {progress.shown(key)} is known"
         if not isinstance(entry.record, Record):
@@ -208,7 +209,7 @@ def _tried(kind: str) -> str:
     else:
         sample |= {"exit_code": 0}
         told = subagent_stop(json.dumps(sample).encode()) or "nothing"
-    entry = resuming.find(_SAMPLE)
+    entry = resumable.find(_SAMPLE)
     record = entry.record if entry else None
     phase = record.agent.phase if isinstance(record, Record) else "gone"
     return (

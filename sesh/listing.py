@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 
 from sesh import output
-from sesh.agents import activity, questions, screens
+from sesh.agents import activity, questions, screen
 from sesh.agents.activity import Launch
-from sesh.agents.said import ACTIVITIES, WAITING
+from sesh.agents.last_event import ACTIVITIES, WAITING
 from sesh.model.digest import Digest
 from sesh.model.errors import CannotTellError, UsageError
 from sesh.model.progress import PHASES
@@ -181,7 +181,7 @@ def complete(found: Seen) -> View:
 
 def _finish(shown: View, session_id: str, launch: Launch | None = None) -> View:
     """With what passes: what its agent does, when it printed something."""
-    doing = screens.doing(launch, shown["socket"], shown["pane"]) if launch else None
+    doing = screen.doing(launch, shown["socket"], shown["pane"]) if launch else None
     last = log_files.last_output(session_id)
     return {
         **activity.upon(shown, doing),
@@ -199,7 +199,7 @@ def add_question(found: Seen, shown: View) -> None:
         text = observe.server_of(record, settings.load()).screen(record.place.pane)
     except CannotTellError:
         return
-    asked = screens.asked(activity.launch_of(record), text) if text is not None else None
+    asked = screen.asked(activity.launch_of(record), text) if text is not None else None
     if asked is not None:
         shown["question"] = questions.plain(asked.question)
 

@@ -11,7 +11,9 @@ from shlex import quote
 from types import MappingProxyType
 from typing import Any
 
-from sesh import output, templates
+from sesh import output
+from sesh.agents import template
+from sesh.agents.template import Template
 from sesh.lifecycle import claims, recording, worktrees
 from sesh.lifecycle.claims import Order
 from sesh.lifecycle.start import start
@@ -24,7 +26,6 @@ from sesh.places import environment, launch_files
 from sesh.state import lookup, settings
 from sesh.state.lookup import Seen
 from sesh.system import container_engine, git, paths, tmux
-from sesh.templates import Template
 
 _MOST_NUMBERED = 999
 _ABOVE_ZERO = (
@@ -320,7 +321,7 @@ def _in_worktree(wish: Wish, made: worktrees.Made) -> Wish:
 def _checked(box: Boxing) -> Boxing:
     """What can be checked before the engine is asked."""
     for option, given in (("memory", box.memory), ("cpus", box.cpus)):
-        if given is not None and (told := templates.bad_limit(option, given)):
+        if given is not None and (told := template.bad_limit(option, given)):
             raise UsageError(f"--{option} {told}")
     return replace(box, mounts=tuple(_mount(given) for given in box.mounts))
 
@@ -328,7 +329,7 @@ def _checked(box: Boxing) -> Boxing:
 def _mount(given: str) -> str:
     """SOURCE:TARGET:MODE of a mount; a directory of this machine must be there, a name without a
     slash is a volume's."""
-    if told := templates.bad_mount(given):
+    if told := template.bad_mount(given):
         raise UsageError(f"--mount {told}")
     source, target, mode = (*given.split(":"), "", "")[:3]
     if "/" in source or source in (".", "..", "~"):

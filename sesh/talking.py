@@ -12,11 +12,11 @@ import time
 from contextlib import suppress
 
 from sesh import output, reports, transcripts
-from sesh.agents import activity, claude, codex, dialogs, kits, questions, screens
+from sesh.agents import activity, claude, codex, dialogs, launch_kit, questions, screen
 from sesh.agents.activity import Launch
 from sesh.agents.dialogs import Choice, Dialog
-from sesh.agents.said import BUSY, Said
-from sesh.agents.screens import Asked
+from sesh.agents.last_event import BUSY, Said
+from sesh.agents.screen import Asked
 from sesh.lifecycle import servers
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
 from sesh.model.record import OPTION, Answers, Record, State
@@ -88,7 +88,7 @@ class Terminal:
     def asked(self) -> Asked | None:
         """What it asks just now, by a new look at its screen."""
         text = self.screen()
-        return screens.asked(self.launch, text) if self.record.spec.kit else screens.shown(text)
+        return screen.asked(self.launch, text) if self.record.spec.kit else screen.shown(text)
 
     def dialog(self) -> Asked | None:
         """The same; what an agent asks may take a moment to be shown, and its hook to be heard."""
@@ -264,8 +264,10 @@ class _Proof:
         said = activity.heard(self._terminal.launch)
         known = (said.conversation if said else None) or record.agent.conversation
         if known is None and record.place.agent is not None:
-            known = kits.open_conversation(kit, record.place.agent.process.pid, self._variables)
-        return kits.transcripts(kit, known, self._variables) if known else []
+            known = launch_kit.open_conversation(
+                kit, record.place.agent.process.pid, self._variables
+            )
+        return launch_kit.transcripts(kit, known, self._variables) if known else []
 
     def _still_there(self) -> bool:
         """Does the text stand in the agent's input?"""

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Iterator
 
 from sesh.agents import activity as activities
-from sesh.agents import screens
+from sesh.agents import screen
 from sesh.model import digest
 from sesh.model.digest import Digest
 from sesh.model.errors import EndedError, SeshError, StateError, UsageError
@@ -168,7 +168,7 @@ def _does(one: _Watched) -> str | None:
     if launch is None or one.digest is None:
         return None
     shown = json.loads(one.digest.view)
-    found = screens.doing(launch, shown["socket"], shown["pane"])
+    found = screen.doing(launch, shown["socket"], shown["pane"])
     return found.kind if found else None
 
 

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sesh import tables
-from sesh.agents import claude, codex, said
+from sesh.agents import claude, codex, last_event
 from sesh.agents.activity import Activity, Signals, decide, last_sequence
-from sesh.agents.hooks import meaning
-from sesh.agents.said import Said, merged
+from sesh.agents.hook_receiver import meaning
+from sesh.agents.last_event import Said, merged
+from sesh.agents.rules import Rule
 from sesh.model.value import replace
-from sesh.rules import Rule
 
 HOOKS = Path(__file__).parent / "data" / "hooks"
 REGISTRY = Path(__file__).parent / "data" / "registry"
@@ -115,7 +115,7 @@ keys = st.sampled_from(
 def test_whatever_its_fields_hold(fields: dict[str, object]) -> None:
     for found in (claude.meaning(fields, 1.0), codex.meaning(fields, 1.0)):
         if found is not None:
-            assert said.decode(said.encode(found)) == found
+            assert last_event.decode(last_event.encode(found)) == found
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_what_is_long_is_cut() -> None:
 
 @pytest.mark.parametrize("raw", [b"", b"{}", b"[]", b'{"at":"1"}', b"\xff", b"[" * 100_000])
 def test_a_word_that_is_not_ours(raw: bytes) -> None:
-    assert said.decode(raw) is None
+    assert last_event.decode(raw) is None
 
 
 def test_what_a_tool_is_to_be_used_with_is_kept() -> None:
@@ -168,7 +168,7 @@ def test_what_a_tool_is_to_be_used_with_is_kept() -> None:
     assert asked is not None
     given = {"command": "touch /home/ada/work/made", "description": "does what was asked"}
     assert asked.input == given
-    assert said.decode(said.encode(asked)) == asked
+    assert last_event.decode(last_event.encode(asked)) == asked
     used = event("claude", "pre-tool-use")
     assert used is not None
     assert used.input is None  # nobody is asked
@@ -177,7 +177,7 @@ def test_what_a_tool_is_to_be_used_with_is_kept() -> None:
 def test_what_an_older_version_has_written_is_understood() -> None:
     values = {name: getattr(Said(1.0, "Stop", "idle"), name) for name in Said.fields}
     older = {name: one for name, one in values.items() if name not in ("input", "taken")}
-    assert said.decode(json.dumps(older).encode()) == Said(1.0, "Stop", "idle")
+    assert last_event.decode(json.dumps(older).encode()) == Said(1.0, "Stop", "idle")
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_what_an_older_version_has_written_is_understood() -> None:
     ],
 )
 def test_a_large_input_is_cut(given: object, kept: dict[str, str] | None) -> None:
-    found = said.tool_input(given)
+    found = last_event.tool_input(given)
     if found is None or kept is None:
         assert found is kept
         return

@@ -17,7 +17,7 @@ import click
 import pytest
 
 from sesh import cli, listing
-from sesh.agents.said import ACTIVITIES
+from sesh.agents.last_event import ACTIVITIES
 from sesh.commands import completion, template
 from sesh.model.progress import PHASES
 from sesh.model.record import State

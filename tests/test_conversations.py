@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from sesh.agents import kits
+from sesh.agents import launch_kit
 from tests.agent import begin, install, launches, prompt, tells
 from tests.conftest import need
 from tests.world import SESH, World, eventually
@@ -39,7 +39,7 @@ def transcript(world: World, conversation: str) -> Path:
 
 def rollout(world: World, *, begun: str = "") -> tuple[str, Path]:
     """A conversation of Codex in the tests' directory, and its transcript."""
-    conversation = kits.new_conversation()
+    conversation = launch_kit.new_conversation()
     day = Path(world.env["HOME"]) / ".codex" / "sessions" / "2026" / "11" / "16"
     day.mkdir(parents=True, exist_ok=True)
     path = day / f"rollout-2026-11-16T10-00-00-{conversation}.jsonl"
@@ -62,7 +62,7 @@ def ended(process: subprocess.Popen[bytes]) -> None:
 
 
 def test_ids_are_random_uuids() -> None:
-    made = {kits.new_conversation() for _ in range(1000)}
+    made = {launch_kit.new_conversation() for _ in range(1000)}
     assert len(made) == 1000
     assert all(UUID.fullmatch(one) for one in made)
 
@@ -251,10 +251,10 @@ def test_one_that_never_said_where_it_was_is_found_by_its_transcript(agent: Worl
     agent.ok("start", "two", "-t", "codex")
     day = Path(agent.env["HOME"]) / ".codex" / "sessions" / "2026" / "11" / "16"
     day.mkdir(parents=True)
-    conversation = kits.new_conversation()
+    conversation = launch_kit.new_conversation()
     head = '{"type":"session_meta","payload":{"id":"x","cwd":"%s"}}\n'
     (day / f"rollout-2026-11-16T10-00-00-{conversation}.jsonl").write_text(head % agent.cwd)
-    other = kits.new_conversation()
+    other = launch_kit.new_conversation()
     (day / f"rollout-2026-11-16T10-00-01-{other}.jsonl").write_text(head % "/elsewhere")
     kill(agent, "two")
     agent.ok("restart", "two")
@@ -430,7 +430,7 @@ def test_a_send_is_a_prompt_though_no_hook_was_heard(agent: World) -> None:
 def test_after_a_clear_there_is_nothing_to_go_on_with(agent: World) -> None:
     begin(agent)
     prompt(agent)
-    new = kits.new_conversation()
+    new = launch_kit.new_conversation()
     tells(agent, {"hook_event_name": "SessionStart", "source": "clear", "session_id": new})
     assert eventually(lambda: agent.session("one")["conversation"] == new)
     kill(agent)
@@ -524,14 +524,14 @@ def test_codex_is_told_of_and_so_is_the_users_own_program(agent: World) -> None:
     day.mkdir(parents=True)
     heard = agent.root / "heard"
     (home / "config.toml").write_text(f'notify = ["sh", "-c", "echo \\"$1\\" >{heard}", "x"]\n')
-    conversation = kits.new_conversation()
+    conversation = launch_kit.new_conversation()
     (day / f"rollout-2026-11-16T10-00-00-{conversation}.jsonl").write_text("{}\n")
     [kit] = [path for path in agent.state.glob("run/*/*.kit") if path.name.startswith("two-")]
     event = '{"type":"agent-turn-complete","thread-id":"%s"}'
     script = agent.root / "turn"
     script.write_text(
         # The first word is of a helper thread.
-        f"#!/bin/sh\n{SESH} hook codex '{event % kits.new_conversation()}'\n"
+        f"#!/bin/sh\n{SESH} hook codex '{event % launch_kit.new_conversation()}'\n"
         f"{SESH} hook codex '{event % conversation}'\n"
     )
     env = {**agent.env, "SESH_ID": agent.session("two")["id"], "SESH_NAME": "two"}

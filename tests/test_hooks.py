@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sesh.agents import screens
+from sesh.agents import screen
 from sesh.agents.activity import Launch, launch_of
 from sesh.model.errors import CannotTellError
 from sesh.model.record import Record
@@ -356,12 +356,12 @@ def test_a_server_that_does_not_answer_is_asked_once_for_all_agents(
         asked.append(launch.id)
         raise CannotTellError("no answer within 2 s")
 
-    monkeypatch.setattr(screens, "look", look)
+    monkeypatch.setattr(screen, "look", look)
     for path in agent.state.glob("run/*/*.seen"):
         path.unlink()
     for name in ("one", "two"):
         entry = records.entry(name)
         assert entry is not None
         assert isinstance(entry.record, Record)
-        screens.doing(launch_of(entry.record), "a socket of its own", "%0")
+        screen.doing(launch_of(entry.record), "a socket of its own", "%0")
     assert len(asked) == 1

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sesh import rulefiles, rules
+from sesh.agents import rule_files, rules
+from sesh.agents.rules import MEANINGS, PLACES, WHATS, Rule, from_plain, match, to_plain
 from sesh.model.errors import SeshError, StateError
-from sesh.rules import MEANINGS, PLACES, WHATS, Rule, from_plain, match, to_plain
 
 NAMES = ["aider", "claude", "codex", "gemini", "opencode"]
 
@@ -29,7 +29,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def said(name: str, place: str, text: str) -> tuple[str, str] | None:
     """What the rules make of it."""
-    found = match(rulefiles.load(name), place, text)
+    found = match(rule_files.load(name), place, text)
     return (found.means, found.what) if found else None
 
 
@@ -37,9 +37,9 @@ def said(name: str, place: str, text: str) -> tuple[str, str] | None:
 
 
 def test_all_that_come_with_sesh_are_right() -> None:
-    assert rulefiles.names() == NAMES
+    assert rule_files.names() == NAMES
     for name in NAMES:
-        found = rulefiles.load(name)
+        found = rule_files.load(name)
         assert found
         assert len({rule.label for rule in found}) == len(found)
         assert all(rule.name == name and rule.version > 0 for rule in found)
@@ -273,7 +273,7 @@ def test_matching_imports_next_to_nothing() -> None:
     )
     assert set(done.stdout.split()) <= {
         "sesh",
-        "sesh.rules",
+        "sesh.agents.rules",
         "sesh.model.record.value",
         "__future__",
     }, done
@@ -287,16 +287,16 @@ GOOD = 'version = 7\n[[title]]\nstarts = "mine"\nmeans = "idle"\n'
 def test_ones_own_go_before_those_that_come_with_sesh(own: Path) -> None:
     (own / "claude.toml").write_text(GOOD)
     (own / "other.toml").write_text(GOOD)
-    (found,) = rulefiles.load("claude")
+    (found,) = rule_files.load("claude")
     assert found.label == "claude/7 title 1"
-    assert rulefiles.names() == sorted([*NAMES, "other"])
+    assert rule_files.names() == sorted([*NAMES, "other"])
 
 
 def test_a_string_or_a_list_that_is_contained(own: Path) -> None:
     text = 'version = 1\n[[screen]]\ncontains = {}\nmeans = "busy"\n'
     for words, parts in (('"a"', ("a",)), ('["a", "b"]', ("a", "b"))):
         (own / "mine.toml").write_text(text.format(words))
-        assert rulefiles.load("mine")[0].contains == parts
+        assert rule_files.load("mine")[0].contains == parts
 
 
 @pytest.mark.parametrize(
@@ -328,19 +328,19 @@ def test_a_string_or_a_list_that_is_contained(own: Path) -> None:
 def test_wrong_rules_are_refused(own: Path, text: str, told: str) -> None:
     (own / "claude.toml").write_text(text)
     with pytest.raises(StateError, match=told):
-        rulefiles.load("claude")
+        rule_files.load("claude")
 
 
 def test_rules_that_do_not_exist() -> None:
     with pytest.raises(SeshError, match="no rules named nobodys; there are aider"):
-        rulefiles.load("nobodys")
+        rule_files.load("nobodys")
     for name in ("../claude", "", "a/b"):
         with pytest.raises(SeshError, match="no valid name"):
-            rulefiles.load(name)
+            rule_files.load(name)
 
 
 def test_rules_must_be_a_regular_file(own: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").write_text(GOOD)
     (own / "claude.toml").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(StateError, match="not a regular file"):
-        rulefiles.load("claude")
+        rule_files.load("claude")

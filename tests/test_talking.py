@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from sesh import talking
-from sesh.agents import activity, dialogs, screens
-from sesh.agents.screens import Asked
+from sesh.agents import activity, dialogs, screen
+from sesh.agents.screen import Asked
 from sesh.model.errors import ConflictError
 from sesh.model.record import Answers
 from sesh.talking import Terminal
@@ -26,7 +26,7 @@ class Changing(Terminal):
         self.pressed: list[str] = []
 
     def asked(self) -> Asked | None:
-        return screens.shown(self.screen())
+        return screen.shown(self.screen())
 
     def screen(self) -> str:
         return self.shown.pop(0) if len(self.shown) > 1 else self.shown[0]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sesh import templates
+from sesh.agents import template
 from sesh.model.errors import StateError
 from sesh.model.record import Answers, BreakerLimits, Kit
 from sesh.model.value import Value
@@ -134,7 +134,7 @@ def agent(**changes: str) -> str:
 
 
 def test_an_agent_that_is_right() -> None:
-    kit = templates.decode("x", agent().encode()).agent
+    kit = template.decode("x", agent().encode()).agent
     assert kit == Kit(
         "claude",
         "minted",
@@ -144,12 +144,12 @@ def test_an_agent_that_is_right() -> None:
         "~/.claude/{conversation}.jsonl",
         "claude",
     )
-    assert templates.decode("x", b'[agent]\nkind = "a"\n').agent == Kit("a", "none")
+    assert template.decode("x", b'[agent]\nkind = "a"\n').agent == Kit("a", "none")
 
 
 def test_answers_of_an_agent() -> None:
     text = agent() + '[agent.answers]\nkeys = ["{option}", "Enter"]\nno = ["Reject"]\n'
-    kit = templates.decode("x", text.encode()).agent
+    kit = template.decode("x", text.encode()).agent
     assert kit is not None
     assert kit.answers == Answers(keys=("{option}", "Enter"), no=("Reject",))
 
@@ -167,7 +167,7 @@ def test_answers_of_an_agent() -> None:
 )
 def test_answers_that_make_no_sense(answers: str, told: str) -> None:
     with pytest.raises(StateError, match=told):
-        templates.decode("x", f"{agent()}[agent.answers]\n{answers}\n".encode())
+        template.decode("x", f"{agent()}[agent.answers]\n{answers}\n".encode())
 
 
 @pytest.mark.parametrize(
@@ -197,19 +197,19 @@ def test_answers_that_make_no_sense(answers: str, told: str) -> None:
 )
 def test_an_agent_that_makes_no_sense(changes: dict[str, str], told: str) -> None:
     with pytest.raises(StateError, match=told):
-        templates.decode("x", agent(**changes).encode())
+        template.decode("x", agent(**changes).encode())
 
 
 def test_every_problem_is_told() -> None:
     text = agent(kind='""', start='["{a}", "{b}"]', rules='"nobodys"')
-    assert len(templates.examine("x", text.encode())[1]) == 5
+    assert len(template.examine("x", text.encode())[1]) == 5
 
 
 @given(st.text() | st.binary())
 def test_any_bytes_are_a_template_or_a_line(some: str | bytes) -> None:
     raw = some.encode("utf-8", "surrogatepass") if isinstance(some, str) else some
-    found, wrong = templates.examine("x", raw)
-    assert isinstance(found, templates.Template)
+    found, wrong = template.examine("x", raw)
+    assert isinstance(found, template.Template)
     assert all(line.startswith("x: ") for line in wrong)
 
 

@@ -16,11 +16,11 @@ import json
 import os
 import time
 
-from sesh.agents import claude, codex, questions, said
-from sesh.agents.said import BUSY, IDLE, WAITING, Said
+from sesh.agents import claude, codex, last_event, questions
+from sesh.agents.last_event import BUSY, IDLE, WAITING, Said
+from sesh.agents.rules import Rule, from_plain, match
 from sesh.model import digest, parse
 from sesh.model.value import Value, replace
-from sesh.rules import Rule, from_plain, match
 from sesh.state import freshness
 from sesh.system import paths
 
@@ -237,7 +237,7 @@ def heard(launch: Launch) -> Said | None:
     """What its hooks said last; in a container they leave the event itself, in its box."""
     try:
         if not launch.boxed:
-            return said.decode(freshness.read(f"{launch.stem}.said"))
+            return last_event.decode(freshness.read(f"{launch.stem}.said"))
         path = f"{launch.run}/{launch.id}.box/{launch.id}.{launch.generation}.hook"
         event = json.loads(freshness.read(path))
         at = parse.moment(os.lstat(path).st_mtime, time.time())

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from sesh.agents.said import BUSY, IDLE, WAITING, Said, identity, spoken, text, tool_input
+from sesh.agents.last_event import BUSY, IDLE, WAITING, Said, identity, spoken, text, tool_input
 
 EVENTS = (
     *("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure"),

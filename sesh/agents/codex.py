@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from sesh.agents.said import IDLE, Said, identity, spoken, text, tool_input
+from sesh.agents.last_event import IDLE, Said, identity, spoken, text, tool_input
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 
-from sesh.agents import activity, kits
+from sesh.agents import activity, launch_kit
 from sesh.agents.activity import Activity, Launch
-from sesh.agents.said import WAITING
+from sesh.agents.last_event import WAITING
 from sesh.model.digest import Digest
 from sesh.model.errors import SeshError
 from sesh.model.record import Record, name_of
@@ -30,7 +30,9 @@ def conversation(record: Record) -> str | None:
         return None
     if not processes.alive(agent.process):
         return None
-    return kits.open_conversation(kit, agent.process.pid, environment.known(record.place.snapshot))
+    return launch_kit.open_conversation(
+        kit, agent.process.pid, environment.known(record.place.snapshot)
+    )
 
 
 def to_be_looked_at(found: Digest, run: str) -> bool:

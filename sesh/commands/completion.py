@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from sesh import listing, output, rulefiles, shells
-from sesh.agents.said import ACTIVITIES
+from sesh import listing, output, shells
+from sesh.agents import rule_files
+from sesh.agents.last_event import ACTIVITIES
 from sesh.checks import IDS
 from sesh.commands._options import CONTEXT
 from sesh.model import progress
@@ -63,7 +64,7 @@ def tree(group: click.Group) -> Tree:
         assert found is not None
         verb = _verb(name, found)
         verbs.append(replace(verb, offer=tuple(names)) if name == "man" else verb)
-    ours = tuple(rulefiles.stems(paths.builtin_dir()))
+    ours = tuple(rule_files.stems(paths.builtin_dir()))
     return Tree(_options(group), tuple(verbs), _STATES, _LIVING, listing.FILTER_KEYS, ours)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import click
 
 from sesh import delegation, output
-from sesh.agents import hooks
+from sesh.agents import hook_receiver
 from sesh.commands._options import CONTEXT
 from sesh.model import errors
 from sesh.system import stdin
@@ -34,7 +34,7 @@ _HANDLERS: dict[str, Callable[[bytes], None]] = {
 
 
 @click.command("hook", context_settings=CONTEXT)
-@click.argument("kind", type=click.Choice([*hooks.KINDS, *_HANDLERS]), metavar="KIND")
+@click.argument("kind", type=click.Choice([*hook_receiver.KINDS, *_HANDLERS]), metavar="KIND")
 @click.argument("event", required=False)
 @click.option("--test", is_flag=True, help="Try it on a sample, and print what happened.")
 def command(kind: str, event: str | None, test: bool) -> int:
@@ -43,8 +43,8 @@ def command(kind: str, event: str | None, test: bool) -> int:
     Its input comes as JSON, on standard input or as EVENT. claude and codex print nothing; the
     others' answer is always a valid one. The exit status is 0.
     """
-    if kind in hooks.KINDS:
-        return hooks.heard(kind, [] if event is None else [event])
+    if kind in hook_receiver.KINDS:
+        return hook_receiver.heard(kind, [] if event is None else [event])
     if test:
         output.write(delegation.try_out(kind))
         return errors.OK

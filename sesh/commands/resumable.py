@@ -6,7 +6,8 @@ import json
 
 import click
 
-from sesh import output, resuming
+from sesh import output
+from sesh.agents import resumable
 from sesh.commands._options import CONTEXT, json_option, named
 from sesh.model import errors
 from sesh.model.progress import Answer
@@ -25,8 +26,8 @@ def command(name: str | None, as_json: bool) -> int:
     """
     name = named(name)
     lookup.check_name(name)
-    entry = resuming.find(name)
-    answer = resuming.ask(entry, name, settings.load())
+    entry = resumable.find(name)
+    answer = resumable.ask(entry, name, settings.load())
     if as_json:
         output.write(json.dumps(_shown(name, entry, answer)) + "\n")
     else:

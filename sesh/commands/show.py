@@ -9,7 +9,7 @@ import time
 import click
 
 from sesh import checkups, listing, output
-from sesh.agents import activity, questions, screens
+from sesh.agents import activity, questions, screen
 from sesh.commands._options import CONTEXT, colour_option, json_option
 from sesh.model.reconcile import kept
 from sesh.model.record import ENDED, Care, Record, Session, Spec, State
@@ -145,7 +145,7 @@ def _doing(record: Record, shown: View) -> list[tuple[str, str]]:
     """What its agent does, and who says so."""
     if shown["state"] != State.RUNNING:
         return []
-    doing = screens.doing(activity.launch_of(record), shown["socket"], shown["pane"])
+    doing = screen.doing(activity.launch_of(record), shown["socket"], shown["pane"])
     if doing is None:
         return [("does", "not known: nothing of it has said so yet")]
     what = f" for {doing.what}" if doing.what else ""

@@ -8,14 +8,15 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from sesh import attaching, listing, ordering, output, shelf
+from sesh import attaching, listing, ordering, output
+from sesh.agents import template_lookup
+from sesh.agents.template import Template
 from sesh.commands._care import care_options, taken
 from sesh.commands._options import CONTEXT, Duration, json_option
 from sesh.model.errors import UsageError
 from sesh.model.record import ALIVE, Boxing
 from sesh.state import settings
 from sesh.system import container_engine
-from sesh.templates import Template
 
 # What can be said of a session that is only a record.
 _OF_A_RECORD = (*("names", "directory", "template", "group", "tags", "as_json", "record_only"),)
@@ -170,7 +171,7 @@ def command(
 
 def _usual(template: str | None, directory: str | None) -> Template:
     """What the template says; a project's is looked for where the session shall run."""
-    return Template() if template is None else shelf.load(template, directory)
+    return Template() if template is None else template_lookup.load(template, directory)
 
 
 def _nothing_to_run(ctx: click.Context) -> None:

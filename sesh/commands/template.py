@@ -8,16 +8,17 @@ from typing import Any
 
 import click
 
-from sesh import output, rulefiles, shelf, templates, trust
+from sesh import output
+from sesh.agents import rule_files, template, template_lookup, template_trust
+from sesh.agents.template import Template
+from sesh.agents.template_lookup import Bad, Found, Origin
 from sesh.commands._options import CONTEXT, confirm, json_option, yes_option
 from sesh.model import errors
 from sesh.model.errors import SeshError, StateError, UsageError
 from sesh.model.value import Value
-from sesh.shelf import Bad, Found, Origin
 from sesh.state import settings
 from sesh.system import paths
 from sesh.system.files import read_regular
-from sesh.templates import Template
 
 ACTIONS = ("ls", "show", "new", "check", "trust")
 _FROM = {Origin.OWN: "own", Origin.PROJECT: "project", Origin.BUILTIN: "built in"}
@@ -50,7 +51,7 @@ def command(
     if action == "new":
         return _new(names[0], model, directory)
     if action == "show":
-        return _show(shelf.find(names[0], directory), as_json=as_json)
+        return _show(template_lookup.find(names[0], directory), as_json=as_json)
     return _forget(names[0], directory) if remove else _trust(names[0], directory, yes=yes)
 
 
@@ -73,7 +74,7 @@ def _check_words(
 
 
 def _ls(directory: str | None, *, as_json: bool) -> int:
-    lines = [_Line.of(one) for one in shelf.every(directory)]
+    lines = [_Line.of(one) for one in template_lookup.every(directory)]
     if as_json:
         output.write(json.dumps([_plain(line) for line in lines]) + "\n")
         return errors.OK
@@ -99,7 +100,7 @@ class _Line(Value):
     def of(one: Found | Bad) -> _Line:
         if isinstance(one, Bad):
             return _Line(one.name, one.origin, one.path, False, None, one.problem)
-        found, wrong = templates.examine(one.path, one.raw)
+        found, wrong = template.examine(one.path, one.raw)
         command, problem = (None, wrong[0]) if wrong else (found.command, None)
         return _Line(one.name, one.origin, one.path, one.trusted, command, problem)
 
@@ -110,9 +111,9 @@ def _row(line: _Line, directory: str | None) -> tuple[str, str, str, str]:
         runs = output.command_line(line.command) if line.command else "your shell"
     remark = ""
     if line.problem is not None:
-        remark = f"wrong: {shelf.next_step('check', line.name, directory)}"
+        remark = f"wrong: {template_lookup.next_step('check', line.name, directory)}"
     elif not line.trusted:
-        remark = f"not trusted: {shelf.next_step('trust', line.name, directory)}"
+        remark = f"not trusted: {template_lookup.next_step('trust', line.name, directory)}"
     return line.name, _FROM[line.origin], runs, output.escape(remark)
 
 
@@ -135,7 +136,7 @@ def _plain(value: Any) -> Any:
 
 def _show(found: Found, *, as_json: bool) -> int:
     if as_json:
-        inside = templates.decode(found.path, found.raw)
+        inside = template.decode(found.path, found.raw)
         head = _plain(_Line.of(found))
         kept = {key: head[key] for key in ("name", "origin", "path", "trusted")}
         output.write(json.dumps({**kept, "template": _plain(inside)}) + "\n")
@@ -216,14 +217,14 @@ _SKELETON = """\
 
 
 def _new(name: str, model: str | None, directory: str | None) -> int:
-    shelf.check_name(name)
+    template_lookup.check_name(name)
     text = _SKELETON.format(name=name)
     if model is not None:
-        found = shelf.find(model, directory)
-        shelf.check_trusted(found, directory)
-        templates.decode(found.path, found.raw)
+        found = template_lookup.find(model, directory)
+        template_lookup.check_trusted(found, directory)
+        template.decode(found.path, found.raw)
         text = f"# Begun as a copy of {model}: sesh start -t {name}\n{found.raw.decode()}"
-    output.write(f"{output.escape(shelf.write(name, text))}\n")
+    output.write(f"{output.escape(template_lookup.write(name, text))}\n")
     return errors.OK
 
 
@@ -242,30 +243,30 @@ def _check(names: Sequence[str], directory: str | None) -> int:
 
 def _everything(directory: str | None) -> Iterator[str]:
     """Of all templates, and of one's own rules."""
-    for one in shelf.every(directory):
+    for one in template_lookup.every(directory):
         yield from (
-            [one.problem] if isinstance(one, Bad) else templates.examine(one.path, one.raw)[1]
+            [one.problem] if isinstance(one, Bad) else template.examine(one.path, one.raw)[1]
         )
-    for name in rulefiles.stems(paths.rules_dir()):
+    for name in rule_files.stems(paths.rules_dir()):
         try:
-            path, raw = rulefiles.read(name)
+            path, raw = rule_files.read(name)
         except StateError as error:
             yield str(error)
         else:
-            yield from rulefiles.decode(name, path, raw)[1]
+            yield from rule_files.decode(name, path, raw)[1]
 
 
 def _of(name: str, directory: str | None) -> list[str]:
     try:
-        found = shelf.find(name, directory)
+        found = template_lookup.find(name, directory)
     except StateError as error:
         return [str(error)]
-    return templates.examine(found.path, found.raw)[1]
+    return template.examine(found.path, found.raw)[1]
 
 
 def _of_file(path: str) -> list[str]:
     try:
-        return templates.examine(path, read_regular(path, settings.LIMIT))[1]
+        return template.examine(path, read_regular(path, settings.LIMIT))[1]
     except OSError as error:
         return [f"cannot read {path}: {error.strerror}"]
 
@@ -275,11 +276,11 @@ def _of_file(path: str) -> list[str]:
 
 def _trust(name: str, directory: str | None, *, yes: bool) -> int:
     """Show what is in it, ask, and remember exactly that."""
-    found = shelf.of_project(name, directory)
+    found = template_lookup.of_project(name, directory)
     if found.trusted:
         output.say(f"{name} is trusted already")
         return errors.OK
-    meant = templates.decode(found.path, found.raw)
+    meant = template.decode(found.path, found.raw)
     question = f"trust {output.escape(found.path)}?"
     if not yes and not output.interactive():
         confirm(question, yes=False)  # raises: there is nobody to ask
@@ -287,8 +288,8 @@ def _trust(name: str, directory: str | None, *, yes: bool) -> int:
         output.say(line)
     if not confirm(question, yes=yes):
         raise SeshError(f"{name} is not trusted")
-    trust.add(found.path, found.raw)
-    if shelf.find(name, directory).origin is Origin.OWN:
+    template_trust.add(found.path, found.raw)
+    if template_lookup.find(name, directory).origin is Origin.OWN:
         output.note(f"{name} is also a template of your own, which goes before it")
     return errors.OK
 
@@ -312,6 +313,6 @@ def _meaning(meant: Template) -> Iterator[str]:
 
 
 def _forget(name: str, directory: str | None) -> int:
-    if not trust.remove(shelf.project_path(name, directory)):
+    if not template_trust.remove(template_lookup.project_path(name, directory)):
         output.say(f"{name} was not trusted")
     return errors.OK

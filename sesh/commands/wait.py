@@ -7,7 +7,7 @@ import time
 import click
 
 from sesh import output, waiting
-from sesh.agents.said import ACTIVITIES
+from sesh.agents.last_event import ACTIVITIES
 from sesh.commands._options import CONTEXT, Duration, choose, names_argument
 from sesh.model import errors
 from sesh.model.errors import UsageError

@@ -118,9 +118,9 @@ def with_conversation(record: Record) -> Record:
     """A new record, with a conversation of its own where that is ours to name."""
     if record.spec.kit is None:
         return record
-    from sesh.agents import kits
+    from sesh.agents import launch_kit
 
-    return kits.minted(record)
+    return launch_kit.minted(record)
 
 
 def resumed(
@@ -129,9 +129,9 @@ def resumed(
     """The next generation with its conversation, and whether it goes on with that."""
     if record.spec.kit is None:
         return record, False
-    from sesh.agents import conversations
+    from sesh.agents import conversation
 
-    plan = conversations.plan(old, variables, fresh=fresh)
+    plan = conversation.plan(old, variables, fresh=fresh)
     word = replace(record.agent, conversation=plan.conversation, prompted=plan.resuming)
     return replace(record, agent=word), plan.resuming
 

@@ -58,12 +58,12 @@ def _stage(record: Record, *, resuming: bool) -> None:
     command = record.spec.command
     launch_files.make_transcript(record.id)
     if record.spec.kit:
-        from sesh.agents import kits
+        from sesh.agents import launch_kit
 
         base = launch_files.base(record)
         variables = environment.load(record.place.snapshot)
-        kits.stage(record, variables, base, resuming=resuming)
-        command = kits.command(record, base, kits.own_hook(record), resuming=resuming)
+        launch_kit.stage(record, variables, base, resuming=resuming)
+        command = launch_kit.command(record, base, launch_kit.own_hook(record), resuming=resuming)
     launch_files.stage(record, command, servers.scope(record))
 
 

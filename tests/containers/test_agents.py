@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sesh.agents import kits
+from sesh.agents import launch_kit
 from tests.containers.boxes import becomes, logged
 from tests.engine import IMAGE, Engine
 from tests.world import World, eventually
@@ -182,9 +182,9 @@ def ends_turn(world: World, word: str, conversation: str) -> None:
 
 
 def test_codex_says_which_conversation_it_is_in(codex: World, engine: Engine) -> None:
-    conversation = kits.new_conversation()
+    conversation = launch_kit.new_conversation()
     ends_turn(codex, "turn", conversation)
-    ends_turn(codex, "title", kits.new_conversation())  # of a helper thread
+    ends_turn(codex, "title", launch_kit.new_conversation())  # of a helper thread
     assert eventually(lambda: codex.session("a")["conversation"])
     shown = codex.session("a")
     assert (shown["conversation"], shown["activity"]) == (conversation, "idle")

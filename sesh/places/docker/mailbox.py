@@ -208,12 +208,12 @@ def _equip(
     stays on this machine."""
     if record.spec.kit is None:
         return record.spec.command, {}
-    from sesh.agents import kits
+    from sesh.agents import launch_kit
 
     hook = ["sh", f"{inside(record)}/hook.sh", base(record)]
-    made = kits.contents(record, variables, hook, resuming=resuming)
+    made = launch_kit.contents(record, variables, hook, resuming=resuming)
     files.write_private(f"{launch_files.own(record)}.kit", made.pop(".kit"), durable=False)
-    command = kits.command(record, base(record), hook, resuming=resuming)
+    command = launch_kit.command(record, base(record), hook, resuming=resuming)
     inner = {f"{record.launch}{ending}": data for ending, data in made.items()}
     return command, {**inner, "hook.sh": _shipped("hook.sh")}
 

@@ -7,9 +7,9 @@ import os
 from contextlib import suppress
 from datetime import datetime
 
-from sesh.agents import activity, claude, kits, twins
-from sesh.agents.kits import Variables
-from sesh.agents.said import identity
+from sesh.agents import activity, claude, conversation_users, launch_kit
+from sesh.agents.last_event import identity
+from sesh.agents.launch_kit import Variables
 from sesh.model.errors import SeshError
 from sesh.model.record import Kit, Record
 from sesh.model.value import Value
@@ -36,12 +36,12 @@ def plan(record: Record, variables: Variables, *, fresh: bool = False) -> Plan:
     conversation = _known(record, variables)
     if conversation is None:
         return _anew(kit)
-    twins.check(record, conversation, variables)
+    conversation_users.check(record, conversation, variables)
     return Plan(conversation, resuming=_is_there(record, conversation, variables))
 
 
 def _anew(kit: Kit) -> Plan:
-    return Plan(kits.new_conversation() if kit.conversation == "minted" else None)
+    return Plan(launch_kit.new_conversation() if kit.conversation == "minted" else None)
 
 
 def _known(record: Record, variables: Variables) -> str | None:
@@ -63,7 +63,7 @@ def _is_there(record: Record, conversation: str, variables: Variables) -> bool:
     assert kit is not None
     if record.boxed or not kit.transcript:  # only its agent knows: it says so when there is nothing
         return _is_learned(record) or _was_prompted(record)
-    kept = kits.transcripts(kit, conversation, variables)
+    kept = launch_kit.transcripts(kit, conversation, variables)
     if any(_holds_something(path, kit.kind) for path in kept):
         return True
     if kept or _is_learned(record) or _was_prompted(record):
@@ -113,10 +113,12 @@ def _by_transcript(record: Record, variables: Variables) -> str | None:
     assert kit is not None
     if "{conversation}" not in kit.transcript:
         return None
-    found = [path for path in kits.transcripts(kit, "*", variables) if _may_be_of(record, path)]
-    named = [(path, name) for path in found if (name := kits.conversation_in(path, kit))]
-    free = [one for one in named if not twins.taken(record, one[1])]
-    left = [one for one in free if not twins.written(record, one[0])]
+    found = [
+        path for path in launch_kit.transcripts(kit, "*", variables) if _may_be_of(record, path)
+    ]
+    named = [(path, name) for path in found if (name := launch_kit.conversation_in(path, kit))]
+    free = [one for one in named if not conversation_users.taken(record, one[1])]
+    left = [one for one in free if not conversation_users.written(record, one[0])]
     if not left:
         return None
     never = "and its agent never said which is its own"
@@ -124,7 +126,7 @@ def _by_transcript(record: Record, variables: Variables) -> str | None:
         count = f"{len(left)} conversations"
         raise _lost(record, f"{count} were begun in its directory meanwhile, {never}")
     [(path, conversation)] = left
-    rival = next((one for one in twins.rivals(record) if _may_be_of(one, path)), None)
+    rival = next((one for one in conversation_users.rivals(record) if _may_be_of(one, path)), None)
     if rival:
         begun = f"{conversation} was begun in its directory while {rival.name} ran there too"
         raise _lost(record, f"{begun}, {never}")

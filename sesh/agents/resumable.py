@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
-from sesh.agents import twins
+from sesh.agents import conversation_users
 from sesh.model import progress
 from sesh.model.progress import Answer, Thresholds
 from sesh.model.record import ID_PATTERN, Record, name_of
@@ -41,13 +41,15 @@ def conversation_there(record: Record) -> bool | None:
     """Has it a conversation that can be resumed? None: it needs none, because its process is alive,
     or because the maker of the record runs the agent, and has not said that it is of a kind that
     has conversations."""
-    if not record.record_only and twins.lives(record):
+    if not record.record_only and conversation_users.lives(record):
         return None
     kit, conversation = record.spec.kit, record.agent.conversation
     if conversation and kit and kit.transcript and not record.boxed and not record.record_only:
-        from sesh.agents import kits
+        from sesh.agents import launch_kit
 
-        return bool(kits.transcripts(kit, conversation, environment.known(record.place.snapshot)))
+        return bool(
+            launch_kit.transcripts(kit, conversation, environment.known(record.place.snapshot))
+        )
     if conversation:
         return True
     if record.record_only and (kit is None or kit.conversation not in LEARNED):

@@ -11,13 +11,13 @@ from __future__ import annotations
 import os
 from enum import StrEnum
 
-from sesh import rulefiles, templates, trust
+from sesh.agents import rule_files, template, template_trust
+from sesh.agents.template import Template
 from sesh.model.errors import ConflictError, SeshError, StateError, UsageError
 from sesh.model.record import valid_name
 from sesh.model.value import Value
 from sesh.state import settings
 from sesh.system import files, paths
-from sesh.templates import Template
 
 
 class Origin(StrEnum):
@@ -94,7 +94,7 @@ def _places(directory: str | None) -> list[tuple[Origin, str]]:
 
 def names(directory: str | None = None) -> list[str]:
     """All that could be asked for."""
-    return sorted({stem for _, place in _places(directory) for stem in rulefiles.stems(place)})
+    return sorted({stem for _, place in _places(directory) for stem in rule_files.stems(place)})
 
 
 # --- which ---------------------------------------------------------------------------------------
@@ -156,7 +156,9 @@ def _read(name: str, origin: Origin, place: str) -> Found | None:
         return None
     except OSError as error:
         raise StateError(f"cannot read {path}: {error.strerror}") from None
-    return Found(name, origin, path, raw, origin is not Origin.PROJECT or trust.trusted(path, raw))
+    return Found(
+        name, origin, path, raw, origin is not Origin.PROJECT or template_trust.trusted(path, raw)
+    )
 
 
 # --- use -----------------------------------------------------------------------------------------
@@ -166,7 +168,7 @@ def load(name: str, directory: str | None = None) -> Template:
     """The template of a name; raises when it may not be used, or can't be understood."""
     found = find(name, directory)
     check_trusted(found, directory)
-    return templates.decode(found.path, found.raw)
+    return template.decode(found.path, found.raw)
 
 
 def check_trusted(found: Found, directory: str | None = None) -> None:

@@ -24,10 +24,10 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from sesh import rules
+from sesh.agents import rules
+from sesh.agents.rules import Rule
 from sesh.model.errors import SeshError, StateError
 from sesh.model.record import valid_name
-from sesh.rules import Rule
 from sesh.state import settings
 from sesh.system import paths
 from sesh.system.files import read_regular

@@ -12,8 +12,8 @@ import os
 import time
 from contextlib import suppress
 
-from sesh.agents import claude, codex, said
-from sesh.agents.said import WAITING, Said
+from sesh.agents import claude, codex, last_event
+from sesh.agents.last_event import WAITING, Said
 from sesh.model import digest
 from sesh.model.errors import OK, SeshError
 from sesh.state import freshness
@@ -140,9 +140,9 @@ def _note(stem: str, new: Said) -> tuple[Said | None, Said]:
     with files.locked(f"{stem}.kit"):
         old = None
         with suppress(OSError):
-            old = said.decode(freshness.read(f"{stem}.said"))
-        whole = said.merged(old, new)
-        files.write_private(f"{stem}.said", said.encode(whole), durable=False)
+            old = last_event.decode(freshness.read(f"{stem}.said"))
+        whole = last_event.merged(old, new)
+        files.write_private(f"{stem}.said", last_event.encode(whole), durable=False)
     return old, whole
 
 

@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 
-from sesh.agents import claude, kits
-from sesh.agents.kits import Variables
+from sesh.agents import claude, launch_kit
+from sesh.agents.launch_kit import Variables
 from sesh.model.errors import TwinError
 from sesh.model.parse import TICKS, number
 from sesh.model.record import Kit, Process, Record
@@ -79,9 +79,9 @@ def _process(record: Record, conversation: str, variables: Variables) -> str | N
     kit = record.spec.kit
     assert kit is not None
     table = processes.table()
-    found = {*_registered(kits.home(kit.kind, variables), conversation)}
+    found = {*_registered(launch_kit.home(kit.kind, variables), conversation)}
     found |= {pid for pid in _of_program(record, table) if _names(pid, conversation)}
-    found |= _writers(record, kits.transcripts(kit, conversation, variables), table)
+    found |= _writers(record, launch_kit.transcripts(kit, conversation, variables), table)
     found -= _own(record, table)
     return f"process {min(found)}" if found else None
 

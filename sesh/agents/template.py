@@ -272,9 +272,9 @@ def _unanswerable(answers: Mapping[str, Any]) -> Iterator[str]:
 def _rules(name: str) -> Iterator[str]:
     if not name:
         return
-    from sesh import rulefiles
+    from sesh.agents import rule_files
 
     try:
-        rulefiles.load(name)
+        rule_files.load(name)
     except SeshError as error:
         yield f"rules: {error}"

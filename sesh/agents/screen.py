@@ -13,11 +13,11 @@ import time
 from sesh.agents import dialogs, questions
 from sesh.agents.activity import SCREEN, Activity, Launch, equipment, known, worked_by_screen
 from sesh.agents.dialogs import Dialog
+from sesh.agents.last_event import BUSY, WAITING
 from sesh.agents.questions import Question
-from sesh.agents.said import BUSY, WAITING
+from sesh.agents.rules import Rule, match
 from sesh.model.errors import CannotTellError, StateError
 from sesh.model.value import Value, replace
-from sesh.rules import Rule, match
 from sesh.state import observe, settings
 from sesh.system import files
 from sesh.system.tmux import Tmux

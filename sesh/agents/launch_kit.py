@@ -11,11 +11,10 @@ import os
 import re
 from collections.abc import Mapping
 
-from sesh import rulefiles
-from sesh.agents import claude, codex
+from sesh.agents import claude, codex, rule_files
+from sesh.agents.rules import to_plain
 from sesh.model.record import Kit, Record
 from sesh.model.value import replace
-from sesh.rules import to_plain
 from sesh.system import files, paths, processes
 
 _HOMES = {"claude": ("CLAUDE_CONFIG_DIR", ".claude"), "codex": ("CODEX_HOME", ".codex")}
@@ -131,7 +130,7 @@ def contents(
     equipment = {
         "kind": kit.kind,
         "home": home(kit.kind, variables),
-        "rules": [to_plain(rule) for rule in rulefiles.load(kit.rules)] if kit.rules else [],
+        "rules": [to_plain(rule) for rule in rule_files.load(kit.rules)] if kit.rules else [],
         "begun": _size(paths.transcript(record.id)),
         "prompted": _prompted(record, resuming=resuming),
         "conversation": record.agent.conversation if kit.conversation == "minted" else None,
