@@ -80,9 +80,10 @@ def _full(argv: list[str]) -> int:
     """A plain `start NAME -- COMMAND...`, the commonest, and `pass` and `gc --auto`, which timers
     call, go without click, which costs as much as all the rest of a start."""
     if argv[:1] == ["start"] and len(argv) > 3 and argv[2] == "--" and argv[1][:1] != "-":
-        from sesh import exits, ordering
+        from sesh import exits
+        from sesh.operations import start_request
 
-        return exits.guarded(lambda: ordering.plain(argv[1], tuple(argv[3:])))
+        return exits.guarded(lambda: start_request.plain(argv[1], tuple(argv[3:])))
     if argv == ["gc", "--auto"]:
         from sesh import exits, planning, tidying
 

@@ -27,9 +27,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sesh import reports
 from sesh.agents import resumable
-from sesh.lifecycle import recording
 from sesh.model import progress
 from sesh.model.digest import Digest
 from sesh.model.errors import (
@@ -44,6 +42,7 @@ from sesh.model.progress import Answer, Said
 from sesh.model.record import Spec, State, Step, name_of
 from sesh.model.session_json import View, timestamp, view
 from sesh.model.value import Value
+from sesh.operations import record_only, report_progress
 from sesh.places import launch_files
 from sesh.state import events, lookup, records, settings
 from sesh.state.lookup import Seen
@@ -126,7 +125,7 @@ def create(
         tags=tuple(dict.fromkeys(labels)),
     )
     said = Said(phase, metadata, summary=summary, conversation=conversation, force=force)
-    return _of(recording.create(name, spec, _checked(said), settings.load()))
+    return _of(record_only.create(name, spec, _checked(said), settings.load()))
 
 
 def update(
@@ -144,7 +143,7 @@ def update(
     counts. With nothing but the name: that it is at work."""
     _check_name(name)
     said = Said(phase, metadata, error, summary, resume_ready, conversation, force)
-    return _of(reports.say(name, _checked(said)))
+    return _of(report_progress.say(name, _checked(said)))
 
 
 def finish(name: str, outcome: str, *, summary: str | None = None) -> Session:
@@ -153,7 +152,7 @@ def finish(name: str, outcome: str, *, summary: str | None = None) -> Session:
     if outcome not in progress.FINAL:
         raise UsageError(f"no outcome {outcome!a}; they are {', '.join(progress.FINAL)}")
     said = Said(phase=outcome, summary=summary)
-    return _of(reports.say(name, _checked(said)))
+    return _of(report_progress.say(name, _checked(said)))
 
 
 # --- what callers may give, whatever their types say ---------------------------------------------

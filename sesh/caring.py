@@ -13,11 +13,8 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
-from sesh import checkups, transcripts
+from sesh import checkups
 from sesh.checkups import Memory
-from sesh.lifecycle.launch import LaunchError
-from sesh.lifecycle.start import restart
-from sesh.lifecycle.stop import Ending, ask
 from sesh.model import digest, due
 from sesh.model.digest import Digest
 from sesh.model.due import Action, Facts, Kind
@@ -32,6 +29,10 @@ from sesh.model.errors import (
 from sesh.model.reconcile import ended_by, reconcile
 from sesh.model.record import Cause, Health, Process, Record, Session, State, Verdict, name_of
 from sesh.model.value import Value, replace
+from sesh.operations import logs
+from sesh.operations.launch import LaunchError
+from sesh.operations.start import restart
+from sesh.operations.stop import Ending, ask
 from sesh.places import launch_files
 from sesh.state import ages, breakers, clocks, ends, events, lookup, observe, records, settings
 from sesh.state.breakers import Circle
@@ -266,7 +267,7 @@ def _patient(one: Seen, config: Config) -> Patient:
     assert one.session is not None
     care = one.session.record.spec.care
     if one.state is State.RUNNING and (care.idle_timeout or care.max_silence):
-        transcripts.fetch(one.session.record, config)
+        logs.fetch(one.session.record, config)
     known = _as_remembered(one)
     return _heard(known) if known.facts.checking else known
 

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 
 from sesh import caring, planning, supervise, surveying, sweeping
-from sesh.lifecycle import panes, salvage, worktrees
-from sesh.lifecycle.leftovers import stop_leftovers
-from sesh.lifecycle.stop import Ending, go_on, stop, under_way
 from sesh.model.due import Kind
 from sesh.model.errors import CannotTellError, SeshError, StateError
 from sesh.model.record import ALIVE, ENDED, Cause, Process, Record, State
 from sesh.model.value import replace
+from sesh.operations import panes, recover, worktrees
+from sesh.operations.stop import Ending, go_on, stop, under_way
+from sesh.operations.stop_orphans import stop_leftovers
 from sesh.places import environment
 from sesh.places.docker import mailbox
 from sesh.planning import CHANGED, Options, Outcome, Outcomes, Step, Verb, What
@@ -429,7 +429,7 @@ def _remove_containers(steps: list[Step], config: Config) -> Outcomes:
         if not unclaimed.still(step.target, config):
             yield Outcome(step, done=False, skipped=CHANGED)
             continue
-        done = salvage.remove(step.target, config)
+        done = recover.remove(step.target, config)
         yield Outcome(
             step, done=done, skipped=None if done else "could not be removed", failed=not done
         )

@@ -17,12 +17,12 @@ from sesh.checks import files, sessions
 from sesh.checks import tmux as servers_checks
 from sesh.checks.scene import Scene, number, shown
 from sesh.checks.tmux import Hidden
-from sesh.lifecycle import adopt, salvage, servers
-from sesh.lifecycle.stop import go_on
 from sesh.model.errors import SeshError, StateError
 from sesh.model.record import Process, State
 from sesh.model.session_json import View
 from sesh.model.value import Value
+from sesh.operations import adopt, recover, tmux_server
+from sesh.operations.stop import go_on
 from sesh.places import launch_files
 from sesh.state import lookup, observe, records
 from sesh.state.lookup import Orphan, Seen
@@ -136,7 +136,7 @@ def _reach(scene: Scene, hidden: Hidden) -> Step:
     def restore() -> None:
         if blocking is not None:
             _end_server(blocking)
-        servers.restore_socket(server, hidden.process)
+        tmux_server.restore_socket(server, hidden.process)
 
     what = f"restored {shown(hidden.socket)}, the socket of tmux server {hidden.process.pid}"
     question = None
@@ -152,7 +152,7 @@ def _leave_one(server: Tmux, idle: Process, other: Process) -> Step:
         if servers_checks.has_panes(processes.table(), idle):
             raise SeshError(f"something runs in tmux server {idle.pid} by now; left as it is")
         _end_server(idle)
-        servers.restore_socket(server, other)
+        tmux_server.restore_socket(server, other)
 
     what = f"ended tmux server {idle.pid}; {other.pid} is the only one at {shown(server.socket)}"
     question = f"end tmux server {idle.pid}, in which nothing runs?"
@@ -235,7 +235,7 @@ def _containers(scene: Scene) -> list[Step]:
 
 def _salvage(scene: Scene, one: Adrift) -> Step:
     def rebuild() -> None:
-        salvage.rebuild(one, scene.settings)
+        recover.rebuild(one, scene.settings)
 
     what = f"rebuilt the record of {one.name} from the labels of its container {one.container}"
     return Step("orphan-container", what, rebuild)

@@ -15,13 +15,13 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 
 from sesh import caring, notices
-from sesh.lifecycle import panes
-from sesh.lifecycle.stop import bring_down, confirm, take_over, under_way
 from sesh.model import digest
 from sesh.model.digest import Digest
 from sesh.model.errors import OK, CannotTellError, NoSessionError, SeshError, StateError
 from sesh.model.record import ALIVE, ENDED, ID_PATTERN, Record, Session, State, name_of
 from sesh.model.value import Value, replace
+from sesh.operations import panes
+from sesh.operations.stop import bring_down, confirm, take_over, under_way
 from sesh.places import launch_files
 from sesh.state import clocks, log_files, lookup, observe, orphans, records, settings
 from sesh.state.lookup import Orphan, Seen

@@ -10,11 +10,11 @@ from contextlib import suppress
 from types import MappingProxyType
 
 from sesh import notices, output, supervise
-from sesh.lifecycle import worktrees
 from sesh.model.digest import Digest
 from sesh.model.errors import CannotTellError
 from sesh.model.record import ENDED, ID_PATTERN, Process, Record, State, name_of
 from sesh.model.value import Value
+from sesh.operations import worktrees
 from sesh.state import clocks, observe, orphans, records, sightings, unclaimed
 from sesh.state.clocks import DAY, HOUR, Naps
 from sesh.state.lookup import Seen

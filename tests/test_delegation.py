@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sesh import api, delegation
+from sesh import api
+from sesh.operations import orchestrator_hooks
 from sesh.system import stdin
 
 JSON = st.recursive(
@@ -39,7 +40,7 @@ def state(tmp_path_factory: pytest.TempPathFactory) -> Any:
 @settings(max_examples=200, deadline=None)
 @given(INPUTS)
 def test_any_input_is_answered(data: bytes) -> None:
-    answer = json.loads(delegation.pre_delegate(data), parse_constant=pytest.fail)
+    answer = json.loads(orchestrator_hooks.pre_delegate(data), parse_constant=pytest.fail)
     assert type(answer["should_resume"]) is bool
     assert isinstance(answer["reason"], str)
     assert answer["agent_id"] is None or isinstance(answer["agent_id"], str)
@@ -50,7 +51,7 @@ def test_any_input_is_answered(data: bytes) -> None:
 def test_any_end_leaves_whole_records(data: bytes) -> None:
     if api.get("one").finished:
         api.create("one", phase="approval")
-    said = delegation.subagent_stop(data)
+    said = orchestrator_hooks.subagent_stop(data)
     assert said is None or isinstance(said, str)
     assert api.get("one").phase in ("approval", "completed", "failed")
 
@@ -69,4 +70,4 @@ def test_what_is_beyond_the_limit_is_read_and_thrown_away() -> None:
     os.close(read)
     assert stdin.LIMIT < len(data) <= stdin.LIMIT + (1 << 16)
     assert os.waitstatus_to_exitcode(os.waitpid(writer, 0)[1]) == 0
-    assert "larger than" in json.loads(delegation.pre_delegate(data))["reason"]
+    assert "larger than" in json.loads(orchestrator_hooks.pre_delegate(data))["reason"]

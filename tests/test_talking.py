@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import pytest
 
-from sesh import talking
 from sesh.agents import activity, dialogs, screen
 from sesh.agents.screen import Asked
 from sesh.model.errors import ConflictError
 from sesh.model.record import Answers
-from sesh.talking import Terminal
+from sesh.operations import send
+from sesh.operations.send import Terminal
 from tests.test_dialogs import BASH, MODE
 
 
@@ -54,13 +54,13 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_question_that_changes_before_the_key_is_not_answered(after: str) -> None:
     terminal = Changing(BASH, after)
     with pytest.raises(ConflictError, match="its question has changed; nothing was typed"):
-        talking.answer(terminal, "yes")
+        send.answer(terminal, "yes")
     assert terminal.pressed == []
 
 
 def test_a_half_drawn_screen_does_not_confirm() -> None:
     terminal = Changing(BASH, BASH, "", BASH, "", "")
-    assert talking.answer(terminal, "no") == "denied Do you want to proceed?"
+    assert send.answer(terminal, "no") == "denied Do you want to proceed?"
     assert terminal.pressed == ["4"]
     assert terminal.shown == [""]
 
@@ -71,13 +71,13 @@ def test_an_option_without_a_number_is_marked_before_it_is_taken() -> None:
     assert read is not None
     assert read.marked == "2"
     terminal = Changing(MODE, MODE, MODE, marked, "")
-    talking.answer(terminal, "no")
+    send.answer(terminal, "no")
     assert terminal.pressed == ["Down", "Enter"]
 
 
 def test_a_mark_that_does_not_move_takes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(talking, "GONE", 0.1)
+    monkeypatch.setattr(send, "GONE", 0.1)
     terminal = Changing(MODE)
     with pytest.raises(ConflictError, match="it was not answered"):
-        talking.answer(terminal, "no")
+        send.answer(terminal, "no")
     assert terminal.pressed == ["Down"]

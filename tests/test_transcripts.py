@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sesh.transcripts import Plain
+from sesh.operations.logs import Plain
 
 SEQUENCES = [
     b"\x1b[0m",

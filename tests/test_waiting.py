@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from sesh import waiting
 from sesh.model.errors import NoSessionError, StateError
 from sesh.model.record import ENDED, State
+from sesh.operations import wait
+from sesh.operations.wait import GaveUp, Reached, Wanted
 from sesh.state import lookup
 from sesh.state.records import Entry
-from sesh.waiting import GaveUp, Reached, Wanted
 from tests.world import World, eventually
 
 
@@ -36,7 +36,7 @@ def until(
     names: list[str], states: frozenset[State], seconds: float
 ) -> list[tuple[str, State, int | None]]:
     deadline = time.monotonic() + seconds
-    found = waiting.until(names, Wanted(states), deadline)
+    found = wait.until(names, Wanted(states), deadline)
     return [(one.name, one.state, one.exit_code) for one in found if isinstance(one, Reached)]
 
 
@@ -54,12 +54,12 @@ def test_an_ended_session_that_waits_to_run_is_given_up_soon(
     assert eventually(lambda: world.state_of("a") == "completed")
     wanted = Wanted(frozenset({State.RUNNING}), words="running")
     begin = time.monotonic()
-    [lost] = waiting.until(["a"], wanted, begin + 60)
+    [lost] = wait.until(["a"], wanted, begin + 60)
     assert isinstance(lost, GaveUp)
     assert lost.error.exit_code == 3
-    assert len(looks) <= 2 + (time.monotonic() - begin) / waiting.DOUBT
+    assert len(looks) <= 2 + (time.monotonic() - begin) / wait.DOUBT
     before = len(looks)
-    [lost] = waiting.until(["a"], wanted, time.monotonic() + 60)  # it ended long ago
+    [lost] = wait.until(["a"], wanted, time.monotonic() + 60)  # it ended long ago
     assert len(looks) == before + 1
 
 
@@ -79,7 +79,7 @@ def test_what_is_reached_already_is_told_before_any_time_has_passed(
 
 def test_a_rewritten_record_is_looked_at_again(world: World, looks: list[str]) -> None:
     world.start("a")
-    waiter = waiting.until(["a"], Wanted(frozenset({State.STOPPED})), time.monotonic() + 10)
+    waiter = wait.until(["a"], Wanted(frozenset({State.STOPPED})), time.monotonic() + 10)
     world.ok("stop", "a")
     assert [one.state for one in waiter if isinstance(one, Reached)] == [State.STOPPED]
 
@@ -93,7 +93,7 @@ def test_what_can_not_be_waited_for_any_more_keeps_no_other_waiting(
     world.start("other", "sh", "-c", "until [ -e gate ]; do sleep 0.1; done")
     world.start("first", "true")
     names = ["damaged", "forgotten", "other", "first"]
-    waiter = waiting.until(names, Wanted(ENDED), time.monotonic() + 20)
+    waiter = wait.until(names, Wanted(ENDED), time.monotonic() + 20)
     assert next(waiter).name == "first"
     world.record("damaged").write_text("nonsense")
     world.record("forgotten").unlink()

@@ -8,7 +8,6 @@ import click
 
 from sesh import listing, output
 from sesh.commands._options import CONTEXT, json_option
-from sesh.lifecycle import adopt, salvage
 from sesh.model.errors import (
     FAILED,
     OK,
@@ -19,6 +18,7 @@ from sesh.model.errors import (
     UsageError,
 )
 from sesh.model.record import Damaged, State
+from sesh.operations import adopt, recover
 from sesh.state import lookup, orphans, records, settings
 from sesh.state.lookup import Orphan, Seen
 from sesh.state.settings import Config
@@ -120,7 +120,7 @@ def _each(chosen: list[Found], config: Config) -> list[Seen]:
 
 def _adopt(one: Found, config: Config) -> Seen:
     if isinstance(one, Adrift):
-        return salvage.rebuild(one, config)
+        return recover.rebuild(one, config)
     return adopt.rebuild(one, config) if isinstance(one, Orphan) else adopt.accept(one)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
-from sesh import output, talking
+from sesh import output
 from sesh.commands._options import CONTEXT
 from sesh.model.errors import UsageError
+from sesh.operations import send
+from sesh.operations.send import Terminal
 from sesh.state import lookup, settings
-from sesh.talking import Terminal
 
 
 @click.command("answer", context_settings=CONTEXT)
@@ -24,6 +25,6 @@ def command(name: str, answer: tuple[str, ...], about: str) -> int:
     if not word:
         raise UsageError("which answer? yes, no, always, the number of an option, or a text")
     terminal = Terminal(lookup.one(name), settings.load())
-    done = talking.answer(terminal, word, about)
+    done = send.answer(terminal, word, about)
     output.write(f"{terminal.name}: {output.escape(done)}\n")
     return 0

@@ -12,14 +12,15 @@ from contextlib import suppress
 
 import click
 
-from sesh import attaching, output, transcripts
+from sesh import output
 from sesh.commands._options import CONTEXT
-from sesh.lifecycle.forget import forget, what_goes
-from sesh.lifecycle.start import restart
-from sesh.lifecycle.stop import stop
 from sesh.model.errors import CannotTellError, ConflictError, EndedError, StateError, UsageError
 from sesh.model.record import ALIVE, ENDED, Session, State
 from sesh.model.session_json import view
+from sesh.operations import attach, logs
+from sesh.operations.forget import forget, what_goes
+from sesh.operations.start import restart
+from sesh.operations.stop import stop
 from sesh.state import lookup, settings
 from sesh.state.lookup import Seen
 from sesh.state.settings import Config
@@ -58,8 +59,8 @@ def command(name: str | None, read_only: bool, detach_others: bool, ended: bool)
         raise ConflictError(f"{found.name} is paused; sesh resume {found.name} first")
     if ended:  # the client has left it, or failed although it lives: its own words say why
         return 0 if found.session.record.boxed else 1
-    attaching.need_terminal()
-    attaching.attach(found.session.record, config, read_only=read_only, alone=detach_others)
+    attach.need_terminal()
+    attach.attach(found.session.record, config, read_only=read_only, alone=detach_others)
     return 0
 
 
@@ -107,7 +108,7 @@ def _menu(found: Seen, config: Config) -> int:
     if not (os.isatty(0) and os.isatty(2)):
         raise EndedError(f"{_headline(session)}; sesh restart {found.name} brings it back")
     output.say(_headline(session))
-    lines = transcripts.text(session.record, config).rstrip().splitlines()[-LAST_LINES:]
+    lines = logs.text(session.record, config).rstrip().splitlines()[-LAST_LINES:]
     width = (output.terminal_width() or 80) - 7
     output.say("")
     for line in lines:
@@ -125,7 +126,7 @@ def _menu(found: Seen, config: Config) -> int:
                 forget(lookup.one(found.name), config)
                 return 0
         elif key == "l":
-            output.write(transcripts.text(session.record, config))
+            output.write(logs.text(session.record, config))
         elif key in ("c", "q", "\x1b", "\r", "\n", ""):
             return 3
 
@@ -138,7 +139,7 @@ def _restart(found: Seen, config: Config) -> int:
     assert done.session is not None
     if done.state in ENDED:
         return _menu(done, config)
-    attaching.attach(done.session.record, config, read_only=False, alone=False)
+    attach.attach(done.session.record, config, read_only=False, alone=False)
     return 0
 
 

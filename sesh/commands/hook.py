@@ -6,22 +6,23 @@ from collections.abc import Callable
 
 import click
 
-from sesh import delegation, output
+from sesh import output
 from sesh.agents import hook_receiver
 from sesh.commands._options import CONTEXT
 from sesh.model import errors
+from sesh.operations import orchestrator_hooks
 from sesh.system import stdin
 
 
 def _pre_delegate(data: bytes) -> None:
     try:
-        output.write(delegation.pre_delegate(data))
+        output.write(orchestrator_hooks.pre_delegate(data))
     except OSError as error:
         output.note(f"hook pre-delegate: cannot write to standard output: {error.strerror}")
 
 
 def _subagent_stop(data: bytes) -> None:
-    problem = delegation.subagent_stop(data)
+    problem = orchestrator_hooks.subagent_stop(data)
     if problem:
         output.note(f"hook subagent-stop: {problem}; nothing was changed")
 
@@ -46,7 +47,7 @@ def command(kind: str, event: str | None, test: bool) -> int:
     if kind in hook_receiver.KINDS:
         return hook_receiver.heard(kind, [] if event is None else [event])
     if test:
-        output.write(delegation.try_out(kind))
+        output.write(orchestrator_hooks.try_out(kind))
         return errors.OK
     _HANDLERS[kind](stdin.read())
     return errors.OK

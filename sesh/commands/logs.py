@@ -7,10 +7,11 @@ from datetime import datetime
 
 import click
 
-from sesh import output, transcripts
+from sesh import output
 from sesh.commands._options import CONTEXT, Moment
 from sesh.model.errors import SeshError, StateError, UsageError
 from sesh.model.record import ALIVE, Record, State
+from sesh.operations import logs
 from sesh.state import log_files, lookup, settings
 
 FETCH_EVERY = 1.0  # seconds between questions to an engine for more output
@@ -33,7 +34,7 @@ def command(name: str, lines: int | None, follow: bool, since: datetime | None, 
         raise UsageError("--raw has no lines; use tail")
     config = settings.load()
     try:
-        transcripts.fetch(record, config)
+        logs.fetch(record, config)
         log_files.mark(record.id)
         begin = _offset(record, since) if since else 0
         end = _show_raw(record, begin) if raw else _show_text(record, begin, lines, follow=follow)
@@ -46,8 +47,8 @@ def command(name: str, lines: int | None, follow: bool, since: datetime | None, 
 
 def _offset(record: Record, since: datetime) -> int:
     """Where in the transcript that moment is; or, when nobody looked just then, a little before."""
-    if transcripts.last_output(record) < since.timestamp():
-        return transcripts.size(record)
+    if logs.last_output(record) < since.timestamp():
+        return logs.size(record)
     offset, known = log_files.offset_at(record.id, since.timestamp())
     younger = known == 0 and since <= record.spec.created
     if known < since.timestamp() - 1 and not younger:
@@ -58,8 +59,8 @@ def _offset(record: Record, since: datetime) -> int:
 
 def _show_raw(record: Record, begin: int) -> int:
     """All bytes so far; returns up to where that is."""
-    end = max(begin, transcripts.begin(record))
-    for chunk in transcripts.raw(record, end):
+    end = max(begin, logs.begin(record))
+    for chunk in logs.raw(record, end):
         output.write_bytes(chunk)
         end += len(chunk)
     return end
@@ -67,13 +68,13 @@ def _show_raw(record: Record, begin: int) -> int:
 
 def _show_text(record: Record, begin: int, lines: int | None, *, follow: bool) -> int:
     """Screen and scrollback; returns up to where in the transcript that is."""
-    end = transcripts.size(record)
+    end = logs.size(record)
     if begin == 0:
-        text, end = transcripts.text_and_size(record, settings.load())
+        text, end = logs.text_and_size(record, settings.load())
     else:
-        text = transcripts.text_from(record, begin) if begin < end else ""
+        text = logs.text_from(record, begin) if begin < end else ""
     text = _last(text, lines)
-    blanks = transcripts.unfinished(record) if follow and text else None
+    blanks = logs.unfinished(record) if follow and text else None
     if blanks is not None:
         text = text.removesuffix("\n") + blanks  # what comes next goes on in that line
     output.write(text)
@@ -88,18 +89,18 @@ def _last(text: str, lines: int | None) -> str:
 
 
 def _follow(record: Record, start: int, config: settings.Config, *, raw: bool) -> None:
-    plain = transcripts.Plain()
+    plain = logs.Plain()
     fetched = 0.0
 
     def lives() -> bool:
         nonlocal fetched
         if time.monotonic() > fetched + FETCH_EVERY:
-            transcripts.fetch(record, config)
+            logs.fetch(record, config)
             fetched = time.monotonic()
         state = lookup.one(record.name).state
         return state in ALIVE or state is State.ORPHAN
 
-    for chunk in transcripts.follow(record, start, lives, output.pause):
+    for chunk in logs.follow(record, start, lives, output.pause):
         output.write_bytes(chunk if raw else plain.feed(chunk))
         if output.reader_gone():
             return

@@ -16,11 +16,11 @@ from sesh.commands._options import (
     names_argument,
     yes_option,
 )
-from sesh.lifecycle.start import check, restart, still_wanted
-from sesh.lifecycle.stop import inside, refused, stop
 from sesh.model import errors
 from sesh.model.errors import CannotTellError, ConflictError, SeshError, StateError
 from sesh.model.record import ALIVE, State
+from sesh.operations.start import check, restart, still_wanted
+from sesh.operations.stop import inside, refused, stop
 from sesh.state import breakers, lookup, settings
 from sesh.state.lookup import Seen
 

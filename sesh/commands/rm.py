@@ -6,9 +6,6 @@ import click
 
 from sesh import output
 from sesh.commands._options import CONTEXT, confirm, grace_option, names_argument, yes_option
-from sesh.lifecycle import salvage, worktrees
-from sesh.lifecycle.forget import check_discard, forget
-from sesh.lifecycle.stop import refused, stop, stop_orphans
 from sesh.model import errors
 from sesh.model.errors import (
     CannotTellError,
@@ -19,6 +16,9 @@ from sesh.model.errors import (
     UsageError,
 )
 from sesh.model.record import ALIVE, Record, State
+from sesh.operations import recover, worktrees
+from sesh.operations.forget import check_discard, forget
+from sesh.operations.stop import refused, stop, stop_orphans
 from sesh.state import lookup, records, settings, unclaimed
 from sesh.state.lookup import Seen
 
@@ -106,7 +106,7 @@ def _end_unclaimed(name: str, config: settings.Config, grace: float) -> int:
     left = stop_orphans(lookup.orphans_named(name), config, grace)
     for orphan in left:
         output.note(f"{name}: process {orphan.agent.process.pid} could not be ended")
-    standing = [one for one in boxes if not salvage.end(one, config, grace)]
+    standing = [one for one in boxes if not recover.end(one, config, grace)]
     for box in standing:
         output.note(f"{name}: container {box.container} could not be ended")
     if boxes and not standing and records.entry(name) is not None:

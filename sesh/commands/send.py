@@ -7,14 +7,14 @@ import sys
 
 import click
 
-from sesh import talking
 from sesh.commands._options import CONTEXT, choose, each
 from sesh.model.errors import UsageError
 from sesh.model.record import ALIVE, State
+from sesh.operations import send
+from sesh.operations.send import Terminal
 from sesh.state import settings
 from sesh.state.lookup import Seen
 from sesh.system.tmux import KEY
-from sesh.talking import Terminal
 
 LIMIT = 1 << 20
 
@@ -59,7 +59,7 @@ def command(
     found = choose(names, _wanted if group is not None else None, group, "--group")
 
     def work(one: Seen) -> None:
-        talking.send(Terminal(one, config), data, keys, enter=not no_enter, force=force)
+        send.send(Terminal(one, config), data, keys, enter=not no_enter, force=force)
 
     return each(found, "send to", work)
 
@@ -74,7 +74,7 @@ def _data(text: tuple[str, ...]) -> bytes:
         data = sys.stdin.buffer.read(LIMIT + 1).removesuffix(b"\n")
     else:
         data = os.fsencode(" ".join(text))
-    data = talking.clean(data)
+    data = send.clean(data)
     if len(data) > LIMIT:
         raise UsageError("more than 1 MiB: write it to a file and send its name")
     return data

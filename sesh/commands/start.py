@@ -8,13 +8,14 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from sesh import attaching, listing, ordering, output
+from sesh import listing, output
 from sesh.agents import template_lookup
 from sesh.agents.template import Template
 from sesh.commands._care import care_options, taken
 from sesh.commands._options import CONTEXT, Duration, json_option
 from sesh.model.errors import UsageError
 from sesh.model.record import ALIVE, Boxing
+from sesh.operations import attach, start_request
 from sesh.state import settings
 from sesh.system import container_engine
 
@@ -138,7 +139,7 @@ def command(
     if record_only:
         _nothing_to_run(ctx)
     if at_once:
-        attaching.need_terminal()
+        attach.need_terminal()
     config = settings.load()
     name = names[0] if names else None
     care = taken(others)
@@ -149,7 +150,7 @@ def command(
         raise UsageError("--env-file and --pull are for a container; give --image too")
     if pull and box and box.image:
         _pull(box.image, config)
-    wish = ordering.Wish(
+    wish = start_request.Wish(
         *(name, ctx.obj or (), directory, variables, group, tags, max_age, max_idle),
         box=box,
         env_files=env_files,
@@ -161,11 +162,11 @@ def command(
         worktree=worktree,
         record_only=record_only,
     )
-    found = ordering.fulfil(wish, config)
+    found = start_request.fulfil(wish, config)
     output.write(json.dumps(listing.complete(found)) + "\n" if as_json else f"{found.name}\n")
-    ordering.tell_end(found)
+    start_request.tell_end(found)
     if at_once and found.session and found.state in ALIVE:
-        attaching.attach(found.session.record, config, read_only=False, alone=False)
+        attach.attach(found.session.record, config, read_only=False, alone=False)
     return 0
 
 

@@ -19,12 +19,12 @@ from sesh.commands._options import (
     names_argument,
     yes_option,
 )
-from sesh.lifecycle import salvage
-from sesh.lifecycle.leftovers import close_strays, stop_leftovers
-from sesh.lifecycle.stop import stop, stop_orphans
 from sesh.model import errors
 from sesh.model.errors import UsageError
 from sesh.model.record import ALIVE, ENDED, Damaged, Engine, State
+from sesh.operations import recover
+from sesh.operations.stop import stop, stop_orphans
+from sesh.operations.stop_orphans import close_strays, stop_leftovers
 from sesh.state import lookup, orphans, records, settings, unclaimed
 from sesh.state.lookup import Orphan, Seen
 from sesh.state.settings import Config
@@ -181,7 +181,7 @@ def _end(census: orphans.Census, config: Config, grace: float) -> list[str]:
     left += [f"process {one.process.pid}" for one in stop_leftovers(leftovers, grace)]
     close_strays(census.strays, config)
     boxes = [one for one in census.adrift if one.keep is None]
-    left += [one.container for one in boxes if not salvage.end(one, config, grace)]
+    left += [one.container for one in boxes if not recover.end(one, config, grace)]
     return left
 
 
@@ -225,7 +225,7 @@ def _stop_unclaimed(
     for orphan in left:
         output.note(f"{orphan.name}: process {orphan.agent.process.pid} could not be ended")
     boxes = [one for one in found if isinstance(one, Adrift)]
-    standing = [one for one in boxes if not salvage.end(one, config, grace)]
+    standing = [one for one in boxes if not recover.end(one, config, grace)]
     for box in standing:
         output.note(f"{box.name}: container {box.container} could not be ended")
     return tuple(name for name in names if not by_name.get(name)), bool(left or standing)

@@ -6,11 +6,12 @@ import json
 
 import click
 
-from sesh import listing, output, reports
+from sesh import listing, output
 from sesh.commands._options import CONTEXT, json_option, named
 from sesh.model import progress
 from sesh.model.progress import Said
 from sesh.model.record import State
+from sesh.operations import report_progress
 from sesh.places import launch_files
 from sesh.state import lookup
 from sesh.state.lookup import Seen
@@ -66,11 +67,11 @@ def command(
 
 def _say(name: str, said: Said) -> Seen:
     if said != Said(force=said.force):
-        found = reports.say(name, said)
+        found = report_progress.say(name, said)
     else:
         found = lookup.one(name)
         if found.record_only:
-            return reports.say(name, said)
+            return report_progress.say(name, said)
         lookup.must_be(found, State.RUNNING, State.PAUSED)
     if found.session and not found.record_only and found.state in (State.RUNNING, State.PAUSED):
         launch_files.beat(found.session.record)

@@ -6,13 +6,14 @@ import time
 
 import click
 
-from sesh import output, waiting
+from sesh import output
 from sesh.agents.last_event import ACTIVITIES
 from sesh.commands._options import CONTEXT, Duration, choose, names_argument
 from sesh.model import errors
 from sesh.model.errors import UsageError
 from sesh.model.record import ALIVE, ENDED, State
-from sesh.waiting import GaveUp, Reached, Wanted
+from sesh.operations import wait
+from sesh.operations.wait import GaveUp, Reached, Wanted
 
 _GROUPS = {"ended": ENDED, "alive": ALIVE}
 
@@ -52,7 +53,7 @@ def command(
     deadline = None if timeout is None else time.monotonic() + timeout
     reached: list[Reached] = []
     lost: list[GaveUp] = []
-    for one in waiting.until(dict.fromkeys(names), goal, deadline):
+    for one in wait.until(dict.fromkeys(names), goal, deadline):
         if isinstance(one, GaveUp):
             _tell(one, single=len(set(names)) == 1)
             lost.append(one)

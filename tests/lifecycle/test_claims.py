@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from sesh.lifecycle import claims
 from sesh.model.errors import ConflictError
 from sesh.model.record import Record
 from sesh.model.value import replace
+from sesh.operations import claim
 from sesh.state import lookup, records
 from tests.surroundings import read_record, write_record
 from tests.world import World
@@ -21,7 +21,7 @@ def before(world: World, monkeypatch: pytest.MonkeyPatch) -> lookup.Seen:
     monkeypatch.setenv("XDG_STATE_HOME", world.env["XDG_STATE_HOME"])
     world.ok("start", "one", "--record-only")
     world.ok("finish", "one", "completed")
-    found = claims.free_name("one")
+    found = claim.free_name("one")
     assert found is not None
     return found
 
@@ -31,14 +31,14 @@ def next_one(found: lookup.Seen) -> Record:
     return replace(found.entry.record, id=NEW)
 
 
-def claim(record: Record, found: lookup.Seen) -> records.Entry:
-    return claims.claim_name(record, claims.starting(record), found)
+def claimed(record: Record, found: lookup.Seen) -> records.Entry:
+    return claim.claim_name(record, claim.starting(record), found)
 
 
 def test_a_look_that_wrote_more_of_its_end_takes_nothing(world: World, before: lookup.Seen) -> None:
     ended = read_record(world, "one")
     write_record(world, replace(ended, spec=replace(ended.spec, tags=("seen",))), before.state)
-    assert claim(next_one(before), before).record == next_one(before)
+    assert claimed(next_one(before), before).record == next_one(before)
     (kept,) = records.history()
     assert isinstance(kept.record, Record)
     assert kept.record.spec.tags == ("seen",)
@@ -46,7 +46,7 @@ def test_a_look_that_wrote_more_of_its_end_takes_nothing(world: World, before: l
 
 def test_one_that_gc_has_moved_to_the_history_leaves_a_free_name(before: lookup.Seen) -> None:
     records.archive([before.entry])
-    claim(next_one(before), before)
+    claimed(next_one(before), before)
     assert len(list(records.history())) == 1
 
 
@@ -56,11 +56,11 @@ def test_another_session_of_the_name_is_not_replaced(world: World, before: looku
     world.ok("finish", "one", "failed")
     raw = world.record("one").read_bytes()
     with pytest.raises(ConflictError, match="taken by another sesh"):
-        claim(next_one(before), before)
+        claimed(next_one(before), before)
     assert world.record("one").read_bytes() == raw
 
 
 def test_one_that_lives_by_now_is_named(world: World, before: lookup.Seen) -> None:
     world.ok("start", "one", "--record-only")
     with pytest.raises(ConflictError, match="already"):
-        claim(next_one(before), before)
+        claimed(next_one(before), before)

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from sesh.lifecycle import servers
 from sesh.model.record import Process
+from sesh.operations import tmux_server
 from sesh.state import observe, settings
 from sesh.system import processes
 from tests import pace
@@ -50,7 +50,7 @@ def test_a_socket_that_answers_is_not_made_again(here: World) -> None:
     server = observe.server(here.socket, processes.run_dir(), settings.load())
     process = Process(here.server_pid(), processes.look(here.server_pid()).start)  # type: ignore[union-attr]
     made = os.stat(here.socket).st_ino
-    servers.restore_socket(server, process)
+    tmux_server.restore_socket(server, process)
     assert os.stat(here.socket).st_ino == made
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from sesh.lifecycle import stop
-from sesh.lifecycle.stop import Ending
 from sesh.model.reconcile import reconcile
 from sesh.model.record import Cause, Process, Record, Session, State
 from sesh.model.value import replace
+from sesh.operations import stop
+from sesh.operations.stop import Ending
 from sesh.state import lookup, records, settings
 from sesh.state.lookup import Seen
 from sesh.system import processes

@@ -12,8 +12,6 @@ import re
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from sesh.lifecycle import making
-from sesh.lifecycle.stop import stop
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
 from sesh.model.reconcile import how_it_ended, reconcile
 from sesh.model.record import (
@@ -28,6 +26,8 @@ from sesh.model.record import (
     unknown,
 )
 from sesh.model.value import Value, replace
+from sesh.operations import docker_container
+from sesh.operations.stop import stop
 from sesh.places import launch_files
 from sesh.places.docker import mailbox, observe
 from sesh.state import events, lookup, orphans, records, unclaimed
@@ -110,7 +110,7 @@ def _with_container(claim: Record, facts: Facts, found: Adrift, config: Config) 
     there = os.path.isdir(mailbox.path(run, claim.id))
     launches = {g for i, g in launch_files.known(mailbox.path(run, claim.id)) if i == claim.id}
     generation = max(launches, default=claim.place.generation)
-    place = making.place_of(claim.id, generation, found.engine, run, claim.spec)
+    place = docker_container.place_of(claim.id, generation, found.engine, run, claim.spec)
     status = Status(desired=Desired.RUNNING, launched=claim.status.launched)
     record = Record(claim.name, claim.id, claim.spec, place, status)
     mailbox.make(record)
@@ -118,7 +118,7 @@ def _with_container(claim: Record, facts: Facts, found: Adrift, config: Config) 
     if mounted and facts.running:
         timeout = config.docker.timeout
         mounted = there and mailbox.stands(record, found.engine, facts.id, timeout)
-    container = making.container_of(facts, record, mounted=mounted)
+    container = docker_container.container_of(facts, record, mounted=mounted)
     return replace(record, place=replace(place, container=container))
 
 

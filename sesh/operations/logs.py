@@ -13,9 +13,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
-from sesh.lifecycle import panes
 from sesh.model.errors import CannotTellError
 from sesh.model.record import Record
+from sesh.operations import panes
 from sesh.places import launch_files
 from sesh.places.docker import mailbox
 from sesh.state import log_files, observe

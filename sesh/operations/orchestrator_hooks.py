@@ -13,14 +13,13 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from sesh import reports
 from sesh.agents import resumable
-from sesh.lifecycle import recording
 from sesh.model import progress
 from sesh.model.errors import SeshError
 from sesh.model.progress import Answer, Said
 from sesh.model.record import Record, Spec
 from sesh.model.session_json import timestamp
+from sesh.operations import record_only, report_progress
 from sesh.state import settings
 from sesh.state.records import Entry
 from sesh.system import bug_log, stdin
@@ -157,7 +156,7 @@ def _finish(record: Record, given: Mapping[str, Any]) -> None:
         error=why if failed else None,
         summary=_words(summary),
     )
-    reports.say(record.name, said, only=record.id)
+    report_progress.say(record.name, said, only=record.id)
 
 
 def _exit_code(given: Mapping[str, Any]) -> int | None:
@@ -201,7 +200,7 @@ def try_out(kind: str) -> str:
 def _tried(kind: str) -> str:
     said = Said(phase="approval", metadata={"plan": "three steps"})
     spec = Spec((), "/", datetime.now(UTC))
-    recording.create(_SAMPLE, spec, said, settings.load())
+    record_only.create(_SAMPLE, spec, said, settings.load())
     sample: dict[str, Any] = {"agent_id": _SAMPLE, "agent_name": "tester", "task_id": "1"}
     if kind == "pre-delegate":
         sample |= {"task_description": "go on", "metadata": {}}

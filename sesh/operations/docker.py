@@ -11,10 +11,14 @@ import time
 from contextlib import suppress
 from datetime import timedelta
 
-from sesh.lifecycle import claims, making, panes
-from sesh.lifecycle.claims import Order
-from sesh.lifecycle.forget import bury, release
-from sesh.lifecycle.launch import (
+from sesh.model.errors import CannotTellError, ConflictError, SeshError
+from sesh.model.reconcile import not_in_time, reconcile
+from sesh.model.record import Desired, Engine, Record, State
+from sesh.model.value import replace
+from sesh.operations import claim, docker_container, panes
+from sesh.operations.claim import Order
+from sesh.operations.forget import bury, release
+from sesh.operations.launch import (
     LaunchError,
     failed,
     forget_files,
@@ -25,10 +29,6 @@ from sesh.lifecycle.launch import (
     now,
     record_failure,
 )
-from sesh.model.errors import CannotTellError, ConflictError, SeshError
-from sesh.model.reconcile import not_in_time, reconcile
-from sesh.model.record import Desired, Engine, Record, State
-from sesh.model.value import replace
 from sesh.places import environment, launch_files
 from sesh.places.docker import mailbox
 from sesh.places.docker import observe as containers
@@ -54,14 +54,14 @@ def start(order: Order, config: Config) -> Seen:
     records.prepare()
     engine = container_engine.chosen(config)
     assert order.spec.box is not None
-    spec = making.checked(order.spec, order.spec.box, engine, config)
-    before = claims.free_name(order.name)
+    spec = docker_container.checked(order.spec, order.spec.box, engine, config)
+    before = claim.free_name(order.name)
     release(before, config)
-    record = claims.with_conversation(_new_record(replace(order, spec=spec), engine))
+    record = claim.with_conversation(_new_record(replace(order, spec=spec), engine))
     try:
         environment.save_text(record.place.snapshot, environment.exports(order.environment))
         mailbox.make(record)
-        entry = claims.claim_name(record, claims.starting(record), before)
+        entry = claim.claim_name(record, claim.starting(record), before)
     except BaseException:
         _forget(record)
         raise
@@ -99,9 +99,9 @@ def _withdraw(record: Record, config: Config, error: BaseException) -> bool:
 
 
 def _new_record(order: Order, engine: Engine) -> Record:
-    identity = claims.new_id(order.name)
-    place = making.place_of(identity, 1, engine, processes.run_dir(), order.spec)
-    return _by_us(claims.new_record(order, identity, place))
+    identity = claim.new_id(order.name)
+    place = docker_container.place_of(identity, 1, engine, processes.run_dir(), order.spec)
+    return _by_us(claim.new_record(order, identity, place))
 
 
 def _by_us(record: Record) -> Record:
@@ -147,9 +147,9 @@ def _begin(
     assert engine is not None
     assert box is not None
     if box.existing is not None:
-        facts = making.existing(engine, box.existing, config.docker.timeout)
+        facts = docker_container.existing(engine, box.existing, config.docker.timeout)
     else:
-        facts = making.make(record, box, engine, config)
+        facts = docker_container.make(record, box, engine, config)
     mounted = box.existing is None and not container_engine.far(engine)
     return _launch_in(
         facts, entry, record, variables, config, event, mounted=mounted, resuming=resuming
@@ -167,16 +167,16 @@ def _launch_in(
     mounted: bool,
     resuming: bool,
 ) -> Seen:
-    container = making.container_of(facts, record, mounted=mounted)
+    container = docker_container.container_of(facts, record, mounted=mounted)
     record = replace(
         record,
         place=replace(record.place, container=container),
-        status=replace(claims.launched_now(record.status), starter=None),
+        status=replace(claim.launched_now(record.status), starter=None),
     )
-    written = records.swap(entry, record, claims.starting(record))
+    written = records.swap(entry, record, claim.starting(record))
     if written is None:
         raise ConflictError(f"{record.name} was changed by another sesh just now")
-    making.prepare(record, config)
+    docker_container.prepare(record, config)
     filled = mailbox.fill(record, variables, config.docker.timeout * 4, resuming=resuming)
     if not filled.ok:
         assert record.place.engine is not None
@@ -244,20 +244,20 @@ def restart(found: Seen, config: Config, attempt: int = 0, *, fresh: bool = Fals
     facts = _standing(old, engine, config)
     variables = _variables(old)
     run = processes.run_dir()
-    place = making.place_of(old.id, old.place.generation + 1, engine, run, old.spec)
+    place = docker_container.place_of(old.id, old.place.generation + 1, engine, run, old.spec)
     if facts and old.place.container and facts.started == old.place.container.started:
         place = replace(place, pane=_pane(old, config))
     if facts and old.place.container:  # should this process be killed: it is known whose it is
         mounted = old.place.container.mounted
-        place = replace(place, container=making.container_of(facts, old, mounted=mounted))
-    record = claims.next_generation(old, place, attempt)
+        place = replace(place, container=docker_container.container_of(facts, old, mounted=mounted))
+    record = claim.next_generation(old, place, attempt)
     record = _by_us(record) if facts is None else record
-    record, resuming = claims.resumed(record, old, variables, fresh=fresh)
+    record, resuming = claim.resumed(record, old, variables, fresh=fresh)
     if facts is None:
         _clear(old, engine, config)
     mailbox.make(record)
     environment.save_text(place.snapshot, environment.exports(variables))
-    entry = claims.claim_generation(found, record)
+    entry = claim.claim_generation(found, record)
     try:
         if facts is None:
             done = _begin(entry, record, variables, config, "restarted", resuming=resuming)
@@ -310,7 +310,9 @@ def _standing(old: Record, engine: Engine, config: Config) -> Facts | None:
         return None
     facts = _facts(old, engine, config)
     if box.existing is not None:
-        return making.existing(engine, facts.id if facts else box.existing, config.docker.timeout)
+        return docker_container.existing(
+            engine, facts.id if facts else box.existing, config.docker.timeout
+        )
     if facts is None:
         return None
     if facts.paused:
@@ -338,7 +340,7 @@ def _variables(record: Record) -> environment.Environment:
     try:
         return environment.load(record.place.snapshot)
     except FileNotFoundError:
-        claims.lacking(record)
+        claim.lacking(record)
         return {os.fsencode(name): os.environb[os.fsencode(name)] for name in record.spec.env}
 
 

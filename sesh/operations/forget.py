@@ -6,9 +6,9 @@ import os
 from contextlib import suppress
 
 from sesh import output
-from sesh.lifecycle import panes, worktrees
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
 from sesh.model.record import Damaged, Record
+from sesh.operations import panes, worktrees
 from sesh.places import environment, launch_files
 from sesh.places.docker import mailbox
 from sesh.state import events, lookup, observe, records

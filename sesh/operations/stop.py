@@ -14,8 +14,6 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 
-from sesh import reports
-from sesh.lifecycle import boxed, panes
 from sesh.model.errors import CannotTellError, ConflictError, NotPermittedError
 from sesh.model.progress import Said
 from sesh.model.reconcile import reconcile
@@ -34,6 +32,7 @@ from sesh.model.record import (
     seen,
 )
 from sesh.model.value import Value, replace
+from sesh.operations import docker, panes, report_progress
 from sesh.places import launch_files
 from sesh.places.docker import mailbox
 from sesh.state import events, lookup, observe, records
@@ -172,7 +171,7 @@ def _going_down(sessions: Sequence[Record], config: Config) -> Iterator[None]:
     def end(record: Record) -> None:
         wished = _still_wished(record)
         if wished is not None:
-            boxed.bring_down(wished, config, _grace_left(wished))
+            docker.bring_down(wished, config, _grace_left(wished))
 
     with ThreadPoolExecutor(min(8, len(sessions))) as pool:
         done = [pool.submit(end, record) for record in sessions]
@@ -229,7 +228,9 @@ def ask(
             raise CannotTellError(f"{found.name}: {_why(found)}")
         record, verdict = found.session.record, found.session.verdict
         if record.record_only and verdict.state in ALIVE:
-            reports.say(record.name, Said(phase="abandoned"))  # all that can be done about it
+            report_progress.say(
+                record.name, Said(phase="abandoned")
+            )  # all that can be done about it
             return None
         status = record.status
         alive = verdict.state in ALIVE or verdict.state is State.ORPHAN

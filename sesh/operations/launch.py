@@ -9,7 +9,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
-from sesh.lifecycle import panes, servers
 from sesh.model import due
 from sesh.model.errors import CannotTellError, ConflictError, ScarceError, SeshError
 from sesh.model.reconcile import not_in_time, reconcile, recorded_end
@@ -26,6 +25,7 @@ from sesh.model.record import (
     name_of,
 )
 from sesh.model.value import replace
+from sesh.operations import panes, tmux_server
 from sesh.places import environment, launch_files
 from sesh.state import breakers, ends, events, lookup, observe, records
 from sesh.state.lookup import Seen
@@ -58,7 +58,7 @@ def launch(entry: Entry, record: Record, server: Tmux, wrap: tuple[str, ...], ev
         record_failure(entry, record, failed(str(error)), event)
         raise not_launched(record, str(error)) from None
     begin = processes.uptime() - _TICK
-    with servers.room():
+    with tmux_server.room():
         reply = into_tmux(record, server, keeper, wrap)
     if isinstance(reply, Reply):
         refused = _launch_refused(entry, record, _settled(reply, server), event)
@@ -106,7 +106,7 @@ def into_tmux(
         if isinstance(reply, Launched) or reply.trouble not in gone:
             return reply
         server.write_config()  # the pane, or the server with it, has gone just now: a new one
-        wrap = wrap or servers.cold(server)
+        wrap = wrap or tmux_server.cold(server)
     reply = server.new_session(record.name, keeper, record.spec.cwd, _terminal_size(), wrap)
     if isinstance(reply, Reply) and reply.trouble is Trouble.DUPLICATE:
         return _beside(record, server, keeper) or reply
@@ -115,7 +115,7 @@ def into_tmux(
     for _ in range(tmux.EXITING_TRIES):
         if isinstance(reply, Launched) or reply.trouble is not Trouble.EXITING:
             break
-        reply = _anew(record, server, keeper, servers.cold(server))
+        reply = _anew(record, server, keeper, tmux_server.cold(server))
     return reply
 
 

@@ -11,15 +11,15 @@ import os
 import time
 from contextlib import suppress
 
-from sesh import output, reports, transcripts
+from sesh import output
 from sesh.agents import activity, claude, codex, dialogs, launch_kit, questions, screen
 from sesh.agents.activity import Launch
 from sesh.agents.dialogs import Choice, Dialog
 from sesh.agents.last_event import BUSY, Said
 from sesh.agents.screen import Asked
-from sesh.lifecycle import servers
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
 from sesh.model.record import OPTION, Answers, Record, State
+from sesh.operations import logs, report_progress, tmux_server
 from sesh.places import environment
 from sesh.state import lookup, observe
 from sesh.state.lookup import Seen
@@ -65,7 +65,7 @@ class Terminal:
 
     def __init__(self, found: Seen, settings: Config) -> None:
         record = lookup.must_be(found, State.RUNNING)
-        servers.need_terminal(record)
+        tmux_server.need_terminal(record)
         if record.place.pane is None:
             raise CannotTellError(f"{record.name}: its tmux pane is not known yet; try again")
         self.record: Record = record
@@ -76,7 +76,7 @@ class Terminal:
         self.answers: Answers = record.spec.kit.answers if record.spec.kit else Answers()
         self._pane: str = record.place.pane
         begun = time.monotonic()
-        servers.reach(record, self.server)
+        tmux_server.reach(record, self.server)
         self.slowness = max(1.0, (time.monotonic() - begun) / USUAL)
 
     def screen(self) -> str:
@@ -113,7 +113,7 @@ class Terminal:
 
     def printed(self) -> int:
         """How much it has printed so far."""
-        transcripts.fetch(self.record, self.settings)
+        logs.fetch(self.record, self.settings)
         try:
             return os.stat(paths.transcript(self.record.id)).st_size
         except OSError:
@@ -136,7 +136,7 @@ def send(
     printed, proof = terminal.printed(), _Proof(terminal, data)
     if data:
         with suppress(SeshError):  # a full disk keeps nobody from working
-            reports.prompted(terminal.record)
+            report_progress.prompted(terminal.record)
         terminal.paste(data)
         if enter:
             settle(terminal, printed)

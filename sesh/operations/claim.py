@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-from sesh.lifecycle.launch import now
 from sesh.model import progress
 from sesh.model.errors import CannotTellError, ConflictError, SeshError, StateError
 from sesh.model.reconcile import reconcile
@@ -23,6 +22,7 @@ from sesh.model.record import (
     session_id,
 )
 from sesh.model.value import Value, replace
+from sesh.operations.launch import now
 from sesh.places import environment
 from sesh.state import ages, clocks, lookup, records
 from sesh.state.lookup import Seen

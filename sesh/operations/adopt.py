@@ -7,7 +7,6 @@ import os
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from sesh.lifecycle import servers
 from sesh.model import codec
 from sesh.model.errors import CannotTellError, ConflictError, NoSessionError, SeshError, UsageError
 from sesh.model.reconcile import reconcile
@@ -26,6 +25,7 @@ from sesh.model.record import (
     valid_name,
 )
 from sesh.model.value import replace
+from sesh.operations import tmux_server
 from sesh.places import environment, launch_files
 from sesh.state import events, lookup, observe, orphans, records
 from sesh.state.lookup import Orphan, Seen
@@ -54,7 +54,7 @@ def rebuild(orphan: Orphan, config: Config) -> Seen:
     record = _by_claim(orphan, word, run) or _by_processes(orphan, word, run)
     server = observe.server_of(record, config)
     if not os.path.exists(server.socket):
-        servers.restore_socket(server, word.server)
+        tmux_server.restore_socket(server, word.server)
     if server.server_pid() != word.server.pid:
         raise CannotTellError(
             f"{record.name} runs in tmux server {word.server.pid}, which does not answer at "

@@ -9,9 +9,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sesh.lifecycle import panes
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
 from sesh.model.record import Process, Record
+from sesh.operations import panes
 from sesh.state import observe, orphans, records
 from sesh.system import files, processes, subprocesses, tmux
 from sesh.system.tmux import Reply, Tmux, Trouble

@@ -11,9 +11,9 @@ import re
 import signal
 from shlex import join
 
-from sesh.lifecycle import servers
 from sesh.model.errors import CannotTellError, UsageError
 from sesh.model.record import Process, Record
+from sesh.operations import tmux_server
 from sesh.places.docker import mailbox
 from sesh.state.observe import server_of
 from sesh.state.settings import Config
@@ -31,9 +31,9 @@ def attach(record: Record, config: Config, *, read_only: bool, alone: bool) -> N
     if record.boxed:
         _into_container(record, read_only=read_only, alone=alone)
         return
-    servers.need_terminal(record)
+    tmux_server.need_terminal(record)
     server = server_of(record, config)
-    servers.reach(record, server)
+    tmux_server.reach(record, server)
     options = (*(("-r",) if read_only else ()), *(("-d",) if alone else ()))
     argv = [server.binary, "-N", "-u", "-S", server.socket, "attach-session", *options]
     argv += ["-t", f"={record.name}"]

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 
-from sesh.lifecycle import boxed, claims, panes, servers, worktrees
-from sesh.lifecycle.claims import Order
-from sesh.lifecycle.forget import bury, release
-from sesh.lifecycle.launch import failed, forget_files, launch, now, record_failure
 from sesh.model.errors import CannotTellError
 from sesh.model.reconcile import reconcile
 from sesh.model.record import Desired, Machine, Observation, Place, Record, unknown
 from sesh.model.value import replace
+from sesh.operations import claim, docker, panes, tmux_server, worktrees
+from sesh.operations.claim import Order
+from sesh.operations.forget import bury, release
+from sesh.operations.launch import failed, forget_files, launch, now, record_failure
 from sesh.places import environment, launch_files
 from sesh.state import observe, records
 from sesh.state.lookup import Seen
@@ -29,7 +29,7 @@ from sesh.system.tmux import Reply, Tmux, Trouble
 def start(order: Order, config: Config) -> Seen:
     """Start a new session and see that it runs."""
     if order.spec.box:
-        return boxed.start(order, config)
+        return docker.start(order, config)
     config = patient(config)
     records.prepare()
     machine = processes.here()
@@ -37,14 +37,14 @@ def start(order: Order, config: Config) -> Seen:
     socket = observe.chosen_socket(config, run)
     tmux.check_socket(socket)
     server = observe.server(socket, run, config)
-    wrap = servers.ready(server)
-    before = claims.free_name(order.name)
+    wrap = tmux_server.ready(server)
+    before = claim.free_name(order.name)
     release(before, config)
-    record = claims.with_conversation(_new_record(order, machine, run, socket))
+    record = claim.with_conversation(_new_record(order, machine, run, socket))
     try:
         environment.save(record.place.snapshot, order.environment)
         _stage(record, resuming=False)
-        entry = claims.claim_name(record, claims.starting(record), before)
+        entry = claim.claim_name(record, claim.starting(record), before)
     except BaseException:
         forget_files(record)
         raise
@@ -64,11 +64,11 @@ def _stage(record: Record, *, resuming: bool) -> None:
         variables = environment.load(record.place.snapshot)
         launch_kit.stage(record, variables, base, resuming=resuming)
         command = launch_kit.command(record, base, launch_kit.own_hook(record), resuming=resuming)
-    launch_files.stage(record, command, servers.scope(record))
+    launch_files.stage(record, command, tmux_server.scope(record))
 
 
 def _new_record(order: Order, machine: Machine, run: str, socket: str) -> Record:
-    identity = claims.new_id(order.name)
+    identity = claim.new_id(order.name)
     place = Place(
         kind="host",
         generation=1,
@@ -79,7 +79,7 @@ def _new_record(order: Order, machine: Machine, run: str, socket: str) -> Record
         branch=git.branch(order.spec.cwd),
         since=processes.now(),
     )
-    return claims.new_record(order, identity, place)
+    return claim.new_record(order, identity, place)
 
 
 # --- restart -----------------------------------------------------------------------------------
@@ -91,8 +91,8 @@ def check(record: Record, *, fresh: bool) -> None:
     worktrees.check(record)
     snapshot = record.place.snapshot
     if not os.path.exists(snapshot):
-        claims.lacking(record)
-    claims.resumed(record, record, environment.known(snapshot), fresh=fresh)
+        claim.lacking(record)
+    claim.resumed(record, record, environment.known(snapshot), fresh=fresh)
 
 
 def restart(found: Seen, config: Config, attempt: int = 0, *, fresh: bool = False) -> Seen:
@@ -102,7 +102,7 @@ def restart(found: Seen, config: Config, attempt: int = 0, *, fresh: bool = Fals
     assert found.session is not None
     worktrees.check(found.session.record)
     if found.session.record.boxed:
-        return boxed.restart(found, config, attempt, fresh=fresh)
+        return docker.restart(found, config, attempt, fresh=fresh)
     config = patient(config)
     records.prepare()
     old = found.session.record
@@ -112,16 +112,16 @@ def restart(found: Seen, config: Config, attempt: int = 0, *, fresh: bool = Fals
     socket = old.place.socket if same_boot else observe.chosen_socket(config, run)
     tmux.check_socket(socket)
     server = observe.server(socket, run, config)
-    wrap = servers.ready(server)
+    wrap = tmux_server.ready(server)
     pane = old.place.pane if same_boot and _pane_stands(old, server) else None
     if pane:
         panes.save_screen(old, server)
     record = _next_generation(old, machine, run, socket, pane, attempt)
     variables = environment.load(record.place.snapshot)
-    record, resuming = claims.resumed(record, old, variables, fresh=fresh)
+    record, resuming = claim.resumed(record, old, variables, fresh=fresh)
     try:
         _stage(record, resuming=resuming)
-        entry = claims.claim_generation(found, record)
+        entry = claim.claim_generation(found, record)
     except BaseException:
         launch_files.discard(record)
         raise
@@ -177,7 +177,7 @@ def _next_generation(
         pane=pane,
         since=old.place.since if old.place.machine == machine else processes.now(),
     )
-    return claims.next_generation(old, place, attempt)
+    return claim.next_generation(old, place, attempt)
 
 
 def _pane_stands(record: Record, server: Tmux) -> bool:
@@ -192,7 +192,7 @@ def _snapshot_for_restart(record: Record, run: str) -> str:
     """The saved environment; if a reboot took it, the caller's, when it has every -e name."""
     if os.path.exists(record.place.snapshot):
         return record.place.snapshot
-    claims.lacking(record)
+    claim.lacking(record)
     path = environment.snapshot_path(record.id, run)
     environment.save(path, environment.caller())
     return path

@@ -14,14 +14,14 @@ from typing import Any
 from sesh import output
 from sesh.agents import template
 from sesh.agents.template import Template
-from sesh.lifecycle import claims, recording, worktrees
-from sesh.lifecycle.claims import Order
-from sesh.lifecycle.start import start
 from sesh.model.errors import ConflictError, SeshError, StateError, UsageError
 from sesh.model.progress import Said
 from sesh.model.record import ENDED, Boxing, BreakerLimits, Care, Retry, Spec, State, Worktree
 from sesh.model.units import span
 from sesh.model.value import Value, replace
+from sesh.operations import claim, record_only, worktrees
+from sesh.operations.claim import Order
+from sesh.operations.start import start
 from sesh.places import environment, launch_files
 from sesh.state import lookup, settings
 from sesh.state.lookup import Seen
@@ -83,7 +83,7 @@ def fulfil(wish: Wish, config: settings.Config) -> Seen:
         return _fulfil(wish, config, None)
     if wish.name is not None:
         lookup.check_name(wish.name)
-        claims.free_name(wish.name)
+        claim.free_name(wish.name)
     made = worktrees.make(launch_files.directory(wish.directory), wish.worktree, config)
     try:
         return _fulfil(_in_worktree(wish, made), config, made.worktree)
@@ -191,7 +191,7 @@ def _record(wish: Wish, config: settings.Config) -> Seen:
     )
     if wish.name is not None:
         lookup.check_name(wish.name)
-    return _first_free(wish.name, cwd, lambda name: recording.create(name, spec, Said(), config))
+    return _first_free(wish.name, cwd, lambda name: record_only.create(name, spec, Said(), config))
 
 
 def _patience(wish: Wish, config: settings.Config) -> float:

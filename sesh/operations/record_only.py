@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from sesh.lifecycle import claims
-from sesh.lifecycle.claims import Order
-from sesh.lifecycle.forget import bury, release
 from sesh.model import progress
 from sesh.model.progress import Said
 from sesh.model.reconcile import reconcile
 from sesh.model.record import NOWHERE, Place, Record, Session, Spec
 from sesh.model.value import replace
+from sesh.operations import claim
+from sesh.operations.claim import Order
+from sesh.operations.forget import bury, release
 from sesh.state import events, observe, records
 from sesh.state.lookup import Seen
 from sesh.state.settings import Config
@@ -21,14 +21,14 @@ from sesh.system import processes
 def create(name: str, spec: Spec, what: Said, config: Config) -> Seen:
     """Claim the name for a record that has begun, with what is said of it at once."""
     records.prepare()
-    before = claims.free_name(name)
+    before = claim.free_name(name)
     release(before, config)
     record = _new_record(name, spec)
     begun = replace(what, phase=what.phase or progress.WORKING[0])
     record = progress.said(record, begun, record.spec.created)
     sight = observe.by_files(record)
     verdict = reconcile(record, sight, record.spec.created)
-    entry = claims.claim_name(record, verdict, before)
+    entry = claim.claim_name(record, verdict, before)
     if before and before.session:
         bury(before.session.record, config)
     with suppress(OSError):
@@ -38,5 +38,5 @@ def create(name: str, spec: Spec, what: Said, config: Config) -> Seen:
 
 def _new_record(name: str, spec: Spec) -> Record:
     place = Place(NOWHERE, 1, processes.here(), run="", snapshot="", socket="")
-    record = claims.new_record(Order(name, spec, {}), claims.new_id(name), place)
+    record = claim.new_record(Order(name, spec, {}), claim.new_id(name), place)
     return replace(record, status=replace(record.status, started=record.spec.created))
