@@ -45,7 +45,7 @@ def _have_told() -> None:
     try:
         config = settings.load()
         if config.notify.command or config.notify.webhooks:
-            from sesh import notices
+            from sesh.supervision.notify import notices
 
             notices.call_pass(config)
     except (errors.SeshError, OSError):  # the command has done its work all the same
@@ -89,9 +89,10 @@ def _full(argv: list[str]) -> int:
 
         return exits.guarded(lambda: tidying.tidy(planning.Options(), auto=True))
     if argv == ["pass"]:
-        from sesh import exits, supervise
+        from sesh import exits
+        from sesh.supervision import run_pass
 
-        return exits.guarded(supervise.run_anyway)
+        return exits.guarded(run_pass.run_anyway)
     from sesh.cli import run
 
     return run(argv)

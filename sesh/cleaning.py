@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 
-from sesh import caring, planning, supervise, surveying, sweeping
+from sesh import planning, surveying, sweeping
 from sesh.model.due import Kind
 from sesh.model.errors import CannotTellError, SeshError, StateError
 from sesh.model.record import ALIVE, ENDED, Cause, Process, Record, State
@@ -25,6 +25,7 @@ from sesh.state.lookup import Seen
 from sesh.state.orphans import Leftover, Stray
 from sesh.state.settings import Config
 from sesh.state.unclaimed import Adrift
+from sesh.supervision import run_pass, supervise
 from sesh.surveying import Scene
 from sesh.system import files, paths, processes, tmux
 
@@ -52,7 +53,7 @@ def clean(config: Config, options: Options, run: str) -> tuple[list[Outcome], Ex
     attended = _attended(scene, config)
     overdue = _overdue(attended, config)
     if attended:
-        trouble = next(iter(supervise.run_pass(config).troubles), None)
+        trouble = next(iter(run_pass.run_pass(config).troubles), None)
         scene = surveying.survey(config)
     scene = _with_worktrees(scene, config, options)
     steps = planning.decide(scene, config.gc, options, time.time())
@@ -62,7 +63,7 @@ def clean(config: Config, options: Options, run: str) -> tuple[list[Outcome], Ex
     if any(one.done for one in told):
         fresh = lookup.held()
         found, held = tuple(lookup.everything(leaving_out=fresh)), tuple(fresh.values())
-    supervise.tend(found, held, config, run, answers=scene.census.answers)
+    run_pass.tend(found, held, config, run, answers=scene.census.answers)
     return told, trouble
 
 
@@ -77,13 +78,13 @@ def _with_worktrees(scene: Scene, config: Config, options: Options) -> Scene:
 
 
 def _attended(scene: Scene, config: Config) -> list[Seen]:
-    return caring.attended(scene.census.found, scene.census.held, config)
+    return supervise.attended(scene.census.found, scene.census.held, config)
 
 
 def _overdue(found: Sequence[Seen], config: Config) -> list[Step]:
     """What a pass will do for them."""
     steps = []
-    for seen, action in caring.overdue(found, config):
+    for seen, action in supervise.overdue(found, config):
         assert seen.session is not None
         record = seen.session.record
         verb, why = _DEEDS[action.kind]
@@ -341,7 +342,7 @@ def _forget_launches(sessions: Iterable[Record]) -> None:
     here = processes.here()
     gone = {record.id for record in sessions if record.place.machine.id == here.id}
     if gone:
-        for path in supervise.launch_leavings(processes.run_dir()):
+        for path in run_pass.launch_leavings(processes.run_dir()):
             if os.path.basename(path).partition(".")[0] in gone:
                 with suppress(FileNotFoundError):
                     os.unlink(path)

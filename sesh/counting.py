@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
-from sesh import checkups, figures
+from sesh import figures
 from sesh.figures import Report
 from sesh.model import digest
 from sesh.model.digest import Digest
@@ -21,6 +21,7 @@ from sesh.model.record import ALIVE, Damaged, Process, Record, State, Verdict
 from sesh.model.session_json import View, damaged_view, orphan_view, view
 from sesh.state import events, freshness, orphans, records
 from sesh.state.lookup import Orphan, Seen
+from sesh.supervision import health_checks
 from sesh.system import files, paths, processes
 
 _LIMITS = {"max_memory", "max_cpu_time"}  # with one of these, passes measure
@@ -118,7 +119,7 @@ def _measure(views: Sequence[View], agents: Mapping[str, Process]) -> None:
             shown["memory_bytes"] = usage.memory_bytes
         if _LIMITS & (shown.get("care") or {}).keys():
             stem = f"{run}/{shown['id']}.{shown['generation']}"
-            shown["memory_peak_bytes"] = checkups.peak(stem)
+            shown["memory_peak_bytes"] = health_checks.peak(stem)
 
 
 # --- the history -------------------------------------------------------------------------------

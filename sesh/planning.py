@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from sesh import notices, output
+from sesh import output
 from sesh.model import due
 from sesh.model.record import Engine, Process, Record, State, name_of
 from sesh.model.units import span
@@ -20,6 +20,7 @@ from sesh.state.clocks import Naps
 from sesh.state.orphans import Census, Leftover, Stray
 from sesh.state.settings import Gc
 from sesh.state.unclaimed import Adrift
+from sesh.supervision.notify import notices
 from sesh.surveying import NO_PILE, Ended, Running, Scene, ended_in, never, running_in
 from sesh.system import paths, processes, tmux
 from sesh.system.tmux import Reply

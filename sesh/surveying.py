@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
 
-from sesh import notices, output, supervise
+from sesh import output
 from sesh.model.digest import Digest
 from sesh.model.errors import CannotTellError
 from sesh.model.record import ENDED, ID_PATTERN, Process, Record, State, name_of
@@ -21,6 +21,8 @@ from sesh.state.lookup import Seen
 from sesh.state.orphans import Census
 from sesh.state.settings import Config, Gc
 from sesh.state.sightings import Sightings
+from sesh.supervision import run_pass
+from sesh.supervision.notify import notices
 from sesh.system import paths, processes
 from sesh.system.tmux import Pane
 
@@ -103,7 +105,7 @@ def survey(config: Config) -> Scene:
         census=census,
         uptime=processes.uptime(),
         panes=_panes(census, config, run),
-        leavings=tuple(_timed(supervise.leavings(census.found, census.held, census.agents, run))),
+        leavings=tuple(_timed(run_pass.leavings(census.found, census.held, census.agents, run))),
         temps=tuple(_temps(run)),
         history=_history(),
         transcripts=_transcripts(),

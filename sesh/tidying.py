@@ -7,11 +7,12 @@ import json
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
-from sesh import cleaning, output, supervise
+from sesh import cleaning, output
 from sesh.model import errors
 from sesh.model.errors import ConflictError, StateError
 from sesh.planning import Options, Outcome, Step, Verb, What
 from sesh.state import records, settings
+from sesh.supervision import run_pass
 from sesh.system import files, paths, processes
 
 _DONE = {
@@ -45,7 +46,7 @@ def tidy(
         config = settings.load()
     except StateError:
         if auto and not dry_run:
-            supervise.run_anyway()  # timers see to sessions, whatever gc may not do
+            run_pass.run_anyway()  # timers see to sessions, whatever gc may not do
         raise
     told, trouble = _work(config, options, dry_run=dry_run, auto=auto)
     if told is None:

@@ -16,9 +16,6 @@ from typing import Any
 
 import pytest
 
-from sesh import caring, supervise
-from sesh.caring import Patient
-from sesh.checkups import Memory
 from sesh.model.due import Facts
 from sesh.model.errors import StateError
 from sesh.model.record import Care, Observation, Record, Session, State, Verdict, seen
@@ -26,6 +23,9 @@ from sesh.model.value import replace
 from sesh.state import settings
 from sesh.state.lookup import Seen
 from sesh.state.records import Entry
+from sesh.supervision import run_pass, supervise
+from sesh.supervision.health_checks import Memory
+from sesh.supervision.supervise import Patient
 from sesh.system import processes
 from tests import pace, samples
 from tests.faults.clock import after_sleep, after_standstill, moved
@@ -665,12 +665,12 @@ def test_what_is_due_by_the_end_of_a_pass_is_done_at_once_and_what_was_tried_lat
     record = samples.record()
     record = replace(record, spec=replace(record.spec, care=Care(timeout=60.0)))
     one = Patient(judged(record, State.RUNNING), Memory(), Facts(life=61.0))
-    soon = caring._next_look(one, ())
-    late = caring._next_look(one, {"demo"})
+    soon = supervise._next_look(one, ())
+    late = supervise._next_look(one, {"demo"})
     assert soon is not None
     assert late is not None
     assert abs(soon - time.time()) < 5
-    assert late - soon == pytest.approx(caring.AGAIN, abs=5)
+    assert late - soon == pytest.approx(supervise.AGAIN, abs=5)
 
 
 @pytest.mark.parametrize(
@@ -687,7 +687,7 @@ def test_whose_retries_are_ours(boot: str, pidns: str, ours: bool) -> None:
     )
     record = samples.record()
     record = replace(record, place=replace(record.place, machine=there))
-    assert caring.needs_care(judged(record, State.RECOVERING)) is ours
+    assert supervise.needs_care(judged(record, State.RECOVERING)) is ours
 
 
 def test_a_stop_that_can_not_be_taken_over_keeps_nobody_waiting(
@@ -709,8 +709,8 @@ def test_a_stop_that_can_not_be_taken_over_keeps_nobody_waiting(
     def full(found: object) -> None:
         raise StateError("no space left")
 
-    monkeypatch.setattr(supervise, "take_over", full)
-    done = supervise.run_pass(settings.load())
+    monkeypatch.setattr(run_pass, "take_over", full)
+    done = run_pass.run_pass(settings.load())
     assert {str(problem) for problem in done.troubles} == {"no space left"}
     assert world.state_of("one") == "timeout"
 

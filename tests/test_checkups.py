@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from sesh import checkups
-from sesh.checkups import Memory
 from sesh.model.record import Agent, Care, Process, Record
 from sesh.model.value import replace
+from sesh.supervision import health_checks
+from sesh.supervision.health_checks import Memory
 from sesh.system import processes
 from tests import samples
 from tests.world import eventually
@@ -47,9 +47,9 @@ def record(tmp_path: Path, agent: subprocess.Popen[bytes]) -> Iterator[Record]:
     )
     made = replace(plain, place=place, spec=replace(plain.spec, cwd=str(tmp_path)))
     yield made
-    check = checkups._under_way(stem(made))
+    check = health_checks._under_way(stem(made))
     if check and check.process:
-        checkups._end(check.process, stem(made))
+        health_checks._end(check.process, stem(made))
         assert eventually(lambda: not lives(check.process)), "a health command is left over"
 
 
@@ -67,7 +67,7 @@ def answer(record: Record, memory: Memory) -> Memory:
     """What is known when the command has been heard."""
 
     def heard() -> Memory | None:
-        after = checkups.collect(record, memory, processes.uptime(), LONG_AGO)
+        after = health_checks.collect(record, memory, processes.uptime(), LONG_AGO)
         return None if after.process else after
 
     found = eventually(heard, 10)
@@ -76,7 +76,7 @@ def answer(record: Record, memory: Memory) -> Memory:
 
 
 def begin(record: Record) -> Memory:
-    return checkups.begin(record, Memory(), processes.uptime())
+    return health_checks.begin(record, Memory(), processes.uptime())
 
 
 def lives(process: Process | None) -> bool:
@@ -85,7 +85,7 @@ def lives(process: Process | None) -> bool:
 
 def is_ended(record: Record, process: Process | None) -> bool:
     """Has a pass ended what nobody will hear?"""
-    checkups.end_forsaken(record.place.run)
+    health_checks.end_forsaken(record.place.run)
     return not lives(process)
 
 
@@ -111,14 +111,14 @@ def with_checks(text: str) -> str:
 
 def test_what_was_written_is_read(record: Record) -> None:
     memory = Memory(measured=1.0, begun=2.5, checks=3, failures=2, last_failure="exit 1", peak=7)
-    checkups.write(record, memory)
-    assert checkups.read(record) == memory
-    assert checkups.peak(stem(record)) == 7
+    health_checks.write(record, memory)
+    assert health_checks.read(record) == memory
+    assert health_checks.peak(stem(record)) == 7
 
 
 def test_what_an_earlier_version_has_written_is_read(record: Record) -> None:
     Path(f"{stem(record)}.care").write_text(json.dumps({**GOOD, "process": [4711, 99]}))
-    assert checkups.read(record) == Memory(**GOOD)
+    assert health_checks.read(record) == Memory(**GOOD)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_what_an_earlier_version_has_written_is_read(record: Record) -> None:
 )
 def test_anything_else_is_nothing(record: Record, text: str) -> None:
     Path(f"{stem(record)}.care").write_text(text)
-    assert checkups.read(record) == Memory()
+    assert health_checks.read(record) == Memory()
 
 
 @pytest.mark.parametrize("kind", [".care", ".health", ".check"])
@@ -141,10 +141,10 @@ def test_a_directory_in_its_place_is_no_trouble(record: Record, kind: str) -> No
     Path(f"{stem(record)}{kind}/x").mkdir(parents=True)
     record = checked_by(record, "exit 3")
     after = answer(record, begin(record))
-    checkups.write(record, after)
+    health_checks.write(record, after)
     assert after.failures == (1 if kind == ".care" else 0)
-    assert checkups.read(record).process is None
-    checkups.end_forsaken(record.place.run)
+    assert health_checks.read(record).process is None
+    health_checks.end_forsaken(record.place.run)
 
 
 def test_a_full_disk_loses_only_what_is_remembered(
@@ -154,7 +154,7 @@ def test_a_full_disk_loses_only_what_is_remembered(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
 
     monkeypatch.setattr("sesh.system.files.jot", full)
-    checkups.write(record, Memory(peak=7))
+    health_checks.write(record, Memory(peak=7))
     memory = begin(checked_by(record, "sleep 87653"))
     assert (memory.process, memory.begun is not None) == (None, True)  # nobody would end it
 
@@ -198,7 +198,7 @@ def test_a_word_between_the_two_looks_is_heard(
         return False
 
     monkeypatch.setattr(processes, "alive", alive)
-    after = checkups.collect(record, memory, processes.uptime(), LONG_AGO)
+    after = health_checks.collect(record, memory, processes.uptime(), LONG_AGO)
     assert (after.process, after.failures) == (None, 1)
 
 
@@ -234,7 +234,7 @@ def test_what_it_starts_while_it_is_ended_is_ended_too(
     looks = iter([{process.pid: processes.table()[process.pid]}])
     whole = processes.table
     monkeypatch.setattr(processes, "table", lambda: next(looks, None) or whole())
-    checkups._end(process, stem(record))
+    health_checks._end(process, stem(record))
     assert eventually(lambda: of_session(process.pid) == 0)
 
 
@@ -247,7 +247,7 @@ def of_session(pid: int) -> int:
 
 def noted(record: Record) -> Process | None:
     """Who it says that it is."""
-    return checkups.read(record).process
+    return health_checks.read(record).process
 
 
 def test_one_that_only_itself_has_noted_is_known(record: Record) -> None:
@@ -255,7 +255,7 @@ def test_one_that_only_itself_has_noted_is_known(record: Record) -> None:
     record = checked_by(record, "sleep 87651", timeout=0.5)
     began = begin(record)
     assert eventually(lambda: noted(record) == began.process)
-    found = checkups.read(record)
+    found = health_checks.read(record)
     assert abs((found.begun or 0.0) - (began.begun or 0.0)) < 1
     assert answer(record, found).last_failure == "took longer than 0.5 s"
     assert eventually(lambda: not lives(began.process))
@@ -265,7 +265,7 @@ def test_that_of_an_agent_which_lives_is_left_alone(record: Record) -> None:
     record = checked_by(record, "sleep 87650")
     memory = begin(record)
     assert eventually(lambda: noted(record))
-    checkups.end_forsaken(record.place.run)
+    health_checks.end_forsaken(record.place.run)
     assert lives(memory.process)
     assert noted(record) == memory.process
 
@@ -292,7 +292,7 @@ def test_one_that_is_not_yet_known_by_its_command_line_is_not_forgotten(
     agent.wait()
     with monkeypatch.context() as moment:
         moment.setattr(processes, "command", lambda pid: [])
-        checkups.end_forsaken(record.place.run)
+        health_checks.end_forsaken(record.place.run)
     assert lives(process)
     assert noted(record) == process
     assert eventually(lambda: is_ended(record, process))
@@ -301,19 +301,19 @@ def test_one_that_is_not_yet_known_by_its_command_line_is_not_forgotten(
 def test_one_that_is_about_to_say_who_it_is_is_waited_for(record: Record) -> None:
     check = Path(f"{stem(record)}.check")
     check.write_text(f"{' ' * 47}\n9999999 1 {processes.uptime() + 60:.0f}\n")
-    checkups.end_forsaken(record.place.run)
+    health_checks.end_forsaken(record.place.run)
     assert check.exists()
     check.write_text(f"{' ' * 47}\n9999999 1 1\n")
-    checkups.end_forsaken(record.place.run)
+    health_checks.end_forsaken(record.place.run)
     assert not check.exists()
 
 
 def test_that_which_nobody_came_for_is_ended(record: Record) -> None:
     """Its session is paused, for example."""
     record = checked_by(record, "sleep 87648")
-    memory = checkups.begin(record, Memory(), processes.uptime() - 60)
+    memory = health_checks.begin(record, Memory(), processes.uptime() - 60)
     assert eventually(lambda: noted(record))
-    checkups.end_forsaken(record.place.run)
+    health_checks.end_forsaken(record.place.run)
     assert eventually(lambda: not lives(memory.process))
 
 
@@ -326,9 +326,9 @@ def test_nothing_is_ended_that_is_not_proven_to_be_ours(record: Record) -> None:
         assert noted(record) == stat.process
         hung = checked_by(record, "true", timeout=0.1)
         time.sleep(0.2)
-        checkups.collect(hung, checkups.read(hung), processes.uptime(), LONG_AGO)
+        health_checks.collect(hung, health_checks.read(hung), processes.uptime(), LONG_AGO)
         Path(f"{stem(record)}.check").write_text(f"{stat.pid} {stat.start} \n0 0 1\n")
-        checkups.end_forsaken(record.place.run)
+        health_checks.end_forsaken(record.place.run)
         time.sleep(0.1)
         assert victim.poll() is None
         victim.kill()
@@ -339,7 +339,7 @@ def test_nothing_is_ended_that_is_not_proven_to_be_ours(record: Record) -> None:
 def test_a_forged_word_names_nobody(record: Record, text: str) -> None:
     Path(f"{stem(record)}.check").write_text(text)
     assert noted(record) is None
-    checkups.end_forsaken(record.place.run)
+    health_checks.end_forsaken(record.place.run)
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from sesh import cleaning, planning, supervise, surveying
+from sesh import cleaning, planning, surveying
 from sesh.model.errors import StateError
 from sesh.planning import Options, Step, Verb
 from sesh.state import settings
-from sesh.supervise import Pass
+from sesh.supervision import run_pass
+from sesh.supervision.run_pass import Pass
 from sesh.system import processes
 from tests.faults.living import look, marked
 from tests.world import World, eventually
@@ -43,7 +44,7 @@ def test_what_kept_a_pass_from_its_work_keeps_nobody_from_cleaning(
     inside.start("cared", options=("--timeout", "1h"))
     assert eventually(lambda: inside.state_of("old") == "completed")
     trouble = StateError("no space left")
-    monkeypatch.setattr(supervise, "run_pass", lambda config: Pass(troubles=[trouble]))
+    monkeypatch.setattr(run_pass, "run_pass", lambda config: Pass(troubles=[trouble]))
     told, why = cleaning.clean(settings.load(), OPTIONS, processes.run_dir())
     assert why is trouble
     assert (Verb.ARCHIVE, "old") in [(one.step.verb, one.step.subject) for one in told if one.done]

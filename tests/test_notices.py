@@ -18,11 +18,11 @@ from typing import Any
 
 import pytest
 
-from sesh import notices
 from sesh.model.record import ENDED, State
 from sesh.model.session_json import FIELDS
 from sesh.state import events, records, settings
 from sesh.state.settings import Config, Notify
+from sesh.supervision.notify import notices
 from sesh.system import files, paths, subprocesses
 from tests.receiver import Receiver, closed_port, receiving
 from tests.surroundings import mounted, read_only, read_record, silence_timers, write_record

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from sesh import __version__, targets
-from sesh.targets import Kind, Target
+from sesh import __version__
+from sesh.supervision.notify import targets
+from sesh.supervision.notify.targets import Kind, Target
 from tests.receiver import closed_port, dripping, receiving
 from tests.world import eventually
 

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sesh import schedules, timers
 from sesh.model.errors import SeshError, StateError, UsageError
-from sesh.schedules import BEGIN, END, Job
+from sesh.supervision.timer import schedules, timers
+from sesh.supervision.timer.schedules import BEGIN, END, Job
 from sesh.system import paths
 from tests.conftest import need
 from tests.surroundings import run

@@ -7,8 +7,10 @@ import os
 import time
 from shlex import quote
 
-from sesh import notices, output, timers
+from sesh import output
 from sesh.checks.scene import Finding, Level, Scene, number
+from sesh.supervision.notify import notices
+from sesh.supervision.timer import timers
 from sesh.system import paths, subprocesses
 
 HOUR, DAY = 3600.0, 86400.0

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from shlex import quote
 
-from sesh import caring, output
+from sesh import output
 from sesh.checks.scene import FIX, Finding, Level, Scene, few, number
 from sesh.model.digest import parse
 from sesh.model.reconcile import off_branch, reconcile
@@ -32,6 +32,7 @@ from sesh.state.breakers import Circle, Opened
 from sesh.state.lookup import Orphan, Seen
 from sesh.state.orphans import Leftover, Stray
 from sesh.state.records import Entry
+from sesh.supervision import supervise
 from sesh.system import paths
 from sesh.system.tmux import Pane
 
@@ -68,8 +69,8 @@ def overdue(scene: Scene) -> list[Finding]:
     """Deadlines and retries that no pass has seen to."""
     readable = {view["id"] for view in scene.views}  # of others `digest` tells
     held = [one for one in scene.census.held if one.id in readable]
-    cared = caring.attended(scene.census.found, held, scene.config)
-    late = {one.name: action for one, action in caring.neglected(cared, scene.config)}
+    cared = supervise.attended(scene.census.found, held, scene.config)
+    late = {one.name: action for one, action in supervise.neglected(cared, scene.config)}
     if not late:
         return []
     names = tuple(sorted(late))

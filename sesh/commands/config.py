@@ -9,13 +9,14 @@ from typing import Any
 
 import click
 
-from sesh import notices, output, targets
+from sesh import output
 from sesh.commands._options import CONTEXT, json_option
 from sesh.model import errors
 from sesh.model.errors import SeshError, UsageError
 from sesh.model.record import ENDED, Retry, State
 from sesh.state import events, settings
 from sesh.state.settings import Config, Setting
+from sesh.supervision.notify import notices, targets
 from sesh.system import paths
 
 ACTIONS = ("show", "check", "path", "test-notify")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import click
 
-from sesh import notices, supervise
 from sesh.commands._options import CONTEXT
 from sesh.model import errors
 from sesh.state import settings
+from sesh.supervision import run_pass
+from sesh.supervision.notify import notices
 
 
 @click.command("pass", context_settings=CONTEXT)
@@ -18,5 +19,5 @@ def command(deliver: bool) -> int:
     Prints nothing. Two at once are harmless.
     """
     if not deliver or notices.deliver(settings.load()):  # a pass sets the wake-up for the next try
-        return supervise.run_anyway()
+        return run_pass.run_anyway()
     return errors.OK

@@ -8,7 +8,7 @@ import time
 
 import click
 
-from sesh import checkups, listing, output
+from sesh import listing, output
 from sesh.agents import activity, questions, screen
 from sesh.commands._options import CONTEXT, colour_option, json_option
 from sesh.model.reconcile import kept
@@ -18,6 +18,7 @@ from sesh.model.units import amount, span
 from sesh.places.docker import mailbox
 from sesh.state import ages, breakers, log_files, lookup, settings
 from sesh.state.lookup import Seen
+from sesh.supervision import health_checks
 from sesh.system import directory_tree, paths
 
 _NEXT = {
@@ -339,7 +340,7 @@ def _life(shown: View) -> str:
 
 def _memory(record: Record, shown: View) -> str:
     """How much it uses, and the most that passes have seen."""
-    now, most = output.size(shown["memory_bytes"]), checkups.read(record).peak
+    now, most = output.size(shown["memory_bytes"]), health_checks.read(record).peak
     return f"{now}, at most {output.size(most)} seen" if most else now
 
 

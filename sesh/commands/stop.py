@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import click
 
-from sesh import caring, output
+from sesh import output
 from sesh.commands._options import (
     CONTEXT,
     Duration,
@@ -29,6 +29,7 @@ from sesh.state import lookup, orphans, records, settings, unclaimed
 from sesh.state.lookup import Orphan, Seen
 from sesh.state.settings import Config
 from sesh.state.unclaimed import Adrift
+from sesh.supervision import supervise
 from sesh.system import processes
 
 _SELECTIONS = "--all, --group or --idle"
@@ -140,7 +141,7 @@ def _quiet(one: Seen, seconds: float) -> bool:
         return True
     if one.session is None or one.state is not State.RUNNING or one.record_only:
         return False
-    silent = caring.silent_for(one.session.record)
+    silent = supervise.silent_for(one.session.record)
     return silent is not None and silent >= seconds
 
 

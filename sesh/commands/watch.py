@@ -10,12 +10,13 @@ from collections.abc import Callable
 
 import click
 
-from sesh import output, supervise, tables
+from sesh import output, tables
 from sesh.commands._options import CONTEXT, Duration
 from sesh.model import errors
 from sesh.model.errors import SeshError, UsageError
 from sesh.state import events
 from sesh.state.events import Place
+from sesh.supervision import run_pass
 from sesh.system import bug_log, subprocesses
 
 _SHORTEST = 0.1
@@ -54,7 +55,7 @@ def _pass() -> tuple[float | None, str | None]:
     """One pass, also with settings that can't be read. Says when something is due, and what was
     wrong: that does not end the watch."""
     try:
-        done, trouble = supervise.run_forgiving(patient=False)
+        done, trouble = run_pass.run_forgiving(patient=False)
     except SeshError as error:
         return None, str(error)
     except Exception as error:  # a bug that one session brings out: the others are to be cared for

@@ -8,7 +8,7 @@ from copy import copy
 
 import pytest
 
-from sesh import schedules, timers
+from sesh.supervision.timer import schedules, timers
 from tests.conftest import need
 from tests.schedulers import (
     Cron,

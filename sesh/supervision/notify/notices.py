@@ -28,7 +28,7 @@ from datetime import datetime
 from threading import Thread
 from typing import Any
 
-from sesh import output, targets
+from sesh import output
 from sesh.agents import activity
 from sesh.model import digest
 from sesh.model.errors import SeshError
@@ -38,8 +38,9 @@ from sesh.model.value import Value, replace
 from sesh.state import events, freshness, log_files
 from sesh.state.events import BEGIN, NOWHERE, Event, Place
 from sesh.state.settings import Config, Notify
+from sesh.supervision.notify import targets
+from sesh.supervision.notify.targets import Kind, Sent, Target
 from sesh.system import files, paths, processes, subprocesses
-from sesh.targets import Kind, Sent, Target
 
 NEVER = ("notified", "notify-failed")  # of these nobody is told: there would be no end
 DELAYS = (10.0, 60.0, 300.0, 900.0, 3600.0)  # seconds before the next try

@@ -16,10 +16,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
 
-from sesh import schedules
 from sesh.model.errors import CannotTellError, SeshError, StateError
 from sesh.model.value import Value, replace
-from sesh.schedules import Job
+from sesh.supervision.timer import schedules
+from sesh.supervision.timer.schedules import Job
 from sesh.system import files, paths, processes, subprocesses
 
 COMMAND = ("gc", "--auto")

@@ -14,7 +14,6 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from types import MappingProxyType
 
-from sesh import caring, notices
 from sesh.model import digest
 from sesh.model.digest import Digest
 from sesh.model.errors import OK, CannotTellError, NoSessionError, SeshError, StateError
@@ -26,9 +25,11 @@ from sesh.places import launch_files
 from sesh.state import clocks, log_files, lookup, observe, orphans, records, settings
 from sesh.state.lookup import Orphan, Seen
 from sesh.state.settings import Config
+from sesh.supervision import supervise
+from sesh.supervision.notify import notices
+from sesh.supervision.notify.targets import surroundings
 from sesh.system import bug_log, files, paths, processes, tmux
 from sesh.system.subprocesses import detach
-from sesh.targets import surroundings
 
 _NAMED = re.compile(ID_PATTERN + r"\.")
 STOP_POLL = 1.0  # seconds until a watch looks what became of a stop
@@ -151,7 +152,7 @@ def _work(config: Config, run: str, tried: Collection[str], *, patient: bool) ->
     left = [one for one in stopping if not under_way(one)]
     troubles: list[Exception] = []
     asked = _taken_over(left, troubles) if patient else list(filter(_is_time, left))
-    cared = caring.care(found, config, patient=patient)
+    cared = supervise.care(found, config, patient=patient)
     times, held = cared.times, lookup.held()
     known = {*held, *(one.name for one in cared.found)}
     found = [*cared.found, *lookup.everything(leaving_out=known)]

@@ -13,8 +13,6 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
-from sesh import checkups
-from sesh.checkups import Memory
 from sesh.model import digest, due
 from sesh.model.digest import Digest
 from sesh.model.due import Action, Facts, Kind
@@ -38,6 +36,8 @@ from sesh.state import ages, breakers, clocks, ends, events, lookup, observe, re
 from sesh.state.breakers import Circle
 from sesh.state.lookup import Seen
 from sesh.state.settings import Config
+from sesh.supervision import health_checks
+from sesh.supervision.health_checks import Memory
 from sesh.system import paths, processes
 from sesh.system.processes import Usage
 from sesh.system.tmux import Reply
@@ -93,7 +93,7 @@ def care(found: Sequence[Seen], config: Config, *, patient: bool = True) -> Care
     watched = [one for one in found if needs_care(one)]
     patients = ward.each(watched, lambda one: _patient(one, config))
     patients = _collect(ward.each(_measure(patients), _checked))
-    checkups.end_forsaken(processes.run_dir())
+    health_checks.end_forsaken(processes.run_dir())
     as_measured = {id(one) for one in patients}
     heard = ward.each(patients, lambda one: _all_ears(one, config))
     unsure = {one.record.name for one in heard if id(one) not in as_measured}
@@ -277,7 +277,7 @@ def _as_remembered(one: Seen) -> Patient:
     record = one.session.record
     if one.state is State.RECOVERING:
         return Patient(one, Memory(), Facts(life=ages.of_life(record)))
-    memory = checkups.read(record)
+    memory = health_checks.read(record)
     now = processes.uptime()
     return Patient(one, memory, _facts(record, memory, now))
 
@@ -389,7 +389,7 @@ def _measured(one: Patient, used: Usage | None) -> Patient:
     if used is not None:
         memory = replace(memory, peak=max(memory.peak, used.memory_bytes))
         facts = replace(facts, memory=used.memory_bytes, cpu=used.cpu_seconds)
-    checkups.write(one.record, memory)
+    health_checks.write(one.record, memory)
     return Patient(one.seen, memory, facts)
 
 
@@ -398,9 +398,9 @@ def _checked(one: Patient) -> Patient:
     if not _wanting([one], Kind.CHECK):
         return one
     now = processes.uptime()
-    memory = checkups.begin(one.record, one.memory, now)
+    memory = health_checks.begin(one.record, one.memory, now)
     if memory.process is None:  # else what it has said of itself tells when it was begun
-        checkups.write(one.record, memory)
+        health_checks.write(one.record, memory)
     checking = memory.process is not None
     facts = replace(one.facts, clock=now, since_check=0.0, checking=checking)
     return Patient(one.seen, memory, facts)
@@ -419,10 +419,10 @@ def _collect(patients: Sequence[Patient]) -> list[Patient]:
 def _heard(one: Patient) -> Patient:
     now = processes.uptime()
     age = ages.of_launch(one.record, now) - one.record.status.held
-    memory = checkups.collect(one.record, one.memory, now, age)
+    memory = health_checks.collect(one.record, one.memory, now, age)
     if memory == one.memory:
         return one
-    checkups.write(one.record, memory)
+    health_checks.write(one.record, memory)
     facts = _facts(one.record, memory, now)
     return Patient(one.seen, memory, replace(facts, memory=one.facts.memory, cpu=one.facts.cpu))
 
