@@ -85,9 +85,10 @@ def _full(argv: list[str]) -> int:
 
         return exits.guarded(lambda: start_request.plain(argv[1], tuple(argv[3:])))
     if argv == ["gc", "--auto"]:
-        from sesh import exits, planning, tidying
+        from sesh import exits
+        from sesh.gc import plan, report
 
-        return exits.guarded(lambda: tidying.tidy(planning.Options(), auto=True))
+        return exits.guarded(lambda: report.tidy(plan.Options(), auto=True))
     if argv == ["pass"]:
         from sesh import exits
         from sesh.supervision import run_pass

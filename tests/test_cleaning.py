@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from sesh import cleaning, planning, surveying
+from sesh.gc import apply, plan, scan
+from sesh.gc.plan import Options, Step, Verb
 from sesh.model.errors import StateError
-from sesh.planning import Options, Step, Verb
 from sesh.state import settings
 from sesh.supervision import run_pass
 from sesh.supervision.run_pass import Pass
@@ -32,9 +32,9 @@ def inside(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
     return world
 
 
-def plan() -> list[Step]:
+def planned() -> list[Step]:
     config = settings.load()
-    return planning.decide(surveying.survey(config), config.gc, OPTIONS, time.time())
+    return plan.decide(scan.survey(config), config.gc, OPTIONS, time.time())
 
 
 def test_what_kept_a_pass_from_its_work_keeps_nobody_from_cleaning(
@@ -45,14 +45,14 @@ def test_what_kept_a_pass_from_its_work_keeps_nobody_from_cleaning(
     assert eventually(lambda: inside.state_of("old") == "completed")
     trouble = StateError("no space left")
     monkeypatch.setattr(run_pass, "run_pass", lambda config: Pass(troubles=[trouble]))
-    told, why = cleaning.clean(settings.load(), OPTIONS, processes.run_dir())
+    told, why = apply.clean(settings.load(), OPTIONS, processes.run_dir())
     assert why is trouble
     assert (Verb.ARCHIVE, "old") in [(one.step.verb, one.step.subject) for one in told if one.done]
 
 
-def apply(steps: list[Step]) -> list[str | None]:
+def applied(steps: list[Step]) -> list[str | None]:
     """Why each was skipped; None when it was done."""
-    told = cleaning.apply(steps, settings.load(), OPTIONS)
+    told = apply.apply(steps, settings.load(), OPTIONS)
     assert len(told) == len(steps)
     assert not any(one.failed for one in told)
     return [one.skipped for one in told]
@@ -75,12 +75,12 @@ def start_over(world: World) -> None:
 def test_an_ended_session_that_runs_again(inside: World, change: Callable[[World], None]) -> None:
     inside.start("one", "sh", "-c", "test -e flag && exec sleep 1000; exit 0")
     assert eventually(lambda: inside.state_of("one") == "completed")
-    steps = plan()
+    steps = planned()
     assert [step.verb for step in steps] == ["close", "archive"]
     (inside.cwd / "flag").touch()
     change(inside)
     before = inside.session("one")
-    assert apply(steps) == ["changed meanwhile"] * 2
+    assert applied(steps) == ["changed meanwhile"] * 2
     now = inside.session("one")
     assert (now["state"], now["pid"], now["id"]) == ("running", before["pid"], before["id"])
     assert "one" in inside.tmux("list-sessions")
@@ -89,21 +89,21 @@ def test_an_ended_session_that_runs_again(inside: World, change: Callable[[World
 def test_a_record_that_was_removed_or_damaged(inside: World) -> None:
     for name in ("one", "two"):
         done(inside, name)
-    steps = plan()
+    steps = planned()
     inside.ok("rm", "one")
     inside.record("two").write_text("[[[")
-    assert apply(steps) == ["changed meanwhile"] * 4
+    assert applied(steps) == ["changed meanwhile"] * 4
     assert inside.record("two").read_text() == "[[["
 
 
 def test_a_session_over_its_limit_that_was_restarted(inside: World) -> None:
     inside.start("one", options=("--max-age", "2s"))
     time.sleep(2.1)
-    steps = plan()
+    steps = planned()
     assert [step.verb for step in steps] == ["end"]
     inside.ok("restart", "one")
     before = inside.session("one")["pid"]
-    if apply(steps) == ["changed meanwhile"]:  # else two seconds have passed again
+    if applied(steps) == ["changed meanwhile"]:  # else two seconds have passed again
         assert inside.session("one")["pid"] == before
 
 
@@ -115,12 +115,12 @@ def test_a_leftover_whose_session_runs_again(inside: World) -> None:
     seen = Path(inside.socket).parent / "orphans.seen"
     boot, line = seen.read_text().splitlines()
     seen.write_text(f"{boot}\n{' '.join(line.split()[:3])} 1.0\n")
-    steps = [step for step in plan() if step.verb == "kill"]
+    steps = [step for step in planned() if step.verb == "kill"]
     assert len(steps) == 1
     (inside.cwd / "flag").touch()
     inside.ok("restart", "one")
     living = marked(inside)
-    assert apply(steps) == ["changed meanwhile"]
+    assert applied(steps) == ["changed meanwhile"]
     assert marked(inside) == living
     inside.ok("stop", "one")
 
@@ -136,16 +136,16 @@ def test_files_that_were_touched_or_are_claimed(inside: World) -> None:
     for path in (touched, history):
         path.write_text("x")
         os.utime(path, (old, old))
-    steps = plan()
+    steps = planned()
     assert len(steps) == 2
     for path in (touched, history):
         path.touch()
-    wrong = planning.Step(
-        *(planning.Verb.REMOVE, planning.What.LEAVING, str(claimed), "", shown["id"]),
+    wrong = plan.Step(
+        *(plan.Verb.REMOVE, plan.What.LEAVING, str(claimed), "", shown["id"]),
         paths=(str(claimed),),
         changed=claimed.stat().st_mtime,
     )
-    assert apply([*steps, wrong]) == ["changed meanwhile"] * 3
+    assert applied([*steps, wrong]) == ["changed meanwhile"] * 3
     assert touched.exists()
     assert history.exists()
     assert claimed.exists()

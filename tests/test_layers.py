@@ -19,11 +19,11 @@ LAYERS = (
     ("commands.*",),
     ("commands._care",),
     ("commands._options",),
-    ("tidying",),
-    ("cleaning",),
-    ("sweeping",),
-    ("planning",),
-    ("surveying",),
+    ("gc.report",),
+    ("gc.apply",),
+    ("gc.remove_files",),
+    ("gc.plan",),
+    ("gc.scan",),
     (
         *(
             "exits",

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
+from sesh.gc.plan import Options, Verb, What, decide, leaving, limit_reached
+from sesh.gc.scan import Pile, Running, Scene, Tree
 from sesh.model import digest
 from sesh.model.record import Process
 from sesh.model.units import span
 from sesh.model.value import replace
-from sesh.planning import Options, Verb, What, decide, leaving, limit_reached
 from sesh.state.orphans import Census, Leftover, Stray
 from sesh.state.settings import Gc
 from sesh.state.sightings import Sightings
-from sesh.surveying import Pile, Running, Scene, Tree
 from sesh.system.tmux import Pane
 
 NOW = 1_800_000_000.0

@@ -7,10 +7,11 @@ import json
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
-from sesh import cleaning, output
+from sesh import output
+from sesh.gc import apply
+from sesh.gc.plan import Options, Outcome, Step, Verb, What
 from sesh.model import errors
 from sesh.model.errors import ConflictError, StateError
-from sesh.planning import Options, Outcome, Step, Verb, What
 from sesh.state import records, settings
 from sesh.supervision import run_pass
 from sesh.system import files, paths, processes
@@ -66,11 +67,11 @@ def _work(
     """What came of it; None when another gc is at work and nobody wants to know. And what kept its
     pass from doing all that was due."""
     if dry_run or not records.exists():  # without records, what lives is told of
-        return cleaning.rehearse(config, options), None
+        return apply.rehearse(config, options), None
     run = processes.run_dir()
-    with cleaning.alone(run) as mine:
+    with apply.alone(run) as mine:
         if mine:
-            done = cleaning.clean(config, options, run)
+            done = apply.clean(config, options, run)
             if auto or not output.interactive():  # by hand, it says nothing of a timer
                 with suppress(StateError):  # a full disk
                     files.write_private(paths.gc_stamp(run), b"", durable=False)

@@ -9,7 +9,9 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 
-from sesh import planning, surveying, sweeping
+from sesh.gc import plan, remove_files, scan
+from sesh.gc.plan import CHANGED, Options, Outcome, Outcomes, Step, Verb, What
+from sesh.gc.scan import Scene
 from sesh.model.due import Kind
 from sesh.model.errors import CannotTellError, SeshError, StateError
 from sesh.model.record import ALIVE, ENDED, Cause, Process, Record, State
@@ -19,14 +21,12 @@ from sesh.operations.stop import Ending, go_on, stop, under_way
 from sesh.operations.stop_orphans import stop_leftovers
 from sesh.places import environment
 from sesh.places.docker import mailbox
-from sesh.planning import CHANGED, Options, Outcome, Outcomes, Step, Verb, What
 from sesh.state import clocks, events, lookup, observe, records, sightings, unclaimed
 from sesh.state.lookup import Seen
 from sesh.state.orphans import Leftover, Stray
 from sesh.state.settings import Config
 from sesh.state.unclaimed import Adrift
 from sesh.supervision import run_pass, supervise
-from sesh.surveying import Scene
 from sesh.system import files, paths, processes, tmux
 
 
@@ -40,7 +40,7 @@ def rehearse(config: Config, options: Options) -> list[Outcome]:
     """The plan alone: nothing is done."""
     scene = _survey(config, options)
     steps = _overdue(_attended(scene, config), config)
-    steps += planning.decide(scene, config.gc, options, time.time())
+    steps += plan.decide(scene, config.gc, options, time.time())
     return [_kept(step) or Outcome(step, done=False, skipped="dry run") for step in steps]
 
 
@@ -49,14 +49,14 @@ def clean(config: Config, options: Options, run: str) -> tuple[list[Outcome], Ex
     from doing what is due for somebody: that is no reason not to clean."""
     trouble: Exception | None = None
     clocks.note(run)
-    scene = surveying.survey(config)
+    scene = scan.survey(config)
     attended = _attended(scene, config)
     overdue = _overdue(attended, config)
     if attended:
         trouble = next(iter(run_pass.run_pass(config).troubles), None)
-        scene = surveying.survey(config)
+        scene = scan.survey(config)
     scene = _with_worktrees(scene, config, options)
-    steps = planning.decide(scene, config.gc, options, time.time())
+    steps = plan.decide(scene, config.gc, options, time.time())
     _remember(scene, steps, run)
     told = [*map(_was_done, overdue), *apply(steps, config, options)]
     found, held = scene.census.found, scene.census.held
@@ -68,13 +68,13 @@ def clean(config: Config, options: Options, run: str) -> tuple[list[Outcome], Ex
 
 
 def _survey(config: Config, options: Options) -> Scene:
-    return _with_worktrees(surveying.survey(config), config, options)
+    return _with_worktrees(scan.survey(config), config, options)
 
 
 def _with_worktrees(scene: Scene, config: Config, options: Options) -> Scene:
     """git is asked only about sessions that would leave the list now."""
-    due = planning.leaving(scene, config.gc, options, time.time())
-    return replace(scene, worktrees=surveying.worktrees_of(due))
+    due = plan.leaving(scene, config.gc, options, time.time())
+    return replace(scene, worktrees=scan.worktrees_of(due))
 
 
 def _attended(scene: Scene, config: Config) -> list[Seen]:
@@ -145,14 +145,14 @@ def apply(steps: Sequence[Step], config: Config, options: Options) -> list[Outco
         (Verb.CLOSE, What.STRAY): lambda some: _close_strays(some, config),
         (Verb.REMOVE, What.WORKTREE): lambda some: _remove_worktrees(some, config, options),
         (Verb.ARCHIVE, What.RECORD): lambda some: _archive(some, config, options),
-        (Verb.REMOVE, What.HISTORY): sweeping.remove_history,
-        (Verb.REMOVE, What.TRANSCRIPT): sweeping.remove_files,
-        (Verb.REMOVE, What.LEAVING): sweeping.remove_files,
-        (Verb.REMOVE, What.BOX): lambda some: sweeping.remove_boxes(some, config),
-        (Verb.REMOVE, What.TEMP): sweeping.remove_files,
-        (Verb.REMOVE, What.NOTICE): sweeping.drop_notices,
-        (Verb.REMOVE, What.EVENTS): sweeping.remove_files,
-        (Verb.ROTATE, What.EVENTS): sweeping.rotate,
+        (Verb.REMOVE, What.HISTORY): remove_files.remove_history,
+        (Verb.REMOVE, What.TRANSCRIPT): remove_files.remove_files,
+        (Verb.REMOVE, What.LEAVING): remove_files.remove_files,
+        (Verb.REMOVE, What.BOX): lambda some: remove_files.remove_boxes(some, config),
+        (Verb.REMOVE, What.TEMP): remove_files.remove_files,
+        (Verb.REMOVE, What.NOTICE): remove_files.drop_notices,
+        (Verb.REMOVE, What.EVENTS): remove_files.remove_files,
+        (Verb.ROTATE, What.EVENTS): remove_files.rotate,
     }
     told = [outcome for step in steps if (outcome := _kept(step)) is not None]
     for kind, doer in doers.items():
@@ -248,7 +248,7 @@ def _end(steps: list[Step], config: Config) -> Outcomes:
 
 
 def _limit_of(seen: Seen, config: Config) -> str | None:
-    one = surveying.running_of(seen)
+    one = scan.running_of(seen)
     if one is None:
         return None
     try:
@@ -257,14 +257,14 @@ def _limit_of(seen: Seen, config: Config) -> str | None:
         printed = 0.0
     age = processes.age(one.process, processes.uptime())
     now, naps = time.time(), clocks.naps()
-    why = planning.limit_reached(one, printed, config.gc, now=now, age=age, naps=naps)
+    why = plan.limit_reached(one, printed, config.gc, now=now, age=age, naps=naps)
     return why[1] if why else None
 
 
 def _close(steps: list[Step], config: Config) -> Outcomes:
     """Close the dead panes of what has ended, their screens saved first."""
     for step, seen in _again(steps):
-        if seen is None or surveying.ended_of(seen) is None or seen.session is None:
+        if seen is None or scan.ended_of(seen) is None or seen.session is None:
             yield Outcome(step, done=False, skipped=CHANGED)
             continue
         record = seen.session.record
@@ -276,8 +276,8 @@ def _archive(steps: list[Step], config: Config, options: Options) -> Outcomes:
     """Move records to the history, and remove what only a restart would have needed."""
     due = {}
     for step, seen in _again(steps):
-        one = surveying.ended_of(seen) if seen else None
-        if not seen or not one or not planning.archive_due(one, config.gc, options, time.time()):
+        one = scan.ended_of(seen) if seen else None
+        if not seen or not one or not plan.archive_due(one, config.gc, options, time.time()):
             yield Outcome(step, done=False, skipped=CHANGED)
         elif isinstance(seen.entry.record, Record) and worktrees.stands(seen.entry.record):
             yield Outcome(step, done=False, skipped="its worktree stays")
@@ -302,9 +302,9 @@ def _remove_worktrees(steps: list[Step], config: Config, options: Options) -> Ou
     """Remove worktrees of what is still to leave the list, if git says again that nothing is lost
     by that."""
     for step, seen in _again(steps):
-        one = surveying.ended_of(seen) if seen else None
+        one = scan.ended_of(seen) if seen else None
         record = seen.entry.record if seen else None
-        due = one and planning.archive_due(one, config.gc, options, time.time())
+        due = one and plan.archive_due(one, config.gc, options, time.time())
         if not due or not isinstance(record, Record):
             yield Outcome(step, done=False, skipped=CHANGED)
             continue
@@ -413,7 +413,7 @@ def _close_strays(steps: list[Step], config: Config) -> Outcomes:
     run = processes.run_dir()
     for step in steps:
         assert isinstance(step.target, Stray)
-        if sweeping.claimed(step.target.session_id):
+        if remove_files.claimed(step.target.session_id):
             yield Outcome(step, done=False, skipped=CHANGED)
             continue
         server = observe.server(step.target.socket, run, config)

@@ -10,10 +10,10 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 
+from sesh.gc.plan import CHANGED, Outcome, Outcomes, Step
 from sesh.model import digest
 from sesh.model.record import name_of
 from sesh.places.docker import mailbox
-from sesh.planning import CHANGED, Outcome, Outcomes, Step
 from sesh.state import events, freshness, records, unclaimed
 from sesh.state.settings import Config
 from sesh.supervision.notify import notices

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 
 from sesh import output
+from sesh.gc.scan import NO_PILE, Ended, Running, Scene, ended_in, never, running_in
 from sesh.model import due
 from sesh.model.record import Engine, Process, Record, State, name_of
 from sesh.model.units import span
@@ -21,7 +22,6 @@ from sesh.state.orphans import Census, Leftover, Stray
 from sesh.state.settings import Gc
 from sesh.state.unclaimed import Adrift
 from sesh.supervision.notify import notices
-from sesh.surveying import NO_PILE, Ended, Running, Scene, ended_in, never, running_in
 from sesh.system import paths, processes, tmux
 from sesh.system.tmux import Reply
 
