@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from sesh import checks
-from sesh.checks import files as file_checks
-from sesh.checks.scene import Scene
+from sesh import doctor
+from sesh.doctor import files as file_checks
+from sesh.doctor.scene import Scene
 from sesh.model import digest
 from sesh.model.record import Desired, State, Verdict
 from sesh.model.value import replace
@@ -611,7 +611,7 @@ def test_a_large_state_directory(world: World, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("XDG_STATE_HOME", world.env["XDG_STATE_HOME"])
     monkeypatch.setenv("XDG_RUNTIME_DIR", world.env["XDG_RUNTIME_DIR"])
     world.start("one")
-    (check,) = checks.choose(["state-size"])
+    (check,) = doctor.choose(["state-size"])
     assert check.look(Scene(Config())) == []
     with (world.state / "transcripts" / "x.log").open("wb") as file:
         file.truncate(1 << 40)  # a hole takes no room

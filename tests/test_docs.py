@@ -19,7 +19,7 @@ import click
 import pytest
 
 from man import generate
-from sesh import __version__, checks, cli, listing
+from sesh import __version__, cli, doctor, listing
 from sesh.commands import completion
 from sesh.model import errors, session_json
 from sesh.model.record import ALIVE, ENDED, Cause, State
@@ -233,7 +233,7 @@ def test_kinds_of_events() -> None:
 
 
 def test_checks_of_doctor() -> None:
-    assert items(section(page_of("doctor"), "Checks"), "Cm") == list(checks.IDS)
+    assert items(section(page_of("doctor"), "Checks"), "Cm") == list(doctor.IDS)
 
 
 def test_json_fields_of_a_finding(world: World) -> None:

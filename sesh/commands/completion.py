@@ -7,8 +7,8 @@ import click
 from sesh import listing, output, shells
 from sesh.agents import rule_files
 from sesh.agents.last_event import ACTIVITIES
-from sesh.checks import IDS
 from sesh.commands._options import CONTEXT
+from sesh.doctor import IDS
 from sesh.model import progress
 from sesh.model.record import ALIVE, Retry, State
 from sesh.model.value import replace

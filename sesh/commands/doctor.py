@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 import click
 
-from sesh import checks, mending, output, prompt
-from sesh.checks import CHECKS, Check
-from sesh.checks.scene import Finding, Level, Scene
+from sesh import doctor, output, prompt
 from sesh.commands._options import CONTEXT, colour_option, json_option, yes_option
-from sesh.mending import Done
+from sesh.doctor import CHECKS, Check, fixes
+from sesh.doctor.fixes import Done
+from sesh.doctor.scene import Finding, Level, Scene
 from sesh.model import errors
 from sesh.model.errors import StateError, UsageError
 from sesh.state import settings
@@ -61,13 +61,13 @@ def command(
         if fix or only or list_checks or as_json:
             raise UsageError("--prompt goes with --exit-code, and with no other option")
         return _prompt(exit_code=exit_code, refresh=refresh)
-    chosen = checks.choose(only)
+    chosen = doctor.choose(only)
     if list_checks:
         return _list(chosen, as_json=as_json)
     begin, scene = time.monotonic(), _look()
     if fix and _mend(chosen, scene, yes=yes, colour=output.use_colour(colour, 2)):
         begin, scene = time.monotonic(), _look()
-    findings = checks.run(chosen, scene)
+    findings = doctor.run(chosen, scene)
     if as_json:
         output.write(_array([_view(one) for one in findings]))
     else:
@@ -124,7 +124,7 @@ def _mend(chosen: Sequence[Check], scene: Scene, *, yes: bool, colour: bool) -> 
         return click.confirm(output.escape(question), err=True)
 
     told = False
-    for done in mending.mend([one.id for one in chosen], scene, _look, may):
+    for done in fixes.mend([one.id for one in chosen], scene, _look, may):
         output.say(_told(done, colour=colour))
         told = True
     if told:

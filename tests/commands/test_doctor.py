@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sesh import cli
-from sesh.checks import CHECKS, IDS
+from sesh.doctor import CHECKS, IDS
 from sesh.model.errors import OK, PROBLEMS
 from tests.surroundings import (
     STRANGER,

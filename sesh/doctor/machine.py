@@ -8,7 +8,7 @@ import time
 from shlex import quote
 
 from sesh import output
-from sesh.checks.scene import Finding, Level, Scene, number
+from sesh.doctor.scene import Finding, Level, Scene, number
 from sesh.supervision.notify import notices
 from sesh.supervision.timer import timers
 from sesh.system import paths, subprocesses

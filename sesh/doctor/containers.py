@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from shlex import join
 
-from sesh.checks.scene import FIX, Finding, Level, Scene, few, number
+from sesh.doctor.scene import FIX, Finding, Level, Scene, few, number
 from sesh.model.errors import CannotTellError
 from sesh.model.record import Cause, Container, Engine, Record, State, name_of
 from sesh.model.session_json import View

@@ -13,10 +13,10 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from sesh.checks import files, sessions
-from sesh.checks import tmux as servers_checks
-from sesh.checks.scene import Scene, number, shown
-from sesh.checks.tmux import Hidden
+from sesh.doctor import files, sessions
+from sesh.doctor import tmux as servers_checks
+from sesh.doctor.scene import Scene, number, shown
+from sesh.doctor.tmux import Hidden
 from sesh.model.errors import SeshError, StateError
 from sesh.model.record import Process, State
 from sesh.model.session_json import View

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-from sesh.checks import containers, files, machine, sessions, tmux
-from sesh.checks.scene import Finding, Level, Scene
+from sesh.doctor import containers, files, machine, sessions, tmux
+from sesh.doctor.scene import Finding, Level, Scene
 from sesh.model.errors import SeshError, UsageError
 from sesh.model.value import Value
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shlex import quote
 
-from sesh.checks.scene import FIX, Finding, Level, Scene, hangs, shown
+from sesh.doctor.scene import FIX, Finding, Level, Scene, hangs, shown
 from sesh.model.errors import CannotTellError
 from sesh.model.record import Process
 from sesh.model.value import Value

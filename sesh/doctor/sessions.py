@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from shlex import quote
 
 from sesh import output
-from sesh.checks.scene import FIX, Finding, Level, Scene, few, number
+from sesh.doctor.scene import FIX, Finding, Level, Scene, few, number
 from sesh.model.digest import parse
 from sesh.model.reconcile import off_branch, reconcile
 from sesh.model.record import (

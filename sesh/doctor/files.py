@@ -10,7 +10,7 @@ from contextlib import suppress
 from shlex import quote
 
 from sesh import output
-from sesh.checks.scene import FIX, Finding, Level, Scene, few, number, shown
+from sesh.doctor.scene import FIX, Finding, Level, Scene, few, number, shown
 from sesh.model.record import name_of
 from sesh.model.value import Value
 from sesh.state import records
