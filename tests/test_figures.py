@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sesh import figures
-from sesh.figures import BOUNDS, Figures, Report, report
 from sesh.model.record import Cause, State
 from sesh.model.session_json import timestamp
 from sesh.state import events
+from sesh.stats import measures
+from sesh.stats.measures import BOUNDS, Figures, Report, report
 
 BEGIN = datetime(2026, 11, 15, 12, 0, 0, tzinfo=UTC)
 
@@ -57,7 +57,7 @@ def test_nothing_at_all() -> None:
     found = report([], [], [])
     assert found.empty
     assert (found.groups, found.templates) == ((), ())
-    plain = figures.as_json(found)
+    plain = measures.as_json(found)
     assert set(plain["states"].values()) == set(plain["causes"].values()) == {0}
     assert set(plain["cause_rates"].values()) == {None}
     unknown = {name for name, value in plain.items() if value is None}
@@ -370,7 +370,7 @@ def test_by_group_and_template() -> None:
 
 
 def test_as_json_has_the_same_fields_for_all_and_for_each() -> None:
-    plain = figures.as_json(report([session("a", "running", group="web")], [], []))
+    plain = measures.as_json(report([session("a", "running", group="web")], [], []))
     assert list(plain) == [*Figures.fields, "groups", "templates"]
     assert [list(part) for part in plain["groups"]] == [["name", *Figures.fields]]
     assert [part["name"] for part in plain["groups"] + plain["templates"]] == ["web", None]
@@ -415,7 +415,7 @@ sessions = st.builds(
 def test_a_percentile_lies_among_the_values_and_grows_with_its_share(
     values: list[float], one: float, other: float
 ) -> None:
-    low, high = (figures.percentile(values, share) for share in sorted((one, other)))
+    low, high = (measures.percentile(values, share) for share in sorted((one, other)))
     assert low is not None
     assert high is not None
     assert values[0] <= low <= values[-1]
@@ -424,14 +424,14 @@ def test_a_percentile_lies_among_the_values_and_grows_with_its_share(
 
 @given(numbers)
 def test_the_median_and_the_extremes(values: list[float]) -> None:
-    assert figures.percentile(values, 0.5) == pytest.approx(statistics.median(values))
-    assert figures.percentile(values, 0.0) == values[0]
-    assert figures.percentile(values, 1.0) == values[-1]
+    assert measures.percentile(values, 0.5) == pytest.approx(statistics.median(values))
+    assert measures.percentile(values, 0.0) == values[0]
+    assert measures.percentile(values, 1.0) == values[-1]
 
 
 @given(numbers)
 def test_every_duration_is_in_one_bucket(values: list[float]) -> None:
-    buckets = figures.histogram(values)
+    buckets = measures.histogram(values)
     assert [one.below_seconds for one in buckets] == [*BOUNDS, None]
     assert sum(one.count for one in buckets) == len(values)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from sesh import metrics
-from sesh.figures import report
+from sesh.stats import prometheus
+from sesh.stats.measures import report
 
 
 def session(name: str, **facts: Any) -> dict[str, Any]:
@@ -19,7 +19,7 @@ def samples(text: str) -> dict[str, str]:
 
 
 def test_what_is_not_known_is_left_out_and_nothing_is_zero() -> None:
-    text = metrics.text(report([], [], []))
+    text = prometheus.text(report([], [], []))
     found = samples(text)
     assert found['sesh_sessions{state="running"}'] == found["sesh_launches"] == "0"
     assert found['sesh_failures{cause="oom"}'] == "0"
@@ -30,7 +30,7 @@ def test_what_is_not_known_is_left_out_and_nothing_is_zero() -> None:
 
 
 def test_every_metric_is_a_gauge_with_help_in_front() -> None:
-    text = metrics.text(report([session("a", group="web", memory_bytes=5)], [], []))
+    text = prometheus.text(report([session("a", group="web", memory_bytes=5)], [], []))
     for block in text.split("# HELP ")[1:]:
         about, kind, *lines = block.splitlines()
         name = about.split()[0]
@@ -47,7 +47,7 @@ def test_a_percentile_between_two_values_is_told_as_what_it_is() -> None:
         session(str(length), started="2026-11-15T12:00:00Z", ended=f"2026-11-15T12:00:{length}Z")
         for length in (10, 50)
     ]
-    text = metrics.text(report([], [{**one, "state": "completed"} for one in ended], []))
+    text = prometheus.text(report([], [{**one, "state": "completed"} for one in ended], []))
     name = "sesh_session_duration_seconds_p95"
     assert samples(text)[name] == "48.0"
     assert f"# HELP {name} How long launches ran that have ended, the 95th percentile.\n" in text
@@ -56,13 +56,15 @@ def test_a_percentile_between_two_values_is_told_as_what_it_is() -> None:
 def test_labels_are_escaped() -> None:
     names = ['quote"d', "back\\slash", "two\nlines", "half \ud800", "ä"]
     sessions = [session(str(at), group=name) for at, name in enumerate(names)]
-    found = samples(metrics.text(report(sessions, [], [])))
+    found = samples(prometheus.text(report(sessions, [], [])))
     for label in (r"quote\"d", r"back\\slash", r"two\nlines", "half ?", "ä"):
         assert found[f'sesh_group_sessions{{group="{label}"}}'] == "1"
 
 
 def test_what_has_no_group_is_counted_beside_the_groups() -> None:
-    found = samples(metrics.text(report([session("a", template="claude"), session("b")], [], [])))
+    found = samples(
+        prometheus.text(report([session("a", template="claude"), session("b")], [], []))
+    )
     assert found['sesh_template_sessions{template="claude"}'] == "1"
     assert found['sesh_template_sessions{template=""}'] == "1"
     assert not [name for name in found if name.startswith("sesh_group_")]

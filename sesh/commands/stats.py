@@ -10,11 +10,12 @@ from datetime import datetime
 
 import click
 
-from sesh import counting, figures, metrics, output
+from sesh import output
 from sesh.commands._options import CONTEXT, Moment, json_option
-from sesh.figures import Bucket, Figures, Part, Report
 from sesh.model import errors
 from sesh.model.errors import UsageError
+from sesh.stats import collect, measures, prometheus
+from sesh.stats.measures import Bucket, Figures, Part, Report
 
 _BAR = 24  # cells
 _EIGHTHS = " ▏▎▍▌▋▊▉"
@@ -48,11 +49,11 @@ def command(as_json: bool, as_metrics: bool, since: datetime | None, path: str |
         raise UsageError("give --json or --prometheus, but not both")
     if path is not None and not (as_json or as_metrics):
         raise UsageError("--output needs --json or --prometheus")
-    found, troubles = counting.count(since)
+    found, troubles = collect.count(since)
     if as_json:
         _put(_json(found, since), path)
     elif as_metrics:
-        _put(metrics.text(found), path)
+        _put(prometheus.text(found), path)
     elif found.empty:
         _say_nothing(since)
     else:
@@ -66,7 +67,7 @@ def _put(text: str, path: str | None) -> None:
     if path is None:
         output.write(text)
     else:
-        counting.publish(path, text)
+        collect.publish(path, text)
 
 
 def _json(found: Report, since: datetime | None) -> str:
@@ -74,7 +75,7 @@ def _json(found: Report, since: datetime | None) -> str:
         "checked_at": output.stamp(time.time()),
         "since": output.stamp(since.timestamp()) if since else None,
     }
-    return json.dumps({**times, **figures.as_json(found)}) + "\n"
+    return json.dumps({**times, **measures.as_json(found)}) + "\n"
 
 
 # --- for people ----------------------------------------------------------------------------------

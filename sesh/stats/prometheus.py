@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from sesh.figures import Figures, Part, Report
+from sesh.stats.measures import Figures, Part, Report
 
 Number = int | float | None
 Sample = tuple[Mapping[str, str], Number]

@@ -11,8 +11,6 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
-from sesh import figures
-from sesh.figures import Report
 from sesh.model import digest
 from sesh.model.digest import Digest
 from sesh.model.errors import StateError
@@ -21,6 +19,8 @@ from sesh.model.record import ALIVE, Damaged, Process, Record, State, Verdict
 from sesh.model.session_json import View, damaged_view, orphan_view, view
 from sesh.state import events, freshness, orphans, records
 from sesh.state.lookup import Orphan, Seen
+from sesh.stats import measures
+from sesh.stats.measures import Report
 from sesh.supervision import health_checks
 from sesh.system import files, paths, processes
 
@@ -31,7 +31,7 @@ def count(since: datetime | None) -> tuple[Report, list[str]]:
     """The figures, and what could not be written down while looking."""
     listed, troubles = _sessions()
     moment = since.timestamp() if since else None
-    return figures.report(listed, _archived(), events.read(), moment), troubles
+    return measures.report(listed, _archived(), events.read(), moment), troubles
 
 
 def publish(path: str, text: str) -> None:
