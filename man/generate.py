@@ -15,10 +15,10 @@ from pathlib import Path
 
 import click
 
-from sesh import cli
 from sesh.commands import completion
 from sesh.model import errors
-from sesh.shells import Option, Verb
+from sesh.terminal import main as cli
+from sesh.terminal.completion import Option, Verb
 
 CHECKOUT = Path(__file__).parents[1]
 PROSE = CHECKOUT / "man" / "prose"

@@ -26,7 +26,7 @@ def main(argv: list[str] | None = None) -> int:
         code = None  # an odd record, maybe: the full path knows what to say of it
     if code is None:
         code = _full(argv)
-        from sesh import prompt
+        from sesh.terminal import prompt
 
         prompt.refresh()
         _have_told()
@@ -55,12 +55,12 @@ def _have_told() -> None:
 def _lane(argv: list[str]) -> int | None:
     """Answer by a fast lane; None where there is none, or where somebody has to look."""
     if argv == ["ls", "--json"]:
-        from sesh import fast
+        from sesh.terminal import fast
 
         answer = fast.ls_json()
         return None if answer is None else _answer(answer)
     if argv == ["ls"]:
-        from sesh import fast
+        from sesh.terminal import fast
 
         table = fast.ls_table()
         return None if table is None else _answer(*table)
@@ -80,29 +80,29 @@ def _full(argv: list[str]) -> int:
     """A plain `start NAME -- COMMAND...`, the commonest, and `pass` and `gc --auto`, which timers
     call, go without click, which costs as much as all the rest of a start."""
     if argv[:1] == ["start"] and len(argv) > 3 and argv[2] == "--" and argv[1][:1] != "-":
-        from sesh import exits
         from sesh.operations import start_request
+        from sesh.terminal import exit_codes
 
-        return exits.guarded(lambda: start_request.plain(argv[1], tuple(argv[3:])))
+        return exit_codes.guarded(lambda: start_request.plain(argv[1], tuple(argv[3:])))
     if argv == ["gc", "--auto"]:
-        from sesh import exits
         from sesh.gc import plan, report
+        from sesh.terminal import exit_codes
 
-        return exits.guarded(lambda: report.tidy(plan.Options(), auto=True))
+        return exit_codes.guarded(lambda: report.tidy(plan.Options(), auto=True))
     if argv == ["pass"]:
-        from sesh import exits
         from sesh.supervision import run_pass
+        from sesh.terminal import exit_codes
 
-        return exits.guarded(run_pass.run_anyway)
-    from sesh.cli import run
+        return exit_codes.guarded(run_pass.run_anyway)
+    from sesh.terminal.main import run
 
     return run(argv)
 
 
 def _prompt(options: list[str]) -> int | None:
     """`doctor --prompt`; None for other options, which are the full path's."""
-    from sesh import prompt
     from sesh.model import errors
+    from sesh.terminal import prompt
 
     if options == ["--refresh"]:
         prompt.refresh(make=True)
@@ -121,8 +121,8 @@ def _prompt(options: list[str]) -> int | None:
 
 def _init(arguments: list[str]) -> int | None:
     """`init SHELL`, which every shell waits for when it starts; None where there is more to say."""
-    from sesh import prompt
     from sesh.model import errors
+    from sesh.terminal import prompt
 
     if len(arguments) != 1 or arguments[0] not in prompt.SHELLS:
         return None
@@ -141,11 +141,11 @@ def _answer(data: bytes, closing: str | None = None) -> int:
     except BrokenPipeError:
         return 0
     except OSError as error:
-        from sesh.exits import stdout_failed
+        from sesh.terminal.exit_codes import stdout_failed
 
         return stdout_failed(error)
     if closing and os.isatty(1):
-        from sesh import output
+        from sesh.terminal import output
 
         output.say(f"\n{closing}")
     return 0

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sesh import tables
 from sesh.agents import claude, codex, last_event
 from sesh.agents.activity import Activity, Signals, decide, last_sequence
 from sesh.agents.hook_receiver import meaning
 from sesh.agents.last_event import Said, merged
 from sesh.agents.rules import Rule
 from sesh.model.value import replace
+from sesh.terminal import session_table
 
 HOOKS = Path(__file__).parent / "data" / "hooks"
 REGISTRY = Path(__file__).parent / "data" / "registry"
@@ -430,5 +430,5 @@ def test_settings_name_every_event_once() -> None:
 def test_who_waits_comes_first() -> None:
     waits = {"name": "a", "state": "running", "attention": "waits", "activity": "waiting"}
     failed = {"name": "b", "state": "failed", "attention": "exit 1"}
-    line = tables.closing_line([failed, waits])
+    line = session_table.closing_line([failed, waits])
     assert line == "2 need you: attach a · restart or stop b"

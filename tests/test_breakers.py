@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from sesh import listing
 from sesh.model import due
 from sesh.model.record import BreakerLimits, Cause, Record, State, Verdict
 from sesh.model.session_json import timestamp, view
@@ -17,6 +16,7 @@ from sesh.model.value import replace
 from sesh.state import breakers, events, records
 from sesh.state.settings import Config
 from sesh.system import paths
+from sesh.terminal import session_list
 from tests import samples
 
 LIMITS = BreakerLimits(10, 600.0, 1800.0)
@@ -159,5 +159,5 @@ def test_all_circles_are_shown_and_whom_they_concern(record: Record) -> None:
         ("group", "g"): {strict.id},
         ("template", "t"): {strict.id},
     }
-    lines = listing.open_breakers(shown)
+    lines = session_list.open_breakers(shown)
     assert [f"only {strict.name}" in line for line in lines] == [True, False]

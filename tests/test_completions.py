@@ -16,12 +16,12 @@ from pathlib import Path
 import click
 import pytest
 
-from sesh import cli, listing
 from sesh.agents.last_event import ACTIVITIES
 from sesh.commands import completion, template
 from sesh.model.progress import PHASES
 from sesh.model.record import State
 from sesh.state import events
+from sesh.terminal import main, session_list
 from tests.conftest import need
 from tests.surroundings import settle_fish
 from tests.test_fast import LANES
@@ -144,7 +144,7 @@ def options_of(command: click.Command) -> set[str]:
 
 
 def command_of(name: str) -> click.Command:
-    found = cli.group.get_command(click.Context(cli.group), name)
+    found = main.group.get_command(click.Context(main.group), name)
     assert found is not None
     return found
 
@@ -162,14 +162,14 @@ def assert_completed(terminal: Terminal, line: str, expected: str) -> None:
 
 
 def test_all_commands_are_offered_and_no_others(terminal: Terminal) -> None:
-    assert_listed(terminal, "sesh ", set(cli.COMMANDS))
+    assert_listed(terminal, "sesh ", set(main.COMMANDS))
     assert_listed(terminal, "sesh st", {"start", "stats", "status", "stop"})
     assert_completed(terminal, "sesh rest", "sesh restart")
 
 
 def test_all_options_of_each_command_are_offered_and_no_others(terminal: Terminal) -> None:
-    assert_listed(terminal, "sesh -", options_of(cli.group))
-    for name in cli.COMMANDS:
+    assert_listed(terminal, "sesh -", options_of(main.group))
+    for name in main.COMMANDS:
         assert_listed(terminal, f"sesh {name} -", options_of(command_of(name)))
 
 
@@ -209,7 +209,7 @@ def test_a_session_called_like_a_command_confuses_nobody(terminal: Terminal) -> 
 
 def test_all_filters_are_offered_and_no_others(terminal: Terminal) -> None:
     terminal.tab("sesh ls -f ")
-    keys = set(listing.FILTER_KEYS)
+    keys = set(session_list.FILTER_KEYS)
 
     def offered() -> set[str]:
         return {word.partition("=")[0] for word in terminal.listed()}
@@ -283,7 +283,7 @@ def test_templates_are_offered(terminal: Terminal) -> None:
 
 def test_all_sort_keys_are_offered(terminal: Terminal) -> None:
     terminal.tab("sesh ls --sort ")
-    keys = {*listing.SORT_KEYS, *(f"-{key}" for key in listing.SORT_KEYS)}
+    keys = {*session_list.SORT_KEYS, *(f"-{key}" for key in session_list.SORT_KEYS)}
     eventually(lambda: terminal.listed() == keys)
     assert terminal.listed() == keys, terminal.lines()
 

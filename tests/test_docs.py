@@ -19,11 +19,12 @@ import click
 import pytest
 
 from man import generate
-from sesh import __version__, cli, doctor, listing
+from sesh import __version__, doctor
 from sesh.commands import completion
 from sesh.model import errors, session_json
 from sesh.model.record import ALIVE, ENDED, Cause, State
 from sesh.state import events, settings
+from sesh.terminal import main, session_list
 from tests.conftest import need
 from tests.test_layers import LAYERS
 from tests.world import World
@@ -84,7 +85,7 @@ def test_generating_anew_changes_nothing(path: str) -> None:
 def test_nothing_lies_beside_what_is_generated() -> None:
     found = [*PAGES, *(path for path in COMPLETIONS.rglob("*") if path.is_file())]
     assert {str(path.relative_to(CHECKOUT)) for path in found} == set(GENERATED)
-    assert {path.name for path in generate.PROSE.iterdir()} == {*cli.COMMANDS, *generate.OTHERS}
+    assert {path.name for path in generate.PROSE.iterdir()} == {*main.COMMANDS, *generate.OTHERS}
 
 
 def test_prose_on_what_does_not_exist_is_refused() -> None:
@@ -111,7 +112,7 @@ def test_an_option_that_is_added_reaches_page_and_completions() -> None:
 
 
 def command_of(name: str) -> click.Command:
-    found = cli.group.get_command(click.Context(cli.group), name)
+    found = main.group.get_command(click.Context(main.group), name)
     assert found is not None
     return found
 
@@ -131,7 +132,7 @@ def flags(text: str) -> Iterator[str]:
             yield from (f"-{letter}" for letter in word)
 
 
-@pytest.mark.parametrize("command", cli.COMMANDS)
+@pytest.mark.parametrize("command", main.COMMANDS)
 def test_every_command_has_a_page_and_tests(command: str) -> None:
     assert f".Nm sesh {command}\n" in section(page_of(command), "SYNOPSIS")
     tests = CHECKOUT / "tests" / "commands" / f"test_{command}.py"
@@ -139,11 +140,11 @@ def test_every_command_has_a_page_and_tests(command: str) -> None:
 
 
 def test_every_page_is_of_something_that_exists() -> None:
-    expected = {f"sesh-{command}.1" for command in cli.COMMANDS}
+    expected = {f"sesh-{command}.1" for command in main.COMMANDS}
     assert {page.name for page in PAGES} == expected | {"sesh.1", "sesh-config.5", "sesh-json.5"}
 
 
-@pytest.mark.parametrize("command", cli.COMMANDS)
+@pytest.mark.parametrize("command", main.COMMANDS)
 def test_a_page_has_the_options_of_its_command_and_no_others(command: str) -> None:
     listed = re.findall(r"^\.It (Fl .*)$", page_of(command), re.M)
     assert set(flags("\n".join(listed))) == options_of(command_of(command))
@@ -151,20 +152,20 @@ def test_a_page_has_the_options_of_its_command_and_no_others(command: str) -> No
 
 
 def test_the_main_page_has_the_options_of_sesh_itself_and_no_others() -> None:
-    assert set(flags(source("sesh.1"))) == options_of(cli.group)
+    assert set(flags(source("sesh.1"))) == options_of(main.group)
 
 
 def test_the_main_page_lists_all_commands_and_no_others() -> None:
-    assert items(source("sesh.1"), "Ic") == list(cli.COMMANDS)
+    assert items(source("sesh.1"), "Ic") == list(main.COMMANDS)
 
 
-@pytest.mark.parametrize("command", cli.COMMANDS)
+@pytest.mark.parametrize("command", main.COMMANDS)
 def test_every_option_has_help(command: str) -> None:
     for option in command_of(command).params:
         assert not isinstance(option, click.Option) or option.hidden or option.help, option.name
 
 
-@pytest.mark.parametrize("command", cli.COMMANDS)
+@pytest.mark.parametrize("command", main.COMMANDS)
 def test_a_command_page_has_all_sections(command: str) -> None:
     assert re.findall(r"^\.Sh (.*)$", page_of(command), re.M) == COMMAND_SECTIONS
 
@@ -203,7 +204,7 @@ def test_exit_codes_in_the_manual() -> None:
     assert [int(code) for code in codes] == sorted(errors.EXIT_CODES)
 
 
-@pytest.mark.parametrize("command", cli.COMMANDS)
+@pytest.mark.parametrize("command", main.COMMANDS)
 def test_a_page_names_only_exit_codes_that_exist(command: str) -> None:
     codes = re.findall(r"^\.It (\d+)\n", section(page_of(command), "EXIT STATUS"), re.M)
     assert {"0", "2"} <= set(codes)
@@ -248,11 +249,11 @@ def test_json_fields_of_the_figures(world: World) -> None:
 
 def test_filters_and_sort_keys() -> None:
     text = page_of("ls")
-    assert items(text, "Cm") == list(listing.FILTER_KEYS)
+    assert items(text, "Cm") == list(session_list.FILTER_KEYS)
     found = re.search(r"^\.It Fl -sort .*?\n(.*?)(?=^\.It )", text, re.S | re.M)
     assert found
     named = [re.findall(r"\w+", line) for line in re.findall(r"^\.Cm (.*)$", found[1], re.M)]
-    assert [key for line in named for key in line] == list(listing.SORT_KEYS)
+    assert [key for line in named for key in line] == list(session_list.SORT_KEYS)
 
 
 def test_settings_and_their_defaults() -> None:

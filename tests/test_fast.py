@@ -45,7 +45,7 @@ def loaded(world: World, argv: list[str]) -> tuple[str, set[str]]:
 
 
 def took_fast_lane(world: World, argv: list[str] = LANES[0]) -> bool:
-    return "sesh.cli" not in loaded(world, argv)[1]
+    return "sesh.terminal.main" not in loaded(world, argv)[1]
 
 
 @pytest.mark.parametrize("argv", [*LANES, *PROMPT_LANES, *QUIET_LANES], ids=" ".join)
@@ -57,7 +57,7 @@ def test_lane_imports_nothing_heavy(world: World, argv: list[str]) -> None:
     assert argv not in LANES or "one" in out
     assert argv not in PROMPT_LANES or out == "1 failed\n"
     assert not modules & HEAVY
-    assert not {"sesh.cli", "sesh.system.tmux", "sesh.state.records"} & modules
+    assert not {"sesh.terminal.main", "sesh.system.tmux", "sesh.state.records"} & modules
 
 
 def test_a_hook_goes_without_click(world: World) -> None:
@@ -70,7 +70,14 @@ def test_a_hook_goes_without_click(world: World) -> None:
     out, modules = loaded(world, ["hook", "claude", json.dumps(event)])
     assert out == ""
     assert kit.with_suffix(".said").exists()
-    assert not modules & {"click", "psutil", "sh", "tomllib", "sesh.cli", "sesh.state.records"}
+    assert not modules & {
+        "click",
+        "psutil",
+        "sh",
+        "tomllib",
+        "sesh.terminal.main",
+        "sesh.state.records",
+    }
 
 
 def test_an_agent_is_listed_by_a_lane_too(world: World) -> None:
@@ -78,7 +85,7 @@ def test_an_agent_is_listed_by_a_lane_too(world: World) -> None:
     agent.begin(world)
     world.ok("ls")  # its screen has been looked at
     out, modules = loaded(world, ["ls", "--json"])
-    assert "sesh.cli" not in modules
+    assert "sesh.terminal.main" not in modules
     assert json.loads(out)[0]["agent"] == "claude"
 
 
@@ -86,7 +93,15 @@ def test_a_plain_start_goes_without_click(world: World) -> None:
     """It has tmux to call and a record to write, but needs no parser of options or TOML."""
     out, modules = loaded(world, ["start", "one", "--", "sleep", "1000"])
     assert out == "one\n"
-    assert not modules & {"click", "psutil", "sh", "tomllib", "dataclasses", "inspect", "sesh.cli"}
+    assert not modules & {
+        "click",
+        "psutil",
+        "sh",
+        "tomllib",
+        "dataclasses",
+        "inspect",
+        "sesh.terminal.main",
+    }
     assert world.state_of("one") == "running"
 
 
@@ -121,7 +136,7 @@ def test_gc_of_a_timer_goes_without_click(world: World) -> None:
     out, modules = loaded(world, ["gc", "--auto"])
     assert "archived" in out
     assert "one" in out
-    assert not modules & {"click", "psutil", "sh", "sesh.cli"}
+    assert not modules & {"click", "psutil", "sh", "sesh.terminal.main"}
     assert world.ls() == []
     assert loaded(world, ["gc", "--auto"])[0] == ""
 
@@ -267,4 +282,4 @@ def test_a_pass_goes_without_click(world: World) -> None:
     world.start("one", "sleep", "99", options=("--timeout", "1h"))
     out, modules = loaded(world, ["pass"])
     assert out == ""
-    assert not modules & {"click", "psutil", "sh", "sesh.cli"}
+    assert not modules & {"click", "psutil", "sh", "sesh.terminal.main"}

@@ -15,7 +15,7 @@ PACKAGE = Path(sesh.__file__).parent
 # From the top. Modules of one line do not import each other, except where `_BESIDE` says so.
 LAYERS = (
     ("__main__",),
-    ("fast", "cli"),
+    ("terminal.fast", "terminal.main"),
     ("commands.*",),
     ("commands._care",),
     ("commands._options",),
@@ -26,16 +26,16 @@ LAYERS = (
     ("gc.scan",),
     (
         *(
-            "exits",
+            "terminal.exit_codes",
             "operations.start_request",
             "supervision.run_pass",
-            "listing",
+            "terminal.session_list",
             "operations.attach",
             "operations.wait",
         ),
         *(
-            "shells",
-            "prompt",
+            "terminal.completion",
+            "terminal.prompt",
             "doctor.fixes",
             "stats.collect",
             "api",
@@ -58,16 +58,16 @@ LAYERS = (
     ("operations.panes", "operations.worktrees"),
     ("state.orphans",),
     ("state.unclaimed",),
-    ("attention", "operations.report_progress", "agents.resumable"),
+    ("terminal.attention", "operations.report_progress", "agents.resumable"),
     ("state.lookup", "agents.screen"),
     (
         "state.observe",
-        "tables",
+        "terminal.session_table",
         "supervision.timer.timers",
         "supervision.notify.notices",
         "state.breakers",
     ),
-    ("output", "places.docker.observe"),
+    ("terminal.output", "places.docker.observe"),
     ("places.docker.mailbox", "agents.hearing", "agents.conversation"),
     ("agents.conversation_users",),
     ("agents.launch_kit", "agents.activity", "agents.hook_receiver"),
@@ -133,7 +133,7 @@ PURE = (
     *("agents.last_event", "agents.claude", "agents.codex", "agents.questions", "agents.dialogs"),
 )
 HOMES = {
-    "click": {"cli", "commands"},
+    "click": {"terminal.main", "commands"},
     "psutil": {"system.processes"},
     "sh": {"system.subprocesses"},
     "subprocess": {"system.subprocesses"},

@@ -7,9 +7,9 @@ import signal
 
 import pytest
 
-from sesh import attention
 from sesh.state import lookup, records
 from sesh.state.records import Entry
+from sesh.terminal import attention
 from tests.world import World, eventually
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sesh import output
+from sesh.terminal import output
 
 
 @pytest.mark.parametrize(

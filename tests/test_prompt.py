@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from sesh import prompt
 from sesh.model import digest
 from sesh.model.record import State, Verdict
 from sesh.model.session_json import view
 from sesh.model.value import replace
+from sesh.terminal import prompt
 from tests.samples import record
 from tests.surroundings import (
     STRANGER,

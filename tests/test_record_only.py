@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sesh import fast
+from sesh.terminal import fast
 from tests.world import SESH, World, eventually
 
 

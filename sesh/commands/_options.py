@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 
 import click
 
-from sesh import output
 from sesh.model import errors, units
 from sesh.model.errors import NoSessionError, SeshError, UsageError
 from sesh.state import lookup, settings
 from sesh.state.lookup import Seen
+from sesh.terminal import output
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -6,7 +6,6 @@ import json
 
 import click
 
-from sesh import listing, output
 from sesh.commands._options import CONTEXT, json_option
 from sesh.model.errors import (
     FAILED,
@@ -23,6 +22,7 @@ from sesh.state import lookup, orphans, records, settings
 from sesh.state.lookup import Orphan, Seen
 from sesh.state.settings import Config
 from sesh.state.unclaimed import Adrift
+from sesh.terminal import output, session_list
 
 Found = Orphan | Seen | Adrift
 
@@ -126,7 +126,7 @@ def _adopt(one: Found, config: Config) -> Seen:
 
 def _print(adopted: list[Seen], *, as_json: bool) -> None:
     if as_json:
-        output.write(json.dumps([listing.complete(one) for one in adopted]) + "\n")
+        output.write(json.dumps([session_list.complete(one) for one in adopted]) + "\n")
         return
     output.write("".join(f"{one.name}\n" for one in adopted))
     for one in adopted:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
-from sesh import output
 from sesh.commands._options import CONTEXT
 from sesh.model.errors import UsageError
 from sesh.operations import send
 from sesh.operations.send import Terminal
 from sesh.state import lookup, settings
+from sesh.terminal import output
 
 
 @click.command("answer", context_settings=CONTEXT)

@@ -12,7 +12,6 @@ from contextlib import suppress
 
 import click
 
-from sesh import output
 from sesh.commands._options import CONTEXT
 from sesh.model.errors import CannotTellError, ConflictError, EndedError, StateError, UsageError
 from sesh.model.record import ALIVE, ENDED, Session, State
@@ -24,6 +23,7 @@ from sesh.operations.stop import stop
 from sesh.state import lookup, settings
 from sesh.state.lookup import Seen
 from sesh.state.settings import Config
+from sesh.terminal import output
 
 LAST_LINES = 10
 _KEY = re.compile(r"\x1b[\[O][ -?]*[@-~]|\x1b[^\x1b]|.", re.DOTALL)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import click
 
-from sesh import listing, output, shells
 from sesh.agents import rule_files
 from sesh.agents.last_event import ACTIVITIES
 from sesh.commands._options import CONTEXT
@@ -12,11 +11,12 @@ from sesh.doctor import IDS
 from sesh.model import progress
 from sesh.model.record import ALIVE, Retry, State
 from sesh.model.value import replace
-from sesh.shells import Offer, Option, Tree, Verb
 from sesh.state import events
 from sesh.system import paths
+from sesh.terminal import completion, output, session_list
+from sesh.terminal.completion import Offer, Option, Tree, Verb
 
-SCRIPTS = {"bash": shells.bash, "zsh": shells.zsh, "fish": shells.fish}
+SCRIPTS = {"bash": completion.bash, "zsh": completion.zsh, "fish": completion.fish}
 
 _STATES = tuple(state.value for state in State)
 _LIVING = tuple(state for state in _STATES if state in ALIVE | {State.STALE, State.ORPHAN})
@@ -26,7 +26,7 @@ _VALUES: dict[str, Offer] = {
     "--env": "variables",
     "--group": "groups",
     "--filter": "filters",
-    "--sort": tuple(dash + key for key in listing.SORT_KEYS for dash in ("", "-")),
+    "--sort": tuple(dash + key for key in session_list.SORT_KEYS for dash in ("", "-")),
     "--for": ("ended", "alive", *ACTIVITIES, *(state for state in _STATES if state != "damaged")),
     "--kind": events.KINDS,
     "--only": IDS,
@@ -65,7 +65,7 @@ def tree(group: click.Group) -> Tree:
         verb = _verb(name, found)
         verbs.append(replace(verb, offer=tuple(names)) if name == "man" else verb)
     ours = tuple(rule_files.stems(paths.builtin_dir()))
-    return Tree(_options(group), tuple(verbs), _STATES, _LIVING, listing.FILTER_KEYS, ours)
+    return Tree(_options(group), tuple(verbs), _STATES, _LIVING, session_list.FILTER_KEYS, ours)
 
 
 def _verb(name: str, found: click.Command) -> Verb:

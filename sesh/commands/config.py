@@ -9,7 +9,6 @@ from typing import Any
 
 import click
 
-from sesh import output
 from sesh.commands._options import CONTEXT, json_option
 from sesh.model import errors
 from sesh.model.errors import SeshError, UsageError
@@ -18,6 +17,7 @@ from sesh.state import events, settings
 from sesh.state.settings import Config, Setting
 from sesh.supervision.notify import notices, targets
 from sesh.system import paths
+from sesh.terminal import output
 
 ACTIONS = ("show", "check", "path", "test-notify")
 _TOLD_OF = {*events.KINDS, *(ENDED - {State.STALE})} - {*notices.NEVER}

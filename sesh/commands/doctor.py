@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import click
 
-from sesh import doctor, output, prompt
+from sesh import doctor
 from sesh.commands._options import CONTEXT, colour_option, json_option, yes_option
 from sesh.doctor import CHECKS, Check, fixes
 from sesh.doctor.fixes import Done
@@ -16,6 +16,7 @@ from sesh.doctor.scene import Finding, Level, Scene
 from sesh.model import errors
 from sesh.model.errors import StateError, UsageError
 from sesh.state import settings
+from sesh.terminal import output, prompt
 
 _NARROW = 64  # columns below which texts stand under their ids, not beside them
 _COLOURS = {Level.FAIL: "failed", Level.WARN: "stale"}

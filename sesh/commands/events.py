@@ -8,10 +8,10 @@ from datetime import datetime
 
 import click
 
-from sesh import output, tables
 from sesh.commands._options import CONTEXT, Moment, json_option
 from sesh.model.errors import UsageError
 from sesh.state import events, lookup
+from sesh.terminal import output, session_table
 
 
 @click.command("events", context_settings=CONTEXT)
@@ -36,7 +36,7 @@ def command(
     source: Iterable[events.Event] = events.follow(output.pause) if follow else events.read(since)
     for event in source:
         if _wanted(event, name, since, kinds):
-            output.write((json.dumps(event) if as_json else tables.event_line(event)) + "\n")
+            output.write((json.dumps(event) if as_json else session_table.event_line(event)) + "\n")
             if output.reader_gone():
                 break
     return 0

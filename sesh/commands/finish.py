@@ -7,12 +7,12 @@ import os
 
 import click
 
-from sesh import listing, output
 from sesh.commands._options import CONTEXT, json_option, named
 from sesh.model import progress
 from sesh.model.errors import UsageError
 from sesh.model.progress import Said
 from sesh.operations import report_progress
+from sesh.terminal import output, session_list
 
 
 class _Outcome(click.Command):
@@ -40,7 +40,7 @@ def command(words: tuple[str, ...], summary: str | None, as_json: bool) -> int:
     assert found.session is not None
     seconds = progress.duration(found.session.record)
     if as_json:
-        shown = {**listing.complete(found), "duration": round(seconds, 3)}
+        shown = {**session_list.complete(found), "duration": round(seconds, 3)}
         output.write(json.dumps(shown) + "\n")
     else:
         output.write(f"{name} {outcome} after {output.long_time(seconds)}\n")

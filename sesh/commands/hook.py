@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import click
 
-from sesh import output
 from sesh.agents import hook_receiver
 from sesh.commands._options import CONTEXT
 from sesh.model import errors
 from sesh.operations import orchestrator_hooks
 from sesh.system import stdin
+from sesh.terminal import output
 
 
 def _pre_delegate(data: bytes) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from sesh import output, prompt
 from sesh.commands._options import CONTEXT
 from sesh.model import errors
+from sesh.terminal import output, prompt
 
 
 @click.command("init", context_settings=CONTEXT)

@@ -7,12 +7,12 @@ from datetime import datetime
 
 import click
 
-from sesh import output
 from sesh.commands._options import CONTEXT, Moment
 from sesh.model.errors import SeshError, StateError, UsageError
 from sesh.model.record import ALIVE, Record, State
 from sesh.operations import logs
 from sesh.state import log_files, lookup, settings
+from sesh.terminal import output
 
 FETCH_EVERY = 1.0  # seconds between questions to an engine for more output
 

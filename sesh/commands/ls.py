@@ -6,9 +6,9 @@ import json
 
 import click
 
-from sesh import listing, output, tables
 from sesh.commands._options import CONTEXT, colour_option, json_option
 from sesh.model.session_json import View
+from sesh.terminal import output, session_list, session_table
 
 
 @click.command("ls", context_settings=CONTEXT)
@@ -60,12 +60,12 @@ def command(
     colour: str,
 ) -> int:
     """List sessions, each with its state as it is right now."""
-    wanted = listing.parse_filters(filters)
-    formatted = listing.formatter(template) if template is not None else None
-    listing.sort([], sort_key)
+    wanted = session_list.parse_filters(filters)
+    formatted = session_list.formatter(template) if template is not None else None
+    session_list.sort([], sort_key)
     needs_usage = wide or sort_key.lstrip("-") in ("memory_bytes", "cpu_seconds")
-    found, troubles = listing.gather(everything=everything, usage=needs_usage, work=wide)
-    views = listing.sort([v for v in found if listing.matches(v, wanted)], sort_key)
+    found, troubles = session_list.gather(everything=everything, usage=needs_usage, work=wide)
+    views = session_list.sort([v for v in found if session_list.matches(v, wanted)], sort_key)
     if as_json:
         output.write("[" + ",\n".join(json.dumps(v, separators=(",", ":")) for v in views) + "]\n")
     elif formatted:
@@ -87,12 +87,12 @@ def _print_table(views: list[View], *, wide: bool, colour: bool, filtered: bool)
             else "no sessions; start one with: sesh start NAME -- COMMAND"
         )
         return
-    table, closing = tables.ls_text(views, wide=wide, colour=colour)
+    table, closing = session_table.ls_text(views, wide=wide, colour=colour)
     output.write(table.decode())
     width = output.terminal_width()
     if width is None:
         return
-    lines = [output.cut(output.escape(line), width) for line in listing.open_breakers(views)]
+    lines = [output.cut(output.escape(line), width) for line in session_list.open_breakers(views)]
     lines += [closing] if closing else []
     if lines:
         output.say("\n" + "\n".join(lines))

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 
 import click
 
-from sesh import output
 from sesh.commands._options import (
     CONTEXT,
     choose,
@@ -23,6 +22,7 @@ from sesh.operations.start import check, restart, still_wanted
 from sesh.operations.stop import inside, refused, stop
 from sesh.state import breakers, lookup, settings
 from sesh.state.lookup import Seen
+from sesh.terminal import output
 
 _LIVING = (ALIVE | {State.ORPHAN}) - {State.RECOVERING}
 

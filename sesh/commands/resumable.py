@@ -6,7 +6,6 @@ import json
 
 import click
 
-from sesh import output
 from sesh.agents import resumable
 from sesh.commands._options import CONTEXT, json_option, named
 from sesh.model import errors
@@ -14,6 +13,7 @@ from sesh.model.progress import Answer
 from sesh.model.record import Record
 from sesh.state import lookup, settings
 from sesh.state.records import Entry
+from sesh.terminal import output
 
 
 @click.command("resumable", context_settings=CONTEXT)

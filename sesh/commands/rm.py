@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import click
 
-from sesh import output
 from sesh.commands._options import CONTEXT, confirm, grace_option, names_argument, yes_option
 from sesh.model import errors
 from sesh.model.errors import (
@@ -21,6 +20,7 @@ from sesh.operations.forget import check_discard, forget
 from sesh.operations.stop import refused, stop, stop_orphans
 from sesh.state import lookup, records, settings, unclaimed
 from sesh.state.lookup import Seen
+from sesh.terminal import output
 
 
 @click.command("rm", context_settings=CONTEXT)

@@ -8,7 +8,6 @@ import time
 
 import click
 
-from sesh import listing, output
 from sesh.agents import activity, questions, screen
 from sesh.commands._options import CONTEXT, colour_option, json_option
 from sesh.model.reconcile import kept
@@ -20,6 +19,7 @@ from sesh.state import ages, breakers, log_files, lookup, settings
 from sesh.state.lookup import Seen
 from sesh.supervision import health_checks
 from sesh.system import directory_tree, paths
+from sesh.terminal import output, session_list
 
 _NEXT = {
     State.RUNNING: "sesh attach {0}   ·   sesh stop {0}",
@@ -48,11 +48,11 @@ _NEXT_ENDED = "sesh attach {0} shows the menu   ·   sesh restart {0}   ·   ses
 def command(name: str, as_json: bool, colour: str) -> int:
     """Show everything known of a session: its state and why, its life, what to do next."""
     found = lookup.one(name)
-    shown = listing.complete(found)
+    shown = session_list.complete(found)
     if found.session:
-        listing.add_question(found, shown)
-        listing.add_usage_of(found, shown)
-        listing.add_work([shown])
+        session_list.add_question(found, shown)
+        session_list.add_usage_of(found, shown)
+        session_list.add_work([shown])
     if as_json:
         verdict = found.session.verdict if found.session else None
         evidence = verdict.evidence if verdict else (f"{shown['path']}: {shown['reason']}",)

@@ -8,7 +8,6 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from sesh import listing, output
 from sesh.agents import template_lookup
 from sesh.agents.template import Template
 from sesh.commands._care import care_options, taken
@@ -18,6 +17,7 @@ from sesh.model.record import ALIVE, Boxing
 from sesh.operations import attach, start_request
 from sesh.state import settings
 from sesh.system import container_engine
+from sesh.terminal import output, session_list
 
 # What can be said of a session that is only a record.
 _OF_A_RECORD = (*("names", "directory", "template", "group", "tags", "as_json", "record_only"),)
@@ -163,7 +163,7 @@ def command(
         record_only=record_only,
     )
     found = start_request.fulfil(wish, config)
-    output.write(json.dumps(listing.complete(found)) + "\n" if as_json else f"{found.name}\n")
+    output.write(json.dumps(session_list.complete(found)) + "\n" if as_json else f"{found.name}\n")
     start_request.tell_end(found)
     if at_once and found.session and found.state in ALIVE:
         attach.attach(found.session.record, config, read_only=False, alone=False)

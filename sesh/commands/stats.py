@@ -10,12 +10,12 @@ from datetime import datetime
 
 import click
 
-from sesh import output
 from sesh.commands._options import CONTEXT, Moment, json_option
 from sesh.model import errors
 from sesh.model.errors import UsageError
 from sesh.stats import collect, measures, prometheus
 from sesh.stats.measures import Bucket, Figures, Part, Report
+from sesh.terminal import output
 
 _BAR = 24  # cells
 _EIGHTHS = " ▏▎▍▌▋▊▉"

@@ -6,11 +6,11 @@ import time
 
 import click
 
-from sesh import listing, output, tables
 from sesh.commands._options import CONTEXT, json_option
 from sesh.model import errors
 from sesh.model.record import ALIVE, ENDED, State
 from sesh.state import lookup
+from sesh.terminal import output, session_list, session_table
 
 _OTHERS = {
     State.UNKNOWN: errors.CANNOT_TELL,
@@ -34,13 +34,13 @@ def command(name: str, as_json: bool) -> int:
     0 alive, 3 ended, 4 no such session, 5 cannot tell, 6 its record is damaged, 1 an orphan.
     """
     found = lookup.one(name)
-    shown = listing.complete(found)
+    shown = session_list.complete(found)
     if as_json:
         import json
 
         output.write(json.dumps(shown) + "\n")
     else:
-        reason = tables.why(shown, time.time())
+        reason = session_table.why(shown, time.time())
         aside = f" ({reason})" if reason else ""
         output.write(f"{output.escape(found.name)} {found.state}{aside}\n")
     return exit_code(found.state)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 
 import click
 
-from sesh import output
 from sesh.commands._options import (
     CONTEXT,
     Duration,
@@ -31,6 +30,7 @@ from sesh.state.settings import Config
 from sesh.state.unclaimed import Adrift
 from sesh.supervision import supervise
 from sesh.system import processes
+from sesh.terminal import output
 
 _SELECTIONS = "--all, --group or --idle"
 

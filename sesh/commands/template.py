@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from sesh import output
 from sesh.agents import rule_files, template, template_lookup, template_trust
 from sesh.agents.template import Template
 from sesh.agents.template_lookup import Bad, Found, Origin
@@ -19,6 +18,7 @@ from sesh.model.value import Value
 from sesh.state import settings
 from sesh.system import paths
 from sesh.system.files import read_regular
+from sesh.terminal import output
 
 ACTIONS = ("ls", "show", "new", "check", "trust")
 _FROM = {Origin.OWN: "own", Origin.PROJECT: "project", Origin.BUILTIN: "built in"}

@@ -7,12 +7,12 @@ import time
 
 import click
 
-from sesh import output
 from sesh.commands._options import CONTEXT, Duration, json_option
 from sesh.model import errors
 from sesh.model.errors import UsageError
 from sesh.supervision.timer import schedules, timers
 from sesh.supervision.timer.timers import Scheduler, Timer
+from sesh.terminal import output
 
 ACTIONS = ("install", "remove", "status")
 _DEFAULT = 300.0

@@ -6,7 +6,6 @@ import json
 
 import click
 
-from sesh import listing, output
 from sesh.commands._options import CONTEXT, json_option, named
 from sesh.model import progress
 from sesh.model.progress import Said
@@ -15,6 +14,7 @@ from sesh.operations import report_progress
 from sesh.places import launch_files
 from sesh.state import lookup
 from sesh.state.lookup import Seen
+from sesh.terminal import output, session_list
 
 
 @click.command("update", context_settings=CONTEXT)
@@ -61,7 +61,7 @@ def command(
     )
     found = _say(named(name), said)
     if as_json:
-        output.write(json.dumps(listing.complete(found)) + "\n")
+        output.write(json.dumps(session_list.complete(found)) + "\n")
     return 0
 
 

@@ -6,7 +6,6 @@ import time
 
 import click
 
-from sesh import output
 from sesh.agents.last_event import ACTIVITIES
 from sesh.commands._options import CONTEXT, Duration, choose, names_argument
 from sesh.model import errors
@@ -14,6 +13,7 @@ from sesh.model.errors import UsageError
 from sesh.model.record import ALIVE, ENDED, State
 from sesh.operations import wait
 from sesh.operations.wait import GaveUp, Reached, Wanted
+from sesh.terminal import output
 
 _GROUPS = {"ended": ENDED, "alive": ALIVE}
 

@@ -10,7 +10,6 @@ from collections.abc import Callable
 
 import click
 
-from sesh import output, tables
 from sesh.commands._options import CONTEXT, Duration
 from sesh.model import errors
 from sesh.model.errors import SeshError, UsageError
@@ -18,6 +17,7 @@ from sesh.state import events
 from sesh.state.events import Place
 from sesh.supervision import run_pass
 from sesh.system import bug_log, subprocesses
+from sesh.terminal import output, session_table
 
 _SHORTEST = 0.1
 
@@ -68,7 +68,7 @@ def _tell(seen: Place, remark: Remark) -> Place:
     """Print what has happened since. A full disk is no reason not to go on."""
     happened, seen = events.since(seen)
     for event in happened:
-        remark("stdout", _written(f"{tables.event_line(event)}\n"))
+        remark("stdout", _written(f"{session_table.event_line(event)}\n"))
     return seen
 
 

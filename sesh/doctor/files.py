@@ -9,12 +9,12 @@ import time
 from contextlib import suppress
 from shlex import quote
 
-from sesh import output
 from sesh.doctor.scene import FIX, Finding, Level, Scene, few, number, shown
 from sesh.model.record import name_of
 from sesh.model.value import Value
 from sesh.state import records
 from sesh.system import files, paths, processes
+from sesh.terminal import output
 
 TEMP_AGE = 3600.0  # seconds after which a temporary file counts as left over
 LARGE = 2 << 30

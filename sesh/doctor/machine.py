@@ -7,11 +7,11 @@ import os
 import time
 from shlex import quote
 
-from sesh import output
 from sesh.doctor.scene import Finding, Level, Scene, number
 from sesh.supervision.notify import notices
 from sesh.supervision.timer import timers
 from sesh.system import paths, subprocesses
+from sesh.terminal import output
 
 HOUR, DAY = 3600.0, 86400.0
 _INSTALL = "sesh timer install"

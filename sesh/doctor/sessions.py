@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from shlex import quote
 
-from sesh import output
 from sesh.doctor.scene import FIX, Finding, Level, Scene, few, number
 from sesh.model.digest import parse
 from sesh.model.reconcile import off_branch, reconcile
@@ -35,6 +34,7 @@ from sesh.state.records import Entry
 from sesh.supervision import supervise
 from sesh.system import paths
 from sesh.system.tmux import Pane
+from sesh.terminal import output
 
 _DOWN = (State.RECOVERING, State.FAILED, State.TIMEOUT, State.LOST)
 STOP_PATIENCE = 10.0  # seconds after its grace that a stop may take to be confirmed

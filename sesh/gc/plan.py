@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from sesh import output
 from sesh.gc.scan import NO_PILE, Ended, Running, Scene, ended_in, never, running_in
 from sesh.model import due
 from sesh.model.record import Engine, Process, Record, State, name_of
@@ -24,6 +23,7 @@ from sesh.state.unclaimed import Adrift
 from sesh.supervision.notify import notices
 from sesh.system import paths, processes, tmux
 from sesh.system.tmux import Reply
+from sesh.terminal import output
 
 ORPHAN_GRACE = 60.0  # seconds between two passes that agree on an orphan
 _NEXT = "ended by the next gc, a minute later"

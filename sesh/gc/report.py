@@ -7,7 +7,6 @@ import json
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
-from sesh import output
 from sesh.gc import apply
 from sesh.gc.plan import Options, Outcome, Step, Verb, What
 from sesh.model import errors
@@ -15,6 +14,7 @@ from sesh.model.errors import ConflictError, StateError
 from sesh.state import records, settings
 from sesh.supervision import run_pass
 from sesh.system import files, paths, processes
+from sesh.terminal import output
 
 _DONE = {
     Verb.FINISH: "finished",

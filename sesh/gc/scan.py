@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
 
-from sesh import output
 from sesh.model.digest import Digest
 from sesh.model.errors import CannotTellError
 from sesh.model.record import ENDED, ID_PATTERN, Process, Record, State, name_of
@@ -25,6 +24,7 @@ from sesh.supervision import run_pass
 from sesh.supervision.notify import notices
 from sesh.system import paths, processes
 from sesh.system.tmux import Pane
+from sesh.terminal import output
 
 _ID = re.compile(ID_PATTERN)
 _UNLIMITED = b'"max_age":null,"max_idle":null,'

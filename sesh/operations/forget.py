@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-from sesh import output
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
 from sesh.model.record import Damaged, Record
 from sesh.operations import panes, worktrees
@@ -15,6 +14,7 @@ from sesh.state import events, lookup, observe, records
 from sesh.state.lookup import Seen
 from sesh.state.settings import Config
 from sesh.system import paths, processes
+from sesh.terminal import output
 
 _NAMED = 3  # of files that are gone
 

@@ -11,7 +11,6 @@ import os
 import time
 from contextlib import suppress
 
-from sesh import output
 from sesh.agents import activity, claude, codex, dialogs, launch_kit, questions, screen
 from sesh.agents.activity import Launch
 from sesh.agents.dialogs import Choice, Dialog
@@ -26,6 +25,7 @@ from sesh.state.lookup import Seen
 from sesh.state.settings import Config
 from sesh.system import files, paths, processes, tmux
 from sesh.system.tmux import Reply, Tmux
+from sesh.terminal import output
 
 PAUSE = 0.15  # between text and Enter: an agent that reads a paste must not swallow the key
 QUIET, LONG = 0.5, 4.0  # the same for an agent that sesh knows: quiet for so long, at most so long

@@ -11,7 +11,6 @@ from shlex import quote
 from types import MappingProxyType
 from typing import Any
 
-from sesh import output
 from sesh.agents import template
 from sesh.agents.template import Template
 from sesh.model.errors import ConflictError, SeshError, StateError, UsageError
@@ -26,6 +25,7 @@ from sesh.places import environment, launch_files
 from sesh.state import lookup, settings
 from sesh.state.lookup import Seen
 from sesh.system import container_engine, git, paths, tmux
+from sesh.terminal import output
 
 _MOST_NUMBERED = 999
 _ABOVE_ZERO = (

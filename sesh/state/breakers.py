@@ -15,7 +15,6 @@ from datetime import UTC, datetime, timedelta
 from math import ceil
 from typing import Any
 
-from sesh import output
 from sesh.model import due
 from sesh.model.errors import SeshError
 from sesh.model.reconcile import recorded_end
@@ -25,6 +24,7 @@ from sesh.model.value import Value
 from sesh.state import events, freshness, settings
 from sesh.state.settings import Config
 from sesh.system import files, paths
+from sesh.terminal import output
 
 # What is lost is lost with its place, as after a reboot: nobody's fault, and all are to come back.
 _FAILURES = {State.FAILED.value, State.TIMEOUT.value}

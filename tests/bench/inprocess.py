@@ -14,8 +14,9 @@ import time
 from collections.abc import Callable
 from statistics import median
 
-from sesh import api, fast
+from sesh import api
 from sesh.state import lookup, records
+from sesh.terminal import fast
 
 TIMES = 51
 ROUNDS = 3  # of what takes long

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from sesh import cli
 from sesh.doctor import CHECKS, IDS
 from sesh.model.errors import OK, PROBLEMS
+from sesh.terminal import main
 from tests.surroundings import (
     STRANGER,
     Terminal,
@@ -178,7 +178,7 @@ def test_every_mend_is_a_command_that_exists(world: World) -> None:
     for one in bad:
         words = one["mend"].split()
         if words[0] == "sesh":
-            assert words[1] in cli.COMMANDS
+            assert words[1] in main.COMMANDS
 
 
 # --- --fix -------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ import pytest
 from sesh.model.record import Damaged, State
 from sesh.model.session_json import FIELDS, damaged_view
 from sesh.model.value import replace
-from sesh.output import display_width
+from sesh.terminal.output import display_width
 from tests.conftest import a_world
 from tests.surroundings import Terminal, complains, read_record, write_record
 from tests.world import SESH, World, eventually
@@ -325,7 +325,7 @@ def test_a_terminal_gets_colours_and_a_closing_line(world: World) -> None:
 
 
 def test_stale_is_yellow_and_unknown_dim(world: World) -> None:
-    from sesh.output import paint
+    from sesh.terminal.output import paint
 
     assert paint("stale", "stale", colour=True) == "\x1b[33mstale\x1b[0m"
     assert paint("unknown", "unknown", colour=True) == "\x1b[2munknown\x1b[0m"

@@ -28,7 +28,6 @@ from datetime import datetime
 from threading import Thread
 from typing import Any
 
-from sesh import output
 from sesh.agents import activity
 from sesh.model import digest
 from sesh.model.errors import SeshError
@@ -41,6 +40,7 @@ from sesh.state.settings import Config, Notify
 from sesh.supervision.notify import targets
 from sesh.supervision.notify.targets import Kind, Sent, Target
 from sesh.system import files, paths, processes, subprocesses
+from sesh.terminal import output
 
 NEVER = ("notified", "notify-failed")  # of these nobody is told: there would be no end
 DELAYS = (10.0, 60.0, 300.0, 900.0, 3600.0)  # seconds before the next try

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 
-from sesh import output
 from sesh.agents import activity, questions, screen
 from sesh.agents.activity import Launch
 from sesh.agents.last_event import ACTIVITIES, WAITING
@@ -23,6 +22,7 @@ from sesh.state.lookup import Orphan, Seen
 from sesh.state.orphans import Leftover, Stray
 from sesh.state.unclaimed import Adrift
 from sesh.system import git, paths, processes
+from sesh.terminal import output
 
 FILTER_KEYS = (
     *("state", "group", "tag", "name", "place", "template", "activity", "phase", "attention"),

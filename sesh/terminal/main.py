@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
-from sesh import __version__, exits, output
+from sesh import __version__
 from sesh.model import errors
 from sesh.state import settings
+from sesh.terminal import exit_codes, output
 
 # command → one line of help. Modules are imported only when their command runs.
 COMMANDS = {
@@ -106,7 +107,7 @@ def _overview(context: click.Context) -> int:
 
 def run(argv: list[str]) -> int:
     """Run one command line and return its exit code."""
-    return exits.guarded(lambda: _run(argv))
+    return exit_codes.guarded(lambda: _run(argv))
 
 
 def _run(argv: list[str]) -> int:
@@ -123,7 +124,7 @@ def _run(argv: list[str]) -> int:
         output.note(_one_line(error))
         return errors.USAGE
     except click.Abort:
-        return exits.interrupted()
+        return exit_codes.interrupted()
 
 
 def _one_line(error: click.ClickException) -> str:

@@ -106,7 +106,7 @@ def _held(name: str, directory: int, survey: freshness.Survey) -> digest.Digest 
 
 def _judged(settled: set[str], launches: set[str] | None) -> list[str]:
     """The words of all others; the slow path, so imported only here."""
-    from sesh import attention
+    from sesh.terminal import attention
 
     return attention.words(settled, launches)
 

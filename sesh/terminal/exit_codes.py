@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sys
 
-from sesh import output
 from sesh.model import errors
 from sesh.model.errors import SeshError
 from sesh.system import bug_log
+from sesh.terminal import output
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 
-from sesh import output
+from sesh.terminal import output
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -41,10 +41,10 @@ def ls_table() -> tuple[bytes, str | None] | None:
         return None
     import json
 
-    from sesh import output, tables
+    from sesh.terminal import output, session_table
 
     sessions = [json.loads(view) for view in views]
-    return tables.ls_text(sessions, wide=False, colour=output.use_colour("auto"))
+    return session_table.ls_text(sessions, wide=False, colour=output.use_colour("auto"))
 
 
 def unchanged() -> list[bytes] | None:
