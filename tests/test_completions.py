@@ -298,5 +298,5 @@ def test_behind_the_dashes_any_command_is_completed(terminal: Terminal) -> None:
 
 def test_every_phase_is_offered() -> None:
     for shell in ("bash", "fish", "zsh"):
-        script = Path(completion.__file__).parents[1] / f"complete.{shell}"
+        script = Path(completion.__file__).parents[1] / "terminal" / "shell" / f"complete.{shell}"
         assert set(PHASES) <= set(re.findall(r"\w+", script.read_text()))

@@ -34,7 +34,7 @@ class Kept:
         (self.run / "x.1.launch").write_text(f"echo $$ >{self.run}/agent\nexec {agent}\n")
         (self.run / "callback").write_text(f"echo called >>{self.run}/called\n")
         (self.run / "agent").unlink(missing_ok=True)
-        keeper = paths.package_file("keeper.sh")
+        keeper = paths.package_file("places/keeper.sh")
         command = [*SHELLS[shell], keeper, f"{self.run}/x.1", "x", "x", shutil.which("tmux") or ""]
         command.append(f"{self.run}/callback")
         self.tmux("-f", os.devnull, "new-session", "-d", "-s", "x", *command,

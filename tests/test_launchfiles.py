@@ -93,7 +93,14 @@ def test_a_launch_changes_no_variable_of_its_place(tmp_path: Path, shell: str) -
     (tmp_path / "x.launch").write_text(script.replace(quote(record().spec.cwd), str(tmp_path)))
     tmux = f"x,{os.getpid()},0"
     done = subprocess.run(
-        [*SHELLS[shell], paths.package_file("keeper.sh"), f"{tmp_path}/x", "id", "name", "true"],
+        [
+            *SHELLS[shell],
+            paths.package_file("places/keeper.sh"),
+            f"{tmp_path}/x",
+            "id",
+            "name",
+            "true",
+        ],
         env={"TMUX": tmux, "TMUX_PANE": "%0", "TERM": "", "PATH": os.environ["PATH"], **OURS},
         capture_output=True,
         text=True,

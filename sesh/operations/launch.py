@@ -87,7 +87,7 @@ def _begun(entry: Entry, record: Record) -> tuple[Entry, Record]:
 def _keeper(record: Record, server: Tmux) -> Keeper:
     callback = launch_files.write_callback(record.place.run, paths.own_command())
     stem = launch_files.base(record)
-    script = paths.package_file("keeper.sh")
+    script = paths.package_file("places/keeper.sh")
     return Keeper(
         argv=("/bin/sh", script, stem, record.id, record.name, server.binary, callback),
         session_id=record.id,

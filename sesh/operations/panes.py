@@ -12,6 +12,7 @@ from sesh.system import files, paths, processes
 from sesh.system.tmux import Pane, Reply, Tmux
 
 PATIENCE = 1.0
+_KEEPERS = ("/sesh/places/keeper.sh", "/sesh/keeper.sh")  # the latter: of sessions from 0.1.0
 
 
 def find(record: Record, panes: list[Pane] | Reply) -> Pane | None:
@@ -77,7 +78,7 @@ def close_dead(name: str, server: Tmux) -> None:
 
 def is_keeper(pid: int) -> bool:
     """Is it a keeper (of an agent that has ended), not a shell in a window that a person opened?"""
-    return processes.runs(pid, paths.package_file("keeper.sh"))
+    return any(word.endswith(_KEEPERS) for word in processes.command(pid)[1:2])
 
 
 def _gone(pid: int) -> bool:

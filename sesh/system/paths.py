@@ -88,7 +88,7 @@ def rules_dir() -> str:
 
 def builtin_dir() -> str:
     """The templates that come with sesh."""
-    return package_file("builtin")
+    return package_file("agents/builtin")
 
 
 def builtin_rules_dir() -> str:

@@ -71,7 +71,7 @@ def brief(text: str) -> str:
 
 def _fill(shell: str, tree: Tree, **tables: Iterable[str]) -> str:
     """The shell's template with `%NAME%` replaced, by lines where that is all a line has."""
-    with open(f"{os.path.dirname(__file__)}/complete.{shell}", encoding="utf-8") as file:
+    with open(f"{os.path.dirname(__file__)}/shell/complete.{shell}", encoding="utf-8") as file:
         script = file.read()
     words = {
         "names": [_NAMES],

@@ -152,7 +152,7 @@ def file() -> str:
 def script(shell: str) -> str:
     """The code that puts the line in front of a shell's prompt."""
     quote = _quoted_for_fish if shell == "fish" else _quoted
-    with open(paths.package_file(f"init.{shell}"), encoding="utf-8") as template:
+    with open(paths.package_file(f"terminal/shell/init.{shell}"), encoding="utf-8") as template:
         text = template.read()
     command = " ".join(quote(word) for word in paths.own_command())
     return text.replace("%FILE%", quote(file())).replace("%COMMAND%", command)

@@ -195,7 +195,7 @@ def _contents(
         f"{stem}.env": environment.exports(variables),
         f"{stem}.launch": launch_files.boxed_script(record, command, base(record)).encode(),
         **files_of_kit,
-        "keeper.sh": _shipped("keeper.sh"),
+        "keeper.sh": _shipped("places/keeper.sh"),
         "words.sh": words.encode(),
         "tmux.conf": tmux.config_text("screen-256color").encode(),
     }
@@ -215,7 +215,7 @@ def _equip(
     files.write_private(f"{launch_files.own(record)}.kit", made.pop(".kit"), durable=False)
     command = launch_kit.command(record, base(record), hook, resuming=resuming)
     inner = {f"{record.launch}{ending}": data for ending, data in made.items()}
-    return command, {**inner, "hook.sh": _shipped("hook.sh")}
+    return command, {**inner, "hook.sh": _shipped("places/docker/hook.sh")}
 
 
 def _shipped(name: str) -> bytes:
