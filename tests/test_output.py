@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sesh.terminal import output
+from sesh.model import formatting
 
 
 @pytest.mark.parametrize(
@@ -24,17 +24,17 @@ from sesh.terminal import output
     ],
 )
 def test_wrapped(text: str, lines: list[str]) -> None:
-    assert output.wrapped(text, 20) == lines
+    assert formatting.wrapped(text, 20) == lines
 
 
 def test_where_nobody_watches_nothing_is_wrapped() -> None:
-    assert output.wrapped("word " * 100, None) == ["word " * 100]
+    assert formatting.wrapped("word " * 100, None) == ["word " * 100]
 
 
 @given(st.text("ab 語é", max_size=200), st.integers(20, 60))
 def test_lines_fit_and_no_word_is_lost(text: str, width: int) -> None:
-    lines = output.wrapped(text, width)
-    assert all(output.display_width(line) <= width for line in lines)
+    lines = formatting.wrapped(text, width)
+    assert all(formatting.display_width(line) <= width for line in lines)
     assert "".join(lines).replace(" ", "") == text.replace(" ", "")
 
 
@@ -54,4 +54,4 @@ def test_lines_fit_and_no_word_is_lost(text: str, width: int) -> None:
     ],
 )
 def test_times_in_words(seconds: float, units: int, text: str) -> None:
-    assert output.long_time(seconds, units) == text
+    assert formatting.long_time(seconds, units) == text

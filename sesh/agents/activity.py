@@ -21,8 +21,7 @@ from sesh.agents.last_event import BUSY, IDLE, WAITING, Said
 from sesh.agents.rules import Rule, from_plain, match
 from sesh.model import digest, parse
 from sesh.model.value import Value, replace
-from sesh.state import freshness
-from sesh.system import paths
+from sesh.system import paths, quick_read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -226,7 +225,7 @@ def _asking(launch: Launch, kit: Equipment, found: Activity, hook: Said | None) 
 
 def equipment(launch: Launch) -> Equipment | None:
     try:
-        found = json.loads(freshness.read(f"{launch.stem}.kit"))
+        found = json.loads(quick_read.read(f"{launch.stem}.kit"))
         rules = tuple(from_plain(rule) for rule in found.pop("rules"))
         return Equipment(**found, rules=rules)
     except (OSError, ValueError, TypeError, AttributeError, KeyError):
@@ -237,9 +236,9 @@ def heard(launch: Launch) -> Said | None:
     """What its hooks said last; in a container they leave the event itself, in its box."""
     try:
         if not launch.boxed:
-            return last_event.decode(freshness.read(f"{launch.stem}.said"))
+            return last_event.decode(quick_read.read(f"{launch.stem}.said"))
         path = f"{launch.run}/{launch.id}.box/{launch.id}.{launch.generation}.hook"
-        event = json.loads(freshness.read(path))
+        event = json.loads(quick_read.read(path))
         at = parse.moment(os.lstat(path).st_mtime, time.time())
     except (OSError, ValueError, RecursionError):
         return None
@@ -253,7 +252,7 @@ def _registry(launch: Launch, kit: Equipment) -> claude.Registered | None:
     if kit.kind != "claude" or not kit.home:
         return None
     try:
-        found = claude.registered(freshness.read(f"{kit.home}/sessions/{launch.pid}.json"))
+        found = claude.registered(quick_read.read(f"{kit.home}/sessions/{launch.pid}.json"))
     except OSError:
         return None
     itself = found and str(found.pid) == launch.pid and found.start == launch.start
@@ -388,7 +387,7 @@ def _seen_screen(launch: Launch) -> tuple[bool, Activity | None]:
     """Is it as when somebody looked last, because nothing was printed since, and what did it say
     then?"""
     try:
-        found = json.loads(freshness.read(f"{launch.stem}.seen"))
+        found = json.loads(quick_read.read(f"{launch.stem}.seen"))
         found.pop("worked", None)
         fresh = os.stat(launch.transcript).st_mtime < found.pop("at")
         return fresh, Activity(**found) if fresh and found else None
@@ -399,7 +398,7 @@ def _seen_screen(launch: Launch) -> tuple[bool, Activity | None]:
 def worked_by_screen(launch: Launch) -> bool | None:
     """Has a look at its screen ever found it busy? None: no."""
     try:
-        return json.loads(freshness.read(f"{launch.stem}.seen")).get("worked") is True or None
+        return json.loads(quick_read.read(f"{launch.stem}.seen")).get("worked") is True or None
     except (OSError, ValueError, AttributeError):
         return None
 

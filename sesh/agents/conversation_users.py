@@ -11,8 +11,8 @@ from sesh.agents.launch_kit import Variables
 from sesh.model.errors import TwinError
 from sesh.model.parse import TICKS, number
 from sesh.model.record import Kit, Process, Record
-from sesh.state import freshness, records
-from sesh.system import processes
+from sesh.state import records
+from sesh.system import processes, quick_read
 from sesh.system.processes import Table
 
 _FIRST_WORDS = 3  # of a command line, among which the program is
@@ -107,7 +107,7 @@ def _registered(home: str, conversation: str) -> list[int]:
     found = []
     with suppress(OSError):
         for name in os.listdir(f"{home}/sessions"):
-            one = claude.registered(freshness.read(f"{home}/sessions/{name}"))
+            one = claude.registered(quick_read.read(f"{home}/sessions/{name}"))
             if one is None or one.conversation != conversation:
                 continue
             start = number(one.start, TICKS)

@@ -14,8 +14,8 @@ from sesh.model.digest import Digest
 from sesh.model.errors import SeshError
 from sesh.model.record import Record, name_of
 from sesh.places import environment
-from sesh.state import events, freshness
-from sesh.system import files, processes
+from sesh.state import events
+from sesh.system import files, processes, quick_read
 
 _SAME = 3.0  # seconds by which two sources may differ on when a wait began
 
@@ -63,7 +63,7 @@ def _note(launch: Launch, doing: Activity | None) -> None:
         return
     since = doing.since or 0.0
     with suppress(FileNotFoundError, ValueError):
-        if since <= float(freshness.read(path)) + _SAME:
+        if since <= float(quick_read.read(path)) + _SAME:
             return
     files.write_private(path, f"{since:.3f}\n".encode(), durable=False)
     event = events.new("waiting", name_of(launch.id), launch.id, launch.generation)

@@ -17,7 +17,7 @@ from sesh.agents.last_event import WAITING, Said
 from sesh.model import digest
 from sesh.model.errors import OK, SeshError
 from sesh.state import freshness
-from sesh.system import bug_log, files, paths, stdin, subprocesses
+from sesh.system import bug_log, files, paths, quick_read, stdin, subprocesses
 
 KINDS = ("claude", "codex")
 _SHELLS = (b"sh", b"bash", b"dash", b"zsh", b"ksh", b"busybox", b"fish")
@@ -99,11 +99,11 @@ def _session() -> _Session | None:
     if not session_id or not name or "/" in session_id + name:
         return None
     run = freshness.Survey().run
-    found = digest.parse(freshness.read(f"{paths.sessions_dir()}/{name}.toml"))
+    found = digest.parse(quick_read.read(f"{paths.sessions_dir()}/{name}.toml"))
     if found is None or found.id != session_id or os.environ.get("SESH_RUN") != run:
         return None
     stem = f"{run}/{session_id}.{found.generation}"
-    agent = freshness.read(f"{stem}.pid").split()
+    agent = quick_read.read(f"{stem}.pid").split()
     conversation = json.loads(found.view).get("conversation")
     return _Session(run, stem, int(agent[0]), conversation) if agent else None
 
@@ -128,7 +128,7 @@ def _is_agent(session: _Session, kind: str, new: Said) -> bool:
 
 def _who(pid: int) -> tuple[bytes, int]:
     """A process's name, and its parent."""
-    head, _, tail = freshness.read(f"/proc/{pid}/stat").rpartition(b") ")
+    head, _, tail = quick_read.read(f"/proc/{pid}/stat").rpartition(b") ")
     return head.partition(b" (")[2], int(tail.split(None, 2)[1])
 
 
@@ -140,7 +140,7 @@ def _note(stem: str, new: Said) -> tuple[Said | None, Said]:
     with files.locked(f"{stem}.kit"):
         old = None
         with suppress(OSError):
-            old = last_event.decode(freshness.read(f"{stem}.said"))
+            old = last_event.decode(quick_read.read(f"{stem}.said"))
         whole = last_event.merged(old, new)
         files.write_private(f"{stem}.said", last_event.encode(whole), durable=False)
     return old, whole
@@ -159,7 +159,7 @@ def _pass_on(event: str) -> None:
 
     home = os.environ.get("CODEX_HOME") or f"{paths.home()}/.codex"
     path = f"{home}/config.toml"
-    own = settings.parse(path, freshness.read(path)).get("notify")
+    own = settings.parse(path, quick_read.read(path)).get("notify")
     if isinstance(own, list) and own and all(isinstance(word, str) for word in own):
         program = paths.which(own[0]) if "/" not in own[0] else own[0]
         if program:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from sesh.commands._options import CONTEXT
+from sesh.model import formatting
 from sesh.model.errors import UsageError
 from sesh.operations import send
 from sesh.operations.send import Terminal
@@ -26,5 +27,5 @@ def command(name: str, answer: tuple[str, ...], about: str) -> int:
         raise UsageError("which answer? yes, no, always, the number of an option, or a text")
     terminal = Terminal(lookup.one(name), settings.load())
     done = send.answer(terminal, word, about)
-    output.write(f"{terminal.name}: {output.escape(done)}\n")
+    output.write(f"{terminal.name}: {formatting.escape(done)}\n")
     return 0

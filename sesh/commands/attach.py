@@ -13,6 +13,7 @@ from contextlib import suppress
 import click
 
 from sesh.commands._options import CONTEXT
+from sesh.model import formatting
 from sesh.model.errors import CannotTellError, ConflictError, EndedError, StateError, UsageError
 from sesh.model.record import ALIVE, ENDED, Session, State
 from sesh.model.session_json import view
@@ -97,9 +98,9 @@ def _attachable(one: Seen) -> bool:
 
 def _headline(session: Session) -> str:
     verdict = session.verdict
-    ended = output.epoch(view(session.record, verdict)["ended"])
-    when = f" {output.long_time(time.time() - ended)} ago" if ended is not None else ""
-    return f"{session.name} {verdict.state}{when}: {output.escape(verdict.reason or '')}"
+    ended = formatting.epoch(view(session.record, verdict)["ended"])
+    when = f" {formatting.long_time(time.time() - ended)} ago" if ended is not None else ""
+    return f"{session.name} {verdict.state}{when}: {formatting.escape(verdict.reason or '')}"
 
 
 def _menu(found: Seen, config: Config) -> int:
@@ -112,7 +113,7 @@ def _menu(found: Seen, config: Config) -> int:
     width = (output.terminal_width() or 80) - 7
     output.say("")
     for line in lines:
-        output.say(f"    │ {output.cut(output.escape(line), width)}")
+        output.say(f"    │ {formatting.cut(formatting.escape(line), width)}")
     output.say("")
     keys = _keys()
     while True:

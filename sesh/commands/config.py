@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from sesh.commands._options import CONTEXT, json_option
-from sesh.model import errors
+from sesh.model import errors, formatting
 from sesh.model.errors import SeshError, UsageError
 from sesh.model.record import ENDED, Retry, State
 from sesh.state import events, settings
@@ -34,7 +34,7 @@ def command(action: str, origin: bool, as_json: bool) -> int:
     if action == "show":
         return _show(origin=origin, as_json=as_json)
     if action == "path":
-        output.write(f"{output.escape(paths.config_file())}\n")
+        output.write(f"{formatting.escape(paths.config_file())}\n")
         return errors.OK
     config = settings.load()
     return _check(config) if action == "check" else _test(config)
@@ -61,7 +61,7 @@ def _origin(setting: Setting) -> str:
 
 
 def _comment(setting: Setting) -> str:
-    return output.escape(_origin(setting))
+    return formatting.escape(_origin(setting))
 
 
 def _toml(value: Any) -> str:
@@ -149,11 +149,11 @@ def _test(config: Config) -> int:
         where = paths.config_file()
         raise SeshError(f"nobody is told: set command or webhooks of [notify] in {where}")
     for target, sent in results:
-        shown = output.escape(target.shown)
+        shown = formatting.escape(target.shown)
         line = f"ok      {shown}" if sent.problem is None else f"failed  {shown}: {sent.problem}"
-        output.write(f"{output.escape(line)}\n")
+        output.write(f"{formatting.escape(line)}\n")
         for said in sent.said.splitlines():
-            output.write(f"        {output.escape(said)}\n")
+            output.write(f"        {formatting.escape(said)}\n")
     failed = [sent for _, sent in results if sent.problem is not None]
     if not failed:
         return errors.OK

@@ -13,7 +13,7 @@ from sesh.commands._options import CONTEXT, colour_option, json_option, yes_opti
 from sesh.doctor import CHECKS, Check, fixes
 from sesh.doctor.fixes import Done
 from sesh.doctor.scene import Finding, Level, Scene
-from sesh.model import errors
+from sesh.model import errors, formatting
 from sesh.model.errors import StateError, UsageError
 from sesh.state import settings
 from sesh.terminal import output, prompt
@@ -122,7 +122,7 @@ def _mend(chosen: Sequence[Check], scene: Scene, *, yes: bool, colour: bool) -> 
     def may(question: str) -> bool:
         if yes or not output.interactive():
             return yes
-        return click.confirm(output.escape(question), err=True)
+        return click.confirm(formatting.escape(question), err=True)
 
     told = False
     for done in fixes.mend([one.id for one in chosen], scene, _look, may):
@@ -143,7 +143,7 @@ def _told(done: Done, *, colour: bool) -> str:
         word, text = "mended", step.what
     state = {"mended": "running", "failed": "failed"}.get(word, "stale")
     painted = output.paint(f"{word:<6}", state, colour=colour)
-    return f"{painted}  {step.id:<{_id_width(CHECKS)}}  {output.escape(text)}"
+    return f"{painted}  {step.id:<{_id_width(CHECKS)}}  {formatting.escape(text)}"
 
 
 # --- the report ----------------------------------------------------------------------------------
@@ -212,17 +212,19 @@ def _block(one: Finding, width: int | None, *, colour: bool) -> str:
     narrow = width is not None and width < _NARROW
     pad = _id_width(CHECKS) + 3
     indent = " " * (6 if narrow else 6 + pad)
-    lines = output.wrapped(output.escape(one.text), None if width is None else width - len(indent))
+    lines = formatting.wrapped(
+        formatting.escape(one.text), None if width is None else width - len(indent)
+    )
     first, rest = ("", lines) if narrow else (lines[0], lines[1:])
     text = f"{level}  {one.id:<{pad}}{first}".rstrip() + "\n"
     text += "".join(f"{indent}{line}\n" for line in rest)
     if one.mend is not None:
-        mend = f"{indent}mend: {output.escape(one.mend)}"
+        mend = f"{indent}mend: {formatting.escape(one.mend)}"
         text += _if_it_fits(mend, f"   ({one.note})" if one.note else "", width) + "\n"
     return text
 
 
 def _if_it_fits(text: str, aside: str, width: int | None) -> str:
     """With what need not be said, where there is room for it."""
-    fits = width is None or output.display_width(text + aside) <= width
+    fits = width is None or formatting.display_width(text + aside) <= width
     return text + aside if fits else text

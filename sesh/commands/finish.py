@@ -8,7 +8,7 @@ import os
 import click
 
 from sesh.commands._options import CONTEXT, json_option, named
-from sesh.model import progress
+from sesh.model import formatting, progress
 from sesh.model.errors import UsageError
 from sesh.model.progress import Said
 from sesh.operations import report_progress
@@ -43,5 +43,5 @@ def command(words: tuple[str, ...], summary: str | None, as_json: bool) -> int:
         shown = {**session_list.complete(found), "duration": round(seconds, 3)}
         output.write(json.dumps(shown) + "\n")
     else:
-        output.write(f"{name} {outcome} after {output.long_time(seconds)}\n")
+        output.write(f"{name} {outcome} after {formatting.long_time(seconds)}\n")
     return 0

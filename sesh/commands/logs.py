@@ -8,6 +8,7 @@ from datetime import datetime
 import click
 
 from sesh.commands._options import CONTEXT, Moment
+from sesh.model import formatting
 from sesh.model.errors import SeshError, StateError, UsageError
 from sesh.model.record import ALIVE, Record, State
 from sesh.operations import logs
@@ -52,7 +53,7 @@ def _offset(record: Record, since: datetime) -> int:
     offset, known = log_files.offset_at(record.id, since.timestamp())
     younger = known == 0 and since <= record.spec.created
     if known < since.timestamp() - 1 and not younger:
-        begin = output.clock(known) if known else "its beginning"
+        begin = formatting.clock(known) if known else "its beginning"
         output.note(f"shown from {begin} on: nobody looked between that and the time asked for")
     return offset
 
@@ -85,7 +86,7 @@ def _last(text: str, lines: int | None) -> str:
     """The text, safe for a terminal: what tmux captured has no escape sequences, but a file that
     somebody edited may."""
     wanted = text.splitlines() if lines is None else text.splitlines()[-lines:] if lines else []
-    return "".join(output.escape(line) + "\n" for line in wanted)
+    return "".join(formatting.escape(line) + "\n" for line in wanted)
 
 
 def _follow(record: Record, start: int, config: settings.Config, *, raw: bool) -> None:

@@ -7,6 +7,7 @@ import json
 import click
 
 from sesh.commands._options import CONTEXT, colour_option, json_option
+from sesh.model import formatting
 from sesh.model.session_json import View
 from sesh.terminal import output, session_list, session_table
 
@@ -71,7 +72,7 @@ def command(
     elif formatted:
         output.write("".join(formatted(v) + "\n" for v in views))
     elif quiet:
-        output.write("".join(output.escape(v["name"]) + "\n" for v in views))
+        output.write("".join(formatting.escape(v["name"]) + "\n" for v in views))
     else:
         _print_table(views, wide=wide, colour=output.use_colour(colour), filtered=bool(wanted))
     for trouble in troubles[:1]:
@@ -92,7 +93,9 @@ def _print_table(views: list[View], *, wide: bool, colour: bool, filtered: bool)
     width = output.terminal_width()
     if width is None:
         return
-    lines = [output.cut(output.escape(line), width) for line in session_list.open_breakers(views)]
+    lines = [
+        formatting.cut(formatting.escape(line), width) for line in session_list.open_breakers(views)
+    ]
     lines += [closing] if closing else []
     if lines:
         output.say("\n" + "\n".join(lines))

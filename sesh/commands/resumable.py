@@ -8,7 +8,7 @@ import click
 
 from sesh.agents import resumable
 from sesh.commands._options import CONTEXT, json_option, named
-from sesh.model import errors
+from sesh.model import errors, formatting
 from sesh.model.progress import Answer
 from sesh.model.record import Record
 from sesh.state import lookup, settings
@@ -32,7 +32,7 @@ def command(name: str | None, as_json: bool) -> int:
         output.write(json.dumps(_shown(name, entry, answer)) + "\n")
     else:
         word = "yes" if answer.resume else "no"
-        output.write(f"{word}: {output.escape(answer.reason)}\n")
+        output.write(f"{word}: {formatting.escape(answer.reason)}\n")
     return errors.OK if answer.resume else errors.FAILED
 
 

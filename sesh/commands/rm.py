@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from sesh.commands._options import CONTEXT, confirm, grace_option, names_argument, yes_option
-from sesh.model import errors
+from sesh.model import errors, formatting
 from sesh.model.errors import (
     CannotTellError,
     ConflictError,
@@ -73,7 +73,7 @@ def _losses(names: tuple[str, ...]) -> list[str]:
             continue
         stays = None if worktrees.needed(record) else worktrees.why_it_stays(record)
         if stays and record.spec.worktree:
-            found.append(f"{name} ({stays} in {output.escape(record.spec.worktree.path)})")
+            found.append(f"{name} ({stays} in {formatting.escape(record.spec.worktree.path)})")
     return found
 
 

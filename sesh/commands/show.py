@@ -10,6 +10,7 @@ import click
 
 from sesh.agents import activity, questions, screen
 from sesh.commands._options import CONTEXT, colour_option, json_option
+from sesh.model import formatting
 from sesh.model.reconcile import kept
 from sesh.model.record import ENDED, Care, Record, Session, Spec, State
 from sesh.model.session_json import View
@@ -71,13 +72,13 @@ def _show_damaged(found: Seen) -> None:
         ("why", found.damaged.reason),
         ("next", f"mend or move the file; sesh rm --force {found.name} forgets it"),
     ]
-    _print(output.escape(found.name), State.DAMAGED, None, rows, colour=False)
+    _print(formatting.escape(found.name), State.DAMAGED, None, rows, colour=False)
 
 
 def _show(session: Session, shown: View, *, colour: bool) -> None:
     record, verdict = session.record, session.verdict
     rows = [
-        ("command", output.command_line(record.spec.command) or output.NOTHING),
+        ("command", formatting.command_line(record.spec.command) or formatting.NOTHING),
         ("where", _where(record)),
         ("directory", _directory(shown)),
         ("life", _life(shown)),
@@ -129,7 +130,7 @@ def _show(session: Session, shown: View, *, colour: bool) -> None:
 def _mount(record: Record) -> str:
     """How full the private mount of its container is."""
     held = directory_tree.measure(record.place.run)
-    much = mailbox.overfull(held) or f"{output.size(held.size)} of {amount(mailbox.LIMIT)}"
+    much = mailbox.overfull(held) or f"{formatting.size(held.size)} of {amount(mailbox.LIMIT)}"
     return f"{much}   ({record.place.run})"
 
 
@@ -151,12 +152,12 @@ def _doing(record: Record, shown: View) -> list[tuple[str, str]]:
         return [("does", "not known: nothing of it has said so yet")]
     what = f" for {doing.what}" if doing.what else ""
     what += " (background work)" if doing.background else ""
-    since = f" since {output.clock(doing.since)}" if doing.since else ""
+    since = f" since {formatting.clock(doing.since)}" if doing.since else ""
     source = f"{doing.source}, rule {doing.rule}" if doing.rule else doing.source
     rows = [("does", f"{doing.kind}{what}{since}   (by its {source})")]
     asked = shown["question"]
     if asked:
-        rows.append(("asks", output.cut(questions.line(asked["text"]), _LONGEST)))
+        rows.append(("asks", formatting.cut(questions.line(asked["text"]), _LONGEST)))
         rows += [("", f"{one['key']}. {one['label']}") for one in asked["options"]]
     return rows
 
@@ -196,7 +197,7 @@ def _timeout(record: Record, shown: View) -> str:
     most += ", retries included" if record.spec.care.retries else ""
     left = ages.left(record)
     if shown["state"] in _NOT_OVER and 0 <= left < ages.FOR_EVER:
-        most += f" ({output.long_time(left, units=2)} left)"
+        most += f" ({formatting.long_time(left, units=2)} left)"
     return most
 
 
@@ -218,8 +219,8 @@ def _retries(care: Care, shown: View) -> str:
     if care.retry_delay < care.retry_max_delay:
         wait = f"{span(care.retry_delay)} to {wait}"
     anew = f"all anew after {span(care.retry_reset)}"
-    at = output.epoch(shown["retry_at"])
-    due = f"; the next at {output.clock(at)}" if at is not None else ""
+    at = formatting.epoch(shown["retry_at"])
+    due = f"; the next at {formatting.clock(at)}" if at is not None else ""
     how = f"{', '.join(care.retry_on)}; {wait}; {anew}"
     return f"{shown['retries']} of {care.retries} retries used ({how}){due}"
 
@@ -291,16 +292,16 @@ def _print(
     """Each row under its label, wrapped on a terminal. The reason stands beside the state or, where
     there is no room, below it."""
     width = output.terminal_width()
-    aside = f"    {output.escape(reason)}" if reason else ""
-    fits = width is None or output.display_width(f"{name}  {state}{aside}") <= width
+    aside = f"    {formatting.escape(reason)}" if reason else ""
+    fits = width is None or formatting.display_width(f"{name}  {state}{aside}") <= width
     lines = [f"{name}  {output.paint(state, state, colour=colour)}{aside if fits else ''}"]
     for label, text in rows if fits else [("", reason or ""), *rows]:
-        lines += _row(label, output.escape(text), width)
+        lines += _row(label, formatting.escape(text), width)
     output.write("\n".join(lines) + "\n")
 
 
 def _row(label: str, text: str, width: int | None) -> list[str]:
-    first, *rest = output.wrapped(text, None if width is None else width - _INDENT)
+    first, *rest = formatting.wrapped(text, None if width is None else width - _INDENT)
     return [f"  {label:<{_INDENT - 3}} {first}", *(" " * _INDENT + line for line in rest)]
 
 
@@ -331,17 +332,19 @@ def _from_home(path: str) -> str:
 def _life(shown: View) -> str:
     parts = []
     for label in ("started", "ended"):
-        moment = output.epoch(shown[label])
+        moment = formatting.epoch(shown[label])
         if moment is not None:
-            parts.append(f"{label} {output.clock(moment)} ({output.ago(moment, time.time())})")
+            parts.append(
+                f"{label} {formatting.clock(moment)} ({formatting.ago(moment, time.time())})"
+            )
     parts.append(f"generation {shown['generation']}")
     return ", ".join(parts)
 
 
 def _memory(record: Record, shown: View) -> str:
     """How much it uses, and the most that passes have seen."""
-    now, most = output.size(shown["memory_bytes"]), health_checks.read(record).peak
-    return f"{now}, at most {output.size(most)} seen" if most else now
+    now, most = formatting.size(shown["memory_bytes"]), health_checks.read(record).peak
+    return f"{now}, at most {formatting.size(most)} seen" if most else now
 
 
 def _cpu(shown: View) -> str:
@@ -351,12 +354,12 @@ def _cpu(shown: View) -> str:
 def _output(shown: View) -> str:
     path = paths.transcript(shown["id"])
     try:
-        written = output.size(log_files.kept(path))
+        written = formatting.size(log_files.kept(path))
     except OSError:
         return "–"
     if shown["last_output"] is None:
         return "nothing printed"
-    last = output.ago(output.epoch(shown["last_output"]), time.time())
+    last = formatting.ago(formatting.epoch(shown["last_output"]), time.time())
     return f"transcript {written}, last output {last}"
 
 

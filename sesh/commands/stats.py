@@ -11,7 +11,7 @@ from datetime import datetime
 import click
 
 from sesh.commands._options import CONTEXT, Moment, json_option
-from sesh.model import errors
+from sesh.model import errors, formatting
 from sesh.model.errors import UsageError
 from sesh.stats import collect, measures, prometheus
 from sesh.stats.measures import Bucket, Figures, Part, Report
@@ -72,8 +72,8 @@ def _put(text: str, path: str | None) -> None:
 
 def _json(found: Report, since: datetime | None) -> str:
     times = {
-        "checked_at": output.stamp(time.time()),
-        "since": output.stamp(since.timestamp()) if since else None,
+        "checked_at": formatting.stamp(time.time()),
+        "since": formatting.stamp(since.timestamp()) if since else None,
     }
     return json.dumps({**times, **measures.as_json(found)}) + "\n"
 
@@ -99,7 +99,7 @@ def _print(found: Report, since: datetime | None) -> None:
 
 
 def _cut(line: str, room: int | None) -> str:
-    return line if room is None else output.cut(line, room)
+    return line if room is None else formatting.cut(line, room)
 
 
 def _painted(line: str, *, colour: bool) -> str:
@@ -135,13 +135,13 @@ def _row(label: str, text: str) -> str:
 
 def _head(whole: Figures, since: datetime | None) -> str:
     where = f"{whole.listed} in the list, {whole.archived} in the history"
-    begin = f", since {output.clock(since.timestamp())}" if since else ""
+    begin = f", since {formatting.clock(since.timestamp())}" if since else ""
     return f"{_number(whole.total, 'session')}{begin}: {where}"
 
 
 def _states(whole: Figures) -> str:
     known = [f"{count} {state}" for state, count in whole.states.items() if count]
-    return " · ".join(known) or output.NOTHING
+    return " · ".join(known) or formatting.NOTHING
 
 
 def _health(whole: Figures) -> str:
@@ -150,8 +150,11 @@ def _health(whole: Figures) -> str:
 
 
 def _memory(whole: Figures) -> str:
-    average, peak = output.size(whole.memory_average_bytes), output.size(whole.memory_peak_bytes)
-    return f"{average} on average · {peak} at most · {output.size(whole.memory_bytes)} in all"
+    average, peak = (
+        formatting.size(whole.memory_average_bytes),
+        formatting.size(whole.memory_peak_bytes),
+    )
+    return f"{average} on average · {peak} at most · {formatting.size(whole.memory_bytes)} in all"
 
 
 def _ends(whole: Figures) -> str:
@@ -197,7 +200,7 @@ def _histogram(buckets: Sequence[Bucket], room: int | None) -> list[str]:
     lines = []
     for bucket in shown:
         bound = bucket.below_seconds
-        label = "longer" if bound is None else f"under {output.short_time(bound)}"
+        label = "longer" if bound is None else f"under {formatting.short_time(bound)}"
         bar = _bar(bucket.count / most) if room is not None else ""
         lines.append(f"{_INDENT}{label:<9}  {bucket.count:>{digits}}  {bar}".rstrip())
     return lines
@@ -214,14 +217,14 @@ def _table(title: str, parts: Sequence[Part], room: int | None) -> list[str]:
     dropped from the right until it fits."""
     heads = (title, "SESSIONS", "ALIVE", "ENDS", "FAILED", "MEDIAN", "RECOVERED", "MEMORY")
     rows = [heads, *(_cells(part) for part in parts)]
-    widths = [max(output.display_width(row[at]) for row in rows) for at in range(len(heads))]
+    widths = [max(formatting.display_width(row[at]) for row in rows) for at in range(len(heads))]
     while room is not None and len(widths) > 2 and sum(widths) + 3 * (len(widths) - 1) > room:
         widths.pop()
     return [_cut(_line(row, widths), room) for row in rows]
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    name = row[0] + " " * (widths[0] - output.display_width(row[0]))
+    name = row[0] + " " * (widths[0] - formatting.display_width(row[0]))
     numbers = [f"{text:>{width}}" for text, width in zip(row[1:], widths[1:], strict=False)]
     return "   ".join([name, *numbers])
 
@@ -229,14 +232,14 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
 def _cells(part: Part) -> tuple[str, ...]:
     its = part.figures
     return (
-        output.NOTHING if part.name is None else output.escape(part.name),
+        formatting.NOTHING if part.name is None else formatting.escape(part.name),
         str(its.total),
         str(its.alive),
         str(its.ends),
         _percent(its.failure_rate),
         _time(its.duration_median_seconds),
-        f"{its.recovered} of {its.recoveries}" if its.recoveries else output.NOTHING,
-        output.size(its.memory_bytes),
+        f"{its.recovered} of {its.recoveries}" if its.recoveries else formatting.NOTHING,
+        formatting.size(its.memory_bytes),
     )
 
 
@@ -245,10 +248,10 @@ def _number(count: int, noun: str) -> str:
 
 
 def _percent(share: float | None) -> str:
-    return output.NOTHING if share is None else f"{share:.0%}"
+    return formatting.NOTHING if share is None else f"{share:.0%}"
 
 
 def _time(seconds: float | None) -> str:
     if seconds is None:
-        return output.NOTHING
-    return "<1s" if seconds < 1 else output.short_time(seconds)
+        return formatting.NOTHING
+    return "<1s" if seconds < 1 else formatting.short_time(seconds)

@@ -7,7 +7,7 @@ import time
 import click
 
 from sesh.commands._options import CONTEXT, json_option
-from sesh.model import errors
+from sesh.model import errors, formatting
 from sesh.model.record import ALIVE, ENDED, State
 from sesh.state import lookup
 from sesh.terminal import output, session_list, session_table
@@ -42,5 +42,5 @@ def command(name: str, as_json: bool) -> int:
     else:
         reason = session_table.why(shown, time.time())
         aside = f" ({reason})" if reason else ""
-        output.write(f"{output.escape(found.name)} {found.state}{aside}\n")
+        output.write(f"{formatting.escape(found.name)} {found.state}{aside}\n")
     return exit_code(found.state)

@@ -18,7 +18,7 @@ from sesh.commands._options import (
     names_argument,
     yes_option,
 )
-from sesh.model import errors
+from sesh.model import errors, formatting
 from sesh.model.errors import UsageError
 from sesh.model.record import ALIVE, ENDED, Damaged, Engine, State
 from sesh.operations import recover
@@ -196,13 +196,13 @@ def _listed(census: orphans.Census) -> list[str]:
         pid = agent.agent.process.pid
         rows.append((agent.name, f"process {pid}, no record claims it", ""))
     for left in sorted(census.leftovers, key=lambda left: left.name):
-        age = output.short_time(time.time() - left.started)
-        what = f"process {left.process.pid}, {age}, {output.size(left.memory_bytes)}"
+        age = formatting.short_time(time.time() - left.started)
+        what = f"process {left.process.pid}, {age}, {formatting.size(left.memory_bytes)}"
         kept = f"   left alone: {left.keep}" if left.keep else ""
-        rows.append((left.name, what, output.command_line(left.command) + kept))
+        rows.append((left.name, what, formatting.command_line(left.command) + kept))
     for stray in census.strays:
         panes = f"{len(stray.panes)} pane{'s' if len(stray.panes) > 1 else ''}"
-        runs = ", ".join(output.command_line(one) for one in stray.commands)
+        runs = ", ".join(formatting.command_line(one) for one in stray.commands)
         kept = f"   left alone: {stray.keep}" if stray.keep else ""
         rows.append((stray.name, f"tmux session, {panes}, no record claims it", runs + kept))
     for box in census.adrift:
@@ -210,7 +210,8 @@ def _listed(census: orphans.Census) -> list[str]:
         rows.append((box.name, what, f"left alone: {box.keep}" if box.keep else ""))
     width = max((len(name) for name, _, _ in rows), default=0)
     return [
-        f"{name:<{width}}   {output.escape(what)}   {more}".rstrip() for name, what, more in rows
+        f"{name:<{width}}   {formatting.escape(what)}   {more}".rstrip()
+        for name, what, more in rows
     ]
 
 
@@ -307,9 +308,9 @@ class _Progress:
         if os.environ.get("TERM", "dumb") == "dumb":
             return
         done = total - len(waiting)
-        bar = output.progress_bar(done, total)
+        bar = formatting.progress_bar(done, total)
         when = f"{left:.0f} s left before kill" if left > 0 else "killing"
         line = f"stopping  {bar}  {done}/{total}  waiting for {waiting[0]} ({when})"
         width = os.get_terminal_size(2).columns or 80
-        output.write_line_over(output.cut(line, width - 1))
+        output.write_line_over(formatting.cut(line, width - 1))
         self._shown = True

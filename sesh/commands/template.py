@@ -12,7 +12,7 @@ from sesh.agents import rule_files, template, template_lookup, template_trust
 from sesh.agents.template import Template
 from sesh.agents.template_lookup import Bad, Found, Origin
 from sesh.commands._options import CONTEXT, confirm, json_option, yes_option
-from sesh.model import errors
+from sesh.model import errors, formatting
 from sesh.model.errors import SeshError, StateError, UsageError
 from sesh.model.value import Value
 from sesh.state import settings
@@ -79,7 +79,7 @@ def _ls(directory: str | None, *, as_json: bool) -> int:
         output.write(json.dumps([_plain(line) for line in lines]) + "\n")
         return errors.OK
     rows = [("NAME", "FROM", "RUNS", ""), *(_row(line, directory) for line in lines)]
-    widths = [max(output.display_width(row[column]) for row in rows) for column in range(3)]
+    widths = [max(formatting.display_width(row[column]) for row in rows) for column in range(3)]
     for row in rows:
         cells = [_padded(cell, min(width, 50)) for cell, width in zip(row, widths, strict=False)]
         output.write("   ".join((*cells, row[3])).rstrip() + "\n")
@@ -106,20 +106,20 @@ class _Line(Value):
 
 
 def _row(line: _Line, directory: str | None) -> tuple[str, str, str, str]:
-    runs = output.NOTHING
+    runs = formatting.NOTHING
     if line.command is not None:
-        runs = output.command_line(line.command) if line.command else "your shell"
+        runs = formatting.command_line(line.command) if line.command else "your shell"
     remark = ""
     if line.problem is not None:
         remark = f"wrong: {template_lookup.next_step('check', line.name, directory)}"
     elif not line.trusted:
         remark = f"not trusted: {template_lookup.next_step('trust', line.name, directory)}"
-    return line.name, _FROM[line.origin], runs, output.escape(remark)
+    return line.name, _FROM[line.origin], runs, formatting.escape(remark)
 
 
 def _padded(cell: str, width: int) -> str:
-    cell = output.cut(cell, width)
-    return cell + " " * (width - output.display_width(cell))
+    cell = formatting.cut(cell, width)
+    return cell + " " * (width - formatting.display_width(cell))
 
 
 def _plain(value: Any) -> Any:
@@ -142,7 +142,7 @@ def _show(found: Found, *, as_json: bool) -> int:
         output.write(json.dumps({**kept, "template": _plain(inside)}) + "\n")
         return errors.OK
     untrusted = "" if found.trusted else ", not trusted"
-    output.write(f"# {output.escape(found.path)} ({_FROM[found.origin]}{untrusted})\n")
+    output.write(f"# {formatting.escape(found.path)} ({_FROM[found.origin]}{untrusted})\n")
     for line in _lines(found.raw):
         output.write(f"{line}\n")
     return errors.OK
@@ -151,7 +151,7 @@ def _show(found: Found, *, as_json: bool) -> int:
 def _lines(raw: bytes) -> list[str]:
     """What a file holds, as a terminal may see it. Only a line feed ends a line."""
     text = raw.decode("utf-8", "backslashreplace").removesuffix("\n")
-    return ["\t".join(map(output.escape, line.split("\t"))) for line in text.split("\n")]
+    return ["\t".join(map(formatting.escape, line.split("\t"))) for line in text.split("\n")]
 
 
 # --- new -----------------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ def _new(name: str, model: str | None, directory: str | None) -> int:
         template_lookup.check_trusted(found, directory)
         template.decode(found.path, found.raw)
         text = f"# Begun as a copy of {model}: sesh start -t {name}\n{found.raw.decode()}"
-    output.write(f"{output.escape(template_lookup.write(name, text))}\n")
+    output.write(f"{formatting.escape(template_lookup.write(name, text))}\n")
     return errors.OK
 
 
@@ -281,10 +281,10 @@ def _trust(name: str, directory: str | None, *, yes: bool) -> int:
         output.say(f"{name} is trusted already")
         return errors.OK
     meant = template.decode(found.path, found.raw)
-    question = f"trust {output.escape(found.path)}?"
+    question = f"trust {formatting.escape(found.path)}?"
     if not yes and not output.interactive():
         confirm(question, yes=False)  # raises: there is nobody to ask
-    for line in (f"{output.escape(found.path)}:", "", *_lines(found.raw), "", *_meaning(meant)):
+    for line in (f"{formatting.escape(found.path)}:", "", *_lines(found.raw), "", *_meaning(meant)):
         output.say(line)
     if not confirm(question, yes=yes):
         raise SeshError(f"{name} is not trusted")
@@ -296,7 +296,7 @@ def _trust(name: str, directory: str | None, *, yes: bool) -> int:
 
 def _meaning(meant: Template) -> Iterator[str]:
     """What would be run, last: a long file can't hide it above the screen."""
-    command = output.command_line(meant.command) if meant.command else "your shell"
+    command = formatting.command_line(meant.command) if meant.command else "your shell"
     yield f"it runs {command}"
     for what, value in (
         ("in", meant.dir),
@@ -307,9 +307,9 @@ def _meaning(meant: Template) -> Iterator[str]:
         ("and again and again", meant.start.get("health_cmd", "")),
     ):
         if value:
-            yield f"  {what} {output.escape(value)}"
+            yield f"  {what} {formatting.escape(value)}"
     if meant.agent:
-        yield f"  with {output.command_line((*meant.agent.start, *meant.agent.prompt))}"
+        yield f"  with {formatting.command_line((*meant.agent.start, *meant.agent.prompt))}"
 
 
 def _forget(name: str, directory: str | None) -> int:

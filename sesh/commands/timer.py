@@ -8,7 +8,7 @@ import time
 import click
 
 from sesh.commands._options import CONTEXT, Duration, json_option
-from sesh.model import errors
+from sesh.model import errors, formatting
 from sesh.model.errors import UsageError
 from sesh.supervision.timer import schedules, timers
 from sesh.supervision.timer.timers import Scheduler, Timer
@@ -89,8 +89,8 @@ def _object(state: Timer) -> dict[str, object]:
         "scheduler": state.scheduler,
         "every": state.every,
         "schedule": state.schedule,
-        "last_run": None if state.last_run is None else output.stamp(state.last_run),
-        "next_run": None if state.next_run is None else output.stamp(state.next_run),
+        "last_run": None if state.last_run is None else formatting.stamp(state.last_run),
+        "next_run": None if state.next_run is None else formatting.stamp(state.next_run),
         "lingering": state.lingering,
         "problem": state.problem,
         "watch": state.watch,
@@ -101,14 +101,14 @@ def _text(state: Timer, now: float) -> str:
     lines = [_head(state)]
     if state.installed:
         late = "   late: does the scheduler run?" if state.late(now) else ""
-        last = "never yet" if state.last_run is None else output.ago(state.last_run, now)
+        last = "never yet" if state.last_run is None else formatting.ago(state.last_run, now)
         lines.append(f"  last run   {last}{late}")
     if state.next_run is not None:
-        lines.append(f"  next run   in {output.short_time(state.next_run - now)}")
+        lines.append(f"  next run   in {formatting.short_time(state.next_run - now)}")
     if state.installed and state.watch:
         lines.append("  watch      beside it, by systemd")
     lines += [f"  problem    {remark}" for remark in _remarks(state)]
-    return "".join(f"{output.escape(line)}\n" for line in lines)
+    return "".join(f"{formatting.escape(line)}\n" for line in lines)
 
 
 def _head(state: Timer) -> str:

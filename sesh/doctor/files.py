@@ -10,11 +10,11 @@ from contextlib import suppress
 from shlex import quote
 
 from sesh.doctor.scene import FIX, Finding, Level, Scene, few, number, shown
+from sesh.model import formatting
 from sesh.model.record import name_of
 from sesh.model.value import Value
 from sesh.state import records
 from sesh.system import files, paths, processes
-from sesh.terminal import output
 
 TEMP_AGE = 3600.0  # seconds after which a temporary file counts as left over
 LARGE = 2 << 30
@@ -150,7 +150,7 @@ def disk(scene: Scene) -> list[Finding]:
         text = f"{what} is left on the disk of {shown(place)}"
         return [Finding("disk", Level.FAIL, text, "sesh gc", subjects=(place,))]
     if free < SCARCE or (free < SCARCE_SHARE * total and free < PLENTY):
-        room_left = f"{output.size(free)} of {output.size(total)}"
+        room_left = f"{formatting.size(free)} of {formatting.size(total)}"
         text = f"only {room_left} are free on the disk of {shown(place)}"
         return [Finding("disk", Level.WARN, text, "sesh gc", subjects=(place,))]
     return []
@@ -168,5 +168,5 @@ def state_size(scene: Scene) -> list[Finding]:
     if size <= LARGE:
         return []
     place = paths.state_dir()
-    text = f"the state directory {shown(place)} takes {output.size(size)}"
+    text = f"the state directory {shown(place)} takes {formatting.size(size)}"
     return [Finding("state-size", Level.WARN, text, "sesh gc", subjects=(place,))]

@@ -8,10 +8,10 @@ import time
 from shlex import quote
 
 from sesh.doctor.scene import Finding, Level, Scene, number
+from sesh.model import formatting
 from sesh.supervision.notify import notices
 from sesh.supervision.timer import timers
 from sesh.system import paths, subprocesses
-from sesh.terminal import output
 
 HOUR, DAY = 3600.0, 86400.0
 _INSTALL = "sesh timer install"
@@ -39,7 +39,7 @@ def timer(scene: Scene) -> list[Finding]:
         age = time.time() - os.stat(paths.gc_stamp(scene.run)).st_mtime
     except FileNotFoundError:
         age = None
-    ran = "" if age is None else f"; it last ran {output.long_time(age)} ago"
+    ran = "" if age is None else f"; it last ran {formatting.long_time(age)} ago"
     well = Finding("timer", Level.OK, f"gc is called{ran}")
     if age is not None and age < HOUR:
         return [well]

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from shlex import quote
 
 from sesh.doctor.scene import FIX, Finding, Level, Scene, few, number
+from sesh.model import formatting
 from sesh.model.digest import parse
 from sesh.model.reconcile import off_branch, reconcile
 from sesh.model.record import (
@@ -34,7 +35,6 @@ from sesh.state.records import Entry
 from sesh.supervision import supervise
 from sesh.system import paths
 from sesh.system.tmux import Pane
-from sesh.terminal import output
 
 _DOWN = (State.RECOVERING, State.FAILED, State.TIMEOUT, State.LOST)
 STOP_PATIENCE = 10.0  # seconds after its grace that a stop may take to be confirmed
@@ -248,7 +248,7 @@ def _unclaimed_agents(found: list[Orphan], mend: str | None) -> list[Finding]:
 
 
 def _who(orphan: Orphan) -> str:
-    age = output.long_time(time.time() - orphan.since.timestamp())
+    age = formatting.long_time(time.time() - orphan.since.timestamp())
     return f"pid {orphan.agent.process.pid}, for {age}"
 
 
@@ -291,7 +291,7 @@ def orphan_process(scene: Scene) -> list[Finding]:
 
 def _outliving(group: list[Leftover]) -> Finding:
     """The processes that outlive one session."""
-    memory = output.size(sum(one.memory_bytes for one in group))
+    memory = formatting.size(sum(one.memory_bytes for one in group))
     verb = "processes outlive" if len(group) > 1 else "process outlives"
     which = few([_process(one) for one in group], 6)
     kept = sorted({one.keep for one in group if one.keep})
@@ -308,8 +308,8 @@ def _outliving(group: list[Leftover]) -> Finding:
 
 def _process(one: Leftover) -> str:
     name = os.path.basename(one.command[0]) if one.command else "?"
-    age = output.short_time(time.time() - one.started)
-    return f"{one.process.pid} {name} ({age}, {output.size(one.memory_bytes)})"
+    age = formatting.short_time(time.time() - one.started)
+    return f"{one.process.pid} {name} ({age}, {formatting.size(one.memory_bytes)})"
 
 
 # --- records -------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 
 from sesh.gc.scan import NO_PILE, Ended, Running, Scene, ended_in, never, running_in
-from sesh.model import due
+from sesh.model import due, formatting
 from sesh.model.record import Engine, Process, Record, State, name_of
 from sesh.model.units import span
 from sesh.model.value import Value
@@ -23,7 +23,6 @@ from sesh.state.unclaimed import Adrift
 from sesh.supervision.notify import notices
 from sesh.system import paths, processes, tmux
 from sesh.system.tmux import Reply
-from sesh.terminal import output
 
 ORPHAN_GRACE = 60.0  # seconds between two passes that agree on an orphan
 _NEXT = "ended by the next gc, a minute later"
@@ -286,7 +285,7 @@ def _closes(
             yield Step(Verb.CLOSE, What.PANE, one.name, "of an ended agent", one.session_id)
     for stray in scene.census.strays:
         if stray.alive:
-            runs = ", ".join(output.command_line(one) for one in stray.commands)
+            runs = ", ".join(formatting.command_line(one) for one in stray.commands)
             why = f"of {stray.name}, which no record claims: {runs}"
             yield Step(
                 *(Verb.KEEP, What.STRAY, stray.name, why, stray.session_id),
@@ -352,7 +351,7 @@ def _prunes(scene: Scene, gc: Gc, now: float) -> Iterator[Step]:
         elif number > gc.max_history:
             why = f"beyond the newest {gc.max_history}"
         elif total > gc.max_transcripts and pile.size:
-            why = f"to keep all transcripts below {output.size(gc.max_transcripts)}"
+            why = f"to keep all transcripts below {formatting.size(gc.max_transcripts)}"
         else:
             continue
         number -= 1
@@ -409,7 +408,7 @@ def _files(scene: Scene, gc: Gc, now: float, by_days: float) -> Iterator[Step]:
         why = f"older than {span(gc.keep_history)}"
         yield _file(What.EVENTS, paths.older_events_file(), why, scene.older_events)
     if scene.events > gc.max_events:
-        path, why = paths.events_file(), f"larger than {output.size(gc.max_events)}"
+        path, why = paths.events_file(), f"larger than {formatting.size(gc.max_events)}"
         yield Step(Verb.ROTATE, What.EVENTS, path, why, size=scene.events)
 
 

@@ -14,10 +14,10 @@ from sesh.gc.plan import CHANGED, Outcome, Outcomes, Step
 from sesh.model import digest
 from sesh.model.record import name_of
 from sesh.places.docker import mailbox
-from sesh.state import events, freshness, records, unclaimed
+from sesh.state import events, records, unclaimed
 from sesh.state.settings import Config
 from sesh.supervision.notify import notices
-from sesh.system import paths, processes
+from sesh.system import paths, processes, quick_read
 
 
 def remove_history(steps: list[Step]) -> Outcomes:
@@ -94,7 +94,7 @@ def claimed(session_id: str | None) -> bool:
     if session_id is None:
         return False
     try:
-        raw = freshness.read(f"{paths.sessions_dir()}/{name_of(session_id)}.toml")
+        raw = quick_read.read(f"{paths.sessions_dir()}/{name_of(session_id)}.toml")
     except FileNotFoundError:
         return False
     except OSError:

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from sesh.gc import apply
 from sesh.gc.plan import Options, Outcome, Step, Verb, What
-from sesh.model import errors
+from sesh.model import errors, formatting
 from sesh.model.errors import ConflictError, StateError
 from sesh.state import records, settings
 from sesh.supervision import run_pass
@@ -138,8 +138,8 @@ def _row(steps: list[Step], *, dry_run: bool) -> tuple[str, str, str]:
     first = steps[0]
     verb = f"would {first.verb}" if dry_run else _DONE[first.verb]
     total = sum(step.size for step in steps)
-    size = f" ({output.size(total)})" if total else ""
-    counted = f"{len(steps)} {_plural(first.what, len(steps))}{size} {output.escape(first.why)}"
+    size = f" ({formatting.size(total)})" if total else ""
+    counted = f"{len(steps)} {_plural(first.what, len(steps))}{size} {formatting.escape(first.why)}"
     return verb, counted, _right(steps)
 
 
@@ -156,7 +156,7 @@ def _right(steps: list[Step]) -> str:
         return _advice(first.mend) if first.mend else ""
     if first.what in _FILES:
         return ""
-    return ", ".join(output.escape(step.subject) for step in steps[:_NAMES_SHOWN])
+    return ", ".join(formatting.escape(step.subject) for step in steps[:_NAMES_SHOWN])
 
 
 def _advice(mend: str) -> str:
@@ -169,9 +169,9 @@ def _table(rows: Sequence[tuple[str, str, str]]) -> str:
     if not rows:
         return ""
     room = output.terminal_width()
-    widths = [max(output.display_width(row[column]) for row in rows) for column in (0, 1)]
+    widths = [max(formatting.display_width(row[column]) for row in rows) for column in (0, 1)]
     lines = []
     for verb, counted, right in rows:
         line = f"{verb:<{widths[0]}}   {counted:<{widths[1]}}   {right}".rstrip()
-        lines.append(line if room is None else output.cut(line, room))
+        lines.append(line if room is None else formatting.cut(line, room))
     return "\n".join(lines) + "\n"

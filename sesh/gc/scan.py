@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
 
+from sesh.model import formatting
 from sesh.model.digest import Digest
 from sesh.model.errors import CannotTellError
 from sesh.model.record import ENDED, ID_PATTERN, Process, Record, State, name_of
@@ -24,7 +25,6 @@ from sesh.supervision import run_pass
 from sesh.supervision.notify import notices
 from sesh.system import paths, processes
 from sesh.system.tmux import Pane
-from sesh.terminal import output
 
 _ID = re.compile(ID_PATTERN)
 _UNLIMITED = b'"max_age":null,"max_idle":null,'
@@ -247,7 +247,7 @@ def ended_in(census: Census) -> Iterator[Ended]:
 
 def _ended_of_digest(found: Digest) -> Ended:
     view = json.loads(found.view)
-    ended = output.epoch(view["ended"])
+    ended = formatting.epoch(view["ended"])
     return Ended(
         name=view["name"],
         session_id=found.id,
@@ -292,11 +292,11 @@ def running_in(census: Census, gc: Gc) -> Iterator[Running]:
                     view["name"],
                     digest.id,
                     Process(int(digest.pid), int(digest.start)),
-                    output.epoch(view["started"]) or never(),
+                    formatting.epoch(view["started"]) or never(),
                     view.get("max_age"),
                     view.get("max_idle"),
                     view.get("held") or 0.0,
-                    output.epoch(view.get("resumed")) or 0.0,
+                    formatting.epoch(view.get("resumed")) or 0.0,
                 )
     for seen in census.found:
         one = running_of(seen)

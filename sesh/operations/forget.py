@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
+from sesh.model import formatting
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
 from sesh.model.record import Damaged, Record
 from sesh.operations import panes, worktrees
@@ -53,9 +54,9 @@ def what_goes(record: Record) -> str:
         gone.append(f"container {container.name}")
     stays = worktrees.why_it_stays(record) if worktrees.stands(record) else None
     if tree is not None and worktrees.stands(record) and not stays:
-        gone.append(f"worktree {output.escape(tree.path)}")
+        gone.append(f"worktree {formatting.escape(tree.path)}")
     text = f"{', '.join(gone[:-1])} and {gone[-1]}"
-    return f"{text} (worktree {output.escape(_tree(record))} stays: {stays})" if stays else text
+    return f"{text} (worktree {formatting.escape(_tree(record))} stays: {stays})" if stays else text
 
 
 def _leave_tmux(record: Record, config: Config) -> None:

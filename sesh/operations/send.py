@@ -16,6 +16,7 @@ from sesh.agents.activity import Launch
 from sesh.agents.dialogs import Choice, Dialog
 from sesh.agents.last_event import BUSY, Said
 from sesh.agents.screen import Asked
+from sesh.model import formatting
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
 from sesh.model.record import OPTION, Answers, Record, State
 from sesh.operations import logs, report_progress, tmux_server
@@ -25,7 +26,6 @@ from sesh.state.lookup import Seen
 from sesh.state.settings import Config
 from sesh.system import files, paths, processes, tmux
 from sesh.system.tmux import Reply, Tmux
-from sesh.terminal import output
 
 PAUSE = 0.15  # between text and Enter: an agent that reads a paste must not swallow the key
 QUIET, LONG = 0.5, 4.0  # the same for an agent that sesh knows: quiet for so long, at most so long
@@ -171,7 +171,7 @@ def _refuse(terminal: Terminal, outcome: str) -> None:
 
 def brief(found: Asked) -> str:
     """What is asked, in a line that a person can take in."""
-    return output.cut(questions.line(found.question.text), _LINE)
+    return formatting.cut(questions.line(found.question.text), _LINE)
 
 
 def settle(terminal: Terminal, before: int) -> None:
@@ -295,7 +295,7 @@ def answer(terminal: Terminal, word: str, about: str = "") -> str:
         )
     choice = dialogs.choose(found.dialog, answers, word)
     if choice is None or len(choice.option.key) > 1:
-        labels = [(one.key, output.cut(one.label, _LABEL)) for one in found.dialog.options]
+        labels = [(one.key, formatting.cut(one.label, _LABEL)) for one in found.dialog.options]
         offered = ", ".join(f"{key} {label}" for key, label in labels)
         raise ConflictError(
             f"{name}: the question has no answer {word}: {brief(found)}; it has {offered}"

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from math import ceil
 from typing import Any
 
-from sesh.model import due
+from sesh.model import due, formatting
 from sesh.model.errors import SeshError
 from sesh.model.reconcile import recorded_end
 from sesh.model.record import BreakerLimits, Cause, Record, State, Verdict
@@ -23,8 +23,7 @@ from sesh.model.session_json import View, timestamp
 from sesh.model.value import Value
 from sesh.state import events, freshness, settings
 from sesh.state.settings import Config
-from sesh.system import files, paths
-from sesh.terminal import output
+from sesh.system import files, paths, quick_read
 
 # What is lost is lost with its place, as after a reboot: nobody's fault, and all are to come back.
 _FAILURES = {State.FAILED.value, State.TIMEOUT.value}
@@ -135,7 +134,7 @@ def heed(ended: Collection[Record], config: Config | None = None) -> None:
 
 def _with_own_limits() -> list[View]:
     """The sessions that were started with limits of their own, by their digest lines."""
-    directory = freshness.directory(paths.sessions_dir())
+    directory = quick_read.directory(paths.sessions_dir())
     try:
         found = [
             freshness.digest_of(name, directory) for name in freshness.names(paths.sessions_dir())
@@ -194,5 +193,5 @@ def note_open(record: Record, circle: Circle, until: datetime, config: Config) -
 
 
 def sentence(circle: Circle, until: datetime) -> str:
-    when = output.clock(until.timestamp())
+    when = formatting.clock(until.timestamp())
     return f"the breaker of {circle[0]} {circle[1]} is open until {when}"

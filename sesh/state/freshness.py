@@ -9,11 +9,8 @@ import os
 
 from sesh.model import digest
 from sesh.system import paths
+from sesh.system.quick_read import first, frozen, machine_id, read
 
-_CHUNK = 1 << 12  # a large buffer costs more than the read itself
-_LINE = 1 << 10  # more than /proc says of a process
-_MOST = 1 << 20  # no record is larger: what is, is cut here, and so not intact
-_READING = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _STATE_FIELD, _PARENT_FIELD, _LEADER_FIELD, _TTY_FIELD, _START_FIELD = 0, 1, 3, 4, 19
 
 
@@ -47,7 +44,7 @@ class Survey:
         elif mode != "up" and not self._box_holds(found, launch):
             return False
         try:
-            line = _first(f"/proc/{found.pid}/stat")
+            line = first(f"/proc/{found.pid}/stat")
         except OSError:
             return False
         field = line[line.rindex(b")") + 2 :].decode("ascii").split(" ", 20)
@@ -81,25 +78,6 @@ def breaker_open(path: str, now: float) -> bool:
         return False
 
 
-def frozen(path: str) -> bool:
-    """Does this file of a control group say that it is paused?"""
-    try:
-        said = read(path)
-    except OSError:
-        return False
-    return b"FROZEN" in said or b"frozen 1" in said
-
-
-def machine_id() -> str:
-    """What tells this machine from others on the same home; in a container without an id of its
-    own, its name."""
-    try:
-        found = read("/etc/machine-id").split(b"\n", 1)[0].strip().decode("ascii", "replace")
-    except OSError:
-        found = ""
-    return found or f"host-{os.uname().nodename}"
-
-
 def digest_of(name: str, directory: int) -> digest.Digest | None:
     """The digest of one record file, if it is intact and the file's own."""
     found = digest.parse(read(f"{name}.toml", directory))
@@ -111,29 +89,3 @@ def digest_of(name: str, directory: int) -> digest.Digest | None:
 def names(directory: str) -> list[str]:
     """The names of all records, damaged ones too."""
     return sorted(n[:-5] for n in os.listdir(directory) if n.endswith(".toml") and n[0] != ".")
-
-
-def directory(path: str) -> int:
-    """A directory to read many files of: the way to it is walked once, not for each of them."""
-    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-
-
-def read(path: str, directory: int | None = None) -> bytes:
-    """A whole file, which is no larger than a record may be."""
-    fd = os.open(path, _READING, dir_fd=directory)
-    try:
-        data = os.read(fd, _CHUNK)
-        while len(data) % _CHUNK == 0 and len(data) <= _MOST and (more := os.read(fd, _CHUNK)):
-            data += more
-        return data
-    finally:
-        os.close(fd)
-
-
-def _first(path: str) -> bytes:
-    """The beginning of a small file, in the fewest calls."""
-    fd = os.open(path, _READING)
-    try:
-        return os.read(fd, _LINE)
-    finally:
-        os.close(fd)

@@ -46,7 +46,7 @@ from sesh.state import ages, breakers, ends, freshness, observe, records, settin
 from sesh.state.observe import Answers
 from sesh.state.records import Entry
 from sesh.state.settings import Config
-from sesh.system import paths, processes
+from sesh.system import paths, processes, quick_read
 
 _LOOKS = 3  # at most at a record that others keep changing
 LOST = "its record is lost; sesh adopt {0} brings it back, sesh stop {0} ends it"
@@ -106,7 +106,7 @@ def held_and_explained(
     try:
         survey = freshness.Survey()
         names = freshness.names(paths.sessions_dir()) if among is None else among
-        directory = freshness.directory(paths.sessions_dir())
+        directory = quick_read.directory(paths.sessions_dir())
     except OSError:
         return {}, set()
     for name in names:

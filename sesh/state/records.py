@@ -34,7 +34,7 @@ from sesh.model.record import (
 from sesh.model.session_json import view
 from sesh.model.value import Value
 from sesh.state import freshness
-from sesh.system import files, paths
+from sesh.system import files, paths, quick_read
 
 RECORD_LIMIT = 1 << 20
 EDITED_LIMIT = 64 << 10  # of what sesh did not write itself: a TOML parser can be made to crawl
@@ -274,8 +274,8 @@ def sweep(wanted: Callable[[Digest], bool]) -> list[Digest]:
     moved: list[Digest] = []
     with files.writing(paths.sessions_dir()):
         here, there = (
-            freshness.directory(paths.sessions_dir()),
-            freshness.directory(paths.history_dir()),
+            quick_read.directory(paths.sessions_dir()),
+            quick_read.directory(paths.history_dir()),
         )
         try:
             names = freshness.names(paths.sessions_dir())

@@ -22,7 +22,7 @@ from sesh.state.lookup import Orphan, Seen
 from sesh.stats import measures
 from sesh.stats.measures import Report
 from sesh.supervision import health_checks
-from sesh.system import files, paths, processes
+from sesh.system import files, paths, processes, quick_read
 
 _LIMITS = {"max_memory", "max_cpu_time"}  # with one of these, passes measure
 
@@ -135,7 +135,7 @@ def _by_digests() -> dict[str, View]:
     """Session id → what its digest line says, where that is whole and says that it has ended."""
     try:
         names = freshness.names(paths.history_dir())
-        directory = freshness.directory(paths.history_dir())
+        directory = quick_read.directory(paths.history_dir())
     except OSError:
         return {}
     found = {}
@@ -151,7 +151,7 @@ def _by_digests() -> dict[str, View]:
 
 def _digest(name: str, directory: int) -> Digest | None:
     try:
-        return digest.parse(freshness.read(f"{name}.toml", directory))
+        return digest.parse(quick_read.read(f"{name}.toml", directory))
     except OSError:
         return None
 

@@ -17,8 +17,7 @@ from types import MappingProxyType
 
 from sesh.model.record import Agent, Machine, Process, Record
 from sesh.model.value import Value
-from sesh.state import freshness
-from sesh.system import paths
+from sesh.system import paths, quick_read
 
 LINUX = sys.platform.startswith("linux")
 _DEAD_STATES = "ZXx"
@@ -66,7 +65,7 @@ class Usage(Value):
 def here() -> Machine:
     """The machine, boot and pid namespace in which our pids mean something."""
     return Machine(
-        freshness.machine_id(),
+        quick_read.machine_id(),
         _first_line("/proc/sys/kernel/random/boot_id") or _boot_by_psutil(),
         _link("/proc/self/ns/pid") or "none",
     )
@@ -113,7 +112,7 @@ def look(pid: int) -> Stat | None:
     if not LINUX:
         return next(iter(_by_psutil([pid])), None)
     try:
-        return _parse_stat(freshness.read(f"/proc/{pid}/stat"))
+        return _parse_stat(quick_read.read(f"/proc/{pid}/stat"))
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None
 
@@ -211,7 +210,7 @@ def open_in_family(pid: int) -> set[str]:
     """The files that a process and its own children hold open, as far as we may know."""
     family = [str(pid)]
     with suppress(OSError):
-        family += freshness.read(f"/proc/{pid}/task/{pid}/children").decode().split()
+        family += quick_read.read(f"/proc/{pid}/task/{pid}/children").decode().split()
     found = set()
     for one in family:
         with suppress(OSError):
@@ -227,7 +226,7 @@ def written_by(pid: int) -> set[str]:
     with suppress(OSError):
         for name in os.listdir(f"/proc/{pid}/fd"):
             with suppress(OSError, ValueError):
-                info = freshness.read(f"/proc/{pid}/fdinfo/{name}").split()
+                info = quick_read.read(f"/proc/{pid}/fdinfo/{name}").split()
                 if int(info[info.index(b"flags:") + 1], 8) & os.O_ACCMODE != os.O_RDONLY:
                     found.add(os.readlink(f"/proc/{pid}/fd/{name}"))
     return found
@@ -293,7 +292,7 @@ def shared_memory(pids: Iterable[int]) -> int | None:
     total = 0
     for pid in pids:
         try:
-            rollup = freshness.read(f"/proc/{pid}/smaps_rollup")
+            rollup = quick_read.read(f"/proc/{pid}/smaps_rollup")
         except (FileNotFoundError, ProcessLookupError):
             continue  # gone meanwhile
         except OSError:
@@ -371,7 +370,7 @@ def uid(pid: int) -> int | None:
     if not LINUX:
         return _uid_by_psutil(pid)
     try:
-        status = freshness.read(f"/proc/{pid}/status")
+        status = quick_read.read(f"/proc/{pid}/status")
     except OSError:
         return None
     return int(status.partition(b"\nUid:")[2].split(None, 1)[0])
@@ -440,7 +439,7 @@ def environment(pid: int) -> dict[str, str]:
 def _environ(pid: int) -> bytes:
     if LINUX:
         try:
-            return freshness.read(f"/proc/{pid}/environ")
+            return quick_read.read(f"/proc/{pid}/environ")
         except OSError:
             return b""
     import psutil
@@ -487,7 +486,7 @@ def command(pid: int) -> list[str]:
     if not LINUX:
         return _command_by_psutil(pid)
     try:
-        return os.fsdecode(freshness.read(f"/proc/{pid}/cmdline")).split("\0")[:-1]
+        return os.fsdecode(quick_read.read(f"/proc/{pid}/cmdline")).split("\0")[:-1]
     except OSError:
         return []
 

@@ -12,7 +12,7 @@ import time
 from sesh.model import digest
 from sesh.model.errors import SeshError
 from sesh.state import freshness
-from sesh.system import paths
+from sesh.system import paths, quick_read
 
 _SILENT = (
     b',"activity":null,"waiting_for":null,"activity_since":null,"activity_source":null'
@@ -76,8 +76,10 @@ class _Lane:
         self.survey = survey
         self.now = time.time()
         self.checked = b',"checked_at":"%s"}' % _stamp(self.now)
-        self.records = freshness.directory(f"{state}/sessions")  # not closed: ends with the process
-        self.transcripts = freshness.directory(f"{state}/transcripts")
+        self.records = quick_read.directory(
+            f"{state}/sessions"
+        )  # not closed: ends with the process
+        self.transcripts = quick_read.directory(f"{state}/transcripts")
         self.known: dict[int, bytes] = {}  # times that were written out before
 
     def views(self, names: list[str]) -> list[bytes] | None:

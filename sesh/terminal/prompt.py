@@ -15,7 +15,7 @@ import time
 
 from sesh.model import digest
 from sesh.state import freshness
-from sesh.system import paths
+from sesh.system import paths, quick_read
 
 # Worst first: states, and what may be wrong with an agent that runs.
 WORDS = (
@@ -51,7 +51,7 @@ def _found() -> list[str]:
     except OSError:  # no machine id or no /proc: no digest line can be trusted
         return _judged(set(), None)
     names = _names(directory)
-    records = freshness.directory(directory) if names else -1  # not closed: ends with the process
+    records = quick_read.directory(directory) if names else -1  # not closed: ends with the process
     words = {name: _word(name, records, survey) for name in names}
     settled = {name for name, word in words.items() if word is not None}
     found = [word for word in words.values() if word]

@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 from sesh.agents import activity, questions, screen
 from sesh.agents.activity import Launch
 from sesh.agents.last_event import ACTIVITIES, WAITING
+from sesh.model import formatting
 from sesh.model.digest import Digest
 from sesh.model.errors import CannotTellError, UsageError
 from sesh.model.progress import PHASES
@@ -22,7 +23,6 @@ from sesh.state.lookup import Orphan, Seen
 from sesh.state.orphans import Leftover, Stray
 from sesh.state.unclaimed import Adrift
 from sesh.system import git, paths, processes
-from sesh.terminal import output
 
 FILTER_KEYS = (
     *("state", "group", "tag", "name", "place", "template", "activity", "phase", "attention"),
@@ -185,8 +185,8 @@ def _finish(shown: View, session_id: str, launch: Launch | None = None) -> View:
     last = log_files.last_output(session_id)
     return {
         **activity.upon(shown, doing),
-        "last_output": None if last is None else output.stamp(last),
-        "checked_at": output.stamp(time.time()),
+        "last_output": None if last is None else formatting.stamp(last),
+        "checked_at": formatting.stamp(time.time()),
     }
 
 
@@ -333,5 +333,5 @@ def _shown(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, list):
-        return output.command_line(value)
-    return output.escape(str(value))
+        return formatting.command_line(value)
+    return formatting.escape(str(value))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 
+from sesh.model import formatting
 from sesh.terminal import output
 
 TYPE_CHECKING = False
@@ -26,7 +27,7 @@ def session_table(
     columns = _columns(views, wide, now)
     cells = [[title for title, _ in columns]]
     cells += [[cell(view) for _, cell in columns] for view in views]
-    widths = [max(output.display_width(row[i]) for row in cells) for i in range(len(columns))]
+    widths = [max(formatting.display_width(row[i]) for row in cells) for i in range(len(columns))]
     lines = [_line(row, widths) for row in cells]
     if width is not None:
         lines = _fit(cells, widths, width)
@@ -48,25 +49,28 @@ def _columns(
     views: Sequence[View], wide: bool, now: float
 ) -> list[tuple[str, Callable[[View], str]]]:
     columns: list[tuple[str, Callable[[View], str]]] = [
-        ("NAME", lambda v: output.escape(v["name"])),
+        ("NAME", lambda v: formatting.escape(v["name"])),
         ("STATE", lambda v: v["state"]),
     ]
     if any(v.get("activity") for v in views):
         columns.append(("ACTIVITY", _activity))
     columns += [
         ("UP", lambda v: _up(v, now)),
-        ("LAST OUTPUT", lambda v: output.ago(output.epoch(v.get("last_output")), now)),
-        ("WHERE", lambda v: output.escape(v.get("container") or v.get("place") or output.NOTHING)),
+        ("LAST OUTPUT", lambda v: formatting.ago(formatting.epoch(v.get("last_output")), now)),
+        (
+            "WHERE",
+            lambda v: formatting.escape(v.get("container") or v.get("place") or formatting.NOTHING),
+        ),
     ]
     if wide:
         columns += [
-            ("PID", lambda v: str(v.get("pid") or output.NOTHING)),
-            ("MEMORY", lambda v: output.size(v.get("memory_bytes"))),
+            ("PID", lambda v: str(v.get("pid") or formatting.NOTHING)),
+            ("MEMORY", lambda v: formatting.size(v.get("memory_bytes"))),
             ("CPU", lambda v: _cpu(v.get("cpu_seconds"))),
-            ("GEN", lambda v: str(v.get("generation") or output.NOTHING)),
-            ("GROUP", lambda v: output.escape(v.get("group") or output.NOTHING)),
+            ("GEN", lambda v: str(v.get("generation") or formatting.NOTHING)),
+            ("GROUP", lambda v: formatting.escape(v.get("group") or formatting.NOTHING)),
             ("BRANCH", _branch),
-            ("DIRECTORY", lambda v: output.escape(v.get("cwd") or output.NOTHING)),
+            ("DIRECTORY", lambda v: formatting.escape(v.get("cwd") or formatting.NOTHING)),
         ]
     columns.append(("COMMAND", _command))
     if any(_remark(v, now) for v in views):
@@ -75,34 +79,38 @@ def _columns(
 
 
 def _command(view: View) -> str:
-    return output.command_line(view.get("command") or []) or output.NOTHING
+    return formatting.command_line(view.get("command") or []) or formatting.NOTHING
 
 
 def _branch(view: View) -> str:
     """`topic ↑2 ↓1 *`: ahead and behind (see `ahead_of`), and work that is not committed."""
     marks = [("↑", view.get("ahead")), ("↓", view.get("behind"))]
-    parts = [output.escape(view.get("branch") or output.NOTHING)]
+    parts = [formatting.escape(view.get("branch") or formatting.NOTHING)]
     parts += [f"{mark}{count}" for mark, count in marks if count]
     return " ".join(parts) + (" *" if view.get("dirty") else "")
 
 
 def _activity(view: View) -> str:
-    activity = view.get("activity") or output.NOTHING
+    activity = view.get("activity") or formatting.NOTHING
     waiting = view.get("waiting_for")
     what = waiting.removeprefix("permission: ") if waiting else None
     if view.get("background"):
         activity += " (background)"
-    return output.escape(f"{activity}: {what}" if what else activity)
+    return formatting.escape(f"{activity}: {what}" if what else activity)
 
 
 def _up(view: View, now: float) -> str:
-    started = output.epoch(view.get("started"))
+    started = formatting.epoch(view.get("started"))
     alive = view["state"] in ("running", "paused", "stopping", "orphan")
-    return output.short_time(now - started) if alive and started is not None else output.NOTHING
+    return (
+        formatting.short_time(now - started)
+        if alive and started is not None
+        else formatting.NOTHING
+    )
 
 
 def _cpu(seconds: float | None) -> str:
-    return output.NOTHING if seconds is None else f"{seconds:.1f}s"
+    return formatting.NOTHING if seconds is None else f"{seconds:.1f}s"
 
 
 def _remark(view: View, now: float) -> str:
@@ -111,26 +119,26 @@ def _remark(view: View, now: float) -> str:
         return f"(was {view.get('last_known')}) {reason}"
     if not reason and view.get("question"):
         asked = " ".join(view["question"]["text"].split())
-        return output.cut(output.escape(asked), _LONGEST_QUESTION)
+        return formatting.cut(formatting.escape(asked), _LONGEST_QUESTION)
     return "" if reason in ("exit 0", "stopped on request") else reason
 
 
 def why(view: View, now: float) -> str:
     """Why it is in its state; of what recovers, also when it is launched again."""
-    reason = output.escape(view.get("reason") or "")
+    reason = formatting.escape(view.get("reason") or "")
     return f"{reason} {_when(view, now)}" if view["state"] == "recovering" else reason
 
 
 def _when(view: View, now: float) -> str:
     """When it is launched again; why that takes so long, if it does."""
-    at = output.epoch(view.get("retry_at"))
-    left = "now" if at is None or at <= now else f"in {output.short_time(at - now)}"
+    at = formatting.epoch(view.get("retry_at"))
+    left = "now" if at is None or at <= now else f"in {formatting.short_time(at - now)}"
     waits = view.get("attention")
-    return f"{left}; {output.escape(waits)}" if waits else left
+    return f"{left}; {formatting.escape(waits)}" if waits else left
 
 
 def _pad(text: str, width: int) -> str:
-    return text + " " * (width - output.display_width(text))
+    return text + " " * (width - formatting.display_width(text))
 
 
 def _line(row: Iterable[str], widths: Iterable[int]) -> str:
@@ -151,8 +159,8 @@ def _fit(cells: list[list[str]], widths: list[int], room: int) -> list[str]:
         wanted.pop()
     lines = []
     for row in cells:
-        fitted = [output.cut(text, width) for text, width in zip(row, wanted, strict=False)]
-        lines.append(output.cut(_line(fitted, wanted).rstrip(), room))
+        fitted = [formatting.cut(text, width) for text, width in zip(row, wanted, strict=False)]
+        lines.append(formatting.cut(_line(fitted, wanted).rstrip(), room))
     return lines
 
 
@@ -170,13 +178,13 @@ def closing_line(views: Sequence[View]) -> str | None:
     needy: dict[str, list[str]] = {}
     for view in views:
         if view.get("attention") or view["state"] == "damaged":
-            needy.setdefault(_kind(view), []).append(output.escape(view["name"]))
+            needy.setdefault(_kind(view), []).append(formatting.escape(view["name"]))
     if not needy:
         return None
     count = sum(map(len, needy.values()))
     line = f"{count} {'needs' if count == 1 else 'need'} you: {' · '.join(_advice(needy))}"
     width = output.terminal_width()
-    return line if width is None else output.cut(line, width)
+    return line if width is None else formatting.cut(line, width)
 
 
 def _kind(view: View) -> str:
@@ -227,9 +235,9 @@ def event_line(event: View) -> str:
     from datetime import datetime
 
     moment = datetime.fromisoformat(str(event["time"])).astimezone()
-    who = output.escape(str(event.get("name") or output.NOTHING))
-    kind = output.escape(event["kind"])
-    detail = output.escape(_detail(event))
+    who = formatting.escape(str(event.get("name") or formatting.NOTHING))
+    kind = formatting.escape(event["kind"])
+    detail = formatting.escape(_detail(event))
     return f"{moment:%Y-%m-%d %H:%M:%S}  {who:<20}  {kind:<14}  {detail}".rstrip()
 
 
@@ -252,7 +260,7 @@ def _detail(event: View) -> str:
         return f"{event.get('outcome')}{f': {summary}' if summary else ''}"
     detail = event.get("reason") or ""
     if not detail and event.get("command"):
-        detail = output.command_line([str(word) for word in event["command"]])
+        detail = formatting.command_line([str(word) for word in event["command"]])
     if event.get("retry"):
         detail = f"retry {event['retry']}: {detail}"
     state = str(event.get("state") or "")
@@ -262,6 +270,6 @@ def _detail(event: View) -> str:
 def _clock(stamp: object) -> str:
     """A moment of an event as people here write it; as it stands, where it is none."""
     try:
-        return output.clock(output.epoch(str(stamp)) or 0)
+        return formatting.clock(formatting.epoch(str(stamp)) or 0)
     except ValueError:
         return str(stamp)

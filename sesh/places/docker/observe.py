@@ -35,9 +35,8 @@ from sesh.model.record import (
 from sesh.model.value import replace
 from sesh.places import launch_files
 from sesh.places.docker import mailbox
-from sesh.state import freshness
 from sesh.state.settings import Config
-from sesh.system import container_engine, processes
+from sesh.system import container_engine, processes, quick_read
 from sesh.system.container_engine import Facts, Said
 from sesh.system.tmux import Tmux, Trouble
 
@@ -78,7 +77,7 @@ def _is_of(pid: int, container_id: str) -> bool:
 
 def _read(path: str) -> bytes:
     try:
-        return freshness.read(path)
+        return quick_read.read(path)
     except OSError:
         return b""
 
@@ -134,7 +133,7 @@ def _control_file(pid: int, controller: str, old: str, new: str) -> str | None:
 
 
 def is_paused(container: Container | None) -> bool:
-    return container is not None and freshness.frozen(container.freezer or "")
+    return container is not None and quick_read.frozen(container.freezer or "")
 
 
 def words(record: Record) -> tuple[LaunchWord | None, ExitWord | None]:

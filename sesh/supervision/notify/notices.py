@@ -29,18 +29,17 @@ from threading import Thread
 from typing import Any
 
 from sesh.agents import activity
-from sesh.model import digest
+from sesh.model import digest, formatting
 from sesh.model.errors import SeshError
 from sesh.model.record import State, valid_name
 from sesh.model.session_json import View
 from sesh.model.value import Value, replace
-from sesh.state import events, freshness, log_files
+from sesh.state import events, log_files
 from sesh.state.events import BEGIN, NOWHERE, Event, Place
 from sesh.state.settings import Config, Notify
 from sesh.supervision.notify import targets
 from sesh.supervision.notify.targets import Kind, Sent, Target
-from sesh.system import files, paths, processes, subprocesses
-from sesh.terminal import output
+from sesh.system import files, paths, processes, quick_read, subprocesses
 
 NEVER = ("notified", "notify-failed")  # of these nobody is told: there would be no end
 DELAYS = (10.0, 60.0, 300.0, 900.0, 3600.0)  # seconds before the next try
@@ -218,7 +217,7 @@ def _session(event: Event) -> View | None:
     if not isinstance(name, str) or not valid_name(name):
         return None
     try:
-        found = digest.parse(freshness.read(f"{paths.sessions_dir()}/{name}.toml"))
+        found = digest.parse(quick_read.read(f"{paths.sessions_dir()}/{name}.toml"))
         shown = json.loads(found.view) if found and found.id == event.get("id") else None
     except (OSError, ValueError):
         return None
@@ -229,13 +228,13 @@ def _session(event: Event) -> View | None:
     last = log_files.last_output(shown["id"])
     return {
         **activity.upon(shown, doing),
-        "last_output": None if last is None else output.stamp(last),
+        "last_output": None if last is None else formatting.stamp(last),
         "checked_at": _now(),
     }
 
 
 def _now() -> str:
-    return output.stamp(time.time())
+    return formatting.stamp(time.time())
 
 
 # --- what is told --------------------------------------------------------------------------------
