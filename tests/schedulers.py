@@ -24,7 +24,7 @@ _NONE = "no crontab for"
 _LOCK = f"{tempfile.gettempdir()}/sesh-tests-crontab-{os.getuid()}.lock"
 _INSTALL = """
 import sys
-from sesh import timers
+from sesh.supervision.timer import timers
 sys.argv[0], scheduler, *command = sys.argv[1:]
 timers.install(60, timers.Scheduler(scheduler), timers.job(command))
 """

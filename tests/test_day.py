@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from tests.terminal import Terminal, attached
+from tests.emulator import Terminal, attached
 from tests.world import World, eventually
 
 # An agent that works on what it is told, and dies of one word.

@@ -22,11 +22,12 @@ from man import generate
 from sesh import __version__, doctor
 from sesh.commands import completion
 from sesh.model import errors, session_json
+from sesh.model.configuration import Config
 from sesh.model.record import ALIVE, ENDED, Cause, State
 from sesh.state import events, settings
 from sesh.terminal import main, session_list
 from tests.conftest import need
-from tests.test_layers import LAYERS
+from tests.test_layers import PACKAGES
 from tests.world import World
 
 CHECKOUT = Path(__file__).parents[1]
@@ -265,7 +266,7 @@ def test_settings_and_their_defaults() -> None:
             r"^\.It Va (\w+) Pq default: (\S+)$", section(page, f"[{name}]"), re.M
         )
     }
-    config = settings.Config()
+    config = Config()
     assert said == {
         (name, key): json.dumps(value, separators=(",", ":"))
         for name in config.fields
@@ -282,7 +283,7 @@ def test_the_examples_of_settings_make_sense(world: World, monkeypatch: pytest.M
     assert blocks
     for text in (*pages, *blocks):
         world.configure(text.replace(r"\&", ""))
-        assert settings.load() != settings.Config()
+        assert settings.load() != Config()
         assert world.ok("config", "check").err == ""
 
 
@@ -348,25 +349,11 @@ def test_links_in_the_documents_lead_somewhere() -> None:
             assert (CHECKOUT / link).exists(), f"{name}: {link}"
 
 
-def test_the_architecture_draws_the_layers_that_are_checked() -> None:
+def test_the_architecture_draws_the_packages_that_are_checked() -> None:
     block = re.search(r"^```text\n(__main__.*?)^```", ARCHITECTURE, re.S | re.M)
     assert block
-    columns = [re.match(r"\S+(?: {1,3}\S+)*", line) for line in block[1].splitlines()]
-    drawn = [[_last(name) for name in column[0].split()] for column in columns if column]
-    apart = (
-        ("commands._options",),
-        ("commands._care",),
-        ("",),
-    )  # drawn with the commands; the package itself
-    checked = [[_last(name) for name in layer] for layer in LAYERS if layer not in apart]
-    assert drawn == [*checked, ["keeper.sh"]]
-
-
-def _last(name: str) -> str:
-    """The module's own name: launch of lifecycle/launch and lifecycle.launch."""
-    if name.endswith((".*", "/")):
-        return name.rstrip(".*/")
-    return name if name.endswith(".sh") else re.split(r"[./]", name)[-1]
+    drawn = [line.split()[0].rstrip("/") for line in block[1].splitlines()]
+    assert drawn == [name for name in PACKAGES if name != "__init__"]
 
 
 def test_the_architecture_names_only_files_that_exist() -> None:

@@ -137,7 +137,7 @@ def test_a_wheel_has_nothing_of_an_earlier_build(source: Path, tmp_path: Path) -
     (wheel,) = tmp_path.glob("*.whl")
     with ZipFile(wheel) as packed:
         names = packed.namelist()
-    assert "sesh/cli.py" in names
+    assert "sesh/terminal/main.py" in names
     assert "sesh/stale.py" not in names
 
 

@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 
 from sesh.agents import conversation_users
 from sesh.model import progress
+from sesh.model.configuration import Config
 from sesh.model.progress import Answer, Thresholds
 from sesh.model.record import ID_PATTERN, Record, name_of
 from sesh.places import environment, launch_files
 from sesh.state import log_files, records
 from sesh.state.records import Entry
-from sesh.state.settings import Config
 
 LEARNED = ("minted", "learned")  # kinds of agents that have a conversation
 

@@ -33,6 +33,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from sesh.model.configuration import Breaker, Start
 from sesh.model.errors import SeshError, StateError, UsageError
 from sesh.model.record import OPTION, Answers, Kit, Retry, valid_name
 from sesh.model.value import Value
@@ -116,8 +117,8 @@ def examine(path: str, raw: bytes) -> tuple[Template, list[str]]:
 _TABLES = ("start", "breaker", "agent")
 _KNOWN: dict[str, Any] = {
     **{name: getattr(Template, name) for name in Template.fields if name not in _TABLES},
-    **{f"start.{name}": getattr(settings.Start, name) for name in settings.Start.fields},
-    **{f"breaker.{name}": getattr(settings.Breaker, name) for name in settings.Breaker.fields},
+    **{f"start.{name}": getattr(Start, name) for name in Start.fields},
+    **{f"breaker.{name}": getattr(Breaker, name) for name in Breaker.fields},
     **{f"agent.{name}": getattr(Kit, name, "") for name in Kit.fields if name != "answers"},
     **{f"{ANSWERS}.{name}": getattr(Answers, name) for name in Answers.fields},
 }

@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from sesh.commands._options import Duration, F, Size
+from sesh.model.configuration import MOST, MOST_RETRIES
 from sesh.model.record import BreakerLimits, Care
-from sesh.state.settings import MOST, MOST_RETRIES
 
 _OPTIONS: tuple[tuple[str, Any, str], ...] = (
     ("--timeout", Duration(), "End it so long after its start, retries included."),

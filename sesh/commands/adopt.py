@@ -7,6 +7,7 @@ import json
 import click
 
 from sesh.commands._options import CONTEXT, json_option
+from sesh.model.configuration import Config
 from sesh.model.errors import (
     FAILED,
     OK,
@@ -20,7 +21,6 @@ from sesh.model.record import Damaged, State
 from sesh.operations import adopt, recover
 from sesh.state import lookup, orphans, records, settings
 from sesh.state.lookup import Orphan, Seen
-from sesh.state.settings import Config
 from sesh.state.unclaimed import Adrift
 from sesh.terminal import output, session_list
 

@@ -14,6 +14,7 @@ import click
 
 from sesh.commands._options import CONTEXT
 from sesh.model import formatting
+from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, ConflictError, EndedError, StateError, UsageError
 from sesh.model.record import ALIVE, ENDED, Session, State
 from sesh.model.session_json import view
@@ -23,7 +24,6 @@ from sesh.operations.start import restart
 from sesh.operations.stop import stop
 from sesh.state import lookup, settings
 from sesh.state.lookup import Seen
-from sesh.state.settings import Config
 from sesh.terminal import output
 
 LAST_LINES = 10

@@ -11,10 +11,11 @@ import click
 
 from sesh.commands._options import CONTEXT, json_option
 from sesh.model import errors, formatting
+from sesh.model.configuration import SECTIONS, Config
 from sesh.model.errors import SeshError, UsageError
 from sesh.model.record import ENDED, Retry, State
 from sesh.state import events, settings
-from sesh.state.settings import Config, Setting
+from sesh.state.settings import Setting
 from sesh.supervision.notify import notices, targets
 from sesh.system import paths
 from sesh.terminal import output
@@ -134,7 +135,7 @@ def _tmux(config: Config) -> Iterator[str]:
 def _variables() -> Iterator[str]:
     """Those that are called like a section of ours, and yet like no setting."""
     known = {settings.variable(key) for key in settings.resolve()}
-    sections = tuple(f"SESH_{section.upper()}_" for section in settings.SECTIONS)
+    sections = tuple(f"SESH_{section.upper()}_" for section in SECTIONS)
     for name in sorted(os.environ):
         if name.startswith(sections) and name not in known:
             yield f"${name} is no setting; sesh-config(5) lists them"

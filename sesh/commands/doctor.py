@@ -14,6 +14,7 @@ from sesh.doctor import CHECKS, Check, fixes
 from sesh.doctor.fixes import Done
 from sesh.doctor.scene import Finding, Level, Scene
 from sesh.model import errors, formatting
+from sesh.model.configuration import Config
 from sesh.model.errors import StateError, UsageError
 from sesh.state import settings
 from sesh.terminal import output, prompt
@@ -93,7 +94,7 @@ def _look() -> Scene:
     try:
         return Scene(settings.load())
     except StateError as error:
-        return Scene(settings.Config(), str(error))
+        return Scene(Config(), str(error))
 
 
 def _list(chosen: Sequence[Check], *, as_json: bool) -> int:

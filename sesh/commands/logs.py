@@ -9,6 +9,7 @@ import click
 
 from sesh.commands._options import CONTEXT, Moment
 from sesh.model import formatting
+from sesh.model.configuration import Config
 from sesh.model.errors import SeshError, StateError, UsageError
 from sesh.model.record import ALIVE, Record, State
 from sesh.operations import logs
@@ -89,7 +90,7 @@ def _last(text: str, lines: int | None) -> str:
     return "".join(formatting.escape(line) + "\n" for line in wanted)
 
 
-def _follow(record: Record, start: int, config: settings.Config, *, raw: bool) -> None:
+def _follow(record: Record, start: int, config: Config, *, raw: bool) -> None:
     plain = logs.Plain()
     fetched = 0.0
 

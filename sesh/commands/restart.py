@@ -16,6 +16,7 @@ from sesh.commands._options import (
     yes_option,
 )
 from sesh.model import errors
+from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, ConflictError, SeshError, StateError
 from sesh.model.record import ALIVE, State
 from sesh.operations.start import check, restart, still_wanted
@@ -84,14 +85,14 @@ def command(
     return _exit_code(problems)
 
 
-def _note_breakers(found: list[Seen], config: settings.Config) -> None:
+def _note_breakers(found: list[Seen], config: Config) -> None:
     """A breaker holds back automatic retries only, never a person."""
     opened = breakers.open_for([one.session.record for one in found if one.session], config)
     for circle, until in sorted(set(opened.values())):
         output.note(f"{breakers.sentence(circle, until)}: automatic retries are paused")
 
 
-def _restart(one: Seen, config: settings.Config, grace: float, *, fresh: bool, alone: bool) -> int:
+def _restart(one: Seen, config: Config, grace: float, *, fresh: bool, alone: bool) -> int:
     """Restart one; a problem is reported (when it is the only one: raised)."""
     try:
         ended = _ended(one, config, grace, fresh=fresh)
@@ -106,7 +107,7 @@ def _restart(one: Seen, config: settings.Config, grace: float, *, fresh: bool, a
     return errors.OK
 
 
-def _ended(one: Seen, config: settings.Config, grace: float, *, fresh: bool) -> Seen:
+def _ended(one: Seen, config: Config, grace: float, *, fresh: bool) -> Seen:
     """The session, brought down if it lives."""
     if one.damaged:
         raise StateError(f"{one.name}: its record is damaged ({one.damaged.reason})")

@@ -6,6 +6,7 @@ import click
 
 from sesh.commands._options import CONTEXT, confirm, grace_option, names_argument, yes_option
 from sesh.model import errors, formatting
+from sesh.model.configuration import Config
 from sesh.model.errors import (
     CannotTellError,
     ConflictError,
@@ -78,7 +79,7 @@ def _losses(names: tuple[str, ...]) -> list[str]:
 
 
 def _remove(
-    name: str, config: settings.Config, grace: float, *, force: bool, discard: bool, alone: bool
+    name: str, config: Config, grace: float, *, force: bool, discard: bool, alone: bool
 ) -> int:
     lookup.check_name(name)
     if force and records.entry(name) is None:
@@ -98,7 +99,7 @@ def _remove(
     return errors.OK
 
 
-def _end_unclaimed(name: str, config: settings.Config, grace: float) -> int:
+def _end_unclaimed(name: str, config: Config, grace: float) -> int:
     """There is no record to forget; an agent or a container whose record is lost is ended all the
     same."""
     boxes = unclaimed.named(name, config)
@@ -114,7 +115,7 @@ def _end_unclaimed(name: str, config: settings.Config, grace: float) -> int:
     return errors.FAILED if left or standing else errors.OK
 
 
-def _ended(one: Seen, config: settings.Config, grace: float, *, force: bool) -> Seen:
+def _ended(one: Seen, config: Config, grace: float, *, force: bool) -> Seen:
     """The session, ended; raises when it may not be forgotten."""
     if one.damaged:
         if force and not stop_orphans(lookup.orphans_named(one.name), config, grace):

@@ -12,6 +12,7 @@ from sesh.agents import template_lookup
 from sesh.agents.template import Template
 from sesh.commands._care import care_options, taken
 from sesh.commands._options import CONTEXT, Duration, json_option
+from sesh.model.configuration import Config
 from sesh.model.errors import UsageError
 from sesh.model.record import ALIVE, Boxing
 from sesh.operations import attach, start_request
@@ -221,7 +222,7 @@ def _box(
     )
 
 
-def _pull(image: str, config: settings.Config) -> None:
+def _pull(image: str, config: Config) -> None:
     engine = container_engine.chosen(config)
     said = container_engine.ask(engine, "pull", image, timeout=container_engine.PULL_TIMEOUT)
     if not said.ok:

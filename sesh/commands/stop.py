@@ -19,6 +19,7 @@ from sesh.commands._options import (
     yes_option,
 )
 from sesh.model import errors, formatting
+from sesh.model.configuration import Config
 from sesh.model.errors import UsageError
 from sesh.model.record import ALIVE, ENDED, Damaged, Engine, State
 from sesh.operations import recover
@@ -26,7 +27,6 @@ from sesh.operations.stop import stop, stop_orphans
 from sesh.operations.stop_orphans import close_strays, stop_leftovers
 from sesh.state import lookup, orphans, records, settings, unclaimed
 from sesh.state.lookup import Orphan, Seen
-from sesh.state.settings import Config
 from sesh.state.unclaimed import Adrift
 from sesh.supervision import supervise
 from sesh.system import processes

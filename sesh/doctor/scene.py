@@ -14,6 +14,7 @@ from contextlib import suppress
 from enum import StrEnum
 from functools import cached_property
 
+from sesh.model.configuration import Config
 from sesh.model.record import Record, State, name_of
 from sesh.model.session_json import LASTING, View, view
 from sesh.model.value import Value, replace
@@ -23,7 +24,6 @@ from sesh.state.lookup import Seen
 from sesh.state.observe import Answers
 from sesh.state.orphans import Census
 from sesh.state.records import Entry
-from sesh.state.settings import Config
 from sesh.system import directory_tree, paths, processes
 from sesh.system.tmux import Reply
 

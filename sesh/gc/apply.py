@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, suppress
 from sesh.gc import plan, remove_files, scan
 from sesh.gc.plan import CHANGED, Options, Outcome, Outcomes, Step, Verb, What
 from sesh.gc.scan import Scene
+from sesh.model.configuration import Config
 from sesh.model.due import Kind
 from sesh.model.errors import CannotTellError, SeshError, StateError
 from sesh.model.record import ALIVE, ENDED, Cause, Process, Record, State
@@ -24,7 +25,6 @@ from sesh.places.docker import mailbox
 from sesh.state import clocks, events, lookup, observe, records, sightings, unclaimed
 from sesh.state.lookup import Seen
 from sesh.state.orphans import Leftover, Stray
-from sesh.state.settings import Config
 from sesh.state.unclaimed import Adrift
 from sesh.supervision import run_pass, supervise
 from sesh.system import files, paths, processes, tmux

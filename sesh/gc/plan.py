@@ -13,12 +13,12 @@ from enum import StrEnum
 
 from sesh.gc.scan import NO_PILE, Ended, Running, Scene, ended_in, never, running_in
 from sesh.model import due, formatting
+from sesh.model.configuration import Gc
 from sesh.model.record import Engine, Process, Record, State, name_of
 from sesh.model.units import span
 from sesh.model.value import Value
 from sesh.state.clocks import Naps
 from sesh.state.orphans import Census, Leftover, Stray
-from sesh.state.settings import Gc
 from sesh.state.unclaimed import Adrift
 from sesh.supervision.notify import notices
 from sesh.system import paths, processes, tmux

@@ -12,10 +12,10 @@ from contextlib import suppress
 
 from sesh.gc.plan import CHANGED, Outcome, Outcomes, Step
 from sesh.model import digest
+from sesh.model.configuration import Config
 from sesh.model.record import name_of
 from sesh.places.docker import mailbox
 from sesh.state import events, records, unclaimed
-from sesh.state.settings import Config
 from sesh.supervision.notify import notices
 from sesh.system import paths, processes, quick_read
 

@@ -10,6 +10,7 @@ from contextlib import suppress
 from sesh.gc import apply
 from sesh.gc.plan import Options, Outcome, Step, Verb, What
 from sesh.model import errors, formatting
+from sesh.model.configuration import Config
 from sesh.model.errors import ConflictError, StateError
 from sesh.state import records, settings
 from sesh.supervision import run_pass
@@ -62,7 +63,7 @@ def tidy(
 
 
 def _work(
-    config: settings.Config, options: Options, *, dry_run: bool, auto: bool
+    config: Config, options: Options, *, dry_run: bool, auto: bool
 ) -> tuple[list[Outcome] | None, Exception | None]:
     """What came of it; None when another gc is at work and nobody wants to know. And what kept its
     pass from doing all that was due."""

@@ -10,6 +10,7 @@ from contextlib import suppress
 from types import MappingProxyType
 
 from sesh.model import formatting
+from sesh.model.configuration import Config, Gc
 from sesh.model.digest import Digest
 from sesh.model.errors import CannotTellError
 from sesh.model.record import ENDED, ID_PATTERN, Process, Record, State, name_of
@@ -19,7 +20,6 @@ from sesh.state import clocks, observe, orphans, records, sightings, unclaimed
 from sesh.state.clocks import DAY, HOUR, Naps
 from sesh.state.lookup import Seen
 from sesh.state.orphans import Census
-from sesh.state.settings import Config, Gc
 from sesh.state.sightings import Sightings
 from sesh.supervision import run_pass
 from sesh.supervision.notify import notices

@@ -8,6 +8,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 from sesh.model import codec
+from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, ConflictError, NoSessionError, SeshError, UsageError
 from sesh.model.reconcile import reconcile
 from sesh.model.record import (
@@ -30,7 +31,6 @@ from sesh.places import environment, launch_files
 from sesh.state import events, lookup, observe, orphans, records
 from sesh.state.lookup import Orphan, Seen
 from sesh.state.records import Entry
-from sesh.state.settings import Config
 from sesh.system import git, paths, processes, tmux
 from sesh.system.tmux import HandMade, Keeper, Reply, Tmux
 

@@ -11,12 +11,12 @@ import re
 import signal
 from shlex import join
 
+from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, UsageError
 from sesh.model.record import Process, Record
 from sesh.operations import tmux_server
 from sesh.places.docker import mailbox
 from sesh.state.observe import server_of
-from sesh.state.settings import Config
 from sesh.system import container_engine, files, paths, processes, subprocesses
 from sesh.system.tmux import Reply, Tmux, barrier, find_binary
 

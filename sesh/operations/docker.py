@@ -11,6 +11,7 @@ import time
 from contextlib import suppress
 from datetime import timedelta
 
+from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
 from sesh.model.reconcile import not_in_time, reconcile
 from sesh.model.record import Desired, Engine, Record, State
@@ -35,7 +36,6 @@ from sesh.places.docker import observe as containers
 from sesh.state import observe, records
 from sesh.state.lookup import Seen
 from sesh.state.records import Entry
-from sesh.state.settings import Config
 from sesh.system import container_engine, processes
 from sesh.system.container_engine import Facts, Said, Trouble
 from sesh.system.tmux import Keeper, Reply

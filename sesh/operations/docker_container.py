@@ -11,12 +11,12 @@ import os
 from contextlib import suppress
 
 from sesh.model import codec
+from sesh.model.configuration import Config
 from sesh.model.errors import ConflictError, SeshError
 from sesh.model.record import Boxing, Container, Engine, Place, Record, Spec
 from sesh.model.value import replace
 from sesh.places import environment
 from sesh.places.docker import mailbox, observe
-from sesh.state.settings import Config
 from sesh.system import container_engine, files, git, paths, processes, tmux
 from sesh.system.container_engine import Facts, Said, Trouble
 

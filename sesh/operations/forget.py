@@ -6,6 +6,7 @@ import os
 from contextlib import suppress
 
 from sesh.model import formatting
+from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
 from sesh.model.record import Damaged, Record
 from sesh.operations import panes, worktrees
@@ -13,7 +14,6 @@ from sesh.places import environment, launch_files
 from sesh.places.docker import mailbox
 from sesh.state import events, lookup, observe, records
 from sesh.state.lookup import Seen
-from sesh.state.settings import Config
 from sesh.system import paths, processes
 from sesh.terminal import output
 

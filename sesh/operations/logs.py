@@ -13,13 +13,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
+from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError
 from sesh.model.record import Record
 from sesh.operations import panes
 from sesh.places import launch_files
 from sesh.places.docker import mailbox
 from sesh.state import log_files, observe
-from sesh.state.settings import Config
 from sesh.system import files, paths, processes, tmux
 from sesh.system.tmux import Tmux
 

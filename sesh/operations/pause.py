@@ -7,6 +7,7 @@ import signal
 from contextlib import suppress
 from datetime import UTC, datetime
 
+from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
 from sesh.model.reconcile import reconcile
 from sesh.model.record import Observation, Record, State, Status
@@ -14,7 +15,6 @@ from sesh.model.value import replace
 from sesh.places.docker import mailbox
 from sesh.state import events, lookup, observe, records
 from sesh.state.lookup import Seen
-from sesh.state.settings import Config
 from sesh.system import container_engine, processes
 from sesh.system.container_engine import Said
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from sesh.model import progress
+from sesh.model.configuration import Config
 from sesh.model.progress import Said
 from sesh.model.reconcile import reconcile
 from sesh.model.record import NOWHERE, Place, Record, Session, Spec
@@ -14,7 +15,6 @@ from sesh.operations.claim import Order
 from sesh.operations.forget import bury, release
 from sesh.state import events, observe, records
 from sesh.state.lookup import Seen
-from sesh.state.settings import Config
 from sesh.system import processes
 
 

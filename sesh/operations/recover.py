@@ -12,6 +12,7 @@ import re
 from contextlib import suppress
 from datetime import UTC, datetime
 
+from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
 from sesh.model.reconcile import how_it_ended, reconcile
 from sesh.model.record import (
@@ -32,7 +33,6 @@ from sesh.places import launch_files
 from sesh.places.docker import mailbox, observe
 from sesh.state import events, lookup, orphans, records, unclaimed
 from sesh.state.lookup import Seen
-from sesh.state.settings import Config
 from sesh.state.unclaimed import Adrift
 from sesh.system import container_engine, processes
 from sesh.system.container_engine import Facts, Said, Trouble

@@ -17,13 +17,13 @@ from sesh.agents.dialogs import Choice, Dialog
 from sesh.agents.last_event import BUSY, Said
 from sesh.agents.screen import Asked
 from sesh.model import formatting
+from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
 from sesh.model.record import OPTION, Answers, Record, State
 from sesh.operations import logs, report_progress, tmux_server
 from sesh.places import environment
 from sesh.state import lookup, observe
 from sesh.state.lookup import Seen
-from sesh.state.settings import Config
 from sesh.system import files, paths, processes, tmux
 from sesh.system.tmux import Reply, Tmux
 

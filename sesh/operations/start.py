@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from sesh.model.configuration import Config, patient
 from sesh.model.errors import CannotTellError
 from sesh.model.reconcile import reconcile
 from sesh.model.record import Desired, Machine, Observation, Place, Record, unknown
@@ -19,7 +20,6 @@ from sesh.operations.launch import failed, forget_files, launch, now, record_fai
 from sesh.places import environment, launch_files
 from sesh.state import observe, records
 from sesh.state.lookup import Seen
-from sesh.state.settings import Config, patient
 from sesh.system import git, processes, tmux
 from sesh.system.tmux import Reply, Tmux, Trouble
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from sesh.agents import template
 from sesh.agents.template import Template
+from sesh.model.configuration import Config, Count
 from sesh.model.errors import ConflictError, SeshError, StateError, UsageError
 from sesh.model.progress import Said
 from sesh.model.record import ENDED, Boxing, BreakerLimits, Care, Retry, Spec, State, Worktree
@@ -72,7 +73,7 @@ def asked(wish: Wish) -> Wish:
     )
 
 
-def fulfil(wish: Wish, config: settings.Config) -> Seen:
+def fulfil(wish: Wish, config: Config) -> Seen:
     """Check everything that can be checked, then start; in a worktree, if one is wanted, which a
     start that fails takes back."""
     wish = asked(wish)
@@ -92,7 +93,7 @@ def fulfil(wish: Wish, config: settings.Config) -> Seen:
         raise
 
 
-def _fulfil(wish: Wish, config: settings.Config, worktree: Worktree | None) -> Seen:
+def _fulfil(wish: Wish, config: Config, worktree: Worktree | None) -> Seen:
     extra = environment.parse_options(wish.variables)
     if wish.box:
         extra = {**environment.parse_files(wish.env_files), **extra}
@@ -175,7 +176,7 @@ def _prompt(wish: Wish) -> str | None:
     return wish.prompt
 
 
-def _record(wish: Wish, config: settings.Config) -> Seen:
+def _record(wish: Wish, config: Config) -> Seen:
     """Make a record alone. Its command is for people to read: nobody looks whether it exists."""
     cwd = launch_files.directory(wish.directory)
     launch_files.check_command(wish.command or ("-",))
@@ -194,14 +195,14 @@ def _record(wish: Wish, config: settings.Config) -> Seen:
     return _first_free(wish.name, cwd, lambda name: record_only.create(name, spec, Said(), config))
 
 
-def _patience(wish: Wish, config: settings.Config) -> float:
+def _patience(wish: Wish, config: Config) -> float:
     given = float(_chosen("start", "launch_timeout", wish, config))
     if given <= 0:
         raise UsageError("--launch-timeout should be above 0")
     return given
 
 
-def _chosen(section: str, name: str, wish: Wish, config: settings.Config) -> Any:
+def _chosen(section: str, name: str, wish: Wish, config: Config) -> Any:
     """One value: a flag goes before a variable, that before the template, that before the file."""
     flag = _flag(section, name)
     if flag in wish.care:
@@ -216,7 +217,7 @@ def _flag(section: str, name: str) -> str:
     return name if section == "start" else f"{section}_{name}"
 
 
-def _care(wish: Wish, config: settings.Config) -> Care:
+def _care(wish: Wish, config: Config) -> Care:
     """How it is looked after."""
     values = {name: _chosen("start", name, wish, config) for name in Care.fields}
     care = Care(**{name: _plain(value) for name, value in values.items()})
@@ -232,7 +233,7 @@ def _care(wish: Wish, config: settings.Config) -> Care:
     return care
 
 
-def _breaker(wish: Wish, config: settings.Config) -> BreakerLimits | None:
+def _breaker(wish: Wish, config: Config) -> BreakerLimits | None:
     """The limits of its breaker, if this start says something of them; else today's settings count,
     whatever day that is."""
     names = BreakerLimits.fields
@@ -258,7 +259,7 @@ def _wrong_ends(wish: Wish, words: str) -> SeshError:
 
 
 def _plain(value: Any) -> Any:
-    return int(value) if isinstance(value, settings.Count) else value
+    return int(value) if isinstance(value, Count) else value
 
 
 def plain(name: str, command: tuple[str, ...]) -> int:
@@ -372,7 +373,7 @@ def _start(
     name: str | None,
     spec: Spec,
     surroundings: environment.Environment,
-    config: settings.Config,
+    config: Config,
 ) -> Seen:
     named_after = spec.worktree.path if spec.worktree else spec.cwd
     return _first_free(

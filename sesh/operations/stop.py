@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 
+from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, ConflictError, NotPermittedError
 from sesh.model.progress import Said
 from sesh.model.reconcile import reconcile
@@ -37,7 +38,6 @@ from sesh.places import launch_files
 from sesh.places.docker import mailbox
 from sesh.state import events, lookup, observe, records
 from sesh.state.lookup import Orphan, Seen
-from sesh.state.settings import Config
 from sesh.system import processes, tmux
 
 KILL_PATIENCE = 3.0  # how long a killed process may take to vanish (disk sleep)

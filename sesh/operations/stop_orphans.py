@@ -6,9 +6,9 @@ import signal
 import time
 from collections.abc import Sequence
 
+from sesh.model.configuration import Config
 from sesh.state import observe, orphans
 from sesh.state.orphans import Leftover, Stray
-from sesh.state.settings import Config
 from sesh.system import processes
 
 KILL_PATIENCE = 3.0  # how long a killed process may take to vanish (disk sleep)

@@ -11,11 +11,11 @@ import re
 from contextlib import suppress
 from shlex import quote
 
+from sesh.model.configuration import Config
 from sesh.model.errors import SeshError, UsageError
 from sesh.model.record import ENDED, Record, Worktree
 from sesh.model.value import Value
 from sesh.state import lookup, records
-from sesh.state.settings import Config
 from sesh.system import git
 from sesh.system.git import Checkout
 

@@ -16,13 +16,13 @@ from math import ceil
 from typing import Any
 
 from sesh.model import due, formatting
+from sesh.model.configuration import Config
 from sesh.model.errors import SeshError
 from sesh.model.reconcile import recorded_end
 from sesh.model.record import BreakerLimits, Cause, Record, State, Verdict
 from sesh.model.session_json import View, timestamp
 from sesh.model.value import Value
 from sesh.state import events, freshness, settings
-from sesh.state.settings import Config
 from sesh.system import files, paths, quick_read
 
 # What is lost is lost with its place, as after a reboot: nobody's fault, and all are to come back.

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 
 from sesh.model import due
+from sesh.model.configuration import Config
 from sesh.model.digest import Digest
 from sesh.model.errors import (
     CannotTellError,
@@ -45,7 +46,6 @@ from sesh.places import launch_files
 from sesh.state import ages, breakers, ends, freshness, observe, records, settings
 from sesh.state.observe import Answers
 from sesh.state.records import Entry
-from sesh.state.settings import Config
 from sesh.system import paths, processes, quick_read
 
 _LOOKS = 3  # at most at a record that others keep changing

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 
+from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, SeshError
 from sesh.model.record import (
     Agent,
@@ -31,7 +32,6 @@ from sesh.model.value import replace
 from sesh.places import launch_files
 from sesh.places.docker import observe as docker
 from sesh.state import clocks
-from sesh.state.settings import Config
 from sesh.system import git, processes, tmux
 from sesh.system.tmux import Pane, Reply, Tmux, Trouble
 

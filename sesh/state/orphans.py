@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from types import MappingProxyType
 
+from sesh.model.configuration import Config
 from sesh.model.digest import Digest
 from sesh.model.errors import CannotTellError
 from sesh.model.record import ENDED, ID_PATTERN, Agent, LaunchWord, Process, Record, State, name_of
@@ -21,7 +22,6 @@ from sesh.places import launch_files
 from sesh.state import lookup, observe, records, unclaimed
 from sesh.state.lookup import Orphan, Seen
 from sesh.state.observe import Answers
-from sesh.state.settings import Config
 from sesh.state.unclaimed import Adrift
 from sesh.system import paths, processes, tmux
 from sesh.system.processes import Stat, Table

@@ -9,148 +9,16 @@ from collections.abc import Callable
 from typing import Any
 
 from sesh.model import progress, units
+from sesh.model.configuration import HIGHEST, SECTIONS, Config, Count
 from sesh.model.errors import StateError
-from sesh.model.record import BreakerLimits, Care
-from sesh.model.value import Value, replace
+from sesh.model.value import Value
 from sesh.system import paths
 from sesh.system.files import read_regular
 
 LIMIT = 64 << 10
 SMALLEST = 64 << 10  # of what is kept on disk
 LARGEST = 1 << 50
-_HIGHEST = 1e9  # seconds, or pieces
-MOST = int(_HIGHEST)
-MOST_RETRIES = 1000
 DEFAULT, FILE = "default", "config.toml"
-
-
-class Count(int):
-    """A plain number, where other whole numbers are sizes."""
-
-    lowest = 0
-    highest = MOST
-
-
-class Retries(Count):
-    highest = MOST_RETRIES
-
-
-class Failures(Retries):
-    """How many of them count: one at least."""
-
-    lowest = 1
-
-
-class Start(Value):
-    """What a session gets that was not told otherwise: see model.Care."""
-
-    launch_timeout: float = 10.0
-    timeout: float = 0.0
-    idle_timeout: float = 0.0
-    retries: Count = Retries(Care.retries)
-    retry_delay: float = Care.retry_delay
-    retry_max_delay: float = Care.retry_max_delay
-    retry_reset: float = Care.retry_reset
-    retry_on: tuple[str, ...] = Care.retry_on
-    max_memory: int = 0
-    max_cpu_time: float = 0.0
-    check_interval: float = Care.check_interval
-    health_cmd: str = ""
-    health_interval: float = Care.health_interval
-    health_timeout: float = Care.health_timeout
-    health_retries: Count = Failures(Care.health_retries)
-    health_start_period: float = 0.0
-    max_silence: float = 0.0
-    scope: bool = False
-
-
-class Stop(Value):
-    grace: float = 10.0
-
-
-class Logs(Value):
-    max_size: int = 32 << 20  # of one transcript
-
-
-class Tmux(Value):
-    socket: str = ""  # "": sesh's own server; "default": the user's own; else a path
-    include: str = ""  # one's own tmux settings for sesh's server
-    timeout: float = 2.0
-
-
-class Gc(Value):
-    archive_after: float = 3600.0  # what ended well leaves the list
-    archive_failed_after: float = 30 * 86400.0  # what needs a person leaves the list
-    close_after: float = 3600.0  # the dead pane of what ended
-    keep_history: float = 30 * 86400.0
-    max_history: Count = Count(1000)
-    max_transcripts: int = 1 << 30  # of all of them together
-    max_events: int = 10 << 20
-    max_age: float = 0.0  # limits end a session; 0: never
-    max_idle: float = 0.0
-    kill_orphans: bool = False
-
-
-class Docker(Value):
-    command: str = "docker"  # or podman
-    timeout: float = 2.5  # for one question
-
-
-class Git(Value):
-    worktree_dir: str = ""  # below it worktrees are made; "": beside the repository
-
-
-class Breaker(Value):
-    """When a group fails too often, it is not restarted by itself for a while."""
-
-    failures: Count = Count(BreakerLimits.failures)  # more of them open it; 0: never
-    within: float = BreakerLimits.within
-    cooldown: float = BreakerLimits.cooldown
-
-
-class Notify(Value):
-    command: str = ""  # run by sh, the event as JSON on its standard input
-    webhooks: tuple[str, ...] = ()  # addresses that get it by POST
-    on: tuple[str, ...] = (
-        *("failed", "timeout", "lost", "waiting", "failing", "hung", "breaker-opened"),
-    )
-    timeout: float = 5.0  # of one try
-    tries: Count = Count(3)
-
-
-class Resume(Value):
-    """Whose work may be gone on with."""
-
-    max_idle: float = 1800.0  # not heard of for so long: no more
-    max_errors: Count = Count(3)  # so many of them are too many; 0: however many
-    phases: tuple[str, ...] = ("approval", "investigating", "planning")
-
-
-class Config(Value):
-    start: Start = Start()
-    stop: Stop = Stop()
-    logs: Logs = Logs()
-    gc: Gc = Gc()
-    tmux: Tmux = Tmux()
-    docker: Docker = Docker()
-    git: Git = Git()
-    breaker: Breaker = Breaker()
-    notify: Notify = Notify()
-    resume: Resume = Resume()
-
-
-_PATIENCE = 10.0  # seconds
-
-
-def patient(config: Config) -> Config:
-    """For what starts something: there a slow answer is worth waiting for. Who only looks is not
-    to wait for a tmux that hangs."""
-    timeout = max(config.tmux.timeout, _PATIENCE)
-    changed: Config = replace(config, tmux=replace(config.tmux, timeout=timeout))
-    return changed
-
-
-SECTIONS: dict[str, type[Value]] = {name: type(getattr(Config, name)) for name in Config.fields}
 
 
 class Setting(Value):
@@ -361,7 +229,7 @@ def _known(key: str, value: Any, where: str) -> Any:
 
 def _range(count: Count, value: Any) -> str:
     """The bounds; that of all numbers only to who has overstepped it."""
-    bounded = count.highest < _HIGHEST or (type(value) is int and value > count.highest)
+    bounded = count.highest < HIGHEST or (type(value) is int and value > count.highest)
     return f"{count.lowest} {f'to {count.highest}' if bounded else 'or more'}"
 
 
@@ -369,9 +237,9 @@ def _seconds(value: Any, default: float, where: str) -> float:
     """A time above 0; 0 too where that is the default, and means never."""
     number: Any = units.seconds(value) if type(value) is str else value
     lowest = 0.0 if default == 0 else 1e-9
-    if type(number) in (int, float) and number >= _HIGHEST:
-        raise StateError(f"{where} should be below {_HIGHEST:.0f} seconds")
-    if type(number) not in (int, float) or not lowest <= number < _HIGHEST:
+    if type(number) in (int, float) and number >= HIGHEST:
+        raise StateError(f"{where} should be below {HIGHEST:.0f} seconds")
+    if type(number) not in (int, float) or not lowest <= number < HIGHEST:
         above = "0 or more" if default == 0 else "above 0"
         raise StateError(f'{where} should be a number of seconds {above}, or a text such as "5m"')
     return float(number)

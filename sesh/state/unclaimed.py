@@ -21,12 +21,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from sesh.model import codec
+from sesh.model.configuration import Config, Docker
 from sesh.model.errors import CannotTellError, ConflictError
 from sesh.model.record import ID_PATTERN, Engine, Process, Record, name_of
 from sesh.model.value import Value
 from sesh.places.docker import mailbox, observe
 from sesh.state import records
-from sesh.state.settings import Config, Docker
 from sesh.system import container_engine, files, paths, processes
 from sesh.system.container_engine import Facts, Said
 

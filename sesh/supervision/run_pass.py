@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 
 from sesh.model import digest
+from sesh.model.configuration import Config
 from sesh.model.digest import Digest
 from sesh.model.errors import OK, CannotTellError, NoSessionError, SeshError, StateError
 from sesh.model.record import ALIVE, ENDED, ID_PATTERN, Record, Session, State, name_of
@@ -24,7 +25,6 @@ from sesh.operations.stop import bring_down, confirm, take_over, under_way
 from sesh.places import launch_files
 from sesh.state import clocks, log_files, lookup, observe, orphans, records, settings
 from sesh.state.lookup import Orphan, Seen
-from sesh.state.settings import Config
 from sesh.supervision import supervise
 from sesh.supervision.notify import notices
 from sesh.supervision.notify.targets import surroundings

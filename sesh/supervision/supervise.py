@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 from sesh.model import digest, due
+from sesh.model.configuration import Config
 from sesh.model.digest import Digest
 from sesh.model.due import Action, Facts, Kind
 from sesh.model.errors import (
@@ -35,7 +36,6 @@ from sesh.places import launch_files
 from sesh.state import ages, breakers, clocks, ends, events, lookup, observe, records, settings
 from sesh.state.breakers import Circle
 from sesh.state.lookup import Seen
-from sesh.state.settings import Config
 from sesh.supervision import health_checks
 from sesh.supervision.health_checks import Memory
 from sesh.system import paths, processes

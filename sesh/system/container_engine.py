@@ -14,10 +14,10 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 
+from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
 from sesh.model.record import Engine
 from sesh.model.value import Value
-from sesh.state.settings import Config
 from sesh.system import files, paths, subprocesses
 from sesh.system.subprocesses import NOTHING, PIPE
 

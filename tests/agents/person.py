@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.agents.stub import Stub
-from tests.terminal import reading
+from tests.emulator import reading
 from tests.world import World, eventually
 
 PATIENCE = 60.0  # an agent starts in a second or two; on a busy machine it may take many

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.emulator import Terminal, attached, clients
 from tests.surroundings import complains, move
-from tests.terminal import Terminal, attached, clients
 from tests.world import SESH, World, eventually
 
 MENU = "[R]estart in the same place   [T]ear down   [L]ogs   [C]ancel ▸"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sesh.state import settings
+from sesh.model.configuration import SECTIONS
 from tests.receiver import closed_port, receiving
 from tests.surroundings import complains, read_record
 from tests.world import World
@@ -38,7 +38,7 @@ def plain(value: Any) -> Any:
 def defaults() -> dict[str, Any]:
     return {
         f"{section}.{name}": plain(getattr(kind, name))
-        for section, kind in settings.SECTIONS.items()
+        for section, kind in SECTIONS.items()
         for name in kind.fields
     }
 

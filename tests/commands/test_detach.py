@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tests.emulator import Terminal, attached
 from tests.surroundings import complains
-from tests.terminal import Terminal, attached
 from tests.world import World
 
 

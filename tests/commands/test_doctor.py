@@ -279,7 +279,7 @@ def test_no_tmux_at_all(world: World) -> None:
     assert "not installed" in bad["text"]
 
 
-# --- for prompts: tests/test_prompt.py has what the line says ------------------------------------
+# --- for prompts: tests/terminal/test_prompt.py has what the line says -----------------------
 
 
 def test_the_line_and_its_exit_code(world: World) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from tests import pace
+from tests.emulator import reading
 from tests.surroundings import complains
-from tests.terminal import reading
 from tests.world import World, eventually
 
 

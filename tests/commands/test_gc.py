@@ -20,10 +20,10 @@ from sesh.model.record import Process, Record
 from sesh.model.value import replace
 from sesh.state import lookup, records, sightings
 from sesh.system import files
+from tests.emulator import Terminal
 from tests.faults.living import command_line, marked
 from tests.faults.living import look as process_at
 from tests.surroundings import complains, fake_tmux
-from tests.terminal import Terminal
 from tests.world import SESH, World, eventually
 
 DAY = 86400.0
@@ -275,13 +275,13 @@ def test_after_some_tries_a_stop_asks_for_attention(inside: World) -> None:
     callback.write_text("exit 0\n")  # or a pass would come and kill it for real
     program = """
 import sys
-from sesh import config, processes
-from sesh.lifecycle import stop
-from sesh import look
+from sesh.operations import stop
+from sesh.state import lookup, settings
+from sesh.system import processes
 processes.send = lambda *_: True
 stop.KILL_PATIENCE = 0.05
 for _ in range(int(sys.argv[1])):
-    stop.stop([look.one("one")], config.load(), 0.01)
+    stop.stop([lookup.one("one")], settings.load(), 0.01)
 """
 
     def tries(count: int) -> None:

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import need
+from tests.emulator import Terminal
 from tests.surroundings import as_stranger, give_to_stranger, run, settle_fish
-from tests.terminal import Terminal
-from tests.test_prompt import prompt_file
+from tests.terminal.test_prompt import prompt_file
 from tests.world import SESH, World, eventually
 
 SHELLS = ("bash", "zsh", "fish")

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from tests import pace
+from tests.emulator import reading
 from tests.surroundings import complains
-from tests.terminal import reading
 from tests.world import SESH, World, count, eventually
 
 MEGABYTE = 1 << 20

@@ -12,7 +12,7 @@ from unittest.mock import ANY
 
 import pytest
 
-from sesh.state.settings import Breaker, Start
+from sesh.model.configuration import Breaker, Start
 from tests.conftest import need
 from tests.surroundings import (
     Terminal,

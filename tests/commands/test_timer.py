@@ -10,6 +10,7 @@ import pytest
 
 from sesh.supervision.timer import schedules, timers
 from tests.conftest import need
+from tests.emulator import Terminal
 from tests.schedulers import (
     Cron,
     cron,
@@ -19,7 +20,6 @@ from tests.schedulers import (
     put_first,
 )
 from tests.surroundings import complains
-from tests.terminal import Terminal
 from tests.world import SESH, World, eventually
 
 __all__ = ["cron"]  # a fixture

@@ -10,8 +10,8 @@ import time
 import pytest
 
 from tests import pace
+from tests.emulator import Reader, reading
 from tests.surroundings import complains
-from tests.terminal import Reader, reading
 from tests.world import FULL, World, count, eventually
 
 NOTICED_WITHIN = 0.3

@@ -18,8 +18,8 @@ WRITERS = 20
 # Lines from a few bytes to several pages: a page is where a write could be cut.
 WRITER = """\
 import random, sys
-from sesh import events, store
-entry = store.entry("noted")
+from sesh.state import events, records
+entry = records.entry("noted")
 number, lines, rng = int(sys.argv[1]), int(sys.argv[2]), random.Random(int(sys.argv[3]))
 print("ready", flush=True)
 sys.stdin.read()

@@ -138,7 +138,7 @@ def test_every_word_and_variable_reaches_the_command(user: User) -> None:
 
 INSTALL = """
 import sys
-from sesh import schedules, timers
+from sesh.supervision.timer import schedules, timers
 env = {"PATH": "/usr/bin:/bin", "XDG_STATE_HOME": f"/{sys.argv[2]}"}
 timers.install(420, timers.Scheduler.SYSTEMD, schedules.Job(tuple(sys.argv[1:]), env))
 """

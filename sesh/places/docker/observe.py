@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import TypeVar
 
+from sesh.model.configuration import Config
 from sesh.model.parse import STATUS, number
 from sesh.model.record import (
     Agent,
@@ -35,7 +36,6 @@ from sesh.model.record import (
 from sesh.model.value import replace
 from sesh.places import launch_files
 from sesh.places.docker import mailbox
-from sesh.state.settings import Config
 from sesh.system import container_engine, processes, quick_read
 from sesh.system.container_engine import Facts, Said
 from sesh.system.tmux import Tmux, Trouble

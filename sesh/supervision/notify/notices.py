@@ -30,13 +30,13 @@ from typing import Any
 
 from sesh.agents import activity
 from sesh.model import digest, formatting
+from sesh.model.configuration import Config, Notify
 from sesh.model.errors import SeshError
 from sesh.model.record import State, valid_name
 from sesh.model.session_json import View
 from sesh.model.value import Value, replace
 from sesh.state import events, log_files
 from sesh.state.events import BEGIN, NOWHERE, Event, Place
-from sesh.state.settings import Config, Notify
 from sesh.supervision.notify import targets
 from sesh.supervision.notify.targets import Kind, Sent, Target
 from sesh.system import files, paths, processes, quick_read, subprocesses

@@ -1,0 +1,139 @@
+"""The settings as values: every section with its defaults. PURE. `state/settings` reads them."""
+
+from __future__ import annotations
+
+from sesh.model.record import BreakerLimits, Care
+from sesh.model.value import Value, replace
+
+HIGHEST = 1e9  # seconds, or pieces
+MOST = int(HIGHEST)
+MOST_RETRIES = 1000
+
+
+class Count(int):
+    """A plain number, where other whole numbers are sizes."""
+
+    lowest = 0
+    highest = MOST
+
+
+class Retries(Count):
+    highest = MOST_RETRIES
+
+
+class Failures(Retries):
+    """How many of them count: one at least."""
+
+    lowest = 1
+
+
+class Start(Value):
+    """What a session gets that was not told otherwise: see model.Care."""
+
+    launch_timeout: float = 10.0
+    timeout: float = 0.0
+    idle_timeout: float = 0.0
+    retries: Count = Retries(Care.retries)
+    retry_delay: float = Care.retry_delay
+    retry_max_delay: float = Care.retry_max_delay
+    retry_reset: float = Care.retry_reset
+    retry_on: tuple[str, ...] = Care.retry_on
+    max_memory: int = 0
+    max_cpu_time: float = 0.0
+    check_interval: float = Care.check_interval
+    health_cmd: str = ""
+    health_interval: float = Care.health_interval
+    health_timeout: float = Care.health_timeout
+    health_retries: Count = Failures(Care.health_retries)
+    health_start_period: float = 0.0
+    max_silence: float = 0.0
+    scope: bool = False
+
+
+class Stop(Value):
+    grace: float = 10.0
+
+
+class Logs(Value):
+    max_size: int = 32 << 20  # of one transcript
+
+
+class Tmux(Value):
+    socket: str = ""  # "": sesh's own server; "default": the user's own; else a path
+    include: str = ""  # one's own tmux settings for sesh's server
+    timeout: float = 2.0
+
+
+class Gc(Value):
+    archive_after: float = 3600.0  # what ended well leaves the list
+    archive_failed_after: float = 30 * 86400.0  # what needs a person leaves the list
+    close_after: float = 3600.0  # the dead pane of what ended
+    keep_history: float = 30 * 86400.0
+    max_history: Count = Count(1000)
+    max_transcripts: int = 1 << 30  # of all of them together
+    max_events: int = 10 << 20
+    max_age: float = 0.0  # limits end a session; 0: never
+    max_idle: float = 0.0
+    kill_orphans: bool = False
+
+
+class Docker(Value):
+    command: str = "docker"  # or podman
+    timeout: float = 2.5  # for one question
+
+
+class Git(Value):
+    worktree_dir: str = ""  # below it worktrees are made; "": beside the repository
+
+
+class Breaker(Value):
+    """When a group fails too often, it is not restarted by itself for a while."""
+
+    failures: Count = Count(BreakerLimits.failures)  # more of them open it; 0: never
+    within: float = BreakerLimits.within
+    cooldown: float = BreakerLimits.cooldown
+
+
+class Notify(Value):
+    command: str = ""  # run by sh, the event as JSON on its standard input
+    webhooks: tuple[str, ...] = ()  # addresses that get it by POST
+    on: tuple[str, ...] = (
+        *("failed", "timeout", "lost", "waiting", "failing", "hung", "breaker-opened"),
+    )
+    timeout: float = 5.0  # of one try
+    tries: Count = Count(3)
+
+
+class Resume(Value):
+    """Whose work may be gone on with."""
+
+    max_idle: float = 1800.0  # not heard of for so long: no more
+    max_errors: Count = Count(3)  # so many of them are too many; 0: however many
+    phases: tuple[str, ...] = ("approval", "investigating", "planning")
+
+
+class Config(Value):
+    start: Start = Start()
+    stop: Stop = Stop()
+    logs: Logs = Logs()
+    gc: Gc = Gc()
+    tmux: Tmux = Tmux()
+    docker: Docker = Docker()
+    git: Git = Git()
+    breaker: Breaker = Breaker()
+    notify: Notify = Notify()
+    resume: Resume = Resume()
+
+
+_PATIENCE = 10.0  # seconds
+
+
+def patient(config: Config) -> Config:
+    """For what starts something: there a slow answer is worth waiting for. Who only looks is not
+    to wait for a tmux that hangs."""
+    timeout = max(config.tmux.timeout, _PATIENCE)
+    changed: Config = replace(config, tmux=replace(config.tmux, timeout=timeout))
+    return changed
+
+
+SECTIONS: dict[str, type[Value]] = {name: type(getattr(Config, name)) for name in Config.fields}

@@ -1,1 +1,0 @@
-"""Sessions in containers, on real engines."""

@@ -1,0 +1,33 @@
+"""Many records → observations: one session's trouble is its own."""
+
+from __future__ import annotations
+
+import pytest
+
+from sesh.model.configuration import Config
+from sesh.model.record import Boxing, Observation, Record, seen
+from sesh.model.value import replace
+from sesh.places.docker import observe as docker
+from sesh.state import observe
+from tests.samples import record
+
+
+def boxed(name: str) -> Record:
+    made = record()
+    return replace(made, name=name, spec=replace(made.spec, box=Boxing(image="image")))
+
+
+@pytest.mark.parametrize("error", [ValueError("²"), OSError(21, "a directory"), RecursionError()])
+def test_what_can_not_be_looked_at_is_unknown_and_in_nobodys_way(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def complete(one: Record, *_: object) -> Observation:
+        if one.name == "hostile":
+            raise error
+        return Observation(seen("it lives"))
+
+    monkeypatch.setattr(docker, "complete", complete)
+    hostile, honest = observe.observe([boxed("hostile"), boxed("honest")], Config())
+    assert hostile.agent.unknown
+    assert "cannot be looked at" in hostile.agent.what
+    assert honest.agent.present

@@ -1,0 +1,345 @@
+"""Records on disk: what is written comes back, what is damaged is told, nobody's change is lost."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sesh.commands._options import Duration
+from sesh.model import codec, digest
+from sesh.model.configuration import Count, Start
+from sesh.model.errors import ConflictError, StateError
+from sesh.model.reconcile import reconcile
+from sesh.model.record import (
+    AgentWord,
+    Care,
+    Damaged,
+    Kit,
+    Observation,
+    Process,
+    Record,
+    State,
+    Step,
+    Verdict,
+    Worktree,
+    seen,
+)
+from sesh.model.value import replace
+from sesh.state import records, settings
+from sesh.system import container_engine
+from tests.samples import NOW, record
+
+RUNNING = Verdict(State.RUNNING)
+DATA = Path(__file__).parents[1] / "data"
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    records.prepare()
+    return tmp_path / "sesh"
+
+
+def put(name: str = "demo") -> records.Entry:
+    made = replace(record(), name=name, id=f"{name}-20261115-115900-0123abcd")
+    return records.claim(made, RUNNING, None)
+
+
+def reason(name: str) -> str:
+    found = records.entry(name)
+    assert found is not None
+    assert isinstance(found.record, Damaged), found.record
+    return found.record.reason
+
+
+# --- round trip ---------------------------------------------------------------------------------
+
+texts = st.text(st.characters(codec="utf-8"), max_size=50)
+any_record = st.builds(
+    lambda command, cwd, group, tags, metadata, kit: replace(
+        record(),
+        spec=replace(
+            record().spec,
+            command=tuple(command),
+            cwd=f"/{cwd}",
+            group=group,
+            tags=tuple(tags),
+            kit=kit,
+            branch=group,
+            worktree=Worktree("/w", "/r", cwd, made_branch=bool(kit)),
+        ),
+        agent=AgentWord(
+            phase="planning",
+            history=(Step("planning", NOW),),
+            updated=NOW,
+            errors=len(tags),
+            last_error=group,
+            resume_ready=bool(tags),
+            metadata=metadata,
+        ),
+    ),
+    st.lists(texts, min_size=1, max_size=5),
+    texts,
+    st.none() | texts,
+    st.lists(texts, max_size=3),
+    st.dictionaries(texts, texts | st.integers(-(2**60), 2**60) | st.booleans(), max_size=3),
+    st.none()
+    | st.builds(
+        lambda kind, words: Kit(kind, start=tuple(words), resume=(kind,), transcript=kind),
+        texts,
+        st.lists(texts, max_size=3),
+    ),
+)
+
+
+@given(any_record)
+def test_whatever_a_record_holds_comes_back(made: Record) -> None:
+    raw = records.render(made, RUNNING)
+    assert codec.decode(raw) == made
+    assert digest.intact(raw)
+
+
+def largest(name: str) -> float:
+    """The largest value that options and settings take for it."""
+    default = getattr(Start, name)
+    if not isinstance(default, float):
+        return default.highest if isinstance(default, Count) else settings.LARGEST
+    most = math.nextafter(1e9, 0)
+    assert settings.checked(most, default, name) == most
+    with pytest.raises(StateError):
+        settings.checked(1e9, default, name)
+    return max(most, Duration().convert("366d", None, None))
+
+
+NUMBERS = [
+    name
+    for name in Care.fields
+    if isinstance(default := getattr(Care, name), int | float) and default is not False
+]
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_the_largest_that_care_can_be_asked_for_comes_back(name: str) -> None:
+    care = replace(Care(), **{name: largest(name)})
+    made = replace(record(), spec=replace(record().spec, care=care))
+    assert codec.decode(records.render(made, RUNNING)) == made
+
+
+def test_a_sesh_that_is_the_first_process_may_stop_a_session() -> None:
+    made = record(stopper=Process(1, 5), starter=Process(1, 5))
+    assert codec.decode(records.render(made, RUNNING)) == made
+
+
+@pytest.mark.parametrize("on_top", [0.0, container_engine.RUN_TIMEOUT])
+def test_the_largest_limits_come_back(on_top: float) -> None:
+    """A launch in a container gets the engine's time, too."""
+    most = largest("launch_timeout")
+    spec = replace(record().spec, launch_timeout=most + on_top, max_age=most, max_idle=most)
+    made = replace(record(), spec=spec)
+    assert codec.decode(records.render(made, RUNNING)) == made
+
+
+def test_a_record_of_schema_1_loads_for_ever() -> None:
+    """The file is of the first release and is never to be changed."""
+    found = codec.decode((DATA / "record-1.toml").read_bytes())
+    assert found.name == "fix-login"
+    assert found.spec.command == ("claude", "--session-id", "5b1e")
+    assert found.place.generation == 2
+    assert found.place.agent is not None
+    assert found.place.agent.process.pid == 4711
+    assert found.status.outcome is State.FAILED
+
+
+def test_an_agent_of_an_older_record_is_answered_as_most_are() -> None:
+    made = replace(record(), spec=replace(record().spec, kit=Kit("claude", "minted")))
+    raw = codec.encode(made).decode()
+    older = re.sub(r"^\[spec\.kit\.answers\]\n(?:.+\n|\n(?!\[))*", "", raw, flags=re.M)
+    assert "answers" in raw
+    assert "answers" not in older
+    assert codec.decode(older.encode()) == codec.decode(raw.encode()) == made
+
+
+@given(st.integers(0, 10_000), st.integers(0, 255))
+def test_any_changed_byte_shows(at: int, byte: int) -> None:
+    raw = bytearray(records.render(record(), RUNNING))
+    at %= len(raw)
+    before = raw[at]
+    raw[at] = byte
+    assert digest.intact(bytes(raw)) == (before == byte)
+
+
+# --- damage -------------------------------------------------------------------------------------
+
+BODY = codec.encode(record()).decode()
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "empty file"),
+        ("\0" * 500, "empty file"),
+        ("[[[", "not valid TOML"),
+        (BODY.replace("schema = 1", "schema = 2"), "schema 2 is newer"),
+        (BODY.replace("schema = 1", "schema = true"), "schema: should be of type int"),
+        (BODY.replace("pid = 4711", "pid = true"), "place.agent.pid: should be of type int"),
+        (BODY.replace("pid = 4711", "pid = -1"), "place.agent.pid: should be at least 2"),
+        (BODY.replace("pid = 4711", "pid = 1"), "place.agent.pid: should be at least 2"),
+        (BODY.replace('desired = "running"', 'desired = "flying"'), "status.desired: unknown word"),
+        (BODY + 'outcome = "running"\n', "agent"),
+        (BODY.replace('kind = "host"', 'kind = "moon"'), "place.kind: unknown word"),
+        (BODY.replace('pane = "%3"', 'pane = "3; kill"'), "place.pane: not a tmux pane id"),
+        (BODY.replace('cwd = "/srv"', 'cwd = "srv"'), "spec.cwd: should be an absolute path"),
+        (BODY.replace("[spec]", "[spec]\ncolour = 1"), "spec.colour: unknown key"),
+        (BODY.replace('name = "demo"', 'name = "other"'), "id: does not fit"),
+        (BODY.replace('name = "demo"', 'name = "-rf"'), "name: not a valid name"),
+        ("a = " + "[" * 20_000, "nested too deep"),
+        ("a." * 10_000 + "a = 1", "too many parts"),
+        ("x = '" + "y" * 70_000 + "'", "larger than 64 KiB"),
+        ("x = '" + "y" * (2 << 20) + "'", "larger than 1024 KiB"),
+    ],
+)
+def test_damage_is_told(state: Path, text: str, told: str) -> None:
+    (state / "sessions" / "demo.toml").write_text(text)
+    assert told in reason("demo")
+    assert (state / "sessions" / "demo.toml").read_text() == text
+
+
+def test_what_is_no_regular_file_is_told(state: Path) -> None:
+    sessions = state / "sessions"
+    os.mkfifo(sessions / "fifo.toml")
+    (sessions / "dir.toml").mkdir()
+    (sessions / "link.toml").symlink_to("/etc/passwd")
+    (sessions / "bytes.toml").write_bytes(b"\xff\xfe")
+    put("good")
+    found = {entry.record.name: entry.record for entry in records.entries()}
+    assert isinstance(found.pop("good"), Record)
+    assert set(found) == {"fifo", "dir", "link", "bytes"}
+    assert all(isinstance(one, Damaged) for one in found.values())
+
+
+def test_a_record_of_another_name_is_told(state: Path) -> None:
+    put("good")
+    os.link(state / "sessions" / "good.toml", state / "sessions" / "copy.toml")
+    assert reason("copy") == "the record inside is of good"
+
+
+# --- writing ------------------------------------------------------------------------------------
+
+
+def test_claim_is_exclusive(state: Path) -> None:
+    put()
+    with pytest.raises(ConflictError):
+        put()
+
+
+def test_an_ended_record_moves_to_the_history(state: Path) -> None:
+    old = put()
+    new = replace(record(), id="demo-20261116-000000-ffffffff")
+    records.claim(new, RUNNING, old)
+    kept = [entry.record for entry in records.history()]
+    assert kept == [old.record]
+    assert [entry.record for entry in records.entries()] == [new]
+
+
+def test_swap_refuses_when_somebody_was_faster(state: Path) -> None:
+    old = put()
+    assert isinstance(old.record, Record)
+    changed = replace(old.record, place=replace(old.record.place, generation=3))
+    assert records.swap(old, changed, RUNNING) is not None
+    assert records.swap(old, old.record, RUNNING) is None
+    assert not records.remove(old)
+    assert records.archive([old]) == []
+    found = records.entry("demo")
+    assert found is not None
+    assert found.record == changed
+
+
+_ADD_ONE = """
+from sesh.model.record import State, Verdict
+from sesh.model.value import replace
+from sesh.state import records
+for _ in range(20):
+    while True:
+        old = records.entry("demo")
+        status = replace(old.record.status, retries=old.record.status.retries + 1)
+        if records.swap(old, replace(old.record, status=status), Verdict(State.RUNNING)):
+            break
+"""
+
+
+def test_no_update_of_many_processes_is_lost(state: Path) -> None:
+    put()
+    crowd = [subprocess.Popen([sys.executable, "-c", _ADD_ONE]) for _ in range(8)]
+    assert [one.wait() for one in crowd] == [0] * 8
+    found = records.entry("demo")
+    assert found is not None
+    assert isinstance(found.record, Record)
+    assert found.record.status.retries == 160
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o777])
+def test_private_under_any_umask(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, umask: int
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    (tmp_path / "state").mkdir()
+    before = os.umask(umask)
+    try:
+        records.prepare()
+        put()
+    finally:
+        os.umask(before)
+    made = [tmp_path / "state" / "sesh", *(tmp_path / "state" / "sesh").rglob("*")]
+    modes = {path.is_dir(): stat.S_IMODE(path.stat().st_mode) for path in made}
+    assert modes == {True: 0o700, False: 0o600}
+
+
+def test_a_write_that_fails_leaves_the_old_record(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = put()
+    assert isinstance(old.record, Record)
+
+    def full(fd: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    changed = replace(old.record, place=replace(old.record.place, generation=3))
+    with pytest.raises(StateError, match="No space left"):
+        records.swap(old, changed, RUNNING)
+    monkeypatch.undo()
+    assert (state / "sessions" / "demo.toml").read_bytes() == old.raw
+    assert not [name for name in os.listdir(state / "sessions") if name.endswith(".tmp")]
+
+
+def test_the_lock_is_not_inherited(state: Path) -> None:
+    with records.lock():
+        child = subprocess.Popen(["sleep", "5"], close_fds=False)
+    with records.lock():  # would wait for the child if it had the lock
+        pass
+    child.kill()
+    child.wait()
+
+
+def test_a_foreign_directory_is_refused(state: Path) -> None:
+    if os.getuid() != 0:
+        pytest.skip("only root can give a directory away")
+    os.chown(state, 12345, 12345)
+    with pytest.raises(StateError, match="belongs to uid 12345"):
+        records.entries()
+
+
+def test_the_digest_of_a_living_session_guards_by_pid() -> None:
+    verdict = reconcile(record(), Observation(seen("alive"), seen("stands")), NOW)
+    found = digest.parse(records.render(record(), verdict))
+    assert found is not None
+    assert (found.mode, found.pid, found.start, found.tty) == ("pid", "4711", "99", "34816")
