@@ -39,8 +39,9 @@ from sesh.model.errors import (
     UsageError,
 )
 from sesh.model.progress import Answer, Said
-from sesh.model.record import Spec, State, Step, name_of
+from sesh.model.record import Spec, Step, name_of
 from sesh.model.session_json import View, timestamp, view
+from sesh.model.states import State
 from sesh.model.value import Value
 from sesh.operations import record_only, report_progress
 from sesh.places import launch_files

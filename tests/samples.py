@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from sesh.model.record import (
-    Agent,
-    Desired,
-    ExitWord,
-    LaunchWord,
-    Machine,
-    Place,
-    Process,
-    Record,
-    Spec,
-    Status,
-)
+from sesh.model.observation import ExitWord, LaunchWord
+from sesh.model.place import Agent, Machine, Place, Process
+from sesh.model.record import Record, Spec, Status
+from sesh.model.states import Desired
 from sesh.model.value import replace
 
 NOW = datetime(2026, 11, 15, 12, 0, 0, tzinfo=UTC)

@@ -20,7 +20,10 @@ from pathlib import Path
 import pytest
 
 from sesh.model import codec
-from sesh.model.record import Machine, Record, State, Verdict
+from sesh.model.observation import Verdict
+from sesh.model.place import Machine
+from sesh.model.record import Record
+from sesh.model.states import State
 from sesh.model.value import replace
 from sesh.state import records
 from sesh.system import processes

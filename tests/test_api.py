@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from sesh import api
-from sesh.model.record import State
+from sesh.model.states import State
 from sesh.system import paths
 from tests.world import SESH, World
 

@@ -15,7 +15,7 @@ import pytest
 
 from sesh import __version__
 from sesh.__main__ import main
-from sesh.model.record import State
+from sesh.model.states import State
 from sesh.model.value import replace
 from tests import pace
 from tests.surroundings import (

@@ -19,7 +19,7 @@ import pytest
 from sesh.agents.last_event import ACTIVITIES
 from sesh.commands import completion, template
 from sesh.model.progress import PHASES
-from sesh.model.record import State
+from sesh.model.states import State
 from sesh.state import events
 from sesh.terminal import main, session_list
 from tests.conftest import need

@@ -23,7 +23,7 @@ from sesh import __version__, doctor
 from sesh.commands import completion
 from sesh.model import errors, session_json
 from sesh.model.configuration import Config
-from sesh.model.record import ALIVE, ENDED, Cause, State
+from sesh.model.states import ALIVE, ENDED, Cause, State
 from sesh.state import events, settings
 from sesh.terminal import main, session_list
 from tests.conftest import need

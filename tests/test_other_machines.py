@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from sesh.model.observation import Observation, unknown
+from sesh.model.place import Process
 from sesh.model.reconcile import reconcile
-from sesh.model.record import Observation, Process, unknown
 from sesh.model.value import replace
 from sesh.state import observe, records
 from sesh.system import processes

@@ -10,7 +10,8 @@ from sesh.agents import claude, launch_kit
 from sesh.agents.launch_kit import Variables
 from sesh.model.errors import TwinError
 from sesh.model.parse import TICKS, number
-from sesh.model.record import Kit, Process, Record
+from sesh.model.place import Process
+from sesh.model.record import Kit, Record
 from sesh.state import records
 from sesh.system import processes, quick_read
 from sesh.system.processes import Table

@@ -17,7 +17,8 @@ from sesh.model.errors import (
     SeshError,
     UsageError,
 )
-from sesh.model.record import Damaged, State
+from sesh.model.record import Damaged
+from sesh.model.states import State
 from sesh.operations import adopt, recover
 from sesh.state import lookup, orphans, records, settings
 from sesh.state.lookup import Orphan, Seen

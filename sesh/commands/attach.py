@@ -16,8 +16,9 @@ from sesh.commands._options import CONTEXT
 from sesh.model import formatting
 from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, ConflictError, EndedError, StateError, UsageError
-from sesh.model.record import ALIVE, ENDED, Session, State
+from sesh.model.observation import Session
 from sesh.model.session_json import view
+from sesh.model.states import ALIVE, ENDED, State
 from sesh.operations import attach, logs
 from sesh.operations.forget import forget, what_goes
 from sesh.operations.start import restart

@@ -9,7 +9,7 @@ from sesh.agents.last_event import ACTIVITIES
 from sesh.commands._options import CONTEXT
 from sesh.doctor import IDS
 from sesh.model import progress
-from sesh.model.record import ALIVE, Retry, State
+from sesh.model.states import ALIVE, Retry, State
 from sesh.model.value import replace
 from sesh.state import events
 from sesh.system import paths

@@ -13,7 +13,7 @@ from sesh.commands._options import CONTEXT, json_option
 from sesh.model import errors, formatting
 from sesh.model.configuration import SECTIONS, Config
 from sesh.model.errors import SeshError, UsageError
-from sesh.model.record import ENDED, Retry, State
+from sesh.model.states import ENDED, Retry, State
 from sesh.state import events, settings
 from sesh.state.settings import Setting
 from sesh.supervision.notify import notices, targets

@@ -11,7 +11,8 @@ from sesh.commands._options import CONTEXT, Moment
 from sesh.model import formatting
 from sesh.model.configuration import Config
 from sesh.model.errors import SeshError, StateError, UsageError
-from sesh.model.record import ALIVE, Record, State
+from sesh.model.record import Record
+from sesh.model.states import ALIVE, State
 from sesh.operations import logs
 from sesh.state import log_files, lookup, settings
 from sesh.terminal import output

@@ -18,7 +18,7 @@ from sesh.commands._options import (
 from sesh.model import errors
 from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, ConflictError, SeshError, StateError
-from sesh.model.record import ALIVE, State
+from sesh.model.states import ALIVE, State
 from sesh.operations.start import check, restart, still_wanted
 from sesh.operations.stop import inside, refused, stop
 from sesh.state import breakers, lookup, settings

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from sesh.commands._options import CONTEXT, choose, each, names_argument
-from sesh.model.record import State
+from sesh.model.states import State
 from sesh.operations.pause import resume
 from sesh.state import settings
 from sesh.state.lookup import Seen

@@ -15,7 +15,8 @@ from sesh.model.errors import (
     StateError,
     UsageError,
 )
-from sesh.model.record import ALIVE, Record, State
+from sesh.model.record import Record
+from sesh.model.states import ALIVE, State
 from sesh.operations import recover, worktrees
 from sesh.operations.forget import check_discard, forget
 from sesh.operations.stop import refused, stop, stop_orphans

@@ -9,7 +9,7 @@ import click
 
 from sesh.commands._options import CONTEXT, choose, each
 from sesh.model.errors import UsageError
-from sesh.model.record import ALIVE, State
+from sesh.model.states import ALIVE, State
 from sesh.operations import send
 from sesh.operations.send import Terminal
 from sesh.state import settings

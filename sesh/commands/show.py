@@ -11,9 +11,11 @@ import click
 from sesh.agents import activity, questions, screen
 from sesh.commands._options import CONTEXT, colour_option, json_option
 from sesh.model import formatting
+from sesh.model.observation import Session
 from sesh.model.reconcile import kept
-from sesh.model.record import ENDED, Care, Record, Session, Spec, State
+from sesh.model.record import Care, Record, Spec
 from sesh.model.session_json import View
+from sesh.model.states import ENDED, State
 from sesh.model.units import amount, span
 from sesh.places.docker import mailbox
 from sesh.state import ages, breakers, log_files, lookup, settings

@@ -14,7 +14,8 @@ from sesh.commands._care import care_options, taken
 from sesh.commands._options import CONTEXT, Duration, json_option
 from sesh.model.configuration import Config
 from sesh.model.errors import UsageError
-from sesh.model.record import ALIVE, Boxing
+from sesh.model.place import Boxing
+from sesh.model.states import ALIVE
 from sesh.operations import attach, start_request
 from sesh.state import settings
 from sesh.system import container_engine

@@ -8,7 +8,7 @@ import click
 
 from sesh.commands._options import CONTEXT, json_option
 from sesh.model import errors, formatting
-from sesh.model.record import ALIVE, ENDED, State
+from sesh.model.states import ALIVE, ENDED, State
 from sesh.state import lookup
 from sesh.terminal import output, session_list, session_table
 

@@ -21,7 +21,9 @@ from sesh.commands._options import (
 from sesh.model import errors, formatting
 from sesh.model.configuration import Config
 from sesh.model.errors import UsageError
-from sesh.model.record import ALIVE, ENDED, Damaged, Engine, State
+from sesh.model.place import Engine
+from sesh.model.record import Damaged
+from sesh.model.states import ALIVE, ENDED, State
 from sesh.operations import recover
 from sesh.operations.stop import stop, stop_orphans
 from sesh.operations.stop_orphans import close_strays, stop_leftovers

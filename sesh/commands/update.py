@@ -9,7 +9,7 @@ import click
 from sesh.commands._options import CONTEXT, json_option, named
 from sesh.model import progress
 from sesh.model.progress import Said
-from sesh.model.record import State
+from sesh.model.states import State
 from sesh.operations import report_progress
 from sesh.places import launch_files
 from sesh.state import lookup

@@ -10,7 +10,7 @@ from sesh.agents.last_event import ACTIVITIES
 from sesh.commands._options import CONTEXT, Duration, choose, names_argument
 from sesh.model import errors
 from sesh.model.errors import UsageError
-from sesh.model.record import ALIVE, ENDED, State
+from sesh.model.states import ALIVE, ENDED, State
 from sesh.operations import wait
 from sesh.operations.wait import GaveUp, Reached, Wanted
 from sesh.terminal import output

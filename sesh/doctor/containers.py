@@ -8,8 +8,10 @@ from shlex import join
 
 from sesh.doctor.scene import FIX, Finding, Level, Scene, few, number
 from sesh.model.errors import CannotTellError
-from sesh.model.record import Cause, Container, Engine, Record, State, name_of
+from sesh.model.place import Container, Engine
+from sesh.model.record import Record, name_of
 from sesh.model.session_json import View
+from sesh.model.states import Cause, State
 from sesh.places.docker import mailbox
 from sesh.state import records, unclaimed
 from sesh.state.unclaimed import Adrift

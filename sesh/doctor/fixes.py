@@ -18,8 +18,9 @@ from sesh.doctor import tmux as servers_checks
 from sesh.doctor.scene import Scene, number, shown
 from sesh.doctor.tmux import Hidden
 from sesh.model.errors import SeshError, StateError
-from sesh.model.record import Process, State
+from sesh.model.place import Process
 from sesh.model.session_json import View
+from sesh.model.states import State
 from sesh.model.value import Value
 from sesh.operations import adopt, recover, tmux_server
 from sesh.operations.stop import go_on

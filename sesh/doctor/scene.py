@@ -15,8 +15,9 @@ from enum import StrEnum
 from functools import cached_property
 
 from sesh.model.configuration import Config
-from sesh.model.record import Record, State, name_of
+from sesh.model.record import Record, name_of
 from sesh.model.session_json import LASTING, View, view
+from sesh.model.states import State
 from sesh.model.value import Value, replace
 from sesh.places.docker import mailbox
 from sesh.state import observe, orphans, records

@@ -11,22 +11,11 @@ from shlex import quote
 from sesh.doctor.scene import FIX, Finding, Level, Scene, few, number
 from sesh.model import formatting
 from sesh.model.digest import parse
+from sesh.model.observation import Observation, Session, absent, seen
 from sesh.model.reconcile import off_branch, reconcile
-from sesh.model.record import (
-    ALIVE,
-    ENDED,
-    Cause,
-    Damaged,
-    Health,
-    Observation,
-    Record,
-    Session,
-    State,
-    absent,
-    name_of,
-    seen,
-)
+from sesh.model.record import Damaged, Record, name_of
 from sesh.model.session_json import View
+from sesh.model.states import ALIVE, ENDED, Cause, Health, State
 from sesh.state import breakers, records
 from sesh.state.breakers import Circle, Opened
 from sesh.state.lookup import Orphan, Seen

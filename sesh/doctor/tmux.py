@@ -6,7 +6,7 @@ from shlex import quote
 
 from sesh.doctor.scene import FIX, Finding, Level, Scene, hangs, shown
 from sesh.model.errors import CannotTellError
-from sesh.model.record import Process
+from sesh.model.place import Process
 from sesh.model.value import Value
 from sesh.state import observe
 from sesh.system import paths, processes, tmux

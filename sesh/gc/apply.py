@@ -15,7 +15,9 @@ from sesh.gc.scan import Scene
 from sesh.model.configuration import Config
 from sesh.model.due import Kind
 from sesh.model.errors import CannotTellError, SeshError, StateError
-from sesh.model.record import ALIVE, ENDED, Cause, Process, Record, State
+from sesh.model.place import Process
+from sesh.model.record import Record
+from sesh.model.states import ALIVE, ENDED, Cause, State
 from sesh.model.value import replace
 from sesh.operations import panes, recover, worktrees
 from sesh.operations.stop import Ending, go_on, stop, under_way

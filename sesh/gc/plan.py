@@ -14,7 +14,9 @@ from enum import StrEnum
 from sesh.gc.scan import NO_PILE, Ended, Running, Scene, ended_in, never, running_in
 from sesh.model import due, formatting
 from sesh.model.configuration import Gc
-from sesh.model.record import Engine, Process, Record, State, name_of
+from sesh.model.place import Engine, Process
+from sesh.model.record import Record, name_of
+from sesh.model.states import State
 from sesh.model.units import span
 from sesh.model.value import Value
 from sesh.state.clocks import Naps

@@ -13,7 +13,9 @@ from sesh.model import formatting
 from sesh.model.configuration import Config, Gc
 from sesh.model.digest import Digest
 from sesh.model.errors import CannotTellError
-from sesh.model.record import ENDED, ID_PATTERN, Process, Record, State, name_of
+from sesh.model.place import Process
+from sesh.model.record import ID_PATTERN, Record, name_of
+from sesh.model.states import ENDED, State
 from sesh.model.value import Value
 from sesh.operations import worktrees
 from sesh.state import clocks, observe, orphans, records, sightings, unclaimed

@@ -7,30 +7,17 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
+from sesh.model.place import NOWHERE, Agent, Boxing, Container, Engine, Machine, Place, Process
 from sesh.model.record import (
     ID_PATTERN,
-    NOWHERE,
-    OUTCOMES,
     SCHEMA,
-    Agent,
     AgentWord,
     Answers,
-    Boxing,
     BreakerLimits,
     Care,
-    Cause,
-    Container,
-    Desired,
-    Engine,
-    Health,
     Kit,
-    Machine,
-    Place,
-    Process,
     Record,
-    Retry,
     Spec,
-    State,
     Status,
     Step,
     Worktree,
@@ -38,6 +25,7 @@ from sesh.model.record import (
     valid_name,
 )
 from sesh.model.session_json import asked
+from sesh.model.states import OUTCOMES, Cause, Desired, Health, Retry, State
 from sesh.model.toml_table import DecodeError as DecodeError  # decode() raises it
 from sesh.model.toml_table import Table
 from sesh.model.value import Value

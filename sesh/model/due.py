@@ -13,17 +13,9 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from math import ceil
 
-from sesh.model.record import (
-    BreakerLimits,
-    Care,
-    Cause,
-    Desired,
-    Health,
-    Record,
-    Retry,
-    State,
-    Verdict,
-)
+from sesh.model.observation import Verdict
+from sesh.model.record import BreakerLimits, Care, Record
+from sesh.model.states import Cause, Desired, Health, Retry, State
 from sesh.model.units import amount, span
 from sesh.model.value import Value
 

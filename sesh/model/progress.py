@@ -16,7 +16,8 @@ from math import isfinite
 from typing import Any
 
 from sesh.model.errors import ConflictError, UsageError
-from sesh.model.record import AgentWord, Cause, Desired, Record, State, Step
+from sesh.model.record import AgentWord, Record, Step
+from sesh.model.states import Cause, Desired, State
 from sesh.model.units import span
 from sesh.model.value import Value, replace
 

@@ -10,19 +10,9 @@ import re
 from datetime import datetime, timedelta
 from signal import Signals
 
-from sesh.model.record import (
-    Cause,
-    Damaged,
-    Desired,
-    ExitWord,
-    Health,
-    LaunchWord,
-    Observation,
-    Record,
-    Spec,
-    State,
-    Verdict,
-)
+from sesh.model.observation import ExitWord, LaunchWord, Observation, Verdict
+from sesh.model.record import Damaged, Record, Spec
+from sesh.model.states import Cause, Desired, Health, State
 from sesh.model.units import amount, span
 from sesh.model.value import replace
 

@@ -1,17 +1,18 @@
-"""The words of sesh as types: record, observation, verdict. Data only: no I/O, no decisions."""
+"""The record of a session: what was asked for, and what is known of it. Data only: no I/O, no
+decisions."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from datetime import datetime
-from enum import StrEnum
 from types import MappingProxyType
 
+from sesh.model.place import NOWHERE, Boxing, Place, Process
+from sesh.model.states import Cause, Desired, Health, Retry, State
 from sesh.model.value import Value
 
 SCHEMA = 1
-NOWHERE = "none"  # the kind of place of a record without a process
 NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}"
 ID_PATTERN = NAME_PATTERN + r"-\d{8}-\d{6}-[0-9a-f]{8}"
 _NAME = re.compile(NAME_PATTERN)
@@ -29,133 +30,6 @@ def session_id(name: str, moment: datetime, salt: str) -> str:
 def name_of(session_id: str) -> str:
     """The name that an id was made of."""
     return session_id.rsplit("-", 3)[0]
-
-
-class State(StrEnum):
-    DAMAGED = "damaged"
-    STARTING = "starting"
-    RUNNING = "running"
-    PAUSED = "paused"
-    STOPPING = "stopping"
-    RECOVERING = "recovering"
-    STALE = "stale"
-    FAILED = "failed"
-    TIMEOUT = "timeout"
-    COMPLETED = "completed"
-    STOPPED = "stopped"
-    LOST = "lost"
-    UNKNOWN = "unknown"
-    ORPHAN = "orphan"
-
-
-# What `status` calls alive, and what has ended. `orphan`, `unknown` and `damaged` are neither.
-ALIVE = frozenset({State.RUNNING, State.PAUSED, State.STARTING, State.STOPPING, State.RECOVERING})
-ENDED = frozenset(
-    {State.STALE, State.FAILED, State.TIMEOUT, State.COMPLETED, State.STOPPED, State.LOST}
-)
-# The ends that a record can hold. `stale` is not one: it is an end beside something still up.
-OUTCOMES = ENDED - {State.STALE}
-
-
-class Cause(StrEnum):
-    EXIT = "exit"
-    SIGNAL = "signal"
-    OOM = "oom"
-    REBOOT = "reboot"
-    TERMINAL_GONE = "terminal-gone"
-    CONTAINER_GONE = "container-gone"
-    LIMIT = "limit"
-    TIMEOUT = "timeout"
-    STOPPED = "stopped"
-    LAUNCH = "launch"
-    HEALTH = "health"
-    UNKNOWN = "unknown"
-
-
-class Health(StrEnum):
-    """What is known of an agent that lives, beside that it lives."""
-
-    OK = "ok"
-    FAILING = "failing"  # its health command says so
-    HUNG = "hung"  # it has been silent for too long
-
-
-class Retry(StrEnum):
-    """The ends that may be retried."""
-
-    FAILURE = "failure"
-    LOST = "lost"
-    TIMEOUT = "timeout"
-    ALWAYS = "always"
-
-
-class Desired(StrEnum):
-    RUNNING = "running"
-    STOPPED = "stopped"
-
-
-class Machine(Value):
-    """Where a pid means something. The boot id alone is the same inside a container."""
-
-    id: str
-    boot: str
-    pidns: str
-
-    @property
-    def key(self) -> str:
-        return f"{self.id}/{self.boot}/{self.pidns}"
-
-
-class Process(Value):
-    """A process that can't be mistaken for a later one of the same pid (on one machine)."""
-
-    pid: int
-    start: int  # kernel start ticks: field 22 of /proc/PID/stat, which no clock change moves
-
-
-class Agent(Value):
-    """What the launch file wrote of itself just before it became the agent."""
-
-    process: Process
-    keeper: int  # the inner shell of the keeper, which waits for the agent; 0: adopted, none
-    leader: int  # the outer shell of the keeper: session leader of the pane
-    tty: int  # the terminal's device number, 0 once the terminal is gone
-
-
-class Boxing(Value):
-    """The container that a session was asked to run in: a new one, or one that exists."""
-
-    image: str | None = None
-    existing: str | None = None  # used, and never removed by sesh
-    mount: bool = True  # the session's directory, at the same path
-    mounts: tuple[str, ...] = ()
-    user: str | None = None
-    network: str | None = None
-    memory: str | None = None
-    cpus: str | None = None
-    options: tuple[str, ...] = ()  # passed on to the engine as they are
-
-
-class Engine(Value):
-    """Which container engine: the program that speaks to it, and where it is, if that was said."""
-
-    command: str
-    host: str | None = None
-    context: str | None = None
-
-
-class Container(Value):
-    """The container that a session runs in now."""
-
-    id: str
-    name: str
-    started: str  # as the engine says it: a container that was started again has another
-    made: bool  # by sesh, so that sesh may remove it
-    mounted: bool  # its words come through the private mount
-    init: Process | None = None  # its first process; None: not on this machine
-    freezer: str | None = None  # the file by which the kernel says that it is paused
-    ooms: int = 0  # how often the kernel had killed there for want of memory before this launch
-    created: str = ""  # as the engine says it; empty: recorded before that was noted
 
 
 class Care(Value):
@@ -262,29 +136,6 @@ class Spec(Value):
     worktree: Worktree | None = None
 
 
-class Place(Value):
-    """Where it runs now."""
-
-    kind: str
-    generation: int
-    machine: Machine
-    run: str  # directory of the per-launch files
-    snapshot: str  # file with the environment's values
-    socket: str
-    branch: str | None = None
-    pane: str | None = None
-    server: Process | None = None
-    agent: Agent | None = None
-    engine: Engine | None = None
-    container: Container | None = None
-    since: int = 0  # start ticks of its first launch since the boot; 0: not known
-
-    @property
-    def far(self) -> bool:
-        """Do its pids mean nothing here, because its engine runs on another machine?"""
-        return self.container is not None and self.container.init is None
-
-
 class Status(Value):
     """What is known to have happened."""
 
@@ -383,106 +234,3 @@ class Damaged(Value):
     name: str
     path: str
     reason: str
-
-
-class Presence(StrEnum):
-    PRESENT = "present"
-    ABSENT = "absent"
-    UNKNOWN = "unknown"
-
-
-class Sight(Value):
-    """One thing that was looked for. ABSENT only on proof; UNKNOWN says why."""
-
-    presence: Presence
-    what: str
-
-    @property
-    def present(self) -> bool:
-        return self.presence is Presence.PRESENT
-
-    @property
-    def absent(self) -> bool:
-        return self.presence is Presence.ABSENT
-
-    @property
-    def unknown(self) -> bool:
-        return self.presence is Presence.UNKNOWN
-
-
-def seen(what: str) -> Sight:
-    return Sight(Presence.PRESENT, what)
-
-
-def absent(what: str) -> Sight:
-    return Sight(Presence.ABSENT, what)
-
-
-def unknown(why: str) -> Sight:
-    return Sight(Presence.UNKNOWN, why)
-
-
-class ExitWord(Value):
-    """The keeper's word of how one generation's agent ended."""
-
-    generation: int
-    code: int
-    terminal: bool  # was the terminal still there
-    at: datetime
-    problem: str | None = None  # why the command could not even be executed
-
-
-class LaunchWord(Value):
-    """The launch file's word that one generation's agent began."""
-
-    generation: int
-    agent: Agent
-    pane: str
-    server: Process
-    at: datetime
-
-
-class Observation(Value):
-    """What a probe saw just now of one session."""
-
-    agent: Sight
-    terminal: Sight = Sight(Presence.UNKNOWN, "not looked for")
-    others: Sight = Sight(Presence.UNKNOWN, "not looked for")  # what costs: other live panes
-    remains: Sight = Sight(Presence.UNKNOWN, "not looked for")  # processes that carry its marker
-    exit: ExitWord | None = None
-    launch: LaunchWord | None = None
-    began: datetime | None = None  # when a launch did whose agent ended before anybody saw it
-    rebooted: bool = False
-    frozen: bool = False  # the agent is stopped by a signal
-    paused: bool = False  # its container is paused
-    container: Sight = Sight(Presence.UNKNOWN, "not looked for")
-    oom: bool = False  # the kernel has killed for want of memory there
-    conversation: str | None = None  # the one that its hooks named last
-    branch: Sight = Sight(Presence.UNKNOWN, "not looked for")  # that its directory is on
-
-
-class Verdict(Value):
-    """The state that follows from record, observation and time; with its reason and evidence."""
-
-    state: State
-    reason: str | None = None
-    cause: Cause | None = None
-    exit_code: int | None = None
-    signal: int | None = None
-    ended: datetime | None = None
-    last_known: State | None = None
-    valid_until: datetime | None = None
-    attention: str | None = None
-    evidence: tuple[str, ...] = ()
-
-
-class Session(Value):
-    """A record beside what is true of it right now."""
-
-    record: Record
-    seen: Observation
-    verdict: Verdict
-
-    @property
-    def name(self) -> str:
-        return self.record.name

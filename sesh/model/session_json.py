@@ -10,17 +10,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from sesh.model.record import (
-    ALIVE,
-    ENDED,
-    BreakerLimits,
-    Care,
-    Damaged,
-    Record,
-    State,
-    Verdict,
-    name_of,
-)
+from sesh.model.observation import Verdict
+from sesh.model.record import BreakerLimits, Care, Damaged, Record, name_of
+from sesh.model.states import ALIVE, ENDED, State
 
 View = dict[str, Any]
 

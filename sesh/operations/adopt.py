@@ -10,21 +10,11 @@ from datetime import UTC, datetime
 from sesh.model import codec
 from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, ConflictError, NoSessionError, SeshError, UsageError
+from sesh.model.observation import LaunchWord, Observation, seen
+from sesh.model.place import Agent, Place, Process
 from sesh.model.reconcile import reconcile
-from sesh.model.record import (
-    Agent,
-    Desired,
-    LaunchWord,
-    Observation,
-    Place,
-    Process,
-    Record,
-    Spec,
-    Status,
-    seen,
-    session_id,
-    valid_name,
-)
+from sesh.model.record import Record, Spec, Status, session_id, valid_name
+from sesh.model.states import Desired
 from sesh.model.value import replace
 from sesh.operations import tmux_server
 from sesh.places import environment, launch_files

@@ -13,7 +13,8 @@ from shlex import join
 
 from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, UsageError
-from sesh.model.record import Process, Record
+from sesh.model.place import Process
+from sesh.model.record import Record
 from sesh.operations import tmux_server
 from sesh.places.docker import mailbox
 from sesh.state.observe import server_of

@@ -7,20 +7,11 @@ from contextlib import suppress
 
 from sesh.model import progress
 from sesh.model.errors import CannotTellError, ConflictError, SeshError, StateError
+from sesh.model.observation import Observation, Verdict, absent
+from sesh.model.place import Place
 from sesh.model.reconcile import reconcile
-from sesh.model.record import (
-    ALIVE,
-    Desired,
-    Observation,
-    Place,
-    Record,
-    Spec,
-    State,
-    Status,
-    Verdict,
-    absent,
-    session_id,
-)
+from sesh.model.record import Record, Spec, Status, session_id
+from sesh.model.states import ALIVE, Desired, State
 from sesh.model.value import Value, replace
 from sesh.operations.launch import now
 from sesh.places import environment

@@ -13,8 +13,10 @@ from datetime import timedelta
 
 from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
+from sesh.model.place import Engine
 from sesh.model.reconcile import not_in_time, reconcile
-from sesh.model.record import Desired, Engine, Record, State
+from sesh.model.record import Record
+from sesh.model.states import Desired, State
 from sesh.model.value import replace
 from sesh.operations import claim, docker_container, panes
 from sesh.operations.claim import Order

@@ -13,7 +13,8 @@ from contextlib import suppress
 from sesh.model import codec
 from sesh.model.configuration import Config
 from sesh.model.errors import ConflictError, SeshError
-from sesh.model.record import Boxing, Container, Engine, Place, Record, Spec
+from sesh.model.place import Boxing, Container, Engine, Place
+from sesh.model.record import Record, Spec
 from sesh.model.value import replace
 from sesh.places import environment
 from sesh.places.docker import mailbox, observe

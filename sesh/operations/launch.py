@@ -11,19 +11,10 @@ from datetime import UTC, datetime, timedelta
 
 from sesh.model import due
 from sesh.model.errors import CannotTellError, ConflictError, ScarceError, SeshError
+from sesh.model.observation import ExitWord, LaunchWord, Observation, Session, Verdict, absent
 from sesh.model.reconcile import not_in_time, reconcile, recorded_end
-from sesh.model.record import (
-    Cause,
-    ExitWord,
-    LaunchWord,
-    Observation,
-    Record,
-    Session,
-    State,
-    Verdict,
-    absent,
-    name_of,
-)
+from sesh.model.record import Record, name_of
+from sesh.model.states import Cause, State
 from sesh.model.value import replace
 from sesh.operations import panes, tmux_server
 from sesh.places import environment, launch_files

@@ -9,8 +9,10 @@ from datetime import UTC, datetime
 
 from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
+from sesh.model.observation import Observation
 from sesh.model.reconcile import reconcile
-from sesh.model.record import Observation, Record, State, Status
+from sesh.model.record import Record, Status
+from sesh.model.states import State
 from sesh.model.value import replace
 from sesh.places.docker import mailbox
 from sesh.state import events, lookup, observe, records

@@ -6,9 +6,11 @@ from contextlib import suppress
 
 from sesh.model import progress
 from sesh.model.configuration import Config
+from sesh.model.observation import Session
+from sesh.model.place import NOWHERE, Place
 from sesh.model.progress import Said
 from sesh.model.reconcile import reconcile
-from sesh.model.record import NOWHERE, Place, Record, Session, Spec
+from sesh.model.record import Record, Spec
 from sesh.model.value import replace
 from sesh.operations import claim
 from sesh.operations.claim import Order

@@ -14,18 +14,11 @@ from datetime import UTC, datetime
 
 from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
+from sesh.model.observation import Observation, absent, unknown
+from sesh.model.place import Agent
 from sesh.model.reconcile import how_it_ended, reconcile
-from sesh.model.record import (
-    ALIVE,
-    Agent,
-    Desired,
-    Observation,
-    Record,
-    State,
-    Status,
-    absent,
-    unknown,
-)
+from sesh.model.record import Record, Status
+from sesh.model.states import ALIVE, Desired, State
 from sesh.model.value import Value, replace
 from sesh.operations import docker_container
 from sesh.operations.stop import stop

@@ -12,9 +12,10 @@ from datetime import UTC, datetime
 
 from sesh.model import progress
 from sesh.model.errors import ConflictError, StateError
+from sesh.model.observation import Session
 from sesh.model.progress import Said
 from sesh.model.reconcile import reconcile
-from sesh.model.record import Damaged, Record, Session
+from sesh.model.record import Damaged, Record
 from sesh.model.value import replace
 from sesh.state import ends, events, lookup, observe, records
 from sesh.state.lookup import Seen

@@ -19,7 +19,8 @@ from sesh.agents.screen import Asked
 from sesh.model import formatting
 from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
-from sesh.model.record import OPTION, Answers, Record, State
+from sesh.model.record import OPTION, Answers, Record
+from sesh.model.states import State
 from sesh.operations import logs, report_progress, tmux_server
 from sesh.places import environment
 from sesh.state import lookup, observe

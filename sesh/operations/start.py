@@ -10,8 +10,11 @@ import os
 
 from sesh.model.configuration import Config, patient
 from sesh.model.errors import CannotTellError
+from sesh.model.observation import Observation, unknown
+from sesh.model.place import Machine, Place
 from sesh.model.reconcile import reconcile
-from sesh.model.record import Desired, Machine, Observation, Place, Record, unknown
+from sesh.model.record import Record
+from sesh.model.states import Desired
 from sesh.model.value import replace
 from sesh.operations import claim, docker, panes, tmux_server, worktrees
 from sesh.operations.claim import Order

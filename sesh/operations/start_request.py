@@ -15,8 +15,10 @@ from sesh.agents import template
 from sesh.agents.template import Template
 from sesh.model.configuration import Config, Count
 from sesh.model.errors import ConflictError, SeshError, StateError, UsageError
+from sesh.model.place import Boxing
 from sesh.model.progress import Said
-from sesh.model.record import ENDED, Boxing, BreakerLimits, Care, Retry, Spec, State, Worktree
+from sesh.model.record import BreakerLimits, Care, Spec, Worktree
+from sesh.model.states import ENDED, Retry, State
 from sesh.model.units import span
 from sesh.model.value import Value, replace
 from sesh.operations import claim, record_only, worktrees

@@ -16,22 +16,12 @@ from types import MappingProxyType
 
 from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, ConflictError, NotPermittedError
+from sesh.model.observation import Observation, Session, seen
+from sesh.model.place import Agent, Process
 from sesh.model.progress import Said
 from sesh.model.reconcile import reconcile
-from sesh.model.record import (
-    ALIVE,
-    ENDED,
-    Agent,
-    Cause,
-    Desired,
-    Observation,
-    Process,
-    Record,
-    Session,
-    State,
-    Status,
-    seen,
-)
+from sesh.model.record import Record, Status
+from sesh.model.states import ALIVE, ENDED, Cause, Desired, State
 from sesh.model.value import Value, replace
 from sesh.operations import docker, panes, report_progress
 from sesh.places import launch_files

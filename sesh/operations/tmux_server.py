@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
-from sesh.model.record import Process, Record
+from sesh.model.place import Process
+from sesh.model.record import Record
 from sesh.operations import panes
 from sesh.state import observe, orphans, records
 from sesh.system import files, processes, subprocesses, tmux

@@ -12,7 +12,7 @@ from sesh.agents import screen
 from sesh.model import digest
 from sesh.model.digest import Digest
 from sesh.model.errors import EndedError, SeshError, StateError, UsageError
-from sesh.model.record import OUTCOMES, State
+from sesh.model.states import OUTCOMES, State
 from sesh.model.value import Value
 from sesh.state import freshness, lookup
 from sesh.system import paths, processes

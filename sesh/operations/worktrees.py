@@ -13,7 +13,8 @@ from shlex import quote
 
 from sesh.model.configuration import Config
 from sesh.model.errors import SeshError, UsageError
-from sesh.model.record import ENDED, Record, Worktree
+from sesh.model.record import Record, Worktree
+from sesh.model.states import ENDED
 from sesh.model.value import Value
 from sesh.state import lookup, records
 from sesh.system import git

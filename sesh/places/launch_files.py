@@ -31,7 +31,9 @@ from shlex import quote
 
 from sesh.model import parse
 from sesh.model.errors import ConflictError, SeshError, StateError, UsageError
-from sesh.model.record import Agent, ExitWord, LaunchWord, Process, Record
+from sesh.model.observation import ExitWord, LaunchWord
+from sesh.model.place import Agent, Process
+from sesh.model.record import Record
 from sesh.system import paths
 from sesh.system.files import make_private, open_regular, read_regular, write_private, writing
 

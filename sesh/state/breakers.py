@@ -18,9 +18,11 @@ from typing import Any
 from sesh.model import due, formatting
 from sesh.model.configuration import Config
 from sesh.model.errors import SeshError
+from sesh.model.observation import Verdict
 from sesh.model.reconcile import recorded_end
-from sesh.model.record import BreakerLimits, Cause, Record, State, Verdict
+from sesh.model.record import BreakerLimits, Record
 from sesh.model.session_json import View, timestamp
+from sesh.model.states import Cause, State
 from sesh.model.value import Value
 from sesh.state import events, freshness, settings
 from sesh.system import files, paths, quick_read

@@ -14,9 +14,11 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from sesh.model.errors import SeshError
+from sesh.model.observation import Verdict
 from sesh.model.reconcile import recorded_end
-from sesh.model.record import Record, State, Verdict, name_of
+from sesh.model.record import Record, name_of
 from sesh.model.session_json import timestamp
+from sesh.model.states import State
 from sesh.model.value import Value
 from sesh.state import events, records
 from sesh.state.events import Event, Place

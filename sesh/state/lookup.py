@@ -25,22 +25,11 @@ from sesh.model.errors import (
     StateError,
     UsageError,
 )
+from sesh.model.observation import Observation, Session, Verdict
+from sesh.model.place import Agent
 from sesh.model.reconcile import how_it_ended, reconcile
-from sesh.model.record import (
-    ENDED,
-    Agent,
-    AgentWord,
-    Cause,
-    Damaged,
-    Desired,
-    Observation,
-    Record,
-    Session,
-    State,
-    Verdict,
-    name_of,
-    valid_name,
-)
+from sesh.model.record import AgentWord, Damaged, Record, name_of, valid_name
+from sesh.model.states import ENDED, Cause, Desired, State
 from sesh.model.value import Value, replace
 from sesh.places import launch_files
 from sesh.state import ages, breakers, ends, freshness, observe, records, settings

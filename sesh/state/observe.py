@@ -14,20 +14,10 @@ from functools import partial
 
 from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, SeshError
-from sesh.model.record import (
-    Agent,
-    Desired,
-    ExitWord,
-    LaunchWord,
-    Observation,
-    Process,
-    Record,
-    Sight,
-    State,
-    absent,
-    seen,
-    unknown,
-)
+from sesh.model.observation import ExitWord, LaunchWord, Observation, Sight, absent, seen, unknown
+from sesh.model.place import Agent, Process
+from sesh.model.record import Record
+from sesh.model.states import Desired, State
 from sesh.model.value import replace
 from sesh.places import launch_files
 from sesh.places.docker import observe as docker

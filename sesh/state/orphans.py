@@ -16,7 +16,10 @@ from types import MappingProxyType
 from sesh.model.configuration import Config
 from sesh.model.digest import Digest
 from sesh.model.errors import CannotTellError
-from sesh.model.record import ENDED, ID_PATTERN, Agent, LaunchWord, Process, Record, State, name_of
+from sesh.model.observation import LaunchWord
+from sesh.model.place import Agent, Process
+from sesh.model.record import ID_PATTERN, Record, name_of
+from sesh.model.states import ENDED, State
 from sesh.model.value import Value, replace
 from sesh.places import launch_files
 from sesh.state import lookup, observe, records, unclaimed

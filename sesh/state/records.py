@@ -21,17 +21,11 @@ from sesh.model import digest
 from sesh.model.codec import DecodeError, decode, encode
 from sesh.model.digest import Digest
 from sesh.model.errors import ConflictError, StateError
-from sesh.model.record import (
-    ENDED,
-    ID_PATTERN,
-    Container,
-    Damaged,
-    Record,
-    State,
-    Verdict,
-    valid_name,
-)
+from sesh.model.observation import Verdict
+from sesh.model.place import Container
+from sesh.model.record import ID_PATTERN, Damaged, Record, valid_name
 from sesh.model.session_json import view
+from sesh.model.states import ENDED, State
 from sesh.model.value import Value
 from sesh.state import freshness
 from sesh.system import files, paths, quick_read

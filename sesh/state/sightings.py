@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
-from sesh.model.record import Process
+from sesh.model.place import Process
 from sesh.model.value import Value
 from sesh.system import files
 

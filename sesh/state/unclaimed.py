@@ -23,7 +23,8 @@ from contextlib import suppress
 from sesh.model import codec
 from sesh.model.configuration import Config, Docker
 from sesh.model.errors import CannotTellError, ConflictError
-from sesh.model.record import ID_PATTERN, Engine, Process, Record, name_of
+from sesh.model.place import Engine, Process
+from sesh.model.record import ID_PATTERN, Record, name_of
 from sesh.model.value import Value
 from sesh.places.docker import mailbox, observe
 from sesh.state import records

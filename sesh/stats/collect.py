@@ -14,9 +14,12 @@ from datetime import datetime
 from sesh.model import digest
 from sesh.model.digest import Digest
 from sesh.model.errors import StateError
+from sesh.model.observation import Verdict
+from sesh.model.place import Process
 from sesh.model.reconcile import recorded_end
-from sesh.model.record import ALIVE, Damaged, Process, Record, State, Verdict
+from sesh.model.record import Damaged, Record
 from sesh.model.session_json import View, damaged_view, orphan_view, view
+from sesh.model.states import ALIVE, State
 from sesh.state import events, freshness, orphans, records
 from sesh.state.lookup import Orphan, Seen
 from sesh.stats import measures

@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
-from sesh.model.record import ALIVE, OUTCOMES, Cause, State
+from sesh.model.states import ALIVE, OUTCOMES, Cause, State
 from sesh.model.value import Value
 
 T = TypeVar("T")

@@ -23,7 +23,8 @@ from shlex import quote
 from typing import Any
 
 from sesh.model import due
-from sesh.model.record import Process, Record
+from sesh.model.place import Process
+from sesh.model.record import Record
 from sesh.model.value import Value, replace
 from sesh.places import launch_files
 from sesh.places.docker import mailbox

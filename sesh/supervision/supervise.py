@@ -25,8 +25,11 @@ from sesh.model.errors import (
     StateError,
     TwinError,
 )
+from sesh.model.observation import Session, Verdict
+from sesh.model.place import Process
 from sesh.model.reconcile import ended_by, reconcile
-from sesh.model.record import Cause, Health, Process, Record, Session, State, Verdict, name_of
+from sesh.model.record import Record, name_of
+from sesh.model.states import Cause, Health, State
 from sesh.model.value import Value, replace
 from sesh.operations import logs
 from sesh.operations.launch import LaunchError

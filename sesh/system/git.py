@@ -16,7 +16,7 @@ import re
 import time
 from collections.abc import Iterable
 
-from sesh.model.record import Sight, absent, seen, unknown
+from sesh.model.observation import Sight, absent, seen, unknown
 from sesh.model.value import Value, replace
 from sesh.system import subprocesses
 from sesh.system.files import read_regular

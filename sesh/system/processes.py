@@ -15,7 +15,8 @@ from contextlib import suppress
 from functools import cache
 from types import MappingProxyType
 
-from sesh.model.record import Agent, Machine, Process, Record
+from sesh.model.place import Agent, Machine, Process
+from sesh.model.record import Record
 from sesh.model.value import Value
 from sesh.system import paths, quick_read
 

@@ -10,8 +10,10 @@ from datetime import UTC, datetime
 
 from sesh.agents import activity
 from sesh.model import digest
+from sesh.model.observation import Observation, seen
 from sesh.model.reconcile import off_branch, reconcile
-from sesh.model.record import Damaged, Health, Observation, Record, State, seen
+from sesh.model.record import Damaged, Record
+from sesh.model.states import Health, State
 from sesh.model.value import replace
 from sesh.places import launch_files
 from sesh.places.docker import observe as docker

@@ -14,9 +14,11 @@ from sesh.agents.last_event import ACTIVITIES, WAITING
 from sesh.model import formatting
 from sesh.model.digest import Digest
 from sesh.model.errors import CannotTellError, UsageError
+from sesh.model.place import NOWHERE, Process
 from sesh.model.progress import PHASES
-from sesh.model.record import NOWHERE, Process, Record, State
+from sesh.model.record import Record
 from sesh.model.session_json import FIELDS, View, damaged_view, orphan_view, view
+from sesh.model.states import State
 from sesh.state import breakers, freshness, log_files, lookup, observe, orphans, records, settings
 from sesh.state.breakers import Circle, Opened
 from sesh.state.lookup import Orphan, Seen

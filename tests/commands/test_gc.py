@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
+from sesh.model.place import Process
 from sesh.model.reconcile import reconcile
-from sesh.model.record import Process, Record
+from sesh.model.record import Record
 from sesh.model.value import replace
 from sesh.state import lookup, records, sightings
 from sesh.system import files

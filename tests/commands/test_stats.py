@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from sesh.model.record import Cause, State, Verdict
+from sesh.model.observation import Verdict
+from sesh.model.states import Cause, State
 from sesh.model.value import replace
 from sesh.state import records
 from tests import samples

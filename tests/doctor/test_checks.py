@@ -21,7 +21,8 @@ from sesh.doctor import files as file_checks
 from sesh.doctor.scene import Scene
 from sesh.model import digest
 from sesh.model.configuration import Config
-from sesh.model.record import Desired, State, Verdict
+from sesh.model.observation import Verdict
+from sesh.model.states import Desired, State
 from sesh.model.value import replace
 from sesh.state import records
 from tests.surroundings import (

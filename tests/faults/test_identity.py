@@ -18,7 +18,9 @@ from typing import Any
 import pytest
 
 from sesh.model import record
-from sesh.model.record import Agent, Desired, Process, State, Status
+from sesh.model.place import Agent, Process
+from sesh.model.record import Status
+from sesh.model.states import Desired, State
 from sesh.model.value import replace
 from tests.conftest import need
 from tests.faults import reuse

@@ -11,7 +11,7 @@ from sesh.gc.plan import Options, Verb, What, decide, leaving, limit_reached
 from sesh.gc.scan import Pile, Running, Scene, Tree
 from sesh.model import digest
 from sesh.model.configuration import Gc
-from sesh.model.record import Process
+from sesh.model.place import Process
 from sesh.model.units import span
 from sesh.model.value import replace
 from sesh.state.orphans import Census, Leftover, Stray

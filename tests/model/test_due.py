@@ -11,18 +11,10 @@ from hypothesis import strategies as st
 
 from sesh.model import due
 from sesh.model.due import Action, Facts, Kind
+from sesh.model.observation import Verdict
 from sesh.model.reconcile import ended_by
-from sesh.model.record import (
-    OUTCOMES,
-    BreakerLimits,
-    Care,
-    Cause,
-    Health,
-    Record,
-    Retry,
-    State,
-    Verdict,
-)
+from sesh.model.record import BreakerLimits, Care, Record
+from sesh.model.states import OUTCOMES, Cause, Health, Retry, State
 from sesh.model.value import replace
 from tests.samples import NOW, record
 

@@ -14,20 +14,13 @@ from hypothesis import strategies as st
 from sesh.model import codec, progress
 from sesh.model.configuration import Resume
 from sesh.model.errors import ConflictError, UsageError
+from sesh.model.observation import Observation, unknown
+from sesh.model.place import NOWHERE
 from sesh.model.progress import Said, Thresholds
 from sesh.model.reconcile import reconcile
-from sesh.model.record import (
-    NOWHERE,
-    AgentWord,
-    Cause,
-    Desired,
-    Observation,
-    Record,
-    State,
-    Step,
-    unknown,
-)
+from sesh.model.record import AgentWord, Record, Step
 from sesh.model.session_json import view
+from sesh.model.states import Cause, Desired, State
 from sesh.model.value import replace
 from tests import samples
 from tests.samples import NOW

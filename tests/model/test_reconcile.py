@@ -9,25 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sesh.model.observation import ExitWord, Observation, Presence, Sight, absent, seen, unknown
+from sesh.model.place import Boxing
 from sesh.model.reconcile import reconcile
-from sesh.model.record import (
-    ENDED,
-    OUTCOMES,
-    Boxing,
-    Care,
-    Cause,
-    Damaged,
-    Desired,
-    ExitWord,
-    Observation,
-    Presence,
-    Record,
-    Sight,
-    State,
-    absent,
-    seen,
-    unknown,
-)
+from sesh.model.record import Care, Damaged, Record
+from sesh.model.states import ENDED, OUTCOMES, Cause, Desired, State
 from sesh.model.value import replace
 from tests.samples import NOW, exit_word, launch_word, record
 

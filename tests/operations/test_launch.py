@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from sesh.model.record import Process
+from sesh.model.place import Process
 from sesh.operations import tmux_server
 from sesh.state import observe, settings
 from sesh.system import processes

@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from sesh.model.observation import Session
+from sesh.model.place import Process
 from sesh.model.reconcile import reconcile
-from sesh.model.record import Cause, Process, Record, Session, State
+from sesh.model.record import Record
+from sesh.model.states import Cause, State
 from sesh.model.value import replace
 from sesh.operations import stop
 from sesh.operations.stop import Ending

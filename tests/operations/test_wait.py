@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from sesh.model.errors import NoSessionError, StateError
-from sesh.model.record import ENDED, State
+from sesh.model.states import ENDED, State
 from sesh.operations import wait
 from sesh.operations.wait import GaveUp, Reached, Wanted
 from sesh.state import lookup

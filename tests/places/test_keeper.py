@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sesh.model.record import ExitWord
+from sesh.model.observation import ExitWord
 from sesh.places import launch_files
 from sesh.system import paths
 from tests.conftest import need

@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from sesh.model.record import Agent, Care, Process, Record
+from sesh.model.place import Agent, Process
+from sesh.model.record import Care, Record
 from sesh.model.value import replace
 from sesh.state import ages
 from sesh.system import processes

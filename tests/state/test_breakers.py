@@ -11,8 +11,10 @@ import pytest
 
 from sesh.model import due
 from sesh.model.configuration import Config
-from sesh.model.record import BreakerLimits, Cause, Record, State, Verdict
+from sesh.model.observation import Verdict
+from sesh.model.record import BreakerLimits, Record
 from sesh.model.session_json import timestamp, view
+from sesh.model.states import Cause, State
 from sesh.model.value import replace
 from sesh.state import breakers, events, records
 from sesh.system import paths

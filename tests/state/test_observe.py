@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from sesh.model.configuration import Config
-from sesh.model.record import Boxing, Observation, Record, seen
+from sesh.model.observation import Observation, seen
+from sesh.model.place import Boxing
+from sesh.model.record import Record
 from sesh.model.value import replace
 from sesh.places.docker import observe as docker
 from sesh.state import observe

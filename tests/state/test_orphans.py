@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from sesh.model.record import Record, State, Verdict
+from sesh.model.observation import Verdict
+from sesh.model.record import Record
+from sesh.model.states import State
 from sesh.model.value import replace
 from sesh.state import records
 from tests.emulator import Terminal

@@ -18,21 +18,11 @@ from sesh.commands._options import Duration
 from sesh.model import codec, digest
 from sesh.model.configuration import Count, Start
 from sesh.model.errors import ConflictError, StateError
+from sesh.model.observation import Observation, Verdict, seen
+from sesh.model.place import Process
 from sesh.model.reconcile import reconcile
-from sesh.model.record import (
-    AgentWord,
-    Care,
-    Damaged,
-    Kit,
-    Observation,
-    Process,
-    Record,
-    State,
-    Step,
-    Verdict,
-    Worktree,
-    seen,
-)
+from sesh.model.record import AgentWord, Care, Damaged, Kit, Record, Step, Worktree
+from sesh.model.states import State
 from sesh.model.value import replace
 from sesh.state import records, settings
 from sesh.system import container_engine
@@ -264,7 +254,8 @@ def test_swap_refuses_when_somebody_was_faster(state: Path) -> None:
 
 
 _ADD_ONE = """
-from sesh.model.record import State, Verdict
+from sesh.model.observation import Verdict
+from sesh.model.states import State
 from sesh.model.value import replace
 from sesh.state import records
 for _ in range(20):

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sesh.model.record import Cause, State
 from sesh.model.session_json import timestamp
+from sesh.model.states import Cause, State
 from sesh.state import events
 from sesh.stats import measures
 from sesh.stats.measures import BOUNDS, Figures, Report, report

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from sesh.model.record import Agent, Care, Process, Record
+from sesh.model.place import Agent, Process
+from sesh.model.record import Care, Record
 from sesh.model.value import replace
 from sesh.supervision import health_checks
 from sesh.supervision.health_checks import Memory

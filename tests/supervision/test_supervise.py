@@ -18,7 +18,9 @@ import pytest
 
 from sesh.model.due import Facts
 from sesh.model.errors import StateError
-from sesh.model.record import Care, Observation, Record, Session, State, Verdict, seen
+from sesh.model.observation import Observation, Session, Verdict, seen
+from sesh.model.record import Care, Record
+from sesh.model.states import State
 from sesh.model.value import replace
 from sesh.state import settings
 from sesh.state.lookup import Seen

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sesh.model.record import Presence
+from sesh.model.observation import Presence
 from sesh.system import git
 from sesh.system.git import Checkout, Work
 from tests.repository import PLAIN, Repository, booby_trap, repository

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sesh.model.record import Process
+from sesh.model.place import Process
 from sesh.model.value import replace
 from sesh.system import processes
 from sesh.system.processes import Mark

@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 
 from sesh.model import digest
-from sesh.model.record import State, Verdict
+from sesh.model.observation import Verdict
 from sesh.model.session_json import view
+from sesh.model.states import State
 from sesh.model.value import replace
 from sesh.terminal import prompt
 from tests.samples import record

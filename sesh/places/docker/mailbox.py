@@ -17,7 +17,8 @@ from shlex import quote
 
 from sesh.model import parse
 from sesh.model.errors import StateError
-from sesh.model.record import Engine, Record, Spec
+from sesh.model.place import Engine
+from sesh.model.record import Record, Spec
 from sesh.model.units import amount
 from sesh.places import environment, launch_files
 from sesh.system import container_engine, directory_tree, files, paths, tmux

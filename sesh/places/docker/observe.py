@@ -16,23 +16,11 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from sesh.model.configuration import Config
+from sesh.model.observation import ExitWord, LaunchWord, Observation, Sight, absent, seen, unknown
 from sesh.model.parse import STATUS, number
-from sesh.model.record import (
-    Agent,
-    Container,
-    Desired,
-    Engine,
-    ExitWord,
-    LaunchWord,
-    Observation,
-    Process,
-    Record,
-    Sight,
-    State,
-    absent,
-    seen,
-    unknown,
-)
+from sesh.model.place import Agent, Container, Engine, Process
+from sesh.model.record import Record
+from sesh.model.states import Desired, State
 from sesh.model.value import replace
 from sesh.places import launch_files
 from sesh.places.docker import mailbox

@@ -32,8 +32,9 @@ from sesh.agents import activity
 from sesh.model import digest, formatting
 from sesh.model.configuration import Config, Notify
 from sesh.model.errors import SeshError
-from sesh.model.record import State, valid_name
+from sesh.model.record import valid_name
 from sesh.model.session_json import View
+from sesh.model.states import State
 from sesh.model.value import Value, replace
 from sesh.state import events, log_files
 from sesh.state.events import BEGIN, NOWHERE, Event, Place

@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from sesh.model.record import Boxing, Container, Engine, Record
+from sesh.model.place import Boxing, Container, Engine
+from sesh.model.record import Record
 from sesh.model.value import replace
 from sesh.places.docker import mailbox
 from sesh.system import container_engine

@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from sesh.model.configuration import Config, Count, Notify
-from sesh.model.record import ENDED, State
 from sesh.model.session_json import FIELDS
+from sesh.model.states import ENDED, State
 from sesh.state import events, records
 from sesh.supervision.notify import notices
 from sesh.system import files, paths, subprocesses

@@ -1,0 +1,68 @@
+"""The states of a session, the causes of an end, and the other fixed vocabularies of a record."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class State(StrEnum):
+    DAMAGED = "damaged"
+    STARTING = "starting"
+    RUNNING = "running"
+    PAUSED = "paused"
+    STOPPING = "stopping"
+    RECOVERING = "recovering"
+    STALE = "stale"
+    FAILED = "failed"
+    TIMEOUT = "timeout"
+    COMPLETED = "completed"
+    STOPPED = "stopped"
+    LOST = "lost"
+    UNKNOWN = "unknown"
+    ORPHAN = "orphan"
+
+
+# What `status` calls alive, and what has ended. `orphan`, `unknown` and `damaged` are neither.
+ALIVE = frozenset({State.RUNNING, State.PAUSED, State.STARTING, State.STOPPING, State.RECOVERING})
+ENDED = frozenset(
+    {State.STALE, State.FAILED, State.TIMEOUT, State.COMPLETED, State.STOPPED, State.LOST}
+)
+# The ends that a record can hold. `stale` is not one: it is an end beside something still up.
+OUTCOMES = ENDED - {State.STALE}
+
+
+class Cause(StrEnum):
+    EXIT = "exit"
+    SIGNAL = "signal"
+    OOM = "oom"
+    REBOOT = "reboot"
+    TERMINAL_GONE = "terminal-gone"
+    CONTAINER_GONE = "container-gone"
+    LIMIT = "limit"
+    TIMEOUT = "timeout"
+    STOPPED = "stopped"
+    LAUNCH = "launch"
+    HEALTH = "health"
+    UNKNOWN = "unknown"
+
+
+class Health(StrEnum):
+    """What is known of an agent that lives, beside that it lives."""
+
+    OK = "ok"
+    FAILING = "failing"  # its health command says so
+    HUNG = "hung"  # it has been silent for too long
+
+
+class Retry(StrEnum):
+    """The ends that may be retried."""
+
+    FAILURE = "failure"
+    LOST = "lost"
+    TIMEOUT = "timeout"
+    ALWAYS = "always"
+
+
+class Desired(StrEnum):
+    RUNNING = "running"
+    STOPPED = "stopped"
