@@ -80,15 +80,14 @@ def _full(argv: list[str]) -> int:
     """A plain `start NAME -- COMMAND...`, the commonest, and `pass` and `gc --auto`, which timers
     call, go without click, which costs as much as all the rest of a start."""
     if argv[:1] == ["start"] and len(argv) > 3 and argv[2] == "--" and argv[1][:1] != "-":
-        from sesh.operations import start_request
         from sesh.terminal import exit_codes
 
-        return exit_codes.guarded(lambda: start_request.plain(argv[1], tuple(argv[3:])))
+        return exit_codes.guarded(lambda: _start(argv[1], tuple(argv[3:])))
     if argv == ["gc", "--auto"]:
-        from sesh.gc import plan, report
-        from sesh.terminal import exit_codes
+        from sesh.gc.plan import Options
+        from sesh.terminal import exit_codes, gc_output
 
-        return exit_codes.guarded(lambda: report.tidy(plan.Options(), auto=True))
+        return exit_codes.guarded(lambda: gc_output.tidy(Options(), auto=True))
     if argv == ["pass"]:
         from sesh.supervision import run_pass
         from sesh.terminal import exit_codes
@@ -97,6 +96,19 @@ def _full(argv: list[str]) -> int:
     from sesh.terminal.main import run
 
     return run(argv)
+
+
+def _start(name: str, command: tuple[str, ...]) -> int:
+    """`start NAME -- COMMAND`, and nothing else."""
+    from sesh.operations import start_request
+    from sesh.state import settings
+    from sesh.terminal import output
+
+    wish = start_request.Wish(name, command)
+    found = start_request.fulfil(wish, settings.load(), output.note)
+    output.write(f"{found.name}\n")
+    start_request.tell_end(found, output.note)
+    return 0
 
 
 def _prompt(options: list[str]) -> int | None:

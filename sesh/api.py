@@ -48,6 +48,7 @@ from sesh.places import launch_files
 from sesh.state import events, lookup, records, settings
 from sesh.state.lookup import Seen
 from sesh.system import paths
+from sesh.terminal import output
 
 __all__ = [
     "Answer",
@@ -126,7 +127,7 @@ def create(
         tags=tuple(dict.fromkeys(labels)),
     )
     said = Said(phase, metadata, summary=summary, conversation=conversation, force=force)
-    return _of(record_only.create(name, spec, _checked(said), settings.load()))
+    return _of(record_only.create(name, spec, _checked(said), settings.load(), output.note))
 
 
 def update(

@@ -125,7 +125,7 @@ def _menu(found: Seen, config: Config) -> int:
             keys = _only_new_keys()
             if _ask(f"delete {found.name}: {what_goes(session.record)}? [y/N] ▸ ", keys) == "y":
                 stop([found], config, config.stop.grace)
-                forget(lookup.one(found.name), config)
+                forget(lookup.one(found.name), config, output.note)
                 return 0
         elif key == "l":
             output.write(logs.text(session.record, config))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from sesh.commands._options import CONTEXT, Duration, json_option
-from sesh.gc import report
 from sesh.gc.plan import Options
+from sesh.terminal import gc_output
 
 
 @click.command("gc", context_settings=CONTEXT)
@@ -35,4 +35,4 @@ def command(
     Nothing that lives is touched, unless a limit or --kill-orphans says so.
     """
     options = Options(older_than, kill_orphans)
-    return report.tidy(options, dry_run=dry_run, auto=auto, as_json=as_json)
+    return gc_output.tidy(options, dry_run=dry_run, auto=auto, as_json=as_json)

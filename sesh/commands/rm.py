@@ -89,7 +89,8 @@ def _remove(
         found = lookup.one(name)
         if discard:
             check_discard(found)
-        forget(_ended(found, config, grace, force=force), config, discard=discard)
+        ended = _ended(found, config, grace, force=force)
+        forget(ended, config, output.note, discard=discard)
     except SeshError as error:
         if force and isinstance(error, NoSessionError):
             return errors.OK  # another rm was faster
@@ -112,7 +113,7 @@ def _end_unclaimed(name: str, config: Config, grace: float) -> int:
     for box in standing:
         output.note(f"{name}: container {box.container} could not be ended")
     if boxes and not standing and records.entry(name) is not None:
-        forget(lookup.one(name), config)
+        forget(lookup.one(name), config, output.note)
     return errors.FAILED if left or standing else errors.OK
 
 

@@ -164,9 +164,9 @@ def command(
         worktree=worktree,
         record_only=record_only,
     )
-    found = start_request.fulfil(wish, config)
+    found = start_request.fulfil(wish, config, output.note)
     output.write(json.dumps(session_list.complete(found)) + "\n" if as_json else f"{found.name}\n")
-    start_request.tell_end(found)
+    start_request.tell_end(found, output.note)
     if at_once and found.session and found.state in ALIVE:
         attach.attach(found.session.record, config, read_only=False, alone=False)
     return 0

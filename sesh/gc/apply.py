@@ -1,138 +1,31 @@
-"""gc: the plan, carried out. Each step checks its proof again just before it acts; what does not
-hold any more is skipped and told. Killed anywhere, the next gc plans anew and converges.
-"""
+"""gc: the plan, carried out. Each step checks its proof again just before it acts; a step whose
+proof no longer holds is skipped and reported. After a kill anywhere, the next gc makes a new plan
+and converges."""
 
 from __future__ import annotations
 
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 
 from sesh.gc import plan, remove_files, scan
 from sesh.gc.plan import CHANGED, Options, Outcome, Outcomes, Step, Verb, What
-from sesh.gc.scan import Scene
 from sesh.model.configuration import Config
-from sesh.model.due import Kind
 from sesh.model.errors import CannotTellError, SeshError, StateError
-from sesh.model.place import Process
 from sesh.model.record import Record
 from sesh.model.states import ALIVE, ENDED, Cause, State
-from sesh.model.value import replace
 from sesh.operations import panes, recover, worktrees
 from sesh.operations.stop import Ending, go_on, stop, under_way
 from sesh.operations.stop_orphans import stop_leftovers
 from sesh.places import environment
 from sesh.places.docker import mailbox
-from sesh.state import clocks, events, lookup, observe, records, sightings, unclaimed
+from sesh.state import clocks, events, lookup, observe, records, unclaimed
 from sesh.state.lookup import Seen
 from sesh.state.orphans import Leftover, Stray
 from sesh.state.unclaimed import Adrift
-from sesh.supervision import run_pass, supervise
+from sesh.supervision import run_pass
 from sesh.system import files, paths, processes, tmux
-
-
-def alone(run: str) -> AbstractContextManager[bool]:
-    """True while no other gc is at work."""
-    files.make_private(run)
-    return files.only_one(f"{run}/gc.lock")
-
-
-def rehearse(config: Config, options: Options) -> list[Outcome]:
-    """The plan alone: nothing is done."""
-    scene = _survey(config, options)
-    steps = _overdue(_attended(scene, config), config)
-    steps += plan.decide(scene, config.gc, options, time.time())
-    return [_kept(step) or Outcome(step, done=False, skipped="dry run") for step in steps]
-
-
-def clean(config: Config, options: Options, run: str) -> tuple[list[Outcome], Exception | None]:
-    """The same pass that the keepers and timers make; then plan, and do it. Also what kept the pass
-    from doing what is due for somebody: that is no reason not to clean."""
-    trouble: Exception | None = None
-    clocks.note(run)
-    scene = scan.survey(config)
-    attended = _attended(scene, config)
-    overdue = _overdue(attended, config)
-    if attended:
-        trouble = next(iter(run_pass.run_pass(config).troubles), None)
-        scene = scan.survey(config)
-    scene = _with_worktrees(scene, config, options)
-    steps = plan.decide(scene, config.gc, options, time.time())
-    _remember(scene, steps, run)
-    told = [*map(_was_done, overdue), *apply(steps, config, options)]
-    found, held = scene.census.found, scene.census.held
-    if any(one.done for one in told):
-        fresh = lookup.held()
-        found, held = tuple(lookup.everything(leaving_out=fresh)), tuple(fresh.values())
-    run_pass.tend(found, held, config, run, answers=scene.census.answers)
-    return told, trouble
-
-
-def _survey(config: Config, options: Options) -> Scene:
-    return _with_worktrees(scan.survey(config), config, options)
-
-
-def _with_worktrees(scene: Scene, config: Config, options: Options) -> Scene:
-    """git is asked only about sessions that would leave the list now."""
-    due = plan.leaving(scene, config.gc, options, time.time())
-    return replace(scene, worktrees=scan.worktrees_of(due))
-
-
-def _attended(scene: Scene, config: Config) -> list[Seen]:
-    return supervise.attended(scene.census.found, scene.census.held, config)
-
-
-def _overdue(found: Sequence[Seen], config: Config) -> list[Step]:
-    """What a pass will do for them."""
-    steps = []
-    for seen, action in supervise.overdue(found, config):
-        assert seen.session is not None
-        record = seen.session.record
-        verb, why = _DEEDS[action.kind]
-        steps.append(
-            Step(
-                *(verb, What.SESSION, record.name, why or action.why, record.id),
-                generation=record.place.generation,
-            )
-        )
-    return steps
-
-
-_DEEDS = {
-    Kind.END: (Verb.END, ""),
-    Kind.RETRY: (Verb.RESTART, "whose retry is due"),
-    Kind.GIVE_UP: (Verb.GIVE_UP, "whose timeout is over before its retry"),
-}
-
-
-def _was_done(step: Step) -> Outcome:
-    """By the pass, or by whoever was faster."""
-    entry = records.entry(step.subject)
-    record = entry.record if entry else None
-    if not isinstance(record, Record) or record.id != step.session_id:
-        return Outcome(step, done=False, skipped=CHANGED)
-    again, status = record.place.generation > step.generation, record.status
-    over = {Verb.END: status.outcome is not None, Verb.GIVE_UP: status.gave_up is not None}
-    done = again or over.get(step.verb, False)
-    waits = status.waits_for or "not yet"
-    return Outcome(step, done=done, skipped=None if done else waits)
-
-
-def _remember(scene: Scene, steps: Iterable[Step], run: str) -> None:
-    """Note which orphans this pass sees, for the next one to agree."""
-    keys = [key for step in steps if (key := _sighting(step)) is not None]
-    sightings.remember(run, processes.here().boot, scene.seen, keys, scene.uptime)
-
-
-def _sighting(step: Step) -> sightings.Key | None:
-    target = step.target
-    if isinstance(target, Adrift):
-        return None if target.busy else target.sighting
-    process = target.process if isinstance(target, Leftover) else target
-    if not isinstance(process, Process) or not step.session_id:
-        return None
-    return process, step.session_id
 
 
 def apply(steps: Sequence[Step], config: Config, options: Options) -> list[Outcome]:
@@ -156,7 +49,7 @@ def apply(steps: Sequence[Step], config: Config, options: Options) -> list[Outco
         (Verb.REMOVE, What.EVENTS): remove_files.remove_files,
         (Verb.ROTATE, What.EVENTS): remove_files.rotate,
     }
-    told = [outcome for step in steps if (outcome := _kept(step)) is not None]
+    told = [outcome for step in steps if (outcome := kept(step)) is not None]
     for kind, doer in doers.items():
         some = [step for step in steps if (step.verb, step.what) == kind]
         if some:
@@ -164,7 +57,7 @@ def apply(steps: Sequence[Step], config: Config, options: Options) -> list[Outco
     return told
 
 
-def _kept(step: Step) -> Outcome | None:
+def kept(step: Step) -> Outcome | None:
     if step.verb is not Verb.KEEP:
         return None
     return Outcome(step, done=False, skipped=f"kept {step.why}")

@@ -5,17 +5,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 
-from sesh.gc import apply
-from sesh.gc.plan import Options, Outcome, Step, Verb, What
+from sesh.gc.plan import Outcome, Step, Verb, What
 from sesh.model import errors, formatting
-from sesh.model.configuration import Config
-from sesh.model.errors import ConflictError, StateError
-from sesh.state import records, settings
-from sesh.supervision import run_pass
-from sesh.system import files, paths, processes
-from sesh.terminal import output
 
 _DONE = {
     Verb.FINISH: "finished",
@@ -40,49 +32,7 @@ _FILES = {What.TRANSCRIPT, What.TEMP, What.LEAVING, What.BOX, What.EVENTS, What.
 _NAMES_SHOWN = 1000  # on a line that nobody's terminal cuts
 
 
-def tidy(
-    options: Options, *, dry_run: bool = False, auto: bool = False, as_json: bool = False
-) -> int:
-    """One maintenance pass; its exit code."""
-    try:
-        config = settings.load()
-    except StateError:
-        if auto and not dry_run:
-            run_pass.run_anyway()  # timers see to sessions, whatever gc may not do
-        raise
-    told, trouble = _work(config, options, dry_run=dry_run, auto=auto)
-    if told is None:
-        return errors.OK
-    if as_json:
-        output.write(json.dumps([_object(one) for one in told]) + "\n")
-    else:
-        _report(told, dry_run=dry_run, auto=auto)
-    if trouble is not None:
-        raise trouble
-    return _exit_code(told)
-
-
-def _work(
-    config: Config, options: Options, *, dry_run: bool, auto: bool
-) -> tuple[list[Outcome] | None, Exception | None]:
-    """What came of it; None when another gc is at work and nobody wants to know. And what kept its
-    pass from doing all that was due."""
-    if dry_run or not records.exists():  # without records, what lives is told of
-        return apply.rehearse(config, options), None
-    run = processes.run_dir()
-    with apply.alone(run) as mine:
-        if mine:
-            done = apply.clean(config, options, run)
-            if auto or not output.interactive():  # by hand, it says nothing of a timer
-                with suppress(StateError):  # a full disk
-                    files.write_private(paths.gc_stamp(run), b"", durable=False)
-            return done
-    if auto:
-        return None, None
-    raise ConflictError("another sesh gc is at work; it does the same")
-
-
-def _exit_code(told: Sequence[Outcome]) -> int:
+def exit_code(told: Sequence[Outcome]) -> int:
     tried = [one for one in told if one.done or one.failed]
     failed = [one for one in tried if one.failed]
     if not failed:
@@ -90,7 +40,8 @@ def _exit_code(told: Sequence[Outcome]) -> int:
     return errors.PARTIAL if len(failed) < len(tried) else errors.FAILED
 
 
-# --- JSON ----------------------------------------------------------------------------------------
+def as_json(told: Sequence[Outcome]) -> str:
+    return json.dumps([_object(one) for one in told]) + "\n"
 
 
 def _object(one: Outcome) -> dict[str, object]:
@@ -108,22 +59,24 @@ def _object(one: Outcome) -> dict[str, object]:
     }
 
 
-# --- for people ----------------------------------------------------------------------------------
+def failures(told: Sequence[Outcome]) -> list[str]:
+    return [
+        f"{one.step.subject}: could not {one.step.verb}: {one.skipped}"
+        for one in told
+        if one.failed
+    ]
 
 
-def _report(told: Sequence[Outcome], *, dry_run: bool, auto: bool) -> None:
-    for one in told:
-        if one.failed:
-            output.note(f"{one.step.subject}: could not {one.step.verb}: {one.skipped}")
+def table(told: Sequence[Outcome], width: int | None, *, dry_run: bool) -> str:
+    """What was done and kept, a line a group; cut to the width from the right, never wrapped."""
     shown = [one for one in told if one.done or one.kept or dry_run]
-    if auto and not any(one.done for one in told) and not dry_run:
-        return
-    rows = [_row(some, dry_run=dry_run) for some in _groups(shown)]
-    output.write(_table(rows))
+    return _table([_row(some, dry_run=dry_run) for some in _groups(shown)], width)
+
+
+def closing(told: Sequence[Outcome], *, dry_run: bool) -> str | None:
     if dry_run:
-        output.say("nothing was done (--dry-run)")
-    elif not any(one.done or one.failed for one in told):
-        output.say("nothing to clean up")
+        return "nothing was done (--dry-run)"
+    return None if any(one.done or one.failed for one in told) else "nothing to clean up"
 
 
 def _groups(told: Iterable[Outcome]) -> list[list[Step]]:
@@ -165,11 +118,9 @@ def _advice(mend: str) -> str:
     return next(f"{how} {mend}" for what, how in _ADVICE.items() if said.startswith(what))
 
 
-def _table(rows: Sequence[tuple[str, str, str]]) -> str:
-    """Aligned; cut to the terminal from the right, never wrapped."""
+def _table(rows: Sequence[tuple[str, str, str]], room: int | None) -> str:
     if not rows:
         return ""
-    room = output.terminal_width()
     widths = [max(formatting.display_width(row[column]) for row in rows) for column in (0, 1)]
     lines = []
     for verb, counted, right in rows:

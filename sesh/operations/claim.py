@@ -13,6 +13,7 @@ from sesh.model.reconcile import reconcile
 from sesh.model.record import Record, Spec, Status, session_id
 from sesh.model.states import ALIVE, Desired, State
 from sesh.model.value import Value, replace
+from sesh.operations.forget import Tell
 from sesh.operations.launch import now
 from sesh.places import environment
 from sesh.state import ages, clocks, lookup, records
@@ -29,6 +30,7 @@ class Order(Value):
     name: str
     spec: Spec
     environment: environment.Environment
+    tell: Tell
 
 
 def new_id(name: str) -> str:

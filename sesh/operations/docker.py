@@ -69,7 +69,7 @@ def start(order: Order, config: Config) -> Seen:
         raise
     try:
         if before and before.session:
-            bury(before.session.record, config)
+            bury(before.session.record, config, order.tell)
         return _begin(entry, record, order.environment, config, "started")
     except LaunchError:
         mailbox.remove_container(record, config.docker.timeout * 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 
 from sesh.model import formatting
@@ -15,14 +16,15 @@ from sesh.places.docker import mailbox
 from sesh.state import events, lookup, observe, records
 from sesh.state.lookup import Seen
 from sesh.system import paths, processes
-from sesh.terminal import output
+
+Tell = Callable[[str], None]  # takes a remark for people
 
 _NAMED = 3  # of files that are gone
 
 
-def forget(found: Seen, config: Config, *, discard: bool = False) -> None:
-    """Delete an ended session's record and all its files. Its worktree goes if nothing is lost by
-    that, or with `discard`; one that stays is told of."""
+def forget(found: Seen, config: Config, tell: Tell, *, discard: bool = False) -> None:
+    """Delete an ended session's record and all its files. Its worktree is removed if nothing is
+    lost by that, or with `discard`; `tell` gets a remark on a worktree or files that matter."""
     record = found.entry.record
     if isinstance(record, Damaged):
         records.remove(found.entry)
@@ -31,7 +33,7 @@ def forget(found: Seen, config: Config, *, discard: bool = False) -> None:
         _remove_container(record, config)
     elif record.hosted:
         _leave_tmux(record, config)
-    _leave_worktree(record, discard=discard)
+    _leave_worktree(record, tell, discard=discard)
     for _ in range(5):
         if records.remove(found.entry):
             break
@@ -80,18 +82,18 @@ def _tree(record: Record) -> str:
     return record.spec.worktree.path if record.spec.worktree else ""
 
 
-def _leave_worktree(record: Record, *, discard: bool = False) -> None:
+def _leave_worktree(record: Record, tell: Tell, *, discard: bool = False) -> None:
     ignored = [] if discard or not worktrees.stands(record) else worktrees.ignored(record)
     stays = worktrees.remove(record, discard=discard)
     if stays and discard:
         raise _kept(record, stays)
     if stays:
-        output.note(f"{record.name}: its worktree stays at {_tree(record)}: {stays}")
+        tell(f"{record.name}: its worktree stays at {_tree(record)}: {stays}")
     elif ignored:
         files = "1 file" if len(ignored) == 1 else f"{len(ignored)} files"
         names = ", ".join(ignored[:_NAMED]) + (" …" if len(ignored) > _NAMED else "")
         gone = f"{files} that git ignores went with its worktree {_tree(record)}"
-        output.note(f"{record.name}: {gone}: {names}")
+        tell(f"{record.name}: {gone}: {names}")
 
 
 def _remove_container(record: Record, config: Config) -> None:
@@ -112,11 +114,11 @@ def release(found: Seen | None, config: Config) -> None:
         _remove_container(found.session.record, config)
 
 
-def bury(record: Record, config: Config) -> None:
+def bury(record: Record, config: Config, tell: Tell) -> None:
     """Put away what an ended session left in tmux and in run/: its name is used again."""
     if record.hosted:
         _leave_tmux(record, config)
-    _leave_worktree(record)
+    _leave_worktree(record, tell)
     _forget_launches(record)
     with suppress(OSError):
         events.append("archived", record)

@@ -14,31 +14,31 @@ from sesh.model.record import Record, Spec
 from sesh.model.value import replace
 from sesh.operations import claim
 from sesh.operations.claim import Order
-from sesh.operations.forget import bury, release
+from sesh.operations.forget import Tell, bury, release
 from sesh.state import events, observe, records
 from sesh.state.lookup import Seen
 from sesh.system import processes
 
 
-def create(name: str, spec: Spec, what: Said, config: Config) -> Seen:
+def create(name: str, spec: Spec, what: Said, config: Config, tell: Tell = lambda _: None) -> Seen:
     """Claim the name for a record that has begun, with what is said of it at once."""
     records.prepare()
     before = claim.free_name(name)
     release(before, config)
-    record = _new_record(name, spec)
+    record = _new_record(Order(name, spec, {}, tell))
     begun = replace(what, phase=what.phase or progress.WORKING[0])
     record = progress.said(record, begun, record.spec.created)
     sight = observe.by_files(record)
     verdict = reconcile(record, sight, record.spec.created)
     entry = claim.claim_name(record, verdict, before)
     if before and before.session:
-        bury(before.session.record, config)
+        bury(before.session.record, config, tell)
     with suppress(OSError):
         events.append("started", record, command=list(record.spec.command))
     return Seen(entry, Session(record, sight, verdict))
 
 
-def _new_record(name: str, spec: Spec) -> Record:
+def _new_record(order: Order) -> Record:
     place = Place(NOWHERE, 1, processes.here(), run="", snapshot="", socket="")
-    record = claim.new_record(Order(name, spec, {}), claim.new_id(name), place)
+    record = claim.new_record(order, claim.new_id(order.name), place)
     return replace(record, status=replace(record.status, started=record.spec.created))

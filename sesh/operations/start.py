@@ -52,7 +52,7 @@ def start(order: Order, config: Config) -> Seen:
         forget_files(record)
         raise
     if before and before.session:
-        bury(before.session.record, config)
+        bury(before.session.record, config, order.tell)
     return launch(entry, record, server, wrap, "started")
 
 

@@ -23,12 +23,12 @@ from sesh.model.units import span
 from sesh.model.value import Value, replace
 from sesh.operations import claim, record_only, worktrees
 from sesh.operations.claim import Order
+from sesh.operations.forget import Tell
 from sesh.operations.start import start
 from sesh.places import environment, launch_files
 from sesh.state import lookup, settings
 from sesh.state.lookup import Seen
 from sesh.system import container_engine, git, paths, tmux
-from sesh.terminal import output
 
 _MOST_NUMBERED = 999
 _ABOVE_ZERO = (
@@ -75,27 +75,27 @@ def asked(wish: Wish) -> Wish:
     )
 
 
-def fulfil(wish: Wish, config: Config) -> Seen:
+def fulfil(wish: Wish, config: Config, tell: Tell) -> Seen:
     """Check everything that can be checked, then start; in a worktree, if one is wanted, which a
-    start that fails takes back."""
+    start that fails takes back. `tell` hears remarks as they come up."""
     wish = asked(wish)
     if wish.record_only:
-        return _record(wish, config)
+        return _record(wish, config, tell)
     _check_git(wish)
     if wish.worktree is None:
-        return _fulfil(wish, config, None)
+        return _fulfil(wish, config, None, tell)
     if wish.name is not None:
         lookup.check_name(wish.name)
         claim.free_name(wish.name)
     made = worktrees.make(launch_files.directory(wish.directory), wish.worktree, config)
     try:
-        return _fulfil(_in_worktree(wish, made), config, made.worktree)
+        return _fulfil(_in_worktree(wish, made), config, made.worktree, tell)
     except BaseException:
         worktrees.take_back(made)
         raise
 
 
-def _fulfil(wish: Wish, config: Config, worktree: Worktree | None) -> Seen:
+def _fulfil(wish: Wish, config: Config, worktree: Worktree | None, tell: Tell) -> Seen:
     extra = environment.parse_options(wish.variables)
     if wish.box:
         extra = {**environment.parse_files(wish.env_files), **extra}
@@ -126,7 +126,7 @@ def _fulfil(wish: Wish, config: Config, worktree: Worktree | None) -> Seen:
         max_age=wish.max_age,
         max_idle=wish.max_idle,
         box=box,
-        care=_care(wish, config),
+        care=_care(wish, config, tell),
         breaker=_breaker(wish, config),
         template=wish.template,
         kit=wish.usual.agent,
@@ -140,30 +140,30 @@ def _fulfil(wish: Wish, config: Config, worktree: Worktree | None) -> Seen:
         lookup.check_name(wish.name)
     left_out = environment.unexportable(surroundings)
     if left_out:
-        output.note(f"a shell can't export these, they are left out: {', '.join(left_out)}")
-    found = _start(wish.name, spec, surroundings, config)
+        tell(f"a shell can't export these, they are left out: {', '.join(left_out)}")
+    found = _start(wish.name, spec, surroundings, config, tell)
     if spec.care.scope:
-        _tell_scope(spec)
+        _tell_scope(spec, tell)
     if found.session and found.session.record.place.far:
-        _tell_far_limits(spec)
+        _tell_far_limits(spec, tell)
     return found
 
 
-def _tell_scope(spec: Spec) -> None:
-    """Say so where it does not get the scope that it should have."""
+def _tell_scope(spec: Spec, tell: Tell) -> None:
+    """Remark on a session that does not get the scope that was asked for."""
     if spec.box is not None:
-        output.note("--scope is not for containers: its engine limits what it uses")
+        tell("--scope is not for containers: its engine limits what it uses")
     elif not tmux.scope_prefix():
-        output.note("--scope: no systemd user manager answers; it runs without a scope of its own")
+        tell("--scope: no systemd user manager answers; it runs without a scope of its own")
 
 
-def _tell_far_limits(spec: Spec) -> None:
-    """Nobody can look at processes of another machine: say what that means for the limits."""
+def _tell_far_limits(spec: Spec, tell: Tell) -> None:
+    """Processes of another machine cannot be observed: say what that means for the limits."""
     assert spec.box is not None
     if spec.care.max_memory and spec.box.image is None:
-        output.note("--max-memory: nobody looks at it in a container of another machine's engine")
+        tell("--max-memory: nobody looks at it in a container of another machine's engine")
     if spec.care.max_cpu_time:
-        output.note("--max-cpu-time: on another machine's engine it is for each process alone")
+        tell("--max-cpu-time: on another machine's engine it is for each process alone")
 
 
 def _prompt(wish: Wish) -> str | None:
@@ -178,7 +178,7 @@ def _prompt(wish: Wish) -> str | None:
     return wish.prompt
 
 
-def _record(wish: Wish, config: Config) -> Seen:
+def _record(wish: Wish, config: Config, tell: Tell) -> Seen:
     """Make a record alone. Its command is for people to read: nobody looks whether it exists."""
     cwd = launch_files.directory(wish.directory)
     launch_files.check_command(wish.command or ("-",))
@@ -194,7 +194,9 @@ def _record(wish: Wish, config: Config) -> Seen:
     )
     if wish.name is not None:
         lookup.check_name(wish.name)
-    return _first_free(wish.name, cwd, lambda name: record_only.create(name, spec, Said(), config))
+    return _first_free(
+        wish.name, cwd, lambda name: record_only.create(name, spec, Said(), config, tell)
+    )
 
 
 def _patience(wish: Wish, config: Config) -> float:
@@ -219,7 +221,7 @@ def _flag(section: str, name: str) -> str:
     return name if section == "start" else f"{section}_{name}"
 
 
-def _care(wish: Wish, config: Config) -> Care:
+def _care(wish: Wish, config: Config, tell: Tell) -> Care:
     """How it is looked after."""
     values = {name: _chosen("start", name, wish, config) for name in Care.fields}
     care = Care(**{name: _plain(value) for name, value in values.items()})
@@ -228,7 +230,7 @@ def _care(wish: Wish, config: Config) -> Care:
         raise _wrong_ends(wish, ", ".join(unknown) or "nothing")
     if care.retries and care.retry_delay > care.retry_max_delay:
         least, most = span(care.retry_delay), span(care.retry_max_delay)
-        output.note(f"the retry delay ({least}) is longer than the longest one: it is {most}")
+        tell(f"the retry delay ({least}) is longer than the longest one: it is {most}")
     for name in _ABOVE_ZERO:
         if getattr(care, name) <= 0:
             raise UsageError(f"--{name.replace('_', '-')} should be above 0")
@@ -264,19 +266,11 @@ def _plain(value: Any) -> Any:
     return int(value) if isinstance(value, Count) else value
 
 
-def plain(name: str, command: tuple[str, ...]) -> int:
-    """`start NAME -- COMMAND`, and nothing else."""
-    found = fulfil(Wish(name, command), settings.load())
-    output.write(f"{found.name}\n")
-    tell_end(found)
-    return 0
-
-
-def tell_end(found: Seen) -> None:
+def tell_end(found: Seen, tell: Tell) -> None:
     """Say so when it has failed already."""
     if found.session and found.state in ENDED and found.state is not State.COMPLETED:
         reason = found.session.verdict.reason
-        output.note(f"{found.name} {found.state} at once: {reason}; see sesh show {found.name}")
+        tell(f"{found.name} {found.state} at once: {reason}; see sesh show {found.name}")
 
 
 # --- git -----------------------------------------------------------------------------------------
@@ -376,10 +370,11 @@ def _start(
     spec: Spec,
     surroundings: environment.Environment,
     config: Config,
+    tell: Tell,
 ) -> Seen:
     named_after = spec.worktree.path if spec.worktree else spec.cwd
     return _first_free(
-        name, named_after, lambda name: start(Order(name, spec, surroundings), config)
+        name, named_after, lambda name: start(Order(name, spec, surroundings, tell), config)
     )
 
 

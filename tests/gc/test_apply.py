@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sesh.gc import apply, plan, scan
+from sesh.gc import apply, plan, run, scan
 from sesh.gc.plan import Options, Step, Verb
 from sesh.model.errors import StateError
 from sesh.state import settings
@@ -45,7 +45,7 @@ def test_what_kept_a_pass_from_its_work_keeps_nobody_from_cleaning(
     assert eventually(lambda: inside.state_of("old") == "completed")
     trouble = StateError("no space left")
     monkeypatch.setattr(run_pass, "run_pass", lambda config: Pass(troubles=[trouble]))
-    told, why = apply.clean(settings.load(), OPTIONS, processes.run_dir())
+    told, why = run.clean(settings.load(), OPTIONS, processes.run_dir())
     assert why is trouble
     assert (Verb.ARCHIVE, "old") in [(one.step.verb, one.step.subject) for one in told if one.done]
 

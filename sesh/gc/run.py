@@ -1,0 +1,143 @@
+"""One gc from beginning to end: the pass that keepers and timers make, then the plan and its steps.
+Only one gc works at a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+
+from sesh.gc import apply, plan, scan
+from sesh.gc.plan import CHANGED, Options, Outcome, Step, Verb, What
+from sesh.gc.scan import Scene
+from sesh.model.configuration import Config
+from sesh.model.due import Kind
+from sesh.model.errors import ConflictError, StateError
+from sesh.model.place import Process
+from sesh.model.record import Record
+from sesh.model.value import replace
+from sesh.state import clocks, lookup, records, settings, sightings
+from sesh.state.lookup import Seen
+from sesh.state.orphans import Leftover
+from sesh.state.unclaimed import Adrift
+from sesh.supervision import run_pass, supervise
+from sesh.system import files, paths, processes
+
+# The outcomes, and the error that kept the pass from doing all that was due.
+Done = tuple[list[Outcome], Exception | None]
+
+
+def run(options: Options, *, dry_run: bool, auto: bool, by_hand: bool) -> Done | None:
+    """One maintenance pass; None when another gc is at work, which a timer (`auto`) ignores."""
+    try:
+        config = settings.load()
+    except StateError:
+        if auto and not dry_run:
+            run_pass.run_anyway()  # timers supervise sessions even when gc may not clean
+        raise
+    if dry_run or not records.exists():  # without records, living processes are only reported
+        return rehearse(config, options), None
+    run_dir = processes.run_dir()
+    files.make_private(run_dir)
+    with files.only_one(f"{run_dir}/gc.lock") as mine:
+        if mine:
+            done = clean(config, options, run_dir)
+            if auto or not by_hand:  # a gc by hand does not prove that a timer works
+                with suppress(StateError):  # a full disk
+                    files.write_private(paths.gc_stamp(run_dir), b"", durable=False)
+            return done
+    if auto:
+        return None
+    raise ConflictError("another sesh gc is at work; it does the same")
+
+
+def rehearse(config: Config, options: Options) -> list[Outcome]:
+    """The plan alone: nothing is done."""
+    scene = _with_worktrees(scan.survey(config), config, options)
+    steps = _overdue(_attended(scene, config), config)
+    steps += plan.decide(scene, config.gc, options, time.time())
+    return [apply.kept(step) or Outcome(step, done=False, skipped="dry run") for step in steps]
+
+
+def clean(config: Config, options: Options, run: str) -> Done:
+    """Make the pass, then plan, and do it. An error in the pass does not keep gc from cleaning."""
+    trouble: Exception | None = None
+    clocks.note(run)
+    scene = scan.survey(config)
+    attended = _attended(scene, config)
+    overdue = _overdue(attended, config)
+    if attended:
+        trouble = next(iter(run_pass.run_pass(config).troubles), None)
+        scene = scan.survey(config)
+    scene = _with_worktrees(scene, config, options)
+    steps = plan.decide(scene, config.gc, options, time.time())
+    _remember(scene, steps, run)
+    told = [*map(_was_done, overdue), *apply.apply(steps, config, options)]
+    found, held = scene.census.found, scene.census.held
+    if any(one.done for one in told):
+        fresh = lookup.held()
+        found, held = tuple(lookup.everything(leaving_out=fresh)), tuple(fresh.values())
+    run_pass.tend(found, held, config, run, answers=scene.census.answers)
+    return told, trouble
+
+
+def _with_worktrees(scene: Scene, config: Config, options: Options) -> Scene:
+    """Add worktrees. git is asked only about sessions that would leave the list now."""
+    due = plan.leaving(scene, config.gc, options, time.time())
+    return replace(scene, worktrees=scan.worktrees_of(due))
+
+
+def _attended(scene: Scene, config: Config) -> list[Seen]:
+    return supervise.attended(scene.census.found, scene.census.held, config)
+
+
+def _overdue(found: Sequence[Seen], config: Config) -> list[Step]:
+    """What a pass will do for these sessions."""
+    steps = []
+    for seen, action in supervise.overdue(found, config):
+        assert seen.session is not None
+        record = seen.session.record
+        verb, why = _DEEDS[action.kind]
+        steps.append(
+            Step(
+                *(verb, What.SESSION, record.name, why or action.why, record.id),
+                generation=record.place.generation,
+            )
+        )
+    return steps
+
+
+_DEEDS = {
+    Kind.END: (Verb.END, ""),
+    Kind.RETRY: (Verb.RESTART, "whose retry is due"),
+    Kind.GIVE_UP: (Verb.GIVE_UP, "whose timeout is over before its retry"),
+}
+
+
+def _was_done(step: Step) -> Outcome:
+    """The outcome of a step that the pass, or another sesh, has taken."""
+    entry = records.entry(step.subject)
+    record = entry.record if entry else None
+    if not isinstance(record, Record) or record.id != step.session_id:
+        return Outcome(step, done=False, skipped=CHANGED)
+    again, status = record.place.generation > step.generation, record.status
+    over = {Verb.END: status.outcome is not None, Verb.GIVE_UP: status.gave_up is not None}
+    done = again or over.get(step.verb, False)
+    waits = status.waits_for or "not yet"
+    return Outcome(step, done=done, skipped=None if done else waits)
+
+
+def _remember(scene: Scene, steps: Iterable[Step], run: str) -> None:
+    """Note which orphans this gc sees: only an orphan that the next gc sees too is ended."""
+    keys = [key for step in steps if (key := _sighting(step)) is not None]
+    sightings.remember(run, processes.here().boot, scene.seen, keys, scene.uptime)
+
+
+def _sighting(step: Step) -> sightings.Key | None:
+    target = step.target
+    if isinstance(target, Adrift):
+        return None if target.busy else target.sighting
+    process = target.process if isinstance(target, Leftover) else target
+    if not isinstance(process, Process) or not step.session_id:
+        return None
+    return process, step.session_id
