@@ -188,8 +188,7 @@ def _archive(steps: list[Step], config: Config, options: Options) -> Outcomes:
         if session_id not in sessions:
             yield Outcome(step, done=False, skipped=CHANGED)
             continue
-        with suppress(OSError):
-            events.append("archived", sessions[session_id])
+        events.append("archived", sessions[session_id])
         yield Outcome(step, done=True)
 
 

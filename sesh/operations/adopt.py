@@ -139,8 +139,7 @@ def _claim(record: Record) -> Entry:
         raise ConflictError(
             f"a record named {record.name} exists; sesh show {record.name} says of what"
         ) from None
-    with suppress(OSError):
-        events.append("adopted", record, command=list(record.spec.command))
+    events.append("adopted", record, command=list(record.spec.command))
     return entry
 
 
@@ -175,8 +174,7 @@ def accept(found: Seen) -> Seen:
         accepted = replace(record, place=place, status=status)
         launch_files.forget_exit(accepted)
         if records.swap(found.entry, accepted, reconcile(accepted, found.session.seen, _now())):
-            with suppress(OSError):
-                events.append("adopted", accepted)
+            events.append("adopted", accepted)
             return lookup.one(found.name)
         found = lookup.one(found.name)
     raise ConflictError(f"{found.name} is being changed by others; try again")

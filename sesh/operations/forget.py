@@ -44,8 +44,7 @@ def forget(found: Seen, config: Config, tell: Tell, *, discard: bool = False) ->
     for path in paths.of_transcript(record.id):
         with suppress(FileNotFoundError):
             os.unlink(path)
-    with suppress(OSError):
-        events.append("removed", record)
+    events.append("removed", record)
 
 
 def what_goes(record: Record) -> str:
@@ -120,8 +119,7 @@ def bury(record: Record, config: Config, tell: Tell) -> None:
         _leave_tmux(record, config)
     _leave_worktree(record, tell)
     _forget_launches(record)
-    with suppress(OSError):
-        events.append("archived", record)
+    events.append("archived", record)
 
 
 def _forget_launches(record: Record) -> None:

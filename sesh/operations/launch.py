@@ -333,7 +333,9 @@ def judge_launch(entry: Entry, record: Record, sight: Observation, event: str) -
             _note_failure(event, record, recorded_end(learned))
         else:
             command = list(record.spec.command)
-            _note(event, record, command=command, **_retry(record), **_resumed(record, event))
+            events.append(
+                event, record, command=command, **_retry(record), **_resumed(record, event)
+            )
         _note_end(learned, tell, told=ended and written is not None)
     if refused:
         raise not_launched(record, recorded_end(learned).reason)
@@ -345,7 +347,7 @@ def judge_launch(entry: Entry, record: Record, sight: Observation, event: str) -
 def _note_failure(event: str, record: Record, how: Verdict) -> None:
     """It could not be launched."""
     kind = event.removesuffix("ed") + "-failed"
-    _note(kind, record, state=how.state, reason=how.reason, **_retry(record))
+    events.append(kind, record, state=how.state, reason=how.reason, **_retry(record))
 
 
 def _resumed(record: Record, event: str) -> dict[str, bool]:
@@ -358,12 +360,6 @@ def _resumed(record: Record, event: str) -> dict[str, bool]:
 
 def _retry(record: Record) -> dict[str, int]:
     return {"retry": record.status.retries} if record.status.retries else {}
-
-
-def _note(kind: str, record: Record, **details: object) -> None:
-    """An event that can't be written takes nothing from what has been done."""
-    with suppress(OSError):
-        events.append(kind, record, **details)
 
 
 def forget_files(record: Record) -> None:

@@ -56,8 +56,7 @@ def _write(found: Seen, record: Record, status: Status, event: str) -> None:
         assert fresh.session is not None
         verdict = reconcile(changed, _unpaused(fresh.session.seen), datetime.now(UTC))
         if records.swap(fresh.entry, changed, verdict) is not None:
-            with suppress(OSError):
-                events.append(event, changed)
+            events.append(event, changed)
             return
         fresh = lookup.again(found)
         if fresh is None or fresh.session is None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 from sesh.model import progress
 from sesh.model.configuration import Config
 from sesh.model.observation import Session
@@ -33,8 +31,7 @@ def create(name: str, spec: Spec, what: Said, config: Config, tell: Tell = lambd
     entry = claim.claim_name(record, verdict, before)
     if before and before.session:
         bury(before.session.record, config, tell)
-    with suppress(OSError):
-        events.append("started", record, command=list(record.spec.command))
+    events.append("started", record, command=list(record.spec.command))
     return Seen(entry, Session(record, sight, verdict))
 
 

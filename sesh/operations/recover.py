@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-from contextlib import suppress
 from datetime import UTC, datetime
 
 from sesh.model.configuration import Config
@@ -64,8 +63,7 @@ def rebuild(found: Adrift, config: Config) -> Seen:
     record = _with_end(record, facts)
     sight = Observation(unknown("it was adopted just now"))
     records.claim(record, reconcile(record, sight, datetime.now(UTC)), None)
-    with suppress(OSError):
-        events.append("adopted", record, command=list(record.spec.command))
+    events.append("adopted", record, command=list(record.spec.command))
     return lookup.one(record.name)
 
 

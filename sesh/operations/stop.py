@@ -253,8 +253,7 @@ def ask(
             if not alive:
                 return None
             if not stopping:
-                with suppress(OSError):
-                    events.append("stopping", wished)
+                events.append("stopping", wished)
             return Seen(entry, Session(wished, found.session.seen, verdict))
         found = lookup.one(found.name)
     raise ConflictError(f"{found.name} is being changed by others; try again")

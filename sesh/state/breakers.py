@@ -190,8 +190,7 @@ def note_open(record: Record, circle: Circle, until: datetime, config: Config) -
     for event in events.read(since=opened):
         if event["kind"] == "breaker-opened" and circle in _circles_of(event):
             return
-    with suppress(OSError):
-        events.append("breaker-opened", record, **{circle[0]: circle[1]}, until=timestamp(until))
+    events.append("breaker-opened", record, **{circle[0]: circle[1]}, until=timestamp(until))
 
 
 def sentence(circle: Circle, until: datetime) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from typing import Any, BinaryIO
 
@@ -24,8 +24,10 @@ KINDS = (
 
 
 def append(kind: str, record: Record, **details: Any) -> None:
-    """Write one whole line with one write: lines of many processes never mix."""
-    write(new(kind, record.name, record.id, record.place.generation, **details))
+    """Append the event of something that has been done. A full disk loses the event, and nothing
+    else: what was done stays done."""
+    with suppress(OSError):
+        write(new(kind, record.name, record.id, record.place.generation, **details))
 
 
 def new(
@@ -43,7 +45,8 @@ def new(
 
 
 def write(*happened: Event, unless: Callable[[], bool] | None = None) -> None:
-    """All of them with one write; not if `unless`, asked while nobody else writes, says so."""
+    """Append events with one write, so that lines of many processes never mix; not if `unless`,
+    called while no other process writes, returns True."""
     lines = (_compact(event) + b"\n" for event in happened)
     if not files.append_line(paths.events_file(), b"".join(lines), unless):
         return

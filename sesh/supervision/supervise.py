@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
@@ -443,8 +442,7 @@ def _note(patient: Patient, action: Action) -> Seen | None:
         return None
     first_time_well = action.health is Health.OK and session.record.status.health is None
     if not first_time_well:
-        with suppress(OSError):
-            events.append(_EVENTS[action.health], record, reason=action.why or None)
+        events.append(_EVENTS[action.health], record, reason=action.why or None)
     return Seen(entry, Session(record, session.seen, verdict))
 
 
