@@ -159,25 +159,23 @@ def _restore_pipe(record: Record, server: Tmux) -> None:
 def accept(found: Seen) -> Seen:
     """Take an orphan for what it is, running: its record said that it had ended, or its terminal is
     gone for good."""
-    for _ in range(5):
-        assert found.session is not None
-        record = found.session.record
-        agent = record.place.agent
-        stat = processes.look(agent.process.pid) if agent else None
-        if agent is None or stat is None or stat.process != agent.process:
-            raise SeshError(f"{found.name}: its agent is gone")
-        place = record.place
-        if stat.tty != agent.tty:
-            place = replace(place, agent=replace(agent, tty=stat.tty), pane=None)
-        started = record.status.started or record.status.launched
-        status = _going_on(record.status, started)
-        accepted = replace(record, place=place, status=status)
-        launch_files.forget_exit(accepted)
-        if records.swap(found.entry, accepted, reconcile(accepted, found.session.seen, _now())):
-            events.append("adopted", accepted)
-            return lookup.one(found.name)
-        found = lookup.one(found.name)
-    raise ConflictError(f"{found.name} is being changed by others; try again")
+    lookup.update(found, _accepted, lambda _, after: events.append("adopted", after.record))
+    return lookup.one(found.name)
+
+
+def _accepted(found: Seen) -> Record:
+    record = found.intact.record
+    agent = record.place.agent
+    stat = processes.look(agent.process.pid) if agent else None
+    if agent is None or stat is None or stat.process != agent.process:
+        raise SeshError(f"{found.name}: its agent is gone")
+    place = record.place
+    if stat.tty != agent.tty:
+        place = replace(place, agent=replace(agent, tty=stat.tty), pane=None)
+    started = record.status.started or record.status.launched
+    accepted = replace(record, place=place, status=_going_on(record.status, started))
+    launch_files.forget_exit(accepted)
+    return accepted
 
 
 # --- a tmux session that a person started --------------------------------------------------------

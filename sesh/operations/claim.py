@@ -145,16 +145,11 @@ def claim_name(record: Record, verdict: Verdict, before: Seen | None) -> Entry:
 
 def claim_generation(found: Seen, record: Record) -> Entry:
     """Write the next generation over the ended one, unless another sesh has done so."""
-    seen: Seen | None = found
     clocks.note_boot(processes.run_dir())
-    for _ in range(_TRIES):
-        entry = records.swap(seen.entry, record, starting(record)) if seen else None
-        if entry is not None:
-            return entry
-        seen = lookup.again(found)
-        if seen is None:
-            break
-    raise ConflictError(f"{record.name} was changed by another sesh just now; try again")
+    verdict = starting(record)
+    written = lookup.update(found, lambda _: record, verdict=verdict, look=lookup.again)
+    assert written is not None
+    return written.entry
 
 
 def lacking(record: Record) -> None:

@@ -37,9 +37,9 @@ def forget(found: Seen, config: Config, tell: Tell, *, discard: bool = False) ->
     for _ in range(5):
         if records.remove(found.entry):
             break
-        found = lookup.again(found) or _taken(record)
+        found = lookup.again(found)
     else:
-        _taken(record)
+        raise ConflictError(f"{record.name} is being changed by others; try again")
     _forget_launches(record)
     for path in paths.of_transcript(record.id):
         with suppress(FileNotFoundError):
@@ -101,10 +101,6 @@ def _remove_container(record: Record, config: Config) -> None:
     said = mailbox.remove_container(record, config.docker.timeout * 2)
     if not said.ok:
         raise CannotTellError(f"{record.name}: its container: {said.text}; not forgotten")
-
-
-def _taken(record: Record) -> Seen:
-    raise ConflictError(f"{record.name} was changed by another sesh just now; try again")
 
 
 def release(found: Seen | None, config: Config) -> None:

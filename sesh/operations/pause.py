@@ -4,18 +4,17 @@ its limits stand still. Frozen, it does not even run."""
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 
 from sesh.model.configuration import Config
-from sesh.model.errors import CannotTellError, ConflictError, SeshError
-from sesh.model.observation import Observation
-from sesh.model.reconcile import reconcile
+from sesh.model.errors import CannotTellError, SeshError
 from sesh.model.record import Record, Status
 from sesh.model.states import State
 from sesh.model.value import replace
 from sesh.places.docker import mailbox
-from sesh.state import events, lookup, observe, records
+from sesh.state import events, lookup, observe
 from sesh.state.lookup import Seen
 from sesh.system import container_engine, processes
 from sesh.system.container_engine import Said
@@ -25,8 +24,7 @@ def pause(found: Seen, config: Config, *, freeze: bool) -> None:
     """Hold a running session; one that is held already may still be frozen."""
     record = lookup.must_be(found, State.RUNNING, State.PAUSED)
     if record.status.paused is None:
-        status = replace(record.status, paused=datetime.now(UTC))
-        _write(found, record, status, "paused")
+        _write(found, lambda status: replace(status, paused=datetime.now(UTC)), "paused")
     with suppress(SeshError):
         observe.server_of(record, config).detach_all(record.name)
     if freeze:
@@ -37,37 +35,39 @@ def resume(found: Seen, config: Config) -> None:
     """Let it go on. Thawed first: what could not be thawed stays paused."""
     record = lookup.must_be(found, State.PAUSED, State.RUNNING)
     _thaw(record, config)
-    since = record.status.paused
-    if since is None:
+    if record.status.paused is None:
         return
-    moment = datetime.now(UTC)
-    held = record.status.held + max(0.0, (moment - since).total_seconds())
-    _write(found, record, replace(record.status, paused=None, held=held, resumed=moment), "resumed")
+    _write(found, _resumed, "resumed")
     if record.hosted and record.spec.care.watched:
         with suppress(SeshError):  # its limits run again; what was to wake us up did so in vain
             observe.server_of(record, config).call_back_now()
 
 
-def _write(found: Seen, record: Record, status: Status, event: str) -> None:
-    changed = replace(record, status=status)
-    fresh: Seen | None = found
-    for _ in range(5):
-        assert fresh is not None
-        assert fresh.session is not None
-        verdict = reconcile(changed, _unpaused(fresh.session.seen), datetime.now(UTC))
-        if records.swap(fresh.entry, changed, verdict) is not None:
-            events.append(event, changed)
-            return
-        fresh = lookup.again(found)
-        if fresh is None or fresh.session is None:
-            break
-        changed = replace(fresh.session.record, status=status)
-    raise ConflictError(f"{found.name} was changed by another sesh just now; try again")
+def _resumed(status: Status) -> Status:
+    moment = datetime.now(UTC)
+    since = status.paused or moment
+    held = status.held + max(0.0, (moment - since).total_seconds())
+    return replace(status, paused=None, held=held, resumed=moment)
 
 
-def _unpaused(seen: Observation) -> Observation:
-    """What was seen, but for what we have just changed about it."""
-    return replace(seen, frozen=False, paused=False)
+def _write(found: Seen, change: Callable[[Status], Status], event: str) -> None:
+    def changed(now: Seen) -> Record:
+        record = now.intact.record
+        return replace(record, status=change(record.status))
+
+    lookup.update(
+        _thawed(found),
+        changed,
+        lambda _, after: events.append(event, after.record),
+        look=lambda _: _thawed(lookup.again(found)),
+    )
+
+
+def _thawed(found: Seen) -> Seen:
+    """A session, judged as if it were not frozen: that is what we change."""
+    session = found.intact
+    sight = replace(session.seen, frozen=False, paused=False)
+    return lookup.seen_as(found.entry, session.record, sight)
 
 
 def _freeze(record: Record, config: Config) -> None:

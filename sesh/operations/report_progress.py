@@ -1,89 +1,66 @@
-"""What an agent, or whoever runs it, says of a session: written into its record, and told.
-
-The record is read, changed and written only if nobody else has written it meanwhile; else all of it
-again: of many that speak at once, each is heard.
-"""
+"""Record what an agent, or the program that runs it, reports of its progress."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import UTC, datetime
 
 from sesh.model import progress
-from sesh.model.errors import ConflictError, StateError
+from sesh.model.errors import ConflictError
 from sesh.model.observation import Session
 from sesh.model.progress import Said
-from sesh.model.reconcile import reconcile
 from sesh.model.record import Damaged, Record
 from sesh.model.value import replace
-from sesh.state import ends, events, lookup, observe, records
+from sesh.state import events, lookup, observe
 from sesh.state.lookup import Seen
-from sesh.state.records import Entry
-
-TRIES = 200  # at each of them another one was faster
 
 
 def say(name: str, what: Said, only: str | None = None) -> Seen:
-    """Write down what was said of a session; with `only`, of the one of that id."""
+    """Record what was said of a session; with `only`, of the session of that id."""
 
-    def work(record: Record, now: datetime) -> Record:
+    def change(record: Record) -> Record:
         if only is not None and record.id != only:
             raise ConflictError(f"{name} is another session by now")
-        return progress.said(record, what, now)
+        return progress.said(record, what, datetime.now(UTC))
 
-    return _change(name, work)
+    return _update(name, change)
 
 
 def prompted(record: Record) -> None:
-    """Write down that its agent is given something to do, if nobody has yet."""
+    """Record that its agent is given something to do, unless that is recorded."""
     if record.spec.kit is None or record.agent.prompted:
         return
 
-    def work(now_known: Record, _: datetime) -> Record:
+    def change(now_known: Record) -> Record:
         if now_known.launch != record.launch:
             raise ConflictError(f"{record.name} was started again by another sesh just now")
         return replace(now_known, agent=replace(now_known.agent, prompted=True))
 
-    _change(record.name, work)
+    _update(record.name, change)
 
 
-def _change(name: str, work: Callable[[Record, datetime], Record]) -> Seen:
-    for _ in range(TRIES):
-        found = look_at(lookup.find(name))
-        if found.session is None:
-            raise StateError(f"{name}: its record is damaged; see sesh show {name}")
-        before = found.session.record
-        now = datetime.now(UTC)
-        record = work(before, now)
-        verdict = reconcile(record, found.session.seen, now)
-        ended = record.status.outcome is not before.status.outcome
-        with ends.announced(record, ended=ended) as tell:
-            entry = records.swap(found.entry, record, verdict)
-            if entry is not None:
-                with suppress(OSError):  # one that can't be written takes nothing from the record
-                    _tell(before, record)
-                    if ended:
-                        tell()
-        if entry is not None:
-            return Seen(entry, Session(record, found.session.seen, verdict))
-    raise ConflictError(f"{name} is being changed by others; try again")
+def _update(name: str, change: Callable[[Record], Record]) -> Seen:
+    written = lookup.update(
+        _look(name), lambda now: change(now.intact.record), _tell, look=lambda _: _look(name)
+    )
+    assert written is not None
+    return written
 
 
-def look_at(entry: Entry) -> Seen:
-    """What is true of it. A record without a process needs no look around."""
+def _look(name: str) -> Seen:
+    """Judge a session. A record without a process is judged without a look around."""
+    entry = lookup.find(name)
     record = entry.record
     if isinstance(record, Damaged) or not record.record_only:
         return lookup.judge([entry])[0]
-    sight = observe.by_files(record)
-    return Seen(entry, Session(record, sight, reconcile(record, sight, datetime.now(UTC))))
+    return lookup.seen_as(entry, record, observe.by_files(record))
 
 
-def _tell(before: Record, after: Record) -> None:
-    word = after.agent
-    if word.phase != before.agent.phase:
-        events.append("phase", after, phase=word.phase, previous=before.agent.phase)
+def _tell(before: Session, after: Session) -> None:
+    word, previous = after.record.agent, before.record.agent.phase
+    if word.phase != previous:
+        events.append("phase", after.record, phase=word.phase, previous=previous)
     if word.finished is not None:
-        seconds = round(progress.duration(after), 3)
+        seconds = round(progress.duration(after.record), 3)
         details = {"outcome": word.phase, "duration": seconds, "summary": word.summary}
-        events.append("finished", after, **details)
+        events.append("finished", after.record, **details)

@@ -19,7 +19,6 @@ from sesh.model.errors import CannotTellError, ConflictError, NotPermittedError
 from sesh.model.observation import Observation, Session, seen
 from sesh.model.place import Agent, Process
 from sesh.model.progress import Said
-from sesh.model.reconcile import reconcile
 from sesh.model.record import Record, Status
 from sesh.model.states import ALIVE, ENDED, Cause, Desired, State
 from sesh.model.value import Value, replace
@@ -212,24 +211,20 @@ def ask(
     when what ends it was true of another launch than this one, or is being stopped anyway. Unless
     it is `mine` to bring down, whoever comes first does. Raises when its agent may not be
     signalled."""
-    first = found
-    for _ in range(5):
-        if found.session is None or found.state is State.UNKNOWN:
-            raise CannotTellError(f"{found.name}: {_why(found)}")
-        record, verdict = found.session.record, found.session.verdict
-        if record.record_only and verdict.state in ALIVE:
-            report_progress.say(
-                record.name, Said(phase="abandoned")
-            )  # all that can be done about it
+
+    def wish(now: Seen) -> Record | None:
+        if now.session is None or now.state is State.UNKNOWN:
+            raise CannotTellError(f"{now.name}: {_why(now)}")
+        record, alive = now.session.record, _lives(now.state)
+        if record.record_only and now.state in ALIVE:
+            report_progress.say(record.name, Said(phase="abandoned"))  # there is nothing to signal
             return None
-        status = record.status
-        alive = verdict.state in ALIVE or verdict.state is State.ORPHAN
-        stopping = verdict.state is State.STOPPING
+        status, stopping = record.status, now.state is State.STOPPING
         begun = stopping and _has_begun(status)
-        if ending is not None and (stopping or not (alive and lookup.same(first, found))):
+        if ending is not None and (stopping or not (alive and lookup.same(found, now))):
             return None
-        if alive and (why := refused(found)):
-            let_be(found)
+        if alive and (why := refused(now)):
+            let_be(now)
             raise NotPermittedError(f"{record.name}: {why}")
         status = replace(
             status,
@@ -246,17 +241,20 @@ def ask(
             waits_for=None,
             keep=keep,
         )
-        wished = replace(record, status=status)
-        verdict = reconcile(wished, found.session.seen, datetime.now(UTC))
-        entry = records.swap(found.entry, wished, verdict)
-        if entry is not None:
-            if not alive:
-                return None
-            if not stopping:
-                events.append("stopping", wished)
-            return Seen(entry, Session(wished, found.session.seen, verdict))
-        found = lookup.one(found.name)
-    raise ConflictError(f"{found.name} is being changed by others; try again")
+        return replace(record, status=status)
+
+    written = lookup.update(found, wish, _tell_stopping)
+    return written if written and written.intact.record.status.outcome is None else None
+
+
+def _tell_stopping(before: Session, after: Session) -> None:
+    state = before.verdict.state
+    if _lives(state) and state is not State.STOPPING:
+        events.append("stopping", after.record)
+
+
+def _lives(state: State) -> bool:
+    return state in ALIVE or state is State.ORPHAN
 
 
 def take_over(found: Seen) -> Seen | None:
@@ -267,13 +265,10 @@ def take_over(found: Seen) -> Seen | None:
     if refused(found):
         let_be(found)
         return None
-    record, sight = found.session.record, found.session.seen
-    status = record.status
+    record, status = found.session.record, found.session.record.status
     asked = status.stop_asked if _has_begun(status) else datetime.now(UTC)
-    record = replace(record, status=replace(status, stopper=processes.myself(), stop_asked=asked))
-    verdict = reconcile(record, sight, datetime.now(UTC))
-    entry = records.swap(found.entry, record, verdict)
-    return Seen(entry, Session(record, sight, verdict)) if entry else None
+    status = replace(status, stopper=processes.myself(), stop_asked=asked)
+    return lookup.write(found, replace(record, status=status))
 
 
 def refused(found: Seen) -> str | None:
@@ -300,7 +295,7 @@ def let_be(found: Seen) -> None:
     """Take back the wish to stop what can't be stopped: it runs, and is not on its way down."""
     if found.session is None or found.state is not State.STOPPING:
         return
-    record, sight = found.session.record, found.session.seen
+    record = found.session.record
     status = replace(
         record.status,
         desired=Desired.RUNNING,
@@ -311,8 +306,7 @@ def let_be(found: Seen) -> None:
         stop_reason=None,
         stop_cause=None,
     )
-    running = replace(record, status=status)
-    records.swap(found.entry, running, reconcile(running, sight, datetime.now(UTC)))
+    lookup.write(found, replace(record, status=status))
 
 
 def _has_begun(status: Status) -> bool:
@@ -482,22 +476,32 @@ def _same(table: processes.Table, process: Process) -> bool:
 
 
 def _remember(target: _Target, found: set[Process]) -> None:
-    """Write down what no marker would find again once its parent is gone, before it is signalled:
-    whoever goes on with this stop must not call it confirmed while one of these lives."""
+    """Record the processes that no marker finds once their parent is gone, before they are
+    signalled: the stop is not confirmed while one of them lives, whichever process goes on with
+    it."""
     if not found or (target.agent and found == {target.agent.process}):
         return
-    for _ in range(5):
-        entry = records.entry(target.name)
-        record = entry.record if entry else None
-        if entry is None or not isinstance(record, Record):
-            return
-        if (record.id, record.place.generation) != (target.id, target.generation):
-            return
+
+    def with_remains(now: Seen) -> Record:
+        record = now.intact.record
         remains = tuple(sorted({*record.status.remains, *found}, key=lambda p: p.pid))
-        record = replace(record, status=replace(record.status, remains=remains, outcome=None))
-        verdict = reconcile(record, Observation(seen("it is being ended")), datetime.now(UTC))
-        if records.swap(entry, record, verdict):
-            return
+        return replace(record, status=replace(record.status, remains=remains, outcome=None))
+
+    recorded = _recorded(target)
+    if recorded:
+        with suppress(ConflictError):
+            lookup.update(recorded, with_remains, look=lambda _: _recorded(target))
+
+
+def _recorded(target: _Target) -> Seen | None:
+    """The record of the launch that is being ended."""
+    entry = records.entry(target.name)
+    record = entry.record if entry else None
+    if entry is None or not isinstance(record, Record):
+        return None
+    if (record.id, record.place.generation) != (target.id, target.generation):
+        return None
+    return lookup.seen_as(entry, record, Observation(seen("it is being ended")))
 
 
 def _signal(target: _Target, members: processes.Table) -> None:
@@ -558,9 +562,8 @@ def _hand_over(name: str, config: Config) -> None:
     found = lookup.one(name)
     if found.session is None or found.state is not State.STOPPING:
         return
-    record, sight = found.session.record, found.session.seen
-    record = replace(record, status=replace(record.status, stopper=None))
-    records.swap(found.entry, record, reconcile(record, sight, datetime.now(UTC)))
+    record = found.session.record
+    lookup.write(found, replace(record, status=replace(record.status, stopper=None)))
     with suppress(CannotTellError):
         observe.server_of(record, config).call_back_now()
 
@@ -587,15 +590,11 @@ def _container_runs(found: Seen) -> bool:
 def _count_try(found: Seen) -> Seen:
     """It could not be confirmed: after some tries a person should look. Whoever comes next may try.
     (When another sesh has changed the record meanwhile, or is at it, that one counts.)"""
-    assert found.session is not None
-    record, sight = found.session.record, found.session.seen
+    record = found.intact.record
     if under_way(found) and record.status.stopper != processes.myself():
         return found
     status = replace(record.status, stop_tries=record.status.stop_tries + 1, stopper=None)
-    tried = replace(record, status=status)
-    verdict = reconcile(tried, sight, datetime.now(UTC))
-    entry = records.swap(found.entry, tried, verdict)
-    return Seen(entry, Session(tried, sight, verdict)) if entry else found
+    return lookup.write(found, replace(record, status=status)) or found
 
 
 def _close_others(record: Record, server: tmux.Tmux) -> None:

@@ -50,6 +50,9 @@ def write(old: Entry, record: Record, verdict: Verdict) -> Entry | None:
 def announced(record: Record, *, ended: bool = True) -> Iterator[Callable[[], None]]:
     """Around the writing of an end and its event, for which it gives a function. What fails is left
     for the next look, which asks the record. Without an end, there is nothing to announce."""
+    if not ended:
+        yield lambda: None
+        return
     marker = Marker(events.end(), record.status.gave_up)
     path = _path(f"{record.launch}.{os.getpid()}")
     failed = False
@@ -60,10 +63,9 @@ def announced(record: Record, *, ended: bool = True) -> Iterator[Callable[[], No
         _tell(record, marker)
         failed = False
 
-    if ended:
-        _announce(path, marker)
+    _announce(path, marker)
     yield tell
-    if ended and not failed:
+    if not failed:
         with suppress(OSError):
             os.unlink(path)
 

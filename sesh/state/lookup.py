@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from sesh.model import due
@@ -38,6 +39,7 @@ from sesh.state.records import Entry
 from sesh.system import paths, processes, quick_read
 
 _LOOKS = 3  # at most at a record that others keep changing
+_TRIES = 200  # to change a record; at each of them another process was faster
 LOST = "its record is lost; sesh adopt {0} brings it back, sesh stop {0} ends it"
 
 
@@ -62,6 +64,13 @@ class Seen(Value):
         return self.session.verdict.state if self.session else State.DAMAGED
 
     @property
+    def intact(self) -> Session:
+        """Its session. Raises when its record is damaged."""
+        if self.session is None:
+            raise StateError(f"{self.name}: its record is damaged; see sesh show {self.name}")
+        return self.session
+
+    @property
     def record_only(self) -> bool:
         """Does sesh run no process of it?"""
         return self.session is not None and self.session.record.record_only
@@ -70,6 +79,9 @@ class Seen(Value):
     def damaged(self) -> Damaged | None:
         record = self.entry.record
         return record if isinstance(record, Damaged) else None
+
+
+Tell = Callable[[Session, Session], None]  # appends the events of a change: before, after
 
 
 class Orphan(Value):
@@ -160,17 +172,16 @@ def check_labels(group: str | None, tags: Iterable[str]) -> None:
 
 def must_be(found: Seen, *states: State) -> Record:
     """The record of a session in one of these states; raises with what it is instead."""
-    if found.session is None:
-        raise StateError(f"{found.name}: its record is damaged; see sesh show {found.name}")
+    session = found.intact
     need_process(found)
-    reason = found.session.verdict.reason
+    reason = session.verdict.reason
     if found.state in ENDED:
         again = f"sesh restart {found.name} brings it back"
         raise EndedError(f"{found.name} has ended ({found.state}); {again}")
     if found.state is State.UNKNOWN:
         raise CannotTellError(f"{found.name}: {reason}")
     if found.state in states:
-        return found.session.record
+        return session.record
     if found.state is State.PAUSED:
         raise ConflictError(f"{found.name} is paused; sesh resume {found.name} first")
     raise ConflictError(f"{found.name} is {found.state}: {reason or 'not ready'}")
@@ -185,11 +196,13 @@ def need_process(found: Seen) -> None:
         )
 
 
-def again(found: Seen) -> Seen | None:
-    """The same session, judged anew because its record has changed meanwhile (a pass that writes
-    down its end, say); None when it is another launch by now."""
+def again(found: Seen) -> Seen:
+    """The same session, judged again because its record has changed (a pass has recorded its end,
+    say). Raises when it is another launch, or in another state."""
     fresh = one(found.name)
-    return fresh if same(found, fresh) else None
+    if not same(found, fresh):
+        raise ConflictError(f"{found.name} was changed by another sesh just now; try again")
+    return fresh
 
 
 def same(before: Seen, after: Seen) -> bool:
@@ -206,6 +219,62 @@ def check_same_launch(before: Seen, after: Seen) -> None:
 def _launch_of(found: Seen) -> str | None:
     record = found.entry.record
     return record.launch if isinstance(record, Record) else None
+
+
+# --- changing a record ---------------------------------------------------------------------------
+
+
+def update(
+    found: Seen,
+    change: Callable[[Seen], Record | None],
+    tell: Tell | None = None,
+    *,
+    verdict: Verdict | None = None,
+    look: Callable[[Seen], Seen | None] | None = None,
+) -> Seen | None:
+    """Change a record, however many processes change it at the same time. When another sesh was
+    faster, `look` at the session again and `change` that; by default at what has its name by now.
+    Returns None when there is nothing to change: `change` or `look` returned None."""
+    name, now = found.name, found
+    for _ in range(_TRIES):
+        record = change(now)
+        if record is None:
+            return None
+        written = write(now, record, tell, verdict=verdict)
+        if written is not None:
+            return written
+        fresh = look(now) if look else one(name)
+        if fresh is None:
+            return None
+        now = fresh
+    raise ConflictError(f"{name} is being changed by others; try again")
+
+
+def write(
+    found: Seen, record: Record, tell: Tell | None = None, *, verdict: Verdict | None = None
+) -> Seen | None:
+    """Replace a record, and append the events: those of `tell`, and its end if this is its end.
+    Returns None when another sesh was faster: then the record stays as that one wrote it."""
+    before = found.intact
+    verdict = verdict or reconcile(record, before.seen, datetime.now(UTC))
+    after = Session(record, before.seen, verdict)
+    has_ended = record.status.outcome not in (None, before.record.status.outcome)
+    with ends.announced(record, ended=has_ended) as tell_end:
+        entry = records.swap(found.entry, record, verdict)
+        if entry is not None and tell is not None:
+            tell(before, after)
+        if entry is not None and has_ended:
+            with suppress(OSError):  # the next look tells it
+                tell_end()
+    return Seen(entry, after, has_ended=has_ended) if entry is not None else None
+
+
+def seen_as(entry: Entry, record: Record, sight: Observation) -> Seen:
+    """A session, judged by what is known of it without a look."""
+    return Seen(entry, Session(record, sight, reconcile(record, sight, datetime.now(UTC))))
+
+
+# --- looking -------------------------------------------------------------------------------------
 
 
 def missing(name: str) -> NoSessionError:

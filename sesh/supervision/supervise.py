@@ -431,19 +431,14 @@ def _heard(one: Patient) -> Patient:
 
 def _note(patient: Patient, action: Action) -> Seen | None:
     """Write down how it is."""
-    session = patient.seen.session
-    assert session is not None
-    assert action.health is not None
-    status = replace(session.record.status, health=action.health, health_reason=action.why or None)
-    record = replace(session.record, status=status)
-    verdict = reconcile(record, session.seen, datetime.now(UTC))
-    entry = records.swap(patient.seen.entry, record, verdict)
-    if entry is None:
-        return None
-    first_time_well = action.health is Health.OK and session.record.status.health is None
-    if not first_time_well:
-        events.append(_EVENTS[action.health], record, reason=action.why or None)
-    return Seen(entry, Session(record, session.seen, verdict))
+    health, why = action.health, action.why or None
+    assert health is not None
+    before = patient.record.status
+    record = replace(patient.record, status=replace(before, health=health, health_reason=why))
+    written = lookup.write(patient.seen, record)
+    if written and not (health is Health.OK and before.health is None):
+        events.append(_EVENTS[health], record, reason=why)
+    return written
 
 
 def _ending(action: Action) -> Ending:
@@ -474,21 +469,13 @@ def _comes_back(seen: Seen, ending: Ending) -> bool:
 
 
 def _postpone(one: Patient, circle: Circle, until: datetime, config: Config) -> Seen | None:
-    session = one.seen.session
-    assert session is not None
-    record = session.record
+    record = one.record
     why = breakers.sentence(circle, until)
     breakers.note_open(record, circle, until, config)
     if ages.left(record) <= (until - datetime.now(UTC)).total_seconds():
         return _give_up(one, f"{why}, and {due.no_time(record.spec.care)}")
     record = replace(record, status=replace(record.status, retry_at=until, waits_for=why))
-    return _write(one.seen, session, record)
-
-
-def _write(found: Seen, session: Session, record: Record) -> Seen | None:
-    verdict = reconcile(record, session.seen, datetime.now(UTC))
-    entry = records.swap(found.entry, record, verdict)
-    return Seen(entry, Session(record, session.seen, verdict)) if entry else None
+    return lookup.write(one.seen, record)
 
 
 def _launch(one: Patient, config: Config) -> Seen | None:
@@ -514,13 +501,11 @@ def _launch(one: Patient, config: Config) -> Seen | None:
 
 def _hold_up(one: Patient, why: str) -> Seen | None:
     """Somebody is in its conversation, say. It is tried again, and a person told meanwhile."""
-    session = one.seen.session
-    assert session is not None
-    record = session.record
+    record = one.record
     until = datetime.now(UTC) + timedelta(seconds=AGAIN)
     told = why.removeprefix(f"{record.name}: ")
     status = replace(record.status, retry_at=until, waits_for=told)
-    return _write(one.seen, session, replace(record, status=status))
+    return lookup.write(one.seen, replace(record, status=status))
 
 
 def _give_up(one: Patient, why: str) -> Seen | None:
