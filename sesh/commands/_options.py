@@ -148,19 +148,18 @@ def choose(
 
 
 def each(found: Sequence[Seen], verb: str, work: Callable[[Seen], None]) -> int:
-    """Do the same with each; a problem with one is told and keeps none of the others waiting."""
+    """Do the same with each session. An error is reported, and the other sessions go on."""
     if not found:
         output.note(f"nothing to {verb}")
         return errors.OK
-    bad = []
+    codes = []
     for one in found:
         try:
             work(one)
+            codes.append(errors.OK)
         except SeshError as error:
             if len(found) == 1:
                 raise
             output.note(str(error), hint=error.hint)
-            bad.append(error.exit_code)
-    if not bad:
-        return errors.OK
-    return errors.PARTIAL if len(bad) < len(found) else bad[0]
+            codes.append(error.exit_code)
+    return errors.of_many(codes)

@@ -7,16 +7,9 @@ import json
 import click
 
 from sesh.commands._options import CONTEXT, json_option
+from sesh.model import errors
 from sesh.model.configuration import Config
-from sesh.model.errors import (
-    FAILED,
-    OK,
-    PARTIAL,
-    ConflictError,
-    NoSessionError,
-    SeshError,
-    UsageError,
-)
+from sesh.model.errors import ConflictError, NoSessionError, SeshError, UsageError
 from sesh.model.record import Damaged
 from sesh.model.states import State
 from sesh.operations import adopt, recover
@@ -56,7 +49,8 @@ def command(name: str | None, everything: bool, session: str | None, as_json: bo
         wanted = len(chosen)
         adopted = _each(chosen, config)
     _print(adopted, as_json=as_json)
-    return OK if len(adopted) == wanted else PARTIAL if adopted else FAILED
+    failed = wanted - len(adopted)
+    return errors.of_many([errors.OK] * len(adopted) + [errors.FAILED] * failed)
 
 
 def _chosen(name: str | None, config: Config, *, everything: bool) -> list[Found]:

@@ -155,7 +155,5 @@ def _test(config: Config) -> int:
         output.write(f"{formatting.escape(line)}\n")
         for said in sent.said.splitlines():
             output.write(f"        {formatting.escape(said)}\n")
-    failed = [sent for _, sent in results if sent.problem is not None]
-    if not failed:
-        return errors.OK
-    return errors.PARTIAL if len(failed) < len(results) else errors.FAILED
+    failed = [sent.problem is not None for _, sent in results]
+    return errors.of_many([errors.FAILED if one else errors.OK for one in failed])

@@ -81,8 +81,9 @@ def command(
         return errors.FAILED
     limit = config.stop.grace if grace is None else grace
     _note_breakers(found, config)
-    problems = [_restart(one, config, limit, fresh=fresh, alone=len(found) == 1) for one in found]
-    return _exit_code(problems)
+    return errors.of_many(
+        [_restart(one, config, limit, fresh=fresh, alone=len(found) == 1) for one in found]
+    )
 
 
 def _note_breakers(found: list[Seen], config: Config) -> None:
@@ -140,10 +141,3 @@ def _wanted(one: Seen) -> Iterator[None]:
         if one.state in _LIVING:
             still_wanted(one, str(error))
         raise
-
-
-def _exit_code(codes: list[int]) -> int:
-    bad = [code for code in codes if code]
-    if not bad:
-        return errors.OK
-    return errors.PARTIAL if len(bad) < len(codes) else bad[0]

@@ -54,14 +54,12 @@ def command(
     losses = _losses(names) if discard else []
     if losses and not confirm(f"discard the work of {'; '.join(losses)}?", yes=yes):
         return errors.FAILED
-    codes = [
-        _remove(name, config, limit, force=force, discard=discard, alone=len(names) == 1)
-        for name in dict.fromkeys(names)
-    ]
-    bad = [code for code in codes if code]
-    if not bad:
-        return errors.OK
-    return errors.PARTIAL if len(bad) < len(codes) else bad[0]
+    return errors.of_many(
+        [
+            _remove(name, config, limit, force=force, discard=discard, alone=len(names) == 1)
+            for name in dict.fromkeys(names)
+        ]
+    )
 
 
 def _losses(names: tuple[str, ...]) -> list[str]:

@@ -217,16 +217,7 @@ def _table(title: str, parts: Sequence[Part], room: int | None) -> list[str]:
     dropped from the right until it fits."""
     heads = (title, "SESSIONS", "ALIVE", "ENDS", "FAILED", "MEDIAN", "RECOVERED", "MEMORY")
     rows = [heads, *(_cells(part) for part in parts)]
-    widths = [max(formatting.display_width(row[at]) for row in rows) for at in range(len(heads))]
-    while room is not None and len(widths) > 2 and sum(widths) + 3 * (len(widths) - 1) > room:
-        widths.pop()
-    return [_cut(_line(row, widths), room) for row in rows]
-
-
-def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    name = row[0] + " " * (widths[0] - formatting.display_width(row[0]))
-    numbers = [f"{text:>{width}}" for text, width in zip(row[1:], widths[1:], strict=False)]
-    return "   ".join([name, *numbers])
+    return formatting.table(rows, room, drop=True, numbers=True)
 
 
 def _cells(part: Part) -> tuple[str, ...]:

@@ -165,7 +165,7 @@ def _stop_orphans(config: Config, grace: float, *, yes: bool) -> int:
     left = _end(census, config, grace)
     for name in left:
         output.note(f"{name} could not be ended")
-    return errors.OK if not left else errors.PARTIAL if len(left) < count else errors.FAILED
+    return errors.of_many([errors.FAILED] * len(left) + [errors.OK] * (count - len(left)))
 
 
 def _count(census: orphans.Census) -> int:
@@ -210,11 +210,9 @@ def _listed(census: orphans.Census) -> list[str]:
     for box in census.adrift:
         what = f"container {box.container}, {box.facts.status}, no record claims it"
         rows.append((box.name, what, f"left alone: {box.keep}" if box.keep else ""))
-    width = max((len(name) for name, _, _ in rows), default=0)
-    return [
-        f"{name:<{width}}   {formatting.escape(what)}   {more}".rstrip()
-        for name, what, more in rows
-    ]
+    return formatting.table(
+        [(name, f"{formatting.escape(what)}   {more}") for name, what, more in rows]
+    )
 
 
 def _stop_unclaimed(
@@ -281,13 +279,9 @@ def _report(found: list[Seen], able: list[Seen], after: list[Seen], left: list[s
     living = ALIVE | {State.ORPHAN}
     failed = sum(now.state in living or now.name in named for now in after)
     skipped = len(found) - len(able)
-    if failed + skipped == 0:
-        return errors.OK
-    if failed + skipped < len(found):
-        return errors.PARTIAL
-    if failed:
-        return errors.FAILED
-    return errors.STATE if all(one.damaged for one in found) else errors.CANNOT_TELL
+    why = errors.STATE if all(one.damaged for one in found) else errors.CANNOT_TELL
+    well = len(found) - failed - skipped
+    return errors.of_many([errors.FAILED] * failed + [why] * skipped + [errors.OK] * well)
 
 
 class _Progress:

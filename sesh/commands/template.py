@@ -22,6 +22,7 @@ from sesh.terminal import output
 
 ACTIONS = ("ls", "show", "new", "check", "trust")
 _FROM = {Origin.OWN: "own", Origin.PROJECT: "project", Origin.BUILTIN: "built in"}
+_WIDEST = 50  # columns of a name or command
 
 
 @click.command("template", context_settings=CONTEXT)
@@ -79,10 +80,7 @@ def _ls(directory: str | None, *, as_json: bool) -> int:
         output.write(json.dumps([_plain(line) for line in lines]) + "\n")
         return errors.OK
     rows = [("NAME", "FROM", "RUNS", ""), *(_row(line, directory) for line in lines)]
-    widths = [max(formatting.display_width(row[column]) for row in rows) for column in range(3)]
-    for row in rows:
-        cells = [_padded(cell, min(width, 50)) for cell, width in zip(row, widths, strict=False)]
-        output.write("   ".join((*cells, row[3])).rstrip() + "\n")
+    output.write("".join(f"{line}\n" for line in formatting.table(rows)))
     return errors.OK
 
 
@@ -114,12 +112,8 @@ def _row(line: _Line, directory: str | None) -> tuple[str, str, str, str]:
         remark = f"wrong: {template_lookup.next_step('check', line.name, directory)}"
     elif not line.trusted:
         remark = f"not trusted: {template_lookup.next_step('trust', line.name, directory)}"
-    return line.name, _FROM[line.origin], runs, formatting.escape(remark)
-
-
-def _padded(cell: str, width: int) -> str:
-    cell = formatting.cut(cell, width)
-    return cell + " " * (width - formatting.display_width(cell))
+    name, runs = (formatting.cut(cell, _WIDEST) for cell in (line.name, runs))
+    return name, _FROM[line.origin], runs, formatting.escape(remark)
 
 
 def _plain(value: Any) -> Any:

@@ -70,7 +70,7 @@ def command(
     codes = [code for one in reached if (code := _exit_code(one))]
     if exit_code and codes:
         return codes[0]
-    return _problem(reached, lost)
+    return errors.of_many([*(errors.OK for _ in reached), *(one.error.exit_code for one in lost)])
 
 
 def _tell(one: GaveUp, *, single: bool) -> None:
@@ -78,12 +78,6 @@ def _tell(one: GaveUp, *, single: bool) -> None:
     if single:
         raise one.error
     output.note(str(one.error))
-
-
-def _problem(reached: list[Reached], lost: list[GaveUp]) -> int:
-    if not lost:
-        return errors.OK
-    return errors.PARTIAL if reached else lost[0].error.exit_code
 
 
 def _exit_code(one: Reached) -> int:

@@ -34,10 +34,7 @@ _NAMES_SHOWN = 1000  # on a line that nobody's terminal cuts
 
 def exit_code(told: Sequence[Outcome]) -> int:
     tried = [one for one in told if one.done or one.failed]
-    failed = [one for one in tried if one.failed]
-    if not failed:
-        return errors.OK
-    return errors.PARTIAL if len(failed) < len(tried) else errors.FAILED
+    return errors.of_many([errors.FAILED if one.failed else errors.OK for one in tried])
 
 
 def as_json(told: Sequence[Outcome]) -> str:
@@ -70,7 +67,8 @@ def failures(told: Sequence[Outcome]) -> list[str]:
 def table(told: Sequence[Outcome], width: int | None, *, dry_run: bool) -> str:
     """What was done and kept, a line a group; cut to the width from the right, never wrapped."""
     shown = [one for one in told if one.done or one.kept or dry_run]
-    return _table([_row(some, dry_run=dry_run) for some in _groups(shown)], width)
+    rows = [_row(some, dry_run=dry_run) for some in _groups(shown)]
+    return "".join(f"{line}\n" for line in formatting.table(rows, width))
 
 
 def closing(told: Sequence[Outcome], *, dry_run: bool) -> str | None:
@@ -116,14 +114,3 @@ def _right(steps: list[Step]) -> str:
 def _advice(mend: str) -> str:
     said = mend.removeprefix("sesh ")
     return next(f"{how} {mend}" for what, how in _ADVICE.items() if said.startswith(what))
-
-
-def _table(rows: Sequence[tuple[str, str, str]], room: int | None) -> str:
-    if not rows:
-        return ""
-    widths = [max(formatting.display_width(row[column]) for row in rows) for column in (0, 1)]
-    lines = []
-    for verb, counted, right in rows:
-        line = f"{verb:<{widths[0]}}   {counted:<{widths[1]}}   {right}".rstrip()
-        lines.append(line if room is None else formatting.cut(line, room))
-    return "\n".join(lines) + "\n"

@@ -3,7 +3,13 @@
 The table of exit codes is the one in sesh(1); a test compares them.
 """
 
+from __future__ import annotations
+
 import errno
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 SCARCE = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)  # no more files or processes
 
@@ -37,6 +43,12 @@ EXIT_CODES = {
     TIMED_OUT: "wait timed out",
     INTERRUPTED: "interrupted",
 }
+
+
+def of_many(codes: Sequence[int]) -> int:
+    """The exit code of work on many: OK, PARTIAL if some failed, else that of the first."""
+    bad = [code for code in codes if code]
+    return OK if not bad else PARTIAL if len(bad) < len(codes) else bad[0]
 
 
 class SeshError(Exception):

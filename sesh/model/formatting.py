@@ -10,7 +10,7 @@ from unicodedata import category, east_asian_width
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 NOTHING = "–"
 
@@ -107,6 +107,43 @@ def cut(text: str, width: int) -> str:
             break
         kept.append(char)
     return "".join(kept) + "…" if width > 0 else ""
+
+
+_GAP = "   "  # between columns
+_SHORTEST = 16  # what a column is shrunk to
+
+
+def table(
+    rows: Sequence[Sequence[str]],
+    room: int | None = None,
+    *,
+    shrink: Iterable[int] = (),
+    drop: bool = False,
+    numbers: bool = False,
+) -> list[str]:
+    """Rows as lines with aligned columns, the first to the left; `numbers`: the others to the
+    right. To fit into `room`, shrink these columns, then drop columns from the right, then cut."""
+    widths = [max(map(display_width, column)) for column in zip(*rows, strict=True)]
+    if room is not None:
+        for at in shrink:
+            spare = max(0, widths[at] - _SHORTEST)
+            widths[at] -= min(spare, max(0, _total(widths) - room))
+        while drop and len(widths) > 2 and _total(widths) > room:
+            widths.pop()
+    lines = []
+    for row in rows:
+        cells = [cut(text, width) for text, width in zip(row, widths, strict=False)]
+        spaces = [" " * (w - display_width(cell)) for cell, w in zip(cells, widths, strict=True)]
+        padded = [cell + space for cell, space in zip(cells, spaces, strict=True)]
+        if numbers:
+            padded[1:] = [space + cell for cell, space in zip(cells[1:], spaces[1:], strict=True)]
+        line = _GAP.join(padded).rstrip()
+        lines.append(line if room is None else cut(line, room))
+    return lines
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + len(_GAP) * (len(widths) - 1)
 
 
 _NARROWEST = 20  # columns in which texts are wrapped, however few there are

@@ -12,12 +12,12 @@ from sesh.terminal import output
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from sesh.model.session_json import View
 
 _LONGEST_QUESTION = 60  # columns of what an agent asks
-_SHORTEST = 16  # what a long column is cut to before columns are dropped
+_LONG = ("DIRECTORY", "COMMAND", "")  # columns that are shrunk first
 
 
 def session_table(
@@ -27,15 +27,13 @@ def session_table(
     columns = _columns(views, wide, now)
     cells = [[title for title, _ in columns]]
     cells += [[cell(view) for _, cell in columns] for view in views]
-    widths = [max(formatting.display_width(row[i]) for row in cells) for i in range(len(columns))]
-    lines = [_line(row, widths) for row in cells]
-    if width is not None:
-        lines = _fit(cells, widths, width)
+    shrink = [at for at, (title, _) in enumerate(columns) if title in _LONG]
+    lines = formatting.table(cells, width, shrink=shrink, drop=True)
     if colour:
         lines[1:] = [
             _paint_state(line, view["state"]) for line, view in zip(lines[1:], views, strict=True)
         ]
-    return "\n".join(line.rstrip() for line in lines) + "\n"
+    return "\n".join(lines) + "\n"
 
 
 def ls_text(views: Sequence[View], *, wide: bool, colour: bool) -> tuple[bytes, str | None]:
@@ -135,37 +133,6 @@ def _when(view: View, now: float) -> str:
     left = "now" if at is None or at <= now else f"in {formatting.short_time(at - now)}"
     waits = view.get("attention")
     return f"{left}; {formatting.escape(waits)}" if waits else left
-
-
-def _pad(text: str, width: int) -> str:
-    return text + " " * (width - formatting.display_width(text))
-
-
-def _line(row: Iterable[str], widths: Iterable[int]) -> str:
-    return "   ".join(_pad(text, width) for text, width in zip(row, widths, strict=True))
-
-
-def _fit(cells: list[list[str]], widths: list[int], room: int) -> list[str]:
-    """Cut the long columns (the command, then the remark), then drop columns from the right, until
-    every line fits."""
-    wanted = list(widths)
-    titles = cells[0]
-    for title in ("DIRECTORY", "COMMAND", ""):
-        if title in titles:
-            at = titles.index(title)
-            spare = max(0, wanted[at] - _SHORTEST)
-            wanted[at] -= min(spare, max(0, _total(wanted) - room))
-    while len(wanted) > 2 and _total(wanted) > room:
-        wanted.pop()
-    lines = []
-    for row in cells:
-        fitted = [formatting.cut(text, width) for text, width in zip(row, wanted, strict=False)]
-        lines.append(formatting.cut(_line(fitted, wanted).rstrip(), room))
-    return lines
-
-
-def _total(widths: list[int]) -> int:
-    return sum(widths) + 3 * (len(widths) - 1)
 
 
 def _paint_state(line: str, state: str) -> str:
