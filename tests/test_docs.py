@@ -23,6 +23,7 @@ from sesh import __version__, doctor
 from sesh.commands import completion
 from sesh.model import errors, session_json
 from sesh.model.configuration import Config
+from sesh.model.state_table import STATES
 from sesh.model.states import ALIVE, ENDED, Cause, State
 from sesh.state import events, settings
 from sesh.terminal import main, session_list
@@ -190,14 +191,12 @@ def test_the_main_page_says_which_states_are_alive_and_which_ended() -> None:
 
 
 def test_status_documents_the_exit_code_of_every_state() -> None:
-    from sesh.commands.status import exit_code
-
     said: dict[str, int] = {}
     text = section(page_of("status"), "EXIT STATUS")
     for code, body in re.findall(r"^\.It (\d+)\n(.*?)(?=^\.It|^\.El)", text, re.S | re.M):
         for line in re.findall(r"^\.Cm (.*)$", body, re.M):
             said |= {word: int(code) for word in re.findall(r"[a-z]+", line)}
-    assert said == {state.value: exit_code(state) for state in State}
+    assert said == {state.value: STATES[state].exit_code for state in State}
 
 
 def test_exit_codes_in_the_manual() -> None:

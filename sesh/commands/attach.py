@@ -18,7 +18,7 @@ from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, ConflictError, EndedError, StateError, UsageError
 from sesh.model.observation import Session
 from sesh.model.session_json import view
-from sesh.model.states import ALIVE, ENDED, State
+from sesh.model.states import ALIVE, ENDED, ENDED_WELL, State
 from sesh.operations import attach, logs
 from sesh.operations.forget import forget, what_goes
 from sesh.operations.start import restart
@@ -51,7 +51,7 @@ def command(name: str | None, read_only: bool, detach_others: bool, ended: bool)
     if found.state is State.UNKNOWN:
         raise CannotTellError(f"{found.name}: {found.session.verdict.reason}")
     if found.state in ENDED | {State.RECOVERING}:
-        if ended and found.state in (State.COMPLETED, State.STOPPED):
+        if ended and found.state in ENDED_WELL:
             output.say(_headline(found.session))
             return 0
         return _menu(found, config)

@@ -13,7 +13,7 @@ from sesh.commands._options import CONTEXT, json_option
 from sesh.model import errors, formatting
 from sesh.model.configuration import SECTIONS, Config
 from sesh.model.errors import SeshError, UsageError
-from sesh.model.states import ENDED, Retry, State
+from sesh.model.states import OUTCOMES, Retry
 from sesh.state import events, settings
 from sesh.state.settings import Setting
 from sesh.supervision.notify import notices, targets
@@ -21,7 +21,7 @@ from sesh.system import paths
 from sesh.terminal import output
 
 ACTIONS = ("show", "check", "path", "test-notify")
-_TOLD_OF = {*events.KINDS, *(ENDED - {State.STALE})} - {*notices.NEVER}
+_TOLD_OF = {*events.KINDS, *OUTCOMES} - {*notices.NEVER}
 
 
 @click.command("config", context_settings=CONTEXT)

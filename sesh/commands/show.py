@@ -15,6 +15,7 @@ from sesh.model.observation import Session
 from sesh.model.reconcile import kept
 from sesh.model.record import Care, Record, Spec
 from sesh.model.session_json import View
+from sesh.model.state_table import STATES
 from sesh.model.states import ENDED, State
 from sesh.model.units import amount, span
 from sesh.places.docker import mailbox
@@ -24,24 +25,12 @@ from sesh.supervision import health_checks
 from sesh.system import directory_tree, paths
 from sesh.terminal import output, session_list
 
-_NEXT = {
-    State.RUNNING: "sesh attach {0}   ·   sesh stop {0}",
-    State.PAUSED: "sesh resume {0}   ·   sesh stop {0}",
-    State.STOPPING: "sesh stop {0} tries again",
-    State.ORPHAN: "sesh adopt {0}   ·   sesh stop {0}",
-    State.UNKNOWN: "look again later; nothing was changed",
-    State.RECOVERING: "sesh restart {0} launches it now   ·   sesh stop {0}",
-    State.STARTING: "look again in a moment",
-    State.COMPLETED: "sesh restart {0}   ·   sesh rm {0}",
-    State.STOPPED: "sesh restart {0}   ·   sesh rm {0}",
-}
 _NEXT_SAID = "sesh update {0} --phase …   ·   sesh finish {0} completed"
 _NEXT_BARE = "sesh restart {0} gives it a terminal   ·   sesh stop {0}"
 _NOT_OVER = (State.RUNNING, State.PAUSED, State.RECOVERING)
 _INDENT = 13  # columns in front of each value
 _STEPS = 8  # of the history: the newest
 _LONGEST = 300  # columns of a question
-_NEXT_ENDED = "sesh attach {0} shows the menu   ·   sesh restart {0}   ·   sesh stop {0}"
 
 
 @click.command("show", context_settings=CONTEXT)
@@ -72,7 +61,7 @@ def _show_damaged(found: Seen) -> None:
     rows = [
         ("record", found.damaged.path),
         ("why", found.damaged.reason),
-        ("next", f"mend or move the file; sesh rm --force {found.name} forgets it"),
+        ("next", STATES[State.DAMAGED].next.format(found.name)),
     ]
     _print(formatting.escape(found.name), State.DAMAGED, None, rows, colour=False)
 
@@ -115,7 +104,7 @@ def _show(session: Session, shown: View, *, colour: bool) -> None:
     if record.spec.env:
         rows.append(("variables", ", ".join(record.spec.env)))
     rows += [("why" if i == 0 else "", line) for i, line in enumerate(verdict.evidence)]
-    advice = _NEXT.get(verdict.state, _NEXT_ENDED)
+    advice = STATES[verdict.state].next
     if verdict.state is State.RUNNING and record.hosted and record.place.pane is None:
         advice = _NEXT_BARE
     breaker = _breaker(session)

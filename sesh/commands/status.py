@@ -7,22 +7,10 @@ import time
 import click
 
 from sesh.commands._options import CONTEXT, json_option
-from sesh.model import errors, formatting
-from sesh.model.states import ALIVE, ENDED, State
+from sesh.model import formatting
+from sesh.model.state_table import STATES
 from sesh.state import lookup
 from sesh.terminal import output, session_list, session_table
-
-_OTHERS = {
-    State.UNKNOWN: errors.CANNOT_TELL,
-    State.DAMAGED: errors.STATE,
-    State.ORPHAN: errors.FAILED,
-}
-
-
-def exit_code(state: State) -> int:
-    if state in ALIVE:
-        return errors.OK
-    return errors.ENDED if state in ENDED else _OTHERS[state]
 
 
 @click.command("status", context_settings=CONTEXT)
@@ -43,4 +31,4 @@ def command(name: str, as_json: bool) -> int:
         reason = session_table.why(shown, time.time())
         aside = f" ({reason})" if reason else ""
         output.write(f"{formatting.escape(found.name)} {found.state}{aside}\n")
-    return exit_code(found.state)
+    return STATES[found.state].exit_code

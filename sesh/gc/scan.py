@@ -15,7 +15,7 @@ from sesh.model.digest import Digest
 from sesh.model.errors import CannotTellError
 from sesh.model.place import Process
 from sesh.model.record import ID_PATTERN, Record, name_of
-from sesh.model.states import ENDED, State
+from sesh.model.states import OUTCOMES, State
 from sesh.model.value import Value
 from sesh.operations import worktrees
 from sesh.state import clocks, observe, orphans, records, sightings, unclaimed
@@ -263,7 +263,7 @@ def _ended_of_digest(found: Digest) -> Ended:
 
 def ended_of(found: Seen) -> Ended | None:
     """The same of a session that was looked at; None when it has not ended, or costs something."""
-    if found.session is None or found.state not in ENDED - {State.STALE}:
+    if found.session is None or found.state not in OUTCOMES:
         return None
     record, verdict = found.session.record, found.session.verdict
     ended = verdict.ended or record.status.ended

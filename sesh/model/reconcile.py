@@ -12,7 +12,7 @@ from signal import Signals
 
 from sesh.model.observation import ExitWord, LaunchWord, Observation, Verdict
 from sesh.model.record import Damaged, Record, Spec
-from sesh.model.states import Cause, Desired, Health, State
+from sesh.model.states import ENDED_WELL, Cause, Desired, Health, State
 from sesh.model.units import amount, span
 from sesh.model.value import replace
 
@@ -225,7 +225,7 @@ def _ended(record: Record, seen: Observation) -> Verdict:
 
 
 def _attention(record: Record, how: Verdict) -> str | None:
-    if how.state in (State.COMPLETED, State.STOPPED):
+    if how.state in ENDED_WELL:
         return None
     # A person who has stopped what had ended already has seen it.
     asked = record.status.desired is Desired.STOPPED and record.status.stop_reason is None

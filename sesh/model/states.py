@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from sesh.model.state_table import STATES
+
 
 class State(StrEnum):
+    """See `state_table` for what follows from each, and `reconcile` for when it is true."""
+
     DAMAGED = "damaged"
     STARTING = "starting"
     RUNNING = "running"
@@ -22,13 +26,13 @@ class State(StrEnum):
     ORPHAN = "orphan"
 
 
-# What `status` calls alive, and what has ended. `orphan`, `unknown` and `damaged` are neither.
-ALIVE = frozenset({State.RUNNING, State.PAUSED, State.STARTING, State.STOPPING, State.RECOVERING})
-ENDED = frozenset(
-    {State.STALE, State.FAILED, State.TIMEOUT, State.COMPLETED, State.STOPPED, State.LOST}
-)
+# `orphan`, `unknown` and `damaged` are neither alive nor ended.
+ALIVE = frozenset(state for state in State if STATES[state].alive)
+ENDED = frozenset(state for state in State if STATES[state].ended)
+FAILURES = frozenset(state for state in State if STATES[state].failure)
 # The ends that a record can hold. `stale` is not one: it is an end beside something still up.
 OUTCOMES = ENDED - {State.STALE}
+ENDED_WELL = OUTCOMES - FAILURES
 
 
 class Cause(StrEnum):

@@ -25,7 +25,7 @@ from sesh.model.observation import Verdict
 from sesh.model.place import Container
 from sesh.model.record import ID_PATTERN, Damaged, Record, valid_name
 from sesh.model.session_json import view
-from sesh.model.states import ENDED, State
+from sesh.model.states import ENDED_WELL, OUTCOMES, State
 from sesh.model.value import Value
 from sesh.state import freshness
 from sesh.system import files, paths, quick_read
@@ -384,7 +384,7 @@ def _guard(record: Record, verdict: Verdict) -> tuple[str, ...]:
         pid, start, tty = str(agent.process.pid), str(agent.process.start), str(agent.tty)
     elif verdict.state is State.STALE and container is not None and container.init is not None:
         mode, pid, start = "up", str(container.init.pid), str(container.init.start)
-    elif verdict.state in ENDED - {State.STALE}:
+    elif verdict.state in OUTCOMES:
         mode = "ended"
     elif record.record_only:
         mode = "word"
@@ -404,6 +404,6 @@ def _box_mode(container: Container) -> str:
 def hide_after(record: Record, verdict: Verdict) -> int | None:
     """The moment from which `ls` needs --all to show it: what ended well, after a while."""
     ended = verdict.ended or record.status.ended
-    if verdict.state not in (State.COMPLETED, State.STOPPED) or ended is None:
+    if verdict.state not in ENDED_WELL or ended is None:
         return None
     return int((ended + KEEP_IN_LIST).timestamp())

@@ -14,14 +14,13 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
-from sesh.model.states import ALIVE, OUTCOMES, Cause, State
+from sesh.model.states import ALIVE, FAILURES, OUTCOMES, Cause, State
 from sesh.model.value import Value
 
 T = TypeVar("T")
 Object = Mapping[str, Any]  # a session or an event as in sesh-json(5)
 Key = tuple[str, int]  # session id and generation: one launch
 
-FAILURES = frozenset({State.FAILED.value, State.LOST.value, State.TIMEOUT.value})
 RECOVERED_AFTER = 60.0  # seconds that a recovered session must not fail within
 BOUNDS = (10, 60, 600, 3600, 6 * 3600, 86400)  # of the histogram of durations
 _HEALTHY = frozenset({State.RUNNING.value, State.PAUSED.value, State.STARTING.value})

@@ -10,22 +10,6 @@ import sys
 
 from sesh.model.formatting import display_width, escape
 
-_COLOURS = {
-    "stale": "33",
-    "recovering": "33",
-    "stopping": "33",
-    "orphan": "33",
-    "failed": "31",
-    "lost": "31",
-    "timeout": "31",
-    "damaged": "31",
-    "running": "32",
-    "unknown": "2",
-    "completed": "2",
-    "stopped": "2",
-}
-
-
 # --- streams -----------------------------------------------------------------------------------
 
 
@@ -108,8 +92,11 @@ def use_colour(flag: str, fd: int = 1) -> bool:
 
 
 def paint(text: str, state: str, *, colour: bool) -> str:
-    code = _COLOURS.get(state)
-    return f"\033[{code}m{text}\033[0m" if colour and code else text
+    """The text in the colour of a state."""
+    from sesh.model.state_table import STATES
+
+    code = STATES[state].colour if colour and state in STATES else ""
+    return f"\033[{code}m{text}\033[0m" if code else text
 
 
 def terminal_width() -> int | None:

@@ -17,12 +17,8 @@ from sesh.model import digest
 from sesh.state import freshness
 from sesh.system import paths, quick_read
 
-# Worst first: states, and what may be wrong with an agent that runs.
-WORDS = (
-    *("damaged", "orphan", "failed", "timeout", "stale", "lost", "waiting", "hung", "failing"),
-    *("frozen", "off-branch", "stopping", "recovering", "starting", "running", "paused"),
-    *("unknown", "completed", "stopped"),
-)
+# What may be wrong with an agent that runs, ranked among the states.
+_RANKS = {"waiting": 10, "hung": 11, "failing": 12, "frozen": 13, "off-branch": 14}
 SHELLS = ("bash", "zsh", "fish")
 _PATIENCE = 0.2  # seconds that a command waits for others to write the line
 
@@ -33,7 +29,17 @@ def line() -> str:
         found = _found()
     except (Exception, KeyboardInterrupt):  # no bug of ours may disturb a shell: `sesh ls` tells
         return ""
-    return " · ".join(f"{found.count(word)} {word}" for word in WORDS if word in found)
+    if not found:
+        return ""
+    return " · ".join(f"{found.count(word)} {word}" for word in words() if word in found)
+
+
+def words() -> list[str]:
+    """All states and troubles, the worst first."""
+    from sesh.model.state_table import STATES
+
+    ranks = {**_RANKS, **{state: row.rank for state, row in STATES.items()}}
+    return sorted(ranks, key=lambda word: ranks[word])
 
 
 # --- as recorded ---------------------------------------------------------------------------------

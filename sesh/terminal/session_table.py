@@ -164,27 +164,24 @@ def _kind(view: View) -> str:
 
 
 def _advice(needy: dict[str, list[str]]) -> list[str]:
-    """What to do, the commands that mend many at once first."""
+    """What to do, the commands that help many at once first."""
+    from sesh.model.state_table import STATES
+
     advice = [f"attach {_some(needy['waiting'])}"] if "waiting" in needy else []
     advice += [
         f"sesh restart --{state}" for state in ("lost", "failed") if len(needy.get(state, ())) > 1
     ]
-    ended = [
-        name
-        for state in ("stale", "failed", "lost", "timeout")
-        for name in needy.get(state, ())
-        if f"sesh restart --{state}" not in advice
-    ]
-    if ended:
-        advice.append(f"restart or stop {_some(ended)}")
-    if "orphan" in needy:
-        advice.append(f"adopt or stop {_some(needy['orphan'])}")
+    singly: dict[str, list[str]] = {}
+    for state, row in STATES.items():
+        if state in needy and row.remedy != "show" and f"sesh restart --{state}" not in advice:
+            singly.setdefault(row.remedy, []).extend(needy[state])
+    advice += [f"{remedy} {_some(names)}" for remedy, names in singly.items()]
     if "leftover" in needy:
         advice.append("sesh stop --orphans")
     others = [
         name
         for state, names in needy.items()
-        if state not in ("stale", "failed", "lost", "timeout", "orphan", "leftover", "waiting")
+        if state in STATES and STATES[state].remedy == "show"
         for name in names
     ]
     return [*advice, f"show {_some(others)}"] if others else advice
