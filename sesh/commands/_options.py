@@ -147,19 +147,20 @@ def choose(
     return [one for one in found if wanted is None or wanted(one)]
 
 
-def each(found: Sequence[Seen], verb: str, work: Callable[[Seen], None]) -> int:
-    """Do the same with each session. An error is reported, and the other sessions go on."""
+def each(found: Sequence[Seen], verb: str, work: Callable[[Seen], None]) -> tuple[int, list[Seen]]:
+    """Do the same with each session. An error is reported, and the other sessions go on. Returns
+    the exit code, and the sessions with which it was done."""
     if not found:
         output.note(f"nothing to {verb}")
-        return errors.OK
-    codes = []
+    codes, done = [], []
     for one in found:
         try:
             work(one)
             codes.append(errors.OK)
+            done.append(one)
         except SeshError as error:
             if len(found) == 1:
                 raise
             output.note(str(error), hint=error.hint)
             codes.append(error.exit_code)
-    return errors.of_many(codes)
+    return errors.of_many(codes), done

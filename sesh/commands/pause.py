@@ -6,7 +6,7 @@ import click
 
 from sesh.commands._options import CONTEXT, choose, each, names_argument
 from sesh.model.states import State
-from sesh.operations.pause import pause
+from sesh.operations.pause import detach, pause
 from sesh.state import settings
 from sesh.state.lookup import Seen
 
@@ -22,7 +22,9 @@ def command(names: tuple[str, ...], group: str | None, freeze: bool) -> int:
     """
     config = settings.load()
     found = choose(names, _wanted if group is not None else None, group, "--group")
-    return each(found, "pause", lambda one: pause(one, config, freeze=freeze))
+    code, paused = each(found, "pause", lambda one: pause(one, config, freeze=freeze))
+    detach(paused, config)
+    return code
 
 
 def _wanted(one: Seen) -> bool:

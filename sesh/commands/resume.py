@@ -6,7 +6,7 @@ import click
 
 from sesh.commands._options import CONTEXT, choose, each, names_argument
 from sesh.model.states import State
-from sesh.operations.pause import resume
+from sesh.operations.pause import resume, supervise_again
 from sesh.state import settings
 from sesh.state.lookup import Seen
 
@@ -18,7 +18,9 @@ def command(names: tuple[str, ...], group: str | None) -> int:
     """Let paused sessions go on: thawed, attachable, their limits running again."""
     config = settings.load()
     found = choose(names, _wanted if group is not None else None, group, "--group")
-    return each(found, "resume", lambda one: resume(one, config))
+    code, resumed = each(found, "resume", lambda one: resume(one, config))
+    supervise_again((one for one in resumed if one.state is State.PAUSED), config)
+    return code
 
 
 def _wanted(one: Seen) -> bool:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
 import click
 
 from sesh.commands._options import CONTEXT, confirm, grace_option, names_argument, yes_option
@@ -18,11 +22,14 @@ from sesh.model.errors import (
 from sesh.model.record import Record
 from sesh.model.states import ALIVE, State
 from sesh.operations import recover, worktrees
-from sesh.operations.forget import check_discard, forget
+from sesh.operations.forget import check_discard, forget, leave_tmux
 from sesh.operations.stop import refused, stop, stop_orphans
 from sesh.state import lookup, records, settings, unclaimed
 from sesh.state.lookup import Seen
 from sesh.terminal import output
+
+T = TypeVar("T")
+_LIVING = ALIVE | {State.ORPHAN, State.STALE}
 
 
 @click.command("rm", context_settings=CONTEXT)
@@ -54,12 +61,8 @@ def command(
     losses = _losses(names) if discard else []
     if losses and not confirm(f"discard the work of {'; '.join(losses)}?", yes=yes):
         return errors.FAILED
-    return errors.of_many(
-        [
-            _remove(name, config, limit, force=force, discard=discard, alone=len(names) == 1)
-            for name in dict.fromkeys(names)
-        ]
-    )
+    each = _remove([*dict.fromkeys(names)], config, limit, force=force, discard=discard)
+    return errors.of_many(each)
 
 
 def _losses(names: tuple[str, ...]) -> list[str]:
@@ -78,25 +81,54 @@ def _losses(names: tuple[str, ...]) -> list[str]:
 
 
 def _remove(
-    name: str, config: Config, grace: float, *, force: bool, discard: bool, alone: bool
-) -> int:
-    lookup.check_name(name)
-    if force and records.entry(name) is None:
-        return _end_unclaimed(name, config, grace)
+    names: list[str], config: Config, grace: float, *, force: bool, discard: bool
+) -> list[int]:
+    """Forget sessions; returns an exit code for each. A problem with one is reported and does not
+    stop the others; with a single name, it is raised. They are looked at, stopped and taken out of
+    tmux together."""
+    codes = dict.fromkeys(names, errors.OK)
+    problems: dict[str, SeshError] = {}
+
+    def attempt(name: str, work: Callable[[], T]) -> T | None:
+        try:
+            return work()
+        except SeshError as error:
+            if force and isinstance(error, NoSessionError):
+                return None  # another rm was faster
+            if len(names) == 1:
+                raise
+            problems[name] = error
+            return None
+
+    for name in names:
+        lookup.check_name(name)
+    recorded = [name for name in names if not force or records.entry(name) is not None]
+    for name in names:
+        if name not in recorded:
+            codes[name] = _end_unclaimed(name, config, grace)
+    entries = [attempt(name, partial(lookup.find, name)) for name in recorded]
+    found = lookup.judge([entry for entry in entries if entry])
+    allowed = [one for one in found if attempt(one.name, partial(_check, one, force, discard))]
+    living = [one for one in allowed if one.state in _LIVING]
     try:
-        found = lookup.one(name)
-        if discard:
-            check_discard(found)
-        ended = _ended(found, config, grace, force=force)
-        forget(ended, config, output.note, discard=discard)
-    except SeshError as error:
-        if force and isinstance(error, NoSessionError):
-            return errors.OK  # another rm was faster
-        if alone:
-            raise
-        output.note(str(error))
-        return error.exit_code
-    return errors.OK
+        stopped = stop(living, config, grace)
+    except NoSessionError:  # another rm was faster with one of them
+        each = (attempt(one.name, partial(stop, [one], config, grace)) for one in living)
+        stopped = [one for some in each for one in some or ()]
+    after = {one.name: one for one in stopped}
+    allowed = [one for one in allowed if one not in living or one.name in after]
+    ended = []
+    for one in allowed:
+        gone = attempt(one.name, partial(_ended, one, after.get(one.name, one), config, grace))
+        ended += [gone] if gone else []
+    leave_tmux([one.session.record for one in ended if one.session], config)
+    for one in ended:
+        attempt(one.name, partial(forget, one, config, output.note, discard=discard, in_tmux=False))
+    for name in names:
+        if name in problems:
+            output.note(str(problems[name]))
+            codes[name] = problems[name].exit_code
+    return [*codes.values()]
 
 
 def _end_unclaimed(name: str, config: Config, grace: float) -> int:
@@ -115,29 +147,39 @@ def _end_unclaimed(name: str, config: Config, grace: float) -> int:
     return errors.FAILED if left or standing else errors.OK
 
 
-def _ended(one: Seen, config: Config, grace: float, *, force: bool) -> Seen:
-    """The session, ended; raises when it may not be forgotten."""
+def _check(one: Seen, force: bool, discard: bool) -> bool:
+    """Raise when it may not be forgotten."""
+    if discard:
+        check_discard(one)
     if one.damaged:
-        if force and not stop_orphans(lookup.orphans_named(one.name), config, grace):
-            return one
-        why = f"its record is damaged ({one.damaged.reason})"
-        raise StateError(f"{one.name}: {why}; rm --force ends its agent and forgets it")
+        if not force:
+            raise _damaged(one)
+        return True
     assert one.session is not None
     if one.state is State.UNKNOWN:
         raise CannotTellError(
             f"{one.name}: {one.session.verdict.reason}; not forgotten ({one.entry.path})"
         )
-    if one.state not in ALIVE | {State.ORPHAN, State.STALE}:
-        return one
-    if not force and one.record_only:
+    if force or one.state not in _LIVING:
+        return True
+    if one.record_only:
         end = f"sesh finish {one.name} completed|failed|abandoned"
         raise ConflictError(f"{one.name} is {one.state}; {end} first, or rm --force")
-    if not force:
-        raise ConflictError(f"{one.name} is {one.state}; sesh stop {one.name} first, or rm --force")
-    after = stop([one], config, grace)[0]
+    raise ConflictError(f"{one.name} is {one.state}; sesh stop {one.name} first, or rm --force")
+
+
+def _ended(one: Seen, after: Seen, config: Config, grace: float) -> Seen:
+    """The session as it is after the stop; raises when it has not ended."""
+    if one.damaged and stop_orphans(lookup.orphans_named(one.name), config, grace):
+        raise _damaged(one)
     lookup.check_same_launch(one, after)
     if after.state in ALIVE or after.state is State.ORPHAN:
         raise SeshError(
             f"{one.name} could not be stopped: {refused(after) or after.state}; not forgotten"
         )
     return after
+
+
+def _damaged(one: Seen) -> StateError:
+    why = f"its record is damaged ({one.damaged.reason if one.damaged else ''})"
+    return StateError(f"{one.name}: {why}; rm --force ends its agent and forgets it")

@@ -61,7 +61,7 @@ def command(
     def work(one: Seen) -> None:
         send.send(Terminal(one, config), data, keys, enter=not no_enter, force=force)
 
-    return each(found, "send to", work)
+    return each(found, "send to", work)[0]
 
 
 def _wanted(one: Seen) -> bool:

@@ -163,7 +163,7 @@ def _close(steps: list[Step], config: Config) -> Outcomes:
             yield Outcome(step, done=False, skipped=CHANGED)
             continue
         record = seen.session.record
-        panes.put_away(record, observe.server_of(record, config))
+        panes.put_away([record], observe.server_of(record, config))
         yield Outcome(step, done=True)
 
 
@@ -227,9 +227,8 @@ def _release(sessions: Iterable[Record], config: Config) -> None:
             server = observe.server(socket, run, config)
             listed = server.panes()
             standing = {p.sesh_id for p in listed} if isinstance(listed, list) else set()
-            for record in hosted:
-                if record.place.socket == socket and record.id in standing:
-                    server.release(record.name, record.id)
+            mine = (r for r in hosted if r.place.socket == socket and r.id in standing)
+            server.release({record.name: record.id for record in mine})
 
 
 def _forget_launches(sessions: Iterable[Record]) -> None:
@@ -313,7 +312,7 @@ def _close_strays(steps: list[Step], config: Config) -> Outcomes:
         server = observe.server(step.target.socket, run, config)
         for pane in step.target.panes:
             _save_screen(step.target.session_id, pane.id, server)
-            server.close_dead(pane.id)
+            server.close_all([pane.id])
         yield Outcome(step, done=True)
 
 

@@ -202,7 +202,7 @@ def _launch(entry: Entry, record: Record, config: Config, event: str) -> Seen:
     if reconcile(record, sight, now()).state is State.STARTING:
         too_late = not_in_time(mailbox.patience(record.spec))
         if given_up(entry, record, too_late, event):
-            server.kill_pane(reply.pane)
+            server.kill_panes([reply.pane])
         raise not_launched(record, too_late.reason)
     return judge_launch(entry, record, sight, event)
 
@@ -351,7 +351,7 @@ def _pane(old: Record, config: Config) -> str | None:
     server = containers.server(old, config)
     if panes.find(old, server.panes()) is None:
         return None
-    panes.save_screen(old, server)
+    panes.save_screens([old], server)
     return old.place.pane
 
 
@@ -393,7 +393,7 @@ def _end_agent(record: Record, engine: Engine, facts: Facts, config: Config, gra
         time.sleep(0.1)
         left = _reap(record, 0, timeout)
     with suppress(OSError):
-        panes.save_screen(record, containers.server(record, config))
+        panes.save_screens([record], containers.server(record, config))
         mailbox.pull_transcript(record, timeout)
     _await_last_word(record, config)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from sesh.model import formatting
@@ -22,17 +22,20 @@ Tell = Callable[[str], None]  # takes a remark for people
 _NAMED = 3  # of files that are gone
 
 
-def forget(found: Seen, config: Config, tell: Tell, *, discard: bool = False) -> None:
+def forget(
+    found: Seen, config: Config, tell: Tell, *, discard: bool = False, in_tmux: bool = True
+) -> None:
     """Delete an ended session's record and all its files. Its worktree is removed if nothing is
-    lost by that, or with `discard`; `tell` gets a remark on a worktree or files that matter."""
+    lost by that, or with `discard`; `tell` gets a remark on a worktree or files that matter.
+    `in_tmux` is False when `leave_tmux` was called."""
     record = found.entry.record
     if isinstance(record, Damaged):
         records.remove(found.entry)
         return
     if record.boxed:
         _remove_container(record, config)
-    elif record.hosted:
-        _leave_tmux(record, config)
+    elif in_tmux:
+        leave_tmux([record], config)
     _leave_worktree(record, tell, discard=discard)
     for _ in range(5):
         if records.remove(found.entry):
@@ -60,9 +63,10 @@ def what_goes(record: Record) -> str:
     return f"{text} (worktree {formatting.escape(_tree(record))} stays: {stays})" if stays else text
 
 
-def _leave_tmux(record: Record, config: Config) -> None:
-    with suppress(CannotTellError):  # without tmux there is no pane to put away
-        panes.leave(record, observe.server_of(record, config))
+def leave_tmux(sessions: Iterable[Record], config: Config) -> None:
+    """Close what ended sessions of this host left in tmux, if tmux can be asked."""
+    for server, some in observe.by_server((r for r in sessions if r.hosted), config):
+        panes.leave(some, server)
 
 
 def check_discard(found: Seen) -> None:
@@ -111,8 +115,7 @@ def release(found: Seen | None, config: Config) -> None:
 
 def bury(record: Record, config: Config, tell: Tell) -> None:
     """Put away what an ended session left in tmux and in run/: its name is used again."""
-    if record.hosted:
-        _leave_tmux(record, config)
+    leave_tmux([record], config)
     _leave_worktree(record, tell)
     _forget_launches(record)
     events.append("archived", record)

@@ -125,7 +125,7 @@ def _beside(record: Record, server: Tmux, keeper: Keeper) -> Launched | Reply | 
     standing = panes.of_name(record.name, server)
     if not standing or any(name_of(p.sesh_id) != record.name for p in standing):
         return None
-    panes.close_dead(record.name, server)  # what a killed start has left there
+    panes.close_dead({record.name}, server)  # what a killed start has left there
     standing = panes.of_name(record.name, server)
     if any(not pane.dead and panes.is_keeper(pane.pid) for pane in standing):
         return Reply("", Trouble.DUPLICATE, LIVES)
@@ -182,7 +182,7 @@ def _take_back(record: Record, server: Tmux, begin: float) -> None:
     for pane in listed if isinstance(listed, list) else ():
         keeps = processes.runs(pane.pid, launch_files.base(record))  # else a window made by hand
         if pane.sesh_id == record.id and (pane.dead or keeps):
-            server.kill_pane(pane.id)
+            server.kill_panes([pane.id])
     if server.own:
         server.may_exit()  # a server that was started without room has the same limits for ever
     _end_marked(record, begin)

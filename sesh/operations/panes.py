@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from shlex import join
 
@@ -25,32 +26,31 @@ def find(record: Record, panes: list[Pane] | Reply) -> Pane | None:
     return next((pane for pane in own if server is None or pane.server == server.pid), None)
 
 
-def save_screen(record: Record, server: Tmux) -> None:
-    """Keep screen and scrollback: closing or respawning a pane loses what was on the screen."""
-    if record.place.pane is None:
-        return
-    captured = server.capture(record.place.pane)
-    if captured.ok:
+def save_screens(sessions: Iterable[Record], server: Tmux) -> None:
+    """Save screen and scrollback: closing or respawning a pane loses what was on the screen."""
+    ids = {record.place.pane: record.id for record in sessions if record.place.pane}
+    for pane, text in server.capture_all([*ids]).items():
         with suppress(StateError):  # a full disk: its transcript has it, too
-            files.write_private(paths.screen(record.id), captured.out.encode(), durable=False)
+            files.write_private(paths.screen(ids[pane]), text.encode(), durable=False)
 
 
-def put_away(record: Record, server: Tmux) -> None:
-    """Keep the last screen, then close its pane, and others of its name that a killed start or rm
-    has left, if they are dead."""
-    if record.place.machine != processes.here():
+def put_away(sessions: Iterable[Record], server: Tmux) -> None:
+    """Save the last screens of sessions of one server, then close their panes, and others of their
+    names that a killed start or rm has left, if they are dead."""
+    here = [record for record in sessions if record.place.machine == processes.here()]
+    if not here:
         return
-    if find(record, server.panes()):
-        save_screen(record, server)
-    close_dead(record.name, server)
+    listed = server.panes()
+    save_screens([record for record in here if find(record, listed)], server)
+    close_dead({record.name for record in here}, server)
 
 
-def leave(record: Record, server: Tmux) -> None:
-    """The same, and take our marks off what stands on: it is nobody's again. (In a server of ours
-    nothing is a person's, and marks find what is left.)"""
-    put_away(record, server)
+def leave(sessions: Collection[Record], server: Tmux) -> None:
+    """The same, and remove our marks from what still exists there. (Not in a server of ours, where
+    nothing belongs to a person, and marks find what is left.)"""
+    put_away(sessions, server)
     if not server.own:
-        server.release(record.name, record.id)
+        server.release({record.name: record.id for record in sessions})
 
 
 def of_name(name: str, server: Tmux) -> list[Pane]:
@@ -59,21 +59,22 @@ def of_name(name: str, server: Tmux) -> list[Pane]:
     return [pane for pane in listed if pane.name == name] if isinstance(listed, list) else []
 
 
-def close_dead(name: str, server: Tmux) -> None:
-    """Close the dead panes of ended sessions of that name. tmux may be late to notice a death, and
-    the keeper has a call to make before it ends: they get a moment."""
+def close_dead(names: Collection[str], server: Tmux) -> None:
+    """Close the dead panes of ended sessions of these names. tmux may notice a death late, and a
+    keeper makes a call before it ends: they get a moment."""
     deadline = time.monotonic() + PATIENCE
     while True:
-        ours = [p for p in of_name(name, server) if name_of(p.sesh_id) == name]
-        for pane in ours:
-            if pane.dead:
-                server.close_dead(pane.id)
-            elif not server.prefix and _gone(pane.pid):
-                server.close_of(pane.id, pane.pid)
-        leaving = [p for p in ours if not p.dead and not server.prefix and is_keeper(p.pid)]
+        listed = server.panes()
+        every = listed if isinstance(listed, list) else []
+        ours = [p for p in every if p.name in names and name_of(p.sesh_id) == p.name]
+        living = [] if server.prefix else [p for p in ours if not p.dead]
+        gone = [(p.id, p.pid) for p in living if _gone(p.pid)]
+        server.close_all([p.id for p in ours if p.dead], gone)
+        leaving = [p.pid for p in living if is_keeper(p.pid)]
+        while leaving and not all(map(_gone, leaving)) and time.monotonic() < deadline:
+            time.sleep(0.02)
         if not leaving or time.monotonic() > deadline:
             return
-        time.sleep(0.02)
 
 
 def is_keeper(pid: int) -> bool:
@@ -86,11 +87,12 @@ def _gone(pid: int) -> bool:
     return stat is None or not stat.alive
 
 
-def tell_attached(record: Record, server: Tmux, watched: set[str]) -> None:
-    """Whoever is attached to a session that has ended gets its menu, or a line, instead."""
-    if record.name in watched:
-        then = join([*paths.own_command(), "attach", "--ended", record.name])
-        server.detach_all(record.name, then)
+def tell_attached(names: Iterable[str], server: Tmux, watched: set[str]) -> None:
+    """Clients that are attached to an ended session get its menu, or a line, instead."""
+    own = [*paths.own_command(), "attach", "--ended"]
+    then = {name: join([*own, name]) for name in names if name in watched}
+    if then:
+        server.detach_each(then)
 
 
 def keeper_gone(pane_id: str, server: Tmux) -> bool:

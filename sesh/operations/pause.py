@@ -4,12 +4,11 @@ its limits stand still. Frozen, it does not even run."""
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
 from sesh.model.configuration import Config
-from sesh.model.errors import CannotTellError, SeshError
+from sesh.model.errors import CannotTellError
 from sesh.model.record import Record, Status
 from sesh.model.states import State
 from sesh.model.value import replace
@@ -21,26 +20,43 @@ from sesh.system.container_engine import Said
 
 
 def pause(found: Seen, config: Config, *, freeze: bool) -> None:
-    """Hold a running session; one that is held already may still be frozen."""
+    """Hold a running session; a paused session may still be frozen."""
     record = lookup.must_be(found, State.RUNNING, State.PAUSED)
     if record.status.paused is None:
         _write(found, lambda status: replace(status, paused=datetime.now(UTC)), "paused")
-    with suppress(SeshError):
-        observe.server_of(record, config).detach_all(record.name)
+    if record.boxed:  # no program runs in a container that is frozen
+        _detach([record], config)
     if freeze:
         _freeze(record, config)
 
 
+def detach(paused: Iterable[Seen], config: Config) -> None:
+    """Detach all clients from sessions on this host: one call for each server."""
+    sessions = [one.session.record for one in paused if one.session]
+    _detach([record for record in sessions if not record.boxed], config)
+
+
+def _detach(sessions: Iterable[Record], config: Config) -> None:
+    for server, some in observe.by_server(sessions, config):
+        server.detach_each(dict.fromkeys([record.name for record in some], ""))
+
+
 def resume(found: Seen, config: Config) -> None:
-    """Let it go on. Thawed first: what could not be thawed stays paused."""
+    """Continue a session. It is thawed first: a session that cannot be thawed stays paused."""
     record = lookup.must_be(found, State.PAUSED, State.RUNNING)
     _thaw(record, config)
     if record.status.paused is None:
         return
     _write(found, _resumed, "resumed")
-    if record.hosted and record.spec.care.watched:
-        with suppress(SeshError):  # its limits run again; what was to wake us up did so in vain
-            observe.server_of(record, config).call_back_now()
+
+
+def supervise_again(resumed: Iterable[Seen], config: Config) -> None:
+    """Have a pass look at resumed sessions, one call for each server: their limits count again, and
+    the wake-ups that were set for them came while they were paused."""
+    sessions = [one.session.record for one in resumed if one.session]
+    watched = [record for record in sessions if record.hosted and record.spec.care.watched]
+    for server, _ in observe.by_server(watched, config):
+        server.call_back_now()
 
 
 def _resumed(status: Status) -> Status:

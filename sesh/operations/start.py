@@ -118,7 +118,7 @@ def restart(found: Seen, config: Config, attempt: int = 0, *, fresh: bool = Fals
     wrap = tmux_server.ready(server)
     pane = old.place.pane if same_boot and _pane_stands(old, server) else None
     if pane:
-        panes.save_screen(old, server)
+        panes.save_screens([old], server)
     record = _next_generation(old, machine, run, socket, pane, attempt)
     variables = environment.load(record.place.snapshot)
     record, resuming = claim.resumed(record, old, variables, fresh=fresh)

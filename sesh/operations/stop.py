@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 
 from sesh.model.configuration import Config
-from sesh.model.errors import CannotTellError, ConflictError, NotPermittedError
+from sesh.model.errors import CannotTellError, ConflictError, NotPermittedError, SeshError
 from sesh.model.observation import Observation, Session, seen
 from sesh.model.place import Agent, Process
 from sesh.model.progress import Said
@@ -104,11 +104,13 @@ def stop(
     for one in found:
         try:
             asked.append(ask(one, grace, endings.get(one.name), keep=keep))
-        except NotPermittedError as error:  # it stays as it is
-            tell(str(error))
+        except SeshError as error:  # it stays as it is
+            if len(found) == 1 and not isinstance(error, NotPermittedError):
+                raise
+            tell(str(error) if str(error).startswith(one.name) else f"{one.name}: {error}")
     wished = [one for one in asked if one is not None]
     foreign = bring_down(wished, config, begin, progress)
-    after = [confirm(one.name, config, close_panes=close_panes) for one in found]
+    after = confirm([one.name for one in found], config, close_panes=close_panes)
     for name, process in foreign:
         if processes.alive(process):
             tell(f"{name}: {_not_permitted(process.pid)}: it is left")
@@ -121,7 +123,8 @@ def go_on(found: Sequence[Seen], config: Config) -> list[Seen]:
     mine = [one for one in map(take_over, found) if one is not None]
     bring_down(mine, config, begin)
     names = {one.name for one in mine}
-    return [confirm(o.name, config) if o.name in names else lookup.one(o.name) for o in found]
+    after = {one.name: one for one in confirm([*names], config)}
+    return [after.get(one.name) or lookup.one(one.name) for one in found]
 
 
 def bring_down(
@@ -195,12 +198,12 @@ def stop_orphans(orphans: Sequence[Orphan], config: Config, grace: float) -> lis
     until = time.monotonic() + grace
     targets = [_Target(o.name, o.id, run, o.generation, o.agent, until=until) for o in orphans]
     _end_all(targets, None)
-    for target in targets:
-        if target.done:
-            launch_files.remove(run, target.id)
-            with suppress(CannotTellError):  # without tmux there is no pane to put away
-                server = observe.server(f"{run}/tmux.sock", run, config)
-                panes.close_dead(target.name, server)
+    ended = [target for target in targets if target.done]
+    for target in ended:
+        launch_files.remove(run, target.id)
+    with suppress(CannotTellError):  # without tmux there is no pane to close
+        server = observe.server(f"{run}/tmux.sock", run, config)
+        panes.close_dead({target.name for target in ended}, server)
     return [orphan for orphan, target in zip(orphans, targets, strict=True) if not target.done]
 
 
@@ -528,33 +531,44 @@ def _signal(target: _Target, members: processes.Table) -> None:
 # --- confirming --------------------------------------------------------------------------------
 
 
-def confirm(name: str, config: Config, *, close_panes: bool = True) -> Seen:
-    """Look again, close what is left of the place, and say what is true now."""
-    found = lookup.one(name)
-    if found.session is None:
-        return found
-    record = found.session.record
-    if record.record_only:
-        return found
-    if record.boxed:
-        return _confirm_boxed(found, record, config, close_panes=close_panes)
+def confirm(names: Sequence[str], config: Config, *, close_panes: bool = True) -> list[Seen]:
+    """Look at all again, close what is left of their places, and return what is true now. The
+    number of tmux calls does not depend on the number of sessions."""
+    after = {one.name: one for one in lookup.some(names)}
+    by_socket: dict[str, list[Seen]] = {}
+    for one in after.values():
+        if one.session is None or one.record_only:
+            continue
+        record = one.session.record
+        if record.boxed:
+            after[one.name] = _confirm_boxed(one, record, config, close_panes=close_panes)
+        else:
+            by_socket.setdefault(record.place.socket, []).append(one)
+    for found in by_socket.values():
+        after |= {one.name: one for one in _confirm_hosted(found, config, close_panes=close_panes)}
+    return [after[name] for name in names]
+
+
+def _confirm_hosted(found: Sequence[Seen], config: Config, *, close_panes: bool) -> list[Seen]:
+    """The same for sessions of one tmux server on this host."""
+    sessions = [one.session.record for one in found if one.session]
+    stopping = [one for one in found if one.state is State.STOPPING and not _inside(one)]
     try:
-        server = observe.server_of(record, config)
+        server = observe.server_of(sessions[0], config)
     except CannotTellError:
-        return _count_try(found) if found.state is State.STOPPING else found
-    if found.state is State.STOPPING and inside(found.session):
-        return found
-    if found.state is State.STALE:
-        _close_others(record, server)
-        panes.put_away(record, server)
-        return lookup.one(name)
-    if close_panes and found.state not in ALIVE:
-        panes.tell_attached(record, server, server.watched())
-        panes.put_away(record, server)
-    if found.state is State.STOPPING:
+        return [_count_try(one) if one.state is State.STOPPING else one for one in found]
+    stale = {one.name for one in found if one.state is State.STALE}
+    ended = {one.name for one in found if close_panes and one.state not in ALIVE} - stale
+    if stale:
+        _close_others({r.id for r in sessions if r.name in stale}, server)
+    if ended:
+        panes.tell_attached(ended, server, server.watched())
+    panes.put_away([r for r in sessions if r.name in stale | ended], server)
+    if stopping:
         server.wake_at(time.time() + 5)
-        return _count_try(found)
-    return found
+    again = lookup.some([*stale]) if stale else []
+    fresh = {one.name: one for one in (*again, *map(_count_try, stopping))}
+    return [fresh.get(one.name, one) for one in found]
 
 
 def _hand_over(name: str, config: Config) -> None:
@@ -574,7 +588,7 @@ def _confirm_boxed(found: Seen, record: Record, config: Config, *, close_panes: 
     container = record.place.container
     stays = container is not None and not (container.made and not record.status.keep)
     if close_panes and stays and _container_runs(found):
-        panes.put_away(record, observe.server_of(record, config))
+        panes.put_away([record], observe.server_of(record, config))
     if found.state in ENDED and not record.status.keep:
         said = mailbox.remove_container(record, config.docker.timeout * 2)
         if not said.ok:
@@ -597,12 +611,15 @@ def _count_try(found: Seen) -> Seen:
     return lookup.write(found, replace(record, status=status)) or found
 
 
-def _close_others(record: Record, server: tmux.Tmux) -> None:
-    """The panes that make a session stale: closing them is what a stop of it means."""
+def _close_others(ids: Collection[str], server: tmux.Tmux) -> None:
+    """Close the panes that make sessions stale: a stop of such a session means that."""
     listed = server.panes()
-    for pane in listed if isinstance(listed, list) else []:
-        if pane.sesh_id == record.id and not pane.dead:
-            server.kill_pane(pane.id)
+    living = [p for p in listed if not p.dead] if isinstance(listed, list) else []
+    server.kill_panes([pane.id for pane in living if pane.sesh_id in ids])
+
+
+def _inside(found: Seen) -> bool:
+    return found.session is not None and inside(found.session)
 
 
 def inside(session: Session) -> bool:

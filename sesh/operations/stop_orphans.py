@@ -42,7 +42,7 @@ def close_strays(strays: Sequence[Stray], config: Config) -> None:
             continue
         server = observe.server(stray.socket, run, config)
         for pane in stray.panes:
-            server.close_of(pane.id, pane.pid)
+            server.close_all((), [(pane.id, pane.pid)])
 
 
 def _signal(leftover: Leftover, *numbers: int) -> None:

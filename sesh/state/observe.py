@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 
 from sesh.model.configuration import Config
@@ -61,6 +62,17 @@ def server_of(record: Record, config: Config) -> Tmux:
     if record.place.container is not None:
         return docker.server(record, config)
     return server(record.place.socket, record.place.run, config)
+
+
+def by_server(records: Iterable[Record], config: Config) -> Iterator[tuple[Tmux, list[Record]]]:
+    """Sessions, by the server that they are in. Those whose server cannot be asked are left out."""
+    places: dict[str, list[Record]] = {}
+    for record in records:
+        container = record.place.container
+        places.setdefault(container.id if container else record.place.socket, []).append(record)
+    for some in places.values():
+        with suppress(SeshError):
+            yield server_of(some[0], config), some
 
 
 def observe(

@@ -254,9 +254,7 @@ def _tell_attached(sessions: Sequence[Session], config: Config, answers: Said) -
     for socket in {s.record.place.socket for s in ended} - _silent(answers):
         mine = [s for s in ended if s.record.place.socket == socket]
         server = observe.server_of(mine[0].record, config)
-        watched = server.watched()
-        for session in mine:
-            panes.tell_attached(session.record, server, watched)
+        panes.tell_attached([s.record.name for s in mine], server, server.watched())
 
 
 def _silent(answers: Said) -> set[str]:

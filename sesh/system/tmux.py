@@ -13,12 +13,12 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
-from shlex import quote
+from shlex import join, quote
 
 from sesh.model.errors import CannotTellError, ScarceError, StateError
-from sesh.model.value import Value
+from sesh.model.value import Value, replace
 from sesh.system import paths, subprocesses
 from sesh.system.files import make_private, write_private
 from sesh.system.subprocesses import NOTHING
@@ -48,6 +48,8 @@ _PANES_FORMAT = (
     "#{pane_id} #{pane_pid} #{pane_dead} #{pane_pipe} #{pid} "
     "w#{e|*:#{@sesh_wake},1} #{session_id} s#{@sesh_id} #{session_name}"  # a number, or nothing
 )
+_CAPTURE = ("capture-pane", "-p", "-J", "-S", "-", "-t")
+_EACH = 0.02  # seconds that a server may take for each of many commands
 _LIST_PANES = ("list-panes", "-a", "-F", _PANES_FORMAT)
 # A tmux in a container may say anything: no number is longer than it can be.
 _NUMBER = "[0-9]{1,9}"
@@ -301,39 +303,86 @@ class Tmux(Value):
             *pipe,
         )
 
-    def release(self, name: str, session_id: str) -> Reply:
-        """Take our marks off a session that stands on: it is nobody's again."""
-        target = f"={name}:"
-        mine = f"#{{==:#{{@sesh_id}},{session_id}}}"
-        unset = " ; ".join(f"set-option -u -t {target} @sesh_{what}" for what in ("id", "log"))
-        return self.ask("if-shell", "-F", "-t", target, mine, unset)
+    def release(self, ids: Mapping[str, str]) -> Reply:
+        """Remove our marks from tmux sessions, by name, if they are still those of these ids."""
+        commands = []
+        for name, session_id in ids.items():
+            target, mine = f"={name}:", f"#{{==:#{{@sesh_id}},{session_id}}}"
+            unset = " ; ".join(f"set-option -u -t {target} @sesh_{what}" for what in ("id", "log"))
+            commands.append(("if-shell", "-F", "-t", target, mine, unset))
+        return self.ask_all(commands)
 
-    def close_dead(self, pane: str) -> Reply:
-        """Close a pane only if it is dead, in one call."""
-        return self.ask("if-shell", "-F", "-t", pane, "#{pane_dead}", f"kill-pane -t {pane}")
+    def ask_all(self, commands: Sequence[tuple[str, ...]]) -> Reply:
+        """Run many commands in one call, each by itself: one that fails does not stop the others.
+        The words must be known to be harmless: numbers, formats, names."""
+        if not commands:
+            return Reply("")
+        if self.prefix:  # a container has one session, and an exec has no standard input
+            replies = [self.ask(*command) for command in commands]
+            return Reply("".join(reply.out for reply in replies))
+        fd = os.memfd_create("sesh-commands", os.MFD_CLOEXEC)
+        try:
+            os.write(
+                fd,
+                "".join(f"{join(command)}\n" for command in commands).encode(
+                    errors="surrogateescape"
+                ),
+            )
+            os.lseek(fd, 0, os.SEEK_SET)
+            timeout = self.timeout + _EACH * len(commands)
+            return replace(self, timeout=timeout).ask("source-file", "-", stdin=fd)
+        finally:
+            os.close(fd)
 
-    def close_of(self, pane: str, pid: int) -> Reply:
-        """Close a pane only if this (gone) process is still what it is of: not one that was
-        respawned in between."""
-        mine = f"#{{==:#{{pane_pid}},{pid}}}"
-        return self.ask("if-shell", "-F", "-t", pane, mine, f"kill-pane -t {pane}")
+    def close_all(self, dead: Iterable[str], gone: Iterable[tuple[str, int]] = ()) -> None:
+        """Close panes: those that are still dead, and those that still belong to this process,
+        which is gone: not one that was respawned in between."""
+        closing = [(pane, "#{pane_dead}") for pane in dead]
+        closing += [(pane, f"#{{==:#{{pane_pid}},{pid}}}") for pane, pid in gone]
+        if closing:
+            self.ask_all([_if(pane, still, f"kill-pane -t {pane}") for pane, still in closing])
 
-    def kill_pane(self, pane: str) -> Reply:
-        return self.ask("kill-pane", "-t", pane)
+    def kill_panes(self, panes: Iterable[str]) -> None:
+        self.ask_all([("kill-pane", "-t", pane) for pane in panes])
 
     def capture(self, pane: str) -> Reply:
         """Screen and scrollback as text."""
-        return self.ask("capture-pane", "-p", "-J", "-S", "-", "-t", pane)
+        return self.ask(*_CAPTURE, pane)
+
+    def capture_all(self, panes: Sequence[str]) -> dict[str, str]:
+        """The same of many panes in one call; those that are gone are left out."""
+        if len(panes) > 1 and not self.prefix:
+            between = f"sesh-{os.urandom(16).hex()}"
+            said = self.ask_all(
+                [
+                    command
+                    for pane in panes
+                    for command in (
+                        ("display-message", "-p", between),
+                        _if(pane, "1", join((*_CAPTURE, pane))),
+                    )
+                ]
+            )
+            texts = said.out.split(f"{between}\n")[1:]
+            if said.ok and len(texts) == len(panes):
+                return {pane: text for pane, text in zip(panes, texts, strict=True) if text}
+        captured = {pane: self.capture(pane) for pane in panes}
+        return {pane: reply.out for pane, reply in captured.items() if reply.ok}
 
     def screen(self, pane: str) -> str | None:
         """What can be seen in it right now."""
         said = self.ask("capture-pane", "-p", "-J", "-t", pane)
         return said.out if said.ok else None
 
-    def detach_all(self, name: str, then: str | None = None) -> Reply:
-        """Send home whoever is attached; `then` is a shell command for each one's terminal."""
-        after = ("-E", then) if then else ()
-        return self.ask("detach-client", "-s", f"={name}", *after)
+    def detach_all(self, name: str) -> Reply:
+        """Detach all clients of a session."""
+        return self.ask("detach-client", "-s", f"={name}")
+
+    def detach_each(self, then: Mapping[str, str]) -> Reply:
+        """The same for many sessions; the terminal of each client then runs this shell command, if
+        there is one."""
+        after = {name: ("-E", command) if command else () for name, command in then.items()}
+        return self.ask_all([("detach-client", "-s", f"={name}", *after[name]) for name in then])
 
     def watched(self) -> set[str]:
         """The names of the sessions that somebody is attached to."""
@@ -423,6 +472,12 @@ def _panes(reply: Reply) -> list[Pane] | Reply:
 def config_text(terminal: str) -> str:
     """The settings of a server of ours."""
     return _CONFIG.format(terminal=terminal)
+
+
+def _if(pane: str, condition: str, command: str) -> tuple[str, ...]:
+    """Run a command if a condition holds for a pane, and the pane exists."""
+    exists = f"#{{&&:#{{==:#{{pane_id}},{pane}}},{condition}}}"
+    return ("if-shell", "-F", "-t", pane, exists, command)
 
 
 def _leave_mode(pane: str) -> tuple[str, ...]:
