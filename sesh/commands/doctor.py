@@ -10,9 +10,8 @@ import click
 
 from sesh import doctor
 from sesh.commands._options import CONTEXT, colour_option, json_option, yes_option
-from sesh.doctor import CHECKS, Check, fixes
-from sesh.doctor.fixes import Done
-from sesh.doctor.scene import Finding, Level, Scene
+from sesh.doctor import CHECKS, Done
+from sesh.doctor.scene import Check, Finding, Level, Scene
 from sesh.model import errors, formatting
 from sesh.model.configuration import Config
 from sesh.model.errors import StateError, UsageError
@@ -126,7 +125,7 @@ def _mend(chosen: Sequence[Check], scene: Scene, *, yes: bool, colour: bool) -> 
         return click.confirm(formatting.escape(question), err=True)
 
     told = False
-    for done in fixes.mend([one.id for one in chosen], scene, _look, may):
+    for done in doctor.fix(chosen, scene, _look, may):
         output.say(_told(done, colour=colour))
         told = True
     if told:
@@ -144,7 +143,7 @@ def _told(done: Done, *, colour: bool) -> str:
         word, text = "mended", step.what
     state = {"mended": "running", "failed": "failed"}.get(word, "stale")
     painted = output.paint(f"{word:<6}", state, colour=colour)
-    return f"{painted}  {step.id:<{_id_width(CHECKS)}}  {formatting.escape(text)}"
+    return f"{painted}  {done.id:<{_id_width(CHECKS)}}  {formatting.escape(text)}"
 
 
 # --- the report ----------------------------------------------------------------------------------
@@ -202,7 +201,7 @@ def _together(bad: Sequence[Finding]) -> list[Finding]:
     return [
         first[key]
         if len(same) == 1
-        else Finding(f"{len(same)} checks", key[0], f"{key[1]} ({', '.join(same)})", key[2])
+        else Finding(key[0], f"{key[1]} ({', '.join(same)})", key[2], id=f"{len(same)} checks")
         for key, same in ids.items()
     ]
 

@@ -1,59 +1,30 @@
-"""What doctor looks at: every check by its id, in the order in which they are shown."""
+"""All checks of doctor in the order in which they are shown, and how they are made and fixed. A
+new check is a line in the table of its area."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
-from sesh.doctor import containers, files, machine, sessions, tmux
-from sesh.doctor.scene import Finding, Level, Scene
+from sesh.doctor import containers, files, machine, orphans, records, sessions, tmux
+from sesh.doctor.scene import Check, Finding, Level, Scene, Step
 from sesh.model.errors import SeshError, UsageError
-from sesh.model.value import Value
-
-
-class Check(Value):
-    id: str
-    what: str  # what is true when all is well
-    look: Callable[[Scene], list[Finding]]
-
+from sesh.model.value import Value, replace
 
 CHECKS = (
-    Check("tmux", "tmux is installed and new enough", tmux.installed),
-    Check("tmux-server", "every tmux server answers", tmux.silent_servers),
-    Check("tmux-socket", "every tmux server can be reached at its socket", tmux.sockets),
-    Check("stale", "no session has ended and left something up", sessions.stale),
-    Check("failed", "no session has failed", sessions.failed),
-    Check("lost", "no session is lost", sessions.lost),
-    Check("unwell", "every running session is well", sessions.unwell),
-    Check("overdue", "no deadline and no retry is overdue", sessions.overdue),
-    Check("branch", "every living session is on its branch", sessions.branch),
-    Check("breaker", "no group fails too often", sessions.breaker),
-    Check("stuck-starting", "no session is stuck at its start", sessions.stuck_starting),
-    Check("stuck-stopping", "every stop is confirmed", sessions.stuck_stopping),
-    Check("orphan-agent", "every agent has its record and its terminal", sessions.orphan_agent),
-    Check("orphan-tmux", "every tmux session of ours has a record", sessions.orphan_tmux),
-    Check("orphan-process", "no process outlives its session", sessions.orphan_process),
-    Check("record-disagrees", "what is recorded as ended is dead", sessions.record_disagrees),
-    Check("record-damaged", "every record can be read", sessions.record_damaged),
-    Check("digest", "every digest line says what its record says", sessions.digest),
-    Check("log-pipe", "what living sessions print is logged", sessions.log_pipe),
-    Check("engine", "every container engine in use answers", containers.engine),
-    Check("orphan-container", "every container of ours has a record", containers.orphan_container),
-    Check("container-left", "no container is left over", containers.container_left),
-    Check("container-gone", "no session has lost its container", containers.container_gone),
-    Check("zombies", "no dead process stays in a container", containers.zombies),
-    Check("mount-size", "no private mount holds too much", containers.mount_size),
-    Check("image", "the images of sessions are there", containers.image),
-    Check("config", "the settings can be read", files.settings),
-    Check("permissions", "files of sesh are private and readable", files.permissions),
-    Check("temp-files", "no temporary file is left over", files.temp_files),
-    Check("disk", "there is room on the disk", files.disk),
-    Check("state-size", "the state directory is of a reasonable size", files.state_size),
-    Check("other-sesh", "the sesh on PATH is this one", machine.other_sesh),
-    Check("timer", "gc is called regularly", machine.timer),
-    Check("linger", "sessions outlive a login (systemd)", machine.linger),
-    Check("notices", "every notification was delivered", machine.undelivered),
+    *tmux.CHECKS,
+    *sessions.CHECKS,
+    *orphans.CHECKS,
+    *records.CHECKS,
+    *containers.CHECKS,
+    *files.CHECKS,
+    *machine.CHECKS,
 )
 IDS = tuple(check.id for check in CHECKS)
+# Fixed before all others: files that must be readable, servers that must answer, records.
+_FIRST = (
+    *("permissions", "tmux-socket", "tmux-server"),
+    *("record-damaged", "orphan-agent", "orphan-container"),
+)
 
 
 def choose(only: Collection[str]) -> list[Check]:
@@ -80,13 +51,62 @@ def run(chosen: Sequence[Check], scene: Scene) -> list[Finding]:
 def examine(check: Check, scene: Scene) -> list[Finding]:
     """One check. That it could not be made is a finding too."""
     try:
-        found = check.look(scene)
+        found = check.find(scene)
     except (SeshError, OSError) as error:
-        return [Finding(check.id, Level.FAIL, f"could not be checked: {_why(error)}")]
-    return found or [Finding(check.id, Level.OK, check.what)]
+        found = [Finding(Level.FAIL, f"could not be checked: {_why(error)}")]
+    return [replace(one, id=check.id) for one in found or [Finding(Level.OK, check.what)]]
 
 
 def _why(error: SeshError | OSError) -> str:
     if isinstance(error, OSError):
         return f"{error.filename or 'system'}: {error.strerror or error}"
     return str(error)
+
+
+# --- fixes ---------------------------------------------------------------------------------------
+
+
+class Done(Value):
+    """What became of a step: done; `left`, because nobody said yes; or failed, and why."""
+
+    id: str  # of the check
+    step: Step
+    left: bool = False
+    problem: str | None = None
+
+
+def fix(
+    chosen: Sequence[Check],
+    scene: Scene,
+    look_again: Callable[[], Scene],
+    may: Callable[[str], bool],
+) -> Iterator[Done]:
+    """Fix what these checks find, step by step. Look again after each check that had a step."""
+    for check in sorted(chosen, key=_order):
+        steps = _steps(check, scene)
+        for step in steps:
+            yield _do(check.id, step, may)
+        if steps:
+            scene = look_again()
+
+
+def _order(check: Check) -> int:
+    return _FIRST.index(check.id) if check.id in _FIRST else len(_FIRST)
+
+
+def _steps(check: Check, scene: Scene) -> list[Step]:
+    """The steps; none where the check itself fails, which its finding reports."""
+    try:
+        return check.fix(scene) if check.fix else []
+    except (SeshError, OSError):
+        return []
+
+
+def _do(id_: str, step: Step, may: Callable[[str], bool]) -> Done:
+    if step.question is not None and not may(step.question):
+        return Done(id_, step, left=True)
+    try:
+        step.do()
+    except (SeshError, OSError) as error:
+        return Done(id_, step, problem=_why(error))
+    return Done(id_, step)

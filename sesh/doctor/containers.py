@@ -6,12 +6,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from shlex import join
 
-from sesh.doctor.scene import FIX, Finding, Level, Scene, few, number
+from sesh.doctor.scene import FIX, Check, Finding, Level, Scene, Step, few, number
 from sesh.model.errors import CannotTellError
 from sesh.model.place import Container, Engine
 from sesh.model.record import Record, name_of
 from sesh.model.session_json import View
 from sesh.model.states import Cause, State
+from sesh.operations import recover
 from sesh.places.docker import mailbox
 from sesh.state import records, unclaimed
 from sesh.state.unclaimed import Adrift
@@ -41,7 +42,7 @@ def _silent(one: Engine, said: Said) -> Finding:
     if said.trouble is Trouble.DENIED:
         text = f"no permission to speak to {where}; a member of the group docker has it"
     mend = join(container_engine.argv(one, "version"))
-    return Finding("engine", Level.FAIL, text, mend, "shows what it says", (where,))
+    return Finding(Level.FAIL, text, mend, "shows what it says", (where,))
 
 
 def _no_command(scene: Scene) -> list[Finding]:
@@ -49,7 +50,7 @@ def _no_command(scene: Scene) -> list[Finding]:
         container_engine.chosen(scene.settings)
     except CannotTellError as error:
         command = scene.settings.docker.command
-        return [Finding("engine", Level.FAIL, str(error), f"command -v {command}")]
+        return [Finding(Level.FAIL, str(error), f"command -v {command}")]
     return []
 
 
@@ -58,12 +59,25 @@ def _no_command(scene: Scene) -> list[Finding]:
 
 def orphan_container(scene: Scene) -> list[Finding]:
     """Containers of ours that no record claims, and that may hold somebody's work."""
-    found = [one for one in scene.census.adrift if one.adoptable]
-    free = [one for one in found if records.entry(one.name) is None]
-    taken = [one for one in found if one not in free]
+    free = _rebuildable(scene)
+    taken = [one for one in scene.census.adrift if one.adoptable and one not in free]
     strange = [one for one in scene.census.adrift if not one.adoptable and one.keep]
     mine = _unclaimed(taken, "sesh stop --orphans")
     return [*_unclaimed(free, None), *mine, *_labelled(strange)]
+
+
+def rebuild_all(scene: Scene) -> list[Step]:
+    return [_rebuild(scene, one) for one in _rebuildable(scene)]
+
+
+def _rebuild(scene: Scene, one: Adrift) -> Step:
+    what = f"rebuilt the record of {one.name} from the labels of its container {one.container}"
+    return Step(what, lambda: recover.rebuild(one, scene.settings))
+
+
+def _rebuildable(scene: Scene) -> list[Adrift]:
+    adoptable = [one for one in scene.census.adrift if one.adoptable]
+    return [one for one in adoptable if records.entry(one.name) is None]
 
 
 def _labelled(found: Sequence[Adrift]) -> list[Finding]:
@@ -75,7 +89,7 @@ def _labelled(found: Sequence[Adrift]) -> list[Finding]:
     text = f"{number(found, 'container')} with labels of sesh, not made by it: {which}"
     note = "shows what it is; sesh leaves it alone"
     mend = join(container_engine.argv(found[0].engine, "inspect", names[0]))
-    return [Finding("orphan-container", Level.WARN, text, mend, note, names)]
+    return [Finding(Level.WARN, text, mend, note, names)]
 
 
 def _unclaimed(found: Sequence[Adrift], mend: str | None) -> list[Finding]:
@@ -89,7 +103,7 @@ def _unclaimed(found: Sequence[Adrift], mend: str | None) -> list[Finding]:
     if mend is None:
         mend = f"sesh adopt {names[0]}" if len(found) == 1 else FIX
         note = "rebuilds their records" if len(found) > 1 else "rebuilds its record"
-    return [Finding("orphan-container", Level.FAIL, text, mend, note, names)]
+    return [Finding(Level.FAIL, text, mend, note, names)]
 
 
 def _how(one: Adrift) -> str:
@@ -107,7 +121,7 @@ def container_left(scene: Scene) -> list[Finding]:
     text = f"{number(found, 'container')} left over: {which}"
     names = tuple(one.container for one in found)
     note = "removes what two passes a minute apart have seen"
-    return [Finding("container-left", Level.WARN, text, "sesh gc", note, names)]
+    return [Finding(Level.WARN, text, "sesh gc", note, names)]
 
 
 # --- with a record -------------------------------------------------------------------------------
@@ -122,7 +136,7 @@ def container_gone(scene: Scene) -> list[Finding]:
     which = few([f"{name} ({reasons[name]})" for name in found])
     text = f"{number(found, 'session')} lost with the container: {which}"
     mend = f"sesh restart {' '.join(found[:20])}"
-    return [Finding("container-gone", Level.FAIL, text, mend, subjects=tuple(found))]
+    return [Finding(Level.FAIL, text, mend, subjects=tuple(found))]
 
 
 def went_with_container(view: View) -> bool:
@@ -152,7 +166,7 @@ def _unreaped(container: Container, dead: list[int]) -> Finding:
     text = f"{count} in container {container.name}: its first process waits for none"
     note = "ends what runs in it; docker run --init prevents it"
     pids = tuple(map(str, dead))
-    return Finding("zombies", Level.WARN, text, f"docker restart {container.name}", note, pids)
+    return Finding(Level.WARN, text, f"docker restart {container.name}", note, pids)
 
 
 def mount_size(scene: Scene) -> list[Finding]:
@@ -169,7 +183,7 @@ def _overfull(session_id: str, much: str) -> Finding:
     text = f"the private mount of {name} holds {much}"
     mend = f"du -sh {join([mailbox.path(processes.run_dir(), session_id)])}"
     note = f"sesh stop {name} removes it with its container"
-    return Finding("mount-size", Level.WARN, text, mend, note, (name,))
+    return Finding(Level.WARN, text, mend, note, (name,))
 
 
 # --- images --------------------------------------------------------------------------------------
@@ -202,4 +216,20 @@ def _missing(one: Engine, name: str, sessions: Sequence[Record]) -> Finding:
     names = tuple(sorted(record.name for record in sessions))
     text = f"the image {name} is gone, which a restart of {few(names)} may need"
     mend = join(container_engine.argv(one, "pull", name))
-    return Finding("image", Level.WARN, text, mend, subjects=names)
+    return Finding(Level.WARN, text, mend, subjects=names)
+
+
+CHECKS = (
+    Check("engine", "every container engine in use answers", engine),
+    Check(
+        "orphan-container",
+        "every container of ours has a record",
+        orphan_container,
+        rebuild_all,
+    ),
+    Check("container-left", "no container is left over", container_left),
+    Check("container-gone", "no session has lost its container", container_gone),
+    Check("zombies", "no dead process stays in a container", zombies),
+    Check("mount-size", "no private mount holds too much", mount_size),
+    Check("image", "the images of sessions are there", image),
+)

@@ -9,7 +9,7 @@ import time
 from contextlib import suppress
 from shlex import quote
 
-from sesh.doctor.scene import FIX, Finding, Level, Scene, few, number, shown
+from sesh.doctor.scene import FIX, Check, Finding, Level, Scene, Step, few, number, shown
 from sesh.model import formatting
 from sesh.model.record import name_of
 from sesh.model.value import Value
@@ -37,7 +37,7 @@ class Wrong(Value):
 
 
 def permissions(scene: Scene) -> list[Finding]:
-    found = wrong_permissions(scene)
+    found = _wrong_permissions(scene)
     foreign = [one for one in found if one.owner != os.getuid()]
     own = [one for one in found if one.owner == os.getuid()]
     findings = []
@@ -46,17 +46,28 @@ def permissions(scene: Scene) -> list[Finding]:
         text = f"{number(foreign, 'file')} of sesh not yours: {which}"
         subjects = tuple(one.path for one in foreign)
         mend = f"sudo chown -R {os.getuid()} {paths.state_dir()}"
-        findings.append(Finding("permissions", Level.FAIL, text, mend, subjects=subjects))
+        findings.append(Finding(Level.FAIL, text, mend, subjects=subjects))
     if own:
         which = few([f"{shown(one.path)} ({one.mode:04o}, not {one.right:04o})" for one in own])
         verb = "has wrong permissions" if len(own) == 1 else "have wrong permissions"
         text = f"{number(own, 'file')} {verb}: {which}"
         subjects = tuple(one.path for one in own)
-        findings.append(Finding("permissions", Level.FAIL, text, FIX, subjects=subjects))
+        findings.append(Finding(Level.FAIL, text, FIX, subjects=subjects))
     return findings
 
 
-def wrong_permissions(scene: Scene) -> list[Wrong]:
+def make_private(scene: Scene) -> list[Step]:
+    wrong = [one for one in _wrong_permissions(scene) if one.owner == os.getuid()]
+
+    def change() -> None:
+        for one in wrong:
+            with suppress(FileNotFoundError):
+                os.chmod(one.path, one.right)
+
+    return [Step(f"made {number(wrong, 'file')} private", change)] if wrong else []
+
+
+def _wrong_permissions(scene: Scene) -> list[Wrong]:
     """What others may read or write, what we may not, and what belongs to somebody else. Only
     directories and regular files: no other kind holds anything of ours."""
     found = []
@@ -100,7 +111,6 @@ def settings(scene: Scene) -> list[Finding]:
     path = paths.config_file()
     return [
         Finding(
-            "config",
             Level.FAIL,
             scene.trouble,
             f"${{EDITOR:-vi}} {path}",
@@ -114,12 +124,27 @@ def settings(scene: Scene) -> list[Finding]:
 
 
 def temp_files(scene: Scene) -> list[Finding]:
-    found = [path for path, status in scene.files if left_over(path, status)]
+    found = _temp_files(scene)
     if not found:
         return []
     which = few([shown(path) for path in found], 2)
     text = f"{number(found, 'temporary file')} left over: {which}"
-    return [Finding("temp-files", Level.WARN, text, FIX, subjects=tuple(found))]
+    return [Finding(Level.WARN, text, FIX, subjects=tuple(found))]
+
+
+def remove_temp_files(scene: Scene) -> list[Step]:
+    found = _temp_files(scene)
+
+    def remove() -> None:
+        for path in found:
+            if os.path.lexists(path) and left_over(path, os.lstat(path)):
+                os.unlink(path)
+
+    return [Step(f"removed {number(found, 'temporary file')}", remove)] if found else []
+
+
+def _temp_files(scene: Scene) -> list[str]:
+    return [path for path, status in scene.files if left_over(path, status)]
 
 
 def left_over(path: str, status: os.stat_result) -> bool:
@@ -143,16 +168,16 @@ def disk(scene: Scene) -> list[Finding]:
         top = _mounted_at(place)
         text = f"nothing can be written: the file system of {shown(place)} is read-only"
         mend = f"sudo mount -o remount,rw {quote(top)}"
-        return [Finding("disk", Level.FAIL, text, mend, subjects=(place,))]
+        return [Finding(Level.FAIL, text, mend, subjects=(place,))]
     free, total = room.f_bavail * room.f_frsize, room.f_blocks * room.f_frsize
     if free < 1 << 20 or (room.f_files and not room.f_favail):
         what = "no room" if free < 1 << 20 else "no room for another file"
         text = f"{what} is left on the disk of {shown(place)}"
-        return [Finding("disk", Level.FAIL, text, "sesh gc", subjects=(place,))]
+        return [Finding(Level.FAIL, text, "sesh gc", subjects=(place,))]
     if free < SCARCE or (free < SCARCE_SHARE * total and free < PLENTY):
         room_left = f"{formatting.size(free)} of {formatting.size(total)}"
         text = f"only {room_left} are free on the disk of {shown(place)}"
-        return [Finding("disk", Level.WARN, text, "sesh gc", subjects=(place,))]
+        return [Finding(Level.WARN, text, "sesh gc", subjects=(place,))]
     return []
 
 
@@ -169,4 +194,13 @@ def state_size(scene: Scene) -> list[Finding]:
         return []
     place = paths.state_dir()
     text = f"the state directory {shown(place)} takes {formatting.size(size)}"
-    return [Finding("state-size", Level.WARN, text, "sesh gc", subjects=(place,))]
+    return [Finding(Level.WARN, text, "sesh gc", subjects=(place,))]
+
+
+CHECKS = (
+    Check("config", "the settings can be read", settings),
+    Check("permissions", "files of sesh are private and readable", permissions, make_private),
+    Check("temp-files", "no temporary file is left over", temp_files, remove_temp_files),
+    Check("disk", "there is room on the disk", disk),
+    Check("state-size", "the state directory is of a reasonable size", state_size),
+)

@@ -7,7 +7,7 @@ import os
 import time
 from shlex import quote
 
-from sesh.doctor.scene import Finding, Level, Scene, number
+from sesh.doctor.scene import Check, Finding, Level, Scene, number
 from sesh.model import formatting
 from sesh.supervision.notify import notices
 from sesh.supervision.timer import timers
@@ -26,7 +26,7 @@ def other_sesh(scene: Scene) -> list[Finding]:
         return []
     text = f"{first} comes before {own[0]} on PATH: that one runs when you type sesh"
     mend = f"export PATH={quote(os.path.dirname(own[0]))}:$PATH"
-    return [Finding("other-sesh", Level.WARN, text, mend, subjects=(first,))]
+    return [Finding(Level.WARN, text, mend, subjects=(first,))]
 
 
 def timer(scene: Scene) -> list[Finding]:
@@ -40,7 +40,7 @@ def timer(scene: Scene) -> list[Finding]:
     except FileNotFoundError:
         age = None
     ran = "" if age is None else f"; it last ran {formatting.long_time(age)} ago"
-    well = Finding("timer", Level.OK, f"gc is called{ran}")
+    well = Finding(Level.OK, f"gc is called{ran}")
     if age is not None and age < HOUR:
         return [well]
     found = timers.state()
@@ -48,12 +48,12 @@ def timer(scene: Scene) -> list[Finding]:
     if age is not None and age < DAY and not (problem or found.late(time.time())):
         return [well]  # by somebody's own means, or not often
     if found.watch and not (found.installed or problem):
-        return [Finding("timer", Level.OK, f"a watch looks after sessions{ran}")]
+        return [Finding(Level.OK, f"a watch looks after sessions{ran}")]
     if not found.installed:
         mend = f"{_INSTALL} --watch" if found.watch else _INSTALL
-        return [Finding("timer", Level.WARN, f"gc is not scheduled{problem}{ran}", mend)]
+        return [Finding(Level.WARN, f"gc is not scheduled{problem}{ran}", mend)]
     text = f"gc does not run, though {found.scheduler} should call it{problem}{ran}"
-    return [Finding("timer", Level.WARN, text, _INSTALL if found.problem else "sesh gc")]
+    return [Finding(Level.WARN, text, _INSTALL if found.problem else "sesh gc")]
 
 
 def linger(scene: Scene) -> list[Finding]:
@@ -67,7 +67,7 @@ def linger(scene: Scene) -> list[Finding]:
     if not answer.ok or answer.out.strip() != "Linger=no":
         return []
     text = "sessions end with your last login: systemd does not let your processes linger"
-    return [Finding("linger", Level.WARN, text, f"loginctl enable-linger {user}")]
+    return [Finding(Level.WARN, text, f"loginctl enable-linger {user}")]
 
 
 def undelivered(scene: Scene) -> list[Finding]:
@@ -81,4 +81,12 @@ def undelivered(scene: Scene) -> list[Finding]:
         f"the last to {whom or 'somebody'}: {why or 'nobody knows why'}"
     )
     subjects = tuple(dict.fromkeys(str(one["target"]) for one in lost if one.get("target")))
-    return [Finding("notices", Level.WARN, text, "sesh config test-notify", subjects=subjects)]
+    return [Finding(Level.WARN, text, "sesh config test-notify", subjects=subjects)]
+
+
+CHECKS = (
+    Check("other-sesh", "the sesh on PATH is this one", other_sesh),
+    Check("timer", "gc is called regularly", timer),
+    Check("linger", "sessions outlive a login (systemd)", linger),
+    Check("notices", "every notification was delivered", undelivered),
+)

@@ -1,4 +1,4 @@
-"""What the checks share: the form of a finding, and one look at everything for all of them.
+"""What the checks share: the form of a check, a finding and a fix, and one look at everything.
 
 Every part of the scene is looked at when the first check asks for it, and once: a server that hangs
 is not asked again by the next check.
@@ -43,12 +43,28 @@ class Level(StrEnum):
 class Finding(Value):
     """One thing that is not as it should be, and the command that mends it."""
 
-    id: str
     level: Level
     text: str
     mend: str | None = None
     note: str | None = None  # what the command will do, where its name does not say it
     subjects: tuple[str, ...] = ()  # the sessions, files or processes that it is about
+    id: str = ""  # of its check, which `examine` adds
+
+
+class Step(Value):
+    """A part of a fix. It proves again what it acts on; a step that ends something has a question.
+    Nothing is deleted but temporary files; a damaged record is moved, never removed."""
+
+    what: str
+    do: Callable[[], object]
+    question: str | None = None
+
+
+class Check(Value):
+    id: str
+    what: str  # what is true when all is well
+    find: Callable[[Scene], list[Finding]]
+    fix: Callable[[Scene], list[Step]] | None = None
 
 
 class Scene:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import signal
+import time
+from functools import partial
 from shlex import quote
 
-from sesh.doctor.scene import FIX, Finding, Level, Scene, hangs, shown
-from sesh.model.errors import CannotTellError
+from sesh.doctor.scene import FIX, Check, Finding, Level, Scene, Step, hangs, shown
+from sesh.model.errors import CannotTellError, SeshError
 from sesh.model.place import Process
 from sesh.model.value import Value
+from sesh.operations import tmux_server
 from sesh.state import observe
 from sesh.system import paths, processes, tmux
-from sesh.system.tmux import Pane, Reply, Trouble
+from sesh.system.tmux import Pane, Reply, Tmux, Trouble
 
+END_PATIENCE = 5.0  # seconds that a server may take to vanish
 _INSTALLERS = (
     ("apt-get", "sudo apt-get install tmux"),
     ("dnf", "sudo dnf install tmux"),
@@ -29,7 +34,7 @@ def installed(scene: Scene) -> list[Finding]:
         if not any(hangs(answer) for answer in scene.answers.values()):
             tmux.check_version(binary, scene.config.tmux.timeout)
     except CannotTellError as error:
-        return [Finding("tmux", Level.FAIL, str(error), _how_to_install())]
+        return [Finding(Level.FAIL, str(error), _how_to_install())]
     return []
 
 
@@ -49,12 +54,12 @@ def silent_servers(scene: Scene) -> list[Finding]:
 
 
 def _silent(scene: Scene, socket: str, answer: Reply) -> Finding:
-    living = servers_at(scene, socket)
+    living = _servers_at(scene, socket)
     empty = [process for process in living if not _inhabited(scene, process)]
     if answer.trouble is Trouble.EXITING and empty:
         pids = ", ".join(str(process.pid) for process in empty)
         text = f"tmux server {pids} is wedged: it says {answer.text!r} to everybody"
-        return Finding("tmux-server", Level.FAIL, text, FIX, "asks, and ends it", (shown(socket),))
+        return Finding(Level.FAIL, text, FIX, "asks, and ends it", (shown(socket),))
     stopped = [one for one in living if (stat := scene.table.get(one.pid)) and stat.stopped]
     if stopped:
         text = f"tmux server {stopped[0].pid} is stopped by a signal: {answer.text}"
@@ -62,16 +67,27 @@ def _silent(scene: Scene, socket: str, answer: Reply) -> Finding:
     else:
         text = f"the tmux server of {shown(socket)} gives no usable answer: {answer.text}"
         mend, note = f"tmux -S {quote(socket)} list-sessions", "shows what it says"
-    return Finding("tmux-server", Level.FAIL, text, mend, note, (shown(socket),))
+    return Finding(Level.FAIL, text, mend, note, (shown(socket),))
 
 
-def wedged(scene: Scene) -> list[Process]:
+def end_wedged(scene: Scene) -> list[Step]:
+    return [
+        Step(
+            f"ended the wedged tmux server {process.pid}",
+            partial(_end_server, process),
+            f"end the wedged tmux server {process.pid}, in which nothing runs?",
+        )
+        for process in _wedged(scene)
+    ]
+
+
+def _wedged(scene: Scene) -> list[Process]:
     """The servers that answer nothing but that they are exiting, and in which nothing lives."""
     return [
         process
         for socket, answer in scene.answers.items()
         if isinstance(answer, Reply) and answer.trouble is Trouble.EXITING
-        for process in servers_at(scene, socket)
+        for process in _servers_at(scene, socket)
         if not _inhabited(scene, process)
     ]
 
@@ -81,13 +97,13 @@ def _inhabited(scene: Scene, server: Process) -> bool:
     return any(stat.ppid == server.pid and stat.alive for stat in scene.table.values())
 
 
-def has_panes(table: processes.Table, server: Process) -> bool:
+def _has_panes(table: processes.Table, server: Process) -> bool:
     """Does something live in a terminal of it? (A dead pane's log pipe does not count.)"""
     children = (stat for stat in table.values() if stat.ppid == server.pid)
     return any(stat.alive and stat.tty for stat in children)
 
 
-def servers_at(scene: Scene, socket: str) -> list[Process]:
+def _servers_at(scene: Scene, socket: str) -> list[Process]:
     """The living tmux servers that belong to a socket: by their command line, and as those above
     its living sessions. The oldest first."""
     above = _above_sessions(scene, socket)
@@ -125,10 +141,10 @@ class Hidden(Value):
 
 
 def sockets(scene: Scene) -> list[Finding]:
-    return [_unreachable(one) for one in hidden_servers(scene)]
+    return [_unreachable(one) for one in _hidden_servers(scene)]
 
 
-def hidden_servers(scene: Scene) -> list[Hidden]:
+def _hidden_servers(scene: Scene) -> list[Hidden]:
     return [
         hidden
         for socket, answer in scene.answers.items()
@@ -137,7 +153,7 @@ def hidden_servers(scene: Scene) -> list[Hidden]:
 
 
 def _hidden_at(scene: Scene, socket: str, answer: list[Pane] | Reply) -> list[Hidden]:
-    living = servers_at(scene, socket)
+    living = _servers_at(scene, socket)
     if isinstance(answer, Reply):
         swept = answer.trouble is Trouble.NO_SERVER
         return [Hidden(socket, process) for process in living[:1] if swept]
@@ -149,7 +165,7 @@ def _hidden_at(scene: Scene, socket: str, answer: list[Pane] | Reply) -> list[Hi
         Hidden(
             *(socket, process, by.process),
             empty=not answer,
-            idle=not has_panes(scene.table, process),
+            idle=not _has_panes(scene.table, process),
         )
         for process in living
         if process != by.process
@@ -166,12 +182,76 @@ def _unreachable(one: Hidden) -> Finding:
     subjects = (str(pid), where)
     if one.by is None:
         text = f"tmux server {pid} lives, but its socket {where} was swept away"
-        return Finding("tmux-socket", Level.FAIL, text, FIX, "restores it", subjects)
+        return Finding(Level.FAIL, text, FIX, "restores it", subjects)
     text = f"tmux server {one.by.pid} hides another that lives, {pid}: both say {where} is theirs"
     if one.empty:
-        return Finding("tmux-socket", Level.FAIL, text, FIX, "lets the first be reached", subjects)
+        return Finding(Level.FAIL, text, FIX, "lets the first be reached", subjects)
     if one.idle:
         text += f"; nothing runs in {pid}"
-        return Finding("tmux-socket", Level.WARN, text, FIX, f"asks, and ends {pid}", subjects)
+        return Finding(Level.WARN, text, FIX, f"asks, and ends {pid}", subjects)
     note = f"makes {pid} reachable instead: end what runs in one of them, then sesh doctor --fix"
-    return Finding("tmux-socket", Level.FAIL, text, f"kill -USR1 {pid}", note, subjects)
+    return Finding(Level.FAIL, text, f"kill -USR1 {pid}", note, subjects)
+
+
+def reach_servers(scene: Scene) -> list[Step]:
+    return [
+        _reach(scene, hidden)
+        for hidden in _hidden_servers(scene)
+        if hidden.by is None or hidden.empty or hidden.idle
+    ]
+
+
+def _reach(scene: Scene, hidden: Hidden) -> Step:
+    """Make a server that lives reachable again. A server removes the socket when it ends, so one
+    that is in the way must go first."""
+    server = observe.server(hidden.socket, scene.run, scene.settings)
+    blocking = hidden.by
+    if blocking is not None and not hidden.empty:
+        return _leave_one(server, hidden.process, blocking)
+
+    def restore() -> None:
+        if blocking is not None:
+            _end_server(blocking)
+        tmux_server.restore_socket(server, hidden.process)
+
+    what = f"restored {shown(hidden.socket)}, the socket of tmux server {hidden.process.pid}"
+    question = None
+    if blocking is not None:
+        question = f"end tmux server {blocking.pid}, which has no session and hides another?"
+    return Step(what, restore, question)
+
+
+def _leave_one(server: Tmux, idle: Process, other: Process) -> Step:
+    """End a server in which nothing lives, and make sure that the other is reached after it."""
+
+    def end() -> None:
+        if _has_panes(processes.table(), idle):
+            raise SeshError(f"something runs in tmux server {idle.pid} by now; left as it is")
+        _end_server(idle)
+        tmux_server.restore_socket(server, other)
+
+    what = f"ended tmux server {idle.pid}; {other.pid} is the only one at {shown(server.socket)}"
+    question = f"end tmux server {idle.pid}, in which nothing runs?"
+    return Step(what, end, question)
+
+
+def _end_server(process: Process) -> None:
+    """Ask exactly this process to end, and see that it does."""
+    stat = processes.look(process.pid)
+    if stat is None or stat.process != process:
+        return
+    if not processes.is_tmux(stat):
+        raise SeshError(f"process {process.pid} is no tmux server")
+    processes.send(process, signal.SIGTERM)
+    deadline = time.monotonic() + END_PATIENCE
+    while processes.alive(process):
+        if time.monotonic() > deadline:
+            raise SeshError(f"tmux server {process.pid} does not end")
+        time.sleep(0.02)
+
+
+CHECKS = (
+    Check("tmux", "tmux is installed and new enough", installed),
+    Check("tmux-server", "every tmux server answers", silent_servers, end_wedged),
+    Check("tmux-socket", "every tmux server can be reached at its socket", sockets, reach_servers),
+)

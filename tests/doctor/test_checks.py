@@ -613,12 +613,12 @@ def test_a_large_state_directory(world: World, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("XDG_RUNTIME_DIR", world.env["XDG_RUNTIME_DIR"])
     world.start("one")
     (check,) = doctor.choose(["state-size"])
-    assert check.look(Scene(Config())) == []
+    assert check.find(Scene(Config())) == []
     with (world.state / "transcripts" / "x.log").open("wb") as file:
         file.truncate(1 << 40)  # a hole takes no room
-    assert check.look(Scene(Config())) == []
+    assert check.find(Scene(Config())) == []
     monkeypatch.setattr(file_checks, "LARGE", 4096)
-    (one,) = check.look(Scene(Config()))
+    (one,) = check.find(Scene(Config()))
     assert one.mend == "sesh gc"
 
 

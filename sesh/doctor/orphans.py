@@ -1,0 +1,156 @@
+"""Checks of what sessions left behind: agents, tmux sessions and processes without a record."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from sesh.doctor.scene import FIX, Check, Finding, Level, Scene, Step, few, number
+from sesh.model import formatting
+from sesh.model.record import Record, name_of
+from sesh.operations import adopt
+from sesh.state import records
+from sesh.state.lookup import Orphan, Seen
+from sesh.state.orphans import Leftover, Stray
+
+
+def orphan_tmux(scene: Scene) -> list[Finding]:
+    found = [stray for stray in scene.census.strays if _unclaimed(stray)]
+    if not found:
+        return []
+    return [
+        _forgotten([one for one in found if one.mend == mend], mend)
+        for mend in sorted({one.mend for one in found})
+    ]
+
+
+def _forgotten(found: list[Stray], mend: str) -> Finding:
+    which = few([f"{one.name} ({number(one.panes, 'pane')})" for one in found])
+    text = f"{number(found, 'tmux session')} of ours without a record: {which}"
+    names = tuple(one.name for one in found)
+    level = Level.FAIL if any(one.alive for one in found) else Level.WARN
+    return Finding(level, text, mend, subjects=names)
+
+
+def _unclaimed(found: Stray | Orphan) -> bool:
+    """Still? A start may have written its record since the records were read."""
+    session_id = found.session_id if isinstance(found, Stray) else found.id
+    entry = records.entry(name_of(session_id))
+    record = entry.record if entry else None
+    if not isinstance(record, Record) or record.id != session_id:
+        return True
+    return isinstance(found, Orphan) and record.place.generation != found.generation
+
+
+def orphan_agent(scene: Scene) -> list[Finding]:
+    found = _unclaimed_agents(scene)
+    taken = [orphan for orphan in found if records.entry(orphan.name)]
+    return [
+        *_agents_finding([orphan for orphan in found if orphan not in taken], None),
+        *_agents_finding(taken, "sesh stop --orphans"),
+        *map(_without_terminal, filter(_terminal_gone, scene.census.orphan_sessions)),
+    ]
+
+
+def rebuild_all(scene: Scene) -> list[Step]:
+    return [
+        rebuild(scene, one) for one in _unclaimed_agents(scene) if records.entry(one.name) is None
+    ]
+
+
+def rebuild(scene: Scene, orphan: Orphan) -> Step:
+    pid = orphan.agent.process.pid
+    what = f"rebuilt the record of {orphan.name}, which is alive (pid {pid})"
+    return Step(what, lambda: adopt.rebuild(orphan, scene.settings))
+
+
+def _unclaimed_agents(scene: Scene) -> list[Orphan]:
+    """Living agents without a record. Those whose record is damaged are the business of that."""
+    damaged = {one.name for one in scene.census.found if one.damaged}
+    return [one for one in scene.census.agents if one.name not in damaged and _unclaimed(one)]
+
+
+def _agents_finding(found: list[Orphan], mend: str | None) -> list[Finding]:
+    """Many at once have lost their records together: `doctor --fix` brings them all back."""
+    if not found:
+        return []
+    names = tuple(orphan.name for orphan in found)
+    if len(found) > 1:
+        which = few([f"{one.name} ({_who(one)})" for one in found])
+        text = f"{len(found)} agents are alive, but no record claims them: {which}"
+        mend, note = mend or FIX, None if mend else "rebuilds their records"
+        return [Finding(Level.FAIL, text, mend, note, names)]
+    text = f"{names[0]} is alive ({_who(found[0])}), but no record claims it"
+    mend = mend or f"sesh adopt {names[0]}"
+    return [Finding(Level.FAIL, text, mend, subjects=names)]
+
+
+def _who(orphan: Orphan) -> str:
+    age = formatting.long_time(time.time() - orphan.since.timestamp())
+    return f"pid {orphan.agent.process.pid}, for {age}"
+
+
+def _terminal_gone(one: Seen) -> bool:
+    return one.session is not None and not _says_ended(one)
+
+
+def _without_terminal(one: Seen) -> Finding:
+    text = f"{one.name} is alive, but its terminal is gone"
+    return Finding(Level.FAIL, text, f"sesh adopt {one.name}", subjects=(one.name,))
+
+
+def record_disagrees(scene: Scene) -> list[Finding]:
+    found = [one for one in scene.census.orphan_sessions if _says_ended(one)]
+    return [
+        Finding(
+            Level.FAIL,
+            f"{one.name} is {one.session.verdict.reason}",
+            f"sesh adopt {one.name}",
+            subjects=(one.name,),
+        )
+        for one in found
+        if one.session
+    ]
+
+
+def _says_ended(one: Seen) -> bool:
+    if one.session is None:
+        return False
+    return one.session.record.status.outcome is not None or one.session.seen.exit is not None
+
+
+def orphan_process(scene: Scene) -> list[Finding]:
+    groups: dict[str, list[Leftover]] = {}
+    for leftover in scene.census.leftovers:
+        groups.setdefault(leftover.session_id, []).append(leftover)
+    return [_outliving(group) for group in groups.values()]
+
+
+def _outliving(group: list[Leftover]) -> Finding:
+    """The processes that outlive one session."""
+    memory = formatting.size(sum(one.memory_bytes for one in group))
+    verb = "processes outlive" if len(group) > 1 else "process outlives"
+    which = few([_process(one) for one in group], 6)
+    kept = sorted({one.keep for one in group if one.keep})
+    able = any(not one.keep for one in group)
+    text = f"{len(group)} {verb} session {group[0].name} ({memory}): {which}"
+    return Finding(
+        Level.FAIL if able else Level.WARN,
+        text if able else f"{text}; left alone: {', '.join(kept)}",
+        "sesh stop --orphans" if able else None,
+        subjects=tuple(str(one.process.pid) for one in group),
+    )
+
+
+def _process(one: Leftover) -> str:
+    name = os.path.basename(one.command[0]) if one.command else "?"
+    age = formatting.short_time(time.time() - one.started)
+    return f"{one.process.pid} {name} ({age}, {formatting.size(one.memory_bytes)})"
+
+
+CHECKS = (
+    Check("orphan-agent", "every agent has its record and its terminal", orphan_agent, rebuild_all),
+    Check("orphan-tmux", "every tmux session of ours has a record", orphan_tmux),
+    Check("orphan-process", "no process outlives its session", orphan_process),
+    Check("record-disagrees", "what is recorded as ended is dead", record_disagrees),
+)

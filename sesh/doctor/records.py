@@ -1,0 +1,163 @@
+"""Checks of what sesh writes down: records, their digest lines, transcripts."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+
+from sesh.doctor import orphans
+from sesh.doctor.scene import FIX, Check, Finding, Level, Scene, Step, few, shown
+from sesh.model.digest import parse
+from sesh.model.errors import SeshError, StateError
+from sesh.model.observation import Observation, absent, seen
+from sesh.model.reconcile import reconcile
+from sesh.model.record import Damaged, Record
+from sesh.model.session_json import View
+from sesh.model.states import ENDED
+from sesh.places import launch_files
+from sesh.state import lookup, observe, records
+from sesh.state.records import Entry
+from sesh.system import paths
+from sesh.system.tmux import Pane
+
+
+def record_damaged(scene: Scene) -> list[Finding]:
+    found = [one.damaged for one in scene.census.found if one.damaged]
+    if not found:
+        return []
+    note = "moves it to quarantine" if len(found) == 1 else "moves them to quarantine"
+    names = tuple(one.name for one in found)
+    return [Finding(Level.FAIL, _damages(found), FIX, note, names)]
+
+
+def replace_damaged(scene: Scene) -> list[Step]:
+    """Move damaged records away, and rebuild those of living agents."""
+    steps = []
+    for one in scene.census.found:
+        if one.damaged:
+            steps.append(_quarantine(one.entry))
+            agents = [agent for agent in scene.census.agents if agent.name == one.name]
+            steps += [orphans.rebuild(scene, agent) for agent in agents]
+    return steps
+
+
+def _quarantine(entry: Entry) -> Step:
+    stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+
+    def move() -> None:
+        if records.quarantine(entry, stamp) is None:
+            raise StateError(f"{shown(entry.path)} has changed meanwhile; left as it is")
+
+    return Step(f"moved {shown(entry.path)} to quarantine", move)
+
+
+def _damages(found: list[Damaged]) -> str:
+    if len(found) == 1:
+        return f"sessions/{found[0].name}.toml: {found[0].reason}"
+    which = few([f"{one.name} ({one.reason})" for one in found])
+    return f"{len(found)} records can't be read: {which}"
+
+
+def digest(scene: Scene) -> list[Finding]:
+    """A look writes digest lines anew. What is left: records that could not be written, and digest
+    lines that pass for good, so that nobody looks."""
+    unwritten = [one for one in scene.census.found if one.trouble]
+    lying = _lying_digests(scene)
+    findings = []
+    if unwritten:
+        text = f"what was seen of {few([one.name for one in unwritten])} could not be written down"
+        names = tuple(one.name for one in unwritten)
+        reason = f"{text}: {unwritten[0].trouble}"
+        findings.append(Finding(Level.FAIL, reason, FIX, subjects=names))
+    if lying:
+        text = f"the digest line says something else than the record: {few(lying)}"
+        findings.append(Finding(Level.FAIL, text, FIX, "writes it anew", subjects=tuple(lying)))
+    return findings
+
+
+def rewrite_digests(scene: Scene) -> list[Step]:
+    names = [one.name for one in scene.census.found if one.trouble]
+    return [_rewrite(name) for name in [*names, *_lying_digests(scene)]]
+
+
+def _rewrite(name: str) -> Step:
+    """A full look rewrites a digest line that says something else."""
+
+    def look_again() -> None:
+        found = lookup.one(name)
+        if found.trouble:
+            raise StateError(found.trouble)
+
+    return Step(f"wrote the digest line of {name} anew", look_again)
+
+
+def _lying_digests(scene: Scene) -> list[str]:
+    return [one.record.name for one in scene.held_entries if _lies(one)]
+
+
+def _lies(entry: Entry) -> bool:
+    """Is the digest line of a record that need not be looked at another than we would write?"""
+    record = entry.record
+    assert isinstance(record, Record)
+    line = parse(entry.raw)
+    if line is None or line.mode == "look":  # it has changed since: nobody would believe it now
+        return False
+    ended = record.status.outcome in ENDED
+    sight = absent("as recorded") if ended else seen("as recorded")
+    up = seen("its container") if line.mode == "up" else absent("as recorded")
+    verdict = reconcile(record, Observation(sight, sight, up), datetime.now(UTC))
+    return not records.up_to_date(entry, record, verdict)
+
+
+# --- transcripts ---------------------------------------------------------------------------------
+
+
+def log_pipe(scene: Scene) -> list[Finding]:
+    found = _unlogged(scene)
+    if not found:
+        return []
+    names = tuple(str(view["name"]) for view in found)
+    text = f"what {names[0]} prints is not logged any more"
+    if len(found) > 1:
+        text = f"the output of {len(found)} sessions is not logged any more: {few(names)}"
+    return [Finding(Level.FAIL, text, FIX, "logs it from now on", names)]
+
+
+def restore_logs(scene: Scene) -> list[Step]:
+    return [_log_again(scene, view) for view in _unlogged(scene)]
+
+
+def _log_again(scene: Scene, view: View) -> Step:
+    def pipe() -> None:
+        launch_files.make_transcript(view["id"])
+        server = observe.server(view["socket"], scene.run, scene.settings)
+        reply = server.pipe(view["pane"])
+        if not reply.ok:
+            raise SeshError(f"tmux: {reply.text}")
+
+    return Step(f"what {view['name']} prints is logged again", pipe)
+
+
+def _unlogged(scene: Scene) -> list[View]:
+    """Living sessions whose log pipe is down, or writes to a file that was deleted."""
+    panes = {
+        (socket, pane.sesh_id, pane.id): pane
+        for socket, answer in scene.answers.items()
+        if isinstance(answer, list)
+        for pane in answer
+    }
+    return [view for view in scene.living if not _logged(view, panes)]
+
+
+def _logged(view: View, panes: dict[tuple[str, str, str], Pane]) -> bool:
+    pane = panes.get((view["socket"], view["id"], view["pane"]))
+    if pane is None or pane.dead:
+        return True  # no pane, nothing to log; or its server is silent
+    return pane.piped and os.path.exists(paths.transcript(view["id"]))
+
+
+CHECKS = (
+    Check("record-damaged", "every record can be read", record_damaged, replace_damaged),
+    Check("digest", "every digest line says what its record says", digest, rewrite_digests),
+    Check("log-pipe", "what living sessions print is logged", log_pipe, restore_logs),
+)
