@@ -16,8 +16,6 @@ from sesh.state import records
 from sesh.system import processes, quick_read
 from sesh.system.processes import Table
 
-_FIRST_WORDS = 3  # of a command line, among which the program is
-
 
 def check(record: Record, conversation: str, variables: Variables) -> None:
     """Raise when somebody else is in it. (What runs in a container, only its record tells.)"""
@@ -49,7 +47,8 @@ def _whereabouts(record: Record) -> tuple[str, Kit | None]:
 
 def written(record: Record, path: str) -> bool:
     """Does another process of its program hold a file open for writing?"""
-    return bool(_writers(record, [path], processes.table()))
+    table = processes.table()
+    return bool(_writers(_others(record, table, _own(record, table)), [path]))
 
 
 # --- sessions ------------------------------------------------------------------------------------
@@ -80,17 +79,23 @@ def _process(record: Record, conversation: str, variables: Variables) -> str | N
     kit = record.spec.kit
     assert kit is not None
     table = processes.table()
-    found = {*_registered(launch_kit.home(kit.kind, variables), conversation)}
-    found |= {pid for pid in _of_program(record, table) if _names(pid, conversation)}
-    found |= _writers(record, launch_kit.transcripts(kit, conversation, variables), table)
-    found -= _own(record, table)
+    own = _own(record, table)
+    others = _others(record, table, own)
+    found = {*_registered(launch_kit.home(kit.kind, variables), conversation)} - own
+    found |= {pid for pid, words in others.items() if _names(words, conversation)}
+    found |= _writers(others, launch_kit.transcripts(kit, conversation, variables))
     return f"process {min(found)}" if found else None
 
 
-def _writers(record: Record, paths: Iterable[str], table: Table) -> set[int]:
-    """Others of its program that hold one of some files open for writing; readers do no harm."""
+def _others(record: Record, table: Table, own: set[int]) -> dict[int, list[str]]:
+    """Living processes of the session's program that are not its own, and their command lines."""
+    found = processes.of_program(table, os.path.basename(record.spec.command[0]))
+    return {pid: words for pid, words in found.items() if pid not in own}
+
+
+def _writers(others: Iterable[int], paths: Iterable[str]) -> set[int]:
+    """Those that hold one of some files open for writing; readers do no harm."""
     real = {os.path.realpath(path) for path in paths}
-    others = _of_program(record, table) - _own(record, table)
     return {pid for pid in others if processes.written_by(pid) & real}
 
 
@@ -117,18 +122,6 @@ def _registered(home: str, conversation: str) -> list[int]:
     return found
 
 
-def _of_program(record: Record, table: Table) -> set[int]:
-    """Living processes of the session's program."""
-    program = os.path.basename(record.spec.command[0])
-    living = (stat.pid for stat in table.values() if stat.alive and stat.pid != os.getpid())
-    return {pid for pid in living if program in _program(pid)}
-
-
-def _program(pid: int) -> list[str]:
-    return [os.path.basename(word) for word in processes.command(pid)[:_FIRST_WORDS]]
-
-
-def _names(pid: int, conversation: str) -> bool:
+def _names(words: Iterable[str], conversation: str) -> bool:
     """Was it started with it: as a word, or behind `--resume=`?"""
-    words = processes.command(pid)
     return any(word == conversation or word.endswith(f"={conversation}") for word in words)

@@ -109,10 +109,8 @@ def _servers_at(scene: Scene, socket: str) -> list[Process]:
     above = _above_sessions(scene, socket)
     stats = [
         stat
-        for stat in scene.table.values()
-        if processes.is_tmux(stat)
-        and stat.alive
-        and (stat.pid in above or _serves(stat.pid, socket))
+        for stat in processes.tmux_servers(scene.table)
+        if stat.pid in above or _serves(stat.pid, socket)
     ]
     return [stat.process for stat in sorted(stats, key=lambda stat: stat.start)]
 

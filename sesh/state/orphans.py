@@ -31,6 +31,7 @@ from sesh.system.processes import Stat, Table
 from sesh.system.tmux import Pane, Reply
 
 _ID = re.compile(ID_PATTERN)
+_KEEPER = "/keeper.sh"
 _LAUNCH = re.compile(r"(.+)\.([0-9]{1,9})")
 
 
@@ -233,7 +234,8 @@ def by_keepers(run: str, among: Iterable[int] | None = None) -> list[tuple[str, 
     """Every agent that one of our keepers waits for, as its launch file's word would say it. Among
     these processes, or all."""
     among = processes.pids() if among is None else among
-    keepers = {pid: launch for pid in among if (launch := _launch_of(pid, run))}
+    lines = processes.commands(among, _KEEPER)
+    keepers = {pid: launch for pid, argv in lines.items() if (launch := _launch_of(pid, argv, run))}
     if not keepers:
         return []
     table = processes.table()
@@ -260,10 +262,9 @@ def socket_of(word: LaunchWord) -> str:
     return processes.environment(word.agent.leader).get("TMUX", "").split(",")[0]
 
 
-def _launch_of(pid: int, run: str) -> tuple[str, int] | None:
+def _launch_of(pid: int, argv: list[str], run: str) -> tuple[str, int] | None:
     """The launch (id, generation) that a keeper is of; None when it is no keeper of ours."""
-    argv = processes.command(pid)
-    if len(argv) != 7 or not argv[1].endswith("/keeper.sh") or not argv[2].startswith(run + "/"):
+    if len(argv) != 7 or not argv[1].endswith(_KEEPER) or not argv[2].startswith(run + "/"):
         return None
     found = _LAUNCH.fullmatch(argv[2].removeprefix(run + "/"))
     if found is None or found[1] != argv[3] or not _ID.fullmatch(found[1]):

@@ -1,7 +1,12 @@
-"""Processes: who they are, which of them belong to a session, and signals that can't go astray.
+"""Processes: their identity, which of them belong to a session, and signals that hit no other.
 
-Linux's /proc is read directly: one pass for all sessions, and start ticks that no clock change
-moves. Elsewhere psutil serves. Nothing here decides what to end.
+psutil reads what no budgeted command needs: open files and shared memory. This module reads /proc
+itself for the rest, for three reasons. Identity needs start ticks, which no clock change moves, and
+psutil tells a start in seconds of a clock that can be set. A tree whose members get a signal must
+come from the same reading as their identity, else a pid that is used again in between would pass
+for a member. And `stop`, `show`, `doctor`, the pass and gc have a budget: the import of psutil
+takes longer than two bare interpreters, and a table by psutil takes four times as long as ours. On
+systems without /proc psutil reads everything. Nothing here decides what to end.
 """
 
 from __future__ import annotations
@@ -26,6 +31,8 @@ _STOPPED_STATES = "Tt"
 _MARKER = b"SESH_ID="
 _HOME = b"SESH_RUN="
 _PANE = b"TMUX_PANE="
+_FIRST_WORDS = 3  # of a command line, among which the program is
+_UNSEEN = (FileNotFoundError, ProcessLookupError, PermissionError)
 
 
 class Stat(Value):
@@ -114,7 +121,7 @@ def look(pid: int) -> Stat | None:
         return next(iter(_by_psutil([pid])), None)
     try:
         return _parse_stat(quick_read.read(f"/proc/{pid}/stat"))
-    except (FileNotFoundError, ProcessLookupError, PermissionError):
+    except _UNSEEN:
         return None
 
 
@@ -138,8 +145,10 @@ def alive(process: Process) -> bool:
 
 def table() -> Table:
     """Every process that can be seen, in one pass."""
-    found = filter(None, map(look, pids())) if LINUX else _by_psutil()
-    return {stat.pid: stat for stat in found}
+    if not LINUX:
+        return {stat.pid: stat for stat in _by_psutil()}
+    lines = quick_read.of_processes(pids(), "stat", passing=_UNSEEN)
+    return {pid: _parse_stat(line) for pid, line in lines.items()}
 
 
 def pids() -> list[int]:
@@ -162,11 +171,13 @@ def _page_size() -> int:
 
 
 def _parse_stat(line: bytes) -> Stat:
-    """A line of /proc/PID/stat; the name in parentheses may hold anything, `)` and spaces too."""
+    """A line of /proc/PID/stat; the name in parentheses may hold anything, `)` and spaces too. Sets
+    the fields without the checks of `Value`: this runs for each process of the machine."""
     head, _, tail = line.rpartition(b") ")
     pid, _, comm = head.partition(b" (")
     field = tail.split()
-    return Stat(
+    stat = object.__new__(Stat)
+    stat.__dict__.update(
         pid=int(pid),
         comm=comm.decode(errors="replace"),
         state=field[0].decode(),
@@ -177,6 +188,7 @@ def _parse_stat(line: bytes) -> Stat:
         cpu_seconds=sum(map(int, field[11:15])) / _ticks_per_second(),
         memory_bytes=int(field[21]) * _page_size(),
     )
+    return stat
 
 
 def _by_psutil(among: Iterable[int] | None = None) -> Iterator[Stat]:
@@ -222,15 +234,13 @@ def open_in_family(pid: int) -> set[str]:
 
 
 def written_by(pid: int) -> set[str]:
-    """The files that a process holds open for writing, as far as we may know."""
-    found = set()
-    with suppress(OSError):
-        for name in os.listdir(f"/proc/{pid}/fd"):
-            with suppress(OSError, ValueError):
-                info = quick_read.read(f"/proc/{pid}/fdinfo/{name}").split()
-                if int(info[info.index(b"flags:") + 1], 8) & os.O_ACCMODE != os.O_RDONLY:
-                    found.add(os.readlink(f"/proc/{pid}/fd/{name}"))
-    return found
+    """The regular files that a process holds open for writing, as far as we may know."""
+    import psutil
+
+    try:
+        return {one.path for one in psutil.Process(pid).open_files() if one.mode != "r"}
+    except (psutil.Error, OSError):
+        return set()
 
 
 def children(processes: Table) -> dict[int, list[int]]:
@@ -288,18 +298,18 @@ def _memory_of(members: Collection[Stat], enough: float) -> int:
 
 
 def shared_memory(pids: Iterable[int]) -> int | None:
-    """The memory of some processes together, what they share counted once; None where the kernel
+    """The memory of some processes together, with shared pages counted once; None where the kernel
     does not say, or not to us."""
+    import psutil
+
     total = 0
     for pid in pids:
         try:
-            rollup = quick_read.read(f"/proc/{pid}/smaps_rollup")
-        except (FileNotFoundError, ProcessLookupError):
-            continue  # gone meanwhile
-        except OSError:
+            total += psutil.Process(pid).memory_full_info().pss
+        except psutil.NoSuchProcess:
+            continue  # it has ended meanwhile
+        except (psutil.AccessDenied, OSError, AttributeError):
             return None
-        line = next((one for one in rollup.splitlines() if one.startswith(b"Pss:")), None)
-        total += int(line.split()[1]) * 1024 if line else 0
     return total
 
 
@@ -331,10 +341,7 @@ def marked(processes: Table, marks: Iterable[Mark]) -> dict[str, list[int]]:
     """
     wanted = {_MARKER + one.id.encode(): one for one in marks}
     found: dict[str, list[int]] = {one.id: [] for one in wanted.values()}
-    for pid in processes:
-        environ = _environ(pid)
-        if _MARKER not in environ:
-            continue
+    for pid, environ in _environs(processes, (_MARKER,)).items():
         entries = environ.split(b"\0")
         for entry in entries:
             if entry in wanted and _proven(processes[pid], entries, wanted[entry]):
@@ -405,6 +412,11 @@ def is_tmux(stat: Stat) -> bool:
     return stat.comm.startswith("tmux: server")
 
 
+def tmux_servers(processes: Table) -> list[Stat]:
+    """The living tmux servers."""
+    return [stat for stat in processes.values() if is_tmux(stat) and stat.alive]
+
+
 def belongs(stat: Stat, agent: Agent) -> bool:
     """Does it stand where its launch has put it: on its terminal, below its keeper or in its
     session? One that was adopted has no such place."""
@@ -418,8 +430,7 @@ def carriers(among: Iterable[int], run: str) -> tuple[dict[int, str], list[int]]
     state directory's sessions are not ours."""
     home = _HOME + os.fsencode(run)
     found, in_panes = {}, []
-    for pid in among:
-        environ = _environ(pid)
+    for pid, environ in _environs(among, (_MARKER, _PANE)).items():
         if _PANE in environ:
             in_panes.append(pid)
         if _MARKER not in environ:
@@ -433,23 +444,24 @@ def carriers(among: Iterable[int], run: str) -> tuple[dict[int, str], list[int]]
 
 def environment(pid: int) -> dict[str, str]:
     """The variables that a process was started with, as far as we may see them."""
-    entries = _environ(pid).decode(errors="surrogateescape").split("\0")
+    entries = _environs([pid]).get(pid, b"").decode(errors="surrogateescape").split("\0")
     return dict(entry.split("=", 1) for entry in entries if "=" in entry)
 
 
-def _environ(pid: int) -> bytes:
+def _environs(among: Iterable[int], words: Collection[bytes] = (b"",)) -> dict[int, bytes]:
+    """The environments that contain one of `words`, of those that we may see."""
     if LINUX:
-        try:
-            return quick_read.read(f"/proc/{pid}/environ")
-        except OSError:
-            return b""
+        return quick_read.of_processes(among, "environ", words)
     import psutil
 
-    try:
-        environ = psutil.Process(pid).environ()
-    except psutil.Error:
-        return b""
-    return b"\0".join(f"{key}={value}".encode() for key, value in environ.items())
+    found = {}
+    for pid in among:
+        with suppress(psutil.Error):
+            pairs = psutil.Process(pid).environ().items()
+            environ = b"\0".join(f"{key}={value}".encode() for key, value in pairs)
+            if any(word in environ for word in words):
+                found[pid] = environ
+    return found
 
 
 def ancestors(processes: Table, pid: int | None = None) -> set[int]:
@@ -484,21 +496,34 @@ def runs(pid: int, script: str) -> bool:
 
 def command(pid: int) -> list[str]:
     """Its command line; empty when it has none (any more), or may not be seen."""
-    if not LINUX:
-        return _command_by_psutil(pid)
-    try:
-        return os.fsdecode(quick_read.read(f"/proc/{pid}/cmdline")).split("\0")[:-1]
-    except OSError:
-        return []
+    return commands([pid]).get(pid, [])
 
 
-def _command_by_psutil(pid: int) -> list[str]:
+def commands(among: Iterable[int], part: str = "") -> dict[int, list[str]]:
+    """The command lines that contain `part` anywhere, of those processes that we may see."""
+    if LINUX:
+        lines = quick_read.of_processes(among, "cmdline", (os.fsencode(part),))
+        return {pid: os.fsdecode(line).split("\0")[:-1] for pid, line in lines.items()}
     import psutil
 
-    try:
-        return psutil.Process(pid).cmdline()
-    except psutil.Error:
-        return []
+    found = {}
+    for pid in among:
+        with suppress(psutil.Error):
+            words = psutil.Process(pid).cmdline()
+            if part in "\0".join(words):
+                found[pid] = words
+    return found
+
+
+def of_program(processes: Table, program: str) -> dict[int, list[str]]:
+    """The living processes of a program, without ours, and their command lines. An interpreter and
+    its options may come before the program's name."""
+    living = [pid for pid, stat in processes.items() if stat.alive and pid != os.getpid()]
+    return {
+        pid: words
+        for pid, words in commands(living, program).items()
+        if program in map(os.path.basename, words[:_FIRST_WORDS])
+    }
 
 
 def directory(pid: int) -> str | None:

@@ -7,6 +7,10 @@ from __future__ import annotations
 
 import os
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
 _CHUNK = 1 << 12  # a large buffer costs more than the read itself
 _LINE = 1 << 10  # more than /proc says of a process
 _MOST = 1 << 20  # no record is larger: what is, is cut here, and so not intact
@@ -37,6 +41,27 @@ def first(path: str) -> bytes:
         return os.read(fd, _LINE)
     finally:
         os.close(fd)
+
+
+def of_processes(
+    pids: Iterable[int],
+    name: str,
+    words: Collection[bytes] = (b"",),
+    passing: type[OSError] | tuple[type[OSError], ...] = OSError,
+) -> dict[int, bytes]:
+    """A file that /proc has of each process, for all in one call. Only files that contain one of
+    `words`. A process whose file cannot be read, for a reason in `passing`, is left out."""
+    found = {}
+    for pid in pids:
+        try:
+            data = read(f"/proc/{pid}/{name}")
+        except passing:
+            continue
+        for word in words:
+            if word in data:
+                found[pid] = data
+                break
+    return found
 
 
 def frozen(path: str) -> bool:
