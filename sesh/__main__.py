@@ -7,10 +7,28 @@ import os
 import sys
 
 
+class _Site:
+    """The last finder of modules, for an interpreter that was started without `site`: a library
+    that is neither in the standard library nor beside sesh may be where `site` finds it."""
+
+    @classmethod
+    def find_spec(cls, name: str, path: object = None, target: object = None) -> object:
+        if path is not None:
+            return None
+        sys.meta_path.remove(cls)  # type: ignore[arg-type]  # a class serves as its own instance
+        import site
+        from importlib.machinery import PathFinder
+
+        site.main()
+        return PathFinder.find_spec(name)
+
+
 def script() -> None:
     """main() for a process that ends with it: no garbage collection and no teardown of the
     interpreter, which together are a fifth of a `sesh start`."""
     gc.disable()
+    if sys.flags.no_site and "site" not in sys.modules:
+        sys.meta_path.append(_Site)  # type: ignore[arg-type]
     code = main()
     os._exit(code)
 
