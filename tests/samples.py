@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from sesh.model.observation import ExitWord, LaunchWord
-from sesh.model.place import Agent, Machine, Place, Process
+from sesh.model.place import Agent, Host, Machine, Process
 from sesh.model.record import Record, Spec, Status
 from sesh.model.states import Desired
 from sesh.model.value import replace
@@ -21,8 +21,7 @@ def record(*, launched: bool = True, generation: int = 2, **status: object) -> R
         name="demo",
         id="demo-20261115-115900-0123abcd",
         spec=Spec(command=("sleep", "9"), cwd="/srv", created=NOW - timedelta(minutes=1)),
-        place=Place(
-            kind="host",
+        place=Host(
             generation=generation,
             machine=MACHINE,
             run="/state/run/m",

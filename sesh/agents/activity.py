@@ -76,12 +76,12 @@ def launch_of(record: Record) -> Launch:
     """The launch that a record is of."""
     place, agent = record.place, record.place.agent
     return Launch(
-        run=os.path.dirname(place.run) if record.boxed else place.run,
+        run=place.private_run,
         id=record.id,
         generation=place.generation,
         pid=str(agent.process.pid) if agent else "",
         start=str(agent.process.start) if agent else "",
-        boxed=record.boxed,
+        boxed=not record.place.agent_files_here,
         transcript=paths.transcript(record.id),
     )
 

@@ -47,7 +47,7 @@ def _anew(kit: Kit) -> Plan:
 def _known(record: Record, variables: Variables) -> str | None:
     """The conversation that it was in; None: in none yet."""
     conversation = record.agent.conversation
-    if conversation is None and not record.boxed:
+    if conversation is None and record.place.agent_files_here:
         conversation = _by_transcript(record, variables)
     if conversation is None and _is_learned(record) and _was_prompted(record):
         says = f"sesh update {record.name} --conversation ID says it"
@@ -61,7 +61,7 @@ def _is_there(record: Record, conversation: str, variables: Variables) -> bool:
     """Is there something to go on with? Raises when there was, and it is gone."""
     kit = record.spec.kit
     assert kit is not None
-    if record.boxed or not kit.transcript:  # only its agent knows: it says so when there is nothing
+    if not record.place.agent_files_here or not kit.transcript:  # only its agent knows
         return _is_learned(record) or _was_prompted(record)
     kept = launch_kit.transcripts(kit, conversation, variables)
     if any(_holds_something(path, kit.kind) for path in kept):
@@ -95,7 +95,7 @@ def _was_prompted(record: Record) -> bool:
         return True
     if heard and heard.event == "SessionStart":  # and nothing since
         return False
-    if kit.transcript and not record.boxed:  # which would be there
+    if kit.transcript and record.place.agent_files_here:  # which would be there
         return heard is None and record.place.generation > 1 and not _is_learned(record)
     if record.spec.prompt is not None and record.place.agent is not None:
         return True

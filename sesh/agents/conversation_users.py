@@ -20,7 +20,7 @@ from sesh.system.processes import Table
 def check(record: Record, conversation: str, variables: Variables) -> None:
     """Raise when somebody else is in it. (What runs in a container, only its record tells.)"""
     who = _session(record, conversation)
-    if who is None and not record.boxed:
+    if who is None and record.place.agent_files_here:
         who = _process(record, conversation, variables)
     if who is not None:
         raise TwinError(
@@ -68,7 +68,7 @@ def _session(record: Record, conversation: str) -> str | None:
 def lives(record: Record) -> bool:
     """Is its agent a living process of this machine?"""
     agent, place = record.place.agent, record.place
-    here = place.machine == processes.here() and not place.far
+    here = place.machine == processes.here() and place.pids_here
     return agent is not None and here and processes.alive(agent.process)
 
 

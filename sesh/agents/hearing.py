@@ -26,9 +26,9 @@ def conversation(record: Record) -> str | None:
     if said and said.conversation:
         return said.conversation
     kit, agent = record.spec.kit, record.place.agent
-    if kit is None or agent is None or kit.conversation != "learned" or record.boxed:
+    if kit is None or agent is None or not record.place.agent_files_here:
         return None
-    if not processes.alive(agent.process):
+    if kit.conversation != "learned" or not processes.alive(agent.process):
         return None
     return launch_kit.open_conversation(
         kit, agent.process.pid, environment.known(record.place.snapshot)

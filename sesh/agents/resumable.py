@@ -41,10 +41,10 @@ def conversation_there(record: Record) -> bool | None:
     """Has it a conversation that can be resumed? None: it needs none, because its process is alive,
     or because the maker of the record runs the agent, and has not said that it is of a kind that
     has conversations."""
-    if not record.record_only and conversation_users.lives(record):
+    if record.place.has_process and conversation_users.lives(record):
         return None
     kit, conversation = record.spec.kit, record.agent.conversation
-    if conversation and kit and kit.transcript and not record.boxed and not record.record_only:
+    if conversation and kit and kit.transcript and record.place.agent_files_here:
         from sesh.agents import launch_kit
 
         return bool(
@@ -52,14 +52,14 @@ def conversation_there(record: Record) -> bool | None:
         )
     if conversation:
         return True
-    if record.record_only and (kit is None or kit.conversation not in LEARNED):
+    if not record.place.has_process and (kit is None or kit.conversation not in LEARNED):
         return None
     return False
 
 
 def heard(record: Record) -> datetime | None:
     """When its process gave the last sign of life: output, or a plain `sesh update`."""
-    if record.record_only:
+    if not record.place.has_process:
         return None
     last = max(log_files.last_output(record.id) or 0.0, launch_files.last_beat(record))
     return datetime.fromtimestamp(last, UTC) if last else None

@@ -60,7 +60,7 @@ def command(name: str | None, read_only: bool, detach_others: bool, ended: bool)
     if found.state is State.PAUSED:
         raise ConflictError(f"{found.name} is paused; sesh resume {found.name} first")
     if ended:  # the client has left it, or failed although it lives: its own words say why
-        return 0 if found.session.record.boxed else 1
+        return 1 if found.session.record.place.calls_back else 0
     attach.need_terminal()
     attach.attach(found.session.record, config, read_only=read_only, alone=detach_others)
     return 0
@@ -91,7 +91,7 @@ def _choose() -> Seen:
 
 
 def _attachable(one: Seen) -> bool:
-    return one.state in ALIVE - {State.RECOVERING} and not one.record_only
+    return one.state in ALIVE - {State.RECOVERING} and one.has_process
 
 
 # --- the menu ----------------------------------------------------------------------------------

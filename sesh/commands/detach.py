@@ -20,7 +20,7 @@ def command(names: tuple[str, ...]) -> int:
             if names:
                 raise StateError(f"{found.name}: its record is damaged")
             continue
-        if found.record_only:
+        if not found.has_process:
             if names:
                 lookup.need_process(found)
             continue

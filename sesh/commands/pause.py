@@ -29,4 +29,4 @@ def command(names: tuple[str, ...], group: str | None, freeze: bool) -> int:
 
 def _wanted(one: Seen) -> bool:
     """Of a group: what runs; and what can't be asked, so that it is named."""
-    return one.state in (State.RUNNING, State.UNKNOWN) and not one.record_only
+    return one.state in (State.RUNNING, State.UNKNOWN) and one.has_process

@@ -67,9 +67,9 @@ def command(
     states = {state for state, given in flags.items() if given}
     selected = None
     if states:
-        selected = lambda one: one.state in states and not one.record_only  # noqa: E731  # clearer
+        selected = lambda one: one.state in states and one.has_process  # noqa: E731  # clearer
     elif everything or group is not None:
-        selected = lambda one: not one.damaged and not one.record_only  # noqa: E731
+        selected = lambda one: not one.damaged and one.has_process  # noqa: E731
     found = choose(names, selected, group, "--stale, --failed, --lost, --all or --group")
     if not found:
         output.note("nothing to restart")

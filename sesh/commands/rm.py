@@ -162,7 +162,7 @@ def _check(one: Seen, force: bool, discard: bool) -> bool:
         )
     if force or one.state not in _LIVING:
         return True
-    if one.record_only:
+    if not one.has_process:
         end = f"sesh finish {one.name} completed|failed|abandoned"
         raise ConflictError(f"{one.name} is {one.state}; {end} first, or rm --force")
     raise ConflictError(f"{one.name} is {one.state}; sesh stop {one.name} first, or rm --force")

@@ -66,7 +66,7 @@ def command(
 
 def _wanted(one: Seen) -> bool:
     """Of a group: all that have not ended. What can't be sent to just now is named."""
-    return one.state in ALIVE | {State.ORPHAN, State.UNKNOWN} and not one.record_only
+    return one.state in ALIVE | {State.ORPHAN, State.UNKNOWN} and one.has_process
 
 
 def _data(text: tuple[str, ...]) -> bytes:

@@ -12,6 +12,7 @@ from sesh.agents import activity, questions, screen
 from sesh.commands._options import CONTEXT, colour_option, json_option
 from sesh.model import formatting
 from sesh.model.observation import Session
+from sesh.model.place import InContainer
 from sesh.model.reconcile import kept
 from sesh.model.record import Care, Record, Spec
 from sesh.model.session_json import View
@@ -79,12 +80,12 @@ def _show(session: Session, shown: View, *, colour: bool) -> None:
         gone = "" if os.path.isdir(tree.path) else " (gone)"
         of = f"of {_from_home(tree.repository)}, made for branch {tree.branch}"
         rows.append(("worktree", f"{_from_home(tree.path)}{gone}, {of}"))
-    if not record.record_only:
+    if record.place.has_process:
         rows += [
             ("memory", f"{_memory(record, shown)}   cpu {_cpu(shown)}"),
             ("output", _output(shown)),
         ]
-    if record.boxed and os.path.isdir(record.place.run):
+    if record.spec.box and os.path.isdir(record.place.run):
         rows.append(("mount", _mount(record)))
     if record.heard:
         rows += _doing(record, shown)
@@ -105,12 +106,12 @@ def _show(session: Session, shown: View, *, colour: bool) -> None:
         rows.append(("variables", ", ".join(record.spec.env)))
     rows += [("why" if i == 0 else "", line) for i, line in enumerate(verdict.evidence)]
     advice = STATES[verdict.state].next
-    if verdict.state is State.RUNNING and record.hosted and record.place.pane is None:
+    if verdict.state is State.RUNNING and record.place.calls_back and record.place.pane is None:
         advice = _NEXT_BARE
     breaker = _breaker(session)
     if breaker:
         rows.append(("breaker", breaker))
-    if record.record_only:
+    if not record.place.has_process:
         advice = _NEXT_SAID if verdict.state is State.RUNNING else "sesh rm {0}"
     if shown["question"]:
         advice = f"sesh answer {{0}} …   ·   {advice}"
@@ -264,12 +265,12 @@ def _launching(record: Record) -> str:
 def _where(record: Record) -> str:
     place, box = record.place, record.spec.box
     pane = f", tmux pane {place.pane or '–'}"
-    if record.record_only:
+    if not record.place.has_process:
         return "nowhere: somebody else runs it"
     if box is None:
         return place.kind + pane
-    name = place.container.name if place.container else "no container yet"
-    engine = place.engine.host or place.engine.context if place.engine else None
+    name = place.container_name or "no container yet"
+    engine = place.engine.host or place.engine.context if isinstance(place, InContainer) else None
     return (
         f"container {name}"
         f"{f', image {box.image}' if box.image else ', not made by sesh'}"

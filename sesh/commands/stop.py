@@ -21,7 +21,7 @@ from sesh.commands._options import (
 from sesh.model import errors, formatting
 from sesh.model.configuration import Config
 from sesh.model.errors import UsageError
-from sesh.model.place import Engine
+from sesh.model.place import Engine, InContainer
 from sesh.model.record import Damaged
 from sesh.model.states import ALIVE, ENDED, State
 from sesh.operations import recover
@@ -116,11 +116,11 @@ class _Boxes:
     def left(self, one: Seen) -> bool:
         """Has it ended, and left a container that nobody wants to keep?"""
         record = one.session.record if one.session else None
-        engine = record.place.engine if record else None
-        if record is None or engine is None or one.state not in ENDED:
+        if record is None or not isinstance(record.place, InContainer) or one.state not in ENDED:
             return False
         if self._keep or record.status.keep or record.place.machine.id != processes.here().id:
             return False
+        engine = record.place.engine
         if engine not in self._standing:
             answers = unclaimed.ask_engines([engine], self._settings, processes.run_dir())
             self._standing[engine] = unclaimed.standing(answers)
@@ -134,14 +134,14 @@ def _costs(one: Seen) -> bool:
     """Is anything of it up? What has only a record is stopped by its name alone: somebody else runs
     its agent."""
     states = ALIVE | {State.ORPHAN, State.STALE, State.UNKNOWN}
-    return one.state in states and not one.record_only
+    return one.state in states and one.has_process
 
 
 def _quiet(one: Seen, seconds: float) -> bool:
     """Does it run, and has it printed nothing for so long? Of whom can't be asked, that is told."""
     if one.state is State.UNKNOWN:
         return True
-    if one.session is None or one.state is not State.RUNNING or one.record_only:
+    if one.session is None or one.state is not State.RUNNING or not one.has_process:
         return False
     silent = supervise.silent_for(one.session.record)
     return silent is not None and silent >= seconds
@@ -270,7 +270,7 @@ def _report(found: list[Seen], able: list[Seen], after: list[Seen], left: list[s
         if now.state in ALIVE or now.state is State.ORPHAN:
             reason = now.session.verdict.reason if now.session else ""
             output.note(f"{now.name} is {now.state}: {reason}; sesh stop {now.name} tries again")
-        elif before.state in ALIVE and before.record_only:
+        elif before.state in ALIVE and not before.has_process:
             output.note(
                 f"{now.name} is a record only: marked as abandoned, its agent is not sesh's"
             )

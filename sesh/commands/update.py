@@ -70,9 +70,9 @@ def _say(name: str, said: Said) -> Seen:
         found = report_progress.say(name, said)
     else:
         found = lookup.one(name)
-        if found.record_only:
+        if not found.has_process:
             return report_progress.say(name, said)
         lookup.must_be(found, State.RUNNING, State.PAUSED)
-    if found.session and not found.record_only and found.state in (State.RUNNING, State.PAUSED):
+    if found.session and found.has_process and found.state in (State.RUNNING, State.PAUSED):
         launch_files.beat(found.session.record)
     return found

@@ -8,7 +8,7 @@ from shlex import join
 
 from sesh.doctor.scene import FIX, Check, Finding, Level, Scene, Step, few, number
 from sesh.model.errors import CannotTellError
-from sesh.model.place import Container, Engine
+from sesh.model.place import Container, Engine, InContainer
 from sesh.model.record import Record, name_of
 from sesh.model.session_json import View
 from sesh.model.states import Cause, State
@@ -24,7 +24,7 @@ from sesh.system.container_engine import Said, Trouble
 
 def engine(scene: Scene) -> list[Finding]:
     """Does every engine answer that a record or the settings name?"""
-    named = {record.place.engine for record in scene.boxed}
+    named = {place.engine for place in scene.containers}
     asked = scene.census.engines
     findings = [
         _silent(one, said)
@@ -146,7 +146,7 @@ def went_with_container(view: View) -> bool:
 
 def zombies(scene: Scene) -> list[Finding]:
     """Dead processes that the first process of a container does not wait for."""
-    inits = {r.place.container.init: r.place.container for r in scene.boxed if r.place.container}
+    inits = {p.container.init: p.container for p in scene.containers if p.container}
     return [
         _unreaped(container, dead)
         for init, container in inits.items()
@@ -194,7 +194,7 @@ def image(scene: Scene) -> list[Finding]:
     users: dict[tuple[Engine, str], list[Record]] = {}
     for record in scene.boxed:
         place, box = record.place, record.spec.box
-        if place.engine and box and box.image and _answers(scene, place.engine):
+        if isinstance(place, InContainer) and box and box.image and _answers(scene, place.engine):
             users.setdefault((place.engine, box.image), []).append(record)
     return [
         _missing(where, name, sessions)

@@ -15,6 +15,7 @@ from enum import StrEnum
 from functools import cached_property
 
 from sesh.model.configuration import Config
+from sesh.model.place import InContainer
 from sesh.model.record import Record, name_of
 from sesh.model.session_json import LASTING, View, view
 from sesh.model.states import State
@@ -126,6 +127,10 @@ class Scene:
     def boxed(self) -> list[Record]:
         """The records of all sessions in containers."""
         return orphans.boxed_records(self.census.found, self.census.held)
+
+    @cached_property
+    def containers(self) -> list[InContainer]:
+        return [record.place for record in self.boxed if isinstance(record.place, InContainer)]
 
     @cached_property
     def sessions(self) -> int:

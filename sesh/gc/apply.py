@@ -221,7 +221,7 @@ def _release(sessions: Iterable[Record], config: Config) -> None:
     """Take our marks off tmux sessions of a person's own server: they stand on, and are no more
     ours."""
     here, run = processes.here(), processes.run_dir()
-    hosted = [r for r in sessions if r.hosted and r.place.machine == here]
+    hosted = [r for r in sessions if r.place.calls_back and r.place.machine == here]
     for socket in {r.place.socket for r in hosted} - {f"{run}/tmux.sock"}:
         with suppress(CannotTellError):  # without tmux nothing stands there
             server = observe.server(socket, run, config)
@@ -241,7 +241,7 @@ def _forget_launches(sessions: Iterable[Record]) -> None:
                     os.unlink(path)
     for record in sessions:
         environment.forget(record.place.snapshot)
-        if record.boxed and record.id in gone and not record.status.keep:
+        if record.spec.box and record.id in gone and not record.status.keep:
             mailbox.remove(record.place.run)
 
 

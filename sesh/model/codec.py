@@ -7,7 +7,17 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
-from sesh.model.place import NOWHERE, Agent, Boxing, Container, Engine, Machine, Place, Process
+from sesh.model.place import (
+    KINDS,
+    Agent,
+    Boxing,
+    Container,
+    Engine,
+    InContainer,
+    Machine,
+    Place,
+    Process,
+)
 from sesh.model.record import (
     ID_PATTERN,
     SCHEMA,
@@ -54,8 +64,10 @@ def decode(raw: bytes) -> Record:
     )
     if not re.fullmatch(ID_PATTERN, record.id) or name_of(record.id) != name:
         raise DecodeError("id: does not fit the name")
-    if not record.spec.command and not record.record_only:
+    if not record.spec.command and record.place.has_process:
         raise DecodeError("spec.command: missing")
+    if (record.spec.box is not None) != isinstance(record.place, InContainer):
+        raise DecodeError("spec.box: should be there for a container, and only then")
     root.done()
     return record
 
@@ -111,8 +123,8 @@ def encode(record: Record) -> bytes:
                 if agent
                 else None
             ),
-            "engine": _fields(place.engine) if place.engine else None,
-            "container": _container_dict(place.container) if place.container else None,
+            "engine": _fields(place.engine) if isinstance(place, InContainer) else None,
+            "container": _container_dict(place),
         },
         "status": {
             "desired": status.desired.value,
@@ -178,7 +190,10 @@ def _kit_dict(kit: Kit) -> dict[str, Any]:
     return {**_fields(kit), **words, "answers": answers}
 
 
-def _container_dict(container: Container) -> dict[str, Any]:
+def _container_dict(place: Place) -> dict[str, Any] | None:
+    container = place.container if isinstance(place, InContainer) else None
+    if container is None:
+        return None
     init = container.init
     return {**_fields(container), "init": _process_dict(init) if init else None}
 
@@ -340,8 +355,14 @@ def _limit(table: Table, key: str) -> float | None:
 
 def _place(table: Table) -> Place:
     server, agent = table.maybe_table("server"), table.maybe_table("agent")
-    place = Place(
-        kind=table.take("kind", str),
+    kind = table.take("kind", str)
+    engine = _engine(table.maybe_table("engine"))
+    if kind not in KINDS:
+        raise table.fail("kind", "unknown word")
+    if (kind == InContainer.kind) != (engine is not None):
+        raise table.fail("engine", "should be there for a container, and only then")
+    own = {"engine": engine, "container": _container(table.maybe_table("container"))}
+    place = KINDS[kind](
         generation=table.number("generation", 1),
         machine=Machine(
             table.take("machine", str), table.take("boot", str), table.take("pidns", str)
@@ -353,15 +374,10 @@ def _place(table: Table) -> Place:
         pane=table.get("pane", str),
         server=_process(server) if server else None,
         agent=_agent(agent) if agent else None,
-        engine=_engine(table.maybe_table("engine")),
-        container=_container(table.maybe_table("container")),
         since=table.count("since"),
+        **(own if engine else {}),
     )
-    if place.kind not in ("host", "docker", NOWHERE):
-        raise table.fail("kind", "unknown word")
-    if (place.kind == "docker") != (place.engine is not None):
-        raise table.fail("engine", "should be there for a container, and only then")
-    if place.kind == NOWHERE and (server or agent or place.pane or place.container):
+    if not place.has_process and (server or agent or place.pane):
         raise table.fail("kind", "nothing can run there")
     if place.pane is not None and not re.fullmatch(r"%\d+", place.pane):
         raise table.fail("pane", "not a tmux pane id")

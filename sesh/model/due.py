@@ -194,7 +194,7 @@ def next_due(record: Record, verdict: Verdict, facts: Facts, now: datetime) -> f
 def patience(record: Record) -> float:
     """How long a health command is waited for. One in a container is ended there when its time is
     up; that its engine says nothing even then tells nothing of the session."""
-    return record.spec.care.health_timeout + (_ENGINE if record.boxed else 0.0)
+    return record.spec.care.health_timeout + (0.0 if record.place.calls_back else _ENGINE)
 
 
 def first_due(record: Record, clock: float) -> float:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from sesh.model.value import Value
 
-NOWHERE = "none"  # the kind of place of a record without a process
-
 
 class Machine(Value):
     """Where a pid means something. The boot id alone is the same inside a container."""
@@ -72,11 +70,13 @@ class Container(Value):
 
 
 class Place(Value):
-    """Where it runs now."""
+    """Where a session runs now. The fields that all kinds have; the answers are those of a host.
 
-    kind: str
+    Code that needs a difference between kinds asks a capability. Everything else that differs is
+    in `places/`, behind one interface."""
+
     generation: int
-    machine: Machine
+    machine: Machine  # the machine that launched it
     run: str  # directory of the per-launch files
     snapshot: str  # file with the environment's values
     socket: str
@@ -84,11 +84,84 @@ class Place(Value):
     pane: str | None = None
     server: Process | None = None
     agent: Agent | None = None
-    engine: Engine | None = None
-    container: Container | None = None
     since: int = 0  # start ticks of its first launch since the boot; 0: not known
 
+    kind = ""
+    has_process = True  # sesh runs a process for it
+    agent_files_here = True  # transcripts and other files of the agent are on this machine
+    calls_back = True  # its tmux server is one of this machine, and starts a pass after an end
+
     @property
-    def far(self) -> bool:
-        """Do its pids mean nothing here, because its engine runs on another machine?"""
-        return self.container is not None and self.container.init is None
+    def pids_here(self) -> bool:
+        """Are its pids those of the machine that launched it?"""
+        return True
+
+    @property
+    def private_run(self) -> str:
+        """The directory of the launch files that only sesh can reach."""
+        return self.run
+
+    @property
+    def guard(self) -> str:
+        """The mode of the digest line of a living agent: see `state/freshness`."""
+        return "pid"
+
+    @property
+    def init(self) -> Process | None:
+        """The first process of its container, if that is on this machine."""
+        return None
+
+    @property
+    def container_name(self) -> str | None:
+        return None
+
+
+class Host(Place):
+    """A tmux server of this machine."""
+
+    kind = "host"
+
+
+class InContainer(Place):
+    """A container: of an engine on this machine, or on another one."""
+
+    engine: Engine = Engine("docker")
+    container: Container | None = None
+
+    kind = "docker"
+    agent_files_here = False
+    calls_back = False
+
+    @property
+    def pids_here(self) -> bool:
+        return self.container is None or self.container.init is not None
+
+    @property
+    def private_run(self) -> str:
+        return self.run.rpartition("/")[0]  # `run` itself is mounted into the container
+
+    @property
+    def guard(self) -> str:
+        if self.container is None:
+            return "pid"
+        return f"box:{self.container.freezer}" if self.container.freezer else "box"
+
+    @property
+    def init(self) -> Process | None:
+        return self.container.init if self.container else None
+
+    @property
+    def container_name(self) -> str | None:
+        return self.container.name if self.container else None
+
+
+class RecordOnly(Place):
+    """No process of sesh: another program runs the agent and reports its progress."""
+
+    kind = "none"
+    has_process = False
+    agent_files_here = False
+    calls_back = False
+
+
+KINDS: dict[str, type[Place]] = {one.kind: one for one in (Host, InContainer, RecordOnly)}

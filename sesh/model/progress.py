@@ -69,7 +69,7 @@ def said(record: Record, what: Said, now: datetime) -> Record:
     if what.conversation is not None:
         word = replace(word, conversation=_conversation(what.conversation))
     record = replace(record, agent=replace(word, updated=now))
-    return _ended(record, now) if record.record_only and word.finished else record
+    return _ended(record, now) if word.finished and not record.place.has_process else record
 
 
 def finished(record: Record) -> str:

@@ -31,7 +31,7 @@ def reconcile(record: Record | Damaged, seen: Observation, now: datetime) -> Ver
             attention="its record can't be read",
             evidence=(f"record {record.path}: {record.reason}",),
         )
-    if record.record_only:
+    if not record.place.has_process:
         return _by_its_word(record)
     exit_word = _exit_word(record, seen)
     ended = exit_word is not None or record.status.outcome is not None

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from types import MappingProxyType
 
-from sesh.model.place import NOWHERE, Boxing, Place, Process
+from sesh.model.place import Boxing, Place, Process
 from sesh.model.states import Cause, Desired, Health, Retry, State
 from sesh.model.value import Value
 
@@ -203,24 +203,14 @@ class Record(Value):
     schema: int = SCHEMA
 
     @property
-    def boxed(self) -> bool:
-        """Does it run in a container?"""
-        return self.spec.box is not None
-
-    @property
-    def record_only(self) -> bool:
-        """Is there no process of sesh's, because somebody else runs the agent?"""
-        return self.place.kind == NOWHERE
-
-    @property
     def heard(self) -> bool:
         """Is it an agent whose launch sesh has equipped to be heard?"""
-        return self.spec.kit is not None and not self.record_only
+        return self.spec.kit is not None and self.place.has_process
 
     @property
-    def hosted(self) -> bool:
-        """Does it run in a tmux of this machine's?"""
-        return not self.boxed and not self.record_only
+    def directory_here(self) -> bool:
+        """Is its directory one of the machine that launched it?"""
+        return self.place.pids_here and (self.spec.box is None or self.spec.box.mount)
 
     @property
     def launch(self) -> str:

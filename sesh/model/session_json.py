@@ -56,7 +56,7 @@ def view(record: Record, verdict: Verdict) -> View:
     """What lasts, in the order of LASTING."""
     spec, place, status, word = record.spec, record.place, record.status, record.agent
     alive = verdict.state not in ENDED | {State.RECOVERING}
-    agent = place.agent if alive and not place.far else None
+    agent = place.agent if alive and place.pids_here else None
     return {
         "name": record.name,
         "id": record.id,
@@ -69,7 +69,7 @@ def view(record: Record, verdict: Verdict) -> View:
         "desired": status.desired.value,
         "generation": place.generation,
         "place": place.kind,
-        "container": place.container.name if place.container else None,
+        "container": place.container_name,
         "image": spec.box.image if spec.box else None,
         "group": spec.group,
         "tags": list(spec.tags),

@@ -20,14 +20,14 @@ else:
 
 @dataclass_transform(frozen_default=True)
 class Value:
-    """Base of all: fields are the annotations of the class, in their order."""
+    """Base of all: fields are those of the base class, then the annotations of the class."""
 
     fields: ClassVar[tuple[str, ...]] = ()
     _known: ClassVar[frozenset[str]] = frozenset()
     _required: ClassVar[frozenset[str]] = frozenset()
 
     def __init_subclass__(cls) -> None:
-        cls.fields = tuple(cls.__annotations__)
+        cls.fields = (*cls.fields, *cls.__annotations__)
         cls._known = frozenset(cls.fields)
         cls._required = frozenset(name for name in cls.fields if not hasattr(cls, name))
 

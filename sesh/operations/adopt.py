@@ -11,7 +11,7 @@ from sesh.model import codec
 from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, ConflictError, NoSessionError, SeshError, UsageError
 from sesh.model.observation import LaunchWord, Observation, seen
-from sesh.model.place import Agent, Place, Process
+from sesh.model.place import Agent, Host, Process
 from sesh.model.reconcile import reconcile
 from sesh.model.record import Record, Spec, Status, session_id, valid_name
 from sesh.model.states import Desired
@@ -84,8 +84,7 @@ def _by_processes(orphan: Orphan, word: LaunchWord, run: str) -> Record:
         name=orphan.name,
         id=orphan.id,
         spec=Spec(command=_command(pid), cwd=cwd, created=word.at),
-        place=Place(
-            kind="host",
+        place=Host(
             generation=word.generation,
             machine=processes.here(),
             run=run,
@@ -204,8 +203,7 @@ def take_over(name: str, config: Config) -> Seen:
         name=name,
         id=identity,
         spec=Spec(command=_command(made.pid), cwd=cwd, created=stamp),
-        place=Place(
-            kind="host",
+        place=Host(
             generation=1,
             machine=machine,
             run=run,

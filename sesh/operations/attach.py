@@ -13,7 +13,7 @@ from shlex import join
 
 from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, UsageError
-from sesh.model.place import Process
+from sesh.model.place import InContainer, Process
 from sesh.model.record import Record
 from sesh.operations import tmux_server
 from sesh.places.docker import mailbox
@@ -29,7 +29,7 @@ def need_terminal() -> None:
 
 def attach(record: Record, config: Config, *, read_only: bool, alone: bool) -> None:
     """Attach this terminal. Returns only when another client or window was told to."""
-    if record.boxed:
+    if isinstance(record.place, InContainer):
         _into_container(record, read_only=read_only, alone=alone)
         return
     tmux_server.need_terminal(record)
@@ -127,13 +127,13 @@ exit $code
 
 def _into_container(record: Record, *, read_only: bool, alone: bool) -> None:
     """Become the client inside. When it ends, the session may have: then its menu comes."""
-    engine, container = record.place.engine, record.place.container
-    if engine is None or container is None:
+    place = record.place
+    if not isinstance(place, InContainer) or place.container is None:
         raise CannotTellError(f"{record.name}: its container is not known yet; try again")
     how = " ".join((*(("-r",) if read_only else ()), *(("-d",) if alone else ())))
     user = mailbox.as_user(record)
     argv = container_engine.argv(
-        engine, "exec", "-it", "-e", f"TERM={_terminal()}", *user, container.id
+        place.engine, "exec", "-it", "-e", f"TERM={_terminal()}", *user, place.container.id
     )
     mine, gone = _clients(record)
     argv += ["sh", "-c", _INSIDE, "attach", mailbox.home(record.id), record.name, mine, how, *gone]

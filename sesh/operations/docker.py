@@ -122,7 +122,8 @@ def _take_back(record: Record, config: Config) -> bool:
     entry = records.entry(record.name)
     if entry and isinstance(entry.record, Record) and entry.record.id == record.id:
         claimed = entry.record
-        if claimed.place.container is not None and not claimed.place.container.made:
+        container = mailbox.place(claimed).container
+        if container is not None and not container.made:
             left = mailbox.reap(claimed, signal.SIGKILL, config.docker.timeout * 2)
             if isinstance(left, Said) and left.trouble not in _EMPTY:
                 return False
@@ -145,8 +146,7 @@ def _begin(
     resuming: bool = False,
 ) -> Seen:
     """Have the container, then launch in it."""
-    engine, box = record.place.engine, record.spec.box
-    assert engine is not None
+    engine, box = mailbox.place(record).engine, record.spec.box
     assert box is not None
     if box.existing is not None:
         facts = docker_container.existing(engine, box.existing, config.docker.timeout)
@@ -181,8 +181,7 @@ def _launch_in(
     docker_container.prepare(record, config)
     filled = mailbox.fill(record, variables, config.docker.timeout * 4, resuming=resuming)
     if not filled.ok:
-        assert record.place.engine is not None
-        raise container_engine.problem(record.place.engine, filled)
+        raise container_engine.problem(mailbox.place(record).engine, filled)
     return _launch(written, record, config, event)
 
 
@@ -218,15 +217,16 @@ def _refused(record: Record, reply: Reply) -> SeshError:
 
 def _await_agent(record: Record, config: Config) -> None:
     """Wait until the agent has said who it is and has become its command, or has ended."""
-    container = record.place.container
-    assert container is not None
+    container = mailbox.container_of(record)
     deadline = now() + timedelta(seconds=mailbox.patience(record.spec))
     pause = 0.005 if container.mounted else 0.1
     script = mailbox.base(record) + ".launch"
     while now() < deadline:
         mailbox.refresh(record, config.docker.timeout)
         word, exit_word = containers.words(record)
-        became = word and (record.place.far or processes.became(word.agent.process.pid, script))
+        became = word and (
+            not record.place.pids_here or processes.became(word.agent.process.pid, script)
+        )
         if exit_word or became:
             return
         time.sleep(pause)
@@ -241,17 +241,17 @@ def restart(found: Seen, config: Config, attempt: int = 0, *, fresh: bool = Fals
     records.prepare()
     assert found.session is not None
     old = found.session.record
-    engine = old.place.engine
-    assert engine is not None
+    engine = mailbox.place(old).engine
     facts = _standing(old, engine, config)
     variables = _variables(old)
     run = processes.run_dir()
     place = docker_container.place_of(old.id, old.place.generation + 1, engine, run, old.spec)
-    if facts and old.place.container and facts.started == old.place.container.started:
+    known = mailbox.place(old).container
+    if facts and known and facts.started == known.started:
         place = replace(place, pane=_pane(old, config))
-    if facts and old.place.container:  # should this process be killed: it is known whose it is
-        mounted = old.place.container.mounted
-        place = replace(place, container=docker_container.container_of(facts, old, mounted=mounted))
+    if facts and known:  # should this process be killed: it is known whose it is
+        container = docker_container.container_of(facts, old, mounted=known.mounted)
+        place = replace(place, container=container)
     record = claim.next_generation(old, place, attempt)
     record = _by_us(record) if facts is None else record
     record, resuming = claim.resumed(record, old, variables, fresh=fresh)
@@ -306,7 +306,7 @@ def _still_mounted(record: Record, engine: Engine, facts: Facts, config: Config)
 
 def _standing(old: Record, engine: Engine, config: Config) -> Facts | None:
     """Its container, running; None when a new one has to be made."""
-    container, box = old.place.container, old.spec.box
+    container, box = mailbox.place(old).container, old.spec.box
     assert box is not None
     if container is None:
         return None
@@ -330,11 +330,12 @@ def _standing(old: Record, engine: Engine, config: Config) -> Facts | None:
 
 def _facts(record: Record, engine: Engine, config: Config) -> Facts | None:
     """What is true of its container; None when it is gone."""
-    assert record.place.container is not None
-    found = container_engine.inspect(engine, [record.place.container.id], config.docker.timeout)
+    found = container_engine.inspect(
+        engine, [mailbox.container_of(record).id], config.docker.timeout
+    )
     if isinstance(found, Said):
         raise container_engine.problem(engine, found)
-    return found.get(record.place.container.id)
+    return found.get(mailbox.container_of(record).id)
 
 
 def _variables(record: Record) -> environment.Environment:
@@ -361,8 +362,7 @@ def _pane(old: Record, config: Config) -> str | None:
 def bring_down(record: Record, config: Config, grace: float) -> None:
     """End the agent: ask, wait, kill; then remove the container, if sesh made it and it shall not
     be kept. What could not be done shows at the next look."""
-    engine, container = record.place.engine, record.place.container
-    assert engine is not None
+    engine, container = mailbox.place(record).engine, mailbox.place(record).container
     if container is None:
         mailbox.remove_container(record, config.docker.timeout * 2)
         return
@@ -404,7 +404,12 @@ def _reap(record: Record, number: int, timeout: float) -> list[int] | Said:
     left = mailbox.reap(record, number, timeout)
     agent = record.place.agent
     answered = left if isinstance(left, list) else left.trouble is not Trouble.NO_PROGRAM
-    if answered or record.place.far or agent is None or not processes.alive(agent.process):
+    if (
+        answered
+        or not record.place.pids_here
+        or agent is None
+        or not processes.alive(agent.process)
+    ):
         return left
     if number:
         processes.send(agent.process, number)

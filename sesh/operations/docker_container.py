@@ -13,7 +13,7 @@ from contextlib import suppress
 from sesh.model import codec
 from sesh.model.configuration import Config
 from sesh.model.errors import ConflictError, SeshError
-from sesh.model.place import Boxing, Container, Engine, Place
+from sesh.model.place import Boxing, Container, Engine, InContainer
 from sesh.model.record import Record, Spec
 from sesh.model.value import replace
 from sesh.places import environment
@@ -70,9 +70,8 @@ def existing(engine: Engine, name: str, timeout: float) -> Facts:
     return facts
 
 
-def place_of(identity: str, generation: int, engine: Engine, run: str, spec: Spec) -> Place:
-    return Place(
-        kind="docker",
+def place_of(identity: str, generation: int, engine: Engine, run: str, spec: Spec) -> InContainer:
+    return InContainer(
         generation=generation,
         machine=processes.here(),
         run=mailbox.path(run, identity),
@@ -183,9 +182,8 @@ def _name_taken(record: Record, engine: Engine, config: Config) -> SeshError:
 
 
 def container_of(facts: Facts, record: Record, *, mounted: bool) -> Container:
-    box, engine = record.spec.box, record.place.engine
+    box, engine = record.spec.box, mailbox.place(record).engine
     assert box is not None
-    assert engine is not None
     init = observe.near(facts)
     return Container(
         id=facts.id,
@@ -202,8 +200,7 @@ def container_of(facts: Facts, record: Record, *, mounted: bool) -> Container:
 
 def prepare(record: Record, config: Config) -> None:
     """See that tmux is in there, and make the directory of its socket."""
-    engine, box = record.place.engine, record.spec.box
-    assert engine is not None
+    engine, box = mailbox.place(record).engine, record.spec.box
     assert box is not None
     script = _PREPARE.format(home=mailbox.home(record.id))
     said = mailbox.run_inside(record, "sh", "-c", script, timeout=config.docker.timeout * 4)

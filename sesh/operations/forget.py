@@ -9,6 +9,7 @@ from contextlib import suppress
 from sesh.model import formatting
 from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
+from sesh.model.place import InContainer
 from sesh.model.record import Damaged, Record
 from sesh.operations import panes, worktrees
 from sesh.places import environment, launch_files
@@ -32,7 +33,7 @@ def forget(
     if isinstance(record, Damaged):
         records.remove(found.entry)
         return
-    if record.boxed:
+    if record.spec.box:
         _remove_container(record, config)
     elif in_tmux:
         leave_tmux([record], config)
@@ -53,9 +54,9 @@ def forget(
 def what_goes(record: Record) -> str:
     """What `forget` deletes, for the question before it."""
     gone = ["its record", "its transcript"]
-    container, tree = record.place.container, record.spec.worktree
-    if container is not None and container.made:
-        gone.append(f"container {container.name}")
+    place, tree = record.place, record.spec.worktree
+    if isinstance(place, InContainer) and place.container and place.container.made:
+        gone.append(f"container {place.container.name}")
     stays = worktrees.why_it_stays(record) if worktrees.stands(record) else None
     if tree is not None and worktrees.stands(record) and not stays:
         gone.append(f"worktree {formatting.escape(tree.path)}")
@@ -65,7 +66,7 @@ def what_goes(record: Record) -> str:
 
 def leave_tmux(sessions: Iterable[Record], config: Config) -> None:
     """Close what ended sessions of this host left in tmux, if tmux can be asked."""
-    for server, some in observe.by_server((r for r in sessions if r.hosted), config):
+    for server, some in observe.by_server((r for r in sessions if r.place.calls_back), config):
         panes.leave(some, server)
 
 
@@ -109,7 +110,7 @@ def _remove_container(record: Record, config: Config) -> None:
 
 def release(found: Seen | None, config: Config) -> None:
     """Before an ended session's name is used again: its container goes, or nothing is done."""
-    if found and found.session and found.session.record.boxed:
+    if found and found.session and found.session.record.spec.box:
         _remove_container(found.session.record, config)
 
 
@@ -122,10 +123,10 @@ def bury(record: Record, config: Config, tell: Tell) -> None:
 
 
 def _forget_launches(record: Record) -> None:
-    if record.record_only:
+    if not record.place.has_process:
         return
     if record.place.machine.id == processes.here().id:
-        if record.boxed:
+        if record.spec.box:
             mailbox.remove(record.place.run)
-        launch_files.remove(launch_files.outside(record), record.id)
+        launch_files.remove(record.place.private_run, record.id)
     environment.forget(record.place.snapshot)

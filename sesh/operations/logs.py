@@ -15,9 +15,9 @@ from contextlib import suppress
 
 from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError
+from sesh.model.place import Container, InContainer
 from sesh.model.record import Record
 from sesh.operations import panes
-from sesh.places import launch_files
 from sesh.places.docker import mailbox
 from sesh.state import log_files, observe
 from sesh.system import files, paths, processes, tmux
@@ -41,8 +41,7 @@ _UNFINISHED = re.compile(
 
 def fetch(record: Record, config: Config) -> None:
     """Bring a transcript that is kept in a container up to date here."""
-    container = record.place.container
-    if container is not None and not container.mounted:
+    if isinstance(record.place, InContainer):
         with suppress(OSError):
             mailbox.pull_transcript(record, config.docker.timeout)
 
@@ -73,7 +72,7 @@ def _captured(record: Record, config: Config) -> str | None:
     """From the pane, while it stands."""
     if record.place.pane is None or record.place.machine != processes.here():
         return None
-    if record.boxed and (record.place.container is None or not _stands(record)):
+    if isinstance(record.place, InContainer) and not _stands(record.place.container):
         return None
     server = observe.server_of(record, config)
     if panes.find(record, server.panes()) is None:
@@ -82,9 +81,8 @@ def _captured(record: Record, config: Config) -> str | None:
     return reply.out if reply.ok else None
 
 
-def _stands(record: Record) -> bool:
+def _stands(container: Container | None) -> bool:
     """Might its container run? (One that is known to be gone need not be asked.)"""
-    container = record.place.container
     return container is not None and (container.init is None or processes.alive(container.init))
 
 
@@ -105,7 +103,7 @@ def _replayed(record: Record, offset: int = 0) -> str:
     if not os.path.exists(path):
         return ""
     offset = max(offset, log_files.begin(path), size(record) - REPLAY_LIMIT)
-    run = launch_files.outside(record)  # who can reach its socket can have it run anything
+    run = record.place.private_run  # who can reach its socket can have it run anything
     socket = f"{run}/replay-{os.getpid()}.sock"
     tmux.check_socket(socket)
     scratch = Tmux(tmux.find_binary(), socket, run, own=False, timeout=5)

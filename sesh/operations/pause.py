@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError
+from sesh.model.place import InContainer
 from sesh.model.record import Record, Status
 from sesh.model.states import State
 from sesh.model.value import replace
@@ -24,7 +25,7 @@ def pause(found: Seen, config: Config, *, freeze: bool) -> None:
     record = lookup.must_be(found, State.RUNNING, State.PAUSED)
     if record.status.paused is None:
         _write(found, lambda status: replace(status, paused=datetime.now(UTC)), "paused")
-    if record.boxed:  # no program runs in a container that is frozen
+    if not record.place.calls_back:  # no program runs in a container that is frozen
         _detach([record], config)
     if freeze:
         _freeze(record, config)
@@ -33,7 +34,7 @@ def pause(found: Seen, config: Config, *, freeze: bool) -> None:
 def detach(paused: Iterable[Seen], config: Config) -> None:
     """Detach all clients from sessions on this host: one call for each server."""
     sessions = [one.session.record for one in paused if one.session]
-    _detach([record for record in sessions if not record.boxed], config)
+    _detach([record for record in sessions if record.place.calls_back], config)
 
 
 def _detach(sessions: Iterable[Record], config: Config) -> None:
@@ -54,7 +55,7 @@ def supervise_again(resumed: Iterable[Seen], config: Config) -> None:
     """Have a pass look at resumed sessions, one call for each server: their limits count again, and
     the wake-ups that were set for them came while they were paused."""
     sessions = [one.session.record for one in resumed if one.session]
-    watched = [record for record in sessions if record.hosted and record.spec.care.watched]
+    watched = [r for r in sessions if r.place.calls_back and r.spec.care.watched]
     for server, _ in observe.by_server(watched, config):
         server.call_back_now()
 
@@ -87,10 +88,12 @@ def _thawed(found: Seen) -> Seen:
 
 
 def _freeze(record: Record, config: Config) -> None:
-    container, engine = record.place.container, record.place.engine
-    if container is None or engine is None:
+    place = record.place
+    if not isinstance(place, InContainer) or place.container is None:
         _signal_tree(record, signal.SIGSTOP)
-    elif container.made:
+        return
+    container, engine = place.container, place.engine
+    if container.made:
         said = container_engine.ask(
             engine, "pause", container.id, timeout=config.docker.timeout * 2
         )
@@ -101,10 +104,11 @@ def _freeze(record: Record, config: Config) -> None:
 
 
 def _thaw(record: Record, config: Config) -> None:
-    container, engine = record.place.container, record.place.engine
-    if container is None or engine is None:
+    place = record.place
+    if not isinstance(place, InContainer) or place.container is None:
         _signal_tree(record, signal.SIGCONT)
         return
+    container, engine = place.container, place.engine
     found = container_engine.inspect(engine, [container.id], config.docker.timeout)
     if isinstance(found, Said):
         raise container_engine.problem(engine, found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sesh.model import progress
 from sesh.model.configuration import Config
 from sesh.model.observation import Session
-from sesh.model.place import NOWHERE, Place
+from sesh.model.place import RecordOnly
 from sesh.model.progress import Said
 from sesh.model.reconcile import reconcile
 from sesh.model.record import Record, Spec
@@ -36,6 +36,6 @@ def create(name: str, spec: Spec, what: Said, config: Config, tell: Tell = lambd
 
 
 def _new_record(order: Order) -> Record:
-    place = Place(NOWHERE, 1, processes.here(), run="", snapshot="", socket="")
+    place = RecordOnly(1, processes.here(), run="", snapshot="", socket="")
     record = claim.new_record(order, claim.new_id(order.name), place)
     return replace(record, status=replace(record.status, started=record.spec.created))

@@ -118,13 +118,12 @@ def _with_container(claim: Record, facts: Facts, found: Adrift, config: Config) 
 
 def _with_launch(record: Record, config: Config) -> Record:
     """The newest launch in there: its pane, its agent or how that ended."""
-    container = record.place.container
-    assert container is not None
+    container = mailbox.container_of(record)
     pane = _newest_pane(record, config)
     if pane is not None:
         place = replace(record.place, generation=pane.generation, pane=pane.id)
         record = replace(record, place=place)
-    if not container.mounted and not record.place.far:
+    if not container.mounted and record.place.pids_here:
         _equip(record, config)
     mailbox.refresh(record, config.docker.timeout)
     launch, exit_word = observe.words(record)
@@ -168,8 +167,7 @@ def _pane(told: re.Match[str]) -> _Pane:
 def _equip(record: Record, config: Config) -> None:
     """What was mounted is dead: tools and transcript go where nothing is mounted."""
     said = mailbox.equip(record, config.docker.timeout * 4)
-    engine, pane = record.place.engine, record.place.pane
-    assert engine is not None
+    engine, pane = mailbox.place(record).engine, record.place.pane
     if not said.ok:
         raise container_engine.problem(engine, said)
     if pane is not None:

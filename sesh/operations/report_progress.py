@@ -51,7 +51,7 @@ def _look(name: str) -> Seen:
     """Judge a session. A record without a process is judged without a look around."""
     entry = lookup.find(name)
     record = entry.record
-    if isinstance(record, Damaged) or not record.record_only:
+    if isinstance(record, Damaged) or record.place.has_process:
         return lookup.judge([entry])[0]
     return lookup.seen_as(entry, record, observe.by_files(record))
 

@@ -122,7 +122,7 @@ class Terminal:
 
     def lives(self) -> bool:
         place = self.record.place
-        return place.agent is None or place.far or processes.alive(place.agent.process)
+        return place.agent is None or not place.pids_here or processes.alive(place.agent.process)
 
 
 # --- a text --------------------------------------------------------------------------------------
@@ -236,12 +236,12 @@ class _Proof:
         said = activity.heard(self._terminal.launch)
         if said is not None and said.taken >= self._since:
             return True
-        boxed = self._terminal.record.boxed
-        if boxed and said is not None and said.at >= self._since and not self._busy:
+        files_here = self._terminal.record.place.agent_files_here
+        if not files_here and said is not None and said.at >= self._since and not self._busy:
             return True  # only its last event is kept: it has begun since
         if self._in_conversation():
             return True
-        speaks = self._kind in _PROMPTS and not boxed
+        speaks = self._kind in _PROMPTS and files_here
         waits = self._kind == "codex" and self._busy  # until its turn is over
         if speaks and not waits and not self._text.startswith(_COMMANDS):
             return False
@@ -260,7 +260,7 @@ class _Proof:
     def _files(self) -> list[str]:
         """The transcripts of its conversation; before it has one, what it holds open."""
         record, kit = self._terminal.record, self._terminal.record.spec.kit
-        if kit is None or not kit.transcript or record.boxed:
+        if kit is None or not kit.transcript or not record.place.agent_files_here:
             return []
         said = activity.heard(self._terminal.launch)
         known = (said.conversation if said else None) or record.agent.conversation

@@ -11,7 +11,7 @@ import os
 from sesh.model.configuration import Config, patient
 from sesh.model.errors import CannotTellError
 from sesh.model.observation import Observation, unknown
-from sesh.model.place import Machine, Place
+from sesh.model.place import Host, Machine
 from sesh.model.reconcile import reconcile
 from sesh.model.record import Record
 from sesh.model.states import Desired
@@ -72,8 +72,7 @@ def _stage(record: Record, *, resuming: bool) -> None:
 
 def _new_record(order: Order, machine: Machine, run: str, socket: str) -> Record:
     identity = claim.new_id(order.name)
-    place = Place(
-        kind="host",
+    place = Host(
         generation=1,
         machine=machine,
         run=run,
@@ -104,7 +103,7 @@ def restart(found: Seen, config: Config, attempt: int = 0, *, fresh: bool = Fals
     person wants it."""
     assert found.session is not None
     worktrees.check(found.session.record)
-    if found.session.record.boxed:
+    if found.session.record.spec.box:
         return docker.restart(found, config, attempt, fresh=fresh)
     config = patient(config)
     records.prepare()
@@ -169,8 +168,7 @@ def still_wanted(before: Seen, why: str) -> None:
 def _next_generation(
     old: Record, machine: Machine, run: str, socket: str, pane: str | None, attempt: int
 ) -> Record:
-    place = Place(
-        kind=old.place.kind,
+    place = Host(
         generation=old.place.generation + 1,
         machine=machine,
         run=run,

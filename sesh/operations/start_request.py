@@ -144,7 +144,7 @@ def _fulfil(wish: Wish, config: Config, worktree: Worktree | None, tell: Tell) -
     found = _start(wish.name, spec, surroundings, config, tell)
     if spec.care.scope:
         _tell_scope(spec, tell)
-    if found.session and found.session.record.place.far:
+    if found.session and not found.session.record.place.pids_here:
         _tell_far_limits(spec, tell)
     return found
 

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, ConflictError, NotPermittedError, SeshError
 from sesh.model.observation import Observation, Session, seen
-from sesh.model.place import Agent, Process
+from sesh.model.place import Agent, InContainer, Process
 from sesh.model.progress import Said
 from sesh.model.record import Record, Status
 from sesh.model.states import ALIVE, ENDED, Cause, Desired, State
@@ -133,9 +133,9 @@ def bring_down(
     """End what was asked to stop; together, so that the grace of one keeps no other waiting.
     Returns what could not be asked to end, because it has become another user's."""
     sessions = [one.session.record for one in asked if one.session]
-    hosted = [record for record in sessions if not record.boxed]
+    hosted = [record for record in sessions if record.spec.box is None]
     targets = [_target(record, begin) for record in hosted]
-    with _going_down([record for record in sessions if record.boxed], config):
+    with _going_down([record for record in sessions if record.spec.box], config):
         if targets:
             _one_pass(targets)  # before a server is waited for that may hang: the grace runs
             _insure(hosted, config)
@@ -219,7 +219,7 @@ def ask(
         if now.session is None or now.state is State.UNKNOWN:
             raise CannotTellError(f"{now.name}: {_why(now)}")
         record, alive = now.session.record, _lives(now.state)
-        if record.record_only and now.state in ALIVE:
+        if not record.place.has_process and now.state in ALIVE:
             report_progress.say(record.name, Said(phase="abandoned"))  # there is nothing to signal
             return None
         status, stopping = record.status, now.state is State.STOPPING
@@ -277,7 +277,7 @@ def take_over(found: Seen) -> Seen | None:
 def refused(found: Seen) -> str | None:
     """Why its agent can't be ended by us, if that is so: it has become another user's."""
     record = found.session.record if found.session else None
-    if record is None or not record.hosted or record.place.machine != processes.here():
+    if record is None or not record.place.calls_back or record.place.machine != processes.here():
         return None
     agent = record.place.agent
     if agent is None or not processes.foreign(agent.process.pid):
@@ -537,10 +537,10 @@ def confirm(names: Sequence[str], config: Config, *, close_panes: bool = True) -
     after = {one.name: one for one in lookup.some(names)}
     by_socket: dict[str, list[Seen]] = {}
     for one in after.values():
-        if one.session is None or one.record_only:
+        if one.session is None or not one.has_process:
             continue
         record = one.session.record
-        if record.boxed:
+        if record.spec.box:
             after[one.name] = _confirm_boxed(one, record, config, close_panes=close_panes)
         else:
             by_socket.setdefault(record.place.socket, []).append(one)
@@ -585,7 +585,7 @@ def _hand_over(name: str, config: Config) -> None:
 def _confirm_boxed(found: Seen, record: Record, config: Config, *, close_panes: bool) -> Seen:
     if found.state is State.STOPPING:
         return _count_try(found)
-    container = record.place.container
+    container = record.place.container if isinstance(record.place, InContainer) else None
     stays = container is not None and not (container.made and not record.status.keep)
     if close_panes and stays and _container_runs(found):
         panes.put_away([record], observe.server_of(record, config))

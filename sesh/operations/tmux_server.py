@@ -25,7 +25,7 @@ _MOST_FILES = 65536
 
 def need_terminal(record: Record) -> None:
     """An orphan whose terminal is gone for good may have been adopted."""
-    if record.place.pane is None and record.place.agent is not None and not record.boxed:
+    if record.place.pane is None and record.place.agent is not None and record.place.calls_back:
         raise ConflictError(
             f"{record.name} was adopted without a terminal; sesh restart {record.name} gives it one"
         )

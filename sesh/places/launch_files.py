@@ -90,14 +90,9 @@ def base(record: Record) -> str:
     return f"{record.place.run}/{record.launch}"
 
 
-def outside(record: Record) -> str:
-    """The directory that nothing but sesh can reach: not the box, which a container has mounted."""
-    return os.path.dirname(record.place.run) if record.boxed else record.place.run
-
-
 def own(record: Record) -> str:
     """The stem of the files of a launch that only sesh writes and believes."""
-    return f"{outside(record)}/{record.launch}"
+    return f"{record.place.private_run}/{record.launch}"
 
 
 def stage(record: Record, command: tuple[str, ...], before: tuple[str, ...] = ()) -> None:
@@ -143,7 +138,8 @@ def beat(record: Record) -> None:
 
 def last_beat(record: Record) -> float:
     """When it has said so; 0: never. In a container, where there is no sesh, by touching a file."""
-    inside = (f"{record.place.run}/beat",) if record.boxed else ()
+    place = record.place
+    inside = () if place.run == place.private_run else (f"{place.run}/beat",)
     return max(map(_time_of, (f"{own(record)}.beat", *inside)))
 
 
@@ -431,7 +427,7 @@ def known(run: str) -> set[tuple[str, int]]:
 
 def forget(record: Record, *, below: int | None = None) -> None:
     """Delete a session's per-launch files, in its box and outside of it."""
-    for directory in {record.place.run, outside(record)}:
+    for directory in {record.place.run, record.place.private_run}:
         remove(directory, record.id, below=below)
 
 

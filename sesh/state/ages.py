@@ -15,7 +15,7 @@ def of_launch(record: Record, now: float | None = None) -> float:
     """Seconds since its agent began; `now` is the uptime. On a far engine, and of a boot that is
     over, only the time of day tells."""
     agent, status = record.place.agent, record.status
-    if agent is not None and not record.place.far and record.place.machine == processes.here():
+    if agent is not None and record.place.pids_here and record.place.machine == processes.here():
         return max(0.0, processes.age(agent.process, processes.uptime() if now is None else now))
     return _since((status.started or status.launched).timestamp())
 

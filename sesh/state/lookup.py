@@ -71,9 +71,9 @@ class Seen(Value):
         return self.session
 
     @property
-    def record_only(self) -> bool:
-        """Does sesh run no process of it?"""
-        return self.session is not None and self.session.record.record_only
+    def has_process(self) -> bool:
+        """Does sesh run a process for it? A record that cannot be read may have one."""
+        return self.session is None or self.session.record.place.has_process
 
     @property
     def damaged(self) -> Damaged | None:
@@ -189,7 +189,7 @@ def must_be(found: Seen, *states: State) -> Record:
 
 def need_process(found: Seen) -> None:
     """Raise when sesh runs no process of it, so that there is nothing to do this with."""
-    if found.record_only:
+    if not found.has_process:
         raise ConflictError(
             f"{found.name} is a record only: sesh runs no process of it; sesh show {found.name} "
             "says what is known"

@@ -16,7 +16,7 @@ from functools import partial
 from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, SeshError
 from sesh.model.observation import ExitWord, LaunchWord, Observation, Sight, absent, seen, unknown
-from sesh.model.place import Agent, Process
+from sesh.model.place import Agent, InContainer, Process
 from sesh.model.record import Record
 from sesh.model.states import Desired, State
 from sesh.model.value import replace
@@ -59,7 +59,7 @@ def chosen_socket(config: Config, run: str) -> str:
 
 def server_of(record: Record, config: Config) -> Tmux:
     """The server that a session is in, on this machine or in its container."""
-    if record.place.container is not None:
+    if isinstance(record.place, InContainer) and record.place.container:
         return docker.server(record, config)
     return server(record.place.socket, record.place.run, config)
 
@@ -68,8 +68,7 @@ def by_server(records: Iterable[Record], config: Config) -> Iterator[tuple[Tmux,
     """Sessions, by the server that they are in. Those whose server cannot be asked are left out."""
     places: dict[str, list[Record]] = {}
     for record in records:
-        container = record.place.container
-        places.setdefault(container.id if container else record.place.socket, []).append(record)
+        places.setdefault(record.place.socket, []).append(record)
     for some in places.values():
         with suppress(SeshError):
             yield server_of(some[0], config), some
@@ -89,7 +88,7 @@ def observe(
     told = docker.ask_engines(asked, config)
     return [
         _in_container(record, sight, told.get(record.id), config)
-        if record.boxed
+        if isinstance(record.place, InContainer)
         else _complete(record, sight, panes.get(record.place.socket), left.get(record.id))
         for record, sight in zip(records, first, strict=True)
     ]
@@ -104,7 +103,7 @@ def _in_container(
 def _unbroken(record: Record, look: Callable[[Record], Observation]) -> Observation:
     """One look at one session. What its container says may be anything: a trouble with it is its
     own, and never that of another session."""
-    if not record.boxed:
+    if record.place.calls_back:
         return look(record)
     try:
         return look(record)
@@ -123,14 +122,13 @@ def by_files(record: Record) -> Observation:
 
 def _has_branch(record: Record) -> bool:
     """Should its directory be on a certain branch while it lives, and is it on this machine?"""
-    box, place = record.spec.box, record.place
     if record.spec.branch is None or record.status.outcome is not None:
         return False
-    return (box is None or box.mount) and not place.far and place.machine.id == processes.here().id
+    return record.directory_here and record.place.machine.id == processes.here().id
 
 
 def _by_files(record: Record) -> Observation:
-    if record.record_only:
+    if not record.place.has_process:
         return Observation(absent("no process of sesh's runs it"))
     elsewhere = _elsewhere(record)
     if elsewhere:
@@ -138,7 +136,7 @@ def _by_files(record: Record) -> Observation:
     place = record.place
     launch, exit_word = _words(record) if record.status.outcome is None else (None, None)
     agent = place.agent or (launch.agent if launch else None)
-    if place.far:
+    if not place.pids_here:
         over = record.status.outcome is not None or exit_word is not None
         far = absent("it has ended") if over else unknown("its engine was not asked")
         return Observation(far, exit=exit_word, launch=launch)
@@ -176,7 +174,7 @@ def heard(record: Record, sight: Observation) -> Observation:
 
 def _words(record: Record) -> tuple[LaunchWord | None, ExitWord | None]:
     place = record.place
-    if record.boxed:
+    if isinstance(record.place, InContainer):
         return docker.words(record)
     return (
         launch_files.read_launch(place.run, record.id, place.generation),
@@ -197,7 +195,7 @@ def _elsewhere(record: Record) -> str | None:
     there, here = record.place.machine, processes.here()
     if there.id != here.id:
         return "it runs on another machine"
-    if not record.place.far and there.boot == here.boot and there.pidns != here.pidns:
+    if record.place.pids_here and there.boot == here.boot and there.pidns != here.pidns:
         return "it runs in another pid namespace (a container, or its host)"
     return None
 
@@ -207,8 +205,7 @@ def twin_of(record: Record) -> str | None:
     id. Who has shown a sign of life since we were started is another machine; who has another name
     is, until we have been up for so long that its passes would have left one."""
     place, status = record.place, record.status
-    run = os.path.dirname(place.run) if record.boxed else place.run
-    boot = clocks.boot_of(run, place.machine.boot)
+    boot = clocks.boot_of(place.private_run, place.machine.boot)
     signs = [at.timestamp() for at in (status.launched, status.started, status.resumed) if at]
     if boot is not None:
         signs.append(boot.last.wall)
@@ -260,7 +257,7 @@ def _carries(record: Record, agent: Agent, stat: processes.Stat) -> bool:
 
 def _await_exit(record: Record, agent: Agent) -> ExitWord | None:
     """The agent has just ended: give its keeper a moment to say how."""
-    place, since = record.place, record.status.launched if record.boxed else None
+    place, since = record.place, None if record.place.calls_back else record.status.launched
     read = partial(launch_files.read_exit, place.run, record.id, place.generation, since)
     deadline = time.monotonic() + KEEPER_PATIENCE
     while time.monotonic() < deadline and _keeper_alive(agent):
@@ -283,16 +280,16 @@ def _keeper_alive(agent: Agent) -> bool:
 
 def _needs_tmux(record: Record, sight: Observation) -> bool:
     settled = record.status.outcome in (State.STOPPED, State.FAILED, State.TIMEOUT)
-    return record.hosted and sight.agent.absent and not sight.rebooted and not settled
+    return record.place.calls_back and sight.agent.absent and not sight.rebooted and not settled
 
 
 def _being_stopped(record: Record, sight: Observation) -> bool:
     asked = record.status.desired is Desired.STOPPED and record.status.outcome is None
-    return record.hosted and asked and not sight.agent.unknown and not sight.rebooted
+    return record.place.calls_back and asked and not sight.agent.unknown and not sight.rebooted
 
 
 def _needs_engine(record: Record, sight: Observation) -> bool:
-    return record.boxed and docker.needs_engine(record, sight)
+    return isinstance(record.place, InContainer) and docker.needs_engine(record, sight)
 
 
 def _ask_servers(

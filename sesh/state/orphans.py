@@ -17,7 +17,7 @@ from sesh.model.configuration import Config
 from sesh.model.digest import Digest
 from sesh.model.errors import CannotTellError
 from sesh.model.observation import LaunchWord
-from sesh.model.place import Agent, Process
+from sesh.model.place import Agent, InContainer, Process
 from sesh.model.record import ID_PATTERN, Record, name_of
 from sesh.model.states import ENDED, State
 from sesh.model.value import Value, replace
@@ -200,7 +200,7 @@ def boxed_records(found: Iterable[Seen], held: Iterable[Digest]) -> list[Record]
     ]
     here = processes.here().id
     recorded = [entry.record for entry in entries if isinstance(entry.record, Record)]
-    return [record for record in recorded if record.boxed and record.place.machine.id == here]
+    return [r for r in recorded if isinstance(r.place, InContainer) and r.place.machine.id == here]
 
 
 def _known(found: Iterable[Seen], held: Iterable[Digest]) -> set[str]:
@@ -384,7 +384,7 @@ def _sockets(found: Iterable[Seen], held: Iterable[Digest], config: Config, run:
     name, in which all sessions may be forgotten."""
     here = processes.here()
     recorded = [one.entry.record for one in found if isinstance(one.entry.record, Record)]
-    sockets = {r.place.socket for r in recorded if r.place.machine == here and r.hosted}
+    sockets = {r.place.socket for r in recorded if r.place.machine == here and r.place.calls_back}
     sockets |= lookup.sockets(held)
     chosen = observe.chosen_socket(config, run)
     return {f"{run}/tmux.sock", *sockets, *([chosen] if os.path.exists(chosen) else [])}

@@ -22,7 +22,6 @@ from sesh.model.codec import DecodeError, decode, encode
 from sesh.model.digest import Digest
 from sesh.model.errors import ConflictError, StateError
 from sesh.model.observation import Verdict
-from sesh.model.place import Container
 from sesh.model.record import ID_PATTERN, Damaged, Record, valid_name
 from sesh.model.session_json import view
 from sesh.model.states import ENDED_WELL, OUTCOMES, State
@@ -378,15 +377,15 @@ def _guard(record: Record, verdict: Verdict) -> tuple[str, ...]:
     alive = verdict.state in (State.RUNNING, State.PAUSED)
     # Of the branch that its directory is on, no guard knows.
     as_it_should = alive and asked_for and not (verdict.attention or record.spec.branch)
-    container = record.place.container
-    if as_it_should and agent is not None and not record.place.far:
-        mode = "pid" if container is None else _box_mode(container)
+    init = record.place.init
+    if as_it_should and agent is not None and record.place.pids_here:
+        mode = record.place.guard
         pid, start, tty = str(agent.process.pid), str(agent.process.start), str(agent.tty)
-    elif verdict.state is State.STALE and container is not None and container.init is not None:
-        mode, pid, start = "up", str(container.init.pid), str(container.init.start)
+    elif verdict.state is State.STALE and init is not None:
+        mode, pid, start = "up", str(init.pid), str(init.start)
     elif verdict.state in OUTCOMES:
         mode = "ended"
-    elif record.record_only:
+    elif not record.place.has_process:
         mode = "word"
     else:
         mode = "look"
@@ -395,10 +394,6 @@ def _guard(record: Record, verdict: Verdict) -> tuple[str, ...]:
         hide = str(hides)
     generation = str(record.place.generation)
     return (record.id, generation, record.place.machine.key, mode, pid, start, tty, hide)
-
-
-def _box_mode(container: Container) -> str:
-    return f"box:{container.freezer}" if container.freezer else "box"
 
 
 def hide_after(record: Record, verdict: Verdict) -> int | None:

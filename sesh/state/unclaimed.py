@@ -23,7 +23,7 @@ from contextlib import suppress
 from sesh.model import codec
 from sesh.model.configuration import Config, Docker
 from sesh.model.errors import CannotTellError, ConflictError
-from sesh.model.place import Engine, Process
+from sesh.model.place import Engine, InContainer, Process
 from sesh.model.record import ID_PATTERN, Record, name_of
 from sesh.model.value import Value
 from sesh.places.docker import mailbox, observe
@@ -97,7 +97,7 @@ def ask(sessions: Iterable[Record], config: Config, run: str, *, thorough: bool)
     """What each engine says of the containers that were made from here: those engines that records
     name or, where none does, if `thorough` or when a box is left, the one that a start would use.
     Nobody is asked without a docker."""
-    known = {record.place.engine for record in sessions if record.place.engine}
+    known = {r.place.engine for r in sessions if isinstance(r.place, InContainer)}
     if not known and (thorough or mailbox.left(run)):
         known = {*_usual(config)}
     return ask_engines(sorted(known, key=repr), config, run)
@@ -152,7 +152,7 @@ def _adrift(engine: Engine, facts: Facts, session_id: str, config: Config) -> Ad
     listed, past = _listed(session_id), _archived(session_id)
     known = [one for one in (listed, past, *_launches(session_id)) if one is not None]
     proven = any(mailbox.made_for(one, facts) for one in known)
-    spent = bool(listed and not listed.place.container and listed.status.outcome)
+    spent = bool(listed and not listed.place.container_name and listed.status.outcome)
     if proven and ((listed and not spent) or (past and past.status.keep)):
         return None
     claim = claim_of(facts)

@@ -102,7 +102,9 @@ def _orphan(found: Orphan) -> View:
 def _agents(found: Iterable[Seen]) -> dict[str, Process]:
     """Those that live here; where another machine's are concerned, pids mean nothing."""
     sessions = [one.session for one in found if one.state in ALIVE | {State.ORPHAN}]
-    recorded = [session.record for session in sessions if session and not session.record.place.far]
+    recorded = [
+        session.record for session in sessions if session and session.record.place.pids_here
+    ]
     return {r.id: r.place.agent.process for r in recorded if r.place.agent}
 
 

@@ -23,7 +23,7 @@ from shlex import quote
 from typing import Any
 
 from sesh.model import due
-from sesh.model.place import Process
+from sesh.model.place import InContainer, Process
 from sesh.model.record import Record
 from sesh.model.value import Value, replace
 from sesh.places import launch_files
@@ -171,11 +171,12 @@ def begin(record: Record, memory: Memory, now: float) -> Memory:
     if not _announce(record, now, None):
         return begun
     argv = ["/bin/sh", "-c", *_command(record)]
-    env = subprocesses.engine_environment() if record.boxed else {}
-    marker = {} if record.boxed else {"SESH_ID": record.id, "SESH_RUN": record.place.run}
+    env = {"SESH_ID": record.id, "SESH_RUN": record.place.run}
+    if not record.place.calls_back:  # run through the engine: not a process of the session
+        env = subprocesses.engine_environment()
     path = os.environ.get("PATH", _PATH)
     try:
-        stat = processes.look(subprocesses.detach(argv, env={**env, **marker, "PATH": path}))
+        stat = processes.look(subprocesses.detach(argv, env={**env, "PATH": path}))
     except OSError:  # no more processes can be had: nobody knows how it is
         stat = None
     if stat is None:
@@ -187,7 +188,7 @@ def begin(record: Record, memory: Memory, now: float) -> Memory:
 def _announce(record: Record, now: float, process: Process | None) -> bool:
     """Write down who it is, as soon as that is known, on whose account it runs and for how long."""
     agent = record.place.agent
-    seen = agent is not None and not record.place.far
+    seen = agent is not None and record.place.pids_here
     whose = f"{agent.process.pid} {agent.process.start}" if agent and seen else "0 0"
     until = ceil(now + due.patience(record) + _SLACK)
     who = f"{process.pid} {process.start}" if process else ""
@@ -204,13 +205,13 @@ def _forget(stem: str) -> None:
 def _command(record: Record) -> list[str]:
     """The script, and its arguments."""
     stem = launch_files.own(record)
-    care, container, engine = record.spec.care, record.place.container, record.place.engine
-    if container is None or engine is None:
+    care, place = record.spec.care, record.place
+    if not isinstance(place, InContainer) or place.container is None:
         return [_on_this_machine(record), "sesh", stem]
     where = ("-w", record.spec.cwd) if record.spec.cwd else ()
-    how = (*mailbox.as_user(record), *where, container.id)
+    how = (*mailbox.as_user(record), *where, place.container.id)
     inner = ("sh", "-c", _BOXED, "sesh", str(ceil(care.health_timeout)), care.health_cmd)
-    return [_ENGINE, "sesh", stem, *container_engine.argv(engine, "exec", *how, *inner)]
+    return [_ENGINE, "sesh", stem, *container_engine.argv(place.engine, "exec", *how, *inner)]
 
 
 def _on_this_machine(record: Record) -> str:
@@ -259,7 +260,7 @@ def _heard(record: Record, process: Process, taken: float) -> str | None:
     if taken < due.patience(record):
         return None
     _end(process, launch_files.own(record))
-    return "" if record.boxed else _too_long(record)
+    return _too_long(record) if record.place.calls_back else ""
 
 
 def _said(record: Record) -> str | None:

@@ -265,7 +265,7 @@ def _silent(answers: Said) -> set[str]:
 def _of_this_machine(sessions: Sequence[Session]) -> list[Session]:
     """Those whose tmux server runs here, and outside of containers."""
     here = processes.here()
-    return [s for s in sessions if s.record.place.machine == here and s.record.hosted]
+    return [s for s in sessions if s.record.place.machine == here and s.record.place.calls_back]
 
 
 def leavings(
@@ -320,8 +320,8 @@ def _tend_servers(
             wake[socket] = min(due, wake.get(socket, due))
     own = f"{run}/tmux.sock"
     if own in wake:  # it can be told of those in containers too
-        boxed = (times[s.record.id] for s in sessions if s.record.boxed and s.record.id in times)
-        wake[own] = min([wake[own], *boxed])
+        others = [s.record for s in sessions if not s.record.place.calls_back]
+        wake[own] = min([wake[own], *(times[r.id] for r in others if r.id in times)])
     waits = notices.wake()
     if waits is not None and (wake or os.path.exists(own)):
         for socket in [*wake] or [own]:

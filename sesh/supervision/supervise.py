@@ -375,7 +375,7 @@ def _agents(patients: Iterable[Patient]) -> dict[str, Process]:
     """Those whose processes can be seen from here."""
     places = {one.record.id: one.record.place for one in patients}
     return {
-        key: place.agent.process for key, place in places.items() if place.agent and not place.far
+        key: place.agent.process for key, place in places.items() if place.agent and place.pids_here
     }
 
 

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from sesh.agents import activity
 from sesh.model import digest
 from sesh.model.observation import Observation, seen
+from sesh.model.place import InContainer
 from sesh.model.reconcile import off_branch, reconcile
 from sesh.model.record import Damaged, Record
 from sesh.model.states import Health, State
@@ -85,12 +86,12 @@ def _waits(record: Record, state: State) -> bool:
 def _with_last_word(sight: Observation, entry: Entry, record: Record) -> Observation:
     """Add what only a program could tell, as it was when last asked: other panes of its tmux
     session, which are gone with their server; a container on a far engine."""
-    if record.boxed and not record.place.far:
+    if isinstance(record.place, InContainer) and record.place.pids_here:
         return docker.by_init(record, sight)
     known = digest.parse(entry.raw)
     if known is None or digest.state(known.view) != State.STALE:
         return sight
-    if record.place.far:
+    if not record.place.pids_here:
         return replace(sight, others=seen("its container, at the last look,"))
     server = record.place.server
     if server is None or record.place.machine != processes.here() or not processes.alive(server):

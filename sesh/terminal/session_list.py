@@ -14,7 +14,7 @@ from sesh.agents.last_event import ACTIVITIES, WAITING
 from sesh.model import formatting
 from sesh.model.digest import Digest
 from sesh.model.errors import CannotTellError, UsageError
-from sesh.model.place import NOWHERE, Process
+from sesh.model.place import KINDS, Process
 from sesh.model.progress import PHASES
 from sesh.model.record import Record
 from sesh.model.session_json import FIELDS, View, damaged_view, orphan_view, view
@@ -32,7 +32,7 @@ FILTER_KEYS = (
 # Keys that have not just any value. Beside these, all but a state can be empty: it has none.
 _VALUES: dict[str, tuple[str, ...]] = {
     "state": tuple(state.value for state in State),
-    "place": ("host", "docker", NOWHERE),
+    "place": tuple(KINDS),
     "activity": ACTIVITIES,
     "phase": PHASES,
     "attention": ("yes", "no"),
@@ -213,7 +213,7 @@ def _agents(found: Iterable[Seen]) -> dict[str, Process]:
     return {
         r.id: r.place.agent.process
         for r in recorded
-        if r.place.agent and r.place.machine == here and not r.place.far
+        if r.place.agent and r.place.machine == here and r.place.pids_here
     }
 
 

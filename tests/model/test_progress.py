@@ -15,7 +15,7 @@ from sesh.model import codec, progress
 from sesh.model.configuration import Resume
 from sesh.model.errors import ConflictError, UsageError
 from sesh.model.observation import Observation, unknown
-from sesh.model.place import NOWHERE
+from sesh.model.place import RecordOnly
 from sesh.model.progress import Said, Thresholds
 from sesh.model.reconcile import reconcile
 from sesh.model.record import AgentWord, Record, Step
@@ -31,7 +31,7 @@ UNSEEN = Observation(unknown("nobody looked"))
 def bare(**word: Any) -> Record:
     """A record without a process."""
     record = samples.record(launched=False, generation=1)
-    place = replace(record.place, kind=NOWHERE, run="", snapshot="", socket="")
+    place = RecordOnly(1, record.place.machine, run="", snapshot="", socket="")
     return replace(record, place=place, agent=AgentWord(**word))
 
 

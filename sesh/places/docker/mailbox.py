@@ -17,7 +17,7 @@ from shlex import quote
 
 from sesh.model import parse
 from sesh.model.errors import StateError
-from sesh.model.place import Engine
+from sesh.model.place import Container, Engine, InContainer
 from sesh.model.record import Record, Spec
 from sesh.model.units import amount
 from sesh.places import environment, launch_files
@@ -73,6 +73,19 @@ def patience(spec: Spec) -> float:
     )
 
 
+def place(record: Record) -> InContainer:
+    """The place of a record that is known to be in a container."""
+    assert isinstance(record.place, InContainer)
+    return record.place
+
+
+def container_of(record: Record) -> Container:
+    """Its container, which is known by now."""
+    container = place(record).container
+    assert container is not None
+    return container
+
+
 def container_name(name: str) -> str:
     return f"sesh-{name}"
 
@@ -105,9 +118,7 @@ def home(session_id: str) -> str:
 
 def inside(record: Record) -> str:
     """Inside: the directory of its launches."""
-    container = record.place.container
-    assert container is not None
-    return MOUNT if container.mounted else home(record.id)
+    return MOUNT if container_of(record).mounted else home(record.id)
 
 
 def base(record: Record) -> str:
@@ -116,9 +127,7 @@ def base(record: Record) -> str:
 
 def log(record: Record) -> str:
     """Inside: where its output goes."""
-    container = record.place.container
-    assert container is not None
-    return LOG if container.mounted else f"{home(record.id)}/log"
+    return LOG if container_of(record).mounted else f"{home(record.id)}/log"
 
 
 def make(record: Record) -> None:
@@ -158,10 +167,8 @@ def fill(
     record: Record, variables: environment.Environment, timeout: float, *, resuming: bool = False
 ) -> Said:
     """Put in what a launch needs. `resuming`: an agent goes on with its conversation."""
-    container = record.place.container
-    assert container is not None
     contents = _contents(record, variables, resuming=resuming)
-    if container.mounted:
+    if container_of(record).mounted:
         directory = os.open(record.place.run, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:
             for name, data in contents.items():
@@ -271,12 +278,11 @@ def run_inside(
     record: Record, *argv: str, timeout: float, stdin: int = NOTHING, stdout: int = PIPE
 ) -> Said:
     """Run something in its container, as the session's user."""
-    container, engine = record.place.container, record.place.engine
-    assert container is not None
-    assert engine is not None
     how = ("-i",) if stdin != NOTHING else ()
-    whole = ("exec", *how, *as_user(record), container.id, *argv)
-    return container_engine.ask(engine, *whole, timeout=timeout, stdin=stdin, stdout=stdout)
+    whole = ("exec", *how, *as_user(record), container_of(record).id, *argv)
+    return container_engine.ask(
+        place(record).engine, *whole, timeout=timeout, stdin=stdin, stdout=stdout
+    )
 
 
 def as_user(record: Record) -> tuple[str, ...]:
@@ -295,7 +301,7 @@ def look_inside(record: Record, timeout: float) -> str | Said:
 
 def refresh(record: Record, timeout: float) -> None:
     """Fetch the words where no mount brings them."""
-    container = record.place.container
+    container = place(record).container
     if container is not None and not container.mounted:
         said = look_inside(record, timeout)
         if isinstance(said, str):
@@ -345,7 +351,7 @@ def reap(record: Record, signal: int, timeout: float) -> list[int] | Said:
 
 def pull_transcript(record: Record, timeout: float) -> Said:
     """Bring what was printed since the last time, where no mount does."""
-    container = record.place.container
+    container = place(record).container
     if container is None or container.mounted:
         return Said("")
     target = paths.transcript(record.id)
@@ -359,7 +365,7 @@ def pull_transcript(record: Record, timeout: float) -> Said:
 
 def leave(record: Record, timeout: float) -> None:
     """Take what a session has put into a container that stays."""
-    container = record.place.container
+    container = place(record).container
     if container is not None and not container.made:
         inner = home(record.id)
         script = f"tmux -S {inner}/tmux.sock kill-session -t ={record.name}; rm -rf {inner}"
@@ -369,8 +375,7 @@ def leave(record: Record, timeout: float) -> None:
 def remove_container(record: Record, timeout: float) -> Said:
     """Remove every container that sesh has made for a session, also one that was never started, and
     say which. Not all done: the reply that says why."""
-    engine = record.place.engine
-    assert engine is not None
+    engine = place(record).engine
     found = container_engine.labelled(engine, f"{LABEL}={record.id}", timeout)
     if isinstance(found, Said):
         return found
@@ -400,9 +405,10 @@ def made_for(record: Record, facts: Facts) -> bool:
     """Is it proven that sesh has made this container for this session? Labels prove nothing: an
     image that was made of one of ours (`docker commit`) gives them to each container of it. By the
     id and the creation that are recorded; before they are, by all that its making would show."""
-    container, box = record.place.container, record.spec.box
+    box = record.spec.box
     if box is None or box.image is None or not _names(record, facts):
         return False
+    container = place(record).container
     if container is not None:
         return facts.id == container.id and _same_moment(container.created, facts.created)
     return as_asked(record, facts)
@@ -417,10 +423,10 @@ def _same_moment(recorded: str, told: str) -> bool:
 
 def as_asked(record: Record, facts: Facts) -> bool:
     """Could it be what this launch has made: its name, its image, created since it was claimed?"""
-    box, engine = record.spec.box, record.place.engine
+    box = record.spec.box
     if facts.name != container_name(record.name) or not box or not _is_image(facts, box.image):
         return False
-    if engine is not None and container_engine.far(engine):
+    if container_engine.far(place(record).engine):
         return True  # by another clock
     created = container_engine.moment(facts.created)
     return created is not None and created >= record.status.launched

@@ -35,11 +35,9 @@ Answer = dict[str, Facts] | Said  # of one engine: its containers, or why that i
 
 def server(record: Record, config: Config, *options: str) -> Tmux:
     """The tmux server inside."""
-    place = record.place
-    assert place.container is not None
-    assert place.engine is not None
+    place, container = mailbox.place(record), mailbox.container_of(record)
     user = mailbox.as_user(record)
-    prefix = container_engine.argv(place.engine, "exec", "-i", *options, *user, place.container.id)
+    prefix = container_engine.argv(place.engine, "exec", "-i", *options, *user, container.id)
     return Tmux(
         "tmux",
         place.socket,
@@ -130,7 +128,7 @@ def words(record: Record) -> tuple[LaunchWord | None, ExitWord | None]:
     since = record.status.launched
     launch = launch_files.read_launch(place.run, record.id, place.generation, since)
     exit_word = launch_files.read_exit(place.run, record.id, place.generation, since)
-    container = place.container
+    container = mailbox.place(record).container
     if launch is not None and container is not None and container.init is not None:
         agent = place.agent or host_agent(container, launch.agent)
         launch = replace(launch, agent=agent) if agent else None
@@ -142,12 +140,12 @@ def words(record: Record) -> tuple[LaunchWord | None, ExitWord | None]:
 
 def needs_engine(record: Record, sight: Observation) -> bool:
     """Does the answer hang on the engine?"""
-    place, status = record.place, record.status
-    if place.container is None or sight.rebooted or (sight.agent.unknown and not place.far):
+    place, status = mailbox.place(record), record.status
+    if place.container is None or sight.rebooted or (sight.agent.unknown and place.pids_here):
         return False
     if _stopping(record):
         return True
-    if place.far:
+    if not place.pids_here:
         return status.outcome is not State.STOPPED
     undecided = status.outcome is None and sight.exit is None
     return sight.agent.absent and undecided
@@ -158,8 +156,8 @@ def ask_engines(records: Sequence[Record], config: Config) -> dict[str, Answer]:
     all at the same time."""
     wanted: dict[Engine, list[str]] = {}
     for record in records:
-        place = record.place
-        if place.engine is not None and place.container is not None:
+        place = mailbox.place(record)
+        if place.container is not None:
             wanted.setdefault(place.engine, []).append(place.container.id)
     answers = at_once(
         lambda engine: container_engine.inspect(
@@ -167,7 +165,8 @@ def ask_engines(records: Sequence[Record], config: Config) -> dict[str, Answer]:
         ),
         list(wanted),
     )
-    return {r.id: answers[r.place.engine] for r in records if r.place.engine is not None}
+    engines = {record.id: mailbox.place(record).engine for record in records}
+    return {key: answers[engine] for key, engine in engines.items() if engine in answers}
 
 
 def at_once(question: Callable[[Engine], T], asked: Sequence[Engine]) -> dict[Engine, T]:
@@ -184,7 +183,7 @@ def complete(
     record: Record, sight: Observation, answer: Answer | None, config: Config
 ) -> Observation:
     """Add what the engine said, or what /proc says of the container itself."""
-    container = record.place.container
+    container = mailbox.place(record).container
     if container is None:
         return _without_knowledge(record, sight, config)
     if answer is None:
@@ -234,9 +233,8 @@ def _abandoned(record: Record) -> bool:
 
 def _unmade(record: Record, config: Config) -> Sight:
     """The container that its record does not know."""
-    assert record.place.engine is not None
     label = f"{mailbox.LABEL}={record.id}"
-    found = container_engine.labelled(record.place.engine, label, config.docker.timeout)
+    found = container_engine.labelled(mailbox.place(record).engine, label, config.docker.timeout)
     if isinstance(found, Said):
         return unknown(f"container engine: {found.text}")
     own = [facts for facts in found if mailbox.made_for(record, facts)]
@@ -245,7 +243,7 @@ def _unmade(record: Record, config: Config) -> Sight:
 
 def by_init(record: Record, sight: Observation) -> Observation:
     """By /proc alone. What has ended is stale while its container stands."""
-    container = record.place.container
+    container = mailbox.place(record).container
     if sight.agent.present:
         return replace(sight, paused=is_paused(container))
     if container is None or container.init is None or sight.rebooted:
@@ -287,15 +285,14 @@ def how_it_stopped(facts: Facts) -> str:
 
 
 def _in_running(record: Record, sight: Observation, facts: Facts, config: Config) -> Observation:
-    container = record.place.container
-    assert container is not None
+    container = mailbox.container_of(record)
     sight = replace(
         sight, container=seen("it runs"), others=seen("its container"), paused=facts.paused
     )
     undecided = record.status.outcome is None and sight.exit is None
     if undecided and not sight.agent.present and not facts.paused:
         sight = _by_words(record, sight, facts, config)
-    elif undecided and record.place.far:
+    elif undecided and not record.place.pids_here:
         sight = replace(sight, agent=seen("its container is paused"))
     if container.init is not None:
         sight = replace(sight, oom=ooms(container.init.pid) > container.ooms)
@@ -304,9 +301,8 @@ def _in_running(record: Record, sight: Observation, facts: Facts, config: Config
 
 def _by_words(record: Record, sight: Observation, facts: Facts, config: Config) -> Observation:
     """By what its health check has printed or, where there is none, by a look inside."""
-    container = record.place.container
-    assert container is not None
-    if not container.mounted or record.place.far:
+    container = mailbox.container_of(record)
+    if not container.mounted or not record.place.pids_here:
         said: str | Said = facts.word
         if not mailbox.keep_words(record, facts.word):
             said = mailbox.look_inside(record, config.docker.timeout)
@@ -315,7 +311,7 @@ def _by_words(record: Record, sight: Observation, facts: Facts, config: Config) 
         mailbox.keep_words(record, said)
         launch, exit_word = words(record)
         sight = replace(sight, launch=launch or sight.launch, exit=exit_word)
-        if record.place.far:
+        if not record.place.pids_here:
             sight = replace(sight, agent=_from_afar(record, said, launch))
     return sight if sight.exit or not sight.agent.absent else _by_pane(record, sight, config)
 

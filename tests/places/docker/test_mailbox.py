@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from sesh.model.place import Boxing, Container, Engine
+from sesh.model.place import Boxing, Container, Engine, InContainer
 from sesh.model.record import Record
 from sesh.model.value import replace
 from sesh.places.docker import mailbox
@@ -21,9 +21,8 @@ CREATED = "2026-11-15T11:59:56.123456789Z"
 def session(*, known: bool = True, created: str = CREATED, host: str | None = None) -> Record:
     made = record(launched=False)
     container = Container(OWN, "sesh-demo", "", made=True, mounted=True, created=created)
-    place = replace(
-        made.place,
-        run=f"/state/run/m/{made.id}.box",
+    place = InContainer(
+        **{**made.place.__dict__, "run": f"/state/run/m/{made.id}.box"},
         engine=Engine("docker", host=host),
         container=container if known else None,
     )
