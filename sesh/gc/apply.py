@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from sesh.gc import plan, remove_files, scan
-from sesh.gc.plan import CHANGED, Options, Outcome, Outcomes, Step, Verb, What
+from sesh.gc.plan import Options, Outcome, Step, Verb, What, done, failed, skipped
 from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, SeshError, StateError
 from sesh.model.record import Record
@@ -27,53 +27,37 @@ from sesh.state.unclaimed import Adrift
 from sesh.supervision import run_pass
 from sesh.system import files, paths, processes, tmux
 
+Doer = Callable[[list[Step], Config, Options], Iterable[Outcome]]
+
 
 def apply(steps: Sequence[Step], config: Config, options: Options) -> list[Outcome]:
-    """Do them, those of one kind together. What fails is told, and the others go on."""
-    doers: dict[tuple[Verb, What], Callable[[list[Step]], Outcomes]] = {
-        (Verb.FINISH, What.STOP): lambda some: _finish(some, config),
-        (Verb.END, What.SESSION): lambda some: _end(some, config),
-        (Verb.KILL, What.AGENT): lambda some: _kill_agents(some, config),
-        (Verb.KILL, What.PROCESS): lambda some: _kill_processes(some, config),
-        (Verb.REMOVE, What.CONTAINER): lambda some: _remove_containers(some, config),
-        (Verb.CLOSE, What.PANE): lambda some: _close(some, config),
-        (Verb.CLOSE, What.STRAY): lambda some: _close_strays(some, config),
-        (Verb.REMOVE, What.WORKTREE): lambda some: _remove_worktrees(some, config, options),
-        (Verb.ARCHIVE, What.RECORD): lambda some: _archive(some, config, options),
-        (Verb.REMOVE, What.HISTORY): remove_files.remove_history,
-        (Verb.REMOVE, What.TRANSCRIPT): remove_files.remove_files,
-        (Verb.REMOVE, What.LEAVING): remove_files.remove_files,
-        (Verb.REMOVE, What.BOX): lambda some: remove_files.remove_boxes(some, config),
-        (Verb.REMOVE, What.TEMP): remove_files.remove_files,
-        (Verb.REMOVE, What.NOTICE): remove_files.drop_notices,
-        (Verb.REMOVE, What.EVENTS): remove_files.remove_files,
-        (Verb.ROTATE, What.EVENTS): remove_files.rotate,
-    }
+    """Take the steps, those of one kind together. A failure is reported, and the others go on."""
     told = [outcome for step in steps if (outcome := kept(step)) is not None]
-    for kind, doer in doers.items():
+    for kind, doer in _DOERS.items():
         some = [step for step in steps if (step.verb, step.what) == kind]
         if some:
-            told += _guarded(doer, some)
+            told += _guarded(doer(some, config, options), some)
     return told
 
 
 def kept(step: Step) -> Outcome | None:
-    if step.verb is not Verb.KEEP:
-        return None
-    return Outcome(step, done=False, skipped=f"kept {step.why}")
+    return skipped(step, f"kept {step.why}") if step.verb is Verb.KEEP else None
 
 
-def _guarded(doer: Callable[[list[Step]], Outcomes], steps: list[Step]) -> list[Outcome]:
+def _guarded(outcomes: Iterable[Outcome], steps: list[Step]) -> list[Outcome]:
     """An error ends this kind of step, not the others."""
     told: list[Outcome] = []
     try:
-        for outcome in doer(steps):
+        for outcome in outcomes:
             told.append(outcome)
     except (SeshError, OSError) as error:
         reached = {id(one.step) for one in told}
-        rest = [step for step in steps if id(step) not in reached]
-        told += [Outcome(step, done=False, skipped=str(error), failed=True) for step in rest]
+        told += [failed(step, str(error)) for step in steps if id(step) not in reached]
     return told
+
+
+def _one_by_one(act: Callable[[Step, Config, Options], Outcome]) -> Doer:
+    return lambda steps, config, options: (act(step, config, options) for step in steps)
 
 
 # --- sessions ------------------------------------------------------------------------------------
@@ -92,54 +76,51 @@ def _same(step: Step, seen: Seen | None) -> Seen | None:
     return seen if isinstance(record, Record) and record.id == step.session_id else None
 
 
-def _split(
-    judged: Iterable[tuple[Step, Seen | None]], state: State
-) -> tuple[list[tuple[Step, Seen]], list[Outcome]]:
-    """Those that are still in this state, and the others as skipped."""
-    still, skipped = [], []
-    for step, seen in judged:
+def _split(steps: Iterable[Step], state: State) -> tuple[list[tuple[Step, Seen]], list[Outcome]]:
+    """The steps whose sessions are still in this state, and the others as skipped."""
+    still, changed = [], []
+    for step, seen in _again(steps):
         if seen is not None and seen.state is state:
             still.append((step, seen))
         else:
-            skipped.append(Outcome(step, done=False, skipped=CHANGED))
-    return still, skipped
+            changed.append(skipped(step))
+    return still, changed
 
 
 def _stopped(step: Step, after: Seen) -> Outcome:
     going_on = (ALIVE - {State.RECOVERING}) | {State.ORPHAN, State.UNKNOWN}
     if after.state in going_on:
         reason = after.session.verdict.reason if after.session else None
-        return Outcome(step, done=False, skipped=reason or after.state.value, failed=True)
-    return Outcome(step, done=True)
+        return failed(step, reason or after.state.value)
+    return done(step)
 
 
-def _finish(steps: list[Step], config: Config) -> Outcomes:
-    still, skipped = _split(_again(steps), State.STOPPING)
-    yield from skipped
-    for step, seen in still:
-        if under_way(seen):
-            yield Outcome(step, done=False, skipped="another sesh is at it")
-    still = [(step, seen) for step, seen in still if not under_way(seen)]
-    after = go_on([seen for _, seen in still], config)
-    for (step, _), now in zip(still, after, strict=True):
-        yield _stopped(step, now)
+def _finish(steps: list[Step], config: Config, options: Options) -> Iterator[Outcome]:
+    still, changed = _split(steps, State.STOPPING)
+    yield from changed
+    yield from (skipped(step, "another sesh is at it") for step, seen in still if under_way(seen))
+    mine = [(step, seen) for step, seen in still if not under_way(seen)]
+    after = go_on([seen for _, seen in mine], config)
+    yield from (_stopped(step, now) for (step, _), now in zip(mine, after, strict=True))
 
 
-def _end(steps: list[Step], config: Config) -> Outcomes:
+def _end(steps: list[Step], config: Config, options: Options) -> Iterator[Outcome]:
     """End sessions that are still over their limit."""
-    still, skipped = _split(_again(steps), State.RUNNING)
-    yield from skipped
-    over = []
-    for step, seen in still:
-        why = _limit_of(seen, config)
-        if why:
-            over.append((step, seen, why))
-        else:
-            yield Outcome(step, done=False, skipped=CHANGED)
-    endings = {seen.name: Ending(why, Cause.LIMIT) for _, seen, why in over}
-    after = stop([seen for _, seen, _ in over], config, config.stop.grace, endings=endings)
-    for (step, _, _), now in zip(over, after, strict=True):
-        yield _stopped(step, now)
+    still, changed = _split(steps, State.RUNNING)
+    yield from changed
+    limits = {seen.name: _limit_of(seen, config) for _, seen in still}
+    endings = {name: Ending(why, Cause.LIMIT) for name, why in limits.items() if why}
+    yield from _stop(still, config, endings)
+
+
+def _stop(
+    still: list[tuple[Step, Seen]], config: Config, endings: dict[str, Ending]
+) -> Iterator[Outcome]:
+    """Stop the sessions for which there is an ending; the others have changed."""
+    proven = [(step, seen) for step, seen in still if seen.name in endings]
+    yield from (skipped(step) for step, seen in still if seen.name not in endings)
+    after = stop([seen for _, seen in proven], config, config.stop.grace, endings=endings)
+    yield from (_stopped(step, now) for (step, _), now in zip(proven, after, strict=True))
 
 
 def _limit_of(seen: Seen, config: Config) -> str | None:
@@ -156,28 +137,28 @@ def _limit_of(seen: Seen, config: Config) -> str | None:
     return why[1] if why else None
 
 
-def _close(steps: list[Step], config: Config) -> Outcomes:
-    """Close the dead panes of what has ended, their screens saved first."""
+def _close(steps: list[Step], config: Config, options: Options) -> Iterator[Outcome]:
+    """Save the screens of ended sessions and close their dead panes."""
     for step, seen in _again(steps):
         if seen is None or scan.ended_of(seen) is None or seen.session is None:
-            yield Outcome(step, done=False, skipped=CHANGED)
+            yield skipped(step)
             continue
         record = seen.session.record
         panes.put_away([record], observe.server_of(record, config))
-        yield Outcome(step, done=True)
+        yield done(step)
 
 
-def _archive(steps: list[Step], config: Config, options: Options) -> Outcomes:
-    """Move records to the history, and remove what only a restart would have needed."""
+def _archive(steps: list[Step], config: Config, options: Options) -> Iterator[Outcome]:
+    """Move records to the history, and remove the files that only a restart would need."""
     due = {}
     for step, seen in _again(steps):
         one = scan.ended_of(seen) if seen else None
         if not seen or not one or not plan.archive_due(one, config.gc, options, time.time()):
-            yield Outcome(step, done=False, skipped=CHANGED)
+            yield skipped(step)
         elif isinstance(seen.entry.record, Record) and worktrees.stands(seen.entry.record):
-            yield Outcome(step, done=False, skipped="its worktree stays")
+            yield skipped(step, "its worktree stays")
         elif why := _container_left(seen, config):
-            yield Outcome(step, done=False, skipped=why)
+            yield skipped(step, why)
         else:
             due[one.session_id] = (step, seen)
     moved = records.archive([seen.entry for _, seen in due.values()])
@@ -186,24 +167,24 @@ def _archive(steps: list[Step], config: Config, options: Options) -> Outcomes:
     _release(sessions.values(), config)
     for session_id, (step, _) in due.items():
         if session_id not in sessions:
-            yield Outcome(step, done=False, skipped=CHANGED)
+            yield skipped(step)
             continue
         events.append("archived", sessions[session_id])
-        yield Outcome(step, done=True)
+        yield done(step)
 
 
-def _remove_worktrees(steps: list[Step], config: Config, options: Options) -> Outcomes:
-    """Remove worktrees of what is still to leave the list, if git says again that nothing is lost
-    by that."""
+def _remove_worktrees(steps: list[Step], config: Config, options: Options) -> Iterator[Outcome]:
+    """Remove worktrees of sessions that still are to leave the list, if git says again that nothing
+    is lost by that."""
     for step, seen in _again(steps):
         one = scan.ended_of(seen) if seen else None
         record = seen.entry.record if seen else None
         due = one and plan.archive_due(one, config.gc, options, time.time())
         if not due or not isinstance(record, Record):
-            yield Outcome(step, done=False, skipped=CHANGED)
+            yield skipped(step)
             continue
         stays = worktrees.remove(record)
-        yield Outcome(step, done=not stays, skipped=stays)
+        yield skipped(step, stays) if stays else done(step)
 
 
 def _container_left(seen: Seen, config: Config) -> str | None:
@@ -218,8 +199,7 @@ def _container_left(seen: Seen, config: Config) -> str | None:
 
 
 def _release(sessions: Iterable[Record], config: Config) -> None:
-    """Take our marks off tmux sessions of a person's own server: they stand on, and are no more
-    ours."""
+    """Remove our marks from tmux sessions in a user's own server, which stay."""
     here, run = processes.here(), processes.run_dir()
     hosted = [r for r in sessions if r.place.calls_back and r.place.machine == here]
     for socket in {r.place.socket for r in hosted} - {f"{run}/tmux.sock"}:
@@ -248,21 +228,17 @@ def _forget_launches(sessions: Iterable[Record]) -> None:
 # --- orphans -------------------------------------------------------------------------------------
 
 
-def _kill_agents(steps: list[Step], config: Config) -> Outcomes:
-    """End the agents of sessions that are orphans; the very processes that were seen before."""
-    still, skipped = _split(_again(steps), State.ORPHAN)
-    yield from skipped
-    proven = []
-    for step, seen in still:
-        agent = seen.session.record.place.agent if seen.session else None
-        if agent is not None and agent.process == step.target:
-            proven.append((step, seen))
-        else:
-            yield Outcome(step, done=False, skipped=CHANGED)
-    endings = {seen.name: _as_orphan(seen) for _, seen in proven}
-    after = stop([seen for _, seen in proven], config, config.stop.grace, endings=endings)
-    for (step, _), now in zip(proven, after, strict=True):
-        yield _stopped(step, now)
+def _kill_agents(steps: list[Step], config: Config, options: Options) -> Iterator[Outcome]:
+    """End the agents of sessions that are orphans: only the very processes that were planned."""
+    still, changed = _split(steps, State.ORPHAN)
+    yield from changed
+    endings = {seen.name: _as_orphan(seen) for step, seen in still if _is_agent(step, seen)}
+    yield from _stop(still, config, endings)
+
+
+def _is_agent(step: Step, seen: Seen) -> bool:
+    agent = seen.session.record.place.agent if seen.session else None
+    return agent is not None and agent.process == step.target
 
 
 def _as_orphan(seen: Seen) -> Ending:
@@ -272,7 +248,7 @@ def _as_orphan(seen: Seen) -> Ending:
     return Ending(reason, Cause.TERMINAL_GONE if closed else Cause.UNKNOWN)
 
 
-def _kill_processes(steps: list[Step], config: Config) -> Outcomes:
+def _kill_processes(steps: list[Step], config: Config, options: Options) -> Iterator[Outcome]:
     """End processes whose session is still over."""
     wanted = []
     for step in steps:
@@ -280,13 +256,10 @@ def _kill_processes(steps: list[Step], config: Config) -> Outcomes:
         if _over(step.target):
             wanted.append((step, step.target))
         else:
-            yield Outcome(step, done=False, skipped=CHANGED)
+            yield skipped(step)
     left = stop_leftovers([target for _, target in wanted], config.stop.grace)
     for step, target in wanted:
-        alive = target in left
-        yield Outcome(
-            step, done=not alive, skipped="could not be ended" if alive else None, failed=alive
-        )
+        yield failed(step, "could not be ended") if target in left else done(step)
 
 
 def _over(leftover: Leftover) -> bool:
@@ -301,32 +274,25 @@ def _over(leftover: Leftover) -> bool:
     return record.id != leftover.session_id or seen.state in ENDED
 
 
-def _close_strays(steps: list[Step], config: Config) -> Outcomes:
+def _close_stray(step: Step, config: Config, options: Options) -> Outcome:
     """Close dead panes that carry the id of a session that no record names."""
-    run = processes.run_dir()
-    for step in steps:
-        assert isinstance(step.target, Stray)
-        if remove_files.claimed(step.target.session_id):
-            yield Outcome(step, done=False, skipped=CHANGED)
-            continue
-        server = observe.server(step.target.socket, run, config)
-        for pane in step.target.panes:
-            _save_screen(step.target.session_id, pane.id, server)
-            server.close_all([pane.id])
-        yield Outcome(step, done=True)
+    assert isinstance(step.target, Stray)
+    if remove_files.claimed(step.target.session_id):
+        return skipped(step)
+    server = observe.server(step.target.socket, processes.run_dir(), config)
+    for pane in step.target.panes:
+        _save_screen(step.target.session_id, pane.id, server)
+        server.close_all([pane.id])
+    return done(step)
 
 
-def _remove_containers(steps: list[Step], config: Config) -> Outcomes:
-    """Remove containers in which nothing runs and that still no record claims."""
-    for step in steps:
-        assert isinstance(step.target, Adrift)
-        if not unclaimed.still(step.target, config):
-            yield Outcome(step, done=False, skipped=CHANGED)
-            continue
-        done = recover.remove(step.target, config)
-        yield Outcome(
-            step, done=done, skipped=None if done else "could not be removed", failed=not done
-        )
+def _remove_container(step: Step, config: Config, options: Options) -> Outcome:
+    """Remove a container in which nothing runs and that still no record claims."""
+    assert isinstance(step.target, Adrift)
+    if not unclaimed.still(step.target, config):
+        return skipped(step)
+    removed = recover.remove(step.target, config)
+    return done(step) if removed else failed(step, "could not be removed")
 
 
 def _save_screen(session_id: str, pane: str, server: tmux.Tmux) -> None:
@@ -338,3 +304,25 @@ def _save_screen(session_id: str, pane: str, server: tmux.Tmux) -> None:
         if captured.ok:
             with suppress(StateError):  # a full disk: its transcript has it, too
                 files.write_private(paths.screen(session_id), captured.out.encode(), durable=False)
+
+
+# In the order in which they are taken.
+_DOERS: dict[tuple[Verb, What], Doer] = {
+    (Verb.FINISH, What.STOP): _finish,
+    (Verb.END, What.SESSION): _end,
+    (Verb.KILL, What.AGENT): _kill_agents,
+    (Verb.KILL, What.PROCESS): _kill_processes,
+    (Verb.REMOVE, What.CONTAINER): _one_by_one(_remove_container),
+    (Verb.CLOSE, What.PANE): _close,
+    (Verb.CLOSE, What.STRAY): _one_by_one(_close_stray),
+    (Verb.REMOVE, What.WORKTREE): _remove_worktrees,
+    (Verb.ARCHIVE, What.RECORD): _archive,
+    (Verb.REMOVE, What.HISTORY): _one_by_one(remove_files.remove_history),
+    (Verb.REMOVE, What.TRANSCRIPT): _one_by_one(remove_files.remove_files),
+    (Verb.REMOVE, What.LAUNCH_FILE): _one_by_one(remove_files.remove_files),
+    (Verb.REMOVE, What.MOUNT): _one_by_one(remove_files.remove_mount),
+    (Verb.REMOVE, What.TEMP): _one_by_one(remove_files.remove_files),
+    (Verb.REMOVE, What.NOTICE): _one_by_one(remove_files.drop_notice),
+    (Verb.REMOVE, What.EVENTS): _one_by_one(remove_files.remove_files),
+    (Verb.ROTATE, What.EVENTS): _one_by_one(remove_files.rotate),
+}

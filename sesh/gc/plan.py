@@ -1,7 +1,6 @@
 """What gc would do: the steps that follow from one look at everything.
 
-`decide` is pure, and nothing is changed here. What is unknown, damaged or another machine's is
-never touched by a step.
+`decide` is pure. No step touches anything that is unknown, damaged or another machine's.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from sesh.gc.scan import NO_PILE, Ended, Running, Scene, ended_in, never, running_in
+from sesh.gc.scan import NEVER, NO_PILE, Ended, Running, Scene, ended_in, running_in
 from sesh.model import due, formatting
 from sesh.model.configuration import Gc
 from sesh.model.place import Engine, Process
@@ -56,13 +55,13 @@ class What(StrEnum):
     PANE = "tmux session"
     STRAY = "forgotten tmux session"
     CONTAINER = "container"
-    BOX = "container mount"
+    MOUNT = "container mount"
     WORKTREE = "worktree"
     RECORD = "record"
     HISTORY = "history record"
     TRANSCRIPT = "transcript"
     TEMP = "temporary file"
-    LEAVING = "launch file"
+    LAUNCH_FILE = "launch file"
     EVENTS = "event log"
     NOTICE = "notification"
     SERVER = "tmux server"
@@ -98,8 +97,16 @@ class Outcome(Value):
         return self.step.verb is Verb.KEEP
 
 
-Outcomes = Iterator[Outcome]
-CHANGED = "changed meanwhile"  # why a step was not done
+def done(step: Step) -> Outcome:
+    return Outcome(step, done=True)
+
+
+def skipped(step: Step, why: str = "changed meanwhile") -> Outcome:
+    return Outcome(step, done=False, skipped=why)
+
+
+def failed(step: Step, why: str) -> Outcome:
+    return Outcome(step, done=False, skipped=why, failed=True)
 
 
 class Options(Value):
@@ -111,7 +118,7 @@ class Options(Value):
 
 
 def archive_due(one: Ended, gc: Gc, options: Options, now: float) -> str | None:
-    """Why it may leave the list; None when it may not yet."""
+    """Why a session may leave the list; None when it may not yet."""
     if one.needs_person:
         if now - one.ended <= gc.archive_failed_after:
             return None
@@ -125,10 +132,9 @@ def archive_due(one: Ended, gc: Gc, options: Options, now: float) -> str | None:
 def limit_reached(
     one: Running, printed: float, gc: Gc, *, now: float, age: float, naps: Naps = ()
 ) -> tuple[str, str] | None:
-    """The limit that it is over, and the sentence for its record. Its age is by a clock that nobody
-    can set. For how long it has been idle, only files tell: what the clock was set forward since it
-    began does not count. Time that it was paused for counts for neither; while the machine stood
-    still, it was not idle."""
+    """The limit that a session is over, and the sentence for its record. Its age comes from a clock
+    that cannot be set. Its idle time comes from files: a clock that was set forward since the start
+    does not count, nor does time in which the machine slept. Paused time counts for neither."""
     oldest = gc.max_age if one.max_age is None else one.max_age
     if oldest and age - one.held > oldest:
         return f"over max_age ({span(oldest)})", f"ran longer than max_age ({span(oldest)})"
@@ -165,8 +171,7 @@ def decide(scene: Scene, gc: Gc, options: Options, now: float) -> list[Step]:
 
 
 def _aged(scene: Scene, gc: Gc, options: Options, by_hours: float, by_days: float) -> list[Step]:
-    """What follows from the age of things. Nothing that can't be had back goes before the clocks
-    have agreed for a day."""
+    """The steps that depend on age. Nothing is deleted before the clocks have agreed for a day."""
     ended = list(ended_in(scene.census))
     return [
         *_closes(scene, ended, gc, options, by_hours),
@@ -177,7 +182,7 @@ def _aged(scene: Scene, gc: Gc, options: Options, by_hours: float, by_days: floa
 
 
 def _doubtful(aged: Iterable[Step], by_clock: Iterable[Step]) -> Iterator[Step]:
-    """What would be due if the time of day were right, which has jumped."""
+    """The steps that would be due by a clock that has jumped."""
     certain = {(step.what, step.subject, step.session_id) for step in aged}
     for step in by_clock:
         if (step.what, step.subject, step.session_id) not in certain:
@@ -203,7 +208,8 @@ def _limits(scene: Scene, gc: Gc, now: float) -> Iterator[Step]:
 
 
 def _orphans(scene: Scene, gc: Gc, options: Options) -> Iterator[Step]:
-    """Kill what two passes agree on, if that is wanted; else name it, and how to be rid of it."""
+    """Kill orphans that two passes agree on, if wanted; else name them and the command that ends
+    them."""
     killing = (options.kill_orphans or gc.kill_orphans) and not scene.census.silent
     for one in scene.census.orphan_sessions:
         if one.session is None or one.session.record.place.agent is None:
@@ -247,9 +253,9 @@ def _orphans(scene: Scene, gc: Gc, options: Options) -> Iterator[Step]:
 
 
 def _containers(scene: Scene, gc: Gc, options: Options) -> Iterator[Step]:
-    """Remove those of which nothing can be had back, once two passes agree that no record claims
-    them; others in which nothing runs only if that is wanted: somebody's files may be in them. What
-    only its labels say is ours is kept."""
+    """Remove containers that hold nothing to recover, once two passes agree that no record claims
+    them; other idle ones only if wanted, because a user's files may be in them. A container that
+    is ours only by its labels is kept."""
     killing = options.kill_orphans or gc.kill_orphans
     taken = {one.name for one in scene.census.found}
     taken |= {name_of(one.id) for one in scene.census.held}
@@ -301,7 +307,7 @@ def _closes(
 
 
 def _last_sign(scene: Scene, session_id: str) -> float:
-    """When something is known to have happened in a session: its last output, or its creation."""
+    """The last known activity of a session: its last output, or its creation."""
     pile = scene.transcripts.get(session_id)
     if pile and pile.printed:
         return pile.printed
@@ -309,7 +315,7 @@ def _last_sign(scene: Scene, session_id: str) -> float:
     try:
         return datetime.strptime(stamp, "%Y%m%d%H%M%S").replace(tzinfo=UTC).timestamp()
     except ValueError:
-        return never()
+        return NEVER
 
 
 def leaving(scene: Scene, gc: Gc, options: Options, now: float) -> list[Ended]:
@@ -320,7 +326,7 @@ def leaving(scene: Scene, gc: Gc, options: Options, now: float) -> list[Ended]:
 def _archives(
     scene: Scene, ended: Iterable[Ended], gc: Gc, options: Options, now: float
 ) -> Iterator[Step]:
-    """A session stays in the list as long as its worktree has to stay: its record knows of it."""
+    """A session stays in the list as long as its worktree has to stay: its record names it."""
     for one in ended:
         why = archive_due(one, gc, options, now)
         tree = scene.worktrees.get(one.session_id)
@@ -339,7 +345,7 @@ def _archives(
 
 
 def _prunes(scene: Scene, gc: Gc, now: float) -> Iterator[Step]:
-    """History by age, by number and by size, the oldest first; transcripts that nobody names."""
+    """History by age, by number and by size, the oldest first; transcripts without a record."""
     listed = _listed(scene.census)
     damaged = {one.name for one in scene.census.found if one.damaged}
     total = sum(pile.size for pile in scene.transcripts.values())
@@ -379,7 +385,7 @@ def _prunes(scene: Scene, gc: Gc, now: float) -> Iterator[Step]:
 
 
 def _listed(census: Census) -> set[str]:
-    """The ids whose files belong to something: a record in the list, or what lives."""
+    """The ids whose files are in use: by a record in the list, or by something that lives."""
     records = [one.entry.record for one in census.found]
     ids = {record.id for record in records if isinstance(record, Record)}
     ids |= {one.id for one in census.held} | {one.id for one in census.agents}
@@ -388,14 +394,14 @@ def _listed(census: Census) -> set[str]:
 
 
 def _files(scene: Scene, gc: Gc, now: float, by_days: float) -> Iterator[Step]:
-    for path, changed in scene.leavings if not scene.census.silent else ():
+    for path, changed in scene.launch_files if not scene.census.silent else ():
         session_id = os.path.basename(path).partition(".")[0]
-        yield _file(What.LEAVING, path, "that no record names", changed, session_id)
-    for path, changed in scene.boxes:
+        yield _file(What.LAUNCH_FILE, path, "that no record names", changed, session_id)
+    for path, changed in scene.mounts:
         if now - changed > ORPHAN_GRACE:
             session_id = os.path.basename(path).removesuffix(".box")
             yield Step(
-                *(Verb.REMOVE, What.BOX, path, "whose container is gone", session_id),
+                *(Verb.REMOVE, What.MOUNT, path, "whose container is gone", session_id),
                 paths=(path,),
                 changed=changed,
                 engines=tuple(scene.census.engines),
@@ -419,7 +425,7 @@ def _file(what: What, path: str, why: str, changed: float, session_id: str | Non
 
 
 def _servers(census: Census) -> Iterator[Step]:
-    """Why nothing was done in there."""
+    """Servers that gave no answer, and were left alone."""
     for socket, said in sorted(census.answers.items()):
         if isinstance(said, Reply) and tmux.silent(said):
             why = f"as it is: {said.text}"

@@ -1,7 +1,6 @@
-"""gc's steps that remove files: history, transcripts, what launches and containers left, notices.
+"""gc's steps that remove files: history, transcripts, files of launches and containers, notices.
 
-Each looks once more, under the lock where records are concerned, whether what it was planned for is
-still so.
+Each checks again, under the lock where records are concerned, that its reason still holds.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 
-from sesh.gc.plan import CHANGED, Outcome, Outcomes, Step
+from sesh.gc.plan import Options, Outcome, Step, done, failed, skipped
 from sesh.model import digest
 from sesh.model.configuration import Config
 from sesh.model.record import name_of
@@ -20,56 +19,51 @@ from sesh.supervision.notify import notices
 from sesh.system import paths, processes, quick_read
 
 
-def remove_history(steps: list[Step]) -> Outcomes:
-    """Transcripts first: a record without one is still found by its age."""
-    for step in steps:
-        record = f"{paths.history_dir()}/{step.session_id}.toml"
-        with records.lock():
-            held = _unchanged(record, step.changed) and not claimed(step.session_id)
-            if held:
-                _unlink((*step.paths, record))
-        yield Outcome(step, done=held, skipped=None if held else CHANGED)
+def remove_history(step: Step, *_: object) -> Outcome:
+    """Remove transcripts first: a record without one is still found by its age."""
+    record = f"{paths.history_dir()}/{step.session_id}.toml"
+    with records.lock():
+        if not _unchanged(record, step.changed) or claimed(step.session_id):
+            return skipped(step)
+        _unlink((*step.paths, record))
+    return done(step)
 
 
-def remove_files(steps: list[Step]) -> Outcomes:
-    for step in steps:
-        with records.lock():
-            newest = max((_changed(path) for path in step.paths), default=0.0)
-            held = newest == step.changed and not claimed(step.session_id)
-            if held:
-                _unlink(step.paths)
-        yield Outcome(step, done=held, skipped=None if held else CHANGED)
+def remove_files(step: Step, *_: object) -> Outcome:
+    with records.lock():
+        newest = max((_changed(path) for path in step.paths), default=0.0)
+        if newest != step.changed or claimed(step.session_id):
+            return skipped(step)
+        _unlink(step.paths)
+    return done(step)
 
 
-def drop_notices(steps: list[Step]) -> Outcomes:
-    """Give up what could not be delivered for so long; each is recorded."""
-    for step in steps:
-        held = _unchanged(step.subject, step.changed)
-        try:
-            if held:
-                notices.drop(step.subject, notices.LATE)
-        except FileNotFoundError:  # delivered at the last moment
-            held = False
-        yield Outcome(step, done=held, skipped=None if held else CHANGED)
+def drop_notice(step: Step, *_: object) -> Outcome:
+    """Give up a notification that could not be delivered for so long, and record that."""
+    if not _unchanged(step.subject, step.changed):
+        return skipped(step)
+    try:
+        notices.drop(step.subject, notices.LATE)
+    except FileNotFoundError:  # delivered at the last moment
+        return skipped(step)
+    return done(step)
 
 
-def remove_boxes(steps: list[Step], config: Config) -> Outcomes:
-    """Remove what containers had outside of them, if every engine says again that they are gone."""
-    run = processes.run_dir()
-    for step in steps:
-        standing = unclaimed.standing(unclaimed.ask_engines(step.engines, config, run))
-        gone = standing is not None and step.session_id not in standing
-        held = gone and not claimed(step.session_id) and _unchanged(step.subject, step.changed)
-        done = held and mailbox.remove(step.subject)
-        left = held and not done
-        skipped = "not all of it is ours to remove" if left else None if done else CHANGED
-        yield Outcome(step, done=done, skipped=skipped, failed=left)
+def remove_mount(step: Step, config: Config, options: Options) -> Outcome:
+    """Remove the private mount of a container, if every engine says again that it is gone."""
+    answers = unclaimed.ask_engines(step.engines, config, processes.run_dir())
+    standing = unclaimed.standing(answers)
+    gone = standing is not None and step.session_id not in standing
+    if not gone or claimed(step.session_id) or not _unchanged(step.subject, step.changed):
+        return skipped(step)
+    if mailbox.remove(step.subject):
+        return done(step)
+    return failed(step, "not all of it is ours to remove")
 
 
-def rotate(steps: list[Step]) -> Outcomes:
-    for step in steps:
-        events.rotate()
-        yield Outcome(step, done=True)
+def rotate(step: Step, *_: object) -> Outcome:
+    events.rotate()
+    return done(step)
 
 
 def _unlink(doomed: Iterable[str]) -> None:

@@ -28,7 +28,7 @@ _ADVICE = {
     "doctor --fix": "mend with:",
     "doctor": "see why with:",
 }
-_FILES = {What.TRANSCRIPT, What.TEMP, What.LEAVING, What.BOX, What.EVENTS, What.NOTICE}
+_FILES = {What.TRANSCRIPT, What.TEMP, What.LAUNCH_FILE, What.MOUNT, What.EVENTS, What.NOTICE}
 _NAMES_SHOWN = 1000  # on a line that nobody's terminal cuts
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from sesh.gc import apply, plan, scan
-from sesh.gc.plan import CHANGED, Options, Outcome, Step, Verb, What
+from sesh.gc.plan import Options, Outcome, Step, Verb, What, done, skipped
 from sesh.gc.scan import Scene
 from sesh.model.configuration import Config
 from sesh.model.due import Kind
@@ -41,11 +41,11 @@ def run(options: Options, *, dry_run: bool, auto: bool, by_hand: bool) -> Done |
     files.make_private(run_dir)
     with files.only_one(f"{run_dir}/gc.lock") as mine:
         if mine:
-            done = clean(config, options, run_dir)
+            outcomes = clean(config, options, run_dir)
             if auto or not by_hand:  # a gc by hand does not prove that a timer works
                 with suppress(StateError):  # a full disk
                     files.write_private(paths.gc_stamp(run_dir), b"", durable=False)
-            return done
+            return outcomes
     if auto:
         return None
     raise ConflictError("another sesh gc is at work; it does the same")
@@ -56,7 +56,7 @@ def rehearse(config: Config, options: Options) -> list[Outcome]:
     scene = _with_worktrees(scan.survey(config), config, options)
     steps = _overdue(_attended(scene, config), config)
     steps += plan.decide(scene, config.gc, options, time.time())
-    return [apply.kept(step) or Outcome(step, done=False, skipped="dry run") for step in steps]
+    return [apply.kept(step) or skipped(step, "dry run") for step in steps]
 
 
 def clean(config: Config, options: Options, run: str) -> Done:
@@ -119,12 +119,12 @@ def _was_done(step: Step) -> Outcome:
     entry = records.entry(step.subject)
     record = entry.record if entry else None
     if not isinstance(record, Record) or record.id != step.session_id:
-        return Outcome(step, done=False, skipped=CHANGED)
+        return skipped(step)
     again, status = record.place.generation > step.generation, record.status
     over = {Verb.END: status.outcome is not None, Verb.GIVE_UP: status.gave_up is not None}
-    done = again or over.get(step.verb, False)
-    waits = status.waits_for or "not yet"
-    return Outcome(step, done=done, skipped=None if done else waits)
+    if again or over.get(step.verb, False):
+        return done(step)
+    return skipped(step, status.waits_for or "not yet")
 
 
 def _remember(scene: Scene, steps: Iterable[Step], run: str) -> None:

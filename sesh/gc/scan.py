@@ -1,4 +1,4 @@
-"""What gc looks at: records, processes, tmux and files, once each, as data to decide on."""
+"""What gc looks at: records, processes, tmux and files, each read once, as data to decide on."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from types import MappingProxyType
 
 from sesh.model import formatting
 from sesh.model.configuration import Config, Gc
-from sesh.model.digest import Digest
 from sesh.model.errors import CannotTellError
 from sesh.model.place import Process
 from sesh.model.record import ID_PATTERN, Record, name_of
+from sesh.model.session_json import View, view
 from sesh.model.states import OUTCOMES, State
 from sesh.model.value import Value
 from sesh.operations import worktrees
@@ -31,6 +31,7 @@ from sesh.system.tmux import Pane
 _ID = re.compile(ID_PATTERN)
 _UNLIMITED = b'"max_age":null,"max_idle":null,'
 _BLOCK = 512  # of st_blocks
+NEVER = float("inf")  # when something ended of which that is not known
 
 
 class Pile(Value):
@@ -55,15 +56,15 @@ class Scene(Value):
     census: Census
     uptime: float
     panes: Mapping[str, Sequence[Pane]]  # by socket
-    leavings: tuple[tuple[str, float], ...]  # path and time
+    launch_files: tuple[tuple[str, float], ...]  # of no known launch: path and time
     temps: tuple[tuple[str, float], ...]
     history: Mapping[str, float]  # session id → when it left the list
     transcripts: Mapping[str, Pile]  # by session id
     events: int = 0  # size
     older_events: float | None = None  # time
     seen: Sightings = Sightings({})
-    boxes: tuple[tuple[str, float], ...] = ()  # directories of containers that are gone; their time
-    notices: tuple[tuple[str, float], ...] = ()  # what waits to be delivered; its time
+    mounts: tuple[tuple[str, float], ...] = ()  # of containers that are gone: path and time
+    notices: tuple[tuple[str, float], ...] = ()  # not delivered yet: path and time
     worktrees: Mapping[str, Tree] = MappingProxyType({})  # by session id
     naps: Naps = ()
     sure_by_hours: float = clocks.ANY  # the time that the clocks have agreed on for an hour
@@ -75,7 +76,6 @@ class Ended(Value):
 
     name: str
     session_id: str
-    state: str
     ended: float
     needs_person: bool
     socket: str
@@ -107,14 +107,16 @@ def survey(config: Config) -> Scene:
         census=census,
         uptime=processes.uptime(),
         panes=_panes(census, config, run),
-        leavings=tuple(_timed(run_pass.leavings(census.found, census.held, census.agents, run))),
+        launch_files=tuple(
+            _timed(run_pass.leavings(census.found, census.held, census.agents, run))
+        ),
         temps=tuple(_temps(run)),
         history=_history(),
         transcripts=_transcripts(),
         events=newest.st_size if newest else 0,
         older_events=older.st_mtime if older else None,
         seen=sightings.read(run, machine.boot),
-        boxes=tuple(_boxes(census, run)),
+        mounts=tuple(_mounts(census, run)),
         notices=tuple(_timed(notices.waiting())),
         naps=clocks.naps(),
         sure_by_hours=sure_by_hours,
@@ -130,7 +132,7 @@ def _stat(path: str) -> os.stat_result | None:
 
 
 def _timed(files: Iterable[str]) -> Iterator[tuple[str, float]]:
-    """Those of these files that are still there, with their time."""
+    """The files that still exist, with their time."""
     for path in files:
         status = _stat(path)
         if status:
@@ -151,9 +153,9 @@ def _panes(census: Census, config: Config, run: str) -> dict[str, Sequence[Pane]
     return found
 
 
-def _boxes(census: Census, run: str) -> Iterator[tuple[str, float]]:
-    """What containers had outside of them whose session nobody knows, and of which every engine
-    says that they are gone."""
+def _mounts(census: Census, run: str) -> Iterator[tuple[str, float]]:
+    """The private mounts of containers that every engine says are gone, and whose session no record
+    names."""
     standing = unclaimed.standing(census.engines)
     if standing is None:
         return
@@ -220,7 +222,7 @@ def _names(directory: str) -> list[str]:
 
 
 def worktrees_of(leaving: Iterable[Ended]) -> dict[str, Tree]:
-    """The worktrees that stand, of sessions that are to leave the list; git is asked about each."""
+    """The existing worktrees of sessions that are to leave the list; git is asked about each."""
     found = {}
     for one in leaving:
         entry = records.entry(one.name) if one.worktree else None
@@ -237,50 +239,39 @@ def worktrees_of(leaving: Iterable[Ended]) -> dict[str, Tree]:
 
 
 def ended_in(census: Census) -> Iterator[Ended]:
-    """The sessions that have ended for certain, and left nothing up."""
+    """The sessions that have certainly ended, with nothing left up."""
     for digest in census.held:
         if digest.mode == "ended":
-            yield _ended_of_digest(digest)
+            yield _ended(digest.id, json.loads(digest.view))
     for seen in census.found:
         one = ended_of(seen)
         if one:
             yield one
 
 
-def _ended_of_digest(found: Digest) -> Ended:
-    view = json.loads(found.view)
-    ended = formatting.epoch(view["ended"])
+def ended_of(found: Seen) -> Ended | None:
+    """The same of a session that was judged; None when it has not ended, or left something up."""
+    if found.session is None or found.state not in OUTCOMES:
+        return None
+    record = found.session.record
+    return _ended(record.id, view(record, found.session.verdict))
+
+
+def _ended(session_id: str, view: View) -> Ended:
     return Ended(
         name=view["name"],
-        session_id=found.id,
-        state=view["state"],
-        ended=never() if ended is None else ended,
+        session_id=session_id,
+        ended=_time(view["ended"]),
         needs_person=view["attention"] is not None,
         socket=view["socket"] or "",
         worktree=view.get("worktree") is not None,
     )
 
 
-def ended_of(found: Seen) -> Ended | None:
-    """The same of a session that was looked at; None when it has not ended, or costs something."""
-    if found.session is None or found.state not in OUTCOMES:
-        return None
-    record, verdict = found.session.record, found.session.verdict
-    ended = verdict.ended or record.status.ended
-    return Ended(
-        name=record.name,
-        session_id=record.id,
-        state=verdict.state.value,
-        ended=ended.timestamp() if ended else never(),
-        needs_person=verdict.attention is not None,
-        socket=record.place.socket,
-        worktree=record.spec.worktree is not None,
-    )
-
-
-def never() -> float:
-    """An end whose time is not known is never long ago."""
-    return float("inf")
+def _time(stamp: str | None) -> float:
+    """An unknown time is never long ago."""
+    found = formatting.epoch(stamp)
+    return NEVER if found is None else found
 
 
 def running_in(census: Census, gc: Gc) -> Iterator[Running]:
@@ -290,16 +281,7 @@ def running_in(census: Census, gc: Gc) -> Iterator[Running]:
         if digest.pid != "-" and (anyway or _limited(digest.view)):
             view = json.loads(digest.view)
             if view["state"] == State.RUNNING:
-                yield Running(
-                    view["name"],
-                    digest.id,
-                    Process(int(digest.pid), int(digest.start)),
-                    formatting.epoch(view["started"]) or never(),
-                    view.get("max_age"),
-                    view.get("max_idle"),
-                    view.get("held") or 0.0,
-                    formatting.epoch(view.get("resumed")) or 0.0,
-                )
+                yield _running(digest.id, view, Process(int(digest.pid), int(digest.start)))
     for seen in census.found:
         one = running_of(seen)
         if one:
@@ -311,19 +293,24 @@ def _limited(view: bytes) -> bool:
 
 
 def running_of(found: Seen) -> Running | None:
-    """The same of a session that was looked at; None when it does not run."""
+    """The same of a session that was judged; None when it does not run."""
     if found.session is None or found.state is not State.RUNNING:
         return None
     record = found.session.record
     if record.place.agent is None or record.status.started is None:
         return None
+    agent, shown = record.place.agent.process, view(record, found.session.verdict)
+    return _running(record.id, shown, agent)
+
+
+def _running(session_id: str, view: View, process: Process) -> Running:
     return Running(
-        record.name,
-        record.id,
-        record.place.agent.process,
-        record.status.started.timestamp(),
-        record.spec.max_age,
-        record.spec.max_idle,
-        record.status.held,
-        record.status.resumed.timestamp() if record.status.resumed else 0.0,
+        name=view["name"],
+        session_id=session_id,
+        process=process,
+        started=_time(view["started"]),
+        max_age=view.get("max_age"),
+        max_idle=view.get("max_idle"),
+        held=view.get("held") or 0.0,
+        resumed=formatting.epoch(view.get("resumed")) or 0.0,
     )

@@ -141,7 +141,7 @@ def test_files_that_were_touched_or_are_claimed(inside: World) -> None:
     for path in (touched, history):
         path.touch()
     wrong = plan.Step(
-        *(plan.Verb.REMOVE, plan.What.LEAVING, str(claimed), "", shown["id"]),
+        *(plan.Verb.REMOVE, plan.What.LAUNCH_FILE, str(claimed), "", shown["id"]),
         paths=(str(claimed),),
         changed=claimed.stat().st_mtime,
     )

@@ -57,7 +57,7 @@ def ended(name: str, ago: float, state: str = "completed", **view: Any) -> diges
 
 def scene(*sessions: digest.Digest, **parts: Any) -> Scene:
     census = replace(NOBODY, held=sessions)
-    empty = Scene(census, UPTIME, panes={}, leavings=(), temps=(), history={}, transcripts={})
+    empty = Scene(census, UPTIME, panes={}, launch_files=(), temps=(), history={}, transcripts={})
     return replace(empty, **parts)
 
 
