@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from sesh.model.states import ALIVE, FAILURES, OUTCOMES, Cause, State
 from sesh.model.value import Value
 
-T = TypeVar("T")
 Object = Mapping[str, Any]  # a session or an event as in sesh-json(5)
 Key = tuple[str, int]  # session id and generation: one launch
 
@@ -353,33 +352,19 @@ def _since(at: float | None, since: float | None) -> bool:
 
 def _parts(material: _Material, by: str) -> tuple[Part, ...]:
     """The figures of each group or template by name, those without any last."""
-    listed = _split(material.listed, lambda view: view.get(by))
-    archived = _split(material.archived, lambda view: view.get(by))
-    began = _split(material.began, lambda launch: getattr(launch, by))
-    ended = _split(material.ended, lambda launch: getattr(launch, by))
-    restarts = _split(material.restarts, lambda restart: getattr(restart, by))
-    names = {**listed, **archived, **began, **ended, **restarts}
+    split = {field: _split(getattr(material, field), by) for field in material.fields}
+    names = {name for some in split.values() for name in some}
     return tuple(
-        Part(
-            name,
-            _figures(
-                _Material(
-                    listed.get(name, []),
-                    archived.get(name, []),
-                    began.get(name, []),
-                    ended.get(name, []),
-                    restarts.get(name, []),
-                )
-            ),
-        )
+        Part(name, _figures(_Material(*(some.get(name, []) for some in split.values()))))
         for name in sorted(names, key=lambda name: (name is None, name or ""))
     )
 
 
-def _split(things: Iterable[T], key: Callable[[T], str | None]) -> dict[str | None, list[T]]:
-    found: dict[str | None, list[T]] = {}
+def _split(things: Iterable[Any], by: str) -> dict[str | None, list[Any]]:
+    found: dict[str | None, list[Any]] = {}
     for thing in things:
-        found.setdefault(key(thing), []).append(thing)
+        key = thing.get(by) if isinstance(thing, Mapping) else getattr(thing, by)
+        found.setdefault(key, []).append(thing)
     return found
 
 
