@@ -1,30 +1,26 @@
 """What is due for a session that nobody watches. PURE: no I/O, no clock, no environment.
 
-`due` decides from record, verdict and facts what has to be done now, `next_due` when to look again,
-`after_end` what follows from an end. Ages are counted by a clock that nobody can set; only a retry
-is due at a time of day, and one that a clock set back would put off is due at once.
+`due` decides from record, verdict and facts what has to be done now, `next_due` when to look again.
+Ages are counted by a clock that nobody can set.
 """
 
 from __future__ import annotations
 
-from binascii import crc32
-from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Sequence
+from datetime import datetime
 from enum import StrEnum
 from math import ceil
 
 from sesh.model.observation import Verdict
-from sesh.model.record import BreakerLimits, Care, Record
-from sesh.model.states import Cause, Desired, Health, Retry, State
+from sesh.model.record import Care, Record
+from sesh.model.retry import delay, no_time, wait
+from sesh.model.states import Cause, Health, Retry, State
 from sesh.model.units import amount, span
 from sesh.model.value import Value
 
-NEVER_AGAIN = 125  # the exit status by which an agent asks not to be retried
-_JITTER = 0.05  # of a delay, up or down: what failed together does not come back together
 _SOON, _NEVER = 0.0, float("inf")
 _ENGINE = 5.0  # seconds that an engine may take beside what it was asked to do
 _UNWELL = (Health.FAILING, Health.HUNG)
-_BY_SESH = (Cause.HEALTH, Cause.TIMEOUT, Cause.LIMIT)
 _HUNG_AGAIN = 30.0  # seconds until somebody looks again whether it speaks
 
 
@@ -222,91 +218,6 @@ def awake(seconds: float, naps: Sequence[tuple[float, float]]) -> float:
     return max(0.0, seconds - sum(min(still, max(0.0, seconds - ago)) for ago, still in naps))
 
 
-# --- when it has ended ---------------------------------------------------------------------------
-
-
-class After(Value):
-    """What follows from an end: another try at a time, or the last word."""
-
-    retry_at: datetime | None
-    retries: int  # used so far
-    gave_up: str | None = None  # why it is not tried again, although it was to be
-
-
-def after_end(
-    record: Record, how: Verdict, ended: datetime, now: datetime, left: float = _NEVER
-) -> After:
-    """Whether it is tried again, and when. Its timeout leaves it `left` seconds from now on."""
-    care, used = record.spec.care, record.status.retries
-    if _ended_well(record, how, ended):
-        used = 0
-    by_hand = record.status.retries == 0
-    if not care.retries or not _counts(care, how) or (how.cause is Cause.LAUNCH and by_hand):
-        return After(None, used)  # who has started it was told that it could not be launched
-    if record.status.desired is Desired.STOPPED and record.status.stop_reason is None:
-        return After(None, used)  # a person wants it to stop, whatever else has happened to it
-    if record.status.paused is not None:
-        return After(None, used, "not launched again: it was paused")
-    if how.state is State.TIMEOUT and left <= 0:
-        return After(None, used)  # its life was as long as it should be
-    if used >= care.retries:
-        which = f"all {care.retries} retries are" if care.retries > 1 else "its one retry is"
-        return After(None, used, f"{which} used up")
-    pause = delay(care, used + 1, record.launch)
-    retry_at = ended + timedelta(seconds=pause)
-    if min(max(_SOON, (retry_at - now).total_seconds()), pause) >= left:
-        return After(None, used, f"not launched again: {no_time(care)}")
-    return After(retry_at, used)
-
-
-def no_time(care: Care) -> str:
-    return f"its timeout ({span(care.timeout)}) leaves no time for it"
-
-
-def _ended_well(record: Record, how: Verdict, ended: datetime) -> bool:
-    """Had it run well for so long that it has all retries again? Not what sesh had to end: what
-    hangs, or runs into the same limit every time, would be launched again for ever. (Whoever ends
-    what is unwell knows for how long it was well before: `ran_well`.)"""
-    started = record.status.started
-    if started is None or how.cause in _BY_SESH or record.status.health in _UNWELL:
-        return False
-    ran = (ended - started).total_seconds() - record.status.held
-    return ran >= record.spec.care.retry_reset
-
-
-def _counts(care: Care, how: Verdict) -> bool:
-    """Is this an end that is to be retried? Never one that a person asked for."""
-    if how.state is State.STOPPED or how.exit_code == NEVER_AGAIN:
-        return False
-    kinds = {
-        State.FAILED: {Retry.FAILURE},
-        State.LOST: {Retry.LOST},
-        State.TIMEOUT: {Retry.TIMEOUT},
-    }
-    what = kinds.get(how.state, set()) | {Retry.ALWAYS}
-    if how.cause is Cause.LAUNCH:  # too late is failed, too: nothing of it ever ran
-        what |= {Retry.FAILURE}
-    return not what.isdisjoint(care.retry_on)
-
-
-def delay(care: Care, attempt: int, seed: str) -> float:
-    """Seconds before the attempt: doubled each time, the same for the same launch."""
-    plain = care.retry_delay * 2.0 ** min(attempt - 1, 60)
-    bent = plain * (1 - _JITTER + 2 * _JITTER * crc32(seed.encode()) / 0xFFFFFFFF)
-    return min(bent, care.retry_max_delay)
-
-
-def wait(record: Record, now: datetime) -> float:
-    """Seconds until its next try. None is further off than any that was ever set: the clock was."""
-    at = record.status.retry_at
-    if at is None:
-        return _SOON
-    left = (at - now).total_seconds()
-    ended = record.status.ended
-    longest = (at - ended).total_seconds() if ended else left
-    return _SOON if left > longest + 1 else left
-
-
 def _may_retry(record: Record, facts: Facts, *, ran_well: bool) -> bool:
     """Would it be launched again, if it failed now?"""
     care, used = record.spec.care, 0 if ran_well else record.status.retries
@@ -317,25 +228,3 @@ def _may_retry(record: Record, facts: Facts, *, ran_well: bool) -> bool:
 
 def _life_left(care: Care, facts: Facts) -> float:
     return care.timeout - (facts.life or 0.0) if care.timeout else _NEVER
-
-
-# --- breakers ------------------------------------------------------------------------------------
-
-
-def open_until(
-    failures: Iterable[datetime], limits: BreakerLimits, now: datetime
-) -> datetime | None:
-    """Until when a group with these failures is left alone; None when it is not. What fails while
-    it is open (it ran before, or by a person's wish) does not keep it open."""
-    if not limits.failures:
-        return None
-    until: datetime | None = None
-    recent: list[datetime] = []
-    for moment in sorted(moment for moment in failures if moment <= now):
-        if until is not None and moment < until:
-            continue
-        since = moment - timedelta(seconds=limits.within)
-        recent = [earlier for earlier in recent if earlier >= since] + [moment]
-        if len(recent) > limits.failures:
-            until, recent = moment + timedelta(seconds=limits.cooldown), []
-    return until if until is not None and until > now else None

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sesh.agents import resumable
-from sesh.model import progress
+from sesh.model import secrets
 from sesh.model.errors import SeshError
 from sesh.model.progress import Answer, Said
 from sesh.model.record import Record, Spec
@@ -134,7 +134,7 @@ def subagent_stop(data: bytes) -> str | None:
             return None
         entry = resumable.find(key)
         if entry is None:
-            return f"no session of agent_id {progress.shown(key)} is known"
+            return f"no session of agent_id {secrets.shown(key)} is known"
         if not isinstance(entry.record, Record):
             return f"{entry.record.name}: its record is damaged: {entry.record.reason}"
         if entry.record.agent.finished is None:

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from math import ceil
 from typing import Any
 
-from sesh.model import due, formatting
+from sesh.model import formatting, retry
 from sesh.model.configuration import Config
 from sesh.model.errors import SeshError
 from sesh.model.observation import Verdict
@@ -101,7 +101,7 @@ def _open(members: Collection[Member]) -> list[tuple[Member, Circle, datetime]]:
     breakers = {(circle, one.limits) for one in members for circle in one.circles}
     failures = _failures_of({circle for circle, _ in breakers}, {limits for _, limits in breakers})
     now = datetime.now(UTC)
-    open_until = {key: due.open_until(failures[key[0]], key[1], now) for key in breakers}
+    open_until = {key: retry.open_until(failures[key[0]], key[1], now) for key in breakers}
     found = [
         (one, circle, until)
         for one in members

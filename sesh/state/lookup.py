@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from sesh.model import due
+from sesh.model import retry
 from sesh.model.configuration import Config
 from sesh.model.digest import Digest
 from sesh.model.errors import (
@@ -376,7 +376,7 @@ def _in_conversation(word: AgentWord, conversation: str | None) -> AgentWord:
 def ended(record: Record, how: Verdict, now: datetime) -> Record:
     """The record of a session that has ended like this: for good, or to be tried again."""
     moment = how.ended or now
-    after = due.after_end(record, how, moment, now, ages.left(record))
+    after = retry.after_end(record, how, moment, now, ages.left(record))
     status = record.status
     status = replace(
         status,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
-from sesh.model import digest, due
+from sesh.model import digest, due, retry
 from sesh.model.configuration import Config
 from sesh.model.digest import Digest
 from sesh.model.due import Action, Facts, Kind
@@ -462,7 +462,7 @@ def _comes_back(seen: Seen, ending: Ending) -> bool:
         record, status=replace(record.status, retries=ending.retries_used(record.status))
     )
     now = datetime.now(UTC)
-    return due.after_end(record, how, now, now, ages.left(record)).retry_at is not None
+    return retry.after_end(record, how, now, now, ages.left(record)).retry_at is not None
 
 
 # --- retries -------------------------------------------------------------------------------------
@@ -473,7 +473,7 @@ def _postpone(one: Patient, circle: Circle, until: datetime, config: Config) -> 
     why = breakers.sentence(circle, until)
     breakers.note_open(record, circle, until, config)
     if ages.left(record) <= (until - datetime.now(UTC)).total_seconds():
-        return _give_up(one, f"{why}, and {due.no_time(record.spec.care)}")
+        return _give_up(one, f"{why}, and {retry.no_time(record.spec.care)}")
     record = replace(record, status=replace(record.status, retry_at=until, waits_for=why))
     return lookup.write(one.seen, record)
 

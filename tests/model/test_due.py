@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sesh.model import due
+from sesh.model import due, retry
 from sesh.model.due import Action, Facts, Kind
 from sesh.model.observation import Verdict
 from sesh.model.reconcile import ended_by
 from sesh.model.record import BreakerLimits, Care, Record
+from sesh.model.retry import After
 from sesh.model.states import OUTCOMES, Cause, Health, Retry, State
 from sesh.model.value import replace
 from tests.samples import NOW, record
@@ -201,9 +202,9 @@ FOR_EVER = float("inf")
 
 def after(
     care: Care, how: Verdict, ran: float = 1.0, left: float = FOR_EVER, **status: Any
-) -> due.After:
+) -> After:
     status = {"started": NOW - timedelta(seconds=ran), **status}
-    return due.after_end(cared(care, **status), how, NOW, NOW, left)
+    return retry.after_end(cared(care, **status), how, NOW, NOW, left)
 
 
 FAILED = Verdict(State.FAILED, cause=Cause.EXIT, exit_code=1)
@@ -232,7 +233,7 @@ def test_which_ends_are_retried(wanted: Retry, end: str) -> None:
     ],
 )
 def test_what_is_never_retried(how: Verdict) -> None:
-    assert after(Care(retries=3, retry_on=("always",)), how) == due.After(None, 0)
+    assert after(Care(retries=3, retry_on=("always",)), how) == After(None, 0)
 
 
 @pytest.mark.parametrize("state", [State.FAILED, State.TIMEOUT])
@@ -255,22 +256,22 @@ def test_the_delays_double_up_to_the_longest() -> None:
     care = Care(retries=9, retry_delay=10.0, retry_max_delay=300.0)
     plain = [10.0, 20.0, 40.0, 80.0, 160.0, 300.0, 300.0, 300.0, 300.0]
     for number, expected in enumerate(plain, 1):
-        found = due.delay(care, number, f"demo.{number}")
+        found = retry.delay(care, number, f"demo.{number}")
         assert expected * 0.95 <= found <= min(expected * 1.05, 300.0)
-        assert found == due.delay(care, number, f"demo.{number}")
+        assert found == retry.delay(care, number, f"demo.{number}")
 
 
 def test_the_delays_are_exact() -> None:
     """What a launch is called bends its delay, and nothing else does."""
     care = Care(retries=9, retry_delay=10.0, retry_max_delay=300.0)
-    found = [round(due.delay(care, number, f"demo.{number}"), 3) for number in range(1, 8)]
+    found = [round(retry.delay(care, number, f"demo.{number}"), 3) for number in range(1, 8)]
     assert found == [10.138, 19.456, 39.209, 82.594, 162.252, 300.0, 300.0]
 
 
 def test_retries_are_counted_and_used_up() -> None:
     care = Care(retries=2)
     assert after(care, FAILED, retries=1).retry_at is not None
-    assert after(care, FAILED, retries=2) == due.After(None, 2, "all 2 retries are used up")
+    assert after(care, FAILED, retries=2) == After(None, 2, "all 2 retries are used up")
 
 
 NO_TIME = "not launched again: its timeout (1 minute) leaves no time for it"
@@ -301,10 +302,10 @@ def test_no_retry_outlives_the_timeout(
 def test_an_end_that_is_seen_late_has_waited_already() -> None:
     care = Care(timeout=60.0, retries=3, retry_delay=10.0)
     late = NOW + timedelta(seconds=8)
-    assert due.after_end(cared(care), FAILED, NOW, late, 4.0).retry_at is not None
-    assert due.after_end(cared(care), FAILED, NOW, late, 1.0).gave_up == NO_TIME
+    assert retry.after_end(cared(care), FAILED, NOW, late, 4.0).retry_at is not None
+    assert retry.after_end(cared(care), FAILED, NOW, late, 1.0).gave_up == NO_TIME
     year = NOW - timedelta(days=365)  # the clock was set back: it waits no longer than its delay
-    assert due.after_end(cared(care), FAILED, NOW, year, 12.0).retry_at is not None
+    assert retry.after_end(cared(care), FAILED, NOW, year, 12.0).retry_at is not None
 
 
 @pytest.mark.parametrize(
@@ -346,7 +347,7 @@ def test_having_run_well_it_has_all_retries_again(ran: float, used: int) -> None
 def test_an_end_that_sesh_had_to_make_gives_back_no_retries(cause: Cause) -> None:
     care = Care(retries=1, retry_reset=1.0, retry_on=("timeout", "failure"))
     how = Verdict(ended_by(cause), cause=cause)
-    assert after(care, how, 1e6, retries=1) == due.After(None, 1, "its one retry is used up")
+    assert after(care, how, 1e6, retries=1) == After(None, 1, "its one retry is used up")
     assert after(care, how, 1e6).retry_at is not None
 
 
@@ -389,7 +390,7 @@ def test_when_a_retry_is_due(moment: datetime, kinds: list[Kind]) -> None:
 )
 def test_a_breaker_opens_and_closes(ago: list[int], until: int | None) -> None:
     failures = [NOW - timedelta(seconds=seconds) for seconds in ago]
-    found = due.open_until(failures, BreakerLimits(3, 60.0, 100.0), NOW)
+    found = retry.open_until(failures, BreakerLimits(3, 60.0, 100.0), NOW)
     assert found == (None if until is None else NOW + timedelta(seconds=until))
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from sesh.model import codec, progress
+from sesh.model import codec, progress, secrets
 from sesh.model.configuration import Resume
 from sesh.model.errors import ConflictError, UsageError
 from sesh.model.observation import Observation, unknown
@@ -299,7 +299,7 @@ def test_keys_that_are_called_like_secrets(key: str) -> None:
     ],
 )
 def test_what_is_no_secret(key: str, value: str) -> None:
-    assert progress.secret(key, value) is None
+    assert secrets.secret(key, value) is None
 
 
 # --- going on ------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sesh.model import due
+from sesh.model import retry
 from sesh.model.configuration import Config
 from sesh.model.observation import Verdict
 from sesh.model.record import BreakerLimits, Record
@@ -52,7 +52,7 @@ def test_steady_failures_of_others_do_not_keep_it_open(record: Record, every: in
     now = datetime.now(UTC).replace(microsecond=0)
     moments = [now - timedelta(seconds=ago) for ago in range(4 * 3600, 0, -every)]
     log(*moments)
-    assert until(record) == due.open_until(moments, LIMITS, datetime.now(UTC))
+    assert until(record) == retry.open_until(moments, LIMITS, datetime.now(UTC))
 
 
 def test_more_than_so_many_open_it(record: Record) -> None:
