@@ -68,6 +68,7 @@ _UNCONFIGURED = {
     "GIT_CONFIG_COUNT": "0",
     "GIT_CONFIG_PARAMETERS": "",
 }
+_ALONE = {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1"}
 _LEFT = re.compile(r"checkout: moving from ([0-9a-f]{40,64}) to ")  # in a reflog
 # Files in a checkout's own git directory that say what is under way.
 _UNDER_WAY = {
@@ -229,6 +230,10 @@ class _Look:
     def ask(self, *words: str) -> Answer:
         return self._failed or self._call(self._env, *words)
 
+    def act(self, *words: str) -> Answer:
+        """Have git change something, under the same protection."""
+        return self._failed or _do(self._directory, *_QUIETLY, *words, env={**_ALONE, **self._env})
+
     def _prepare(self) -> Answer | None:
         from tempfile import TemporaryDirectory
 
@@ -274,14 +279,15 @@ def ask(directory: str, *words: str, timeout: float = TIMEOUT) -> Answer:
 
 def _call(directory: str, *words: str, timeout: float, env: dict[str, str] | None = None) -> Answer:
     """Ask git itself; what this asks must need neither objects nor files of a repository."""
-    used = {**_environment(), "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", **(env or {})}
+    used = {**_environment(), **_ALONE, **(env or {})}
     argv = ["git", "-C", directory, *_QUIETLY, *words]
     return subprocesses.call(argv, timeout=timeout, env=used, errors="surrogateescape")
 
 
-def _do(directory: str, *words: str) -> Answer:
-    """Something that changes a repository: slowly, if it is large."""
-    return subprocesses.tool(["git", "-C", directory, *words], timeout=LONG, env=_environment())
+def _do(directory: str, *words: str, env: dict[str, str] | None = None) -> Answer:
+    """Have git change a repository, which takes its time if that is large."""
+    used = {**_environment(), **(env or {})}
+    return subprocesses.tool(["git", "-C", directory, *words], timeout=LONG, env=used)
 
 
 def _environment() -> dict[str, str]:
@@ -447,14 +453,14 @@ def add_worktree(directory: str, path: str, name: str, *, new: bool) -> Answer:
 def remove_worktree(repository: str, path: str, *, force: int = 0) -> Answer:
     """Without force git itself refuses when there are changes; twice means: even half made."""
     with _Look(repository, LONG) as look:
-        return look.ask("worktree", "remove", *["--force"] * force, path)
+        return look.act("worktree", "remove", *["--force"] * force, path)
 
 
 def delete_merged(directory: str, name: str) -> bool:
     """Delete a branch, if all of it is in the HEAD of `directory`. git itself looks again."""
     with _Look(directory, LONG) as look:
         merged = look.ask("merge-base", "--is-ancestor", f"{_HEADS}{name}", "HEAD")
-        deleted = merged.ok and look.ask("branch", "-d", "--", name).ok
+        deleted = merged.ok and look.act("branch", "-d", "--", name).ok
     if deleted:  # git has removed its settings from our config only
         _do(directory, "config", "--remove-section", f"branch.{name}")
     return deleted

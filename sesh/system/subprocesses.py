@@ -1,7 +1,12 @@
 """The one launcher of programs. A timeout on every call; nothing here judges what was said.
 
-tmux, the container engines and looks at git, which are on every path, go through `subprocess`; what
-changes a repository goes through `sh`, which costs more to import than most questions take.
+`sh` runs git where git changes a repository. Everything else stays with `subprocess`. Looks at git,
+tmux and the container engines are on budgeted paths, and the import of `sh` takes longer than most
+of their answers. Users' own commands need what `sh` does not do: on a timeout it kills the command
+but not its process group; it collects an endless answer until the timeout; and it forks in Python
+while other threads run (a notification has a thread for each target, a look at many checkouts has
+eight) and then waits without a timeout for the child to reach exec. A health command must outlive
+the pass that starts it, and `sh` keeps threads in its caller for every command.
 """
 
 from __future__ import annotations
@@ -250,6 +255,9 @@ def tool(
         return Answer(None, "", "", f"no answer within {timeout:g} s")
     except sh.SignalException as error:
         return Answer(None, "", "", f"{argv[0]}: killed by signal {-error.exit_code}")
+    except (sh.ForkException, OSError) as error:
+        reason = str(error).strip().rpartition("\n")[2].strip()
+        return Answer(None, "", "", f"{argv[0]}: {reason}")
     finally:
         nothing.close()
     return Answer(done.exit_code, _text(done.stdout), _text(done.stderr))

@@ -54,6 +54,15 @@ def test_tool_gives_code_and_streams() -> None:
     assert (answer.code, answer.out, answer.err) == (3, "out\n", "err\n")
 
 
+def test_tool_says_why_a_program_could_not_be_started(tmp_path: Path) -> None:
+    gone = subprocesses.tool(["true"], timeout=5, cwd=str(tmp_path / "gone"))
+    assert gone.code is None
+    assert gone.problem is not None
+    assert gone.problem.startswith("true: FileNotFoundError: ")
+    null = subprocesses.tool(["sh", "-c", "echo \0"], timeout=5)
+    assert (null.code, null.problem) == (None, "sh: ValueError: embedded null byte")
+
+
 def test_a_command_that_is_fed(tmp_path: Path) -> None:
     script = "cat >got; echo out; echo err >&2; exit 3"
     data = b"x" * (1 << 20)
