@@ -2,7 +2,8 @@
 write into them.
 
   .launch    sh file that becomes the agent: says who it is, goes to the directory, loads the
-             environment, execs the command. No secret is in it; removes itself.
+             environment, execs the command. No secret is in it. It removes itself, and ends if
+             another process has removed it before: then the launch was given up.
   .pid       "PID START KEEPER LEADER TTY PANE SERVER START", written by .launch before it becomes
              the agent: its own identity, its keeper's two shells, its terminal, and tmux's server
   .exit.tmp  made beforehand at full size, so that a full disk can't lose the word; becomes .exit
@@ -63,7 +64,7 @@ set -- ${{SESH_LINE##*) }}
 printf '%-{width}s\\n' "$SESH_AGENT $TMUX_PANE $SESH_SERVER ${{20}}" 1<>{base}.pid
 SESH_STEP=begin
 trap {trap} EXIT
-rm -f {base}.launch
+rm {base}.launch </dev/null 2>/dev/null || [ -e {base}.launch ] || exit 126
 SESH_STEP=directory
 cd {cwd} || exit 126
 unset OLDPWD
@@ -115,10 +116,14 @@ def commit(record: Record) -> None:
         raise ConflictError(f"{record.name} was removed by another sesh just now") from None
 
 
-def withdraw(record: Record) -> None:
-    """Whoever has not begun with it yet never will."""
-    with suppress(FileNotFoundError):
+def withdraw(record: Record) -> bool:
+    """Remove the launch file: an agent that has not begun yet never will. False: the file is not
+    there, because the agent has begun, or another sesh has withdrawn it."""
+    try:
         os.unlink(base(record) + ".launch")
+    except OSError:  # a directory, say, which something in a container has made there
+        return False
+    return True
 
 
 def keep_claim(record: Record, raw: bytes) -> None:

@@ -52,7 +52,7 @@ class Seen(Value):
     entry: Entry
     session: Session | None  # None: the record is damaged
     trouble: str | None = None  # why what was learned could not be written down
-    overtaken: bool = False  # another sesh has changed the record since it was read
+    overtaken: bool = False  # since it was read, another sesh changed the record or it began
     has_ended: bool = False  # this look has found, and written down, that it has ended
 
     @property
@@ -336,8 +336,9 @@ def _settle(
         return Seen(entry, session)
     session = Session(record, sight, verdict)
     has_ended = learned.status.outcome is not record.status.outcome
-    if has_ended and verdict.state is State.TIMEOUT and verdict.cause is Cause.LAUNCH:
-        launch_files.withdraw(record)  # a tmux that is late must not begin it after all
+    given_up = has_ended and verdict.state is State.TIMEOUT and verdict.cause is Cause.LAUNCH
+    if given_up and not _withdraw(record):
+        return Seen(entry, session, overtaken=True)
     try:
         written = (ends.write if has_ended else records.swap)(entry, learned, verdict)
     except (SeshError, OSError) as error:
@@ -346,6 +347,12 @@ def _settle(
     if written is None:
         return Seen(entry, seen, overtaken=True)
     return Seen(written, seen, has_ended=has_ended)
+
+
+def _withdraw(record: Record) -> bool:
+    """A tmux that is late must not begin it now. False: the agent was faster, and lives."""
+    which = (record.place.run, record.id, record.place.generation)
+    return launch_files.withdraw(record) or launch_files.read_launch(*which) is None
 
 
 def learn(record: Record, sight: Observation, verdict: Verdict, now: datetime) -> Record:

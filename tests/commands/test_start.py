@@ -10,7 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from sesh.model.record import Record
 from sesh.model.session_json import FIELDS
+from sesh.model.states import State
+from sesh.places import launch_files
+from sesh.state import lookup
 from tests import pace
 from tests.surroundings import complains, files, read_record
 from tests.world import World, eventually
@@ -229,10 +233,59 @@ def test_a_launch_into_a_hanging_tmux_is_given_up_and_found_out_later(world: Wor
     assert eventually(lambda: world.state_of("b") in ("running", "timeout")), world.session("b")
 
     def is_true() -> bool:
-        panes = world.tmux("list-panes", "-a", "-F", "#{session_name} #{pane_dead}").splitlines()
-        return ("b 0" in panes) == (world.state_of("b") == "running")
+        return ("b 0" in panes(world)) == (world.state_of("b") == "running")
 
     assert eventually(is_true), world.session("b")
+
+
+def launch_into_hanging_tmux(world: World, first: str) -> None:
+    """Give up the launch of `b`, and let tmux continue: then b's launch file runs `first`."""
+    world.start("first")
+    world.configure("[tmux]\ntimeout = 0.5\n[start]\nlaunch_timeout = 1\n")
+    server = world.server_pid()
+    os.kill(server, signal.SIGSTOP)
+    try:
+        complains(world.sesh("start", "b", "--", "sleep", "1000"), 5, "no answer")
+        (file,) = world.state.glob("run/*/b-*.launch")
+        file.write_text(f"{first}\n{file.read_text()}")
+    finally:
+        os.kill(server, signal.SIGCONT)
+
+
+def test_an_agent_that_begins_after_its_launch_was_given_up_ends(world: World) -> None:
+    """Its shell has read the launch file, but is too slow to say so."""
+    read, go = world.cwd / "read", world.cwd / "go"
+    launch_into_hanging_tmux(world, f"touch {read}; until [ -e {go} ]; do sleep 0.1; done")
+    assert eventually(read.exists)
+    assert eventually(lambda: world.state_of("b") == "timeout"), world.session("b")
+    go.touch()
+    assert eventually(lambda: "b 1" in panes(world)), panes(world)
+    assert world.state_of("b") == "timeout"
+
+
+def test_an_agent_that_begins_while_its_launch_is_given_up_runs(
+    here: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says so after it was looked at, and before its launch file is removed."""
+    go = here.cwd / "go"
+    launch_into_hanging_tmux(here, f"until [ -e {go} ]; do sleep 0.1; done")
+    time.sleep(1)  # its launch timeout
+    withdraw = launch_files.withdraw
+
+    def late(record: Record) -> bool:
+        go.touch()
+        assert eventually(lambda: not Path(f"{launch_files.base(record)}.launch").exists())
+        return withdraw(record)
+
+    monkeypatch.setattr(launch_files, "withdraw", late)
+    session = lookup.one("b").session
+    assert session is not None
+    assert session.verdict.state is State.RUNNING
+    assert "b 0" in panes(here)
+
+
+def panes(world: World) -> list[str]:
+    return world.tmux("list-panes", "-a", "-F", "#{session_name} #{pane_dead}").splitlines()
 
 
 def test_words_behind_the_name_belong_behind_a_double_dash(world: World) -> None:

@@ -66,7 +66,7 @@ def test_a_launch_survives_the_names_that_shells_use(tmp_path: Path, shell: str)
     one = record()
     place = replace(one.place, run=str(tmp_path), snapshot=str(snapshot))
     one = replace(one, place=place, spec=replace(one.spec, cwd=str(tmp_path)))
-    script = tmp_path / "script"
+    script = tmp_path / f"{one.launch}.launch"
     script.write_text(launch_files._script(one, ("env", "-0")))
     inherited = {"TMUX": f"x,{os.getpid()},0", "TMUX_PANE": "%0", "PATH": os.environ["PATH"]}
     done = subprocess.run(
