@@ -44,16 +44,20 @@ def main(argv: list[str] | None = None) -> int:
         code = None  # an odd record, maybe: the full path knows what to say of it
     if code is None:
         code = _full(argv)
-        from sesh.terminal import prompt
-
-        prompt.refresh()
-        _have_told()
+        try:
+            _follow_up()
+        except (ImportError, OSError):  # no open files left, maybe: the command is done anyway
+            pass
     return code
 
 
-def _have_told() -> None:
-    """What a command has written down may have come too late for the pass that was called when it
-    happened. Where somebody wants to be told of it, there is another one."""
+def _follow_up() -> None:
+    """Refresh the line for prompts, and call a pass if a person wants to be told of what this
+    command wrote down: that may have come too late for the pass that was called when it
+    happened."""
+    from sesh.terminal import prompt
+
+    prompt.refresh()
     events = sys.modules.get("sesh.state.events")
     if events is None or not events.written:
         return
@@ -66,7 +70,7 @@ def _have_told() -> None:
             from sesh.supervision.notify import notices
 
             notices.call_pass(config)
-    except (errors.SeshError, OSError):  # the command has done its work all the same
+    except errors.SeshError:
         return
 
 

@@ -26,6 +26,7 @@ NOTHING, PIPE = subprocess.DEVNULL, subprocess.PIPE
 OUTPUT_LIMIT = 16 << 20
 _USUAL = 0.01  # seconds that it takes to start a program, at most: on an idle machine 1 to 3 ms
 _SLOWEST = 5.0  # times: even there, what does not answer is not waited for without end
+_HANDLES = 6  # files that Popen opens, or one more: /dev/null and two pipes
 _NAP = 3600.0  # seconds of one poll: it takes no more milliseconds than an int holds
 _LOOK = 0.1  # seconds until it is seen that a command has ended which does not close its stderr
 _MOMENT = 0.3  # seconds for the last words of what a command has started, once that has ended
@@ -96,12 +97,25 @@ def _start(
 ) -> subprocess.Popen[bytes] | Answer:
     """The process, or why there is none."""
     try:
+        _check_room()
         return subprocess.Popen(argv, stdin=stdin, stdout=stdout, stderr=PIPE, env=env, cwd=cwd)
     except FileNotFoundError as error:
         return Answer(None, "", "", f"{error.filename}: not found")
     except OSError as error:
         scarce = error.errno in SCARCE
         return Answer(None, "", "", f"{argv[0]}: {error.strerror}", scarce=scarce)
+
+
+def _check_room() -> None:
+    """Raise now if Popen would run out of open files halfway: before Python 3.11.4 it leaves open
+    what it has opened until then, and the files that say why no agent runs can't be written."""
+    opened: list[int] = []
+    try:
+        while len(opened) < _HANDLES:
+            opened += os.pipe()
+    finally:
+        for fd in opened:
+            os.close(fd)
 
 
 def _answer(process: subprocess.Popen[bytes], timeout: float, errors: str, slow: float) -> Answer:
@@ -180,6 +194,7 @@ def feed(
         given.write(data)
         given.seek(0)
         try:
+            _check_room()
             with subprocess.Popen(
                 argv,
                 stdin=given,

@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import stat
+import sys
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -330,3 +331,22 @@ def test_a_file_that_cannot_be_written_fails_no_command(world: World) -> None:
     assert world.ok("doctor", "--prompt", "--refresh").err == ""
     assert world.ok("start", "one", "--", "sleep", "1000").err == ""
     assert prompt_file(world).is_dir()
+
+
+# A command that left no file to open: old Pythons keep pipes open when a subprocess can't be begun.
+_NO_FILES_LEFT = """
+import resource
+from sesh import __main__
+
+def full(argv):
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
+    return 1
+
+__main__._full = full
+__main__.script()
+"""
+
+
+def test_no_open_files_left_for_the_file_fails_no_command(world: World) -> None:
+    done = run(world, sys.executable, "-c", _NO_FILES_LEFT, "start")
+    assert (done.code, done.err) == (1, "")
