@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 from shlex import quote
@@ -166,6 +167,10 @@ def test_a_call_back_speaks_to_no_socket_of_another_user(
         os.chown(socket, owner, owner)
         (tmp_path / "pass.again").unlink(missing_ok=True)
         subprocess.run(
-            [*SHELLS[shell], script], env={"TMUX": f"{socket},1,0"}, check=True, timeout=60
+            [*SHELLS[shell], script],
+            executable=shutil.which(SHELLS[shell][0]),  # PATH is not in the environment
+            env={"TMUX": f"{socket},1,0"},
+            check=True,
+            timeout=60,
         )
         assert asked.read_text().count("asked") == calls
