@@ -1,8 +1,9 @@
 #!/bin/sh
 # fresh.sh [CASE…]: runs `make test` where sesh was never seen: a Debian root with hardly more than make and Python, in
-# namespaces of its own, with a copy of this checkout. Prints what came of it, and removes the roots again. Without
-# cases all of them are run, one after the other, which takes long. PYTEST_ADDOPTS is passed on. Needs root, and
-# mmdebstrap or debootstrap; what Python needs is fetched here, and packages come from $MIRROR.
+# namespaces of its own, with a copy of this checkout. Prints what came of it, and removes the roots again; the whole
+# output of a case that failed stays in .roots/CASE.out. Without cases all of them are run, one after the other, which
+# takes long. PYTEST_ADDOPTS is passed on. Needs root, and mmdebstrap or debootstrap; what Python needs is fetched here,
+# and packages come from $MIRROR.
 set -eu
 cd "$(dirname "$0")/.."
 MIRROR=${MIRROR:-http://deb.debian.org/debian}
@@ -132,7 +133,11 @@ try() {
     more=$(made "$root" | sort | comm -13 "$scratch/before" - | tr '\n' ' ' || :)
     printf '%-10s | %-4s | %s | left in /tmp: %s| made: %s\n' "$1" "$code" "${result:-no result}" "${left:-nothing }" "${more:-nothing}" >>"$table"
     rm -rf --one-file-system "$root"
-    [ "$code" = 0 ] && [ -z "$left$more" ]
+    rm -f ".roots/$1.out"
+    [ "$code" != 0 ] || [ -n "$left$more" ] || return 0
+    mv "$scratch/out" ".roots/$1.out"
+    echo "test-fresh: the whole output is in .roots/$1.out" >&2
+    return 1
 }
 
 export PYTEST_ADDOPTS="${PYTEST_ADDOPTS:-}"
