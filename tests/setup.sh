@@ -10,7 +10,8 @@
 #   tests/setup.sh python    print a Python that is new enough and can make virtual environments
 #
 # Everything that the package manager is asked for is in one line on stderr before it is asked. Programs whose packages
-# would start a service or make a user (cron, prometheus) are unpacked into .venv/tools instead, which needs no root.
+# would start a service or make a user (cron, prometheus) are unpacked into .venv/tools instead, which needs no root. What
+# a package enables in systemd (man-db, which fish needs, does that) is disabled again.
 #
 # PYTHON=… in the environment chooses the Python.
 set -eu
@@ -130,12 +131,30 @@ install() {
     how=$(install_command "$manager")
     hint="install it with: $how $1"
     [ "$(id -u)" = 0 ] || have sudo || { hint="neither root nor sudo; $hint"; return 1; }
+    before=$(enabled)
+    failed=
     # The lists may be missing or old: then refresh them and try again.
     # shellcheck disable=SC2046,SC2086 # commands of several words
     quietly as_root env DEBIAN_FRONTEND=noninteractive $how "$1" ||
         { quietly as_root $(refresh_command "$manager") &&
             quietly as_root env DEBIAN_FRONTEND=noninteractive $how "$1"; } ||
-        { hint="$(reason); $hint"; return 1; }
+        hint="$(reason); $hint" failed=yes
+    disable_since "$before"
+    [ -z "$failed" ]
+}
+
+# enabled: the links by which systemd starts units
+enabled() { find /etc/systemd/system /etc/systemd/user -type l 2>/dev/null || :; }
+
+# disable_since LINKS: every unit that was not enabled then
+disable_since() {
+    for link in $(enabled | grep -vxF -e "$1"); do
+        case $link in
+            */systemd/user/*) quietly as_root systemctl --global disable "${link##*/}" || : ;;
+            *) quietly as_root systemctl disable --now "${link##*/}" || : ;; # fails where no systemd runs
+        esac
+        quietly as_root rm -f "$link" || say "$link can't be removed: $(reason)"
+    done
 }
 
 # need COMMAND: install it or fail

@@ -13,8 +13,8 @@ import pytest
 
 CHECKOUT = Path(__file__).parents[1]
 USED = (
-    *("sh", "env", "cat", "cksum", "chmod", "dirname", "grep", "id", "mkdir", "mktemp", "rm"),
-    *("tail", "tmux"),
+    *("sh", "env", "cat", "cksum", "chmod", "dirname", "find", "grep", "id", "mkdir", "mktemp"),
+    *("rm", "tail", "tmux"),
 )
 # What would let pip do without a network.
 LOCAL = ("PIP_", "SESH_TEST_REQUIRE", "PYTHON", "MAKE", "MFLAGS")
@@ -125,6 +125,31 @@ def test_what_was_not_to_be_had_is_not_asked_for_again(
     done = set_up(checkout, PATH=str(bare))
     assert done.returncode == 0
     assert not (tmp_path / "asked").exists()
+
+
+def test_what_a_package_enables_is_disabled_again(
+    checkout: Path, tmp_path: Path, bare: Path
+) -> None:
+    if not Path("/etc/systemd").is_dir():
+        pytest.skip("no /etc/systemd here")
+    units = tmp_path / "systemd"
+    wanted = {"system/timers.target.wants/new.timer", "user/sockets.target.wants/new.socket"}
+    ours = "system/timers.target.wants/ours.timer"
+    for link in {*wanted, ours}:
+        (units / link).parent.mkdir(parents=True, exist_ok=True)
+    (units / ours).symlink_to("/dev/zero")
+    enable = "".join(f"ln -sf /dev/zero /etc/systemd/{link}\n" for link in sorted(wanted))
+    (bare / "apt-get").write_text(
+        f"#!/bin/sh\nPATH=/bin:/usr/bin\n[ $1 = install ] || exit\n{enable}"
+    )
+    (bare / "systemctl").write_text(f'#!/bin/sh\necho "$*" >>{tmp_path}/told\nexit 1\n')
+    (bare / "systemctl").chmod(0o755)
+    mounted = f'mount --bind {units} /etc/systemd && PATH={bare} && exec "$@"'
+    done = set_up(checkout, *in_namespace("m"), "sh", "-c", mounted, "sh")
+    assert done.returncode == 0, done.stderr
+    assert [path for path in units.rglob("*") if path.is_symlink()] == [units / ours]
+    told = {*(tmp_path / "told").read_text().splitlines()}
+    assert told == {"disable --now new.timer", "--global disable new.socket"}
 
 
 def test_the_readme_lists_what_is_installed() -> None:
