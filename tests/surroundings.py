@@ -123,8 +123,15 @@ class Terminal:
         found = _EXIT.search(text)
         assert found is not None
         code = int(found[1])
+        pids = [int(pid) for pid in self._call("display", "-p", "#{pid} #{pane_pid}").split()]
         self._call("kill-session")
+        assert eventually(lambda: not any(map(_lives, pids))), pids
         return code, text[: found.start()]
+
+
+def _lives(pid: int) -> bool:
+    stat = processes.look(pid)
+    return stat is not None and stat.alive
 
 
 def start_stubborn(world: World, name: str) -> int:
