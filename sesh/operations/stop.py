@@ -110,7 +110,7 @@ def stop(
             tell(str(error) if str(error).startswith(one.name) else f"{one.name}: {error}")
     wished = [one for one in asked if one is not None]
     foreign = bring_down(wished, config, begin, progress)
-    after = confirm([one.name for one in found], config, close_panes=close_panes)
+    after = confirm(found, config, close_panes=close_panes)
     for name, process in foreign:
         if processes.alive(process):
             tell(f"{name}: {_not_permitted(process.pid)}: it is left")
@@ -122,8 +122,7 @@ def go_on(found: Sequence[Seen], config: Config) -> list[Seen]:
     begin = datetime.now(UTC)
     mine = [one for one in map(take_over, found) if one is not None]
     bring_down(mine, config, begin)
-    names = {one.name for one in mine}
-    after = {one.name: one for one in confirm([*names], config)}
+    after = {one.name: one for one in confirm(mine, config)}
     return [after.get(one.name) or lookup.one(one.name) for one in found]
 
 
@@ -531,10 +530,10 @@ def _signal(target: _Target, members: processes.Table) -> None:
 # --- confirming --------------------------------------------------------------------------------
 
 
-def confirm(names: Sequence[str], config: Config, *, close_panes: bool = True) -> list[Seen]:
+def confirm(found: Sequence[Seen], config: Config, *, close_panes: bool = True) -> list[Seen]:
     """Look at all again, close what is left of their places, and return what is true now. The
     number of tmux calls does not depend on the number of sessions."""
-    after = {one.name: one for one in lookup.some(names)}
+    after = {one.name: one for one in lookup.some([one.name for one in found])}
     by_socket: dict[str, list[Seen]] = {}
     for one in after.values():
         if one.session is None or not one.has_process:
@@ -544,9 +543,9 @@ def confirm(names: Sequence[str], config: Config, *, close_panes: bool = True) -
             after[one.name] = _confirm_boxed(one, record, config, close_panes=close_panes)
         else:
             by_socket.setdefault(record.place.socket, []).append(one)
-    for found in by_socket.values():
-        after |= {one.name: one for one in _confirm_hosted(found, config, close_panes=close_panes)}
-    return [after[name] for name in names]
+    for some in by_socket.values():
+        after |= {one.name: one for one in _confirm_hosted(some, config, close_panes=close_panes)}
+    return [after[one.name] for one in found]
 
 
 def _confirm_hosted(found: Sequence[Seen], config: Config, *, close_panes: bool) -> list[Seen]:

@@ -107,7 +107,7 @@ def _bring_down(done: Pass, config: Config) -> Iterator[Exception]:
     for one in done.asked:
         assert one.session is not None
         try:
-            confirm(one.name, config, close_panes=not one.session.record.status.keep)
+            confirm([one], config, close_panes=not one.session.record.status.keep)
         except NoSessionError:
             continue  # somebody has removed it meanwhile
         except (SeshError, OSError) as error:
