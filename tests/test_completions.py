@@ -21,7 +21,7 @@ from sesh.commands import completion, template
 from sesh.model.progress import PHASES
 from sesh.model.states import State
 from sesh.state import events
-from sesh.terminal import main, session_list
+from sesh.terminal import filters, main
 from tests.conftest import need
 from tests.surroundings import settle_fish
 from tests.terminal.test_fast import LANES
@@ -209,7 +209,7 @@ def test_a_session_called_like_a_command_confuses_nobody(terminal: Terminal) -> 
 
 def test_all_filters_are_offered_and_no_others(terminal: Terminal) -> None:
     terminal.tab("sesh ls -f ")
-    keys = set(session_list.FILTER_KEYS)
+    keys = set(filters.FILTER_KEYS)
 
     def offered() -> set[str]:
         return {word.partition("=")[0] for word in terminal.listed()}
@@ -283,7 +283,7 @@ def test_templates_are_offered(terminal: Terminal) -> None:
 
 def test_all_sort_keys_are_offered(terminal: Terminal) -> None:
     terminal.tab("sesh ls --sort ")
-    keys = {*session_list.SORT_KEYS, *(f"-{key}" for key in session_list.SORT_KEYS)}
+    keys = {*filters.SORT_KEYS, *(f"-{key}" for key in filters.SORT_KEYS)}
     eventually(lambda: terminal.listed() == keys)
     assert terminal.listed() == keys, terminal.lines()
 

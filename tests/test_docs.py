@@ -26,7 +26,7 @@ from sesh.model.configuration import Config
 from sesh.model.state_table import STATES
 from sesh.model.states import ALIVE, ENDED, Cause, State
 from sesh.state import events, settings
-from sesh.terminal import main, session_list
+from sesh.terminal import filters, main
 from tests.conftest import need
 from tests.test_layers import PACKAGES
 from tests.world import World
@@ -249,11 +249,11 @@ def test_json_fields_of_the_figures(world: World) -> None:
 
 def test_filters_and_sort_keys() -> None:
     text = page_of("ls")
-    assert items(text, "Cm") == list(session_list.FILTER_KEYS)
+    assert items(text, "Cm") == list(filters.FILTER_KEYS)
     found = re.search(r"^\.It Fl -sort .*?\n(.*?)(?=^\.It )", text, re.S | re.M)
     assert found
     named = [re.findall(r"\w+", line) for line in re.findall(r"^\.Cm (.*)$", found[1], re.M)]
-    assert [key for line in named for key in line] == list(session_list.SORT_KEYS)
+    assert [key for line in named for key in line] == list(filters.SORT_KEYS)
 
 
 def test_settings_and_their_defaults() -> None:

@@ -13,7 +13,7 @@ from sesh.model.states import ALIVE, Retry, State
 from sesh.model.value import replace
 from sesh.state import events
 from sesh.system import paths
-from sesh.terminal import completion, output, session_list
+from sesh.terminal import completion, filters, output
 from sesh.terminal.completion import Offer, Option, Tree, Verb
 
 SCRIPTS = {"bash": completion.bash, "zsh": completion.zsh, "fish": completion.fish}
@@ -26,7 +26,7 @@ _VALUES: dict[str, Offer] = {
     "--env": "variables",
     "--group": "groups",
     "--filter": "filters",
-    "--sort": tuple(dash + key for key in session_list.SORT_KEYS for dash in ("", "-")),
+    "--sort": tuple(dash + key for key in filters.SORT_KEYS for dash in ("", "-")),
     "--for": ("ended", "alive", *ACTIVITIES, *(state for state in _STATES if state != "damaged")),
     "--kind": events.KINDS,
     "--only": IDS,
@@ -65,7 +65,7 @@ def tree(group: click.Group) -> Tree:
         verb = _verb(name, found)
         verbs.append(replace(verb, offer=tuple(names)) if name == "man" else verb)
     ours = tuple(rule_files.stems(paths.builtin_dir()))
-    return Tree(_options(group), tuple(verbs), _STATES, _LIVING, session_list.FILTER_KEYS, ours)
+    return Tree(_options(group), tuple(verbs), _STATES, _LIVING, filters.FILTER_KEYS, ours)
 
 
 def _verb(name: str, found: click.Command) -> Verb:

@@ -11,7 +11,8 @@ import click
 from sesh.commands._options import CONTEXT, Moment, json_option
 from sesh.model.errors import UsageError
 from sesh.state import events, lookup
-from sesh.terminal import output, session_table
+from sesh.terminal import output
+from sesh.terminal.event_line import event_line
 
 
 @click.command("events", context_settings=CONTEXT)
@@ -36,7 +37,7 @@ def command(
     source: Iterable[events.Event] = events.follow(output.pause) if follow else events.read(since)
     for event in source:
         if _wanted(event, name, since, kinds):
-            output.write((json.dumps(event) if as_json else session_table.event_line(event)) + "\n")
+            output.write((json.dumps(event) if as_json else event_line(event)) + "\n")
             if output.reader_gone():
                 break
     return 0

@@ -9,7 +9,7 @@ import click
 from sesh.commands._options import CONTEXT, colour_option, json_option
 from sesh.model import formatting
 from sesh.model.session_json import View
-from sesh.terminal import output, session_list, session_table
+from sesh.terminal import filters, output, session_list, session_table
 
 
 @click.command("ls", context_settings=CONTEXT)
@@ -17,7 +17,7 @@ from sesh.terminal import output, session_list, session_table
 @click.option(
     "-f",
     "--filter",
-    "filters",
+    "conditions",
     multiple=True,
     metavar="KEY=VALUE",
     help="Only sessions that match (repeatable): state, group, tag, name (a glob), place, "
@@ -51,7 +51,7 @@ from sesh.terminal import output, session_list, session_table
 @colour_option
 def command(
     as_json: bool,
-    filters: tuple[str, ...],
+    conditions: tuple[str, ...],
     sort_key: str,
     template: str | None,
     quiet: bool,
@@ -61,12 +61,12 @@ def command(
     colour: str,
 ) -> int:
     """List sessions, each with its state as it is right now."""
-    wanted = session_list.parse_filters(filters)
-    formatted = session_list.formatter(template) if template is not None else None
-    session_list.sort([], sort_key)
+    wanted = filters.parse(conditions)
+    formatted = filters.formatter(template) if template is not None else None
+    filters.sort([], sort_key)
     needs_usage = wide or sort_key.lstrip("-") in ("memory_bytes", "cpu_seconds")
     found, troubles = session_list.gather(everything=everything, usage=needs_usage, work=wide)
-    views = session_list.sort([v for v in found if session_list.matches(v, wanted)], sort_key)
+    views = filters.sort([v for v in found if filters.matches(v, wanted)], sort_key)
     if as_json:
         output.write("[" + ",\n".join(json.dumps(v, separators=(",", ":")) for v in views) + "]\n")
     elif formatted:

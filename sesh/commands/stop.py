@@ -170,9 +170,7 @@ def _stop_orphans(config: Config, grace: float, *, yes: bool) -> int:
 
 def _count(census: orphans.Census) -> int:
     """How many there are to end."""
-    sure = len(census.orphan_sessions) + len(census.agents)
-    reasons = [one.keep for one in census.leftovers] + [one.keep for one in census.strays]
-    return sure + [*reasons, *(one.keep for one in census.adrift)].count(None)
+    return len(census.orphan_sessions) + sum(one.keep is None for one in census.unclaimed)
 
 
 def _end(census: orphans.Census, config: Config, grace: float) -> list[str]:

@@ -17,7 +17,8 @@ from sesh.state import events
 from sesh.state.events import Place
 from sesh.supervision import run_pass
 from sesh.system import bug_log, subprocesses
-from sesh.terminal import output, session_table
+from sesh.terminal import output
+from sesh.terminal.event_line import event_line
 
 _SHORTEST = 0.1
 
@@ -68,7 +69,7 @@ def _tell(seen: Place, remark: Remark) -> Place:
     """Print what has happened since. A full disk is no reason not to go on."""
     happened, seen = events.since(seen)
     for event in happened:
-        remark("stdout", _written(f"{session_table.event_line(event)}\n"))
+        remark("stdout", _written(f"{event_line(event)}\n"))
     return seen
 
 

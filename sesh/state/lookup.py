@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 
@@ -92,6 +92,11 @@ class Orphan(Value):
     generation: int
     agent: Agent
     since: datetime
+    keep = None  # why it must not be ended by us
+
+    @property
+    def key(self) -> Hashable:
+        return self.id, self.generation, self.agent.process
 
 
 def held(among: Iterable[str] | None = None) -> dict[str, Digest]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from types import MappingProxyType
 
@@ -49,6 +49,10 @@ class Leftover(Value):
     def name(self) -> str:
         return name_of(self.session_id)
 
+    @property
+    def key(self) -> Hashable:
+        return self.process, self.session_id
+
 
 class Stray(Value):
     """A tmux session of ours that no record claims and in which no agent lives."""
@@ -59,6 +63,10 @@ class Stray(Value):
     panes: tuple[Pane, ...]
     commands: tuple[tuple[str, ...], ...] = ()  # what runs in its panes
     own: bool = True  # is it in sesh's own server, where nothing was made by hand?
+
+    @property
+    def key(self) -> Hashable:
+        return self.socket, self.session_id
 
     @property
     def alive(self) -> bool:
@@ -96,6 +104,11 @@ class Census(Value):
         return {socket: said for socket, said in self.answers.items() if isinstance(said, list)}
 
     @property
+    def unclaimed(self) -> list[Orphan | Leftover | Stray | Adrift]:
+        """What was left behind and has no record."""
+        return [*self.agents, *self.leftovers, *self.strays, *self.adrift]
+
+    @property
     def orphan_sessions(self) -> list[Seen]:
         """Sessions whose record is there, but whose agent lives beside it."""
         return [one for one in self.found if one.state is State.ORPHAN]
@@ -103,22 +116,14 @@ class Census(Value):
 
 def still(before: Census, now: Census) -> Census:
     """What was left behind then, and is now: a person was asked in between."""
-    agents = {(one.id, one.generation, one.agent.process) for one in before.agents}
-    processes_then = {(one.process, one.session_id) for one in before.leftovers}
-    strays = {(one.socket, one.session_id) for one in before.strays}
-    boxes = {one.facts.id for one in before.adrift}
-    sessions = [one for one in now.orphan_sessions if _among(one, before.orphan_sessions)]
+    keys = {one.key for one in before.unclaimed}
     return replace(
         now,
-        found=tuple(sessions),
-        agents=tuple(
-            one for one in now.agents if (one.id, one.generation, one.agent.process) in agents
-        ),
-        leftovers=tuple(
-            one for one in now.leftovers if (one.process, one.session_id) in processes_then
-        ),
-        strays=tuple(one for one in now.strays if (one.socket, one.session_id) in strays),
-        adrift=tuple(one for one in now.adrift if one.facts.id in boxes),
+        found=tuple(o for o in now.orphan_sessions if _among(o, before.orphan_sessions)),
+        agents=tuple(one for one in now.agents if one.key in keys),
+        leftovers=tuple(one for one in now.leftovers if one.key in keys),
+        strays=tuple(one for one in now.strays if one.key in keys),
+        adrift=tuple(one for one in now.adrift if one.key in keys),
     )
 
 
@@ -187,6 +192,19 @@ def _ask_own_server(config: Config, run: str) -> Callable[[], Answers]:
     except CannotTellError:
         return dict
     return lambda: {socket: answered()}
+
+
+def agent_processes(found: Iterable[Seen], held: Iterable[Digest] = ()) -> dict[str, Process]:
+    """Session id → its agent, where pids mean something here: containers too."""
+    here = processes.here()
+    recorded = [one.entry.record for one in found if isinstance(one.entry.record, Record)]
+    judged = {
+        r.id: r.place.agent.process
+        for r in recorded
+        if r.place.agent and r.place.machine == here and r.place.pids_here
+    }
+    alive = [one for one in held if one.mode == "pid" or one.mode.startswith("box")]
+    return {**judged, **{one.id: Process(int(one.pid), int(one.start)) for one in alive}}
 
 
 def boxed_records(found: Iterable[Seen], held: Iterable[Digest]) -> list[Record]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from sesh.model import codec
@@ -62,6 +62,10 @@ class Adrift(Value):
     @property
     def container(self) -> str:
         return self.facts.name
+
+    @property
+    def key(self) -> Hashable:
+        return self.facts.id
 
     @property
     def left_over(self) -> bool:

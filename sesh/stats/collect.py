@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from sesh.model import digest
@@ -81,7 +81,8 @@ def _sessions() -> tuple[list[View], list[str]]:
     lost = [one for one in census.agents if one.name not in damaged]
     views += [json.loads(one.view) for one in census.held]
     views += [_orphan(one) for one in lost]
-    agents = {**_agents(census.found), **_held(census.held)}
+    living = [one for one in census.found if one.state in ALIVE | {State.ORPHAN}]
+    agents = orphans.agent_processes(living, census.held)
     _measure(views, {**agents, **{one.id: one.agent.process for one in lost}})
     return views, [one.trouble for one in census.found if one.trouble]
 
@@ -97,20 +98,6 @@ def _orphan(found: Orphan) -> View:
     reason = "alive, but no record claims it"
     pid = found.agent.process.pid
     return orphan_view(found.id, reason, pid, found.since, generation=found.generation)
-
-
-def _agents(found: Iterable[Seen]) -> dict[str, Process]:
-    """Those that live here; where another machine's are concerned, pids mean nothing."""
-    sessions = [one.session for one in found if one.state in ALIVE | {State.ORPHAN}]
-    recorded = [
-        session.record for session in sessions if session and session.record.place.pids_here
-    ]
-    return {r.id: r.place.agent.process for r in recorded if r.place.agent}
-
-
-def _held(held: Iterable[Digest]) -> dict[str, Process]:
-    living = [one for one in held if one.mode == "pid" or one.mode.startswith("box")]
-    return {one.id: Process(int(one.pid), int(one.start)) for one in living}
 
 
 def _measure(views: Sequence[View], agents: Mapping[str, Process]) -> None:

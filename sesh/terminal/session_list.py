@@ -1,23 +1,21 @@
-"""Sessions as the JSON objects that commands print: from a look, complete, filtered, sorted."""
+"""Sessions as the JSON objects that commands print."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from fnmatch import fnmatchcase
 
 from sesh.agents import activity, questions, screen
 from sesh.agents.activity import Launch
-from sesh.agents.last_event import ACTIVITIES, WAITING
+from sesh.agents.last_event import WAITING
 from sesh.model import formatting
 from sesh.model.digest import Digest
-from sesh.model.errors import CannotTellError, UsageError
-from sesh.model.place import KINDS, Process
-from sesh.model.progress import PHASES
+from sesh.model.errors import CannotTellError
+from sesh.model.place import Process
 from sesh.model.record import Record
-from sesh.model.session_json import FIELDS, View, damaged_view, orphan_view, view
+from sesh.model.session_json import View, damaged_view, orphan_view, view
 from sesh.model.states import State
 from sesh.state import breakers, freshness, log_files, lookup, observe, orphans, records, settings
 from sesh.state.breakers import Circle, Opened
@@ -25,23 +23,6 @@ from sesh.state.lookup import Orphan, Seen
 from sesh.state.orphans import Leftover, Stray
 from sesh.state.unclaimed import Adrift
 from sesh.system import git, paths, processes
-
-FILTER_KEYS = (
-    *("state", "group", "tag", "name", "place", "template", "activity", "phase", "attention"),
-)
-# Keys that have not just any value. Beside these, all but a state can be empty: it has none.
-_VALUES: dict[str, tuple[str, ...]] = {
-    "state": tuple(state.value for state in State),
-    "place": tuple(KINDS),
-    "activity": ACTIVITIES,
-    "phase": PHASES,
-    "attention": ("yes", "no"),
-}
-_NEVER_EMPTY = ("state", "attention")
-SORT_KEYS = (
-    *("name", "state", "group", "created", "started", "ended", "last_output"),
-    *("memory_bytes", "cpu_seconds"),
-)
 
 _NOT_HERE = (State.DAMAGED, State.UNKNOWN)  # UNKNOWN: on another machine, maybe
 
@@ -57,7 +38,7 @@ def gather(*, everything: bool, usage: bool, work: bool = False) -> tuple[list[V
     views = [complete(one) for one in found if everything or not _hidden(one)]
     views += [_from_digest(one) for one in held if everything or not _past(one)]
     if usage:
-        add_usage(views, {**_agents(found), **_held_agents(held)})
+        add_usage(views, orphans.agent_processes(found, held))
     if work:
         add_work(views)
     views += _orphans(census.agents, views)
@@ -206,23 +187,6 @@ def add_question(found: Seen, shown: View) -> None:
         shown["question"] = questions.plain(asked.question)
 
 
-def _agents(found: Iterable[Seen]) -> dict[str, Process]:
-    """Those whose pids mean something here."""
-    here = processes.here()
-    recorded = [one.entry.record for one in found if isinstance(one.entry.record, Record)]
-    return {
-        r.id: r.place.agent.process
-        for r in recorded
-        if r.place.agent and r.place.machine == here and r.place.pids_here
-    }
-
-
-def _held_agents(held: Iterable[Digest]) -> dict[str, Process]:
-    """Also those in containers of this machine."""
-    alive = [one for one in held if one.mode == "pid" or one.mode.startswith("box")]
-    return {one.id: Process(int(one.pid), int(one.start)) for one in alive}
-
-
 def add_usage(views: Sequence[View], agents: Mapping[str, Process]) -> None:
     """Memory and CPU of all of them, from one look at the process table."""
     used = processes.usage(processes.table(), agents)
@@ -234,7 +198,7 @@ def add_usage(views: Sequence[View], agents: Mapping[str, Process]) -> None:
 
 
 def add_usage_of(found: Seen, shown: View) -> None:
-    add_usage([shown], _agents([found]))
+    add_usage([shown], orphans.agent_processes([found]))
 
 
 def add_work(views: Iterable[View]) -> None:
@@ -258,82 +222,3 @@ def add_work(views: Iterable[View]) -> None:
 def _has_directory(shown: View) -> bool:
     """Is its directory one of this machine? In a container without a mount it has no branch."""
     return bool(shown["cwd"]) and (shown["place"] == "host" or shown["branch"] is not None)
-
-
-# --- filter, sort, format ----------------------------------------------------------------------
-
-
-def parse_filters(options: Sequence[str]) -> dict[str, list[str]]:
-    """`key=value`, repeatable: one key's values are alternatives, different keys all must hold."""
-    found: dict[str, list[str]] = {}
-    for option in options:
-        key, equals, value = option.partition("=")
-        if not equals or key not in FILTER_KEYS:
-            raise UsageError(
-                f"--filter {option}: should be KEY=VALUE with {', '.join(FILTER_KEYS)}"
-            )
-        _check_value(key, value)
-        found.setdefault(key, []).append(value)
-    return found
-
-
-def _check_value(key: str, value: str) -> None:
-    """A word that no session can have is a slip: nothing would ever match."""
-    possible = _VALUES.get(key)
-    if possible is None or value in possible or (not value and key not in _NEVER_EMPTY):
-        return
-    raise UsageError(f"--filter {key}={value}: should be one of {', '.join(possible)}")
-
-
-def matches(shown: View, filters: dict[str, list[str]]) -> bool:
-    return all(
-        any(_match(shown, key, value) for value in values) for key, values in filters.items()
-    )
-
-
-def _match(shown: View, key: str, value: str) -> bool:
-    if key == "name":
-        return fnmatchcase(shown["name"], value)
-    if key == "tag":
-        return value in (shown.get("tags") or [])
-    if key == "attention":
-        return bool(shown.get("attention")) == (value == "yes")
-    return (shown.get(key) or "") == value
-
-
-def sort(views: list[View], key: str) -> list[View]:
-    """By a field, `-` in front for the other way round; what is not known comes last."""
-    reverse = key.startswith("-")
-    field = key.removeprefix("-")
-    if field not in SORT_KEYS:
-        raise UsageError(f"--sort {key}: should be one of {', '.join(SORT_KEYS)}")
-    known = [v for v in views if v.get(field) is not None]
-    unknown = [v for v in views if v.get(field) is None]
-    return sorted(known, key=lambda v: v[field], reverse=reverse) + unknown
-
-
-def formatter(template: str) -> Callable[[View], str]:
-    """`{name} {state}`: plain fields only; `\\t` and `\\n` as usual."""
-    import string
-
-    pieces = []
-    text = template.replace("\\t", "\t").replace("\\n", "\n")
-    try:
-        for literal, field, spec, conversion in string.Formatter().parse(text):
-            if field is not None and (field not in FIELDS or spec or conversion):
-                raise UsageError(f"--format: no field named {field!r}; see sesh-json(5)")
-            pieces.append((literal, field))
-    except ValueError as error:
-        raise UsageError(f"--format: {error}") from None
-    return lambda shown: "".join(
-        literal + (_shown(shown.get(field)) if field is not None else "")
-        for literal, field in pieces
-    )
-
-
-def _shown(value: object) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, list):
-        return formatting.command_line(value)
-    return formatting.escape(str(value))

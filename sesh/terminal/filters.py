@@ -1,0 +1,107 @@
+"""Options of `ls`: filter, sort and format the JSON objects of sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
+
+from sesh.agents.last_event import ACTIVITIES
+from sesh.model import formatting
+from sesh.model.errors import UsageError
+from sesh.model.place import KINDS
+from sesh.model.progress import PHASES
+from sesh.model.session_json import FIELDS, View
+from sesh.model.states import State
+
+FILTER_KEYS = (
+    *("state", "group", "tag", "name", "place", "template", "activity", "phase", "attention"),
+)
+# Keys with fixed values. An empty value is allowed too: the session has none.
+_VALUES: dict[str, tuple[str, ...]] = {
+    "state": tuple(state.value for state in State),
+    "place": tuple(KINDS),
+    "activity": ACTIVITIES,
+    "phase": PHASES,
+    "attention": ("yes", "no"),
+}
+_NEVER_EMPTY = ("state", "attention")
+SORT_KEYS = (
+    *("name", "state", "group", "created", "started", "ended", "last_output"),
+    *("memory_bytes", "cpu_seconds"),
+)
+
+
+def parse(options: Sequence[str]) -> dict[str, list[str]]:
+    """`key=value`, repeatable: values of one key are alternatives, and all keys must match."""
+    found: dict[str, list[str]] = {}
+    for option in options:
+        key, equals, value = option.partition("=")
+        if not equals or key not in FILTER_KEYS:
+            raise UsageError(
+                f"--filter {option}: should be KEY=VALUE with {', '.join(FILTER_KEYS)}"
+            )
+        _check_value(key, value)
+        found.setdefault(key, []).append(value)
+    return found
+
+
+def _check_value(key: str, value: str) -> None:
+    """Reject a value that no session can have: nothing would ever match."""
+    possible = _VALUES.get(key)
+    if possible is None or value in possible or (not value and key not in _NEVER_EMPTY):
+        return
+    raise UsageError(f"--filter {key}={value}: should be one of {', '.join(possible)}")
+
+
+def matches(shown: View, filters: dict[str, list[str]]) -> bool:
+    return all(
+        any(_match(shown, key, value) for value in values) for key, values in filters.items()
+    )
+
+
+def _match(shown: View, key: str, value: str) -> bool:
+    if key == "name":
+        return fnmatchcase(shown["name"], value)
+    if key == "tag":
+        return value in (shown.get("tags") or [])
+    if key == "attention":
+        return bool(shown.get("attention")) == (value == "yes")
+    return (shown.get(key) or "") == value
+
+
+def sort(views: list[View], key: str) -> list[View]:
+    """By a field, in reverse with `-` in front; sessions without a value come last."""
+    reverse = key.startswith("-")
+    field = key.removeprefix("-")
+    if field not in SORT_KEYS:
+        raise UsageError(f"--sort {key}: should be one of {', '.join(SORT_KEYS)}")
+    known = [v for v in views if v.get(field) is not None]
+    unknown = [v for v in views if v.get(field) is None]
+    return sorted(known, key=lambda v: v[field], reverse=reverse) + unknown
+
+
+def formatter(template: str) -> Callable[[View], str]:
+    """`{name} {state}`: plain fields only; `\\t` and `\\n` as usual."""
+    import string
+
+    pieces = []
+    text = template.replace("\\t", "\t").replace("\\n", "\n")
+    try:
+        for literal, field, spec, conversion in string.Formatter().parse(text):
+            if field is not None and (field not in FIELDS or spec or conversion):
+                raise UsageError(f"--format: no field named {field!r}; see sesh-json(5)")
+            pieces.append((literal, field))
+    except ValueError as error:
+        raise UsageError(f"--format: {error}") from None
+    return lambda shown: "".join(
+        literal + (_shown(shown.get(field)) if field is not None else "")
+        for literal, field in pieces
+    )
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, list):
+        return formatting.command_line(value)
+    return formatting.escape(str(value))
