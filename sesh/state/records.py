@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
+from functools import lru_cache
 
 from sesh.model import digest
 from sesh.model.codec import DecodeError, decode, encode
@@ -178,13 +179,20 @@ def _bytes(path: str) -> bytes | None:
         return b""
 
 
+@lru_cache(maxsize=256)
+def _decoded(raw: bytes) -> Record:
+    """A command reads most records several times, a watch each second: the same bytes are the same
+    record, which nobody can change."""
+    return decode(raw)
+
+
 def _understand(name: str, path: str, raw: bytes) -> Record | Damaged:
     if not raw.strip(b"\0 \n"):
         return Damaged(name, path, "empty file")
     if len(raw) > EDITED_LIMIT and not digest.intact(raw):
         return Damaged(name, path, f"checksum wrong and larger than {EDITED_LIMIT >> 10} KiB")
     try:
-        record = decode(raw)
+        record = _decoded(raw)
     except DecodeError as error:
         return Damaged(name, path, str(error))
     in_history = os.path.dirname(path) == paths.history_dir()
