@@ -156,6 +156,18 @@ def stage(record: Record, variables: Variables, stem: str, *, resuming: bool) ->
         files.write_private(stem + ending, data, durable=False)
 
 
+def stage_elsewhere(
+    record: Record, variables: Variables, stem: str, hook: list[str], *, resuming: bool
+) -> tuple[tuple[str, ...], dict[str, bytes]]:
+    """The command of a launch in another place, and the files to put there, by their endings. What
+    sesh alone reads is written on this machine."""
+    made = contents(record, variables, hook, resuming=resuming)
+    if ".kit" in made:
+        path = f"{record.place.private_run}/{record.launch}.kit"
+        files.write_private(path, made.pop(".kit"), durable=False)
+    return command(record, stem, hook, resuming=resuming), made
+
+
 def own_hook(record: Record) -> list[str]:
     """How its agent calls sesh."""
     assert record.spec.kit is not None

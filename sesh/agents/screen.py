@@ -18,7 +18,8 @@ from sesh.agents.questions import Question
 from sesh.agents.rules import Rule, match
 from sesh.model.errors import CannotTellError, StateError
 from sesh.model.value import Value, replace
-from sesh.state import observe, settings
+from sesh.places.host import tmux_server
+from sesh.state import settings
 from sesh.system import files
 from sesh.system.tmux import Tmux
 
@@ -44,7 +45,7 @@ def doing(launch: Launch, socket: str, pane: str | None) -> Activity | None:
     if not worth_a_look or pane is None or time.monotonic() < _silent.get(socket, 0.0):
         return found
     try:
-        seen = look(launch, observe.server(socket, launch.run, settings.load()), pane)
+        seen = look(launch, tmux_server.server(socket, launch.run, settings.load()), pane)
     except CannotTellError:
         _silent[socket] = time.monotonic() + _PAUSE
         return found

@@ -6,7 +6,8 @@ import click
 
 from sesh.commands._options import CONTEXT
 from sesh.model.errors import CannotTellError, StateError
-from sesh.state import lookup, observe, settings
+from sesh.places import registry
+from sesh.state import lookup, settings
 from sesh.system import tmux
 
 
@@ -24,7 +25,7 @@ def command(names: tuple[str, ...]) -> int:
             if names:
                 lookup.need_process(found)
             continue
-        server = observe.server_of(found.session.record, config)
+        server = registry.of(found.session.record).tmux(found.session.record, config)
         reply = server.detach_all(found.name)
         if reply.trouble is tmux.Trouble.OTHER:
             raise CannotTellError(f"{found.name}: tmux: {reply.text}")

@@ -12,13 +12,13 @@ from sesh.agents import activity, questions, screen
 from sesh.commands._options import CONTEXT, colour_option, json_option
 from sesh.model import formatting
 from sesh.model.observation import Session
-from sesh.model.place import InContainer
 from sesh.model.reconcile import kept
 from sesh.model.record import Care, Record, Spec
 from sesh.model.session_json import View
 from sesh.model.state_table import STATES
 from sesh.model.states import ENDED, State
 from sesh.model.units import amount, span
+from sesh.places import registry
 from sesh.places.docker import mailbox
 from sesh.state import ages, breakers, log_files, lookup, settings
 from sesh.state.lookup import Seen
@@ -71,7 +71,7 @@ def _show(session: Session, shown: View, *, colour: bool) -> None:
     record, verdict = session.record, session.verdict
     rows = [
         ("command", formatting.command_line(record.spec.command) or formatting.NOTHING),
-        ("where", _where(record)),
+        ("where", registry.of(record).describe(record)),
         ("directory", _directory(shown)),
         ("life", _life(shown)),
     ]
@@ -260,22 +260,6 @@ def _launching(record: Record) -> str:
     if record.spec.care.scope:
         lines.append("in a systemd scope of its own, where a user manager answers")
     return "; ".join(lines)
-
-
-def _where(record: Record) -> str:
-    place, box = record.place, record.spec.box
-    pane = f", tmux pane {place.pane or '–'}"
-    if not record.place.has_process:
-        return "nowhere: somebody else runs it"
-    if box is None:
-        return place.kind + pane
-    name = place.container_name or "no container yet"
-    engine = place.engine.host or place.engine.context if isinstance(place, InContainer) else None
-    return (
-        f"container {name}"
-        f"{f', image {box.image}' if box.image else ', not made by sesh'}"
-        f"{f', engine {engine}' if engine else ''}{pane}"
-    )
 
 
 def _print(

@@ -15,7 +15,8 @@ from sesh.model.record import Damaged, Record
 from sesh.model.session_json import View
 from sesh.model.states import ENDED
 from sesh.places import launch_files
-from sesh.state import lookup, observe, records
+from sesh.places.host import tmux_server
+from sesh.state import lookup, records
 from sesh.state.records import Entry
 from sesh.system import paths
 from sesh.system.tmux import Pane
@@ -130,7 +131,7 @@ def restore_logs(scene: Scene) -> list[Step]:
 def _log_again(scene: Scene, view: View) -> Step:
     def pipe() -> None:
         launch_files.make_transcript(view["id"])
-        server = observe.server(view["socket"], scene.run, scene.settings)
+        server = tmux_server.server(view["socket"], scene.run, scene.settings)
         reply = server.pipe(view["pane"])
         if not reply.ok:
             raise SeshError(f"tmux: {reply.text}")

@@ -21,9 +21,10 @@ from sesh.model.session_json import LASTING, View, view
 from sesh.model.states import State
 from sesh.model.value import Value, replace
 from sesh.places.docker import mailbox
-from sesh.state import observe, orphans, records
+from sesh.places.host import tmux_server
+from sesh.places.interface import Answers
+from sesh.state import orphans, records
 from sesh.state.lookup import Seen
-from sesh.state.observe import Answers
 from sesh.state.orphans import Census
 from sesh.state.records import Entry
 from sesh.system import directory_tree, paths, processes
@@ -107,7 +108,7 @@ class Scene:
         more = {view["socket"] for view in self.living}
         for socket in sorted(more - answers.keys()):
             timeout = HURRY if any(map(hangs, answers.values())) else self.config.tmux.timeout
-            server = observe.server(socket, self.run, self.config)
+            server = tmux_server.server(socket, self.run, self.config)
             answers[socket] = replace(server, timeout=timeout).panes()
         return answers
 

@@ -11,8 +11,7 @@ from sesh.doctor.scene import FIX, Check, Finding, Level, Scene, Step, hangs, sh
 from sesh.model.errors import CannotTellError, SeshError
 from sesh.model.place import Process
 from sesh.model.value import Value
-from sesh.operations import tmux_server
-from sesh.state import observe
+from sesh.places.host import tmux_server
 from sesh.system import paths, processes, tmux
 from sesh.system.tmux import Pane, Reply, Tmux, Trouble
 
@@ -172,7 +171,7 @@ def _hidden_at(scene: Scene, socket: str, answer: list[Pane] | Reply) -> list[Hi
 
 def _who_answers(scene: Scene, socket: str) -> int | None:
     """A server without panes does not say who it is unless it is asked."""
-    return observe.server(socket, scene.run, scene.config).server_pid()
+    return tmux_server.server(socket, scene.run, scene.config).server_pid()
 
 
 def _unreachable(one: Hidden) -> Finding:
@@ -202,7 +201,7 @@ def reach_servers(scene: Scene) -> list[Step]:
 def _reach(scene: Scene, hidden: Hidden) -> Step:
     """Make a server that lives reachable again. A server removes the socket when it ends, so one
     that is in the way must go first."""
-    server = observe.server(hidden.socket, scene.run, scene.settings)
+    server = tmux_server.server(hidden.socket, scene.run, scene.settings)
     blocking = hidden.by
     if blocking is not None and not hidden.empty:
         return _leave_one(server, hidden.process, blocking)

@@ -15,12 +15,13 @@ from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, SeshError, StateError
 from sesh.model.record import Record
 from sesh.model.states import ALIVE, ENDED, Cause, State
-from sesh.operations import panes, recover, worktrees
+from sesh.operations import recover, worktrees
 from sesh.operations.stop import Ending, go_on, stop, under_way
 from sesh.operations.stop_orphans import stop_leftovers
-from sesh.places import environment
+from sesh.places import environment, panes, registry
 from sesh.places.docker import mailbox
-from sesh.state import clocks, events, lookup, observe, records, unclaimed
+from sesh.places.host import tmux_server
+from sesh.state import clocks, events, lookup, records, unclaimed
 from sesh.state.lookup import Seen
 from sesh.state.orphans import Leftover, Stray
 from sesh.state.unclaimed import Adrift
@@ -144,7 +145,7 @@ def _close(steps: list[Step], config: Config, options: Options) -> Iterator[Outc
             yield skipped(step)
             continue
         record = seen.session.record
-        panes.put_away([record], observe.server_of(record, config))
+        panes.put_away([record], registry.of(record).tmux(record, config))
         yield done(step)
 
 
@@ -204,7 +205,7 @@ def _release(sessions: Iterable[Record], config: Config) -> None:
     hosted = [r for r in sessions if r.place.calls_back and r.place.machine == here]
     for socket in {r.place.socket for r in hosted} - {f"{run}/tmux.sock"}:
         with suppress(CannotTellError):  # without tmux nothing stands there
-            server = observe.server(socket, run, config)
+            server = tmux_server.server(socket, run, config)
             listed = server.panes()
             standing = {p.sesh_id for p in listed} if isinstance(listed, list) else set()
             mine = (r for r in hosted if r.place.socket == socket and r.id in standing)
@@ -221,8 +222,8 @@ def _forget_launches(sessions: Iterable[Record]) -> None:
                     os.unlink(path)
     for record in sessions:
         environment.forget(record.place.snapshot)
-        if record.spec.box and record.id in gone and not record.status.keep:
-            mailbox.remove(record.place.run)
+        if record.id in gone and not record.status.keep:
+            registry.of(record).remove_files(record)
 
 
 # --- orphans -------------------------------------------------------------------------------------
@@ -279,7 +280,7 @@ def _close_stray(step: Step, config: Config, options: Options) -> Outcome:
     assert isinstance(step.target, Stray)
     if remove_files.claimed(step.target.session_id):
         return skipped(step)
-    server = observe.server(step.target.socket, processes.run_dir(), config)
+    server = tmux_server.server(step.target.socket, processes.run_dir(), config)
     for pane in step.target.panes:
         _save_screen(step.target.session_id, pane.id, server)
         server.close_all([pane.id])

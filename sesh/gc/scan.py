@@ -18,7 +18,8 @@ from sesh.model.session_json import View, view
 from sesh.model.states import OUTCOMES, State
 from sesh.model.value import Value
 from sesh.operations import worktrees
-from sesh.state import clocks, observe, orphans, records, sightings, unclaimed
+from sesh.places.host import tmux_server
+from sesh.state import clocks, orphans, records, sightings, unclaimed
 from sesh.state.clocks import DAY, HOUR, Naps
 from sesh.state.lookup import Seen
 from sesh.state.orphans import Census
@@ -147,7 +148,7 @@ def _panes(census: Census, config: Config, run: str) -> dict[str, Sequence[Pane]
         for socket in sorted({one.socket for one in ended_in(census)} - found.keys() - asked):
             if not os.path.exists(socket):
                 continue
-            listed = observe.server(socket, run, config).panes()
+            listed = tmux_server.server(socket, run, config).panes()
             if isinstance(listed, list):
                 found[socket] = listed
     return found

@@ -16,9 +16,9 @@ from sesh.model.reconcile import reconcile
 from sesh.model.record import Record, Spec, Status, session_id, valid_name
 from sesh.model.states import Desired
 from sesh.model.value import replace
-from sesh.operations import tmux_server
-from sesh.places import environment, launch_files
-from sesh.state import events, lookup, observe, orphans, records
+from sesh.places import environment, launch_files, registry
+from sesh.places.host import tmux_server
+from sesh.state import events, lookup, orphans, records
 from sesh.state.lookup import Orphan, Seen
 from sesh.state.records import Entry
 from sesh.system import git, paths, processes, tmux
@@ -42,7 +42,7 @@ def rebuild(orphan: Orphan, config: Config) -> Seen:
         raise SeshError(f"{orphan.name}: its agent is gone, or can't be told from others")
     _restore_files(orphan, word, run)
     record = _by_claim(orphan, word, run) or _by_processes(orphan, word, run)
-    server = observe.server_of(record, config)
+    server = registry.of(record).tmux(record, config)
     if not os.path.exists(server.socket):
         tmux_server.restore_socket(server, word.server)
     if server.server_pid() != word.server.pid:
@@ -190,7 +190,7 @@ def take_over(name: str, config: Config) -> Seen:
     records.prepare()
     machine = processes.here()
     run = processes.run_dir()
-    server = observe.server(_users_socket(config, run), run, config)
+    server = tmux_server.server(_users_socket(config, run), run, config)
     made = _hand_made(name, server)
     stamp = _now()
     stat = processes.look(made.pid)
@@ -254,7 +254,7 @@ def _users_socket(config: Config, run: str) -> str:
     if os.path.isabs(around) and around != f"{run}/tmux.sock":
         return around
     if config.tmux.socket:
-        return observe.chosen_socket(config, run)
+        return tmux_server.chosen_socket(config, run)
     base = os.environ.get("TMUX_TMPDIR") or "/tmp"
     return f"{base}/tmux-{os.getuid()}/default"
 

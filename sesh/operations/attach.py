@@ -13,12 +13,9 @@ from shlex import join
 
 from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, UsageError
-from sesh.model.place import InContainer, Process
 from sesh.model.record import Record
-from sesh.operations import tmux_server
-from sesh.places.docker import mailbox
-from sesh.state.observe import server_of
-from sesh.system import container_engine, files, paths, processes, subprocesses
+from sesh.places import registry
+from sesh.system import paths, subprocesses
 from sesh.system.tmux import Reply, Tmux, barrier, find_binary
 
 
@@ -29,22 +26,18 @@ def need_terminal() -> None:
 
 def attach(record: Record, config: Config, *, read_only: bool, alone: bool) -> None:
     """Attach this terminal. Returns only when another client or window was told to."""
-    if isinstance(record.place, InContainer):
-        _into_container(record, read_only=read_only, alone=alone)
-        return
-    tmux_server.need_terminal(record)
-    server = server_of(record, config)
-    tmux_server.reach(record, server)
-    options = (*(("-r",) if read_only else ()), *(("-d",) if alone else ()))
-    argv = [server.binary, "-N", "-u", "-S", server.socket, "attach-session", *options]
-    argv += ["-t", f"={record.name}"]
+    place = registry.of(record)
+    argv = place.attach_command(record, config, read_only=read_only, alone=alone)
+    here = record.place.calls_back
+    if not here:  # its client tells nothing of how the session ended: always look afterwards
+        argv = _client(record.name, argv, always=True)
     outer = os.environ.get("TMUX", "").split(",")[0]
     if not outer:
-        _become(_client(record.name, argv))
-    elif _same_file(outer, server.socket):
-        _switch(server, record.name, read_only=read_only, alone=alone)
+        _become(_client(record.name, argv) if here else argv)
+    elif here and _same_file(outer, record.place.socket):
+        _switch(place.tmux(record, config), record.name, read_only=read_only, alone=alone)
     else:
-        _in_a_window_of(outer, record.name, server.binary, argv)
+        _in_a_window_of(outer, record.name, find_binary(), argv)
 
 
 def _switch(server: Tmux, name: str, *, read_only: bool, alone: bool) -> None:
@@ -97,72 +90,6 @@ def _client(name: str, argv: list[str], *, always: bool = False) -> list[str]:
     again = join([*paths.own_command(), "attach", "--ended", name])
     script = _CLIENT.format(again=again, keep="" if always else _IN_ORDER)
     return ["/bin/sh", "-c", script, "attach", *argv]
-
-
-# --- containers ----------------------------------------------------------------------------------
-
-# Inside: clients whose terminal has gone without a word are detached (a killed `docker exec` leaves
-# its process), ours is noted, and a terminal type is chosen that is known in there.
-_INSIDE = """\
-home=$1 name=$2 mine=$3 how=$4
-shift 4
-for gone in "$@"; do
-  [ -f "$home/client.$gone" ] || continue
-  read -r tty <"$home/client.$gone" && tmux -S "$home/tmux.sock" detach-client -t "$tty" 2>/dev/null
-  rm -f "$home/client.$gone"
-done
-tty >"$home/client.$mine"
-for term in "$TERM" xterm-256color xterm screen linux vt100; do
-  for place in /usr/share/terminfo /lib/terminfo /etc/terminfo /usr/lib/terminfo; do
-    [ -e "$place/${term%"${term#?}"}/$term" ] && break 2
-  done
-done
-export TERM=$term
-tmux -N -u -S "$home/tmux.sock" attach-session $how -t "=$name"
-code=$?
-rm -f "$home/client.$mine"
-exit $code
-"""
-
-
-def _into_container(record: Record, *, read_only: bool, alone: bool) -> None:
-    """Become the client inside. When it ends, the session may have: then its menu comes."""
-    place = record.place
-    if not isinstance(place, InContainer) or place.container is None:
-        raise CannotTellError(f"{record.name}: its container is not known yet; try again")
-    how = " ".join((*(("-r",) if read_only else ()), *(("-d",) if alone else ())))
-    user = mailbox.as_user(record)
-    argv = container_engine.argv(
-        place.engine, "exec", "-it", "-e", f"TERM={_terminal()}", *user, place.container.id
-    )
-    mine, gone = _clients(record)
-    argv += ["sh", "-c", _INSIDE, "attach", mailbox.home(record.id), record.name, mine, how, *gone]
-    client = _client(record.name, argv, always=True)
-    outer = os.environ.get("TMUX", "").split(",")[0]
-    if outer:
-        _in_a_window_of(outer, record.name, find_binary(), client)
-    else:
-        _become(client)
-
-
-def _terminal() -> str:
-    return os.environ.get("TERM") or "dumb"
-
-
-def _clients(record: Record) -> tuple[str, list[str]]:
-    """A token for this terminal, and those of terminals whose client ended without a word."""
-    path = f"{record.place.run}.clients"
-    me = processes.look(os.getpid())
-    assert me is not None
-    mine = f"{me.pid}.{me.start}"
-    try:
-        known = files.read_regular(path, 1 << 16).decode(errors="replace").split()
-    except OSError:
-        known = []
-    found = [token for token in known if re.fullmatch(r"\d+\.\d+", token)]
-    living = [token for token in found if processes.alive(Process(*map(int, token.split("."))))]
-    files.write_private(path, " ".join({*living, mine}).encode(), durable=False)
-    return mine, sorted(set(found) - set(living))
 
 
 def _same_file(one: str, other: str) -> bool:

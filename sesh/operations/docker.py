@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import signal
 import time
-from contextlib import suppress
 from datetime import timedelta
 
 from sesh.model.configuration import Config
@@ -18,7 +17,7 @@ from sesh.model.reconcile import not_in_time, reconcile
 from sesh.model.record import Record
 from sesh.model.states import Desired, State
 from sesh.model.value import replace
-from sesh.operations import claim, docker_container, panes
+from sesh.operations import claim
 from sesh.operations.claim import Order
 from sesh.operations.forget import bury, release
 from sesh.operations.launch import (
@@ -32,7 +31,8 @@ from sesh.operations.launch import (
     now,
     record_failure,
 )
-from sesh.places import environment, launch_files
+from sesh.places import environment, launch_files, panes
+from sesh.places.docker import container as docker_container
 from sesh.places.docker import mailbox
 from sesh.places.docker import observe as containers
 from sesh.state import observe, records
@@ -45,7 +45,6 @@ from sesh.system.tmux import Keeper, Reply
 _EMPTY = (Trouble.NO_CONTAINER, Trouble.NOT_RUNNING)  # nothing runs in what says this
 _NOT_KNOWN = "whether its container was made is not known yet, sesh show {0} looks again"
 AFTERTHOUGHT = 3.0  # seconds in which an engine ends what it was told to do
-KEEPER_PATIENCE = 1.0  # seconds from an agent's end to its keeper's word
 
 
 # --- start ---------------------------------------------------------------------------------------
@@ -179,10 +178,23 @@ def _launch_in(
     if written is None:
         raise ConflictError(f"{record.name} was changed by another sesh just now")
     docker_container.prepare(record, config)
-    filled = mailbox.fill(record, variables, config.docker.timeout * 4, resuming=resuming)
+    command, kit = equipped(record, variables, resuming=resuming)
+    filled = mailbox.fill(record, variables, command, kit, config.docker.timeout * 4)
     if not filled.ok:
         raise container_engine.problem(mailbox.place(record).engine, filled)
     return _launch(written, record, config, event)
+
+
+def equipped(
+    record: Record, variables: environment.Environment, *, resuming: bool
+) -> tuple[tuple[str, ...], dict[str, bytes]]:
+    """The command of a launch, and the files that its agent needs in its container."""
+    if record.spec.kit is None:
+        return record.spec.command, {}
+    from sesh.agents import launch_kit
+
+    stem, hook = mailbox.base(record), mailbox.hook(record)
+    return launch_kit.stage_elsewhere(record, variables, stem, hook, resuming=resuming)
 
 
 def _launch(entry: Entry, record: Record, config: Config, event: str) -> Seen:
@@ -310,7 +322,7 @@ def _standing(old: Record, engine: Engine, config: Config) -> Facts | None:
     assert box is not None
     if container is None:
         return None
-    facts = _facts(old, engine, config)
+    facts = docker_container.facts_of(old, config)
     if box.existing is not None:
         return docker_container.existing(
             engine, facts.id if facts else box.existing, config.docker.timeout
@@ -324,18 +336,8 @@ def _standing(old: Record, engine: Engine, config: Config) -> Facts | None:
         said = container_engine.ask(engine, "start", facts.id, timeout=container_engine.RUN_TIMEOUT)
         if not said.ok:
             raise container_engine.problem(engine, said)
-        facts = _facts(old, engine, config)
+        facts = docker_container.facts_of(old, config)
     return facts
-
-
-def _facts(record: Record, engine: Engine, config: Config) -> Facts | None:
-    """What is true of its container; None when it is gone."""
-    found = container_engine.inspect(
-        engine, [mailbox.container_of(record).id], config.docker.timeout
-    )
-    if isinstance(found, Said):
-        raise container_engine.problem(engine, found)
-    return found.get(mailbox.container_of(record).id)
 
 
 def _variables(record: Record) -> environment.Environment:
@@ -354,73 +356,3 @@ def _pane(old: Record, config: Config) -> str | None:
         return None
     panes.save_screens([old], server)
     return old.place.pane
-
-
-# --- the end -------------------------------------------------------------------------------------
-
-
-def bring_down(record: Record, config: Config, grace: float) -> None:
-    """End the agent: ask, wait, kill; then remove the container, if sesh made it and it shall not
-    be kept. What could not be done shows at the next look."""
-    engine, container = mailbox.place(record).engine, mailbox.place(record).container
-    if container is None:
-        mailbox.remove_container(record, config.docker.timeout * 2)
-        return
-    with suppress(SeshError):
-        facts = _facts(record, engine, config)
-        if facts is None:
-            return
-        if facts.running and facts.started == container.started:
-            with suppress(SeshError, OSError, ValueError):  # whatever the inside says: it goes
-                _end_agent(record, engine, facts, config, grace)
-        if container.made and not record.status.keep:
-            mailbox.remove_container(record, config.docker.timeout * 2)
-
-
-def _end_agent(record: Record, engine: Engine, facts: Facts, config: Config, grace: float) -> None:
-    if facts.paused:
-        container_engine.ask(engine, "unpause", facts.id, timeout=config.docker.timeout)
-    timeout = config.docker.timeout * 2
-    begin = time.monotonic()
-    left = _reap(record, signal.SIGTERM, timeout)
-    while left and isinstance(left, list) and time.monotonic() < begin + grace:
-        time.sleep(0.1)
-        left = _reap(record, 0, timeout)
-    for _ in range(10):
-        if not left or isinstance(left, Said):
-            break
-        _reap(record, signal.SIGKILL, timeout)
-        time.sleep(0.1)
-        left = _reap(record, 0, timeout)
-    with suppress(OSError):
-        panes.save_screens([record], containers.server(record, config))
-        mailbox.pull_transcript(record, timeout)
-    _await_last_word(record, config)
-
-
-def _reap(record: Record, number: int, timeout: float) -> list[int] | Said:
-    """Signal what is left of it, from inside. The agent that this machine sees alive all the same,
-    whatever the inside says, is signalled from here."""
-    left = mailbox.reap(record, number, timeout)
-    agent = record.place.agent
-    answered = left if isinstance(left, list) else left.trouble is not Trouble.NO_PROGRAM
-    if (
-        answered
-        or not record.place.pids_here
-        or agent is None
-        or not processes.alive(agent.process)
-    ):
-        return left
-    if number:
-        processes.send(agent.process, number)
-    return [agent.process.pid]
-
-
-def _await_last_word(record: Record, config: Config) -> None:
-    """Give the keeper a moment to say how it ended, before its container goes."""
-    deadline = time.monotonic() + KEEPER_PATIENCE
-    while time.monotonic() < deadline:
-        mailbox.refresh(record, config.docker.timeout)
-        if containers.words(record)[1] is not None:
-            return
-        time.sleep(0.02)

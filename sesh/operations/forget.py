@@ -8,13 +8,11 @@ from contextlib import suppress
 
 from sesh.model import formatting
 from sesh.model.configuration import Config
-from sesh.model.errors import CannotTellError, ConflictError, SeshError
-from sesh.model.place import InContainer
+from sesh.model.errors import ConflictError, SeshError
 from sesh.model.record import Damaged, Record
-from sesh.operations import panes, worktrees
-from sesh.places import environment, launch_files
-from sesh.places.docker import mailbox
-from sesh.state import events, lookup, observe, records
+from sesh.operations import worktrees
+from sesh.places import environment, launch_files, panes, registry
+from sesh.state import events, lookup, records
 from sesh.state.lookup import Seen
 from sesh.system import paths, processes
 
@@ -33,9 +31,8 @@ def forget(
     if isinstance(record, Damaged):
         records.remove(found.entry)
         return
-    if record.spec.box:
-        _remove_container(record, config)
-    elif in_tmux:
+    registry.of(record).release(record, config)
+    if in_tmux:
         leave_tmux([record], config)
     _leave_worktree(record, tell, discard=discard)
     for _ in range(5):
@@ -54,9 +51,9 @@ def forget(
 def what_goes(record: Record) -> str:
     """What `forget` deletes, for the question before it."""
     gone = ["its record", "its transcript"]
-    place, tree = record.place, record.spec.worktree
-    if isinstance(place, InContainer) and place.container and place.container.made:
-        gone.append(f"container {place.container.name}")
+    made, tree = registry.of(record).made(record), record.spec.worktree
+    if made:
+        gone.append(made)
     stays = worktrees.why_it_stays(record) if worktrees.stands(record) else None
     if tree is not None and worktrees.stands(record) and not stays:
         gone.append(f"worktree {formatting.escape(tree.path)}")
@@ -66,7 +63,7 @@ def what_goes(record: Record) -> str:
 
 def leave_tmux(sessions: Iterable[Record], config: Config) -> None:
     """Close what ended sessions of this host left in tmux, if tmux can be asked."""
-    for server, some in observe.by_server((r for r in sessions if r.place.calls_back), config):
+    for server, some in registry.by_server((r for r in sessions if r.place.calls_back), config):
         panes.leave(some, server)
 
 
@@ -100,18 +97,10 @@ def _leave_worktree(record: Record, tell: Tell, *, discard: bool = False) -> Non
         tell(f"{record.name}: {gone}: {names}")
 
 
-def _remove_container(record: Record, config: Config) -> None:
-    """Only when that is done, or nothing is there to be removed, a session may be forgotten."""
-    mailbox.leave(record, config.docker.timeout * 2)
-    said = mailbox.remove_container(record, config.docker.timeout * 2)
-    if not said.ok:
-        raise CannotTellError(f"{record.name}: its container: {said.text}; not forgotten")
-
-
 def release(found: Seen | None, config: Config) -> None:
-    """Before an ended session's name is used again: its container goes, or nothing is done."""
-    if found and found.session and found.session.record.spec.box:
-        _remove_container(found.session.record, config)
+    """Before an ended session's name is used again: what was made for it goes, or this raises."""
+    if found and found.session:
+        registry.of(found.session.record).release(found.session.record, config)
 
 
 def bury(record: Record, config: Config, tell: Tell) -> None:
@@ -126,7 +115,6 @@ def _forget_launches(record: Record) -> None:
     if not record.place.has_process:
         return
     if record.place.machine.id == processes.here().id:
-        if record.spec.box:
-            mailbox.remove(record.place.run)
+        registry.of(record).remove_files(record)
         launch_files.remove(record.place.private_run, record.id)
     environment.forget(record.place.snapshot)

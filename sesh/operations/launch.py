@@ -16,8 +16,8 @@ from sesh.model.reconcile import not_in_time, reconcile, recorded_end
 from sesh.model.record import Record, name_of
 from sesh.model.states import Cause, State
 from sesh.model.value import replace
-from sesh.operations import panes, tmux_server
-from sesh.places import environment, launch_files
+from sesh.places import environment, launch_files, panes
+from sesh.places.host import tmux_server
 from sesh.state import breakers, ends, events, lookup, observe, records
 from sesh.state.lookup import Seen
 from sesh.state.records import Entry

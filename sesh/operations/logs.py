@@ -15,11 +15,9 @@ from contextlib import suppress
 
 from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError
-from sesh.model.place import Container, InContainer
 from sesh.model.record import Record
-from sesh.operations import panes
-from sesh.places.docker import mailbox
-from sesh.state import log_files, observe
+from sesh.places import panes, registry
+from sesh.state import log_files
 from sesh.system import files, paths, processes, tmux
 from sesh.system.tmux import Tmux
 
@@ -40,10 +38,8 @@ _UNFINISHED = re.compile(
 
 
 def fetch(record: Record, config: Config) -> None:
-    """Bring a transcript that is kept in a container up to date here."""
-    if isinstance(record.place, InContainer):
-        with suppress(OSError):
-            mailbox.pull_transcript(record, config.docker.timeout)
+    """Bring a transcript that is kept elsewhere up to date here."""
+    registry.of(record).fetch_transcript(record, config)
 
 
 def text(record: Record, config: Config) -> str:
@@ -72,18 +68,14 @@ def _captured(record: Record, config: Config) -> str | None:
     """From the pane, while it stands."""
     if record.place.pane is None or record.place.machine != processes.here():
         return None
-    if isinstance(record.place, InContainer) and not _stands(record.place.container):
+    place = registry.of(record)
+    if not place.has_screen(record):
         return None
-    server = observe.server_of(record, config)
+    server = place.tmux(record, config)
     if panes.find(record, server.panes()) is None:
         return None
     reply = server.capture(record.place.pane)
     return reply.out if reply.ok else None
-
-
-def _stands(container: Container | None) -> bool:
-    """Might its container run? (One that is known to be gone need not be asked.)"""
-    return container is not None and (container.init is None or processes.alive(container.init))
 
 
 def _saved(record: Record) -> str | None:

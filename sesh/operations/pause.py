@@ -3,21 +3,16 @@ its limits stand still. Frozen, it does not even run."""
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
 from sesh.model.configuration import Config
-from sesh.model.errors import CannotTellError
-from sesh.model.place import InContainer
 from sesh.model.record import Record, Status
 from sesh.model.states import State
 from sesh.model.value import replace
-from sesh.places.docker import mailbox
-from sesh.state import events, lookup, observe
+from sesh.places import registry
+from sesh.state import events, lookup
 from sesh.state.lookup import Seen
-from sesh.system import container_engine, processes
-from sesh.system.container_engine import Said
 
 
 def pause(found: Seen, config: Config, *, freeze: bool) -> None:
@@ -28,7 +23,7 @@ def pause(found: Seen, config: Config, *, freeze: bool) -> None:
     if not record.place.calls_back:  # no program runs in a container that is frozen
         _detach([record], config)
     if freeze:
-        _freeze(record, config)
+        registry.of(record).freeze(record, config)
 
 
 def detach(paused: Iterable[Seen], config: Config) -> None:
@@ -38,14 +33,14 @@ def detach(paused: Iterable[Seen], config: Config) -> None:
 
 
 def _detach(sessions: Iterable[Record], config: Config) -> None:
-    for server, some in observe.by_server(sessions, config):
+    for server, some in registry.by_server(sessions, config):
         server.detach_each(dict.fromkeys([record.name for record in some], ""))
 
 
 def resume(found: Seen, config: Config) -> None:
     """Continue a session. It is thawed first: a session that cannot be thawed stays paused."""
     record = lookup.must_be(found, State.PAUSED, State.RUNNING)
-    _thaw(record, config)
+    registry.of(record).thaw(record, config)
     if record.status.paused is None:
         return
     _write(found, _resumed, "resumed")
@@ -56,7 +51,7 @@ def supervise_again(resumed: Iterable[Seen], config: Config) -> None:
     the wake-ups that were set for them came while they were paused."""
     sessions = [one.session.record for one in resumed if one.session]
     watched = [r for r in sessions if r.place.calls_back and r.spec.care.watched]
-    for server, _ in observe.by_server(watched, config):
+    for server, _ in registry.by_server(watched, config):
         server.call_back_now()
 
 
@@ -85,55 +80,3 @@ def _thawed(found: Seen) -> Seen:
     session = found.intact
     sight = replace(session.seen, frozen=False, paused=False)
     return lookup.seen_as(found.entry, session.record, sight)
-
-
-def _freeze(record: Record, config: Config) -> None:
-    place = record.place
-    if not isinstance(place, InContainer) or place.container is None:
-        _signal_tree(record, signal.SIGSTOP)
-        return
-    container, engine = place.container, place.engine
-    if container.made:
-        said = container_engine.ask(
-            engine, "pause", container.id, timeout=config.docker.timeout * 2
-        )
-        if not said.ok and said.trouble is not container_engine.Trouble.PAUSED:
-            raise container_engine.problem(engine, said)
-    else:  # others may run in there
-        _check(record, mailbox.reap(record, signal.SIGSTOP, config.docker.timeout * 2))
-
-
-def _thaw(record: Record, config: Config) -> None:
-    place = record.place
-    if not isinstance(place, InContainer) or place.container is None:
-        _signal_tree(record, signal.SIGCONT)
-        return
-    container, engine = place.container, place.engine
-    found = container_engine.inspect(engine, [container.id], config.docker.timeout)
-    if isinstance(found, Said):
-        raise container_engine.problem(engine, found)
-    facts = found.get(container.id)
-    if facts is not None and facts.paused:
-        said = container_engine.ask(
-            engine, "unpause", container.id, timeout=config.docker.timeout * 2
-        )
-        if not said.ok:
-            raise container_engine.problem(engine, said)
-    if not container.made:
-        _check(record, mailbox.reap(record, signal.SIGCONT, config.docker.timeout * 2))
-
-
-def _check(record: Record, said: list[int] | Said) -> None:
-    if isinstance(said, Said):
-        raise CannotTellError(f"{record.name}: its container: {said.text}")
-
-
-def _signal_tree(record: Record, number: int) -> None:
-    """The agent's tree, parents first; never its keeper: tmux would continue the group."""
-    agent = record.place.agent
-    if agent is None or not processes.alive(agent.process):
-        return
-    table = processes.table()
-    for pid in processes.tree(processes.children(table), agent.process.pid):
-        if pid in table:
-            processes.send(table[pid].process, number)

@@ -19,9 +19,10 @@ from sesh.model.reconcile import how_it_ended, reconcile
 from sesh.model.record import Record, Status
 from sesh.model.states import ALIVE, Desired, State
 from sesh.model.value import Value, replace
-from sesh.operations import docker_container
+from sesh.operations import docker
 from sesh.operations.stop import stop
 from sesh.places import launch_files
+from sesh.places.docker import container as docker_container
 from sesh.places.docker import mailbox, observe
 from sesh.state import events, lookup, orphans, records, unclaimed
 from sesh.state.lookup import Seen
@@ -166,6 +167,7 @@ def _pane(told: re.Match[str]) -> _Pane:
 
 def _equip(record: Record, config: Config) -> None:
     """What was mounted is dead: tools and transcript go where nothing is mounted."""
+    docker.equipped(record, {}, resuming=False)
     said = mailbox.equip(record, config.docker.timeout * 4)
     engine, pane = mailbox.place(record).engine, record.place.pane
     if not said.ok:

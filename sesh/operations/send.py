@@ -21,9 +21,10 @@ from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
 from sesh.model.record import OPTION, Answers, Record
 from sesh.model.states import State
-from sesh.operations import logs, report_progress, tmux_server
-from sesh.places import environment
-from sesh.state import lookup, observe
+from sesh.operations import logs, report_progress
+from sesh.places import environment, registry
+from sesh.places.host import tmux_server
+from sesh.state import lookup
 from sesh.state.lookup import Seen
 from sesh.system import files, paths, processes, tmux
 from sesh.system.tmux import Reply, Tmux
@@ -73,7 +74,7 @@ class Terminal:
         self.name: str = record.name
         self.settings = settings
         self.launch: Launch = activity.launch_of(record)
-        self.server: Tmux = observe.server_of(record, settings)
+        self.server: Tmux = registry.of(record).tmux(record, settings)
         self.answers: Answers = record.spec.kit.answers if record.spec.kit else Answers()
         self._pane: str = record.place.pane
         begun = time.monotonic()

@@ -11,17 +11,19 @@ import os
 from sesh.model.configuration import Config, patient
 from sesh.model.errors import CannotTellError
 from sesh.model.observation import Observation, unknown
-from sesh.model.place import Host, Machine
+from sesh.model.place import Host, Machine, Process
 from sesh.model.reconcile import reconcile
 from sesh.model.record import Record
 from sesh.model.states import Desired
 from sesh.model.value import replace
-from sesh.operations import claim, docker, panes, tmux_server, worktrees
+from sesh.operations import claim, docker, worktrees
 from sesh.operations.claim import Order
 from sesh.operations.forget import bury, release
 from sesh.operations.launch import failed, forget_files, launch, now, record_failure
-from sesh.places import environment, launch_files
-from sesh.state import observe, records
+from sesh.places import environment, launch_files, panes
+from sesh.places.host import tmux_server
+from sesh.places.host.observe import hidden_server
+from sesh.state import orphans, records
 from sesh.state.lookup import Seen
 from sesh.system import git, processes, tmux
 from sesh.system.tmux import Reply, Tmux, Trouble
@@ -37,10 +39,10 @@ def start(order: Order, config: Config) -> Seen:
     records.prepare()
     machine = processes.here()
     run = processes.run_dir()
-    socket = observe.chosen_socket(config, run)
+    socket = tmux_server.chosen_socket(config, run)
     tmux.check_socket(socket)
-    server = observe.server(socket, run, config)
-    wrap = tmux_server.ready(server)
+    server = tmux_server.server(socket, run, config)
+    wrap = tmux_server.ready(server, _hidden_server)
     before = claim.free_name(order.name)
     release(before, config)
     record = claim.with_conversation(_new_record(order, machine, run, socket))
@@ -54,6 +56,13 @@ def start(order: Order, config: Config) -> Seen:
     if before and before.session:
         bury(before.session.record, config, order.tell)
     return launch(entry, record, server, wrap, "started")
+
+
+def _hidden_server(socket: str) -> Process | None:
+    """The living server whose socket is gone, by a record or by the keepers in it."""
+    sessions = [e.record for e in records.entries() if isinstance(e.record, Record)]
+    known = hidden_server(socket, sessions)
+    return known or orphans.hidden_server(socket, processes.run_dir())
 
 
 def _stage(record: Record, *, resuming: bool) -> None:
@@ -111,10 +120,10 @@ def restart(found: Seen, config: Config, attempt: int = 0, *, fresh: bool = Fals
     machine = processes.here()
     run = processes.run_dir()
     same_boot = old.place.machine == machine
-    socket = old.place.socket if same_boot else observe.chosen_socket(config, run)
+    socket = old.place.socket if same_boot else tmux_server.chosen_socket(config, run)
     tmux.check_socket(socket)
-    server = observe.server(socket, run, config)
-    wrap = tmux_server.ready(server)
+    server = tmux_server.server(socket, run, config)
+    wrap = tmux_server.ready(server, _hidden_server)
     pane = old.place.pane if same_boot and _pane_stands(old, server) else None
     if pane:
         panes.save_screens([old], server)

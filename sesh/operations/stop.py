@@ -17,15 +17,15 @@ from types import MappingProxyType
 from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, ConflictError, NotPermittedError, SeshError
 from sesh.model.observation import Observation, Session, seen
-from sesh.model.place import Agent, InContainer, Process
+from sesh.model.place import Agent, Process
 from sesh.model.progress import Said
 from sesh.model.record import Record, Status
 from sesh.model.states import ALIVE, ENDED, Cause, Desired, State
 from sesh.model.value import Value, replace
-from sesh.operations import docker, panes, report_progress
-from sesh.places import launch_files
-from sesh.places.docker import mailbox
-from sesh.state import events, lookup, observe, records
+from sesh.operations import report_progress
+from sesh.places import launch_files, panes, registry
+from sesh.places.host import tmux_server
+from sesh.state import events, lookup, records
 from sesh.state.lookup import Orphan, Seen
 from sesh.system import processes, tmux
 
@@ -132,9 +132,9 @@ def bring_down(
     """End what was asked to stop; together, so that the grace of one keeps no other waiting.
     Returns what could not be asked to end, because it has become another user's."""
     sessions = [one.session.record for one in asked if one.session]
-    hosted = [record for record in sessions if record.spec.box is None]
+    hosted = [record for record in sessions if record.place.calls_back]
     targets = [_target(record, begin) for record in hosted]
-    with _going_down([record for record in sessions if record.spec.box], config):
+    with _going_down([r for r in sessions if not r.place.calls_back], config):
         if targets:
             _one_pass(targets)  # before a server is waited for that may hang: the grace runs
             _insure(hosted, config)
@@ -153,7 +153,7 @@ def under_way(found: Seen) -> bool:
 
 @contextmanager
 def _going_down(sessions: Sequence[Record], config: Config) -> Iterator[None]:
-    """Those in containers meanwhile, some at once: an engine takes its time."""
+    """End sessions in other places meanwhile, some at a time: an engine is slow."""
     if not sessions:
         yield
         return
@@ -162,7 +162,7 @@ def _going_down(sessions: Sequence[Record], config: Config) -> Iterator[None]:
     def end(record: Record) -> None:
         wished = _still_wished(record)
         if wished is not None:
-            docker.bring_down(wished, config, _grace_left(wished))
+            registry.of(wished).terminate(wished, config, _grace_left(wished))
 
     with ThreadPoolExecutor(min(8, len(sessions))) as pool:
         done = [pool.submit(end, record) for record in sessions]
@@ -201,7 +201,7 @@ def stop_orphans(orphans: Sequence[Orphan], config: Config, grace: float) -> lis
     for target in ended:
         launch_files.remove(run, target.id)
     with suppress(CannotTellError):  # without tmux there is no pane to close
-        server = observe.server(f"{run}/tmux.sock", run, config)
+        server = tmux_server.server(f"{run}/tmux.sock", run, config)
         panes.close_dead({target.name for target in ended}, server)
     return [orphan for orphan, target in zip(orphans, targets, strict=True) if not target.done]
 
@@ -320,7 +320,7 @@ def _insure(sessions: Sequence[Record], config: Config) -> None:
     """Set a wake-up for after the grace: should this process be killed, a pass goes on."""
     for record in {record.place.socket: record for record in sessions}.values():
         with suppress(CannotTellError):
-            server = observe.server_of(record, config)
+            server = registry.of(record).tmux(record, config)
             grace = max(r.status.stop_grace or 0.0 for r in sessions)
             server.wake_at(time.time() + grace + KILL_PATIENCE)
 
@@ -539,8 +539,8 @@ def confirm(found: Sequence[Seen], config: Config, *, close_panes: bool = True) 
         if one.session is None or not one.has_process:
             continue
         record = one.session.record
-        if record.spec.box:
-            after[one.name] = _confirm_boxed(one, record, config, close_panes=close_panes)
+        if not record.place.calls_back:
+            after[one.name] = _confirm_elsewhere(one, record, config, close_panes=close_panes)
         else:
             by_socket.setdefault(record.place.socket, []).append(one)
     for some in by_socket.values():
@@ -553,7 +553,7 @@ def _confirm_hosted(found: Sequence[Seen], config: Config, *, close_panes: bool)
     sessions = [one.session.record for one in found if one.session]
     stopping = [one for one in found if one.state is State.STOPPING and not _inside(one)]
     try:
-        server = observe.server_of(sessions[0], config)
+        server = registry.of(sessions[0]).tmux(sessions[0], config)
     except CannotTellError:
         return [_count_try(one) if one.state is State.STOPPING else one for one in found]
     stale = {one.name for one in found if one.state is State.STALE}
@@ -578,26 +578,17 @@ def _hand_over(name: str, config: Config) -> None:
     record = found.session.record
     lookup.write(found, replace(record, status=replace(record.status, stopper=None)))
     with suppress(CannotTellError):
-        observe.server_of(record, config).call_back_now()
+        registry.of(record).tmux(record, config).call_back_now()
 
 
-def _confirm_boxed(found: Seen, record: Record, config: Config, *, close_panes: bool) -> Seen:
+def _confirm_elsewhere(found: Seen, record: Record, config: Config, *, close_panes: bool) -> Seen:
     if found.state is State.STOPPING:
         return _count_try(found)
-    container = record.place.container if isinstance(record.place, InContainer) else None
-    stays = container is not None and not (container.made and not record.status.keep)
-    if close_panes and stays and _container_runs(found):
-        panes.put_away([record], observe.server_of(record, config))
-    if found.state in ENDED and not record.status.keep:
-        said = mailbox.remove_container(record, config.docker.timeout * 2)
-        if not said.ok:
-            raise CannotTellError(f"{found.name}: its container: {said.text}")
-        return lookup.one(found.name)
-    return found
-
-
-def _container_runs(found: Seen) -> bool:
-    return found.state in ENDED and bool(found.session and found.session.seen.container.present)
+    if found.state not in ENDED:
+        return found
+    up = found.session is not None and found.session.seen.container.present
+    registry.of(record).clear(record, config, close_panes=close_panes and up)
+    return found if record.status.keep else lookup.one(found.name)
 
 
 def _count_try(found: Seen) -> Seen:

@@ -7,7 +7,8 @@ import time
 from collections.abc import Sequence
 
 from sesh.model.configuration import Config
-from sesh.state import observe, orphans
+from sesh.places.host import tmux_server
+from sesh.state import orphans
 from sesh.state.orphans import Leftover, Stray
 from sesh.system import processes
 
@@ -40,7 +41,7 @@ def close_strays(strays: Sequence[Stray], config: Config) -> None:
     for stray in strays:
         if stray.keep:
             continue
-        server = observe.server(stray.socket, run, config)
+        server = tmux_server.server(stray.socket, run, config)
         for pane in stray.panes:
             server.close_all((), [(pane.id, pane.pid)])
 

@@ -33,8 +33,8 @@ from sesh.model.record import AgentWord, Damaged, Record, name_of, valid_name
 from sesh.model.states import ENDED, Cause, Desired, State
 from sesh.model.value import Value, replace
 from sesh.places import launch_files
+from sesh.places.interface import Answers
 from sesh.state import ages, breakers, ends, freshness, observe, records, settings
-from sesh.state.observe import Answers
 from sesh.state.records import Entry
 from sesh.system import paths, processes, quick_read
 

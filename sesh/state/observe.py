@@ -9,22 +9,18 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from functools import partial
 
 from sesh.model.configuration import Config
-from sesh.model.errors import CannotTellError, SeshError
-from sesh.model.observation import ExitWord, LaunchWord, Observation, Sight, absent, seen, unknown
-from sesh.model.place import Agent, InContainer, Process
+from sesh.model.observation import ExitWord, LaunchWord, Observation, absent, seen, unknown
+from sesh.model.place import Agent
 from sesh.model.record import Record
-from sesh.model.states import Desired, State
 from sesh.model.value import replace
-from sesh.places import launch_files
-from sesh.places.docker import observe as docker
+from sesh.places import launch_files, registry
+from sesh.places.interface import UNREADABLE, Answers, unreadable
 from sesh.state import clocks
-from sesh.system import git, processes, tmux
-from sesh.system.tmux import Pane, Reply, Tmux, Trouble
+from sesh.system import git, processes
 
 _SKEW = 2.0  # seconds that the clock of a machine may be off when it has just been started
 _TWIN = (
@@ -32,83 +28,32 @@ _TWIN = (
     "systemd-machine-id-setup gives each its own"
 )
 KEEPER_PATIENCE = 1.0  # how long a keeper may take from its agent's end to its word
-Panes = list[Pane] | str  # all panes of a server, or why they are not known
-Answers = dict[str, list[Pane] | Reply]  # socket → what its server said, to ask each one once
-
-
-def server(socket: str, run: str, config: Config) -> Tmux:
-    return Tmux(
-        tmux.find_binary(),
-        socket,
-        run,
-        own=socket == f"{run}/tmux.sock",
-        include=config.tmux.include,
-        timeout=config.tmux.timeout,
-    )
-
-
-def chosen_socket(config: Config, run: str) -> str:
-    """Where new sessions go."""
-    if not config.tmux.socket:
-        return f"{run}/tmux.sock"
-    if config.tmux.socket == "default":
-        base = os.environ.get("TMUX_TMPDIR") or "/tmp"
-        return f"{base}/tmux-{os.getuid()}/default"
-    return config.tmux.socket
-
-
-def server_of(record: Record, config: Config) -> Tmux:
-    """The server that a session is in, on this machine or in its container."""
-    if isinstance(record.place, InContainer) and record.place.container:
-        return docker.server(record, config)
-    return server(record.place.socket, record.place.run, config)
-
-
-def by_server(records: Iterable[Record], config: Config) -> Iterator[tuple[Tmux, list[Record]]]:
-    """Sessions, by the server that they are in. Those whose server cannot be asked are left out."""
-    places: dict[str, list[Record]] = {}
-    for record in records:
-        places.setdefault(record.place.socket, []).append(record)
-    for some in places.values():
-        with suppress(SeshError):
-            yield server_of(some[0], config), some
 
 
 def observe(
     records: Sequence[Record], config: Config, answers: Answers | None = None
 ) -> list[Observation]:
-    """Look at all of them. The order is kept. What servers say is kept in `answers`."""
+    """Look at all of them. The order is kept. What tmux servers say is kept in `answers`."""
     answers = {} if answers is None else answers
-    first = [_unbroken(record, lambda one: heard(one, by_files(one))) for record in records]
-    doubtful = [r for r, sight in zip(records, first, strict=True) if _needs_tmux(r, sight)]
-    panes = _ask_servers(doubtful, records, config, answers)
-    stopping = [r for r, sight in zip(records, first, strict=True) if _being_stopped(r, sight)]
-    left = _remains(stopping) if stopping else {}
-    asked = [r for r, sight in zip(records, first, strict=True) if _needs_engine(r, sight)]
-    told = docker.ask_engines(asked, config)
-    return [
-        _in_container(record, sight, told.get(record.id), config)
-        if isinstance(record.place, InContainer)
-        else _complete(record, sight, panes.get(record.place.socket), left.get(record.id))
-        for record, sight in zip(records, first, strict=True)
-    ]
+    first = [_first_look(record) for record in records]
+    done = [*first]
+    for kind in {record.place.kind for record in records}:
+        mine = [i for i, record in enumerate(records) if record.place.kind == kind]
+        looks = [(records[i], first[i]) for i in mine]
+        found = registry.KINDS[kind]().complete(looks, config, answers)
+        for i, sight in zip(mine, found, strict=True):
+            done[i] = sight
+    return done
 
 
-def _in_container(
-    record: Record, sight: Observation, answer: docker.Answer | None, config: Config
-) -> Observation:
-    return _unbroken(record, lambda one: docker.complete(one, sight, answer, config))
-
-
-def _unbroken(record: Record, look: Callable[[Record], Observation]) -> Observation:
-    """One look at one session. What its container says may be anything: a trouble with it is its
-    own, and never that of another session."""
+def _first_look(record: Record) -> Observation:
+    """What its files say in a container may be anything: a trouble with it is only its own."""
     if record.place.calls_back:
-        return look(record)
+        return heard(record, by_files(record))
     try:
-        return look(record)
-    except (SeshError, OSError, ValueError, ArithmeticError, RecursionError) as error:
-        return Observation(unknown(f"cannot be looked at: {str(error) or type(error).__name__}"))
+        return heard(record, by_files(record))
+    except UNREADABLE as error:
+        return unreadable(error)
 
 
 # --- files and /proc ---------------------------------------------------------------------------
@@ -134,7 +79,9 @@ def _by_files(record: Record) -> Observation:
     if elsewhere:
         return Observation(unknown(elsewhere))
     place = record.place
-    launch, exit_word = _words(record) if record.status.outcome is None else (None, None)
+    launch, exit_word = (
+        registry.of(record).words(record) if record.status.outcome is None else (None, None)
+    )
     agent = place.agent or (launch.agent if launch else None)
     if not place.pids_here:
         over = record.status.outcome is not None or exit_word is not None
@@ -170,16 +117,6 @@ def heard(record: Record, sight: Observation) -> Observation:
 
     conversation = hearing.conversation(record)
     return replace(sight, conversation=conversation) if conversation else sight
-
-
-def _words(record: Record) -> tuple[LaunchWord | None, ExitWord | None]:
-    place = record.place
-    if isinstance(record.place, InContainer):
-        return docker.words(record)
-    return (
-        launch_files.read_launch(place.run, record.id, place.generation),
-        launch_files.read_exit(place.run, record.id, place.generation),
-    )
 
 
 def _still_carries(record: Record, agent: Agent | None) -> bool:
@@ -273,120 +210,3 @@ def _keeper_alive(agent: Agent) -> bool:
     parent, or has the same session, so another process of that pid passes for dead.)"""
     stat = processes.look(agent.keeper)
     return stat is not None and stat.alive and stat.session == agent.leader
-
-
-# --- tmux --------------------------------------------------------------------------------------
-
-
-def _needs_tmux(record: Record, sight: Observation) -> bool:
-    settled = record.status.outcome in (State.STOPPED, State.FAILED, State.TIMEOUT)
-    return record.place.calls_back and sight.agent.absent and not sight.rebooted and not settled
-
-
-def _being_stopped(record: Record, sight: Observation) -> bool:
-    asked = record.status.desired is Desired.STOPPED and record.status.outcome is None
-    return record.place.calls_back and asked and not sight.agent.unknown and not sight.rebooted
-
-
-def _needs_engine(record: Record, sight: Observation) -> bool:
-    return isinstance(record.place, InContainer) and docker.needs_engine(record, sight)
-
-
-def _ask_servers(
-    doubtful: Iterable[Record], records: Iterable[Record], config: Config, answers: Answers
-) -> dict[str, Panes]:
-    """One list-panes a server."""
-    servers = {record.place.socket: record for record in doubtful}
-    if not servers:
-        return {}
-    try:
-        tmux.find_binary()
-    except CannotTellError as error:  # no tmux: nothing can be proven absent
-        return {socket: str(error) for socket in servers}
-    return {
-        socket: _panes(server_of(record, config), records, answers)
-        for socket, record in servers.items()
-    }
-
-
-def _panes(host: Tmux, records: Iterable[Record], answers: Answers) -> Panes:
-    answer = answers.get(host.socket)
-    if answer is None or not tmux.silent(answer):  # one that says nothing is not waited for again
-        answer = answers[host.socket] = host.panes()
-    if isinstance(answer, list):
-        return answer
-    if answer.trouble is not Trouble.NO_SERVER:
-        return f"tmux: {answer.text}"
-    hidden = hidden_server(host.socket, records)
-    if hidden:
-        return f"tmux server {hidden.pid} lives, but its socket is gone (kill -USR1 restores it)"
-    return []
-
-
-def hidden_server(socket: str, records: Iterable[Record]) -> Process | None:
-    """A recorded server that is alive although nobody answers at its socket."""
-    here = processes.here()
-    servers = {
-        record.place.server
-        for record in records
-        if record.place.server and record.place.socket == socket and record.place.machine == here
-    }
-    return next((process for process in servers if processes.alive(process)), None)
-
-
-def _remains(records: Collection[Record]) -> dict[str, Sight]:
-    """What is left of sessions that are being stopped: by marker, and as remembered by `stop`. Not
-    what has become another user's: nothing that we do would end it."""
-    table = processes.table()
-    marked = processes.marked(table, map(processes.mark, records))
-    sights = {}
-    for record in records:
-        left = {pid for pid in marked[record.id] if table[pid].alive}
-        left |= {process.pid for process in record.status.remains if processes.alive(process)}
-        sights[record.id] = _remains_sight(sorted(p for p in left if not processes.foreign(p)))
-    return sights
-
-
-def _remains_sight(pids: list[int]) -> Sight:
-    if not pids:
-        return absent("no process of it is left")
-    count = "1 process is" if len(pids) == 1 else f"{len(pids)} processes are"
-    return seen(f"{count} left: {', '.join(map(str, pids[:5]))}")
-
-
-def _complete(
-    record: Record, sight: Observation, panes: Panes | None, remains: Sight | None
-) -> Observation:
-    """Add what tmux said to what the files said."""
-    if remains is not None:
-        sight = replace(sight, remains=remains)
-    if panes is None or sight.agent.present:
-        return sight
-    if isinstance(panes, str):
-        return _without_panes(record, sight, panes)
-    mine = [pane for pane in panes if pane.sesh_id == record.id]
-    own = record.place.pane
-    others = [pane for pane in mine if not pane.dead and pane.id != own]
-    terminal = seen(f"pane {own} stands") if any(p.id == own for p in mine) else None
-    if terminal is None and own is not None:
-        terminal = absent("its terminal was closed")
-    if terminal is None:
-        terminal = seen("its tmux session stands") if mine else absent("no tmux session of it")
-    if own is None:
-        others = []
-    return replace(
-        sight,
-        terminal=terminal,
-        others=(
-            seen(f"{len(others)} other pane{'s' if len(others) > 1 else ''} of its tmux session")
-            if others
-            else absent("no other live pane")
-        ),
-    )
-
-
-def _without_panes(record: Record, sight: Observation, why: str) -> Observation:
-    """tmux could not be asked: what hangs on its answer is unknown."""
-    undecided = sight.exit is None and record.status.outcome is None and not sight.rebooted
-    agent = unknown(why) if undecided else sight.agent
-    return replace(sight, agent=agent, terminal=unknown(why), others=unknown(why))

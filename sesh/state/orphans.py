@@ -22,9 +22,10 @@ from sesh.model.record import ID_PATTERN, Record, name_of
 from sesh.model.states import ENDED, State
 from sesh.model.value import Value, replace
 from sesh.places import launch_files
-from sesh.state import lookup, observe, records, unclaimed
+from sesh.places.host import tmux_server
+from sesh.places.interface import Answers
+from sesh.state import lookup, records, unclaimed
 from sesh.state.lookup import Orphan, Seen
-from sesh.state.observe import Answers
 from sesh.state.unclaimed import Adrift
 from sesh.system import paths, processes, tmux
 from sesh.system.processes import Stat, Table
@@ -188,7 +189,7 @@ def _ask_own_server(config: Config, run: str) -> Callable[[], Answers]:
     """What is returned waits for its answer."""
     socket = f"{run}/tmux.sock"
     try:
-        answered = observe.server(socket, run, config).panes_later()
+        answered = tmux_server.server(socket, run, config).panes_later()
     except CannotTellError:
         return dict
     return lambda: {socket: answered()}
@@ -404,7 +405,7 @@ def _sockets(found: Iterable[Seen], held: Iterable[Digest], config: Config, run:
     recorded = [one.entry.record for one in found if isinstance(one.entry.record, Record)]
     sockets = {r.place.socket for r in recorded if r.place.machine == here and r.place.calls_back}
     sockets |= lookup.sockets(held)
-    chosen = observe.chosen_socket(config, run)
+    chosen = tmux_server.chosen_socket(config, run)
     return {f"{run}/tmux.sock", *sockets, *([chosen] if os.path.exists(chosen) else [])}
 
 
@@ -420,7 +421,7 @@ def _panes(
         return {}, True
     for socket in sorted(sockets):
         if socket not in answers:
-            answers[socket] = observe.server(socket, run, config).panes()
+            answers[socket] = tmux_server.server(socket, run, config).panes()
         answer = answers[socket]
         if isinstance(answer, list):
             listed[socket] = answer

@@ -23,13 +23,12 @@ from shlex import quote
 from typing import Any
 
 from sesh.model import due
-from sesh.model.place import InContainer, Process
+from sesh.model.place import Process
 from sesh.model.record import Record
 from sesh.model.value import Value, replace
-from sesh.places import launch_files
-from sesh.places.docker import mailbox
+from sesh.places import launch_files, registry
 from sesh.state import clocks
-from sesh.system import container_engine, files, processes, subprocesses
+from sesh.system import files, processes, subprocesses
 
 _LIMIT = 1 << 16
 _MOST = 1 << 60  # no number that is remembered is larger
@@ -71,7 +70,7 @@ echo "$said" >"$word"
 """
 # In whole seconds: not every `timeout` knows others, and not every image has one. Killed when its
 # time was up is another thing than killed.
-_BOXED = """\
+_INSIDE = """\
 exec 3>&1 </dev/null >/dev/null 2>&1
 read -r up rest </proc/uptime
 late=$((${up%%.*} + $1))
@@ -205,13 +204,11 @@ def _forget(stem: str) -> None:
 def _command(record: Record) -> list[str]:
     """The script, and its arguments."""
     stem = launch_files.own(record)
-    care, place = record.spec.care, record.place
-    if not isinstance(place, InContainer) or place.container is None:
+    enter, care = registry.of(record).enter_command(record), record.spec.care
+    if not enter:
         return [_on_this_machine(record), "sesh", stem]
-    where = ("-w", record.spec.cwd) if record.spec.cwd else ()
-    how = (*mailbox.as_user(record), *where, place.container.id)
-    inner = ("sh", "-c", _BOXED, "sesh", str(ceil(care.health_timeout)), care.health_cmd)
-    return [_ENGINE, "sesh", stem, *container_engine.argv(place.engine, "exec", *how, *inner)]
+    inner = ("sh", "-c", _INSIDE, "sesh", str(ceil(care.health_timeout)), care.health_cmd)
+    return [_ENGINE, "sesh", stem, *enter, *inner]
 
 
 def _on_this_machine(record: Record) -> str:

@@ -22,10 +22,10 @@ from sesh.model.observation import Session
 from sesh.model.record import ID_PATTERN, Record, name_of
 from sesh.model.states import ALIVE, ENDED, State
 from sesh.model.value import Value, replace
-from sesh.operations import panes
 from sesh.operations.stop import bring_down, confirm, take_over, under_way
-from sesh.places import launch_files
-from sesh.state import clocks, log_files, lookup, observe, orphans, records, settings
+from sesh.places import launch_files, panes, registry
+from sesh.places.host import tmux_server
+from sesh.state import clocks, log_files, lookup, orphans, records, settings
 from sesh.state.lookup import Orphan, Seen
 from sesh.supervision import supervise
 from sesh.supervision.notify import notices
@@ -253,7 +253,7 @@ def _tell_attached(sessions: Sequence[Session], config: Config, answers: Said) -
     ended = [s for s in here if s.verdict.state in ENDED and s.record.place.pane]
     for socket in {s.record.place.socket for s in ended} - _silent(answers):
         mine = [s for s in ended if s.record.place.socket == socket]
-        server = observe.server_of(mine[0].record, config)
+        server = registry.of(mine[0].record).tmux(mine[0].record, config)
         panes.tell_attached([s.record.name for s in mine], server, server.watched())
 
 
@@ -330,13 +330,13 @@ def _tend_servers(
     for socket in wake.keys() - _silent(answers):
         moment = wake[socket]
         if not tmux.woken_by(moment, answers.get(socket)):
-            said = observe.server(socket, run, config).wake_at(moment)
+            said = tmux_server.server(socket, run, config).wake_at(moment)
             armed &= said.ok or said.trouble is tmux.Trouble.NO_SERVER
             if not said.ok:
                 continue
         promised.append(moment)
     if own not in wake and os.path.exists(own):
-        observe.server(own, run, config).may_exit()
+        tmux_server.server(own, run, config).may_exit()
     if armed:
         with suppress(FileNotFoundError):
             os.unlink(launch_files.reserve(run))

@@ -34,7 +34,7 @@ from sesh.operations import logs
 from sesh.operations.launch import LaunchError
 from sesh.operations.start import restart
 from sesh.operations.stop import Ending, ask
-from sesh.places import launch_files
+from sesh.places import launch_files, registry
 from sesh.state import ages, breakers, clocks, ends, events, lookup, observe, records, settings
 from sesh.state.breakers import Circle
 from sesh.state.lookup import Seen
@@ -336,7 +336,7 @@ def _all_ears(one: Patient, config: Config) -> Patient:
         return one
     unheard = Patient(one.seen, one.memory, replace(facts, silent=None, unheard=None))
     try:
-        server = observe.server_of(record, config)
+        server = registry.of(record).tmux(record, config)
     except CannotTellError:
         return unheard
     listed = server.panes()

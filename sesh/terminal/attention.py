@@ -11,13 +11,11 @@ from datetime import UTC, datetime
 from sesh.agents import activity
 from sesh.model import digest
 from sesh.model.observation import Observation, seen
-from sesh.model.place import InContainer
 from sesh.model.reconcile import off_branch, reconcile
 from sesh.model.record import Damaged, Record
 from sesh.model.states import Health, State
 from sesh.model.value import replace
-from sesh.places import launch_files
-from sesh.places.docker import observe as docker
+from sesh.places import launch_files, registry
 from sesh.state import lookup, observe, records
 from sesh.state.records import Entry
 from sesh.system import processes
@@ -86,8 +84,9 @@ def _waits(record: Record, state: State) -> bool:
 def _with_last_word(sight: Observation, entry: Entry, record: Record) -> Observation:
     """Add what only a program could tell, as it was when last asked: other panes of its tmux
     session, which are gone with their server; a container on a far engine."""
-    if isinstance(record.place, InContainer) and record.place.pids_here:
-        return docker.by_init(record, sight)
+    shown = registry.of(record).by_proc(record, sight)
+    if shown is not None:
+        return shown
     known = digest.parse(entry.raw)
     if known is None or digest.state(known.view) != State.STALE:
         return sight

@@ -17,7 +17,8 @@ from sesh.model.place import Process
 from sesh.model.record import Record
 from sesh.model.session_json import View, damaged_view, orphan_view, view
 from sesh.model.states import State
-from sesh.state import breakers, freshness, log_files, lookup, observe, orphans, records, settings
+from sesh.places import registry
+from sesh.state import breakers, freshness, log_files, lookup, orphans, records, settings
 from sesh.state.breakers import Circle, Opened
 from sesh.state.lookup import Orphan, Seen
 from sesh.state.orphans import Leftover, Stray
@@ -179,7 +180,7 @@ def add_question(found: Seen, shown: View) -> None:
     if shown["activity"] != WAITING or not isinstance(record, Record) or record.place.pane is None:
         return
     try:
-        text = observe.server_of(record, settings.load()).screen(record.place.pane)
+        text = registry.of(record).tmux(record, settings.load()).screen(record.place.pane)
     except CannotTellError:
         return
     asked = screen.asked(activity.launch_of(record), text) if text is not None else None

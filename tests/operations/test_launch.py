@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from sesh.model.place import Process
-from sesh.operations import tmux_server
-from sesh.state import observe, settings
+from sesh.places.host import tmux_server
+from sesh.state import settings
 from sesh.system import processes
 from tests import pace
 from tests.surroundings import as_stranger, fake_tmux, give_to_stranger, run
@@ -47,7 +47,7 @@ def test_a_socket_that_answers_is_not_made_again(here: World) -> None:
     """Many starts at once may all miss the socket. The first restores it; were it made once more,
     a start in between would find none, and begin a second server that hides the first."""
     here.start("one")
-    server = observe.server(here.socket, processes.run_dir(), settings.load())
+    server = tmux_server.server(here.socket, processes.run_dir(), settings.load())
     process = Process(here.server_pid(), processes.look(here.server_pid()).start)  # type: ignore[union-attr]
     made = os.stat(here.socket).st_ino
     tmux_server.restore_socket(server, process)

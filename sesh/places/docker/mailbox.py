@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from shlex import quote
 
@@ -164,66 +165,57 @@ def remove(directory: str) -> bool:
 
 
 def fill(
-    record: Record, variables: environment.Environment, timeout: float, *, resuming: bool = False
+    record: Record,
+    variables: environment.Environment,
+    command: tuple[str, ...],
+    kit: Mapping[str, bytes],
+    timeout: float,
 ) -> Said:
-    """Put in what a launch needs. `resuming`: an agent goes on with its conversation."""
-    contents = _contents(record, variables, resuming=resuming)
-    if container_of(record).mounted:
-        directory = os.open(record.place.run, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        try:
-            for name, data in contents.items():
-                _put(directory, name, data)
-        finally:
-            os.close(directory)
-        return Said("")
-    return _push(record, contents, timeout)
+    """Put in what a launch of this command needs; `kit`: the files of its agent, by their ends."""
+    stem = record.launch
+    blank = b" " * (launch_files.WORD_SIZE - 1) + b"\n"
+    contents = {
+        f"{stem}.pid": blank,
+        f"{stem}.exit.tmp": blank,
+        f"{stem}.env": environment.exports(variables),
+        f"{stem}.launch": launch_files.boxed_script(record, command, base(record)).encode(),
+        **{f"{stem}{ending}": data for ending, data in kit.items()},
+        **_tools(record),
+    }
+    if not container_of(record).mounted:
+        return _push(record, contents, timeout)
+    directory = os.open(record.place.run, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        for name, data in contents.items():
+            _put(directory, name, data)
+    finally:
+        os.close(directory)
+    return Said("")
 
 
 def equip(record: Record, timeout: float) -> Said:
-    """Put in anew what every look needs, where the mount that held it is dead; and what was printed
-    until now, for the transcript to go on from there."""
-    tools = {name: data for name, data in _contents(record, {}).items() if record.id not in name}
-    said = _push(record, tools, timeout)
+    """Put in again what every look needs, where the mount that held it is dead; and what was
+    printed until now: the transcript continues from there."""
+    said = _push(record, _tools(record), timeout)
     if not said.ok:
         return said
     copy = f"[ -e {log(record)} ] || cat {LOG} >{log(record)} 2>/dev/null || :"
     return run_inside(record, "sh", "-c", copy, timeout=timeout)
 
 
-def _contents(
-    record: Record, variables: environment.Environment, *, resuming: bool = False
-) -> dict[str, bytes]:
-    stem = record.launch
-    command, files_of_kit = _equip(record, variables, resuming=resuming)
-    blank = b" " * (launch_files.WORD_SIZE - 1) + b"\n"
+def hook(record: Record) -> list[str]:
+    """How an agent in there leaves word of an event."""
+    return ["sh", f"{inside(record)}/hook.sh", base(record)]
+
+
+def _tools(record: Record) -> dict[str, bytes]:
     words = _WORDS.format(base=quote(base(record)), generation=record.place.generation)
-    return {
-        f"{stem}.pid": blank,
-        f"{stem}.exit.tmp": blank,
-        f"{stem}.env": environment.exports(variables),
-        f"{stem}.launch": launch_files.boxed_script(record, command, base(record)).encode(),
-        **files_of_kit,
+    tools = {
         "keeper.sh": _shipped("places/keeper.sh"),
         "words.sh": words.encode(),
         "tmux.conf": tmux.config_text("screen-256color").encode(),
     }
-
-
-def _equip(
-    record: Record, variables: environment.Environment, *, resuming: bool
-) -> tuple[tuple[str, ...], dict[str, bytes]]:
-    """The command of a launch, and the files of an agent that sesh knows. What others read of it
-    stays on this machine."""
-    if record.spec.kit is None:
-        return record.spec.command, {}
-    from sesh.agents import launch_kit
-
-    hook = ["sh", f"{inside(record)}/hook.sh", base(record)]
-    made = launch_kit.contents(record, variables, hook, resuming=resuming)
-    files.write_private(f"{launch_files.own(record)}.kit", made.pop(".kit"), durable=False)
-    command = launch_kit.command(record, base(record), hook, resuming=resuming)
-    inner = {f"{record.launch}{ending}": data for ending, data in made.items()}
-    return command, {**inner, "hook.sh": _shipped("places/docker/hook.sh")}
+    return {**tools, "hook.sh": _shipped("places/docker/hook.sh")} if record.spec.kit else tools
 
 
 def _shipped(name: str) -> bytes:

@@ -24,6 +24,7 @@ from sesh.model.states import Desired, State
 from sesh.model.value import replace
 from sesh.places import launch_files
 from sesh.places.docker import mailbox
+from sesh.places.interface import UNREADABLE, Look, unreadable
 from sesh.system import container_engine, processes, quick_read
 from sesh.system.container_engine import Facts, Said
 from sesh.system.tmux import Tmux, Trouble
@@ -179,7 +180,22 @@ def at_once(question: Callable[[Engine], T], asked: Sequence[Engine]) -> dict[En
         return dict(zip(asked, pool.map(question, asked), strict=True))
 
 
-def complete(
+def complete(looks: Sequence[Look], config: Config) -> list[Observation]:
+    """Add what engines know. A trouble with one container is only its own."""
+    told = ask_engines([record for record, sight in looks if needs_engine(record, sight)], config)
+    return [_unbroken(*look, told.get(look[0].id), config) for look in looks]
+
+
+def _unbroken(
+    record: Record, sight: Observation, answer: Answer | None, config: Config
+) -> Observation:
+    try:
+        return _complete(record, sight, answer, config)
+    except UNREADABLE as error:
+        return unreadable(error)
+
+
+def _complete(
     record: Record, sight: Observation, answer: Answer | None, config: Config
 ) -> Observation:
     """Add what the engine said, or what /proc says of the container itself."""

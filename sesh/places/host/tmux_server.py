@@ -6,14 +6,14 @@ import os
 import resource
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
 from sesh.model.place import Process
 from sesh.model.record import Record
-from sesh.operations import panes
-from sesh.state import observe, orphans, records
+from sesh.places import panes
 from sesh.system import files, processes, subprocesses, tmux
 from sesh.system.tmux import Reply, Tmux, Trouble
 
@@ -21,6 +21,27 @@ SOCKET_PATIENCE = 1.0
 LOGIND_PATIENCE = 2.0
 _FEWEST_FILES = 64  # enough for some sessions
 _MOST_FILES = 65536
+
+
+def server(socket: str, run: str, config: Config) -> Tmux:
+    return Tmux(
+        tmux.find_binary(),
+        socket,
+        run,
+        own=socket == f"{run}/tmux.sock",
+        include=config.tmux.include,
+        timeout=config.tmux.timeout,
+    )
+
+
+def chosen_socket(config: Config, run: str) -> str:
+    """Where new sessions go."""
+    if not config.tmux.socket:
+        return f"{run}/tmux.sock"
+    if config.tmux.socket == "default":
+        base = os.environ.get("TMUX_TMPDIR") or "/tmp"
+        return f"{base}/tmux-{os.getuid()}/default"
+    return config.tmux.socket
 
 
 def need_terminal(record: Record) -> None:
@@ -58,17 +79,16 @@ def scope(record: Record) -> tuple[str, ...]:
     return (*prefix[:-1], *limit, "--")
 
 
-def ready(server: Tmux) -> tuple[str, ...]:
-    """Make sure that a launch will reach the one right server; returns how to start it if cold."""
+def ready(server: Tmux, hidden: Callable[[str], Process | None]) -> tuple[str, ...]:
+    """Make sure that a launch will reach the one right server; returns how to start it if cold.
+    `hidden` finds a living server whose socket is gone."""
     tmux.check_trust(server.socket)
     if tmux.listens(server.socket):
         return ()
     tmux.check_version(server.binary, server.timeout)
-    sessions = [e.record for e in records.entries() if isinstance(e.record, Record)]
-    hidden = observe.hidden_server(server.socket, sessions)
-    hidden = hidden or orphans.hidden_server(server.socket, processes.run_dir())
-    if hidden is not None:
-        restore_socket(server, hidden)
+    found = hidden(server.socket)
+    if found is not None:
+        restore_socket(server, found)
         return ()
     files.make_parents(os.path.dirname(server.socket))  # tmux makes it only for sockets it chose
     tmux.check_trust(server.socket)  # another user may have been faster

@@ -82,6 +82,15 @@ def place_of(identity: str, generation: int, engine: Engine, run: str, spec: Spe
     )
 
 
+def facts_of(record: Record, config: Config) -> Facts | None:
+    """What is true of its container; None when it is gone."""
+    engine, known = mailbox.place(record).engine, mailbox.container_of(record)
+    found = container_engine.inspect(engine, [known.id], config.docker.timeout)
+    if isinstance(found, Said):
+        raise container_engine.problem(engine, found)
+    return found.get(known.id)
+
+
 # --- a new one -----------------------------------------------------------------------------------
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sesh.operations import tmux_server
+from sesh.places.host import tmux_server
 from sesh.system import tmux
 from tests.schedulers import put_first
 from tests.world import World, eventually
@@ -55,7 +55,7 @@ def test_a_server_in_place_of_a_dead_one_gets_a_scope(
 ) -> None:
     kill(alive)
     server = tmux.Tmux("tmux", alive.socket, os.path.dirname(alive.socket))
-    assert tmux_server.ready(server) == ()
+    assert tmux_server.ready(server, lambda _: None) == ()
     with closing(socket.socket(socket.AF_UNIX)) as manager:
         private = Path(alive.env["XDG_RUNTIME_DIR"]) / "systemd" / "private"
         private.parent.mkdir()
@@ -63,6 +63,6 @@ def test_a_server_in_place_of_a_dead_one_gets_a_scope(
         manager.listen()
         put_first(alive, "systemd-run", "exit 1")
         monkeypatch.setenv("PATH", alive.env["PATH"])
-        assert tmux_server.ready(server)[1:3] == ("--user", "--scope")
+        assert tmux_server.ready(server, lambda _: None)[1:3] == ("--user", "--scope")
     assert private.exists()
-    assert tmux_server.ready(server) == ()  # the manager has gone
+    assert tmux_server.ready(server, lambda _: None) == ()  # the manager has gone

@@ -1,0 +1,86 @@
+"""End the agent in a container, then the container, if sesh made it."""
+
+from __future__ import annotations
+
+import signal
+import time
+from contextlib import suppress
+
+from sesh.model.configuration import Config
+from sesh.model.errors import SeshError
+from sesh.model.place import Engine
+from sesh.model.record import Record
+from sesh.places import panes
+from sesh.places.docker import mailbox, observe
+from sesh.places.docker.container import facts_of
+from sesh.system import container_engine, processes
+from sesh.system.container_engine import Facts, Said, Trouble
+
+KEEPER_PATIENCE = 1.0  # seconds from an agent's end to its keeper's word
+
+
+def terminate(record: Record, config: Config, grace: float) -> None:
+    """End the agent: ask, wait, kill; then remove the container, if sesh made it and it shall not
+    be kept. What could not be done shows at the next look."""
+    engine, container = mailbox.place(record).engine, mailbox.place(record).container
+    if container is None:
+        mailbox.remove_container(record, config.docker.timeout * 2)
+        return
+    with suppress(SeshError):
+        facts = facts_of(record, config)
+        if facts is None:
+            return
+        if facts.running and facts.started == container.started:
+            with suppress(SeshError, OSError, ValueError):  # whatever the inside says: it goes
+                _end_agent(record, engine, facts, config, grace)
+        if container.made and not record.status.keep:
+            mailbox.remove_container(record, config.docker.timeout * 2)
+
+
+def _end_agent(record: Record, engine: Engine, facts: Facts, config: Config, grace: float) -> None:
+    if facts.paused:
+        container_engine.ask(engine, "unpause", facts.id, timeout=config.docker.timeout)
+    timeout = config.docker.timeout * 2
+    begin = time.monotonic()
+    left = _reap(record, signal.SIGTERM, timeout)
+    while left and isinstance(left, list) and time.monotonic() < begin + grace:
+        time.sleep(0.1)
+        left = _reap(record, 0, timeout)
+    for _ in range(10):
+        if not left or isinstance(left, Said):
+            break
+        _reap(record, signal.SIGKILL, timeout)
+        time.sleep(0.1)
+        left = _reap(record, 0, timeout)
+    with suppress(OSError):
+        panes.save_screens([record], observe.server(record, config))
+        mailbox.pull_transcript(record, timeout)
+    _await_last_word(record, config)
+
+
+def _reap(record: Record, number: int, timeout: float) -> list[int] | Said:
+    """Signal what is left of it, from inside. The agent that this machine sees alive all the same,
+    whatever the inside says, is signalled from here."""
+    left = mailbox.reap(record, number, timeout)
+    agent = record.place.agent
+    answered = left if isinstance(left, list) else left.trouble is not Trouble.NO_PROGRAM
+    if (
+        answered
+        or not record.place.pids_here
+        or agent is None
+        or not processes.alive(agent.process)
+    ):
+        return left
+    if number:
+        processes.send(agent.process, number)
+    return [agent.process.pid]
+
+
+def _await_last_word(record: Record, config: Config) -> None:
+    """Give the keeper a moment to say how it ended, before its container goes."""
+    deadline = time.monotonic() + KEEPER_PATIENCE
+    while time.monotonic() < deadline:
+        mailbox.refresh(record, config.docker.timeout)
+        if observe.words(record)[1] is not None:
+            return
+        time.sleep(0.02)

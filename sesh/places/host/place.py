@@ -1,0 +1,96 @@
+"""Sessions in a tmux server of this machine."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+
+from sesh.model.configuration import Config
+from sesh.model.observation import ExitWord, LaunchWord, Observation
+from sesh.model.record import Record
+from sesh.places import launch_files
+from sesh.places.host import observe, tmux_server
+from sesh.places.interface import Answers, Look
+from sesh.system import processes
+from sesh.system.tmux import Tmux
+
+
+def tmux(record: Record, config: Config) -> Tmux:
+    return tmux_server.server(record.place.socket, record.place.run, config)
+
+
+def attach_command(record: Record, config: Config, *, read_only: bool, alone: bool) -> list[str]:
+    tmux_server.need_terminal(record)
+    server = tmux(record, config)
+    tmux_server.reach(record, server)
+    options = (*(("-r",) if read_only else ()), *(("-d",) if alone else ()))
+    argv = [server.binary, "-N", "-u", "-S", server.socket, "attach-session", *options]
+    return [*argv, "-t", f"={record.name}"]
+
+
+def enter_command(record: Record) -> list[str]:
+    return []
+
+
+def words(record: Record) -> tuple[LaunchWord | None, ExitWord | None]:
+    which = (record.place.run, record.id, record.place.generation)
+    return launch_files.read_launch(*which), launch_files.read_exit(*which)
+
+
+def complete(looks: Sequence[Look], config: Config, answers: Answers) -> list[Observation]:
+    return observe.complete(looks, config, answers)
+
+
+def by_proc(record: Record, sight: Observation) -> Observation | None:
+    return None
+
+
+def has_screen(record: Record) -> bool:
+    return True
+
+
+def fetch_transcript(record: Record, config: Config) -> None:
+    """It is written on this machine."""
+
+
+def freeze(record: Record, config: Config) -> None:
+    _signal_tree(record, signal.SIGSTOP)
+
+
+def thaw(record: Record, config: Config) -> None:
+    _signal_tree(record, signal.SIGCONT)
+
+
+def _signal_tree(record: Record, number: int) -> None:
+    """The agent's tree, parents first; never its keeper: tmux would continue the group."""
+    agent = record.place.agent
+    if agent is None or not processes.alive(agent.process):
+        return
+    table = processes.table()
+    for pid in processes.tree(processes.children(table), agent.process.pid):
+        if pid in table:
+            processes.send(table[pid].process, number)
+
+
+def terminate(record: Record, config: Config, grace: float) -> None:
+    raise NotImplementedError("operations/stop ends all sessions of a host together")
+
+
+def clear(record: Record, config: Config, *, close_panes: bool) -> None:
+    raise NotImplementedError("operations/stop closes the panes of a host")
+
+
+def release(record: Record, config: Config) -> None:
+    """Nothing was made for it but its pane: see `leave`."""
+
+
+def remove_files(record: Record) -> None:
+    """It has no files but those of its launches."""
+
+
+def made(record: Record) -> str | None:
+    return None
+
+
+def describe(record: Record) -> str:
+    return f"host, tmux pane {record.place.pane or '–'}"

@@ -1,0 +1,54 @@
+"""The kinds of places by their names. A new kind is a module, its class in `model/place`, and one
+line here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+
+from sesh.model.configuration import Config
+from sesh.model.errors import SeshError
+from sesh.model.place import Host, InContainer, RecordOnly
+from sesh.model.record import Record
+from sesh.places.interface import PlaceKind
+from sesh.system.tmux import Tmux
+
+
+def _host() -> PlaceKind:
+    from sesh.places.host import place
+
+    return place
+
+
+def _docker() -> PlaceKind:
+    from sesh.places.docker import place
+
+    return place
+
+
+def _record_only() -> PlaceKind:
+    from sesh.places import record_only
+
+    return record_only
+
+
+# Each imports its kind only when a session of it is met.
+KINDS: dict[str, Callable[[], PlaceKind]] = {
+    Host.kind: _host,
+    InContainer.kind: _docker,
+    RecordOnly.kind: _record_only,
+}
+
+
+def of(record: Record) -> PlaceKind:
+    return KINDS[record.place.kind]()
+
+
+def by_server(records: Iterable[Record], config: Config) -> Iterator[tuple[Tmux, list[Record]]]:
+    """Sessions, by the server that they are in. Those whose server cannot be asked are left out."""
+    places: dict[str, list[Record]] = {}
+    for record in records:
+        places.setdefault(record.place.socket, []).append(record)
+    for some in places.values():
+        with suppress(SeshError):
+            yield of(some[0]).tmux(some[0], config), some
