@@ -17,6 +17,7 @@ import click
 
 from sesh.commands import completion
 from sesh.model import errors
+from sesh.terminal import command_table
 from sesh.terminal import main as cli
 from sesh.terminal.completion import Option, Verb
 
@@ -48,7 +49,7 @@ def files() -> dict[str, str]:
 
 
 def command_page(verb: Verb) -> str:
-    what = cli.COMMANDS[verb.name]
+    what = command_table.COMMANDS[verb.name]
     head = header(f"sesh-{verb.name}", 1, what[:1].lower() + what[1:].rstrip("."))
     sections = prose(verb.name)
     exits = exit_codes(sections.pop(".Sh EXIT STATUS"))
@@ -160,7 +161,7 @@ def option_list(options: tuple[Option, ...], text: str) -> str:
 def commands() -> str:
     lines = [
         f".It Ic {name}\n{sentences(what.rstrip('.') + ';')}.Xr sesh-{name} 1 .\n"
-        for name, what in cli.COMMANDS.items()
+        for name, what in command_table.COMMANDS.items()
     ]
     return '.Pp\nThe commands are:\n.Bl -tag -width "completion"\n' + "".join(lines) + ".El\n"
 

@@ -115,9 +115,9 @@ def _full(argv: list[str]) -> int:
         from sesh.terminal import exit_codes
 
         return exit_codes.guarded(run_pass.run_anyway)
-    from sesh.terminal.main import run
+    from sesh.terminal import exit_codes
 
-    return run(argv)
+    return exit_codes.guarded(lambda: _command(argv))
 
 
 def _start(name: str, command: tuple[str, ...]) -> int:
@@ -131,6 +131,18 @@ def _start(name: str, command: tuple[str, ...]) -> int:
     output.write(f"{found.name}\n")
     start_request.tell_end(found, output.note)
     return 0
+
+
+def _command(argv: list[str]) -> int:
+    """A well-formed call goes without click too."""
+    from sesh.terminal import command_table
+
+    code = command_table.run_plain(argv)
+    if code is None:
+        from sesh.terminal.main import run
+
+        code = run(argv)
+    return code
 
 
 def _prompt(options: list[str]) -> int | None:

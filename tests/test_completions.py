@@ -21,7 +21,7 @@ from sesh.commands import completion, template
 from sesh.model.progress import PHASES
 from sesh.model.states import State
 from sesh.state import events
-from sesh.terminal import filters, main
+from sesh.terminal import command_table, filters, main
 from tests.conftest import need
 from tests.surroundings import settle_fish
 from tests.terminal.test_fast import LANES
@@ -162,14 +162,14 @@ def assert_completed(terminal: Terminal, line: str, expected: str) -> None:
 
 
 def test_all_commands_are_offered_and_no_others(terminal: Terminal) -> None:
-    assert_listed(terminal, "sesh ", set(main.COMMANDS))
+    assert_listed(terminal, "sesh ", set(command_table.COMMANDS))
     assert_listed(terminal, "sesh st", {"start", "stats", "status", "stop"})
     assert_completed(terminal, "sesh rest", "sesh restart")
 
 
 def test_all_options_of_each_command_are_offered_and_no_others(terminal: Terminal) -> None:
     assert_listed(terminal, "sesh -", options_of(main.group))
-    for name in main.COMMANDS:
+    for name in command_table.COMMANDS:
         assert_listed(terminal, f"sesh {name} -", options_of(command_of(name)))
 
 

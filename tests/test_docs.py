@@ -26,7 +26,7 @@ from sesh.model.configuration import Config
 from sesh.model.state_table import STATES
 from sesh.model.states import ALIVE, ENDED, Cause, State
 from sesh.state import events, settings
-from sesh.terminal import filters, main
+from sesh.terminal import command_table, filters, main
 from tests.conftest import need
 from tests.test_layers import PACKAGES
 from tests.world import World
@@ -87,7 +87,10 @@ def test_generating_anew_changes_nothing(path: str) -> None:
 def test_nothing_lies_beside_what_is_generated() -> None:
     found = [*PAGES, *(path for path in COMPLETIONS.rglob("*") if path.is_file())]
     assert {str(path.relative_to(CHECKOUT)) for path in found} == set(GENERATED)
-    assert {path.name for path in generate.PROSE.iterdir()} == {*main.COMMANDS, *generate.OTHERS}
+    assert {path.name for path in generate.PROSE.iterdir()} == {
+        *command_table.COMMANDS,
+        *generate.OTHERS,
+    }
 
 
 def test_prose_on_what_does_not_exist_is_refused() -> None:
@@ -134,7 +137,7 @@ def flags(text: str) -> Iterator[str]:
             yield from (f"-{letter}" for letter in word)
 
 
-@pytest.mark.parametrize("command", main.COMMANDS)
+@pytest.mark.parametrize("command", command_table.COMMANDS)
 def test_every_command_has_a_page_and_tests(command: str) -> None:
     assert f".Nm sesh {command}\n" in section(page_of(command), "SYNOPSIS")
     tests = CHECKOUT / "tests" / "commands" / f"test_{command}.py"
@@ -142,11 +145,11 @@ def test_every_command_has_a_page_and_tests(command: str) -> None:
 
 
 def test_every_page_is_of_something_that_exists() -> None:
-    expected = {f"sesh-{command}.1" for command in main.COMMANDS}
+    expected = {f"sesh-{command}.1" for command in command_table.COMMANDS}
     assert {page.name for page in PAGES} == expected | {"sesh.1", "sesh-config.5", "sesh-json.5"}
 
 
-@pytest.mark.parametrize("command", main.COMMANDS)
+@pytest.mark.parametrize("command", command_table.COMMANDS)
 def test_a_page_has_the_options_of_its_command_and_no_others(command: str) -> None:
     listed = re.findall(r"^\.It (Fl .*)$", page_of(command), re.M)
     assert set(flags("\n".join(listed))) == options_of(command_of(command))
@@ -158,16 +161,16 @@ def test_the_main_page_has_the_options_of_sesh_itself_and_no_others() -> None:
 
 
 def test_the_main_page_lists_all_commands_and_no_others() -> None:
-    assert items(source("sesh.1"), "Ic") == list(main.COMMANDS)
+    assert items(source("sesh.1"), "Ic") == list(command_table.COMMANDS)
 
 
-@pytest.mark.parametrize("command", main.COMMANDS)
+@pytest.mark.parametrize("command", command_table.COMMANDS)
 def test_every_option_has_help(command: str) -> None:
     for option in command_of(command).params:
         assert not isinstance(option, click.Option) or option.hidden or option.help, option.name
 
 
-@pytest.mark.parametrize("command", main.COMMANDS)
+@pytest.mark.parametrize("command", command_table.COMMANDS)
 def test_a_command_page_has_all_sections(command: str) -> None:
     assert re.findall(r"^\.Sh (.*)$", page_of(command), re.M) == COMMAND_SECTIONS
 
@@ -204,7 +207,7 @@ def test_exit_codes_in_the_manual() -> None:
     assert [int(code) for code in codes] == sorted(errors.EXIT_CODES)
 
 
-@pytest.mark.parametrize("command", main.COMMANDS)
+@pytest.mark.parametrize("command", command_table.COMMANDS)
 def test_a_page_names_only_exit_codes_that_exist(command: str) -> None:
     codes = re.findall(r"^\.It (\d+)\n", section(page_of(command), "EXIT STATUS"), re.M)
     assert {"0", "2"} <= set(codes)

@@ -16,7 +16,7 @@ import pytest
 
 from sesh.model import errors
 from sesh.system import paths
-from sesh.terminal import main
+from sesh.terminal import command_table
 from tests.conftest import need
 from tests.test_docs import CHECKOUT, README, examples
 from tests.world import SESH, World
@@ -31,7 +31,7 @@ def test_the_readme_names_only_commands_that_exist() -> None:
     named = set(re.findall(r"`sesh ([a-z][a-z-]*)", README))
     named |= {words[1] for words in examples(README)}
     assert named
-    assert named <= set(main.COMMANDS)
+    assert named <= set(command_table.COMMANDS)
 
 
 def test_the_readme_begins_with_the_two_commands_that_do_everything() -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from sesh.commands._options import Duration, F, Size
+from sesh.commands._declare import option
+from sesh.commands._types import Duration, Size
 from sesh.model.configuration import MOST, MOST_RETRIES
 from sesh.model.record import BreakerLimits, Care
+
+if TYPE_CHECKING:
+    from sesh.commands._declare import F
 
 _OPTIONS: tuple[tuple[str, Any, str], ...] = (
     ("--timeout", Duration(), "End it so long after its start, retries included."),
@@ -42,12 +46,12 @@ def care_options(function: F) -> F:
     """All of them, in this order; what is not given is None."""
     for name, kind, told in reversed(_OPTIONS):
         metavar = _METAVARS.get(name, "N" if isinstance(kind, click.IntRange) else None)
-        function = click.option(name, type=kind, metavar=metavar, help=told)(function)
+        function = option(name, type=kind, metavar=metavar, help=told)(function)
     for name, told in (
         ("--no-scope", "Run it without a scope, whatever else says that it gets one."),
         ("--scope", "Run it in a systemd scope of its own."),
     ):
-        function = click.option(name, is_flag=True, default=None, help=told)(function)
+        function = option(name, is_flag=True, default=None, help=told)(function)
     return function
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 
-import click
-
-from sesh.commands._options import CONTEXT, json_option
+from sesh.commands._declare import argument, declare, option
+from sesh.commands._options import json_option
 from sesh.model import errors
 from sesh.model.configuration import Config
 from sesh.model.errors import ConflictError, NoSessionError, SeshError, UsageError
@@ -21,10 +20,10 @@ from sesh.terminal import output, session_list
 Found = Orphan | Seen | Adrift
 
 
-@click.command("adopt", context_settings=CONTEXT)
-@click.argument("name", required=False)
-@click.option("-a", "--all", "everything", is_flag=True, help="Adopt every orphan.")
-@click.option(
+@declare("adopt")
+@argument("name", required=False)
+@option("-a", "--all", "everything", is_flag=True, help="Adopt every orphan.")
+@option(
     "--tmux",
     "session",
     metavar="SESSION",

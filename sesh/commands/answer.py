@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import click
-
-from sesh.commands._options import CONTEXT
+from sesh.commands._declare import argument, declare, option
 from sesh.model import formatting
 from sesh.model.errors import UsageError
 from sesh.operations import send
@@ -13,10 +11,10 @@ from sesh.state import lookup, settings
 from sesh.terminal import output
 
 
-@click.command("answer", context_settings=CONTEXT)
-@click.argument("name")
-@click.argument("answer", nargs=-1, required=True)
-@click.option("--about", metavar="WORDS", default="", help="Only if WORDS are in the question.")
+@declare("answer")
+@argument("name")
+@argument("answer", nargs=-1, required=True)
+@option("--about", metavar="WORDS", default="", help="Only if WORDS are in the question.")
 def command(name: str, answer: tuple[str, ...], about: str) -> int:
     """Answer the question that an agent asks: yes, no, always, the number of an option, or TEXT.
 

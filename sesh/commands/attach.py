@@ -10,9 +10,7 @@ import tty
 from collections.abc import Iterator
 from contextlib import suppress
 
-import click
-
-from sesh.commands._options import CONTEXT
+from sesh.commands._declare import argument, declare, option
 from sesh.model import formatting
 from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, ConflictError, EndedError, StateError, UsageError
@@ -32,11 +30,11 @@ _KEY = re.compile(r"\x1b[\[O][ -?]*[@-~]|\x1b[^\x1b]|.", re.DOTALL)
 END_PATIENCE = 5.0  # seconds that a keeper may take to say how its agent ended
 
 
-@click.command("attach", context_settings=CONTEXT)
-@click.argument("name", required=False)
-@click.option("-r", "--read-only", is_flag=True, help="Look, but do not type.")
-@click.option("-d", "--detach-others", is_flag=True, help="Send home whoever else is attached.")
-@click.option("--ended", is_flag=True, hidden=True)
+@declare("attach")
+@argument("name", required=False)
+@option("-r", "--read-only", is_flag=True, help="Look, but do not type.")
+@option("-d", "--detach-others", is_flag=True, help="Send home whoever else is attached.")
+@option("--ended", is_flag=True, hidden=True)
 def command(name: str | None, read_only: bool, detach_others: bool, ended: bool) -> int:
     """Attach to a session. Without NAME: the only one, or a choice.
 
@@ -86,7 +84,12 @@ def _choose() -> Seen:
         raise UsageError(f"which one? {', '.join(one.name for one in living)}")
     for number, one in enumerate(living, 1):
         output.say(f"{number:3}  {one.name}")
-    answer: int = click.prompt("attach to", type=click.IntRange(1, len(living)), err=True)
+    import click
+
+    try:
+        answer: int = click.prompt("attach to", type=click.IntRange(1, len(living)), err=True)
+    except click.Abort:
+        raise KeyboardInterrupt from None
     return living[answer - 1]
 
 

@@ -6,7 +6,7 @@ import click
 
 from sesh.agents import rule_files
 from sesh.agents.last_event import ACTIVITIES
-from sesh.commands._options import CONTEXT
+from sesh.commands._declare import argument, declare
 from sesh.doctor import IDS
 from sesh.model import progress
 from sesh.model.states import ALIVE, Retry, State
@@ -43,8 +43,8 @@ _ARGUMENTS: dict[str, Offer] = {
 _REST: dict[str, Offer] = {"template": "templates", "answer": ("yes", "no", "always")}
 
 
-@click.command("completion", context_settings=CONTEXT)
-@click.argument("shell", type=click.Choice(list(SCRIPTS)), metavar="SHELL")
+@declare("completion")
+@argument("shell", type=tuple(SCRIPTS), metavar="SHELL")
 @click.pass_context
 def command(context: click.Context, shell: str) -> int:
     """Print the completions of a shell: bash, zsh or fish."""

@@ -7,9 +7,8 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-import click
-
-from sesh.commands._options import CONTEXT, json_option
+from sesh.commands._declare import argument, declare, option
+from sesh.commands._options import json_option
 from sesh.model import errors, formatting
 from sesh.model.configuration import SECTIONS, Config
 from sesh.model.errors import SeshError, UsageError
@@ -24,9 +23,9 @@ ACTIONS = ("show", "check", "path", "test-notify")
 _TOLD_OF = {*events.KINDS, *OUTCOMES} - {*notices.NEVER}
 
 
-@click.command("config", context_settings=CONTEXT)
-@click.argument("action", type=click.Choice(ACTIONS), metavar="ACTION")
-@click.option("--origin", is_flag=True, help="With show: say where each value comes from.")
+@declare("config")
+@argument("action", type=tuple(ACTIONS), metavar="ACTION")
+@option("--origin", is_flag=True, help="With show: say where each value comes from.")
 @json_option("the settings")
 def command(action: str, origin: bool, as_json: bool) -> int:
     """Show the settings, check them, or try out who is told: show, check, path or test-notify."""

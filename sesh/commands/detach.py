@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import click
-
-from sesh.commands._options import CONTEXT
+from sesh.commands._declare import argument, declare
 from sesh.model.errors import CannotTellError, StateError
 from sesh.places import registry
 from sesh.state import lookup, settings
 from sesh.system import tmux
 
 
-@click.command("detach", context_settings=CONTEXT)
-@click.argument("names", nargs=-1, metavar="[NAME]...")
+@declare("detach")
+@argument("names", nargs=-1, metavar="[NAME]...")
 def command(names: tuple[str, ...]) -> int:
     """Detach whoever is attached to the named sessions, or to any."""
     config = settings.load()

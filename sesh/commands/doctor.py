@@ -9,7 +9,8 @@ from collections.abc import Sequence
 import click
 
 from sesh import doctor
-from sesh.commands._options import CONTEXT, colour_option, json_option, yes_option
+from sesh.commands._declare import declare, option
+from sesh.commands._options import colour_option, json_option, yes_option
 from sesh.doctor import CHECKS, Done
 from sesh.doctor.scene import Check, Finding, Level, Scene
 from sesh.model import errors, formatting
@@ -22,27 +23,27 @@ _NARROW = 64  # columns below which texts stand under their ids, not beside them
 _COLOURS = {Level.FAIL: "failed", Level.WARN: "stale"}
 
 
-@click.command("doctor", context_settings=CONTEXT)
-@click.option("--fix", is_flag=True, help="Mend what is safe to mend, then check again.")
+@declare("doctor")
+@option("--fix", is_flag=True, help="Mend what is safe to mend, then check again.")
 @yes_option
-@click.option("--only", multiple=True, metavar="ID", help="Make only this check (repeatable).")
-@click.option("--list-checks", is_flag=True, help="List the checks and do nothing else.")
-@click.option(
+@option("--only", multiple=True, metavar="ID", help="Make only this check (repeatable).")
+@option("--list-checks", is_flag=True, help="List the checks and do nothing else.")
+@option(
     "--fail-on",
-    type=click.Choice([Level.WARN.value, Level.FAIL.value]),
+    type=(Level.WARN.value, Level.FAIL.value),
     default=Level.FAIL.value,
     help="From which level on the exit code is 10.",
 )
-@click.option(
+@option(
     "--prompt",
     "as_prompt",
     is_flag=True,
     help="Print one short line if something needs attention, else nothing.",
 )
-@click.option(
+@option(
     "--exit-code", is_flag=True, help="With --prompt: exit with 10 if something needs attention."
 )
-@click.option("--refresh", is_flag=True, hidden=True)  # what `sesh init` runs in the background
+@option("--refresh", is_flag=True, hidden=True)  # what `sesh init` runs in the background
 @json_option("an array of findings")
 @colour_option
 def command(

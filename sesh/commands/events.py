@@ -6,20 +6,19 @@ import json
 from collections.abc import Iterable
 from datetime import datetime
 
-import click
-
-from sesh.commands._options import CONTEXT, Moment, json_option
+from sesh.commands._declare import argument, declare, option
+from sesh.commands._options import json_option
 from sesh.model.errors import UsageError
 from sesh.state import events, lookup
 from sesh.terminal import output
 from sesh.terminal.event_line import event_line
 
 
-@click.command("events", context_settings=CONTEXT)
-@click.argument("name", required=False)
-@click.option("-f", "--follow", is_flag=True, help="Go on as things happen.")
-@click.option("--since", type=Moment(), help="Only what happened since then (10m, or a date).")
-@click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Only this kind (repeatable).")
+@declare("events")
+@argument("name", required=False)
+@option("-f", "--follow", is_flag=True, help="Go on as things happen.")
+@option("--since", type="moment", help="Only what happened since then (10m, or a date).")
+@option("--kind", "kinds", multiple=True, metavar="KIND", help="Only this kind (repeatable).")
 @json_option("one object a line")
 def command(
     name: str | None,

@@ -7,7 +7,8 @@ import os
 
 import click
 
-from sesh.commands._options import CONTEXT, json_option, named
+from sesh.commands._declare import argument, declare, option
+from sesh.commands._options import json_option, named
 from sesh.model import formatting, progress
 from sesh.model.errors import UsageError
 from sesh.model.progress import Said
@@ -22,9 +23,9 @@ class _Outcome(click.Command):
         return ["[OPTIONS]", "[NAME]", "OUTCOME"]
 
 
-@click.command("finish", cls=_Outcome, context_settings=CONTEXT)
-@click.argument("words", nargs=-1, metavar="NAME")
-@click.option("--summary", metavar="TEXT", help="Say in a few words what came of it.")
+@declare("finish", cls=_Outcome)
+@argument("words", nargs=-1, metavar="NAME")
+@option("--summary", metavar="TEXT", help="Say in a few words what came of it.")
 @json_option("the session, and how long it took,")
 def command(words: tuple[str, ...], summary: str | None, as_json: bool) -> int:
     """Say that the work of a session is over: completed, failed or abandoned.

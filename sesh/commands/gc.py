@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import click
-
-from sesh.commands._options import CONTEXT, Duration, json_option
+from sesh.commands._declare import declare, option
+from sesh.commands._options import json_option
 from sesh.gc.plan import Options
 from sesh.terminal import gc_output
 
 
-@click.command("gc", context_settings=CONTEXT)
-@click.option("-n", "--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
-@click.option(
+@declare("gc")
+@option("-n", "--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
+@option(
     "--older-than",
-    type=Duration(),
+    type="duration",
     help="Archive what ended well longer ago than this (1h).",
 )
-@click.option(
+@option(
     "--kill-orphans",
     is_flag=True,
     help="End processes that outlive their session, once two passes agree.",
 )
-@click.option(
+@option(
     "--auto",
     is_flag=True,
     help="For timers: say nothing when nothing is done or another is at work.",

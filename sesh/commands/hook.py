@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import click
-
 from sesh.agents import hook_receiver
-from sesh.commands._options import CONTEXT
+from sesh.commands._declare import argument, declare, option
 from sesh.model import errors
 from sesh.operations import orchestrator_hooks
 from sesh.system import stdin
@@ -34,10 +32,10 @@ _HANDLERS: dict[str, Callable[[bytes], None]] = {
 }
 
 
-@click.command("hook", context_settings=CONTEXT)
-@click.argument("kind", type=click.Choice([*hook_receiver.KINDS, *_HANDLERS]), metavar="KIND")
-@click.argument("event", required=False)
-@click.option("--test", is_flag=True, help="Try it on a sample, and print what happened.")
+@declare("hook")
+@argument("kind", type=(*hook_receiver.KINDS, *_HANDLERS), metavar="KIND")
+@argument("event", required=False)
+@option("--test", is_flag=True, help="Try it on a sample, and print what happened.")
 def command(kind: str, event: str | None, test: bool) -> int:
     """Answer a hook: KIND is claude, codex, pre-delegate or subagent-stop.
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import click
-
-from sesh.commands._options import CONTEXT
+from sesh.commands._declare import argument, declare
 from sesh.model import errors
 from sesh.terminal import output, prompt
 
 
-@click.command("init", context_settings=CONTEXT)
-@click.argument("shell", type=click.Choice(list(prompt.SHELLS)), metavar="SHELL")
+@declare("init")
+@argument("shell", type=tuple(prompt.SHELLS), metavar="SHELL")
 def command(shell: str) -> int:
     """Print what puts sesh into the prompt of a shell: bash, zsh or fish."""
     output.write(prompt.script(shell))

@@ -5,9 +5,7 @@ from __future__ import annotations
 import time
 from datetime import datetime
 
-import click
-
-from sesh.commands._options import CONTEXT, Moment
+from sesh.commands._declare import COUNT, argument, declare, option
 from sesh.model import formatting
 from sesh.model.configuration import Config
 from sesh.model.errors import SeshError, StateError, UsageError
@@ -20,12 +18,12 @@ from sesh.terminal import output
 FETCH_EVERY = 1.0  # seconds between questions to an engine for more output
 
 
-@click.command("logs", context_settings=CONTEXT)
-@click.argument("name")
-@click.option("-n", "--lines", type=click.IntRange(0), metavar="N", help="Only the last N lines.")
-@click.option("-f", "--follow", is_flag=True, help="Go on as it prints, until it ends.")
-@click.option("--since", type=Moment(), help="Only what was printed since then.")
-@click.option("--raw", is_flag=True, help="The bytes that it printed, escape sequences and all.")
+@declare("logs")
+@argument("name")
+@option("-n", "--lines", type=COUNT, metavar="N", help="Only the last N lines.")
+@option("-f", "--follow", is_flag=True, help="Go on as it prints, until it ends.")
+@option("--since", type="moment", help="Only what was printed since then.")
+@option("--raw", is_flag=True, help="The bytes that it printed, escape sequences and all.")
 def command(name: str, lines: int | None, follow: bool, since: datetime | None, raw: bool) -> int:
     """Show a session's screen and scrollback as a person would read them, also after its end."""
     found = lookup.one(name)

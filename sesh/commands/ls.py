@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 
-import click
-
-from sesh.commands._options import CONTEXT, colour_option, json_option
+from sesh.commands._declare import declare, option
+from sesh.commands._options import colour_option, json_option
 from sesh.model import formatting
 from sesh.model.session_json import View
 from sesh.terminal import filters, output, session_list, session_table
 
 
-@click.command("ls", context_settings=CONTEXT)
+@declare("ls")
 @json_option("an array of sessions")
-@click.option(
+@option(
     "-f",
     "--filter",
     "conditions",
@@ -23,31 +22,29 @@ from sesh.terminal import filters, output, session_list, session_table
     help="Only sessions that match (repeatable): state, group, tag, name (a glob), place, "
     "activity, attention (yes or no).",
 )
-@click.option(
+@option(
     "--sort",
     "sort_key",
     default="name",
     metavar="KEY",
     help="Order by a field; -KEY for the other way round.",
 )
-@click.option(
+@option(
     "--format",
     "template",
     metavar="TEMPLATE",
     help="Print each session by a template such as '{name} {state}'.",
 )
-@click.option("-q", "--quiet", is_flag=True, help="Print names only.")
-@click.option(
-    "-w", "--wide", is_flag=True, help="Show memory, CPU, pid, group, git work and directory."
-)
-@click.option(
+@option("-q", "--quiet", is_flag=True, help="Print names only.")
+@option("-w", "--wide", is_flag=True, help="Show memory, CPU, pid, group, git work and directory.")
+@option(
     "-a",
     "--all",
     "everything",
     is_flag=True,
     help="Show also what ended longer ago, the history, and what was left behind.",
 )
-@click.option("--exit-code", is_flag=True, help="Exit with 1 when nothing matches.")
+@option("--exit-code", is_flag=True, help="Exit with 1 when nothing matches.")
 @colour_option
 def command(
     as_json: bool,

@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
-import click
-
-from sesh.commands._options import CONTEXT
+from sesh.commands._declare import argument, declare
 from sesh.model.errors import SeshError, UsageError
 from sesh.system import paths
 
@@ -16,8 +14,8 @@ _SECTIONS = ("1", "5")
 _VIEWERS = (("man", "-l"), ("mandoc", "-a"), ("groff", "-mdoc", "-Tutf8"))
 
 
-@click.command("man", context_settings=CONTEXT)
-@click.argument("page", required=False, metavar="[COMMAND]")
+@declare("man")
+@argument("page", required=False, metavar="[COMMAND]")
 def command(page: str | None) -> int:
     """Show the manual page of a command, or of sesh itself."""
     found = _file(page)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import click
-
-from sesh.commands._options import CONTEXT
+from sesh.commands._declare import declare, option
 from sesh.model import errors
 from sesh.state import settings
 from sesh.supervision import run_pass
 from sesh.supervision.notify import notices
 
 
-@click.command("pass", context_settings=CONTEXT)
-@click.option("--deliver", is_flag=True, hidden=True)  # what a pass starts and does not wait for
+@declare("pass")
+@option("--deliver", is_flag=True, hidden=True)  # what a pass starts and does not wait for
 def command(deliver: bool) -> int:
     """Look at every session once, write down what ended, finish stops that were interrupted.
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import click
-
-from sesh.commands._options import CONTEXT, choose, each, names_argument
+from sesh.commands._declare import declare, option
+from sesh.commands._options import choose, each, names_argument
 from sesh.model.states import State
 from sesh.operations.pause import detach, pause
 from sesh.state import settings
 from sesh.state.lookup import Seen
 
 
-@click.command("pause", context_settings=CONTEXT)
+@declare("pause")
 @names_argument
-@click.option("-g", "--group", metavar="GROUP", help="Pause the running sessions of a group.")
-@click.option("--freeze", is_flag=True, help="Stop its processes too, or pause its container.")
+@option("-g", "--group", metavar="GROUP", help="Pause the running sessions of a group.")
+@option("--freeze", is_flag=True, help="Stop its processes too, or pause its container.")
 def command(names: tuple[str, ...], group: str | None, freeze: bool) -> int:
     """Hold sessions: whoever is attached is sent home, attach and send refuse, limits stand still.
 

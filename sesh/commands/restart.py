@@ -5,16 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import click
-
-from sesh.commands._options import (
-    CONTEXT,
-    choose,
-    confirm,
-    grace_option,
-    names_argument,
-    yes_option,
-)
+from sesh.commands._declare import declare, option
+from sesh.commands._options import choose, confirm, grace_option, names_argument, yes_option
 from sesh.model import errors
 from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, ConflictError, SeshError, StateError
@@ -28,17 +20,15 @@ from sesh.terminal import output
 _LIVING = (ALIVE | {State.ORPHAN}) - {State.RECOVERING}
 
 
-@click.command("restart", context_settings=CONTEXT)
+@declare("restart")
 @names_argument
-@click.option("--stale", is_flag=True, help="Restart every stale session.")
-@click.option(
-    "--failed", is_flag=True, help="Restart every failed session, also what a limit ended."
-)
-@click.option("--lost", is_flag=True, help="Restart every lost session, as after a reboot.")
-@click.option("-a", "--all", "everything", is_flag=True, help="Restart every session, living too.")
-@click.option("-g", "--group", metavar="GROUP", help="Restart the sessions of a group.")
-@click.option("--force", is_flag=True, hidden=True, expose_value=False)  # of older versions
-@click.option("--fresh", is_flag=True, help="Begin a new conversation with the agent.")
+@option("--stale", is_flag=True, help="Restart every stale session.")
+@option("--failed", is_flag=True, help="Restart every failed session, also what a limit ended.")
+@option("--lost", is_flag=True, help="Restart every lost session, as after a reboot.")
+@option("-a", "--all", "everything", is_flag=True, help="Restart every session, living too.")
+@option("-g", "--group", metavar="GROUP", help="Restart the sessions of a group.")
+@option("--force", is_flag=True, hidden=True, expose_value=False)  # of older versions
+@option("--fresh", is_flag=True, help="Begin a new conversation with the agent.")
 @grace_option
 @yes_option
 def command(

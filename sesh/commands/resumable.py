@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 
-import click
-
 from sesh.agents import resumable
-from sesh.commands._options import CONTEXT, json_option, named
+from sesh.commands._declare import argument, declare
+from sesh.commands._options import json_option, named
 from sesh.model import errors, formatting
 from sesh.model.progress import Answer
 from sesh.model.record import Record
@@ -16,8 +15,8 @@ from sesh.state.records import Entry
 from sesh.terminal import output
 
 
-@click.command("resumable", context_settings=CONTEXT)
-@click.argument("name", required=False, envvar="SESH_NAME")
+@declare("resumable")
+@argument("name", required=False, envvar="SESH_NAME")
 @json_option("the answer")
 def command(name: str | None, as_json: bool) -> int:
     """Say whether the work of a session may be gone on with, and why not: yes (0) or no (1).

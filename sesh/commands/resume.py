@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import click
-
-from sesh.commands._options import CONTEXT, choose, each, names_argument
+from sesh.commands._declare import declare, option
+from sesh.commands._options import choose, each, names_argument
 from sesh.model.states import State
 from sesh.operations.pause import resume, supervise_again
 from sesh.state import settings
 from sesh.state.lookup import Seen
 
 
-@click.command("resume", context_settings=CONTEXT)
+@declare("resume")
 @names_argument
-@click.option("-g", "--group", metavar="GROUP", help="Resume the paused sessions of a group.")
+@option("-g", "--group", metavar="GROUP", help="Resume the paused sessions of a group.")
 def command(names: tuple[str, ...], group: str | None) -> int:
     """Let paused sessions go on: thawed, attachable, their limits running again."""
     config = settings.load()

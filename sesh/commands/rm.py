@@ -6,9 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-import click
-
-from sesh.commands._options import CONTEXT, confirm, grace_option, names_argument, yes_option
+from sesh.commands._declare import declare, option
+from sesh.commands._options import confirm, grace_option, names_argument, yes_option
 from sesh.model import errors, formatting
 from sesh.model.configuration import Config
 from sesh.model.errors import (
@@ -32,15 +31,15 @@ T = TypeVar("T")
 _LIVING = ALIVE | {State.ORPHAN, State.STALE}
 
 
-@click.command("rm", context_settings=CONTEXT)
+@declare("rm")
 @names_argument
-@click.option(
+@option(
     "-f",
     "--force",
     is_flag=True,
     help="Stop a living one first; forget a damaged record; a missing one is fine.",
 )
-@click.option(
+@option(
     "--discard",
     is_flag=True,
     help="Remove its worktree whatever is in it; asks when something would be lost.",

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
-import click
-
-from sesh.commands._options import CONTEXT, choose, each
+from sesh.commands._declare import argument, declare, option
+from sesh.commands._options import choose, each
 from sesh.model.errors import UsageError
 from sesh.model.states import ALIVE, State
 from sesh.operations import send
@@ -19,11 +18,11 @@ from sesh.system.tmux import KEY
 LIMIT = 1 << 20
 
 
-@click.command("send", context_settings=CONTEXT)
-@click.argument("name", required=False)
-@click.argument("text", nargs=-1)
-@click.option("-g", "--group", metavar="GROUP", help="Send to the living sessions of a group.")
-@click.option(
+@declare("send")
+@argument("name", required=False)
+@argument("text", nargs=-1)
+@option("-g", "--group", metavar="GROUP", help="Send to the living sessions of a group.")
+@option(
     "-k",
     "--key",
     "keys",
@@ -31,8 +30,8 @@ LIMIT = 1 << 20
     metavar="KEY",
     help="Press a key such as Enter, Escape, Up or C-c (repeatable), after the text.",
 )
-@click.option("--no-enter", is_flag=True, help="Do not press Enter after the text.")
-@click.option("--force", is_flag=True, help="Type even if the agent is waiting for an answer.")
+@option("--no-enter", is_flag=True, help="Do not press Enter after the text.")
+@option("--force", is_flag=True, help="Type even if the agent is waiting for an answer.")
 def command(
     name: str | None,
     text: tuple[str, ...],

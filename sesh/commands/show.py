@@ -6,10 +6,9 @@ import json
 import os
 import time
 
-import click
-
 from sesh.agents import activity, questions, screen
-from sesh.commands._options import CONTEXT, colour_option, json_option
+from sesh.commands._declare import argument, declare
+from sesh.commands._options import colour_option, json_option
 from sesh.model import formatting
 from sesh.model.observation import Session
 from sesh.model.reconcile import kept
@@ -34,8 +33,8 @@ _STEPS = 8  # of the history: the newest
 _LONGEST = 300  # columns of a question
 
 
-@click.command("show", context_settings=CONTEXT)
-@click.argument("name")
+@declare("show")
+@argument("name")
 @json_option("the session")
 @colour_option
 def command(name: str, as_json: bool, colour: str) -> int:

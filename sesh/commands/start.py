@@ -11,7 +11,8 @@ from click.core import ParameterSource
 from sesh.agents import template_lookup
 from sesh.agents.template import Template
 from sesh.commands._care import care_options, taken
-from sesh.commands._options import CONTEXT, Duration, json_option
+from sesh.commands._declare import argument, declare, option
+from sesh.commands._options import json_option
 from sesh.model.configuration import Config
 from sesh.model.errors import UsageError
 from sesh.model.place import Boxing
@@ -39,10 +40,10 @@ class _WithCommand(click.Command):
         return [*super().collect_usage_pieces(ctx), "[-- COMMAND...]"]
 
 
-@click.command("start", cls=_WithCommand, context_settings=CONTEXT)
-@click.argument("names", nargs=-1, metavar="[NAME]")
-@click.option("-C", "--dir", "directory", metavar="DIR", help="Run in DIR.")
-@click.option(
+@declare("start", cls=_WithCommand)
+@argument("names", nargs=-1, metavar="[NAME]")
+@option("-C", "--dir", "directory", metavar="DIR", help="Run in DIR.")
+@option(
     "-e",
     "--env",
     "variables",
@@ -50,62 +51,56 @@ class _WithCommand(click.Command):
     metavar="K[=V]",
     help="Set a variable for the session (repeatable); without V, pass on the caller's.",
 )
-@click.option("-t", "--template", metavar="NAME", help="Start it as a template says.")
-@click.option(
+@option("-t", "--template", metavar="NAME", help="Start it as a template says.")
+@option(
     "-p", "--prompt", metavar="TEXT", help="What the agent is to begin with (not when it resumes)."
 )
-@click.option("-g", "--group", metavar="GROUP", help="Put the session into a group.")
-@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Tag the session (repeatable).")
-@click.option(
+@option("-g", "--group", metavar="GROUP", help="Put the session into a group.")
+@option("--tag", "tags", multiple=True, metavar="TAG", help="Tag the session (repeatable).")
+@option(
     "--branch", metavar="BRANCH", help="Only if the directory is on BRANCH; tell when it leaves it."
 )
-@click.option(
+@option(
     "--worktree", metavar="BRANCH", help="Run in a new git worktree of the repository, on BRANCH."
 )
-@click.option(
-    "--max-age", type=Duration(), help="Let gc end the session when it has run for so long."
-)
-@click.option(
+@option("--max-age", type="duration", help="Let gc end the session when it has run for so long.")
+@option(
     "--max-idle",
-    type=Duration(),
+    type="duration",
     help="Let gc end the session when it printed nothing for so long.",
 )
 @care_options
-@click.option("-i", "--image", metavar="IMAGE", help="Run in a new container of IMAGE.")
-@click.option(
-    "--container", metavar="ID", help="Run in a container that exists; it is never removed."
-)
-@click.option("--no-mount", is_flag=True, help="Do not mount the directory in the container.")
-@click.option(
+@option("-i", "--image", metavar="IMAGE", help="Run in a new container of IMAGE.")
+@option("--container", metavar="ID", help="Run in a container that exists; it is never removed.")
+@option("--no-mount", is_flag=True, help="Do not mount the directory in the container.")
+@option(
     "--mount",
     "mounts",
     multiple=True,
     metavar="DIR[:DIR[:ro]]",
     help="Mount a further directory or volume (repeatable).",
 )
-@click.option("--user", metavar="USER", help="The user in the container.")
-@click.option("--network", metavar="NET", help="The container's network.")
-@click.option("--memory", metavar="SIZE", help="The container's memory, such as 2g.")
-@click.option("--cpus", metavar="N", help="The container's processors, such as 1.5.")
-@click.option(
+@option("--user", metavar="USER", help="The user in the container.")
+@option("--network", metavar="NET", help="The container's network.")
+@option("--memory", metavar="SIZE", help="The container's memory, such as 2g.")
+@option("--cpus", metavar="N", help="The container's processors, such as 1.5.")
+@option(
     "--env-file",
     "env_files",
     multiple=True,
     metavar="FILE",
     help="Variables for the container, a NAME=VALUE a line (repeatable).",
 )
-@click.option(
+@option(
     "--docker-opt",
     "options",
     multiple=True,
     metavar="OPTION",
     help="A further option for the engine's run, as one word (repeatable).",
 )
-@click.option("--pull", is_flag=True, help="Fetch the image first.")
-@click.option("-a", "--attach", "at_once", is_flag=True, help="Attach to it at once.")
-@click.option(
-    "--record-only", is_flag=True, help="Make the record alone: somebody else runs the agent."
-)
+@option("--pull", is_flag=True, help="Fetch the image first.")
+@option("-a", "--attach", "at_once", is_flag=True, help="Attach to it at once.")
+@option("--record-only", is_flag=True, help="Make the record alone: somebody else runs the agent.")
 @json_option("the session")
 @click.pass_context
 def command(

@@ -8,9 +8,8 @@ import time
 from collections.abc import Sequence
 from datetime import datetime
 
-import click
-
-from sesh.commands._options import CONTEXT, Moment, json_option
+from sesh.commands._declare import declare, option
+from sesh.commands._options import json_option
 from sesh.model import errors, formatting
 from sesh.model.errors import UsageError
 from sesh.stats import collect, measures, prometheus
@@ -24,17 +23,15 @@ _INDENT = " " * 13  # what stands below a row's text
 _LIKE = {"healthy": "running", "need": "stale", "needs": "stale"}
 
 
-@click.command("stats", context_settings=CONTEXT)
+@declare("stats")
 @json_option("the figures")
-@click.option(
-    "--prometheus", "as_metrics", is_flag=True, help="Print them as metrics for Prometheus."
-)
-@click.option(
+@option("--prometheus", "as_metrics", is_flag=True, help="Print them as metrics for Prometheus.")
+@option(
     "--since",
-    type=Moment(),
+    type="moment",
     help="Count only what has started, ended or happened since then (7d, or a date).",
 )
-@click.option(
+@option(
     "--output",
     "path",
     metavar="FILE",

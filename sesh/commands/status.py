@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import time
 
-import click
-
-from sesh.commands._options import CONTEXT, json_option
+from sesh.commands._declare import argument, declare
+from sesh.commands._options import json_option
 from sesh.model import formatting
 from sesh.model.state_table import STATES
 from sesh.state import lookup
 from sesh.terminal import output, session_list, session_table
 
 
-@click.command("status", context_settings=CONTEXT)
-@click.argument("name")
+@declare("status")
+@argument("name")
 @json_option("the session")
 def command(name: str, as_json: bool) -> int:
     """Say a session's state in one line and as the exit code.

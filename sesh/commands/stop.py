@@ -6,11 +6,8 @@ import os
 import time
 from collections.abc import Callable, Sequence
 
-import click
-
+from sesh.commands._declare import declare, option
 from sesh.commands._options import (
-    CONTEXT,
-    Duration,
     check_choice,
     choose,
     confirm,
@@ -37,15 +34,15 @@ from sesh.terminal import output
 _SELECTIONS = "--all, --group or --idle"
 
 
-@click.command("stop", context_settings=CONTEXT)
+@declare("stop")
 @names_argument
-@click.option("-a", "--all", "everything", is_flag=True, help="Stop every living session.")
-@click.option("-g", "--group", metavar="GROUP", help="Stop the sessions of a group.")
-@click.option(
+@option("-a", "--all", "everything", is_flag=True, help="Stop every living session.")
+@option("-g", "--group", metavar="GROUP", help="Stop the sessions of a group.")
+@option(
     "--orphans", "left_behind", is_flag=True, help="End what was left behind; each is listed first."
 )
-@click.option("--idle", type=Duration(), help="Stop the sessions that printed nothing for so long.")
-@click.option("--keep", is_flag=True, help="Keep a container that sesh has made.")
+@option("--idle", type="duration", help="Stop the sessions that printed nothing for so long.")
+@option("--keep", is_flag=True, help="Keep a container that sesh has made.")
 @grace_option
 @yes_option
 def command(

@@ -6,12 +6,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import click
-
 from sesh.agents import rule_files, template, template_lookup, template_trust
 from sesh.agents.template import Template
 from sesh.agents.template_lookup import Bad, Found, Origin
-from sesh.commands._options import CONTEXT, confirm, json_option, yes_option
+from sesh.commands._declare import argument, declare, option
+from sesh.commands._options import confirm, json_option, yes_option
 from sesh.model import errors, formatting
 from sesh.model.errors import SeshError, StateError, UsageError
 from sesh.model.value import Value
@@ -25,12 +24,12 @@ _FROM = {Origin.OWN: "own", Origin.PROJECT: "project", Origin.BUILTIN: "built in
 _WIDEST = 50  # columns of a name or command
 
 
-@click.command("template", context_settings=CONTEXT)
-@click.argument("action", type=click.Choice(ACTIONS), metavar="ACTION")
-@click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option("-C", "--dir", "directory", metavar="DIR", help="Look for the project of DIR.")
-@click.option("--from", "model", metavar="NAME", help="With new: begin with a copy of another.")
-@click.option("--remove", is_flag=True, help="With trust: trust it no more.")
+@declare("template")
+@argument("action", type=tuple(ACTIONS), metavar="ACTION")
+@argument("names", nargs=-1, metavar="[NAME]...")
+@option("-C", "--dir", "directory", metavar="DIR", help="Look for the project of DIR.")
+@option("--from", "model", metavar="NAME", help="With new: begin with a copy of another.")
+@option("--remove", is_flag=True, help="With trust: trust it no more.")
 @yes_option
 @json_option("what ls or show print")
 def command(

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import time
 
-import click
-
-from sesh.commands._options import CONTEXT, Duration, json_option
+from sesh.commands._declare import argument, declare, option
+from sesh.commands._options import json_option
 from sesh.model import errors, formatting
 from sesh.model.errors import UsageError
 from sesh.supervision.timer import schedules, timers
@@ -18,15 +17,15 @@ ACTIONS = ("install", "remove", "status")
 _DEFAULT = 300.0
 
 
-@click.command("timer", context_settings=CONTEXT)
-@click.argument("action", type=click.Choice(ACTIONS), metavar="ACTION")
-@click.option("--every", type=Duration(), help="How often (5m).")
-@click.option(
+@declare("timer")
+@argument("action", type=tuple(ACTIONS), metavar="ACTION")
+@option("--every", type="duration", help="How often (5m).")
+@option(
     "--scheduler",
-    type=click.Choice([one.value for one in Scheduler]),
+    type=tuple(one.value for one in Scheduler),
     help="Who calls it (systemd where it answers, else cron).",
 )
-@click.option("--watch", is_flag=True, help="Keep sesh watch running instead (systemd only).")
+@option("--watch", is_flag=True, help="Keep sesh watch running instead (systemd only).")
 @json_option("the status")
 def command(
     action: str, every: float | None, scheduler: str | None, watch: bool, as_json: bool

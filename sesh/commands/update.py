@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 
-import click
-
-from sesh.commands._options import CONTEXT, json_option, named
+from sesh.commands._declare import argument, declare, option
+from sesh.commands._options import json_option, named
 from sesh.model import progress
 from sesh.model.progress import Said
 from sesh.model.states import State
@@ -17,23 +16,21 @@ from sesh.state.lookup import Seen
 from sesh.terminal import output, session_list
 
 
-@click.command("update", context_settings=CONTEXT)
-@click.argument("name", required=False, envvar="SESH_NAME")
-@click.option("--phase", metavar="PHASE", help="What its work has come to.")
-@click.option(
+@declare("update")
+@argument("name", required=False, envvar="SESH_NAME")
+@option("--phase", metavar="PHASE", help="What its work has come to.")
+@option(
     "--meta",
     "metadata",
     multiple=True,
     metavar="KEY=TEXT",
     help="Note something (repeatable); KEY:=JSON for a value that is no text.",
 )
-@click.option("--error", metavar="TEXT", help="Something went wrong; they are counted.")
-@click.option("--summary", metavar="TEXT", help="Say in a few words what it is about.")
-@click.option(
-    "--resume-ready", type=click.Choice(["yes", "no"]), help="May its work be gone on with?"
-)
-@click.option("--conversation", metavar="ID", help="The agent's own name for its conversation.")
-@click.option("--force", is_flag=True, help="Note even what looks like a secret.")
+@option("--error", metavar="TEXT", help="Something went wrong; they are counted.")
+@option("--summary", metavar="TEXT", help="Say in a few words what it is about.")
+@option("--resume-ready", type=("yes", "no"), help="May its work be gone on with?")
+@option("--conversation", metavar="ID", help="The agent's own name for its conversation.")
+@option("--force", is_flag=True, help="Note even what looks like a secret.")
 @json_option("the session")
 def command(
     name: str | None,

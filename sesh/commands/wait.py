@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import time
 
-import click
-
 from sesh.agents.last_event import ACTIVITIES
-from sesh.commands._options import CONTEXT, Duration, choose, names_argument
+from sesh.commands._declare import declare, option
+from sesh.commands._options import choose, names_argument
 from sesh.model import errors
 from sesh.model.errors import UsageError
 from sesh.model.states import ALIVE, ENDED, State
@@ -18,20 +17,20 @@ from sesh.terminal import output
 _GROUPS = {"ended": ENDED, "alive": ALIVE}
 
 
-@click.command("wait", context_settings=CONTEXT)
+@declare("wait")
 @names_argument
-@click.option("-g", "--group", metavar="GROUP", help="Wait for the sessions of a group.")
-@click.option(
+@option("-g", "--group", metavar="GROUP", help="Wait for the sessions of a group.")
+@option(
     "--for",
     "wanted",
     default="ended",
     metavar="STATE,…",
     help="States, ended (any end; the default) or alive; of an agent: busy, waiting, idle.",
 )
-@click.option("--any", "any_one", is_flag=True, help="Return when one session is there.")
-@click.option("--all", "every", is_flag=True, help="Return when all sessions are (the default).")
-@click.option("--timeout", type=Duration(), help="Give up after that long (exit 124).")
-@click.option("--exit-code", is_flag=True, help="Exit with the agent's exit status.")
+@option("--any", "any_one", is_flag=True, help="Return when one session is there.")
+@option("--all", "every", is_flag=True, help="Return when all sessions are (the default).")
+@option("--timeout", type="duration", help="Give up after that long (exit 124).")
+@option("--exit-code", is_flag=True, help="Exit with the agent's exit status.")
 def command(
     names: tuple[str, ...],
     group: str | None,

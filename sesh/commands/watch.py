@@ -8,9 +8,7 @@ import signal
 import time
 from collections.abc import Callable
 
-import click
-
-from sesh.commands._options import CONTEXT, Duration
+from sesh.commands._declare import declare, option
 from sesh.model import errors
 from sesh.model.errors import SeshError, UsageError
 from sesh.state import events
@@ -25,9 +23,9 @@ _SHORTEST = 0.1
 Remark = Callable[[str, str | None], None]  # about what, and what is wrong with it
 
 
-@click.command("watch", context_settings=CONTEXT)
-@click.option("--interval", type=Duration(), default="10s", help="How often to look (10s).")
-@click.option("-q", "--quiet", is_flag=True, help="Do not print what happens.")
+@declare("watch")
+@option("--interval", type="duration", default=10.0, help="How often to look (10s).")
+@option("-q", "--quiet", is_flag=True, help="Do not print what happens.")
 def command(interval: float, quiet: bool) -> int:
     """Look after all sessions in the foreground, until it is ended (Ctrl-C, TERM).
 

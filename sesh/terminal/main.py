@@ -2,54 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 import click
 
 from sesh import __version__
 from sesh.model import errors
-from sesh.state import settings
-from sesh.terminal import exit_codes, output
-
-# command → one line of help. Modules are imported only when their command runs.
-COMMANDS = {
-    "start": "Start a session.",
-    "ls": "List sessions.",
-    "show": "Show everything known of a session, with the evidence.",
-    "status": "Say a session's state in one line and as the exit code.",
-    "stop": "Stop sessions: ask, wait, kill, confirm.",
-    "restart": "Start the next generation of sessions, in the same place.",
-    "pause": "Hold sessions, or freeze them.",
-    "resume": "Let paused sessions go on.",
-    "rm": "Forget ended sessions.",
-    "adopt": "Reconnect an orphan, or take over a tmux session.",
-    "attach": "Attach to a session, or choose what to do with one that has ended.",
-    "detach": "Send everybody home who is attached.",
-    "logs": "Show what a session printed.",
-    "send": "Type into a session.",
-    "answer": "Answer the question that an agent asks.",
-    "wait": "Wait until sessions reach a state.",
-    "events": "Show what happened.",
-    "stats": "Say in figures how sessions fare; also for Prometheus.",
-    "update": "Say what a session is at, or that it is alive and at work.",
-    "resumable": "Say whether the work of a session may be gone on with.",
-    "finish": "Say that the work of a session is over.",
-    "hook": "Answer what agents and orchestrators ask by their hooks.",
-    "watch": "Look after all sessions in the foreground.",
-    "timer": "Have gc called regularly, by systemd or cron.",
-    "gc": "Clean up: finish, end, archive and remove what is due.",
-    "doctor": "Say what is wrong and which command mends it; or mend it.",
-    "template": "List, show, make, check and trust templates of start -t.",
-    "config": "Show the settings, check them, and try out who is told.",
-    "init": "Print what puts sesh into the prompt of a shell.",
-    "completion": "Print the completions of a shell.",
-    "man": "Show the manual, also where man(1) does not find it.",
-    "pass": "Look at every session once (what call backs and timers run).",
-}
-_MODULES = {"pass": "pass_"}
-# A typing error in the settings keeps nobody from these: they look at sessions, or end them.
-_FORGIVING = {"ls", "show", "status", "logs", "attach", "detach", "stop", "wait", "events", "stats"}
+from sesh.terminal import command_table, exit_codes, output
+from sesh.terminal.command_table import COMMANDS
 
 
 class _Lazy(click.Group):
@@ -61,8 +21,7 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"sesh.commands.{_MODULES.get(cmd_name, cmd_name)}")
-        command = module.command
+        command = command_table.load(cmd_name).click()
         assert isinstance(command, click.Command)
         return command
 
@@ -90,8 +49,7 @@ class _Lazy(click.Group):
 @click.pass_context
 def group(context: click.Context) -> int:
     """Keep long-running terminal sessions, and know the truth about each."""
-    if context.invoked_subcommand in (None, *_FORGIVING):
-        settings.forgive(output.note)
+    command_table.forgive(context.invoked_subcommand)
     return _overview(context) if context.invoked_subcommand is None else errors.OK
 
 
@@ -107,10 +65,6 @@ def _overview(context: click.Context) -> int:
 
 def run(argv: list[str]) -> int:
     """Run one command line and return its exit code."""
-    return exit_codes.guarded(lambda: _run(argv))
-
-
-def _run(argv: list[str]) -> int:
     try:
         with group.make_context("sesh", list(argv)) as context:
             result: Any = group.invoke(context)

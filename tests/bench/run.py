@@ -122,7 +122,7 @@ class Bench:
             capture_output=True,
             text=True,
         )
-        return "click" in done.stderr
+        return "sesh.terminal.command_table" in done.stderr
 
     def prompts(self) -> Times:
         rounds = self.plan.slow_rounds

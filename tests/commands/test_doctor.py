@@ -13,7 +13,7 @@ import pytest
 
 from sesh.doctor import CHECKS, IDS
 from sesh.model.errors import OK, PROBLEMS
-from sesh.terminal import main
+from sesh.terminal import command_table
 from tests.surroundings import (
     STRANGER,
     Terminal,
@@ -178,7 +178,7 @@ def test_every_mend_is_a_command_that_exists(world: World) -> None:
     for one in bad:
         words = one["mend"].split()
         if words[0] == "sesh":
-            assert words[1] in main.COMMANDS
+            assert words[1] in command_table.COMMANDS
 
 
 # --- --fix -------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sesh.commands._options import Duration
+from sesh.commands._types import Duration
 from sesh.model import codec, digest
 from sesh.model.configuration import Count, Start
 from sesh.model.errors import ConflictError, StateError

@@ -45,7 +45,7 @@ def loaded(world: World, argv: list[str]) -> tuple[str, set[str]]:
 
 
 def took_fast_lane(world: World, argv: list[str] = LANES[0]) -> bool:
-    return "sesh.terminal.main" not in loaded(world, argv)[1]
+    return "sesh.terminal.command_table" not in loaded(world, argv)[1]
 
 
 @pytest.mark.parametrize("argv", [*LANES, *PROMPT_LANES, *QUIET_LANES], ids=" ".join)
@@ -57,7 +57,7 @@ def test_lane_imports_nothing_heavy(world: World, argv: list[str]) -> None:
     assert argv not in LANES or "one" in out
     assert argv not in PROMPT_LANES or out == "1 failed\n"
     assert not modules & HEAVY
-    assert not {"sesh.terminal.main", "sesh.system.tmux", "sesh.state.records"} & modules
+    assert not {"sesh.terminal.command_table", "sesh.system.tmux", "sesh.state.records"} & modules
 
 
 def test_a_hook_goes_without_click(world: World) -> None:
@@ -75,7 +75,7 @@ def test_a_hook_goes_without_click(world: World) -> None:
         "psutil",
         "sh",
         "tomllib",
-        "sesh.terminal.main",
+        "sesh.terminal.command_table",
         "sesh.state.records",
     }
 
@@ -85,7 +85,7 @@ def test_an_agent_is_listed_by_a_lane_too(world: World) -> None:
     agent.begin(world)
     world.ok("ls")  # its screen has been looked at
     out, modules = loaded(world, ["ls", "--json"])
-    assert "sesh.terminal.main" not in modules
+    assert "sesh.terminal.command_table" not in modules
     assert json.loads(out)[0]["agent"] == "claude"
 
 
@@ -100,7 +100,7 @@ def test_a_plain_start_goes_without_click(world: World) -> None:
         "tomllib",
         "dataclasses",
         "inspect",
-        "sesh.terminal.main",
+        "sesh.terminal.command_table",
     }
     assert world.state_of("one") == "running"
 
@@ -136,7 +136,7 @@ def test_gc_of_a_timer_goes_without_click(world: World) -> None:
     out, modules = loaded(world, ["gc", "--auto"])
     assert "archived" in out
     assert "one" in out
-    assert not modules & {"click", "psutil", "sh", "sesh.terminal.main"}
+    assert not modules & {"click", "psutil", "sh", "sesh.terminal.command_table"}
     assert world.ls() == []
     assert loaded(world, ["gc", "--auto"])[0] == ""
 
@@ -282,4 +282,4 @@ def test_a_pass_goes_without_click(world: World) -> None:
     world.start("one", "sleep", "99", options=("--timeout", "1h"))
     out, modules = loaded(world, ["pass"])
     assert out == ""
-    assert not modules & {"click", "psutil", "sh", "sesh.terminal.main"}
+    assert not modules & {"click", "psutil", "sh", "sesh.terminal.command_table"}
