@@ -45,7 +45,7 @@ class Stat(Value):
     session: int
     tty: int
     start: int
-    cpu_seconds: float  # that of children which it has waited for included
+    cpu_seconds: float  # includes children that it has waited for
     memory_bytes: int
 
     @property
@@ -80,7 +80,7 @@ def here() -> Machine:
 
 
 def myself() -> Process:
-    """This very process."""
+    """The process that runs this code."""
     stat = look(os.getpid())
     assert stat is not None
     return stat.process
@@ -115,8 +115,8 @@ def _boot_by_psutil() -> str:
 
 
 def look(pid: int) -> Stat | None:
-    """One process, or None when there is none of that pid, or none that we may see: where /proc is
-    mounted with hidepid, other users' processes are hidden, and ours never are."""
+    """One process, or None when no process has that pid or we may not see it. Where /proc has the
+    option hidepid, other users' processes are hidden; ours never are."""
     if not LINUX:
         return next(iter(_by_psutil([pid])), None)
     try:
@@ -126,8 +126,8 @@ def look(pid: int) -> Stat | None:
 
 
 def foreign(pid: int) -> bool:
-    """Is there a process of this pid that we may not signal, because it is another user's? Asked of
-    the kernel: /proc may hide it."""
+    """Does this pid belong to a process of another user, which we may not signal? The kernel is
+    asked, because /proc may hide the process."""
     try:
         os.kill(pid, 0)
     except PermissionError:
@@ -138,7 +138,7 @@ def foreign(pid: int) -> bool:
 
 
 def alive(process: Process) -> bool:
-    """Is just this process alive: neither gone, nor a zombie, nor another of the same pid?"""
+    """Is exactly this process alive: not gone, not a zombie, not another process with its pid?"""
     stat = look(process.pid)
     return stat is not None and stat.start == process.start and stat.alive
 
@@ -220,7 +220,8 @@ def _by_psutil(among: Iterable[int] | None = None) -> Iterator[Stat]:
 
 
 def open_in_family(pid: int) -> set[str]:
-    """The files that a process and its own children hold open, as far as we may know."""
+    """The files that a process and its direct children hold open, as far as we may see them. Not by
+    psutil: `ls` asks this for an agent that waits."""
     family = [str(pid)]
     with suppress(OSError):
         family += quick_read.read(f"/proc/{pid}/task/{pid}/children").decode().split()
@@ -265,10 +266,10 @@ def usage(
     without: Collection[int] = (),
     enough: Mapping[str, float] = MappingProxyType({}),
 ) -> dict[str, Usage]:
-    """Memory and CPU of some sessions, by their ids: of each agent's tree, and of what carries its
-    marker, because what was left by its parent is in no tree. (What an earlier launch has left is
-    older than the agent.) `without` names process sessions that do not count; `enough` says how
-    much memory may be told with what is shared counted for each, which is a hundred times cheaper.
+    """Memory and CPU of some sessions, by their ids. Counts the agent's tree and the processes with
+    its marker, because a process whose parent has ended is in no tree. (Processes of an earlier
+    launch are older than the agent.) `without` names process sessions that do not count. Up to
+    `enough` bytes, shared pages may be counted for each process, which is a hundred times cheaper.
     """
     family = children(processes)
     known = {key: root for key, root in agents.items() if _there(processes, root)}
@@ -289,7 +290,7 @@ def _there(processes: Table, root: Process) -> bool:
 
 
 def _memory_of(members: Collection[Stat], enough: float) -> int:
-    """What several processes share is counted once, where the kernel tells."""
+    """Shared pages are counted once where the kernel tells."""
     plain = sum(member.memory_bytes for member in members)
     if len(members) < 2 or plain <= enough:
         return plain
@@ -314,14 +315,14 @@ def shared_memory(pids: Iterable[int]) -> int | None:
 
 
 class Mark(Value):
-    """What a process must show to belong to a session. Anybody can put a session's id into an
-    environment: it is a claim, and the rest is the proof."""
+    """What a process must show to belong to a session. Any process can have a session's id in its
+    environment: the id is a claim, the other fields prove it."""
 
     id: str
     run: str  # the directory of its launches, as SESH_RUN names it
-    since: int = 0  # start ticks of its first launch: what is older is not of it
+    since: int = 0  # start ticks of its first launch: older processes are not part of it
     agent: Process | None = None
-    uids: tuple[int, ...] = ()  # that its agent is known to have had, beside ours
+    uids: tuple[int, ...] = ()  # users that its agent is known to have had, besides ours
 
 
 def mark(record: Record) -> Mark:
@@ -335,9 +336,9 @@ def mark(record: Record) -> Mark:
 def marked(processes: Table, marks: Iterable[Mark]) -> dict[str, list[int]]:
     """Session id → the processes that carry it in their environment and belong to it.
 
-    Not seen: what cleared or overwrote its environment, and other users' processes. Not counted: a
-    tmux server that was first started inside the session, and what runs in it. It may hold a
-    person's own work by now, which got the id from that server.
+    Not seen: processes that cleared their environment, and other users' processes. Not counted: a
+    tmux server that was started inside the session, and everything in it. It may hold a user's own
+    work by now, which inherited the id from that server.
     """
     wanted = {_MARKER + one.id.encode(): one for one in marks}
     found: dict[str, list[int]] = {one.id: [] for one in wanted.values()}
@@ -350,8 +351,8 @@ def marked(processes: Table, marks: Iterable[Mark]) -> dict[str, list[int]]:
 
 
 def _proven(stat: Stat, entries: Collection[bytes], one: Mark) -> bool:
-    """Is it what its marker says? In a container its pid namespace shows that: there, directory and
-    users are the container's own."""
+    """Does the process belong to the session that its marker names? In a container its pid
+    namespace proves that, because directory and users are the container's own."""
     if stat.process == one.agent:
         return True
     if stat.start < one.since:
@@ -367,14 +368,14 @@ def _proven(stat: Stat, entries: Collection[bytes], one: Mark) -> bool:
 
 
 def _own_uids(run: str) -> set[int | None]:
-    """Ours, and that of the sessions: root may look at those of another user."""
+    """Our user, and the owner of the sessions: root may look at another user's sessions."""
     with suppress(OSError):
         return {os.getuid(), os.stat(run).st_uid}
     return {os.getuid()}
 
 
 def uid(pid: int) -> int | None:
-    """The real user of a process; None when it is gone or may not be seen."""
+    """The real user of a process; None when it is gone or we may not see it."""
     if not LINUX:
         return _uid_by_psutil(pid)
     try:
@@ -394,12 +395,12 @@ def _uid_by_psutil(pid: int) -> int | None:
 
 
 def ours(pid: int, run: str) -> bool:
-    """Is its user the one whose sessions are in `run`, so that what it says of itself counts?"""
+    """Does the owner of the sessions in `run` run this process, so that its marker counts?"""
     return uid(pid) in _own_uids(run)
 
 
 def now() -> int:
-    """The start ticks of a process that began now."""
+    """The start ticks of a process that starts now."""
     return int(uptime() * (_ticks_per_second() if LINUX else 100))
 
 
@@ -418,16 +419,16 @@ def tmux_servers(processes: Table) -> list[Stat]:
 
 
 def belongs(stat: Stat, agent: Agent) -> bool:
-    """Does it stand where its launch has put it: on its terminal, below its keeper or in its
-    session? One that was adopted has no such place."""
+    """Is the process where its launch put it: on its terminal, below its keeper or in its session?
+    An adopted process has no keeper, and always belongs."""
     in_place = stat.tty == agent.tty or stat.ppid == agent.keeper or stat.session == agent.leader
     return agent.keeper == 0 or in_place
 
 
 def carriers(among: Iterable[int], run: str) -> tuple[dict[int, str], list[int]]:
-    """Every process that carries the marker of a session of ours, with the session's id; and those
-    that tmux started in a pane, keepers among them. `run` is our directory of launches: another
-    state directory's sessions are not ours."""
+    """Every process with the marker of one of our sessions, and the session's id; and the processes
+    that tmux started in a pane, which include keepers. `run` is our directory of launches: sessions
+    of another state directory are not ours."""
     home = _HOME + os.fsencode(run)
     found, in_panes = {}, []
     for pid, environ in _environs(among, (_MARKER, _PANE)).items():
@@ -465,7 +466,7 @@ def _environs(among: Iterable[int], words: Collection[bytes] = (b"",)) -> dict[i
 
 
 def ancestors(processes: Table, pid: int | None = None) -> set[int]:
-    """A process and everything above it. Ours are never to be signalled."""
+    """A process and all its ancestors. Our own must never get a signal."""
     found: set[int] = set()
     pid = os.getpid() if pid is None else pid
     while pid and pid not in found:
@@ -476,10 +477,8 @@ def ancestors(processes: Table, pid: int | None = None) -> set[int]:
 
 
 def interactive_shell(pid: int) -> bool:
-    """Does it ignore the stop signals of job control, as shells with a person in front do?
-
-    They also ignore TERM; HUP is what ends them.
-    """
+    """Does it ignore the stop signals of job control, as interactive shells do? They ignore TERM
+    too; HUP ends them."""
     try:
         with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
             line = next((line for line in file if line.startswith("SigIgn:")), "")
@@ -490,12 +489,12 @@ def interactive_shell(pid: int) -> bool:
 
 
 def runs(pid: int, script: str) -> bool:
-    """Is it a process that runs this script?"""
+    """Does the process run this script?"""
     return script in command(pid)
 
 
 def command(pid: int) -> list[str]:
-    """Its command line; empty when it has none (any more), or may not be seen."""
+    """Its command line; empty when it has none (any more), or we may not see it."""
     return commands([pid]).get(pid, [])
 
 
@@ -527,36 +526,36 @@ def of_program(processes: Table, program: str) -> dict[int, list[str]]:
 
 
 def directory(pid: int) -> str | None:
-    """Where it is now."""
+    """Its current directory."""
     return _link(f"/proc/{pid}/cwd") or None
 
 
 def same_namespace(pid: int) -> bool:
-    """Is it proven to be in our pid namespace, so that its pids mean to us what they mean to it?"""
+    """Is it proven to be in our pid namespace, so that pids mean the same to both of us?"""
     return not LINUX or _link(f"/proc/{pid}/ns/pid") == here().pidns
 
 
 def started_at(stat: Stat) -> float:
-    """When it began, in seconds of the epoch by the clock as it is set now."""
+    """When it started, in seconds of the epoch by the clock as it is set now."""
     if not LINUX:
         return _boot_time_by_psutil() + stat.start / 100
     return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + stat.start / _ticks_per_second()
 
 
 def age(process: Process, now: float) -> float:
-    """How long ago it began, when `now` is the uptime."""
+    """How long ago it started, if `now` is the uptime."""
     return now - process.start / (_ticks_per_second() if LINUX else 100)
 
 
 def uptime() -> float:
-    """Seconds since this machine was started, sleep included, by a clock that nobody can set."""
+    """Seconds since this machine booted, including suspends, by a clock that cannot be set."""
     if LINUX:
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     return time.time() - _boot_time_by_psutil()
 
 
 def asleep() -> float:
-    """Seconds of the uptime that this machine was suspended."""
+    """Seconds of the uptime during which this machine was suspended."""
     if not LINUX:
         return 0.0
     return max(
@@ -565,8 +564,8 @@ def asleep() -> float:
 
 
 def booted_at() -> float:
-    """When this boot began, in seconds of the epoch by the clock as it is set now. By its first
-    process, if we may see it: in a container that was booted, the kernel's own boot is older."""
+    """When this boot began, in seconds of the epoch by the clock as it is set now. Taken from the
+    first process if we may see it: in a container that booted, the kernel's boot is older."""
     try:
         first = look(1)
     except OSError:
@@ -581,8 +580,8 @@ def _boot_time_by_psutil() -> float:
 
 
 def became(pid: int, launch_file: str) -> bool:
-    """Has the launch file's shell replaced itself by the agent yet, or gone? A process that is just
-    exiting has no command line any more: how it ended will be said in a moment."""
+    """Has the shell of the launch file become the agent, or ended? An exiting process has no
+    command line any more; the keeper will soon record how it ended."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             line = file.read()
@@ -595,10 +594,10 @@ def became(pid: int, launch_file: str) -> bool:
 
 
 def send(process: Process, number: int) -> bool:
-    """Signal just this process; False when it is gone or not ours to signal.
+    """Signal exactly this process; False when it is gone or we may not signal it.
 
-    The pidfd is opened first and the identity checked after that, so that a pid that is used again
-    in between is never hit.
+    The pidfd is opened before the identity is checked, so a pid that is reused in between never
+    gets the signal.
     """
     if process.pid <= 1 or process.pid == os.getpid():
         raise ValueError(f"refusing to signal pid {process.pid}")

@@ -1,6 +1,6 @@
-"""Small files read in the fewest calls, for the fast lanes and for /proc: no buffers, no checks.
+"""Reads small files in the fewest calls, for the fast lanes and for /proc: no buffers, no checks.
 
-Imports next to nothing, on purpose.
+Fast lanes import this module, so it imports only `os`.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
 _CHUNK = 1 << 12  # a large buffer costs more than the read itself
-_LINE = 1 << 10  # more than /proc says of a process
-_MOST = 1 << 20  # no record is larger: what is, is cut here, and so not intact
+_LINE = 1 << 10  # longer than a line of /proc/PID/stat
+_MOST = 1 << 20  # no record is larger: a larger file is cut here, so its checksum fails
 _READING = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def directory(path: str) -> int:
-    """A directory to read many files of: the way to it is walked once, not for each of them."""
+    """Open a directory to read many of its files: its path is resolved once."""
     return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
 
 def read(path: str, directory: int | None = None) -> bytes:
-    """A whole file, which is no larger than a record may be."""
+    """A whole file, up to the size limit of a record."""
     fd = os.open(path, _READING, dir_fd=directory)
     try:
         data = os.read(fd, _CHUNK)
@@ -65,7 +65,7 @@ def of_processes(
 
 
 def frozen(path: str) -> bool:
-    """Does this file of a control group say that it is paused?"""
+    """Does this file of a control group say that the group is frozen?"""
     try:
         said = read(path)
     except OSError:
@@ -74,8 +74,8 @@ def frozen(path: str) -> bool:
 
 
 def machine_id() -> str:
-    """What tells this machine from others on the same home; in a container without an id of its
-    own, its name."""
+    """Identifies this machine among others with the same home; the host name in a container without
+    a machine id."""
     try:
         found = read("/etc/machine-id").split(b"\n", 1)[0].strip().decode("ascii", "replace")
     except OSError:

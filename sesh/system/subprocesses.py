@@ -24,16 +24,16 @@ from sesh.model.value import Value
 
 NOTHING, PIPE = subprocess.DEVNULL, subprocess.PIPE
 OUTPUT_LIMIT = 16 << 20
-_USUAL = 0.01  # seconds that it takes to start a program, at most: on an idle machine 1 to 3 ms
-_SLOWEST = 5.0  # times: even there, what does not answer is not waited for without end
+_USUAL = 0.01  # seconds that the start of a program takes at most; on an idle machine 1 to 3 ms
+_SLOWEST = 5.0  # the largest factor by which a timeout grows
 _HANDLES = 6  # files that Popen opens, or one more: /dev/null and two pipes
-_NAP = 3600.0  # seconds of one poll: it takes no more milliseconds than an int holds
-_LOOK = 0.1  # seconds until it is seen that a command has ended which does not close its stderr
-_MOMENT = 0.3  # seconds for the last words of what a command has started, once that has ended
+_NAP = 3600.0  # seconds of one poll, whose milliseconds must fit an int
+_LOOK = 0.1  # seconds until we notice the end of a command whose stderr stays open
+_MOMENT = 0.3  # seconds to read from background processes after the command has ended
 
 
 def engine_environment() -> dict[str, str]:
-    """What an engine's command needs to know; not which engine: that is said to it each time."""
+    """Our environment without variables that choose an engine: each call names its engine."""
     outer = ("DOCKER_HOST", "DOCKER_CONTEXT", "CONTAINER_HOST", "CONTAINER_CONNECTION")
     return {name: value for name, value in os.environ.items() if name not in outer}
 
@@ -63,9 +63,9 @@ def call(
     errors: str = "replace",
     adapting: bool = False,
 ) -> Answer:
-    """Run a program to its end, or kill it after `timeout` seconds. With `errors` as
-    "surrogateescape" every byte of its answer can be had back; `stdout` may be a file instead.
-    `adapting`: on a slow machine it has longer."""
+    """Run a program to its end, or kill it after `timeout` seconds. With `errors` set to
+    "surrogateescape" the answer keeps every byte; `stdout` may be a file instead. `adapting` gives
+    the program more time on a slow machine."""
     begun = time.perf_counter()
     process = _start(argv, env, cwd, stdin, stdout)
     slow = _slowness(time.perf_counter() - begun) if adapting else 1.0
@@ -73,7 +73,7 @@ def call(
 
 
 def begin(argv: Sequence[str], *, timeout: float, env: Mapping[str, str]) -> Callable[[], Answer]:
-    """The same, adapting, in two steps: what is returned waits for the answer, and must be
+    """The same, adapting, in two steps: the returned function waits for the answer, and must be
     called."""
     begun = time.perf_counter()
     process = _start(argv, env)
@@ -84,7 +84,7 @@ def begin(argv: Sequence[str], *, timeout: float, env: Mapping[str, str]) -> Cal
 
 
 def _slowness(taken: float) -> float:
-    """How much slower than usual this machine is, by the time that it took to start a program."""
+    """How much slower than usual this machine is, judged by the start of a program."""
     return min(max(1.0, taken / _USUAL), _SLOWEST)
 
 
@@ -95,7 +95,7 @@ def _start(
     stdin: int = NOTHING,
     stdout: int = PIPE,
 ) -> subprocess.Popen[bytes] | Answer:
-    """The process, or why there is none."""
+    """The process, or the reason why it could not start."""
     try:
         _check_room()
         return subprocess.Popen(argv, stdin=stdin, stdout=stdout, stderr=PIPE, env=env, cwd=cwd)
@@ -124,18 +124,18 @@ def _answer(process: subprocess.Popen[bytes], timeout: float, errors: str, slow:
 
 
 def detach(argv: Sequence[str], *, env: Mapping[str, str]) -> int:
-    """Start a program in a session of its own, that nobody waits for and nobody reads from; returns
-    its pid. (A tenth of what `Popen` costs: a pass may start a hundred.)"""
+    """Start a program in a session of its own, without waiting for it or reading from it; returns
+    its pid. (A tenth of the cost of `Popen`: a pass may start a hundred.)"""
     nothing = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1, 2)]
-    ours = (signal.SIGPIPE, signal.SIGXFSZ)  # what Python ignores, others must not
+    ours = (signal.SIGPIPE, signal.SIGXFSZ)  # Python ignores these; other programs must not
     return os.posix_spawn(
         argv[0], list(argv), env, file_actions=nothing, setsid=True, setsigdef=ours
     )
 
 
 def reap(pid: int = -1) -> None:
-    """Take leave of a program that was started by `detach`, or of all, if they have ended: a watch
-    would collect dead ones."""
+    """Reap a program that `detach` started, or all of them, if they have ended: a watch would
+    collect zombies."""
     with suppress(ChildProcessError):
         while os.waitpid(pid, os.WNOHANG)[0] and pid == -1:
             pass
@@ -144,8 +144,8 @@ def reap(pid: int = -1) -> None:
 def _communicate(
     process: subprocess.Popen[bytes], timeout: float, errors: str, slow: float
 ) -> Answer:
-    """Collect both streams until they end, the time is up, or it says more than anyone should. What
-    is said of the time is what was set: the same each time, however slow the machine was."""
+    """Read both streams until they end, the time is up, or the output is too long. The message
+    names the timeout as it was set, however slow the machine was."""
     out, err = bytearray(), bytearray()
     streams = ((process.stdout, out), (process.stderr, err))
     said = {stream.fileno(): heard for stream, heard in streams if stream is not None}
@@ -188,8 +188,8 @@ def _text(data: bytes | bytearray, errors: str = "replace") -> str:
 def feed(
     argv: Sequence[str], data: bytes, *, timeout: float, env: Mapping[str, str], cwd: str
 ) -> Answer:
-    """Run a user's command with this on its standard input; only what it says on stderr is kept.
-    After `timeout` seconds it is killed with its whole group."""
+    """Run a user's command with `data` on its standard input; only its stderr is kept. After
+    `timeout` seconds its whole process group is killed."""
     with open(os.memfd_create("sesh-feed"), "w+b") as given:
         given.write(data)
         given.seek(0)
@@ -216,8 +216,8 @@ def feed(
 
 
 def _listen(process: subprocess.Popen[bytes], timeout: float) -> Answer:
-    """What it says on stderr until it has ended or its time is up. One that has ended has ended,
-    whoever of those that it leaves in the background still holds its stderr."""
+    """Read its stderr until it ends or its time is up. Background processes that keep its stderr
+    open after its end are not waited for."""
     assert process.stderr is not None
     said, fd, poll = bytearray(), process.stderr.fileno(), select.poll()
     poll.register(fd, select.POLLIN | select.POLLHUP)
@@ -247,7 +247,7 @@ def tool(
     cwd: str | None = None,
     env: Mapping[str, str] | None = None,
 ) -> Answer:
-    """Run a program that takes its time to its end, or kill it after `timeout` seconds."""
+    """Run a slow program to its end, or kill it after `timeout` seconds."""
     import sh
 
     try:
