@@ -44,12 +44,12 @@ def _unknown(wanted: str) -> UsageError:
 
 
 def run(chosen: Sequence[Check], scene: Scene) -> list[Finding]:
-    """What every check says: at least one finding each, `ok` where all is well."""
+    """The findings of all checks: at least one each, `ok` where all is well."""
     return [finding for check in chosen for finding in examine(check, scene)]
 
 
 def examine(check: Check, scene: Scene) -> list[Finding]:
-    """One check. That it could not be made is a finding too."""
+    """The findings of one check; an error in it is a finding too."""
     try:
         found = check.find(scene)
     except (SeshError, OSError) as error:
@@ -67,7 +67,7 @@ def _why(error: SeshError | OSError) -> str:
 
 
 class Done(Value):
-    """What became of a step: done; `left`, because nobody said yes; or failed, and why."""
+    """The result of a step: done; `left`, because it was not confirmed; or failed, and why."""
 
     id: str  # of the check
     step: Step

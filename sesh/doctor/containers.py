@@ -1,5 +1,5 @@
 """Checks of containers: do their engines answer, is every one of ours known, could each session be
-started again? Where nobody uses containers, there is nothing to say."""
+started again? Without any use of containers there are no findings."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _no_command(scene: Scene) -> list[Finding]:
 
 
 def orphan_container(scene: Scene) -> list[Finding]:
-    """Containers of ours that no record claims, and that may hold somebody's work."""
+    """Containers of ours that no record claims, and that may hold a user's work."""
     free = _rebuildable(scene)
     taken = [one for one in scene.census.adrift if one.adoptable and one not in free]
     strange = [one for one in scene.census.adrift if not one.adoptable and one.keep]
@@ -81,7 +81,7 @@ def _rebuildable(scene: Scene) -> list[Adrift]:
 
 
 def _labelled(found: Sequence[Adrift]) -> list[Finding]:
-    """Sesh leaves them alone: a person may have made them of an image of one of ours."""
+    """Containers that sesh leaves alone: a user may have made them from an image of one of ours."""
     if not found:
         return []
     names = tuple(one.container for one in found)
@@ -93,7 +93,7 @@ def _labelled(found: Sequence[Adrift]) -> list[Finding]:
 
 
 def _unclaimed(found: Sequence[Adrift], mend: str | None) -> list[Finding]:
-    """Many at once have lost their records together: `doctor --fix` brings them all back."""
+    """For several at once, `doctor --fix` rebuilds all records."""
     if not found:
         return []
     names = tuple(one.name for one in found)
@@ -113,7 +113,7 @@ def _how(one: Adrift) -> str:
 
 
 def container_left(scene: Scene) -> list[Finding]:
-    """What failed or killed starts have left, and sessions that only the history knows."""
+    """Containers of failed or killed starts, and of archived sessions."""
     found = [one for one in scene.census.adrift if one.left_over]
     if not found:
         return []
@@ -128,7 +128,7 @@ def container_left(scene: Scene) -> list[Finding]:
 
 
 def container_gone(scene: Scene) -> list[Finding]:
-    """Sessions that went with their container."""
+    """Sessions that were lost with their container."""
     found = sorted(str(view["name"]) for view in scene.views if went_with_container(view))
     if not found:
         return []
@@ -155,7 +155,7 @@ def zombies(scene: Scene) -> list[Finding]:
 
 
 def _dead_children(scene: Scene, pid: int) -> list[int]:
-    """Those that were dead at two looks: one that is waited for is gone at the second."""
+    """Children that are dead when read twice: a reaped one is gone the second time."""
     dead = [one.pid for one in scene.table.values() if one.ppid == pid and not one.alive]
     again = (processes.look(one) for one in dead)
     return [one.pid for one in again if one is not None and not one.alive]
@@ -170,7 +170,7 @@ def _unreaped(container: Container, dead: list[int]) -> Finding:
 
 
 def mount_size(scene: Scene) -> list[Finding]:
-    """What agents in containers put where their words are read: nothing bounds it but the disk."""
+    """Private mounts into which an agent has written too much: only the disk limits it."""
     return [
         _overfull(session_id, much)
         for session_id, held in scene.mounts.items()
@@ -190,7 +190,7 @@ def _overfull(session_id: str, much: str) -> Finding:
 
 
 def image(scene: Scene) -> list[Finding]:
-    """Is the image of each session there, should its container have to be made anew?"""
+    """Is the image of each session there, in case its container must be created again?"""
     users: dict[tuple[Engine, str], list[Record]] = {}
     for record in scene.boxed:
         place, box = record.place, record.spec.box

@@ -68,7 +68,7 @@ def make_private(scene: Scene) -> list[Step]:
 
 
 def _wrong_permissions(scene: Scene) -> list[Wrong]:
-    """What others may read or write, what we may not, and what belongs to somebody else. Only
+    """Files that others may read or write, that we may not, or that belong to another user. Only
     directories and regular files: no other kind holds anything of ours."""
     found = []
     for path, status in scene.files:
@@ -84,8 +84,8 @@ def _wrong_permissions(scene: Scene) -> list[Wrong]:
 
 
 def _for_a_container(path: str, status: os.stat_result) -> bool:
-    """Is it open on purpose, below a directory that nobody else can enter: what a container of any
-    user writes, and its transcript?"""
+    """Is it open on purpose, below a directory that no other user can enter: a file that containers
+    of any user write, or a transcript?"""
     below, _, name = path.removeprefix(paths.state_dir() + "/").partition("/")
     if below == "run":
         return any(part.endswith(".box") for part in name.split("/"))

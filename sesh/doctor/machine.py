@@ -1,5 +1,5 @@
-"""Checks of the machine around: which sesh a shell finds, whether gc is called, whether systemd
-lets sessions outlive a login, whether whoever is to be told can be reached."""
+"""Checks of the machine: which sesh a shell finds, whether gc is called, whether systemd lets
+sessions outlive a login, whether notifications are delivered."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def other_sesh(scene: Scene) -> list[Finding]:
 
 
 def timer(scene: Scene) -> list[Finding]:
-    """Is gc called, and has it been of late, or does a watch look after sessions? Nothing to clean
-    where nothing was ever started. The schedulers are asked only if gc has not been called within
-    the hour: that may take a while."""
+    """Was gc called lately, or does a watch supervise sessions? Not needed where nothing was ever
+    started. The schedulers, which may be slow, are asked only if gc was not called within the hour.
+    """
     if not os.path.exists(paths.sessions_dir()):
         return []
     try:
@@ -46,7 +46,7 @@ def timer(scene: Scene) -> list[Finding]:
     found = timers.state()
     problem = f": {found.problem}" if found.problem else ""
     if age is not None and age < DAY and not (problem or found.late(time.time())):
-        return [well]  # by somebody's own means, or not often
+        return [well]  # by a scheduler of the user's own, or rarely
     if found.watch and not (found.installed or problem):
         return [Finding(Level.OK, f"a watch looks after sessions{ran}")]
     if not found.installed:
@@ -57,7 +57,7 @@ def timer(scene: Scene) -> list[Finding]:
 
 
 def linger(scene: Scene) -> list[Finding]:
-    """Does systemd end what a user left running when the last login ends?"""
+    """Does systemd end a user's processes with the last login?"""
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     program = paths.which("loginctl")
     if not runtime or not os.path.exists(f"{runtime}/systemd") or program is None:
@@ -71,7 +71,7 @@ def linger(scene: Scene) -> list[Finding]:
 
 
 def undelivered(scene: Scene) -> list[Finding]:
-    """Was everybody told what they want to know?"""
+    """Were all notifications delivered?"""
     lost = notices.failures(DAY)
     if not lost:
         return []

@@ -65,13 +65,13 @@ def rebuild(scene: Scene, orphan: Orphan) -> Step:
 
 
 def _unclaimed_agents(scene: Scene) -> list[Orphan]:
-    """Living agents without a record. Those whose record is damaged are the business of that."""
+    """Living agents without a record. `record-damaged` reports those with a damaged record."""
     damaged = {one.name for one in scene.census.found if one.damaged}
     return [one for one in scene.census.agents if one.name not in damaged and _unclaimed(one)]
 
 
 def _agents_finding(found: list[Orphan], mend: str | None) -> list[Finding]:
-    """Many at once have lost their records together: `doctor --fix` brings them all back."""
+    """For several at once, `doctor --fix` rebuilds all records."""
     if not found:
         return []
     names = tuple(orphan.name for orphan in found)

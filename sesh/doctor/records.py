@@ -60,8 +60,8 @@ def _damages(found: list[Damaged]) -> str:
 
 
 def digest(scene: Scene) -> list[Finding]:
-    """A look writes digest lines anew. What is left: records that could not be written, and digest
-    lines that pass for good, so that nobody looks."""
+    """Judging a session rewrites its digest line. Reported here: records that could not be written,
+    and wrong digest lines that pass as valid, so that their session is never judged."""
     unwritten = [one for one in scene.census.found if one.trouble]
     lying = _lying_digests(scene)
     findings = []
@@ -82,7 +82,7 @@ def rewrite_digests(scene: Scene) -> list[Step]:
 
 
 def _rewrite(name: str) -> Step:
-    """A full look rewrites a digest line that says something else."""
+    """Judging a session rewrites a wrong digest line."""
 
     def look_again() -> None:
         found = lookup.one(name)
@@ -97,11 +97,11 @@ def _lying_digests(scene: Scene) -> list[str]:
 
 
 def _lies(entry: Entry) -> bool:
-    """Is the digest line of a record that need not be looked at another than we would write?"""
+    """Does a digest line that passes as valid differ from the one we would write?"""
     record = entry.record
     assert isinstance(record, Record)
     line = parse(entry.raw)
-    if line is None or line.mode == "look":  # it has changed since: nobody would believe it now
+    if line is None or line.mode == "look":  # it has changed since, and passes no longer
         return False
     ended = record.status.outcome in ENDED
     sight = absent("as recorded") if ended else seen("as recorded")

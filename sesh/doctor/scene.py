@@ -31,7 +31,7 @@ from sesh.system import directory_tree, paths, processes
 from sesh.system.tmux import Reply
 
 PATIENCE = 1.5  # seconds that a server or an engine gets; the whole is to take no more than three
-HURRY = 0.5  # what further servers get once one hangs
+HURRY = 0.5  # seconds that further servers get once one hangs
 _FIELDS = frozenset(LASTING)
 FIX = "sesh doctor --fix"
 
@@ -43,7 +43,7 @@ class Level(StrEnum):
 
 
 class Finding(Value):
-    """One thing that is not as it should be, and the command that mends it."""
+    """One problem, and the command that fixes it."""
 
     level: Level
     text: str
@@ -73,7 +73,7 @@ class Scene:
     """Everything that checks look at."""
 
     def __init__(self, config: Config, trouble: str | None = None) -> None:
-        self.settings = config  # the user's own: for what takes its time
+        self.settings = config  # with the user's own timeouts
         patience = min(config.tmux.timeout, PATIENCE)
         docker = replace(config.docker, timeout=min(config.docker.timeout, PATIENCE))
         self.config: Config = replace(
@@ -97,13 +97,13 @@ class Scene:
 
     @cached_property
     def _held_views(self) -> list[View]:
-        """What digest lines hold; one that holds something else is the digest check's business."""
+        """Sessions by their digest lines; the digest check reports lines that cannot be parsed."""
         views = (_parsed(one.view) for one in self.census.held)
         return [view for view in views if view is not None]
 
     @cached_property
     def answers(self) -> Answers:
-        """Socket → what its server said, those of sessions that nobody had to look at included."""
+        """Socket → the answer of its server; also for sessions that were not judged."""
         answers = dict(self.census.answers)
         more = {view["socket"] for view in self.living}
         for socket in sorted(more - answers.keys()):
@@ -114,13 +114,13 @@ class Scene:
 
     @cached_property
     def held_entries(self) -> list[Entry]:
-        """The records that nobody had to look at, read in full."""
+        """The records that were not judged, read in full."""
         entries = (records.entry(name_of(one.id)) for one in self.census.held)
         return [one for one in entries if one is not None and isinstance(one.record, Record)]
 
     @cached_property
     def living(self) -> list[View]:
-        """Those whose agent was seen alive, on this machine and in no container."""
+        """Sessions whose agent was seen alive, on this machine and in no container."""
         alive = (State.RUNNING, State.PAUSED)
         return [v for v in self.views if v["state"] in alive and v["place"] == "host"]
 
@@ -174,8 +174,8 @@ def _parsed(raw: bytes) -> View | None:
 
 
 def _walk(root: str) -> Iterator[tuple[str, os.stat_result]]:
-    """A directory and all below it, links not followed; what goes away meanwhile is left out, and
-    so is what containers have mounted: that is not ours (see `mounts`)."""
+    """A directory and all below it, without following links. Files that vanish meanwhile are left
+    out, and so are the mounts of containers, which are not ours (see `mounts`)."""
     pending = [root]
     while pending:
         path = pending.pop()

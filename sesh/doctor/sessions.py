@@ -45,7 +45,7 @@ def unwell(scene: Scene) -> list[Finding]:
 
 
 def overdue(scene: Scene) -> list[Finding]:
-    """Deadlines and retries that no pass has seen to."""
+    """Deadlines and retries that no pass has handled."""
     readable = {view["id"] for view in scene.views}  # of others `digest` tells
     held = [one for one in scene.census.held if one.id in readable]
     cared = supervise.attended(scene.census.found, held, scene.config)
@@ -81,7 +81,7 @@ def _astray(session: Session) -> Finding:
 
 
 def breaker(scene: Scene) -> list[Finding]:
-    """Groups that fail too often: who is left alone, and how not to wait."""
+    """Groups that fail too often: which sessions wait, and how to restart them at once."""
     down = _needy(scene, *_DOWN)
     found = breakers.open_among(scene.views, scene.config)
     return [
@@ -112,7 +112,7 @@ def stuck_starting(scene: Scene) -> list[Finding]:
 
 
 def _needy(scene: Scene, *states: State) -> list[View]:
-    """Those in one of these states that a person has not seen to yet."""
+    """The sessions in one of these states that need attention."""
     return [view for view in scene.views if view["state"] in states and view["attention"]]
 
 
@@ -121,7 +121,7 @@ def _never_began(view: View) -> bool:
 
 
 def _starts_too_long(one: Seen) -> bool:
-    """Only where nobody could be asked, or where the clock was moved; else it has failed by now."""
+    """Only where tmux gave no answer, or the clock was moved; else it has failed by now."""
     assert one.session is not None
     record, verdict = one.session.record, one.session.verdict
     if State.STARTING not in (verdict.state, verdict.last_known):

@@ -78,14 +78,14 @@ class Step(Value):
     paths: tuple[str, ...] = ()  # the files to remove
     size: int = 0  # bytes on disk
     changed: float = 0.0  # the files' time when they were seen
-    mend: str | None = None  # the command for a person who wants what gc does not do
+    mend: str | None = None  # the command for a person, where gc does nothing
     target: Leftover | Stray | Process | Adrift | None = None
-    engines: tuple[Engine, ...] = ()  # those that have said so
+    engines: tuple[Engine, ...] = ()  # the engines that were asked
     generation: int = 0  # of a session that is ended or restarted
 
 
 class Outcome(Value):
-    """What came of a step."""
+    """The result of a step."""
 
     step: Step
     done: bool

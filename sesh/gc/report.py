@@ -1,5 +1,4 @@
-"""gc as a command: who may, what is told, and the exit code. Knows nothing of click: `gc --auto`,
-which timers call every few minutes, comes here without it."""
+"""The report of a gc: its table for people, its JSON, its exit code. Prints nothing."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ _ADVICE = {
     "doctor": "see why with:",
 }
 _FILES = {What.TRANSCRIPT, What.TEMP, What.LAUNCH_FILE, What.MOUNT, What.EVENTS, What.NOTICE}
-_NAMES_SHOWN = 1000  # on a line that nobody's terminal cuts
+_NAMES_SHOWN = 1000  # where no terminal cuts the line
 
 
 def exit_code(told: Sequence[Outcome]) -> int:
@@ -78,7 +77,7 @@ def closing(told: Sequence[Outcome], *, dry_run: bool) -> str | None:
 
 
 def _groups(told: Iterable[Outcome]) -> list[list[Step]]:
-    """Steps of one kind and reason together, in the order of the plan; what is kept comes last."""
+    """Steps of one kind and reason together, in the order of the plan; kept ones come last."""
     found: dict[tuple[str, str, str, str | None], list[Step]] = {}
     for one in sorted(told, key=lambda one: one.kept):
         step = one.step
@@ -102,7 +101,7 @@ def _plural(what: What, count: int) -> str:
 
 
 def _right(steps: list[Step]) -> str:
-    """What stands at the right: the names, or the command that mends it."""
+    """The last column: the names, or the command for what gc leaves to a person."""
     first = steps[0]
     if first.verb is Verb.KEEP:
         return _advice(first.mend) if first.mend else ""

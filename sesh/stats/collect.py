@@ -1,7 +1,7 @@
-"""What `stats` counts: all sessions as they are now, those of the history, and what happened.
+"""The input of `stats`: all sessions as they are now, the history, and the events.
 
-The history is read by its digest lines, which is 40 times faster than by its TOML; what has none
-that is whole is read like any record.
+The history is read by its digest lines, which is 40 times faster than by its TOML; a record without
+an intact line is read as TOML.
 """
 
 from __future__ import annotations
@@ -31,16 +31,15 @@ _LIMITS = {"max_memory", "max_cpu_time"}  # with one of these, passes measure
 
 
 def count(since: datetime | None) -> tuple[Report, list[str]]:
-    """The figures, and what could not be written down while looking."""
+    """The figures, and the errors of writing verdicts back to records."""
     listed, troubles = _sessions()
     moment = since.timestamp() if since else None
     return measures.report(listed, _archived(), events.read(), moment), troubles
 
 
 def publish(path: str, text: str) -> None:
-    """Write a file that others may read, at once and whole: who reads it, reads the old or the new
-    one. A device, a pipe or a directory is never replaced, nor what one of our streams leads to:
-    /dev/stdout may be somebody's log."""
+    """Write a file that others may read, atomically. A device, a pipe or a directory is never
+    replaced, nor the target of one of our streams: /dev/stdout may be a log."""
     if any(map(_of_a_process, _led_by(path))):
         raise StateError(f"cannot write {path}: it is no place for a file")
     target = os.path.realpath(path)
@@ -101,8 +100,8 @@ def _orphan(found: Orphan) -> View:
 
 
 def _measure(views: Sequence[View], agents: Mapping[str, Process]) -> None:
-    """The memory of all that live, from one look at the process table; and the most that passes
-    have seen of those with a limit, which have ended by it, maybe."""
+    """Add the memory of living sessions, from one process table; and the peak that passes have seen
+    of sessions with a limit, which may have ended by it."""
     used = processes.usage(processes.table(), agents) if agents else {}
     run = processes.run_dir()
     for shown in views:
@@ -124,7 +123,7 @@ def _archived() -> list[View]:
 
 
 def _by_digests() -> dict[str, View]:
-    """Session id → what its digest line says, where that is whole and says that it has ended."""
+    """Session id → its view, where its digest line is intact and says that it has ended."""
     try:
         names = freshness.names(paths.history_dir())
         directory = quick_read.directory(paths.history_dir())

@@ -1,4 +1,4 @@
-"""What can be counted of sessions: from their JSON objects and from events. PURE.
+"""Figures on sessions, from their JSON objects and from events. PURE.
 
 Sessions are counted by their records; ends, durations and restarts by launches, of which a session
 may have had many. A launch is known by its events or, the newest one of a session, by its record;
@@ -63,7 +63,7 @@ class Restart(NamedTuple):
     launched: bool
     recovered: bool  # launched, and it did not fail at once
     waited: float | None  # since the first end that nothing has recovered from
-    resumed: bool | None  # the agent's conversation; None: nobody said
+    resumed: bool | None  # the agent's conversation; None: not known
 
 
 class Bucket(Value):
@@ -109,7 +109,7 @@ class Figures(Value):
 
 
 class Part(Value):
-    """The figures of one group or template; `name` is None for what has none."""
+    """The figures of one group or template; `name` is None for sessions without one."""
 
     name: str | None
     figures: Figures
@@ -188,7 +188,7 @@ def _understood(event: Object) -> _Told | None:
 
 
 def _history(views: Sequence[Object], told: Sequence[_Told]) -> tuple[list[Launch], list[Restart]]:
-    """Every launch, and those that were not the first of their session."""
+    """Every launch, and the restarts among them."""
     began = {one.key: one.at for one in told if one.kind in _BEGINNINGS}
     ends = _ends(told)
     for view in views:
@@ -327,7 +327,7 @@ def _failed_soon(end: _End | None, since: float) -> bool:
 
 
 class _Material(Value):
-    """What figures are made of."""
+    """The input of figures."""
 
     listed: Sequence[Object]
     archived: Sequence[Object]
@@ -337,7 +337,7 @@ class _Material(Value):
 
 
 def _recent(view: Object, since: float | None) -> bool:
-    """Has it started or ended since then? What can't be read is always counted."""
+    """Has it started or ended since then? A damaged record is always counted."""
     if since is None or view["state"] == State.DAMAGED:
         return True
     started, ended = moment(view.get("started")), moment(view.get("ended"))
@@ -438,7 +438,7 @@ def _of_recoveries(tries: Sequence[Restart]) -> dict[str, Any]:
 
 
 def _of_restarts(restarts: Sequence[Restart]) -> dict[str, Any]:
-    """What has no conversation can't resume one, and does not count against those that do."""
+    """Restarts of agents without a conversation do not count against the resume rate."""
     said = [one.resumed for one in restarts if one.resumed is not None]
     return {
         "restarts": len(restarts),
@@ -448,7 +448,7 @@ def _of_restarts(restarts: Sequence[Restart]) -> dict[str, Any]:
 
 
 def _counts(words: Iterable[Hashable], all_of: Iterable[str]) -> dict[str, int]:
-    """How often each of `all_of` occurs, those that do not too."""
+    """How often each of `all_of` occurs, with zeros."""
     found = Counter(words)
     return {str(word): found[word] for word in all_of}
 

@@ -13,7 +13,7 @@ from sesh.stats.measures import Figures, Part, Report
 Number = int | float | None
 Sample = tuple[Mapping[str, str], Number]
 
-# metric → what it says, and the field that it shows
+# metric → its help text and its field
 _PLAIN = {
     "sesh_sessions_listed": ("Sessions in the list.", "listed"),
     "sesh_sessions_archived": ("Sessions in the history.", "archived"),
@@ -77,7 +77,7 @@ _OF_PARTS = {
 
 
 def text(found: Report) -> str:
-    """What a scrape reads, or the textfile collector of the node exporter."""
+    """The text for a scrape, or for the textfile collector of the node exporter."""
     whole = found.whole
     states = [({"state": state}, count) for state, count in whole.states.items()]
     causes = [({"cause": cause}, count) for cause, count in whole.causes.items()]
@@ -104,7 +104,7 @@ def _of_parts(kind: str, parts: Sequence[Part]) -> Iterable[str]:
 
 
 def _family(metric: str, about: str, samples: Iterable[Sample]) -> str:
-    """One metric with its lines; nothing when there is no number to tell."""
+    """One metric with its lines; nothing when no number is known."""
     lines = [
         f"{metric}{_labels(labels)} {number}\n" for labels, number in samples if number is not None
     ]
@@ -119,6 +119,6 @@ def _labels(labels: Mapping[str, str]) -> str:
 
 
 def _escaped(value: str) -> str:
-    """A label's value; what is no Unicode text becomes a question mark."""
+    """A label's value; bytes that are no Unicode text become question marks."""
     whole = value.encode("utf-8", "replace").decode()
     return whole.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")

@@ -35,7 +35,7 @@ class Verb(Value):
     argument: str | None  # None: it takes none
     offer: Offer
     many: bool
-    rest: Offer = None  # for what follows the first argument, where that is something else
+    rest: Offer = None  # for the arguments after the first, where these differ
 
     @property
     def brief(self) -> str:
@@ -53,7 +53,7 @@ class Tree(Value):
     options: tuple[Option, ...]
     verbs: tuple[Verb, ...]
     states: tuple[str, ...]
-    living: tuple[str, ...]  # the states of what can be stopped, typed into, waited for
+    living: tuple[str, ...]  # the states of sessions that can be stopped, typed into, waited for
     filters: tuple[str, ...]
     templates: tuple[str, ...]  # that come with sesh
 
@@ -65,7 +65,7 @@ _GROUPS = r's/.*,"image":[^,]*,"group":"([^"\]+)".*/\1/p'
 
 
 def brief(text: str) -> str:
-    """The beginning of a help text: what fits beside a completion."""
+    """The beginning of a help text, short enough to stand beside a completion."""
     return re.split(r"[.;:] | \(", text.rstrip("."))[0]
 
 

@@ -21,7 +21,7 @@ _SILENT = (
 
 
 def ls_json() -> bytes | None:
-    """The output of `ls --json`, spliced from digest lines; None when somebody has to look."""
+    """The output of `ls --json`, spliced from digest lines; None when a session must be judged."""
     views = unchanged()
     if views is None:
         return None
@@ -33,7 +33,7 @@ def ls_json() -> bytes | None:
 
 
 def ls_table() -> tuple[bytes, str | None] | None:
-    """The output of `ls`, and the closing line; None when somebody has to look."""
+    """The output of `ls`, and the closing line; None when a session must be judged."""
     if os.isatty(1) and freshness.breaker_open(paths.breakers_file(), time.time()):
         return None  # the event log would have to be read
     views = unchanged()
@@ -70,7 +70,7 @@ def _unchanged() -> list[bytes] | None:
 
 
 class _Lane:
-    """What is the same for all sessions."""
+    """The data that all sessions share."""
 
     def __init__(self, state: str, survey: freshness.Survey) -> None:
         self.survey = survey
@@ -83,7 +83,7 @@ class _Lane:
         self.known: dict[int, bytes] = {}  # times that were written out before
 
     def views(self, names: list[str]) -> list[bytes] | None:
-        """Their JSON objects, without those that `ls` hides; None when somebody has to look."""
+        """Their JSON objects, without hidden ones; None when a session must be judged."""
         views = []
         for name in names:
             found = freshness.digest_of(name, self.records)
@@ -117,7 +117,7 @@ class _Lane:
 
 
 def _doing(found: digest.Digest, run: str) -> tuple[bytes, bytes] | None:
-    """The view of an agent, and what to add to it; None when only its screen could tell."""
+    """The view of an agent, and its activity; None when only its screen shows that."""
     from sesh.agents import activity
 
     launch = activity.launch_in(found, run)
@@ -133,7 +133,7 @@ def _doing(found: digest.Digest, run: str) -> tuple[bytes, bytes] | None:
 
 
 def _with_attention(view: bytes, why: str | None) -> bytes:
-    """The view, with a reason to look where its record has none."""
+    """The view, with a reason for attention where its record has none."""
     if why is None or digest.needs_attention(view):
         return view
     import json

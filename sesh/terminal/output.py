@@ -14,14 +14,14 @@ from sesh.model.formatting import display_width, escape
 
 
 def write(text: str) -> None:
-    """Data, to stdout. A reader that has gone (`| head`) is no error, and no reason to stop work;
-    whatever the locale, the text is UTF-8."""
+    """Write data to stdout, in UTF-8 whatever the locale. A reader that has gone (`| head`) is no
+    error, and work goes on."""
     _write_all(1, text.encode("utf-8", "backslashreplace"))
 
 
 def pause(seconds: float) -> bool:
     """Sleep; False when stdout's reader has gone. (A pipe without a reader reports an error even
-    to one who asks for nothing; a terminal or file lets us sleep.)"""
+    when no event is asked for; a terminal or file does not.)"""
     from select import POLLERR, POLLHUP, poll
 
     asked = poll()
@@ -38,7 +38,7 @@ def say(text: str) -> None:
     try:
         _write_all(2, f"{text}\n".encode("utf-8", "backslashreplace"))
     except OSError:
-        return  # nobody left to tell
+        return  # stderr has no reader
 
 
 def note(text: str, *, hint: tuple[str, ...] = (), after_echo: bool = False) -> None:
@@ -57,7 +57,7 @@ _gone = False  # stdout's reader
 
 
 def reader_gone() -> bool:
-    """Has whoever read stdout gone away? A command that goes on for ever should end then."""
+    """Has the reader of stdout gone? A command that runs for ever should end then."""
     return _gone
 
 
@@ -77,7 +77,7 @@ def write_line_over(text: str) -> None:
     try:
         _write_all(2, f"\r\033[K{text}".encode())
     except OSError:
-        return  # nobody left to tell
+        return  # stderr has no reader
 
 
 def use_colour(flag: str, fd: int = 1) -> bool:
@@ -100,7 +100,7 @@ def paint(text: str, state: str, *, colour: bool) -> str:
 
 
 def terminal_width() -> int | None:
-    """Columns to fit into; None when nobody watches: then nothing is cut."""
+    """Columns of the terminal; None when stdout is none: then nothing is cut."""
     if not os.isatty(1):
         return None
     try:

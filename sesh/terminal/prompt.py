@@ -1,11 +1,11 @@
-"""What a prompt says of all sessions: one short line, and only when something needs a person.
+"""The line for prompts: short, and only when a session needs attention.
 
 A record whose digest line still holds is counted from that line's bytes, like in a fast lane;
 `attention` judges the others. No error of ours ever reaches a shell. Imports next to nothing, on
 purpose.
 
 The file that shells read (see init.bash) is one line: when it was written, in seconds, and what to
-say. It exists where some shell uses it; then every command writes it anew at its end.
+say. It exists where a shell uses it; then every command rewrites it at its end.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _PATIENCE = 0.2  # seconds that a command waits for others to write the line
 
 
 def line() -> str:
-    """What needs attention, worst first (`1 failed · 2 lost`); nothing when all is well."""
+    """The sessions that need attention, worst first (`1 failed · 2 lost`); empty when none does."""
     try:
         found = _found()
-    except (Exception, KeyboardInterrupt):  # no bug of ours may disturb a shell: `sesh ls` tells
+    except (Exception, KeyboardInterrupt):  # no bug of ours may disturb a shell; `sesh ls` shows it
         return ""
     if not found:
         return ""
@@ -67,19 +67,18 @@ def _found() -> list[str]:
 
 
 def _word(name: str, directory: int, survey: freshness.Survey) -> str | None:
-    """What is to be said of a session that is as recorded, if anything; None when somebody has to
-    look at it."""
+    """The word for a session that is as recorded, or nothing; None when it must be judged."""
     one = _held(name, directory, survey)
     if one is None:
         return None
-    if digest.needs_attention(one.view):  # of one that lives, what was wrong may be over by now
+    if digest.needs_attention(one.view):  # if it lives, the problem may be over by now
         return digest.state(one.view) if one.mode == "ended" else None
     waits = digest.agent(one.view) is not None and _waits(one, survey.run)
     return "waiting" if waits else ""
 
 
 def _waits(one: digest.Digest, run: str) -> bool:
-    """Does its agent wait for somebody?"""
+    """Does its agent wait for a person?"""
     from sesh.agents import activity
 
     launch = activity.launch_in(one, run)
@@ -87,7 +86,7 @@ def _waits(one: digest.Digest, run: str) -> bool:
 
 
 def _foreign() -> bool:
-    """Does the state directory belong to somebody else?"""
+    """Does the state directory belong to another user?"""
     try:
         return os.stat(paths.state_dir()).st_uid != os.getuid()
     except FileNotFoundError:
@@ -97,7 +96,7 @@ def _foreign() -> bool:
 def _names(directory: str) -> list[str]:
     try:
         return freshness.names(directory)
-    except FileNotFoundError:  # agents may live all the same
+    except FileNotFoundError:  # agents may still live
         return []
 
 
@@ -121,7 +120,7 @@ def _judged(settled: set[str], launches: set[str] | None) -> list[str]:
 
 
 def refresh(*, make: bool = False) -> None:
-    """Write the file anew; without `make` only if it exists, so if some shell reads it."""
+    """Rewrite the file; without `make` only if it exists, which means that a shell reads it."""
     try:
         _refresh(make)
     except (Exception, KeyboardInterrupt):  # a command that has done its work does not fail here
@@ -137,7 +136,7 @@ def _refresh(make: bool) -> None:
     from sesh.system import files
 
     files.make_parents(os.path.dirname(path))
-    with files.locked(f"{path}.lock", _PATIENCE):  # who has looked later writes later
+    with files.locked(f"{path}.lock", _PATIENCE):  # the later result is written later
         text = f"{time.time():.0f} {line()}\n".encode()
         files.write_private(path, text, durable=False)
 
@@ -152,7 +151,7 @@ def file() -> str:
     return f"{directory}/prompt"
 
 
-# --- what a shell loads --------------------------------------------------------------------------
+# --- the code that a shell loads -----------------------------------------------------------------
 
 
 def script(shell: str) -> str:

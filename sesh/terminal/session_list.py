@@ -29,10 +29,10 @@ _NOT_HERE = (State.DAMAGED, State.UNKNOWN)  # UNKNOWN: on another machine, maybe
 
 
 def gather(*, everything: bool, usage: bool, work: bool = False) -> tuple[list[View], list[str]]:
-    """What `ls` shows, and what could not be written down while looking.
+    """The sessions that `ls` shows, and the errors of writing verdicts back to records.
 
-    Where a digest line still holds, it answers; the others are looked at. `everything` also means
-    what was left behind, and that costs a look at all processes.
+    A digest line that still holds answers for its session; the others are judged. `everything`
+    includes things left behind, and reads all processes.
     """
     census = orphans.census(settings.load()) if everything else orphans.quick()
     found, held = census.found, census.held
@@ -52,7 +52,7 @@ def gather(*, everything: bool, usage: bool, work: bool = False) -> tuple[list[V
 
 
 def open_breakers(views: Iterable[View]) -> list[str]:
-    """Why some of these are left alone for now, a line for each breaker that is open."""
+    """A line for each open breaker: why some of these sessions are not retried for now."""
     if not freshness.breaker_open(paths.breakers_file(), time.time()):
         return []
     views = [*views]
@@ -65,7 +65,7 @@ def open_breakers(views: Iterable[View]) -> list[str]:
 
 
 def _for_whom(circle: Circle, opened: Opened, views: Sequence[View]) -> str:
-    """Whom it keeps waiting, if that is not everybody: limits may be a session's own."""
+    """The sessions that it keeps waiting, if not all: a session can have its own limits."""
     kind, name = circle
     members = [view for view in views if view.get(kind) == name]
     concerned = [view["name"] for view in members if view["id"] in opened.ids]
@@ -83,7 +83,7 @@ def _from_digest(found: Digest) -> View:
 
 
 def _orphans(agents: Iterable[Orphan], views: list[View]) -> list[View]:
-    """Living agents that no record claims; one whose record is damaged is told with that."""
+    """Living agents that no record claims; one with a damaged record is added to its reason."""
     damaged = {shown["name"]: shown for shown in views if shown["state"] == State.DAMAGED}
     rows = []
     for orphan in agents:
@@ -125,7 +125,7 @@ def _stray(found: Stray) -> View:
 
 
 def _adrift(found: Adrift) -> View:
-    """A container that no record claims: what it was made for, its label may tell."""
+    """A container that no record claims, with its label's account of its session."""
     facts, claim = found.facts, found.claim
     does = "does something" if found.busy else f"is {facts.status}"
     why = f"its container {does}, but no record claims it"
@@ -164,7 +164,7 @@ def complete(found: Seen) -> View:
 
 
 def _finish(shown: View, session_id: str, launch: Launch | None = None) -> View:
-    """With what passes: what its agent does, when it printed something."""
+    """Add what no record holds: the agent's activity, and when it printed something."""
     doing = screen.doing(launch, shown["socket"], shown["pane"]) if launch else None
     last = log_files.last_output(session_id)
     return {
@@ -175,7 +175,7 @@ def _finish(shown: View, session_id: str, launch: Launch | None = None) -> View:
 
 
 def add_question(found: Seen, shown: View) -> None:
-    """What its agent asks, with the answers that only its screen shows."""
+    """Add the question of its agent, with the answers that only its screen shows."""
     record = found.entry.record
     if shown["activity"] != WAITING or not isinstance(record, Record) or record.place.pane is None:
         return
@@ -189,7 +189,7 @@ def add_question(found: Seen, shown: View) -> None:
 
 
 def add_usage(views: Sequence[View], agents: Mapping[str, Process]) -> None:
-    """Memory and CPU of all of them, from one look at the process table."""
+    """Add memory and CPU, from one process table."""
     used = processes.usage(processes.table(), agents)
     for shown in views:
         usage = used.get(shown.get("id", ""))
@@ -203,7 +203,7 @@ def add_usage_of(found: Seen, shown: View) -> None:
 
 
 def add_work(views: Iterable[View]) -> None:
-    """The branches that directories are on now, and what is in them that is nowhere else."""
+    """Add the current branches of directories, and the work that exists nowhere else."""
     shown = [one for one in views if one["state"] not in _NOT_HERE and _has_directory(one)]
     known = git.works({one["cwd"] for one in shown})
     for one in shown:

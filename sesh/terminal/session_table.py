@@ -1,4 +1,4 @@
-"""The table of sessions, and what to do about those that need somebody: from their JSON objects.
+"""The table of sessions, and advice on those that need attention: from their JSON objects.
 
 Imported by a fast lane: only light modules here.
 """
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from sesh.model.session_json import View
 
-_LONGEST_QUESTION = 60  # columns of what an agent asks
+_LONGEST_QUESTION = 60  # columns
 _LONG = ("DIRECTORY", "COMMAND", "")  # columns that are shrunk first
 
 
@@ -37,7 +37,7 @@ def session_table(
 
 
 def ls_text(views: Sequence[View], *, wide: bool, colour: bool) -> tuple[bytes, str | None]:
-    """What `ls` prints on stdout, and the closing line for people on stderr."""
+    """The output of `ls` on stdout, and the closing line for people on stderr."""
     width = output.terminal_width()
     table = session_table(views, wide=wide, colour=colour, width=width, now=time.time())
     return table.encode("utf-8", "backslashreplace"), closing_line(views)
@@ -122,13 +122,13 @@ def _remark(view: View, now: float) -> str:
 
 
 def why(view: View, now: float) -> str:
-    """Why it is in its state; of what recovers, also when it is launched again."""
+    """Why it is in its state; for a recovering session also when it is launched again."""
     reason = formatting.escape(view.get("reason") or "")
     return f"{reason} {_when(view, now)}" if view["state"] == "recovering" else reason
 
 
 def _when(view: View, now: float) -> str:
-    """When it is launched again; why that takes so long, if it does."""
+    """When it is launched again, and why not sooner."""
     at = formatting.epoch(view.get("retry_at"))
     left = "now" if at is None or at <= now else f"in {formatting.short_time(at - now)}"
     waits = view.get("attention")
@@ -141,7 +141,7 @@ def _paint_state(line: str, state: str) -> str:
 
 
 def closing_line(views: Sequence[View]) -> str | None:
-    """What needs a person, and what to do about it; None when nothing does."""
+    """The sessions that need attention, and advice; None when none does."""
     needy: dict[str, list[str]] = {}
     for view in views:
         if view.get("attention") or view["state"] == "damaged":
@@ -164,7 +164,7 @@ def _kind(view: View) -> str:
 
 
 def _advice(needy: dict[str, list[str]]) -> list[str]:
-    """What to do, the commands that help many at once first."""
+    """Advice, with commands that help many sessions first."""
     from sesh.model.state_table import STATES
 
     advice = [f"attach {_some(needy['waiting'])}"] if "waiting" in needy else []
