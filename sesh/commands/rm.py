@@ -20,11 +20,13 @@ from sesh.model.errors import (
 )
 from sesh.model.record import Record
 from sesh.model.states import ALIVE, State
-from sesh.operations import recover, worktrees
+from sesh.operations import worktrees
 from sesh.operations.forget import check_discard, forget, leave_tmux
 from sesh.operations.stop import refused, stop, stop_orphans
+from sesh.operations.stop_orphans import end_unclaimed
 from sesh.state import lookup, records, settings, unclaimed
-from sesh.state.lookup import Seen
+from sesh.state.lookup import Orphan, Seen
+from sesh.state.unclaimed import Adrift
 from sesh.terminal import output
 
 T = TypeVar("T")
@@ -131,19 +133,13 @@ def _remove(
 
 
 def _end_unclaimed(name: str, config: Config, grace: float) -> int:
-    """There is no record to forget; an agent or a container whose record is lost is ended all the
-    same."""
+    """There is no record to forget, but an agent or a container whose record is lost is ended."""
     boxes = unclaimed.named(name, config)
-    unclaimed.check_ours(boxes)
-    left = stop_orphans(lookup.orphans_named(name), config, grace)
-    for orphan in left:
-        output.note(f"{name}: process {orphan.agent.process.pid} could not be ended")
-    standing = [one for one in boxes if not recover.end(one, config, grace)]
-    for box in standing:
-        output.note(f"{name}: container {box.container} could not be ended")
-    if boxes and not standing and records.entry(name) is not None:
+    found: list[Orphan | Adrift] = [*lookup.orphans_named(name), *boxes]
+    left = end_unclaimed(found, config, grace, output.note)
+    if boxes and not any(one in left for one in boxes) and records.entry(name) is not None:
         forget(lookup.one(name), config, output.note)
-    return errors.FAILED if left or standing else errors.OK
+    return errors.FAILED if left else errors.OK
 
 
 def _check(one: Seen, force: bool, discard: bool) -> bool:

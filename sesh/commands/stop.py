@@ -21,9 +21,8 @@ from sesh.model.errors import UsageError
 from sesh.model.place import Engine, InContainer
 from sesh.model.record import Damaged
 from sesh.model.states import ALIVE, ENDED, State
-from sesh.operations import recover
-from sesh.operations.stop import stop, stop_orphans
-from sesh.operations.stop_orphans import close_strays, stop_leftovers
+from sesh.operations.stop import stop
+from sesh.operations.stop_orphans import end_all, end_unclaimed
 from sesh.state import lookup, orphans, records, settings, unclaimed
 from sesh.state.lookup import Orphan, Seen
 from sesh.state.unclaimed import Adrift
@@ -159,7 +158,7 @@ def _stop_orphans(config: Config, grace: float, *, yes: bool) -> int:
         census = orphans.still(census, orphans.census(config))
         if _count(census) < count:
             output.note(f"{count - _count(census)} changed meanwhile, and left as they are")
-    left = _end(census, config, grace)
+    left = end_all(census, config, grace)
     for name in left:
         output.note(f"{name} could not be ended")
     return errors.of_many([errors.FAILED] * len(left) + [errors.OK] * (count - len(left)))
@@ -168,19 +167,6 @@ def _stop_orphans(config: Config, grace: float, *, yes: bool) -> int:
 def _count(census: orphans.Census) -> int:
     """How many there are to end."""
     return len(census.orphan_sessions) + sum(one.keep is None for one in census.unclaimed)
-
-
-def _end(census: orphans.Census, config: Config, grace: float) -> list[str]:
-    """Returns what could not be ended."""
-    after = stop(census.orphan_sessions, config, grace)
-    left = [one.name for one in after if one.state in ALIVE | {State.ORPHAN}]
-    left += [one.name for one in stop_orphans(census.agents, config, grace)]
-    leftovers = [one for one in census.leftovers if one.keep is None]
-    left += [f"process {one.process.pid}" for one in stop_leftovers(leftovers, grace)]
-    close_strays(census.strays, config)
-    boxes = [one for one in census.adrift if one.keep is None]
-    left += [one.container for one in boxes if not recover.end(one, config, grace)]
-    return left
 
 
 def _listed(census: orphans.Census) -> list[str]:
@@ -217,15 +203,8 @@ def _stop_unclaimed(
     and whether something could not be ended."""
     by_name = {name: _unclaimed(name, config) for name in names if _unreadable(name)}
     found = [one for some in by_name.values() for one in some]
-    unclaimed.check_ours(one for one in found if isinstance(one, Adrift))
-    left = stop_orphans([one for one in found if isinstance(one, Orphan)], config, grace)
-    for orphan in left:
-        output.note(f"{orphan.name}: process {orphan.agent.process.pid} could not be ended")
-    boxes = [one for one in found if isinstance(one, Adrift)]
-    standing = [one for one in boxes if not recover.end(one, config, grace)]
-    for box in standing:
-        output.note(f"{box.name}: container {box.container} could not be ended")
-    return tuple(name for name in names if not by_name.get(name)), bool(left or standing)
+    left = end_unclaimed(found, config, grace, output.note)
+    return tuple(name for name in names if not by_name.get(name)), bool(left)
 
 
 def _unclaimed(name: str, config: Config) -> Sequence[Orphan | Adrift]:
@@ -234,12 +213,9 @@ def _unclaimed(name: str, config: Config) -> Sequence[Orphan | Adrift]:
     if found:
         return found
     census = orphans.census(config)
-    every: list[Orphan | Adrift] = [*census.agents, *census.adrift]
-    return [one for one in every if one.name == name and not _copied(one)]
-
-
-def _copied(one: Orphan | Adrift) -> bool:
-    return isinstance(one, Adrift) and one.copied
+    adrift = [one for one in census.adrift if not one.copied]
+    every: list[Orphan | Adrift] = [*census.agents, *adrift]
+    return [one for one in every if one.name == name]
 
 
 def _unreadable(name: str) -> bool:
