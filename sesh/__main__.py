@@ -6,6 +6,8 @@ import gc
 import os
 import sys
 
+_LIBRARIES = ("click", "psutil", "sh", "tomli_w")
+
 
 class _Site:
     """The last finder of modules, for an interpreter that was started without `site`: a library
@@ -13,7 +15,7 @@ class _Site:
 
     @classmethod
     def find_spec(cls, name: str, path: object = None, target: object = None) -> object:
-        if path is not None:
+        if name not in _LIBRARIES:  # others are only tried, such as msvcrt by subprocess
             return None
         sys.meta_path.remove(cls)  # type: ignore[arg-type]  # a class serves as its own instance
         import site
@@ -86,6 +88,11 @@ def _lane(argv: list[str]) -> int | None:
 
         table = fast.ls_table()
         return None if table is None else _answer(*table)
+    if argv[:1] == ["status"] and len(argv) == 2:
+        from sesh.terminal import fast
+
+        said = fast.status(argv[1])
+        return None if said is None else _answer(said[0]) or said[1]
     if argv[:2] == ["doctor", "--prompt"]:
         return _prompt(argv[2:])
     if argv[:1] == ["init"]:

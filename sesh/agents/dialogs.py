@@ -9,16 +9,17 @@ from __future__ import annotations
 import re
 
 from sesh.agents.questions import SCREEN, USES, Option, Question, matter
+from sesh.model.pattern import lazy
 from sesh.model.record import Answers
 from sesh.model.value import Value, replace
 
 _MARKS = "❯›▶●>"
 _EDGES = " \t│┃|"
-_OPTION = re.compile(rf"(?P<mark>[{_MARKS}])?\s*(?P<key>[1-9]\d?)[.)]\s+(?P<label>\S.*)")
-_LETTERS = re.compile(r"\(([A-Z])\)([a-z][a-z' ]*)")
-_BAR = re.compile(r"[─━═╌╍┄-]{8,}")
-_FIELD = re.compile(r"\w+: |[$│>•] ")
-_HINT = re.compile(r"↑/↓|\b(?:enter|esc) to (?:select|confirm|cancel)", re.IGNORECASE)
+_OPTION = lazy(rf"(?P<mark>[{_MARKS}])?\s*(?P<key>[1-9]\d?)[.)]\s+(?P<label>\S.*)")
+_LETTERS = lazy(r"\(([A-Z])\)([a-z][a-z' ]*)")
+_BAR = lazy(r"[─━═╌╍┄-]{8,}")
+_FIELD = lazy(r"\w+: |[$│>•] ")
+_HINT = lazy(r"↑/↓|\b(?:enter|esc) to (?:select|confirm|cancel)", re.IGNORECASE)
 _BELOW = 3  # lines below the last option: which keys there are
 _APART = 4  # lines from one option to the next: what it means
 _ABOVE = 40  # lines above the options that may belong to the dialog

@@ -28,13 +28,13 @@ Which file a name means is not known here: see shelf.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
 from sesh.model.configuration import Breaker, Start
 from sesh.model.errors import SeshError, StateError, UsageError
+from sesh.model.pattern import lazy
 from sesh.model.record import OPTION, Answers, Kit, valid_name
 from sesh.model.states import Retry
 from sesh.model.value import Value
@@ -53,11 +53,11 @@ PLACEHOLDERS = {
     "transcript": ("conversation",),
 }
 _LIMITS = {
-    "memory": (re.compile(r"[1-9]\d*[bkmgBKMG]?"), "a size such as 512m or 2g"),
-    "cpus": (re.compile(r"\d+(\.\d+)?|\.\d+"), "a number such as 1.5"),
+    "memory": (lazy(r"[1-9]\d*[bkmgBKMG]?"), "a size such as 512m or 2g"),
+    "cpus": (lazy(r"\d+(\.\d+)?|\.\d+"), "a number such as 1.5"),
 }
 _OF_A_NEW_ONE = ("mounts", "network", "memory", "cpus")
-_BRACES = re.compile(r"\{([^{}]*)\}|[{}]")
+_BRACES = lazy(r"\{([^{}]*)\}|[{}]")
 
 
 class Template(Value):

@@ -15,6 +15,7 @@ from sesh.model import formatting
 from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, ConflictError, EndedError, StateError, UsageError
 from sesh.model.observation import Session
+from sesh.model.pattern import lazy
 from sesh.model.session_json import view
 from sesh.model.states import ALIVE, ENDED, ENDED_WELL, State
 from sesh.operations import attach, logs
@@ -26,7 +27,7 @@ from sesh.state.lookup import Seen
 from sesh.terminal import output
 
 LAST_LINES = 10
-_KEY = re.compile(r"\x1b[\[O][ -?]*[@-~]|\x1b[^\x1b]|.", re.DOTALL)
+_KEY = lazy(r"\x1b[\[O][ -?]*[@-~]|\x1b[^\x1b]|.", re.DOTALL)
 END_PATIENCE = 5.0  # seconds that a keeper may take to say how its agent ended
 
 

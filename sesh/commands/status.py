@@ -6,7 +6,6 @@ import time
 
 from sesh.commands._declare import argument, declare
 from sesh.commands._options import json_option
-from sesh.model import formatting
 from sesh.model.state_table import STATES
 from sesh.state import lookup
 from sesh.terminal import output, session_list, session_table
@@ -27,7 +26,5 @@ def command(name: str, as_json: bool) -> int:
 
         output.write(json.dumps(shown) + "\n")
     else:
-        reason = session_table.why(shown, time.time())
-        aside = f" ({reason})" if reason else ""
-        output.write(f"{formatting.escape(found.name)} {found.state}{aside}\n")
+        output.write(session_table.status_line(shown, time.time()))
     return STATES[found.state].exit_code

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 import time
 from contextlib import suppress
@@ -11,6 +10,7 @@ from shlex import quote
 
 from sesh.doctor.scene import FIX, Check, Finding, Level, Scene, Step, few, number, shown
 from sesh.model import formatting
+from sesh.model.pattern import lazy
 from sesh.model.record import name_of
 from sesh.model.value import Value
 from sesh.state import records
@@ -21,7 +21,7 @@ LARGE = 2 << 30
 SCARCE = 100 << 20
 SCARCE_SHARE = 0.05
 PLENTY = 10 << 30  # with this much free, a share of a large disk does not matter
-_TEMP = re.compile(r"\..+\.(\d+)\.tmp|.+\.\d+\.(?:launch|pid|exit\.tmp)\.(\d+)")
+_TEMP = lazy(r"\..+\.(\d+)\.tmp|.+\.\d+\.(?:launch|pid|exit\.tmp)\.(\d+)")
 
 
 # --- permissions ---------------------------------------------------------------------------------

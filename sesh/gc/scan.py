@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
@@ -12,6 +11,7 @@ from types import MappingProxyType
 from sesh.model import formatting
 from sesh.model.configuration import Config, Gc
 from sesh.model.errors import CannotTellError
+from sesh.model.pattern import lazy
 from sesh.model.place import Process
 from sesh.model.record import ID_PATTERN, Record, name_of
 from sesh.model.session_json import View, view
@@ -29,7 +29,7 @@ from sesh.supervision.notify import notices
 from sesh.system import paths, processes
 from sesh.system.tmux import Pane
 
-_ID = re.compile(ID_PATTERN)
+_ID = lazy(ID_PATTERN)
 _UNLIMITED = b'"max_age":null,"max_idle":null,'
 _BLOCK = 512  # of st_blocks
 NEVER = float("inf")  # when something ended of which that is not known

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
+from sesh.model.pattern import lazy
 from sesh.model.place import (
     KINDS,
     Agent,
@@ -40,7 +41,7 @@ from sesh.model.toml_table import DecodeError as DecodeError  # decode() raises 
 from sesh.model.toml_table import Table
 from sesh.model.value import Value
 
-_STRING = re.compile(rb'"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'')
+_STRING = lazy(rb'"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'')
 _MAX_DOTS = 200  # tomllib takes seconds for a key of some thousand parts
 _LONGEST = 2e9  # seconds: beyond all that can be asked for, with what an engine gets on top
 

@@ -6,13 +6,13 @@ Imported by a fast lane: only light modules here.
 from __future__ import annotations
 
 import time
-from unicodedata import category, east_asian_width
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 NOTHING = "–"
+_DAYS_BEFORE_1970 = 719469
 
 
 def escape(text: str) -> str:
@@ -24,6 +24,8 @@ def escape(text: str) -> str:
 
 
 def _harmless(char: str) -> bool:
+    from unicodedata import category
+
     return char.isprintable() or category(char) == "Zs"
 
 
@@ -35,10 +37,13 @@ def epoch(stamp: str | None) -> float | None:
     """The inverse of `view.timestamp`."""
     if not stamp:
         return None
-    from calendar import timegm
-
-    numbers = (stamp[:4], stamp[5:7], stamp[8:10], stamp[11:13], stamp[14:16], stamp[17:19])
-    return timegm(tuple(map(int, numbers)))
+    year, month, day = int(stamp[:4]), int(stamp[5:7]), int(stamp[8:10])
+    hour, minute, second = int(stamp[11:13]), int(stamp[14:16]), int(stamp[17:19])
+    # Years begin in March here, so that a leap day is the last of its year. (calendar.timegm does
+    # the same, and its import costs as much as the rest of a list.)
+    year, month = (year, month - 3) if month > 2 else (year - 1, month + 9)
+    days = 365 * year + year // 4 - year // 100 + year // 400 + (153 * month + 2) // 5 + day
+    return (days - _DAYS_BEFORE_1970) * 86400 + hour * 3600 + minute * 60 + second
 
 
 def stamp(seconds: float) -> str:
@@ -84,15 +89,23 @@ def size(count: float | None) -> str:
     return f"{count:.0f} {unit}" if count >= 10 or unit == "B" else f"{count:.1f} {unit}"
 
 
+_UNQUOTED = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-"  # by shlex
+
+
 def command_line(command: Sequence[str]) -> str:
+    words = [str(word) for word in command]  # a record of an older sesh may hold what is no text
+    if all(word and not word.strip(_UNQUOTED) for word in words):
+        return " ".join(words)
     from shlex import join
 
-    return escape(join(map(str, command)))  # a record of an older sesh may hold what is no text
+    return escape(join(words))
 
 
 def display_width(text: str) -> int:
     if text.isascii():
         return len(text)
+    from unicodedata import category, east_asian_width
+
     return sum(2 if east_asian_width(c) in "WF" else 0 if category(c) == "Mn" else 1 for c in text)
 
 

@@ -11,13 +11,14 @@ from datetime import datetime, timedelta
 from signal import Signals
 
 from sesh.model.observation import ExitWord, LaunchWord, Observation, Verdict
+from sesh.model.pattern import lazy
 from sesh.model.record import Damaged, Record, Spec
 from sesh.model.states import ENDED_WELL, Cause, Desired, Health, State
 from sesh.model.units import amount, span
 from sesh.model.value import replace
 
 _HIGHEST_SIGNAL = 64
-_MEMORY_OPTION = re.compile(r"--memory(=.*)?|-m.*", re.DOTALL)  # for the engine, by a person
+_MEMORY_OPTION = lazy(r"--memory(=.*)?|-m.*", re.DOTALL)  # for the engine, by a person
 NO_PROCESS = "a record only: no process of sesh's"
 MANY_TRIES = 5  # of a stop, after which a person should look
 

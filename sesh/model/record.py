@@ -3,11 +3,11 @@ decisions."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from datetime import datetime
 from types import MappingProxyType
 
+from sesh.model.pattern import lazy
 from sesh.model.place import Boxing, Place, Process
 from sesh.model.states import Cause, Desired, Health, Retry, State
 from sesh.model.value import Value
@@ -15,7 +15,7 @@ from sesh.model.value import Value
 SCHEMA = 1
 NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}"
 ID_PATTERN = NAME_PATTERN + r"-\d{8}-\d{6}-[0-9a-f]{8}"
-_NAME = re.compile(NAME_PATTERN)
+_NAME = lazy(NAME_PATTERN)
 
 
 def valid_name(name: str) -> bool:

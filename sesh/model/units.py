@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 
-_NUMBER = re.compile(r"\d+(?:\.\d+)?")
-_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)\s*")
+from sesh.model.pattern import lazy
+
+_NUMBER = lazy(r"\d+(?:\.\d+)?")
+_PART = lazy(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)\s*")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 # No more digits than anybody means: Python refuses to read thousands of them.
-_SIZE = re.compile(r"(\d{1,20})(\.\d{1,20})?\s*([KMGT]?)I?B?", re.IGNORECASE)
+_SIZE = lazy(r"(\d{1,20})(\.\d{1,20})?\s*([KMGT]?)I?B?", re.IGNORECASE)
 _BYTES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _SPANS = (("day", 86400), ("hour", 3600), ("minute", 60))
 

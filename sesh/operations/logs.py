@@ -8,13 +8,13 @@ well as a terminal does.
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError
+from sesh.model.pattern import lazy
 from sesh.model.record import Record
 from sesh.places import panes, registry
 from sesh.state import log_files
@@ -25,16 +25,14 @@ REPLAY_LIMIT = 8 << 20  # of a raw transcript, from its end: more than the scrol
 REPLAY_PATIENCE = 10.0
 POLL = 0.1
 _CHUNK = 1 << 16
-_DEAD = re.compile(r"Pane is dead \(")
-_ESCAPES = re.compile(
+_DEAD = lazy(r"Pane is dead \(")
+_ESCAPES = lazy(
     rb"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI
     rb"|\x1b[\]PX^_][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)?"  # OSC, DCS and the like
     rb"|\x1b[ -/]*[0-~]|[\x00-\x08\x0b-\x1b\x7f]"
     rb"|\xc2[\x80-\x9f]"  # C1 controls in UTF-8: some terminals obey them
 )
-_UNFINISHED = re.compile(
-    rb"(?:\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]{0,4096}\x1b?|[ -/]*)?|\xc2)\Z"
-)
+_UNFINISHED = lazy(rb"(?:\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]{0,4096}\x1b?|[ -/]*)?|\xc2)\Z")
 
 
 def fetch(record: Record, config: Config) -> None:

@@ -9,12 +9,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from sesh.model.errors import UsageError
+from sesh.model.pattern import lazy
 from sesh.system import paths
 from sesh.system.files import make_parents, open_binary, write_private
 
-_EXPORTABLE = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
+_EXPORTABLE = lazy(rb"[A-Za-z_][A-Za-z0-9_]*")
 # Of an outer tmux, screen, terminal or systemd unit: wrong or harmful in the new place.
-_OUTER = re.compile(
+_OUTER = lazy(
     rb"TMUX.*|SESH_.*|STY|WINDOW|TERM|TERMCAP|TERM_PROGRAM.*|COLUMNS|LINES|"
     rb"INVOCATION_ID|JOURNAL_STREAM|NOTIFY_SOCKET|LISTEN_.*|MAINPID|WATCHDOG_.*|"
     rb"SYSTEMD_EXEC_PID|MANAGERPID"
@@ -24,7 +25,7 @@ _SHELLS_OWN = frozenset(
     rb"_ PWD OLDPWD SHLVL PPID UID EUID GROUPS BASHOPTS SHELLOPTS BASH_VERSINFO OPTIND".split()
 )
 
-_EXPORT = re.compile(rb"^export ([A-Za-z_][A-Za-z0-9_]*)='((?:[^']|'\"'\"')*)'$", re.M)
+_EXPORT = lazy(rb"^export ([A-Za-z_][A-Za-z0-9_]*)='((?:[^']|'\"'\"')*)'$", re.M)
 
 Environment = dict[bytes, bytes]
 

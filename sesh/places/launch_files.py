@@ -23,7 +23,6 @@ only what the keeper and the agent's shell write, and what they need. All else s
 from __future__ import annotations
 
 import os
-import re
 import resource
 import time
 from contextlib import suppress
@@ -33,6 +32,7 @@ from shlex import quote
 from sesh.model import parse
 from sesh.model.errors import ConflictError, SeshError, StateError, UsageError
 from sesh.model.observation import ExitWord, LaunchWord
+from sesh.model.pattern import lazy
 from sesh.model.place import Agent, Process
 from sesh.model.record import Record
 from sesh.system import paths
@@ -75,7 +75,7 @@ SESH_STEP=environment
 exec {command}
 """
 
-_PANE = re.compile(r"%[0-9]{1,9}")
+_PANE = lazy(r"%[0-9]{1,9}")
 # The most that each number of a launch file's word may be.
 _LAUNCH_WORD = (parse.PID, parse.TICKS, parse.PID, parse.PID, parse.DEVICE, parse.PID, parse.TICKS)
 

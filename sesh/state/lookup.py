@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -27,6 +26,7 @@ from sesh.model.errors import (
     UsageError,
 )
 from sesh.model.observation import Observation, Session, Verdict
+from sesh.model.pattern import lazy
 from sesh.model.place import Agent
 from sesh.model.reconcile import how_it_ended, reconcile
 from sesh.model.record import AgentWord, Damaged, Record, name_of, valid_name
@@ -43,7 +43,7 @@ _TRIES = 200  # to change a record; at each of them another process was faster
 LOST = "its record is lost; sesh adopt {0} brings it back, sesh stop {0} ends it"
 
 
-_SOCKET = re.compile(rb'"socket":("(?:[^"\\]|\\.)*")')
+_SOCKET = lazy(rb'"socket":("(?:[^"\\]|\\.)*")')
 
 
 class Seen(Value):

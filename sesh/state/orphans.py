@@ -17,6 +17,7 @@ from sesh.model.configuration import Config
 from sesh.model.digest import Digest
 from sesh.model.errors import CannotTellError
 from sesh.model.observation import LaunchWord
+from sesh.model.pattern import lazy
 from sesh.model.place import Agent, InContainer, Process
 from sesh.model.record import ID_PATTERN, Record, name_of
 from sesh.model.states import ENDED, State
@@ -31,9 +32,9 @@ from sesh.system import paths, processes, tmux
 from sesh.system.processes import Stat, Table
 from sesh.system.tmux import Pane, Reply
 
-_ID = re.compile(ID_PATTERN)
+_ID = lazy(ID_PATTERN)
 _KEEPER = "/keeper.sh"
-_LAUNCH = re.compile(r"(.+)\.([0-9]{1,9})")
+_LAUNCH = lazy(r"(.+)\.([0-9]{1,9})")
 
 
 class Leftover(Value):

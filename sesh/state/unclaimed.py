@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from sesh.model import codec
 from sesh.model.configuration import Config, Docker
 from sesh.model.errors import CannotTellError, ConflictError
+from sesh.model.pattern import lazy
 from sesh.model.place import Engine, InContainer, Process
 from sesh.model.record import ID_PATTERN, Record, name_of
 from sesh.model.value import Value
@@ -32,9 +32,9 @@ from sesh.system import container_engine, files, paths, processes
 from sesh.system.container_engine import Facts, Said
 
 CLAIM_LIMIT = 64 << 10  # docker takes no longer label from us
-_ID = re.compile(ID_PATTERN)
+_ID = lazy(ID_PATTERN)
 # What stands in every container that sesh makes: its first process, and a tmux with its log pipe.
-_FURNITURE = re.compile(
+_FURNITURE = lazy(
     r"\S*/(docker-init|tini|catatonit|podman-init) -- .*|/bin/sh -c trap \"exit 0\" TERM INT; .*"
     r"|sleep 3600|tmux .*-S /tmp/\.sesh-[0-9a-f]{8}/tmux\.sock .*|cat"
 )

@@ -23,6 +23,7 @@ from shlex import quote
 from typing import Any
 
 from sesh.model import due
+from sesh.model.pattern import lazy
 from sesh.model.place import Process
 from sesh.model.record import Record
 from sesh.model.value import Value, replace
@@ -55,7 +56,7 @@ shift
 {run_it}
 """
 _PLAINLY, _APART = 'eval "$SESH_COMMAND"', '(trap - EXIT; eval "$SESH_COMMAND")'
-_NEEDS_ITS_OWN = re.compile(r"exec|trap|eval|source|SESH_|\.\s")
+_NEEDS_ITS_OWN = lazy(r"exec|trap|eval|source|SESH_|\.\s")
 # An engine that does not answer prints no exit status: nobody knows then. That of its own command
 # is told too, for what it could not even begin in there; a few bytes of all that it may say.
 _ENGINE = """\
@@ -91,7 +92,7 @@ _NOT_RUN = {
     "engine 126": "it can't be run in the container (exit 126)",
     "engine 127": "it can't be run in the container (exit 127)",
 }
-_UNDER_WAY = re.compile(r"(?:(\d{1,10}) (\d{1,20}))? *\n(\d{1,10}) (\d{1,20}) (\d{1,12})\n")
+_UNDER_WAY = lazy(r"(?:(\d{1,10}) (\d{1,20}))? *\n(\d{1,10}) (\d{1,20}) (\d{1,12})\n")
 
 
 class Memory(Value):

@@ -7,7 +7,6 @@ once are harmless; a second one leaves word and goes.
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -19,6 +18,7 @@ from sesh.model.configuration import Config
 from sesh.model.digest import Digest
 from sesh.model.errors import OK, CannotTellError, NoSessionError, SeshError, StateError
 from sesh.model.observation import Session
+from sesh.model.pattern import lazy
 from sesh.model.record import ID_PATTERN, Record, name_of
 from sesh.model.states import ALIVE, ENDED, State
 from sesh.model.value import Value, replace
@@ -33,7 +33,7 @@ from sesh.supervision.notify.targets import surroundings
 from sesh.system import bug_log, files, paths, processes, tmux
 from sesh.system.subprocesses import detach
 
-_NAMED = re.compile(ID_PATTERN + r"\.")
+_NAMED = lazy(ID_PATTERN + r"\.")
 STOP_POLL = 1.0  # seconds until a watch looks what became of a stop
 STOP_AGAIN = 30.0  # seconds until an unfinished stop is tried again
 ROUNDS = 5  # of one pass, while others leave word

@@ -16,6 +16,7 @@ from typing import Any
 
 from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
+from sesh.model.pattern import lazy
 from sesh.model.place import Engine
 from sesh.model.value import Value
 from sesh.system import files, paths, subprocesses
@@ -24,8 +25,8 @@ from sesh.system.subprocesses import NOTHING, PIPE
 RUN_TIMEOUT = 120.0  # to make a container: the engine copies a whole image with some drivers
 PULL_TIMEOUT = 3600.0
 STOP_TIMEOUT = 30.0
-_ID = re.compile(r"[0-9a-f]{64}")
-_TIME = re.compile(r"([0-9-]{10}T[0-9:]{8})(?:\.([0-9]{1,9}))?(Z|[+-][0-9]{2}:[0-9]{2})")
+_ID = lazy(r"[0-9a-f]{64}")
+_TIME = lazy(r"([0-9-]{10}T[0-9:]{8})(?:\.([0-9]{1,9}))?(Z|[+-][0-9]{2}:[0-9]{2})")
 
 
 class Trouble(Enum):

@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterable
 
 from sesh.model.observation import Sight, absent, seen, unknown
+from sesh.model.pattern import lazy
 from sesh.model.value import Value, replace
 from sesh.system import subprocesses
 from sesh.system.files import read_regular
@@ -40,7 +41,7 @@ _SHARED = (
     "worktrees",
 )
 # Settings that a look needs; none of them can name a command.
-_HARMLESS = re.compile(
+_HARMLESS = lazy(
     r"""core\.(repositoryformatversion | filemode | symlinks | ignorecase | precomposeunicode
         | autocrlf | eol | safecrlf | bigfilethreshold | checkroundtripencoding | trustctime
         | checkstat | protecthfs | protectntfs | excludesfile | attributesfile
@@ -51,7 +52,7 @@ _HARMLESS = re.compile(
     | remote\..+\.fetch""",
     re.VERBOSE | re.DOTALL,
 )
-_FILTER = re.compile(r"filter\.(.+)\.(?:clean|process)", re.DOTALL)
+_FILTER = lazy(r"filter\.(.+)\.(?:clean|process)", re.DOTALL)
 _MOST_ASKED = 100  # changed files whose attributes are asked for
 # What says to git which repository is meant, as for a hook: here the directory says it.
 _FOREIGN = frozenset(
@@ -69,7 +70,7 @@ _UNCONFIGURED = {
     "GIT_CONFIG_PARAMETERS": "",
 }
 _ALONE = {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1"}
-_LEFT = re.compile(r"checkout: moving from ([0-9a-f]{40,64}) to ")  # in a reflog
+_LEFT = lazy(r"checkout: moving from ([0-9a-f]{40,64}) to ")  # in a reflog
 # Files in a checkout's own git directory that say what is under way.
 _UNDER_WAY = {
     "rebase-merge": "a rebase",
@@ -361,8 +362,6 @@ def _work(said: str) -> tuple[Work, list[str]]:
 
 def works(directories: Iterable[str]) -> dict[str, Work | None]:
     """The same of many directories: each checkout is asked about once, several at a time."""
-    from concurrent.futures import ThreadPoolExecutor
-
     deadline = time.monotonic() + ALL_TIMEOUT
     tops = {directory: top(directory) for directory in directories}
     asked = sorted({one for one in tops.values() if one is not None})
@@ -374,8 +373,13 @@ def works(directories: Iterable[str]) -> dict[str, Work | None]:
         found = work(checkout, left()) if left() > 0 else None
         return found and _beside_main(checkout, found, left())
 
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        known = dict(zip(asked, pool.map(one, asked), strict=True))
+    if len(asked) < 2:
+        known = {checkout: one(checkout) for checkout in asked}
+    else:
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            known = dict(zip(asked, pool.map(one, asked), strict=True))
     return {directory: known.get(found or "") for directory, found in tops.items()}
 
 

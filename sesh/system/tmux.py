@@ -18,6 +18,7 @@ from enum import Enum
 from shlex import join, quote
 
 from sesh.model.errors import CannotTellError, ScarceError, StateError
+from sesh.model.pattern import lazy
 from sesh.model.value import Value, replace
 from sesh.system import paths, subprocesses
 from sesh.system.files import make_private, write_private
@@ -28,7 +29,7 @@ LOOK_EVERY = 600.0  # seconds after which a server makes sesh look, whatever hap
 DEFAULT_SIZE = (200, 50)
 
 # What a server needs to know of its caller's environment. No more: agents get theirs from a file.
-_SERVER_ENVIRONMENT = re.compile(
+_SERVER_ENVIRONMENT = lazy(
     r"PATH|HOME|USER|LOGNAME|SHELL|LANG|LC_.*|TZ|TMPDIR|XDG_.*|DBUS_SESSION_BUS_ADDRESS|TERMINFO.*"
 )
 
@@ -53,7 +54,7 @@ _EACH = 0.02  # seconds that a server may take for each of many commands
 _LIST_PANES = ("list-panes", "-a", "-F", _PANES_FORMAT)
 # A tmux in a container may say anything: no number is longer than it can be.
 _NUMBER = "[0-9]{1,9}"
-_PANE_LINE = re.compile(
+_PANE_LINE = lazy(
     rf"(%{_NUMBER}) ({_NUMBER}) ([01]) ([01]) ({_NUMBER}) w(-?[0-9]{{0,25}}) "
     rf"(\${_NUMBER}) s([A-Za-z0-9_-]*) (.*)"
 )
@@ -69,7 +70,7 @@ _NAMED_KEYS = (
     "Enter Escape Tab BTab Space BSpace Up Down Left Right Home End PageUp PageDown PPage NPage "
     "IC DC Insert Delete"
 )
-KEY = re.compile(rf"(?:[CMS]-)*(?:[!-~]|F(?:1[0-2]|[1-9])|{'|'.join(_NAMED_KEYS.split())})")
+KEY = lazy(rf"(?:[CMS]-)*(?:[!-~]|F(?:1[0-2]|[1-9])|{'|'.join(_NAMED_KEYS.split())})")
 
 
 class Trouble(Enum):
@@ -86,18 +87,18 @@ class Trouble(Enum):
 
 _MESSAGES = (
     (
-        re.compile(r"error connecting to .* \((No such file or directory|Connection refused)\)"),
+        lazy(r"error connecting to .* \((No such file or directory|Connection refused)\)"),
         Trouble.NO_SERVER,
     ),
-    (re.compile(r"no server running on "), Trouble.NO_SERVER),
-    (re.compile(r"can't find (session|window|pane)"), Trouble.NO_TARGET),
-    (re.compile(r"no current target"), Trouble.NO_SESSIONS),
-    (re.compile(r"no current client"), Trouble.NO_TARGET),
-    (re.compile(r"duplicate session: "), Trouble.DUPLICATE),
-    (re.compile(r"(server exited unexpectedly|lost server)"), Trouble.EXITING),
-    (re.compile(r"respawn pane failed: pane .* still active"), Trouble.ACTIVE),
-    (re.compile(r"(create (session|window|pane)|respawn pane) failed: "), Trouble.REFUSED),
-    (re.compile(r"fork error: "), Trouble.REFUSED),  # of the log pipe: its pane is there
+    (lazy(r"no server running on "), Trouble.NO_SERVER),
+    (lazy(r"can't find (session|window|pane)"), Trouble.NO_TARGET),
+    (lazy(r"no current target"), Trouble.NO_SESSIONS),
+    (lazy(r"no current client"), Trouble.NO_TARGET),
+    (lazy(r"duplicate session: "), Trouble.DUPLICATE),
+    (lazy(r"(server exited unexpectedly|lost server)"), Trouble.EXITING),
+    (lazy(r"respawn pane failed: pane .* still active"), Trouble.ACTIVE),
+    (lazy(r"(create (session|window|pane)|respawn pane) failed: "), Trouble.REFUSED),
+    (lazy(r"fork error: "), Trouble.REFUSED),  # of the log pipe: its pane is there
 )
 
 

@@ -39,12 +39,29 @@ def ls_table() -> tuple[bytes, str | None] | None:
     views = unchanged()
     if not views:
         return None
-    import json
-
+    from sesh.model import quick_json
     from sesh.terminal import output, session_table
 
-    sessions = [json.loads(view) for view in views]
+    sessions = [quick_json.loads(view.decode()) for view in views]
     return session_table.ls_text(sessions, wide=False, colour=output.use_colour("auto"))
+
+
+def status(name: str) -> tuple[bytes, int] | None:
+    """The output of `status NAME`, and its exit code; None when somebody has to look."""
+    try:
+        directory = quick_read.directory(paths.sessions_dir())
+        found = None if "/" in name else freshness.digest_of(name, directory)
+        if found is None or not freshness.Survey().holds(found):
+            return None
+    except (OSError, ValueError, IndexError, SeshError):
+        return None
+    from sesh.model import quick_json
+    from sesh.model.state_table import STATES
+    from sesh.terminal import session_table
+
+    view = quick_json.loads(found.view.decode())
+    text = session_table.status_line(view, time.time())
+    return text.encode("utf-8", "backslashreplace"), STATES[view["state"]].exit_code
 
 
 def unchanged() -> list[bytes] | None:

@@ -121,6 +121,13 @@ def _remark(view: View, now: float) -> str:
     return "" if reason in ("exit 0", "stopped on request") else reason
 
 
+def status_line(view: View, now: float) -> str:
+    """Name, state, and why."""
+    reason = why(view, now)
+    aside = f" ({reason})" if reason else ""
+    return f"{formatting.escape(view['name'])} {view['state']}{aside}\n"
+
+
 def why(view: View, now: float) -> str:
     """Why it is in its state; for a recovering session also when it is launched again."""
     reason = formatting.escape(view.get("reason") or "")

@@ -93,7 +93,8 @@ def test_an_orphan_is_1(world: World) -> None:
 
     world.start("a")
     record = read_record(world, "a")
-    write_record(world, replace(record, status=replace(record.status, outcome=State.FAILED)))
+    ended = replace(record, status=replace(record.status, outcome=State.FAILED))
+    write_record(world, ended, State.ORPHAN)
     done = world.sesh("status", "a")
     assert (done.code, done.out) == (1, "a orphan (alive, but its record says failed)\n")
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from calendar import timegm
+from shlex import join
+from time import gmtime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -55,3 +59,13 @@ def test_lines_fit_and_no_word_is_lost(text: str, width: int) -> None:
 )
 def test_times_in_words(seconds: float, units: int, text: str) -> None:
     assert formatting.long_time(seconds, units) == text
+
+
+@given(st.integers(0, 250_000_000_000))
+def test_a_stamp_is_read_back(seconds: int) -> None:
+    assert formatting.epoch(formatting.stamp(seconds)) == timegm(gmtime(seconds)) == seconds
+
+
+@given(st.lists(st.text(max_size=6), min_size=1, max_size=3))
+def test_a_command_line_is_quoted_as_shlex_does(words: list[str]) -> None:
+    assert formatting.command_line(words) == formatting.escape(join(words))

@@ -20,6 +20,7 @@ from tests.world import World, eventually
 
 HEAVY = {"click", "psutil", "sh", "tomllib", "subprocess", "dataclasses", "typing", "inspect"}
 LANES = [["ls", "--json"], ["ls"]]
+STATUS_LANE = ["status", "one"]
 PROMPT_LANES = [["doctor", "--prompt"], ["doctor", "--prompt", "--exit-code"]]
 QUIET_LANES = [["doctor", "--prompt", "--refresh"], ["init", "bash"], ["init", "fish"]]
 _PROBE = """
@@ -48,13 +49,13 @@ def took_fast_lane(world: World, argv: list[str] = LANES[0]) -> bool:
     return "sesh.terminal.command_table" not in loaded(world, argv)[1]
 
 
-@pytest.mark.parametrize("argv", [*LANES, *PROMPT_LANES, *QUIET_LANES], ids=" ".join)
+@pytest.mark.parametrize("argv", [*LANES, STATUS_LANE, *PROMPT_LANES, *QUIET_LANES], ids=" ".join)
 def test_lane_imports_nothing_heavy(world: World, argv: list[str]) -> None:
     world.start("one")
     world.start("two", "sh", "-c", "exit 3")
     eventually(lambda: world.state_of("two") == "failed")
     out, modules = loaded(world, argv)
-    assert argv not in LANES or "one" in out
+    assert argv not in [*LANES, STATUS_LANE] or "one" in out
     assert argv not in PROMPT_LANES or out == "1 failed\n"
     assert not modules & HEAVY
     assert not {"sesh.terminal.command_table", "sesh.system.tmux", "sesh.state.records"} & modules
@@ -155,6 +156,17 @@ def test_lane_and_full_path_agree(world: World) -> None:
     assert fast == full
 
 
+@pytest.mark.parametrize("name", ["one", "two", "three"])
+def test_status_lane_and_full_path_say_the_same(world: World, name: str) -> None:
+    world.start("one")
+    world.start("two", "sh", "-c", "exit 3")
+    world.start("three", "true")
+    eventually(lambda: {"failed", "completed"} <= {one["state"] for one in world.ls()})
+    lane = world.sesh("status", name)
+    full = world.sesh("status", "--", name)
+    assert (lane.code, lane.out, lane.err) == (full.code, full.out, full.err)
+
+
 def kill_agent(world: World) -> None:
     os.kill(world.session("one")["pid"], signal.SIGKILL)
 
@@ -215,6 +227,17 @@ def test_lane_hands_over(world: World, deed: Callable[[World], None], state: str
     eventually(lambda: not took_fast_lane(world))
     found = world.ls()
     assert state in [one["state"] for one in found]
+
+
+@pytest.mark.parametrize(
+    ("deed", "state"),
+    [(kill_agent, "failed"), (close_pane, "lost"), (edit, "running"), (edit_digest, "running")],
+)
+def test_status_lane_hands_over(world: World, deed: Callable[[World], None], state: str) -> None:
+    world.start("one")
+    assert took_fast_lane(world, STATUS_LANE)
+    deed(world)
+    assert eventually(lambda: world.sesh("status", "one").out.startswith(f"one {state}"))
 
 
 def test_lane_hands_over_when_another_boot_is_on_record(world: World) -> None:

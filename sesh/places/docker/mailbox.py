@@ -10,7 +10,6 @@ larger than a word, no link followed, not even to delete.
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -18,6 +17,7 @@ from shlex import quote
 
 from sesh.model import parse
 from sesh.model.errors import StateError
+from sesh.model.pattern import lazy
 from sesh.model.place import Container, Engine, InContainer
 from sesh.model.record import Record, Spec
 from sesh.model.units import amount
@@ -29,7 +29,7 @@ from sesh.system.subprocesses import NOTHING, PIPE
 MOUNT = "/run/sesh"  # where a box is mounted
 LABEL = "sesh.id"
 LOG = "/run/sesh.log"  # where the transcript is
-_LINE = re.compile(r"(pid|exit|error) ([0-9]+) ([0-9]*) ?(.*)")
+_LINE = lazy(r"(pid|exit|error) ([0-9]+) ([0-9]*) ?(.*)")
 LIMIT = 64 << 20  # bytes: a mount that holds more, or more files than are counted, is reported
 _OPEN = 0o666  # below a directory that nobody else can enter
 

@@ -18,6 +18,7 @@ from typing import TypeVar
 from sesh.model.configuration import Config
 from sesh.model.observation import ExitWord, LaunchWord, Observation, Sight, absent, seen, unknown
 from sesh.model.parse import STATUS, number
+from sesh.model.pattern import lazy
 from sesh.model.place import Agent, Container, Engine, Process
 from sesh.model.record import Record
 from sesh.model.states import Desired, State
@@ -29,7 +30,7 @@ from sesh.system import container_engine, processes, quick_read
 from sesh.system.container_engine import Facts, Said
 from sesh.system.tmux import Tmux, Trouble
 
-_PLAIN = re.compile(r"[A-Za-z0-9_./:@-]+")
+_PLAIN = lazy(r"[A-Za-z0-9_./:@-]+")
 T = TypeVar("T")
 Answer = dict[str, Facts] | Said  # of one engine: its containers, or why that is not known
 

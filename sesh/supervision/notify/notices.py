@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import time
 from binascii import crc32
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,6 +31,7 @@ from sesh.agents import activity
 from sesh.model import digest, formatting
 from sesh.model.configuration import Config, Notify
 from sesh.model.errors import SeshError
+from sesh.model.pattern import lazy
 from sesh.model.record import valid_name
 from sesh.model.session_json import View
 from sesh.model.states import State
@@ -49,8 +49,8 @@ LATE = "not delivered within a day"
 FRESH = 60.0  # seconds that still count as new where nothing was ever collected
 AGAIN = 60.0  # seconds until somebody looks whether what was due is delivered
 _LIMIT = 4 << 20  # bytes of a file: a session's object may have one, escaped
-_NAME = re.compile(r".+\.(\d+)\.(\d+)\.json")
-_UNSAFE = re.compile(r"[^A-Za-z0-9_:.-]")
+_NAME = lazy(r".+\.(\d+)\.(\d+)\.json")
+_UNSAFE = lazy(r"[^A-Za-z0-9_:.-]")
 _LONGEST = 160  # characters of a file's stem
 _ANY = ("utf-8", "surrogatepass")
 

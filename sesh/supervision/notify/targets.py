@@ -7,12 +7,12 @@ said about a target (`shown`), and why it could not be told, holds nothing of ei
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable
 from enum import StrEnum
 from threading import Thread
 
 from sesh import __version__
+from sesh.model.pattern import lazy
 from sesh.model.value import Value
 from sesh.system import bug_log, paths, subprocesses
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # What tells a process that it belongs to a session, or runs in its terminal.
 _OF_A_SESSION = ("SESH_ID", "SESH_NAME", "SESH_RUN", "TMUX", "TMUX_PANE")
-_ASSIGNMENT = re.compile(r"\w+=")
+_ASSIGNMENT = lazy(r"\w+=")
 _LONGEST = 60  # characters of a command's first word
 _LONGEST_WAIT = 86400.0  # seconds: a socket takes no more milliseconds than an int holds
 
