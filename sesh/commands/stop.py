@@ -26,7 +26,7 @@ from sesh.operations.stop_orphans import end_all, end_unclaimed
 from sesh.state import lookup, orphans, records, settings, unclaimed
 from sesh.state.lookup import Orphan, Seen
 from sesh.state.unclaimed import Adrift
-from sesh.supervision import supervise
+from sesh.supervision import facts
 from sesh.system import processes
 from sesh.terminal import output
 
@@ -139,7 +139,7 @@ def _quiet(one: Seen, seconds: float) -> bool:
         return True
     if one.session is None or one.state is not State.RUNNING or not one.has_process:
         return False
-    silent = supervise.silent_for(one.session.record)
+    silent = facts.silent_for(one.session.record)
     return silent is not None and silent >= seconds
 
 

@@ -54,7 +54,7 @@ def _pass() -> tuple[float | None, str | None]:
     """One pass, also with settings that can't be read. Says when something is due, and what was
     wrong: that does not end the watch."""
     try:
-        done, trouble = run_pass.run_forgiving(patient=False)
+        done, trouble = run_pass.run_forgiving(stopping_here=False)
     except SeshError as error:
         return None, str(error)
     except Exception as error:  # a bug that one session brings out: the others are to be cared for

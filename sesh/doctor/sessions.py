@@ -48,7 +48,7 @@ def overdue(scene: Scene) -> list[Finding]:
     """Deadlines and retries that no pass has handled."""
     readable = {view["id"] for view in scene.views}  # of others `digest` tells
     held = [one for one in scene.census.held if one.id in readable]
-    cared = supervise.attended(scene.census.found, held, scene.config)
+    cared = supervise.supervised(scene.census.found, held, scene.config)
     late = {one.name: action for one, action in supervise.neglected(cared, scene.config)}
     if not late:
         return []

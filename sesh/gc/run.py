@@ -88,7 +88,7 @@ def _with_worktrees(scene: Scene, config: Config, options: Options) -> Scene:
 
 
 def _attended(scene: Scene, config: Config) -> list[Seen]:
-    return supervise.attended(scene.census.found, scene.census.held, config)
+    return supervise.supervised(scene.census.found, scene.census.held, config)
 
 
 def _overdue(found: Sequence[Seen], config: Config) -> list[Step]:

@@ -1,7 +1,7 @@
-"""The pass: look at everything, write down what was learned, do what is due.
+"""The pass: look at all sessions, write down what was learned, run due actions.
 
-Level-triggered: the keeper's call back, the wake-up timer and cron only make it run sooner. Two at
-once are harmless; a second one leaves word and goes.
+Level-triggered: the keeper's callback, the wake-up timer and cron only make it run sooner. Two
+passes at once are harmless: the second one leaves a request and ends.
 """
 
 from __future__ import annotations
@@ -36,28 +36,28 @@ from sesh.system.subprocesses import detach
 _NAMED = lazy(ID_PATTERN + r"\.")
 STOP_POLL = 1.0  # seconds until a watch looks what became of a stop
 STOP_AGAIN = 30.0  # seconds until an unfinished stop is tried again
-ROUNDS = 5  # of one pass, while others leave word
+ROUNDS = 5  # of one pass, while others leave requests
 LEFTOVER_GRACE = 60.0  # seconds before a launch's files without a record count as left over
 
 Said = Mapping[str, list[tmux.Pane] | tmux.Reply]  # socket → what its server has said
 
 
 class Pass(Value):
-    """What came of a pass."""
+    """The result of a pass."""
 
     found: Sequence[Seen] = ()
     next_due: float | None = None  # when something is due for a session, in seconds of the epoch
     begin: datetime | None = None
-    asked: Sequence[Seen] = ()  # to stop; they have yet to be brought down
-    troubles: Sequence[Exception] = ()  # what kept it from doing what is due for some
+    asked: Sequence[Seen] = ()  # sessions that were asked to stop and have to be brought down
+    troubles: Sequence[Exception] = ()  # errors that kept an action from being done
 
 
-def run_pass(config: Config, *, patient: bool = True) -> Pass:
-    """One pass, unless another is at work: then that one runs once more. Where agents end as fast
-    as they are launched again there would be no end of it: one in the background goes on.
+def run_pass(config: Config, *, stopping_here: bool = True) -> Pass:
+    """Run one pass, unless another one is running: that one then makes another round. After some
+    rounds (agents that end as fast as they are retried) a pass in the background continues.
 
-    What has to be ended may take all of its grace. That is waited for where no other pass has to
-    wait: outside of the lock; and, by one who is not `patient`, not at all but in the background.
+    A stop may take its whole grace period. It is waited for outside of the lock, so that no other
+    pass waits; when it is not `stopping_here`, a pass in the background does it.
     """
     if not records.exists():
         return Pass()
@@ -76,13 +76,13 @@ def run_pass(config: Config, *, patient: bool = True) -> Pass:
                 return Pass(troubles=troubles)
             with suppress(FileNotFoundError):
                 os.unlink(again)
-            done = _work(config, run, tried, patient=patient)
+            done = _work(config, run, tried, stopping_here=stopping_here)
         troubles += done.troubles
         tried |= {one.name for one in done.asked}
-        if done.asked and patient:
+        if done.asked and stopping_here:
             troubles += _bring_down(done, config)
             _announce(again)
-        left = left or bool(done.asked and not patient)
+        left = left or bool(done.asked and not stopping_here)
         go_on = os.path.exists(again)
         if not go_on:
             break
@@ -92,14 +92,14 @@ def run_pass(config: Config, *, patient: bool = True) -> Pass:
 
 
 def _announce(again: str) -> None:
-    """Leave word for a pass that is under way. A full disk has no room for that: no reason not to
-    make one."""
+    """Request another round of a running pass. On a full disk there is no request; this pass still
+    runs."""
     with suppress(StateError):
         files.write_private(again, b"", durable=False)
 
 
 def _bring_down(done: Pass, config: Config) -> Iterator[Exception]:
-    """The panes of those that come back stay, as their containers do."""
+    """End sessions and confirm it. Panes and containers of sessions that are retried are kept."""
     try:
         bring_down(done.asked, config, done.begin or datetime.now(UTC))
     except (SeshError, OSError) as error:
@@ -109,14 +109,13 @@ def _bring_down(done: Pass, config: Config) -> Iterator[Exception]:
         try:
             confirm([one], config, close_panes=not one.session.record.status.keep)
         except NoSessionError:
-            continue  # somebody has removed it meanwhile
+            continue  # it was removed meanwhile
         except (SeshError, OSError) as error:
             yield error
 
 
 def run_anyway() -> int:
-    """A pass, also with settings that can't be read; they, and what else went wrong, are told
-    afterwards. Else the exit code."""
+    """Run a pass even if settings cannot be read; that and other errors are raised afterwards."""
     done, trouble = run_forgiving()
     for problem in (trouble, *done.troubles):
         if problem is not None:
@@ -124,11 +123,11 @@ def run_anyway() -> int:
     return OK
 
 
-def run_forgiving(*, patient: bool = True) -> tuple[Pass, StateError | None]:
-    """A pass, also with settings that can't be read: those who are looked after are not to wait
-    until somebody has found a typing error. Says what it is; the log of bugs has it once."""
+def run_forgiving(*, stopping_here: bool = True) -> tuple[Pass, StateError | None]:
+    """Run a pass even if settings cannot be read: a typing error must not end the supervision of
+    sessions. Returns the error, too; the bug log gets it once."""
     settings.forgive()
-    done = run_pass(settings.load(), patient=patient)
+    done = run_pass(settings.load(), stopping_here=stopping_here)
     trouble = settings.trouble()
     if records.exists():
         _note_trouble(trouble, f"{processes.run_dir()}/config.trouble")
@@ -141,36 +140,36 @@ def _note_trouble(trouble: StateError | None, noted: str) -> None:
             os.unlink(noted)
         else:
             os.close(os.open(noted, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-            bug_log.write(trouble)  # of several passes, the one that has made the file
+            bug_log.write(trouble)  # only the pass that created the file writes
 
 
-def _work(config: Config, run: str, tried: Collection[str], *, patient: bool) -> Pass:
-    """Look at what is not as recorded or is looked after, and do what is due. What this pass has
-    `tried` to stop in vain is for a later one."""
+def _work(config: Config, run: str, tried: Collection[str], *, stopping_here: bool) -> Pass:
+    """Look at all sessions that have changed or are supervised, and run due actions. A stop that
+    this pass has `tried` without success is left to a later one."""
     begin = datetime.now(UTC)
     clocks.note(run)
     found = lookup.everything(leaving_out=unattended())
     stopping = [one for one in found if one.state is State.STOPPING and one.name not in tried]
     left = [one for one in stopping if not under_way(one)]
     troubles: list[Exception] = []
-    asked = _taken_over(left, troubles) if patient else list(filter(_is_time, left))
-    cared = supervise.care(found, config, patient=patient)
-    times, held = cared.times, lookup.held()
-    known = {*held, *(one.name for one in cared.found)}
-    found = [*cared.found, *lookup.everything(leaving_out=known)]
-    _tell_who_waits(held.values(), run)
+    asked = _taken_over(left, troubles) if stopping_here else list(filter(_is_time, left))
+    outcome = supervise.run_due(found, config, stopping_here=stopping_here)
+    times, held = outcome.times, lookup.held()
+    known = {*held, *(one.name for one in outcome.found)}
+    found = [*outcome.found, *lookup.everything(leaving_out=known)]
+    _note_waiting_agents(held.values(), run)
     claimed = [(one.id, int(one.generation)) for one in held.values()]
     _sweep(leavings(found, held.values(), lookup.orphans(found, claimed), run), run)
     tend(found, held.values(), config, run, times)
     due = [*times.values()]
     if any(one.state is State.STOPPING for one in found):
         due.append(time.time() + STOP_POLL)
-    asked += cared.asked
-    return Pass(found, min(due, default=None), begin, asked, [*troubles, *cared.troubles])
+    asked += outcome.asked
+    return Pass(found, min(due, default=None), begin, asked, [*troubles, *outcome.troubles])
 
 
 def _taken_over(left: Sequence[Seen], troubles: list[Exception]) -> list[Seen]:
-    """The stops that are ours now. One that can't be had keeps nobody waiting."""
+    """Take over interrupted stops. An error with one of them does not delay the others."""
     asked = []
     for one in left:
         try:
@@ -181,7 +180,7 @@ def _taken_over(left: Sequence[Seen], troubles: list[Exception]) -> list[Seen]:
 
 
 def _is_time(one: Seen) -> bool:
-    """Should a watch, which looks every second, have this stop tried again?"""
+    """Should a watch, which looks every second, retry this stop now?"""
     assert one.session is not None
     status, now = one.session.record.status, datetime.now(UTC)
     since = (now - (status.stop_asked or now)).total_seconds()
@@ -189,8 +188,8 @@ def _is_time(one: Seen) -> bool:
 
 
 def _sweep(left: Sequence[str], run: str) -> None:
-    """Remove these files, unless their agent lives and only its keeper knows: that is asked of
-    every process, so only where there are some."""
+    """Remove these files, unless a keeper shows that their agent lives. A search for keepers reads
+    every process, so it is made only if there are files."""
     kept = {session_id for session_id, _ in orphans.by_keepers(run)} if left else set()
     for path in left:
         if os.path.basename(path).partition(".")[0] not in kept:
@@ -199,15 +198,15 @@ def _sweep(left: Sequence[str], run: str) -> None:
 
 
 def unattended() -> set[str]:
-    """The sessions that nobody has to look at: as recorded, and not looked after."""
+    """The sessions that need no look: unchanged and not supervised."""
     held = lookup.held()
     attended = {name for name, one in held.items() if digest.cared_for(one.view)}
-    attended |= _elsewhere(held)
+    attended |= _in_another_conversation(held)
     return {name for name, one in held.items() if one.mode == "ended" or name not in attended}
 
 
-def _elsewhere(held: Mapping[str, Digest]) -> set[str]:
-    """Those whose agent may be in another conversation than its record says."""
+def _in_another_conversation(held: Mapping[str, Digest]) -> set[str]:
+    """Sessions whose agent may be in another conversation than the record says."""
     agents = {name: one for name, one in held.items() if digest.agent(one.view) is not None}
     if not agents:
         return set()
@@ -217,7 +216,7 @@ def _elsewhere(held: Mapping[str, Digest]) -> set[str]:
     return {name for name, one in agents.items() if hearing.to_be_looked_at(one, run)}
 
 
-def _tell_who_waits(held: Collection[Digest], run: str) -> None:
+def _note_waiting_agents(held: Collection[Digest], run: str) -> None:
     agents = [one for one in held if digest.agent(one.view) is not None]
     if agents:
         from sesh.agents import hearing
@@ -233,22 +232,21 @@ def tend(
     times: Mapping[str, float] = MappingProxyType({}),
     answers: Said = MappingProxyType({}),
 ) -> None:
-    """What every look is followed by: transcripts are bounded, whoever is attached to what has
-    ended is told, the next wake-ups are set, and whoever wants to know what happened is told.
-    `times` says of sessions, by their ids, when something is due for them; `answers` what servers
-    have said in this look."""
+    """The work after every look: trim transcripts, show the menu to clients of ended sessions, set
+    the next wake-ups, send notifications. `times`: when something is due, by session id; `answers`:
+    what servers have said in this look."""
     log_files.tend(config.logs.max_size)
     sessions = [one.session for one in found if one.session]
     with suppress(CannotTellError):
         _tell_attached(sessions, config, answers)
         _tend_servers(sessions, held, config, run, times, answers)
-    if settings.trouble() is None:  # else nobody knows who is to be told: later
+    if settings.trouble() is None:  # else it is unknown whom to notify: later
         notices.tell(config)
 
 
 def _tell_attached(sessions: Sequence[Session], config: Config, answers: Said) -> None:
-    """Whoever is attached to a session that has ended gets its menu, or a line, instead. (In a
-    container the keeper sends them home itself.)"""
+    """Clients of ended sessions get the menu, or a line, instead. (In a container the keeper
+    detaches them.)"""
     here = _of_this_machine(sessions)
     ended = [s for s in here if s.verdict.state in ENDED and s.record.place.pane]
     for socket in {s.record.place.socket for s in ended} - _silent(answers):
@@ -258,12 +256,12 @@ def _tell_attached(sessions: Sequence[Session], config: Config, answers: Said) -
 
 
 def _silent(answers: Said) -> set[str]:
-    """The servers that gave no usable answer in this look: they would be waited for again."""
+    """Servers without a usable answer in this look: another question would wait again."""
     return {socket for socket, answer in answers.items() if tmux.silent(answer)}
 
 
 def _of_this_machine(sessions: Sequence[Session]) -> list[Session]:
-    """Those whose tmux server runs here, and outside of containers."""
+    """Sessions whose tmux server runs on this host, outside of containers."""
     here = processes.here()
     return [s for s in sessions if s.record.place.machine == here and s.record.place.calls_back]
 
@@ -271,8 +269,8 @@ def _of_this_machine(sessions: Sequence[Session]) -> list[Session]:
 def leavings(
     found: Sequence[Seen], held: Collection[Digest], agents: Sequence[Orphan], run: str
 ) -> list[str]:
-    """What a killed start or rm has left: launch files and saved environments of ids that no
-    record names, whose agent is gone, and that are old."""
+    """Leftovers of a killed start or rm: old launch files and saved environments of ids that no
+    record names and whose agent is gone."""
     kept = {one.entry.record.id for one in found if isinstance(one.entry.record, Record)}
     kept |= {one.id for one in held}
     kept |= {orphan.id for orphan in agents}
@@ -288,9 +286,9 @@ def leavings(
 
 
 def launch_leavings(run: str, kept: Collection[str] = ()) -> list[str]:
-    """The files that are named after a session, here and where environments are saved; not those of
-    `kept` ids. Nor the directory of a container: that goes when its engine says that the container
-    is gone; nor the word of a health command, which goes when that is ended."""
+    """The files that are named after a session, in the run directory and where environments are
+    saved, without those of `kept` ids. Directories of containers are removed when the engine says
+    that the container is gone, files of health commands when the command is ended."""
     found = []
     for directory in {run, paths.runtime_dir() or run}:
         with suppress(FileNotFoundError):
@@ -308,8 +306,8 @@ def _tend_servers(
     times: Mapping[str, float],
     answers: Said,
 ) -> None:
-    """Set the next wake-up of each server with living sessions; let our own server go when it has
-    nothing left to do."""
+    """Set the next wake-up of each server with living sessions; let our own server exit when it has
+    none."""
     here = _of_this_machine(sessions)
     now = time.time()
     wake = dict.fromkeys(lookup.sockets(held), now + tmux.LOOK_EVERY)
@@ -319,7 +317,7 @@ def _tend_servers(
             socket = session.record.place.socket
             wake[socket] = min(due, wake.get(socket, due))
     own = f"{run}/tmux.sock"
-    if own in wake:  # it can be told of those in containers too
+    if own in wake:  # it wakes sesh for sessions in containers, too
         others = [s.record for s in sessions if not s.record.place.calls_back]
         wake[own] = min([wake[own], *(times[r.id] for r in others if r.id in times)])
     waits = notices.wake()
@@ -345,7 +343,7 @@ def _tend_servers(
 
 
 def _due(session: Session, times: Mapping[str, float], now: float) -> float | None:
-    """When somebody has to look at it again; None when it has ended."""
+    """When the session needs the next look; None when it has ended."""
     if session.record.id in times:
         return min(times[session.record.id], now + tmux.LOOK_EVERY)
     if session.verdict.valid_until:

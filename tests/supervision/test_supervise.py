@@ -26,8 +26,8 @@ from sesh.state import settings
 from sesh.state.lookup import Seen
 from sesh.state.records import Entry
 from sesh.supervision import run_pass, supervise
+from sesh.supervision.facts import Supervised
 from sesh.supervision.health_checks import Memory
-from sesh.supervision.supervise import Patient
 from sesh.system import processes
 from tests import pace, samples
 from tests.emulator import Terminal, reading
@@ -666,7 +666,7 @@ def judged(record: Record, state: State) -> Seen:
 def test_what_is_due_by_the_end_of_a_pass_is_done_at_once_and_what_was_tried_later() -> None:
     record = samples.record()
     record = replace(record, spec=replace(record.spec, care=Care(timeout=60.0)))
-    one = Patient(judged(record, State.RUNNING), Memory(), Facts(life=61.0))
+    one = Supervised(judged(record, State.RUNNING), Memory(), Facts(life=61.0))
     soon = supervise._next_look(one, ())
     late = supervise._next_look(one, {"demo"})
     assert soon is not None
@@ -689,7 +689,7 @@ def test_whose_retries_are_ours(boot: str, pidns: str, ours: bool) -> None:
     )
     record = samples.record()
     record = replace(record, place=replace(record.place, machine=there))
-    assert supervise.needs_care(judged(record, State.RECOVERING)) is ours
+    assert supervise.is_supervised(judged(record, State.RECOVERING)) is ours
 
 
 def test_a_stop_that_can_not_be_taken_over_keeps_nobody_waiting(
