@@ -18,10 +18,15 @@ PROMPT = "sesh doctor --prompt"
 
 # × bare, by number of sessions
 LIST_LIMITS: dict[str, dict[int, float]] = {
-    PROMPT: {10: 1.2, 100: 1.35, 1000: 2.7},
-    "sesh ls --json": {10: 1.3, 100: 1.4, 1000: 2.6},
-    "sesh ls": {10: 5, 100: 5.5, 1000: 8},
+    PROMPT: {10: 0.9, 100: 1.1, 1000: 2.7},
+    "sesh ls --json": {10: 0.9, 100: 1.1, 1000: 2.6},
+    "sesh ls": {10: 2, 100: 2, 1000: 8},
     "sesh gc": {10: 7, 100: 8, 1000: 12},
+    "sesh doctor": {100: 8},
+    "sesh status": {10: 1.3, 100: 1.3, 1000: 1.3},
+    "sesh show": {10: 3.5, 100: 3.5, 1000: 3.5},
+    "sesh logs -n": {10: 3.5, 100: 3.5, 1000: 3.5},
+    "sesh send": {10: 3.5, 100: 3.5, 1000: 3.5},
 }
 LISTS = (PROMPT, "sesh ls --json", "sesh ls")
 # `doctor --prompt` may take so many times what the other takes, with so many sessions

@@ -27,6 +27,7 @@ from tests.bench.timing import Case, Runner, always, medians
 from tests.world import World, eventually
 
 AT_ONCE = 2  # sessions that are started side by side
+_FIRST = "s0000"  # the session that is asked about alone
 _READ = """
 import os, sys
 for path in sys.argv[1:]:
@@ -95,6 +96,10 @@ class Bench:
             Case("sesh ls", always(self.tools.sesh, "ls"), rounds),
             Case("sesh gc", always(self.tools.sesh, "gc", "--auto"), rounds),  # nothing to do
             Case("sesh doctor", always(self.tools.sesh, "doctor"), self.plan.slow_rounds),
+            Case("sesh status", always(self.tools.sesh, "status", _FIRST), rounds),
+            Case("sesh show", always(self.tools.sesh, "show", _FIRST), self.plan.slow_rounds),
+            Case("sesh logs -n", always(self.tools.sesh, "logs", "-n", "5", _FIRST), rounds),
+            Case("sesh send", always(self.tools.sesh, "send", _FIRST, "x"), self.plan.slow_rounds),
             Case("tmux ls", ours, rounds),
         ]
         return medians([*cases, *(self.peers.list_cases() if with_peers else ())], self.runner)
