@@ -9,7 +9,7 @@ import pytest
 from sesh.model import reconcile
 from sesh.model.state_table import STATES
 from sesh.model.states import ALIVE, ENDED, ENDED_WELL, FAILURES, OUTCOMES, State
-from sesh.stats import measures
+from sesh.stats import launches
 from sesh.supervision.notify import notices
 from sesh.terminal import output, prompt
 
@@ -57,5 +57,5 @@ def test_a_word_that_is_no_state_is_not_painted() -> None:
 
 
 def test_failures_are_counted() -> None:
-    assert measures.Launch(None, None, None, None, "lost", None).failed
-    assert not measures.Launch(None, None, None, None, "stale", None).failed
+    assert launches.Launch(None, None, None, None, "lost", None).failed
+    assert not launches.Launch(None, None, None, None, "stale", None).failed
