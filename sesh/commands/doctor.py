@@ -170,10 +170,10 @@ def _print(
 ) -> None:
     bad = [one for one in findings if one.level is not Level.OK]
     bad.sort(key=lambda one: one.level is not Level.FAIL)
-    count = f"{len(chosen)} check{'s' if len(chosen) > 1 else ''}"
+    count = formatting.number(len(chosen), "check")
     took = f"{(time.monotonic() - begin) * 1000:.0f} ms"
     if not bad:
-        sessions = f"{scene.sessions} session{'' if scene.sessions == 1 else 's'}"
+        sessions = formatting.number(scene.sessions, "session")
         output.write(f"sesh doctor: all well ({count}, {sessions}, {took})\n")
         return
     width = output.terminal_width()
@@ -186,7 +186,7 @@ def _summary(bad: Sequence[Finding]) -> str:
     problems = sum(one.level is Level.FAIL for one in bad)
     warnings = len(bad) - problems
     words = [
-        f"{count} {noun}{'s' if count > 1 else ''}"
+        formatting.number(count, noun)
         for count, noun in ((problems, "problem"), (warnings, "warning"))
         if count
     ]

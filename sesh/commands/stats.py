@@ -133,7 +133,7 @@ def _row(label: str, text: str) -> str:
 def _head(whole: Figures, since: datetime | None) -> str:
     where = f"{whole.listed} in the list, {whole.archived} in the history"
     begin = f", since {formatting.clock(since.timestamp())}" if since else ""
-    return f"{_number(whole.total, 'session')}{begin}: {where}"
+    return f"{formatting.number(whole.total, 'session')}{begin}: {where}"
 
 
 def _states(whole: Figures) -> str:
@@ -173,7 +173,7 @@ def _durations(whole: Figures) -> str:
 
 
 def _recovery(whole: Figures) -> str:
-    text = f"{whole.recovered} of {_number(whole.recoveries, 'attempt')} succeeded"
+    text = f"{whole.recovered} of {formatting.number(whole.recoveries, 'attempt')} succeeded"
     text += f" ({_percent(whole.recovery_rate)})"
     if whole.recovery_median_seconds is None:
         return text
@@ -229,10 +229,6 @@ def _cells(part: Part) -> tuple[str, ...]:
         f"{its.recovered} of {its.recoveries}" if its.recoveries else formatting.NOTHING,
         formatting.size(its.memory_bytes),
     )
-
-
-def _number(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _percent(share: float | None) -> str:

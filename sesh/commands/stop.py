@@ -152,7 +152,7 @@ def _stop_orphans(config: Config, grace: float, *, yes: bool) -> int:
     if count == 0:
         output.note("no orphans to end")
         return errors.OK
-    if not confirm(f"end {count} orphan{'s' if count > 1 else ''}?", yes=yes):
+    if not confirm(f"end {formatting.number(count, 'orphan')}?", yes=yes):
         return errors.FAILED
     if not yes:  # a person takes their time: one may be somebody's session again
         census = orphans.still(census, orphans.census(config))
@@ -184,7 +184,7 @@ def _listed(census: orphans.Census) -> list[str]:
         kept = f"   left alone: {left.keep}" if left.keep else ""
         rows.append((left.name, what, formatting.command_line(left.command) + kept))
     for stray in census.strays:
-        panes = f"{len(stray.panes)} pane{'s' if len(stray.panes) > 1 else ''}"
+        panes = formatting.number(len(stray.panes), "pane")
         runs = ", ".join(formatting.command_line(one) for one in stray.commands)
         kept = f"   left alone: {stray.keep}" if stray.keep else ""
         rows.append((stray.name, f"tmux session, {panes}, no record claims it", runs + kept))

@@ -14,6 +14,7 @@ from contextlib import suppress
 from enum import StrEnum
 from functools import cached_property
 
+from sesh.model import formatting
 from sesh.model.configuration import Config
 from sesh.model.place import InContainer
 from sesh.model.record import Record, name_of
@@ -193,7 +194,7 @@ def few(texts: Sequence[str], most: int = 4) -> str:
 
 
 def number(texts: Sequence[object], noun: str) -> str:
-    return f"{len(texts)} {noun}{'' if len(texts) == 1 else 's'}"
+    return formatting.number(len(texts), noun)
 
 
 def shown(path: str) -> str:

@@ -136,7 +136,7 @@ def _sessions(found: Sequence[View], text: str, selection: str | None) -> list[F
         return []
     found = sorted(found, key=lambda view: str(view["name"]))
     names = tuple(str(view["name"]) for view in found)
-    head = text.format("1 session" if len(found) == 1 else f"{len(found)} sessions")
+    head = text.format(number(found, "session"))
     which = few([_with_reason(view) for view in found])
     many = selection if len(found) > 1 and selection else f"restart {' '.join(names[:20])}"
     return [Finding(Level.FAIL, f"{head}: {which}", f"sesh {many}", subjects=names)]

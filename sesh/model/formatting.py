@@ -68,6 +68,11 @@ def ago(seconds: float | None, now: float) -> str:
     return "now" if now - seconds < 5 else f"{short_time(now - seconds)} ago"
 
 
+def number(count: int, noun: str) -> str:
+    """`1 file`, `2 files`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def long_time(seconds: float, units: int = 1) -> str:
     """`2 hours`; with two units `1 hour 59 minutes`."""
     parts: list[str] = []
@@ -75,7 +80,7 @@ def long_time(seconds: float, units: int = 1) -> str:
     for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1)):
         count, rest = divmod(rest, length)
         if count and len(parts) < units:
-            parts.append(f"{count} {unit}{'s' if count > 1 else ''}")
+            parts.append(number(count, unit))
     return " ".join(parts) or "0 seconds"
 
 

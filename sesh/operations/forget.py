@@ -91,7 +91,7 @@ def _leave_worktree(record: Record, tell: Tell, *, discard: bool = False) -> Non
     if stays:
         tell(f"{record.name}: its worktree stays at {_tree(record)}: {stays}")
     elif ignored:
-        files = "1 file" if len(ignored) == 1 else f"{len(ignored)} files"
+        files = formatting.number(len(ignored), "file")
         names = ", ".join(ignored[:_NAMED]) + (" …" if len(ignored) > _NAMED else "")
         gone = f"{files} that git ignores went with its worktree {_tree(record)}"
         tell(f"{record.name}: {gone}: {names}")

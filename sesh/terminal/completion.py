@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from sesh.model.progress import FINAL
 from sesh.model.value import Value
 from sesh.system import paths
+from sesh.terminal.prompt import quoted, quoted_for_fish
 
 # What is offered for a value: these words, or what the script's own function of that name finds
 # (sessions, living, finishing, groups, filters, templates, directories, variables); None: nothing.
@@ -151,16 +152,16 @@ def zsh(tree: Tree) -> str:
         specs = [_zsh_option(option) for option in verb.options]
         if verb.argument is not None:
             which = "*" if verb.many else "1"
-            specs.append(_quoted(f"{which}:{verb.argument.lower()}:{_zsh_offer(verb.offer)}"))
+            specs.append(quoted(f"{which}:{verb.argument.lower()}:{_zsh_offer(verb.offer)}"))
         if verb.rest:
-            specs.append(_quoted(f"*:name:{_zsh_offer(verb.rest)}"))
+            specs.append(quoted(f"*:name:{_zsh_offer(verb.rest)}"))
         lines = [f" \\\n                {spec}" for spec in specs]
         cases += [f"        {verb.name})", f"            _arguments -s{''.join(lines)}"]
         cases += ["            ;;"]
     return _fill(
         "zsh",
         tree,
-        described=[f"        {_quoted(f'{v.name}:{v.brief}')}" for v in tree.verbs],
+        described=[f"        {quoted(f'{v.name}:{v.brief}')}" for v in tree.verbs],
         options=[f"        {_zsh_option(option)} \\" for option in tree.options],
         cases=cases,
     )
@@ -177,8 +178,8 @@ def _zsh_option(option: Option) -> str:
     if "--help" in names or "--version" in names:
         before = "(- *)"  # nothing else makes sense beside them
     if len(names) == 1:
-        return _quoted(("*" if option.many else "") + names[0] + text)
-    return f"'{before}'{{{','.join(names)}}}{_quoted(text)}"
+        return quoted(("*" if option.many else "") + names[0] + text)
+    return f"'{before}'{{{','.join(names)}}}{quoted(text)}"
 
 
 def _zsh_offer(offer: Offer) -> str:
@@ -187,10 +188,6 @@ def _zsh_offer(offer: Offer) -> str:
     if isinstance(offer, str):
         return _ZSH_ACTIONS.get(offer, f"_sesh_{offer}")
     return f"({' '.join(offer)})"
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", r"'\''") + "'"
 
 
 # --- fish --------------------------------------------------------------------------------------
@@ -207,7 +204,7 @@ def fish(tree: Tree) -> str:
         tree,
         other_filters=[" ".join(key for key in tree.filters if key not in _FISH_FILTERS)],
         described=[
-            f"complete -c sesh -n __sesh_no_command -a {verb.name} -d {_fish_quoted(verb.brief)}"
+            f"complete -c sesh -n __sesh_no_command -a {verb.name} -d {quoted_for_fish(verb.brief)}"
             for verb in tree.verbs
         ],
         options=[
@@ -242,12 +239,8 @@ def _fish_option(option: Option) -> str:
         words.append("-x")
     if option.offer is not None:
         words.append(f"-a '{_fish_offer(option.offer)}'")
-    return " ".join((*words, "-d", _fish_quoted(brief(option.help))))
+    return " ".join((*words, "-d", quoted_for_fish(brief(option.help))))
 
 
 def _fish_offer(offer: Offer) -> str:
     return f"(__sesh_{offer})" if isinstance(offer, str) else " ".join(offer or ())
-
-
-def _fish_quoted(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -156,16 +156,16 @@ def file() -> str:
 
 def script(shell: str) -> str:
     """The code that puts the line in front of a shell's prompt."""
-    quote = _quoted_for_fish if shell == "fish" else _quoted
+    quote = quoted_for_fish if shell == "fish" else quoted
     with open(paths.package_file(f"terminal/shell/init.{shell}"), encoding="utf-8") as template:
         text = template.read()
     command = " ".join(quote(word) for word in paths.own_command())
     return text.replace("%FILE%", quote(file())).replace("%COMMAND%", command)
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
 
 
-def _quoted_for_fish(text: str) -> str:
+def quoted_for_fish(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
