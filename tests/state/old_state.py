@@ -17,6 +17,7 @@ from binascii import crc32
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from sesh.system import processes
 from tests import agent
@@ -45,6 +46,7 @@ class OldState:
             "PIDNS": here.pidns,
             "SINCE": str(processes.now()),
             "UPTIME": str(processes.uptime()),
+            "CONVERSATION": str(uuid4()),  # two tests at once must not be in the same one
         }
         run = processes.run_dir().rpartition("/")[2]
         self._values["RUN"] = run
