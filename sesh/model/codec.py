@@ -1,11 +1,18 @@
-"""Records as TOML and back. Strict: a wrong type or an unknown key is an error, never a guess."""
+"""Records as TOML and back. Strict: a wrong type or an unknown key is an error, never a guess.
+
+The classes of `record` and `place` are the table of fields: name, type and default of each. This
+module adds how a value of each type is written and read, and the rules that a type does not tell.
+A field of a type that is known here needs no line here.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from enum import StrEnum
 from math import isfinite
-from typing import Any
+from typing import Any, TypeVar
 
 from sesh.model.pattern import lazy
 from sesh.model.place import (
@@ -35,181 +42,139 @@ from sesh.model.record import (
     name_of,
     valid_name,
 )
-from sesh.model.session_json import asked
 from sesh.model.states import OUTCOMES, Cause, Desired, Health, Retry, State
-from sesh.model.toml_table import DecodeError as DecodeError  # decode() raises it
-from sesh.model.toml_table import Table
 from sesh.model.value import Value
+
+T = TypeVar("T", bound=Value)
+Read = Callable[[Any, str], Any]  # a value of TOML, and where it stands; raises DecodeError
+Write = Callable[[Any], Any]
 
 _STRING = lazy(rb'"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'')
 _MAX_DOTS = 200  # tomllib takes seconds for a key of some thousand parts
 _LONGEST = 2e9  # seconds: beyond all that can be asked for, with what an engine gets on top
 
+# --- the rules that types do not tell ------------------------------------------------------------
+
+_ENUMS = (Cause, Desired, Health, State)
+_TABLES = (
+    *(Agent, AgentWord, Answers, Boxing, BreakerLimits, Care, Container, Engine, Kit, Place),
+    *(Process, Spec, Status, Step, Worktree),
+)
+# Left out when they have their default; every other field is written, unless it is None.
+_LEFT_OUT: Mapping[type[Value], tuple[str, ...]] = {
+    Spec: ("care",),
+    Care: Care.fields,
+    Place: ("since",),
+    Status: ("stop_tries", "remains", "keep", "lived", "held"),
+    AgentWord: ("history", "errors", "resume_ready", "prompted", "metadata"),
+}
+# Must be there although the class has a default.
+_NEEDED: Mapping[type[Value], tuple[str, ...]] = {
+    Boxing: ("mount",),
+    Kit: ("conversation", "transcript", "rules"),
+    Worktree: ("made_branch",),
+    BreakerLimits: BreakerLimits.fields,
+}
+# Values without a table of their own: their fields are keys of the table around them.
+_FLAT: Mapping[tuple[type[Value], str], _Flat] = {
+    (Place, "machine"): (Machine, ("machine", "boot", "pidns")),
+    (Agent, "process"): (Process, ("pid", "start")),
+}
+_FREE = {(Status, "stop_grace"), (Status, "held")}  # times without bounds
+_LOWEST = {(Place, "generation"): 1, (Process, "pid"): 2}  # of other numbers: 0
+_MAY_BE_FIRST = {(Status, "stopper"), (Status, "starter")}  # a sesh, which may have pid 1
+
+
+def _check_record(record: Record) -> tuple[str, str] | None:
+    if not valid_name(record.name):
+        return "name", "not a valid name"
+    if not re.fullmatch(ID_PATTERN, record.id) or name_of(record.id) != record.name:
+        return "id", "does not fit the name"
+    if not record.spec.command and record.place.has_process:
+        return "spec.command", "missing"
+    if (record.spec.box is not None) != isinstance(record.place, InContainer):
+        return "spec.box", "should be there for a container, and only then"
+    return None
+
+
+def _check_spec(spec: Spec) -> tuple[str, str] | None:
+    if not spec.cwd.startswith("/"):
+        return "cwd", "should be an absolute path"
+    return None if spec.launch_timeout > 0 else ("launch_timeout", "out of range")
+
+
+def _check_box(box: Boxing) -> tuple[str, str] | None:
+    either = (box.image is None) != (box.existing is None)
+    return None if either else ("image", "either image or existing should be there")
+
+
+def _check_care(care: Care) -> tuple[str, str] | None:
+    return None if set(care.retry_on) <= set(Retry) else ("retry_on", "unknown word")
+
+
+def _check_place(place: Place) -> tuple[str, str] | None:
+    if not place.has_process and (place.server or place.agent or place.pane):
+        return "kind", "nothing can run there"
+    known = place.pane is None or re.fullmatch(r"%\d+", place.pane)
+    return None if known else ("pane", "not a tmux pane id")
+
+
+def _check_container(container: Container) -> tuple[str, str] | None:
+    known = re.fullmatch(r"[0-9a-f]{64}", container.id)
+    return None if known else ("id", "not a container id")
+
+
+def _check_status(status: Status) -> tuple[str, str] | None:
+    known = status.outcome is None or status.outcome in OUTCOMES
+    return None if known else ("outcome", "not an end")
+
+
+def _check_word(word: AgentWord) -> tuple[str, str] | None:
+    if _plain(word.metadata):
+        return None
+    return "metadata", "should hold texts, numbers, true, false, lists and tables"
+
+
+def _plain(value: object) -> bool:
+    """Can JSON hold it too? It has neither times nor infinities."""
+    if isinstance(value, Mapping):
+        return all(map(_plain, value.values()))
+    if isinstance(value, list):
+        return all(map(_plain, value))
+    return isinstance(value, str | int) or (isinstance(value, float) and isfinite(value))
+
+
+_CHECKS: Mapping[type[Value], Callable[[Any], tuple[str, str] | None]] = {
+    Record: _check_record,
+    Spec: _check_spec,
+    Boxing: _check_box,
+    Care: _check_care,
+    Place: _check_place,
+    Container: _check_container,
+    Status: _check_status,
+    AgentWord: _check_word,
+}
+
+# --- records -------------------------------------------------------------------------------------
+
+
+class DecodeError(Exception):
+    """Why a record can't be understood, in a few words."""
+
 
 def decode(raw: bytes) -> Record:
-    root = Table(_parse(raw), "")
-    schema = root.take("schema", int)
+    data = _parse(raw)
+    schema = _take(data, "schema", _typed(int), "")
     if schema != SCHEMA:
         newer = schema > SCHEMA
         raise DecodeError(f"schema {schema} is newer than this sesh" if newer else "unknown schema")
-    name = root.take("name", str)
-    if not valid_name(name):
-        raise DecodeError("name: not a valid name")
-    record = Record(
-        name=name,
-        id=root.take("id", str),
-        spec=_spec(root.table("spec")),
-        place=_place(root.table("place")),
-        status=_status(root.table("status")),
-        agent=_agent_word(root.table("agent", optional=True)),
-    )
-    if not re.fullmatch(ID_PATTERN, record.id) or name_of(record.id) != name:
-        raise DecodeError("id: does not fit the name")
-    if not record.spec.command and record.place.has_process:
-        raise DecodeError("spec.command: missing")
-    if (record.spec.box is not None) != isinstance(record.place, InContainer):
-        raise DecodeError("spec.box: should be there for a container, and only then")
-    root.done()
-    return record
+    return _decode(Record, data, "")
 
 
 def encode(record: Record) -> bytes:
     import tomli_w
 
-    spec, place, status, word = record.spec, record.place, record.status, record.agent
-    agent, server = place.agent, place.server
-    tree = {
-        "schema": record.schema,
-        "name": record.name,
-        "id": record.id,
-        "spec": {
-            "command": list(spec.command),
-            "cwd": spec.cwd,
-            "created": spec.created,
-            "group": spec.group,
-            "tags": list(spec.tags),
-            "env": list(spec.env),
-            "launch_timeout": spec.launch_timeout,
-            "max_age": spec.max_age,
-            "max_idle": spec.max_idle,
-            "box": _box_dict(spec.box) if spec.box else None,
-            "template": spec.template,
-            "care": asked(spec.care),
-            "breaker": _fields(spec.breaker) if spec.breaker else None,
-            "kit": _kit_dict(spec.kit) if spec.kit else None,
-            "prompt": spec.prompt,
-            "branch": spec.branch,
-            "worktree": _fields(spec.worktree) if spec.worktree else None,
-        },
-        "place": {
-            "kind": place.kind,
-            "generation": place.generation,
-            "machine": place.machine.id,
-            "boot": place.machine.boot,
-            "pidns": place.machine.pidns,
-            "run": place.run,
-            "snapshot": place.snapshot,
-            "socket": place.socket,
-            "branch": place.branch,
-            "pane": place.pane,
-            "since": place.since or None,
-            "server": _process_dict(server) if server else None,
-            "agent": (
-                {
-                    **_process_dict(agent.process),
-                    "keeper": agent.keeper,
-                    "leader": agent.leader,
-                    "tty": agent.tty,
-                }
-                if agent
-                else None
-            ),
-            "engine": _fields(place.engine) if isinstance(place, InContainer) else None,
-            "container": _container_dict(place),
-        },
-        "status": {
-            "desired": status.desired.value,
-            "launched": status.launched,
-            "started": status.started,
-            "ended": status.ended,
-            "outcome": status.outcome.value if status.outcome else None,
-            "cause": status.cause.value if status.cause else None,
-            "exit_code": status.exit_code,
-            "signal": status.signal,
-            "reason": status.reason,
-            "paused": status.paused,
-            "retries": status.retries,
-            "retries_max": status.retries_max,
-            "retry_at": status.retry_at,
-            "stop_asked": status.stop_asked,
-            "stop_grace": status.stop_grace,
-            "stopper": _process_dict(status.stopper) if status.stopper else None,
-            "starter": _process_dict(status.starter) if status.starter else None,
-            "stop_tries": status.stop_tries or None,
-            "stop_reason": status.stop_reason,
-            "stop_cause": status.stop_cause.value if status.stop_cause else None,
-            "remains": [_process_dict(process) for process in status.remains] or None,
-            "keep": status.keep or None,
-            "lived": status.lived or None,
-            "held": status.held or None,
-            "resumed": status.resumed,
-            "health": status.health.value if status.health else None,
-            "health_reason": status.health_reason,
-            "waits_for": status.waits_for,
-            "gave_up": status.gave_up,
-        },
-        "agent": {
-            "phase": word.phase,
-            "history": [_fields(step) for step in word.history] or None,
-            "updated": word.updated,
-            "finished": word.finished,
-            "errors": word.errors or None,
-            "last_error": word.last_error,
-            "resume_ready": None if word.resume_ready else False,
-            "conversation": word.conversation,
-            "prompted": word.prompted or None,
-            "summary": word.summary,
-        },
-    }
-    known = _without_none(tree)
-    if word.metadata:  # as it is: what is empty in there was meant
-        known.setdefault("agent", {})["metadata"] = dict(word.metadata)
-    return tomli_w.dumps(known).encode()
-
-
-def _process_dict(process: Process) -> dict[str, int]:
-    return {"pid": process.pid, "start": process.start}
-
-
-def _box_dict(box: Boxing) -> dict[str, Any]:
-    return {**_fields(box), "mounts": list(box.mounts), "options": list(box.options)}
-
-
-def _kit_dict(kit: Kit) -> dict[str, Any]:
-    words = {name: list(getattr(kit, name)) for name in ("start", "resume", "prompt")}
-    answers = {name: list(getattr(kit.answers, name)) for name in Answers.fields}
-    return {**_fields(kit), **words, "answers": answers}
-
-
-def _container_dict(place: Place) -> dict[str, Any] | None:
-    container = place.container if isinstance(place, InContainer) else None
-    if container is None:
-        return None
-    init = container.init
-    return {**_fields(container), "init": _process_dict(init) if init else None}
-
-
-def _fields(value: Value) -> dict[str, Any]:
-    return {name: getattr(value, name) for name in value.fields}
-
-
-def _without_none(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """TOML has no null: what is not known is left out. So is what is empty."""
-    return {
-        key: _without_none(value) if isinstance(value, dict) else value
-        for key, value in tree.items()
-        if value is not None and value != {}
-    }
+    return tomli_w.dumps({"schema": record.schema, **tree(record)}).encode()
 
 
 def _parse(raw: bytes) -> dict[str, Any]:
@@ -228,283 +193,194 @@ def _parse(raw: bytes) -> dict[str, Any]:
         raise DecodeError(f"not valid TOML: {error}") from None
 
 
-def _spec(table: Table) -> Spec:
-    timeout = table.get("launch_timeout", float)
-    spec = Spec(
-        command=table.texts("command"),
-        cwd=table.take("cwd", str),
-        created=table.need("created", table.moment("created")),
-        group=table.get("group", str),
-        tags=table.texts("tags"),
-        env=table.texts("env"),
-        launch_timeout=10.0 if timeout is None else timeout,
-        max_age=_limit(table, "max_age"),
-        max_idle=_limit(table, "max_idle"),
-        box=_box(table.maybe_table("box")),
-        care=_care(table.table("care", optional=True)),
-        breaker=_breaker(table.maybe_table("breaker")),
-        template=table.get("template", str),
-        kit=_kit(table.maybe_table("kit")),
-        prompt=table.get("prompt", str),
-        branch=table.get("branch", str),
-        worktree=_worktree(table.maybe_table("worktree")),
-    )
-    if not spec.cwd.startswith("/"):
-        raise table.fail("cwd", "should be an absolute path")
-    if not 0 < spec.launch_timeout < _LONGEST:
-        raise table.fail("launch_timeout", "out of range")
-    table.done()
-    return spec
+# --- values as tables ----------------------------------------------------------------------------
 
 
-def _box(table: Table | None) -> Boxing | None:
-    if table is None:
-        return None
-    box = Boxing(
-        image=table.get("image", str),
-        existing=table.get("existing", str),
-        mount=table.take("mount", bool),
-        mounts=table.texts("mounts"),
-        user=table.get("user", str),
-        network=table.get("network", str),
-        memory=table.get("memory", str),
-        cpus=table.get("cpus", str),
-        options=table.texts("options"),
-    )
-    if (box.image is None) == (box.existing is None):
-        raise table.fail("image", "either image or existing should be there")
-    table.done()
-    return box
+# One field as a key of the table of its class: name, how it is read and written (None: as it is),
+# whether it is left out when it has its default, whether it must be there, and its keys if it has
+# no table of its own. A plain tuple: encode is on the path of every command that changes a record.
+_Flat = tuple[type[Value], tuple[str, ...]]
+_Field = tuple[str, Read, Write | None, bool, bool, _Flat | None]
 
 
-def _kit(table: Table | None) -> Kit | None:
-    if table is None:
-        return None
-    kit = Kit(
-        table.take("kind", str),
-        conversation=table.take("conversation", str),
-        start=table.texts("start"),
-        resume=table.texts("resume"),
-        prompt=table.texts("prompt"),
-        transcript=table.take("transcript", str),
-        rules=table.take("rules", str),
-        answers=_answers(table.maybe_table("answers")),
-    )
-    table.done()
-    return kit
-
-
-def _answers(table: Table | None) -> Answers:
-    """Records of older versions have none."""
-    if table is None:
-        return Answers()
-    answers = Answers(**{name: table.texts(name) for name in Answers.fields})
-    table.done()
-    return answers
-
-
-def _worktree(table: Table | None) -> Worktree | None:
-    if table is None:
-        return None
-    worktree = Worktree(
-        table.take("path", str),
-        table.take("repository", str),
-        table.take("branch", str),
-        made_branch=table.take("made_branch", bool),
-    )
-    table.done()
-    return worktree
-
-
-def _care(table: Table) -> Care:
-    values: dict[str, Any] = {}
-    for key in Care.fields:
-        default = getattr(Care, key)
-        if isinstance(default, tuple):
-            values[key] = table.texts(key) or default
-        elif isinstance(default, float):
-            values[key] = default if (limit := _limit(table, key)) is None else limit
-        elif type(default) is int:
-            values[key] = table.number(key, 0) if table.has(key) else default
+def tree(value: Value) -> dict[str, Any]:
+    """A value as a table of TOML, which JSON can hold too but for its times. TOML has no null: what
+    is None is left out."""
+    kind = type(value)
+    table: dict[str, Any] = {"kind": value.kind} if isinstance(value, Place) else {}
+    for name, _, write, left_out, _, flat in _fields(kind):
+        one = getattr(value, name)
+        if one is None or (left_out and one == getattr(kind, name)):
+            continue
+        if flat is not None:
+            table.update(zip(flat[1], one._values(), strict=True))
         else:
-            value = table.get(key, type(default))
-            values[key] = default if value is None else value
-    if not set(values["retry_on"]) <= set(Retry):
-        raise table.fail("retry_on", "unknown word")
-    table.done()
-    return Care(**values)
+            table[name] = one if write is None else write(one)
+    return table
 
 
-def _breaker(table: Table | None) -> BreakerLimits | None:
-    if table is None:
-        return None
-    limits = BreakerLimits(
-        failures=table.number("failures", 0),
-        within=table.need("within", _limit(table, "within")),
-        cooldown=table.need("cooldown", _limit(table, "cooldown")),
-    )
-    table.done()
-    return limits
-
-
-def _limit(table: Table, key: str) -> float | None:
-    value = table.get(key, float)
-    if value is not None and not 0 <= value < _LONGEST:
-        raise table.fail(key, "out of range")
+def _decode(kind: type[T], data: dict[str, Any], where: str) -> T:
+    """A value from its table. Raises at the first key that is missing, unknown or invalid."""
+    values: dict[str, Any] = {}
+    keys: set[str] = set()
+    for name, read, _, _, needed, flat in _fields(kind):
+        if flat is not None:
+            inner, names = flat
+            parts = zip(names, _fields(inner), strict=True)
+            values[name] = inner(*(_take(data, key, part[1], where) for key, part in parts))
+            keys.update(names)
+        else:
+            if needed or name in data:
+                values[name] = _take(data, name, read, where)
+            keys.add(name)
+    for key in data:
+        if key not in keys:
+            raise DecodeError(f"{where}{key}: unknown key")
+    value = kind(**values)
+    for base in kind.__mro__:
+        problem = _CHECKS[base](value) if base in _CHECKS else None
+        if problem is not None:
+            raise DecodeError(f"{where}{problem[0]}: {problem[1]}")
     return value
 
 
-def _place(table: Table) -> Place:
-    server, agent = table.maybe_table("server"), table.maybe_table("agent")
-    kind = table.take("kind", str)
-    engine = _engine(table.maybe_table("engine"))
+def _take(data: dict[str, Any], key: str, read: Read, where: str) -> Any:
+    if key not in data:
+        raise DecodeError(f"{where}{key}: missing")
+    return read(data[key], where + key)
+
+
+def _place(data: Any, where: str) -> Place:
+    """The kind of a place tells its class."""
+    table = dict(_typed(dict)(data, where))
+    kind = _take(table, "kind", _typed(str), f"{where}.")
+    del table["kind"]
     if kind not in KINDS:
-        raise table.fail("kind", "unknown word")
-    if (kind == InContainer.kind) != (engine is not None):
-        raise table.fail("engine", "should be there for a container, and only then")
-    own = {"engine": engine, "container": _container(table.maybe_table("container"))}
-    place = KINDS[kind](
-        generation=table.number("generation", 1),
-        machine=Machine(
-            table.take("machine", str), table.take("boot", str), table.take("pidns", str)
-        ),
-        run=table.take("run", str),
-        snapshot=table.take("snapshot", str),
-        socket=table.take("socket", str),
-        branch=table.get("branch", str),
-        pane=table.get("pane", str),
-        server=_process(server) if server else None,
-        agent=_agent(agent) if agent else None,
-        since=table.count("since"),
-        **(own if engine else {}),
-    )
-    if not place.has_process and (server or agent or place.pane):
-        raise table.fail("kind", "nothing can run there")
-    if place.pane is not None and not re.fullmatch(r"%\d+", place.pane):
-        raise table.fail("pane", "not a tmux pane id")
-    if server:
-        server.done()
-    table.done()
-    return place
+        raise DecodeError(f"{where}.kind: unknown word")
+    if (kind == InContainer.kind) != ("engine" in table):
+        raise DecodeError(f"{where}.engine: should be there for a container, and only then")
+    return _decode(KINDS[kind], table, f"{where}.")
 
 
-def _engine(table: Table | None) -> Engine | None:
-    if table is None:
-        return None
-    engine = Engine(
-        table.take("command", str), host=table.get("host", str), context=table.get("context", str)
-    )
-    table.done()
-    return engine
+def _fields(kind: type[Value]) -> tuple[_Field, ...]:
+    if kind not in _known:
+        _known[kind] = (*_fields_of(kind),)
+    return _known[kind]
 
 
-def _container(table: Table | None) -> Container | None:
-    if table is None:
-        return None
-    init = table.maybe_table("init")
-    container = Container(
-        id=table.take("id", str),
-        name=table.take("name", str),
-        started=table.take("started", str),
-        made=table.take("made", bool),
-        mounted=table.take("mounted", bool),
-        init=_process(init) if init else None,
-        freezer=table.get("freezer", str),
-        ooms=table.count("ooms"),
-        created=table.get("created", str) or "",
-    )
-    if not re.fullmatch(r"[0-9a-f]{64}", container.id):
-        raise table.fail("id", "not a container id")
-    if init:
-        init.done()
-    table.done()
-    return container
+_known: dict[type[Value], tuple[_Field, ...]] = {}
 
 
-def _process(table: Table, lowest: int = 2) -> Process:
-    return Process(table.number("pid", lowest), table.number("start", 0))
+def _fields_of(kind: type[Value]) -> Iterator[_Field]:
+    for base in reversed(kind.__mro__):
+        if base is Value or not issubclass(base, Value):
+            continue
+        for name, of in base.__annotations__.items():
+            which = (base, name)
+            read, write = _as(of.removesuffix(" | None"), which, optional=of.endswith(" | None"))
+            left_out = name in _LEFT_OUT.get(base, ())
+            needed = name in _NEEDED.get(base, ()) or not hasattr(kind, name)
+            yield name, read, write, left_out, needed, _FLAT.get(which)
 
 
-def _agent(table: Table) -> Agent:
-    agent = Agent(
-        _process(table),
-        keeper=table.number("keeper", 0),
-        leader=table.number("leader", 0),
-        tty=table.number("tty", 0),
-    )
-    table.done()
-    return agent
+def _as(of: str, which: tuple[type[Value], str], *, optional: bool) -> tuple[Read, Write | None]:
+    """How a field of that type is read and written."""
+    if which == (Record, "place"):
+        return _place, tree
+    if of in _TYPES:
+        return _TYPES[of]
+    if of == "int":
+        return _number(None if optional else _LOWEST.get(which, 0)), None
+    if of == "float":
+        return _typed(float) if which in _FREE else _limited, None
+    many = of.startswith("tuple[")
+    inner = {one.__name__: one for one in _TABLES}.get(of.removeprefix("tuple[").partition(",")[0])
+    if inner is None:
+        return _typed(object), None  # read and written as a part of the table around it
+    if many:
+        return _tables(inner), lambda values: [tree(one) for one in values]
+    return _first if which in _MAY_BE_FIRST else _table(inner), tree
 
 
-def _status(table: Table) -> Status:
-    stopper, starter = table.maybe_table("stopper"), table.maybe_table("starter")
-    status = Status(
-        desired=table.need("desired", table.choice("desired", Desired)),
-        launched=table.need("launched", table.moment("launched")),
-        started=table.moment("started"),
-        ended=table.moment("ended"),
-        outcome=table.choice("outcome", State),
-        cause=table.choice("cause", Cause),
-        exit_code=table.get("exit_code", int),
-        signal=table.get("signal", int),
-        reason=table.get("reason", str),
-        paused=table.moment("paused"),
-        retries=table.count("retries"),
-        retries_max=table.count("retries_max"),
-        retry_at=table.moment("retry_at"),
-        stop_asked=table.moment("stop_asked"),
-        stop_grace=table.get("stop_grace", float),
-        stopper=_process(stopper, 1) if stopper else None,  # a sesh may be the first of all
-        starter=_process(starter, 1) if starter else None,
-        stop_tries=table.count("stop_tries"),
-        stop_reason=table.get("stop_reason", str),
-        stop_cause=table.choice("stop_cause", Cause),
-        remains=tuple(_process(one) for one in table.tables("remains")),
-        keep=table.get("keep", bool) or False,
-        lived=_limit(table, "lived") or 0.0,
-        held=table.get("held", float) or 0.0,
-        resumed=table.moment("resumed"),
-        health=table.choice("health", Health),
-        health_reason=table.get("health_reason", str),
-        waits_for=table.get("waits_for", str),
-        gave_up=table.get("gave_up", str),
-    )
-    if status.outcome is not None and status.outcome not in OUTCOMES:
-        raise table.fail("outcome", "not an end")
-    table.done()
-    return status
+# --- types ---------------------------------------------------------------------------------------
 
 
-def _agent_word(table: Table) -> AgentWord:
-    word = AgentWord(
-        phase=table.get("phase", str),
-        history=tuple(_step(one) for one in table.tables("history")),
-        updated=table.moment("updated"),
-        finished=table.moment("finished"),
-        errors=table.count("errors"),
-        last_error=table.get("last_error", str),
-        resume_ready=table.get("resume_ready", bool) is not False,
-        conversation=table.get("conversation", str),
-        prompted=table.get("prompted", bool) is True,
-        summary=table.get("summary", str),
-        metadata=table.get("metadata", dict) or {},
-    )
-    if not _plain(word.metadata):
-        raise table.fail("metadata", "should hold texts, numbers, true, false, lists and tables")
-    table.done()
-    return word
+def _typed(kind: type) -> Read:
+    def read(value: Any, where: str) -> Any:
+        if type(value) is not kind:  # not isinstance: `pid = true` must not pass as 1
+            raise DecodeError(f"{where}: should be of type {kind.__name__}")
+        return value
+
+    return read
 
 
-def _plain(value: object) -> bool:
-    """Can JSON say it too? It has neither times nor infinities."""
-    if isinstance(value, Mapping):
-        return all(map(_plain, value.values()))
-    if isinstance(value, list):
-        return all(map(_plain, value))
-    return isinstance(value, str | int) or (isinstance(value, float) and isfinite(value))
+def _number(lowest: int | None) -> Read:
+    def read(value: Any, where: str) -> Any:
+        if type(value) is not int:
+            raise DecodeError(f"{where}: should be of type int")
+        if lowest is not None and value < lowest:
+            raise DecodeError(f"{where}: should be at least {lowest}")
+        return value
+
+    return read
 
 
-def _step(table: Table) -> Step:
-    step = Step(table.take("phase", str), table.need("at", table.moment("at")))
-    table.done()
-    return step
+def _limited(value: Any, where: str) -> float:
+    number: float = _typed(float)(value, where)
+    if not 0 <= number < _LONGEST:
+        raise DecodeError(f"{where}: out of range")
+    return number
+
+
+def _moment(value: Any, where: str) -> datetime:
+    moment: datetime = _typed(datetime)(value, where)
+    if moment.tzinfo is None:
+        raise DecodeError(f"{where}: should have a time zone")
+    return moment
+
+
+def _texts(value: Any, where: str) -> tuple[str, ...]:
+    if not all(type(item) is str for item in _typed(list)(value, where)):
+        raise DecodeError(f"{where}: should be a list of strings")
+    return tuple(value)
+
+
+def _choice(kind: type[StrEnum]) -> Read:
+    def read(value: Any, where: str) -> StrEnum:
+        try:
+            return kind(_typed(str)(value, where))
+        except ValueError:
+            raise DecodeError(f"{where}: unknown word") from None
+
+    return read
+
+
+def _table(kind: type[Value]) -> Read:
+    return lambda value, where: _decode(kind, _typed(dict)(value, where), f"{where}.")
+
+
+def _tables(kind: type[Value]) -> Read:
+    def read(value: Any, where: str) -> tuple[Value, ...]:
+        if not all(type(item) is dict for item in _typed(list)(value, where)):
+            raise DecodeError(f"{where}: should be a list of tables")
+        return tuple(_decode(kind, item, f"{where}.") for item in value)
+
+    return read
+
+
+def _first(value: Any, where: str) -> Process:
+    """A process that may be the first of all."""
+    table = _typed(dict)(value, where)
+    if table.get("pid") == 1 and type(table["pid"]) is int:
+        return Process(1, _decode(Process, {**table, "pid": 2}, f"{where}.").start)
+    return _decode(Process, table, f"{where}.")
+
+
+_TYPES: dict[str, tuple[Read, Write | None]] = {
+    "str": (_typed(str), None),
+    "bool": (_typed(bool), None),
+    "datetime": (_moment, None),
+    "tuple[str, ...]": (_texts, list),
+    "Mapping[str, object]": (_typed(dict), dict),
+    **{kind.__name__: (_choice(kind), str) for kind in _ENUMS},
+}

@@ -8,29 +8,54 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Any
 
+from sesh.model.codec import tree
 from sesh.model.observation import Verdict
-from sesh.model.record import BreakerLimits, Care, Damaged, Record, name_of
+from sesh.model.record import Damaged, Record, Spec, name_of
 from sesh.model.states import ALIVE, ENDED, State
+from sesh.model.value import Value
 
 View = dict[str, Any]
 
-# The last ones change without any change of the record.
+
+# The fields in their order, by where they come from; "": see `_derived`, or not known to a record.
+_SOURCES: tuple[tuple[str, ...], ...] = (
+    ("record", "name", "id"),
+    ("verdict", "state", "reason", "cause", "exit_code", "signal", "last_known"),
+    ("status", "desired"),
+    ("place", "generation"),
+    ("", "place", "container", "image"),
+    ("spec", "group", "tags", "template"),
+    ("", "agent"),
+    ("spec", "command", "cwd"),
+    ("place", "branch"),
+    ("", "worktree", "pid", "socket"),
+    ("place", "pane"),
+    ("spec", "created"),
+    ("status", "started"),
+    ("", "ended", "health"),
+    ("verdict", "attention"),
+    ("status", "retries", "retries_max", "retry_at"),
+    ("spec", "max_age", "max_idle", "launch_timeout"),
+    ("", "care"),
+    ("spec", "breaker"),
+    ("status", "lived", "paused", "held", "resumed"),
+    ("word", "phase", "history", "updated", "finished", "errors", "last_error", "resume_ready"),
+    ("word", "conversation", "summary", "metadata"),
+    ("", "memory_bytes", "cpu_seconds", "ahead", "behind", "ahead_of", "dirty"),
+)
+_COPIED = [(name, source) for source, *names in _SOURCES if source for name in names]
+LASTING = tuple(name for _, *names in _SOURCES for name in names)
+_UNKNOWN = dict.fromkeys(LASTING)
+# These change without any change of the record.
 PASSING = (
     *("activity", "waiting_for", "activity_since", "activity_source", "background", "question"),
     *("last_output", "checked_at"),
 )
-LASTING = (
-    *("name", "id", "state", "reason", "cause", "exit_code", "signal", "last_known", "desired"),
-    *("generation", "place", "container", "image", "group", "tags", "template", "agent"),
-    *("command", "cwd", "branch", "worktree", "pid", "socket", "pane", "created", "started"),
-    *("ended", "health", "attention", "retries", "retries_max", "retry_at", "max_age", "max_idle"),
-    *("launch_timeout", "care", "breaker", "lived", "paused", "held", "resumed", "phase"),
-    *("history", "updated", "finished", "errors", "last_error", "resume_ready", "conversation"),
-    *("summary", "metadata", "memory_bytes", "cpu_seconds", "ahead", "behind", "ahead_of", "dirty"),
-)
 FIELDS = LASTING + PASSING
+_SCALARS = frozenset({str, int, float, bool, type(None)})
 DAMAGED_FIELDS = ("name", "state", "reason", "path")
 
 
@@ -39,83 +64,56 @@ def timestamp(moment: datetime | None) -> str | None:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if moment else None
 
 
-def asked(care: Care) -> dict[str, Any]:
-    """What of it is not as it would be anyway."""
-    return {
-        name: list(value) if isinstance(value, tuple) else value
-        for name in care.fields
-        if (value := getattr(care, name)) != getattr(Care, name)
-    }
-
-
-def limits(breaker: BreakerLimits) -> dict[str, float]:
-    return {name: getattr(breaker, name) for name in breaker.fields}
-
-
 def view(record: Record, verdict: Verdict) -> View:
-    """What lasts, in the order of LASTING."""
-    spec, place, status, word = record.spec, record.place, record.status, record.agent
+    """The fields that last as long as the record is unchanged."""
+    sources = {
+        "record": record,
+        "verdict": verdict,
+        "spec": record.spec,
+        "place": record.place,
+        "status": record.status,
+        "word": record.agent,
+    }
+    shown = _derived(record, verdict)
+    for name, source in _COPIED:
+        value = getattr(sources[source], name)
+        shown[name] = value if type(value) in _SCALARS else _plain(value)
+    return shown
+
+
+def _derived(record: Record, verdict: Verdict) -> View:
+    """All fields, with those that the record does not hold as such."""
+    spec, place, status = record.spec, record.place, record.status
     alive = verdict.state not in ENDED | {State.RECOVERING}
     agent = place.agent if alive and place.pids_here else None
     return {
-        "name": record.name,
-        "id": record.id,
-        "state": verdict.state.value,
-        "reason": verdict.reason,
-        "cause": verdict.cause,
-        "exit_code": verdict.exit_code,
-        "signal": verdict.signal,
-        "last_known": verdict.last_known,
-        "desired": status.desired.value,
-        "generation": place.generation,
+        **_UNKNOWN,
         "place": place.kind,
         "container": place.container_name,
         "image": spec.box.image if spec.box else None,
-        "group": spec.group,
-        "tags": list(spec.tags),
-        "template": spec.template,
         "agent": spec.kit.kind if spec.kit else None,
-        "command": list(spec.command),
-        "cwd": spec.cwd,
-        "branch": place.branch,
         "worktree": spec.worktree.path if spec.worktree else None,
         "pid": agent.process.pid if agent else None,
         "socket": place.socket or None,
-        "pane": place.pane,
-        "created": timestamp(spec.created),
-        "started": timestamp(status.started),
         "ended": timestamp(verdict.ended or status.ended),
         "health": status.health.value if status.health and verdict.state in ALIVE else None,
-        "attention": verdict.attention,
-        "retries": status.retries,
-        "retries_max": status.retries_max,
-        "retry_at": timestamp(status.retry_at),
-        "max_age": spec.max_age,
-        "max_idle": spec.max_idle,
-        "launch_timeout": spec.launch_timeout,
-        "care": asked(spec.care) or None,
-        "breaker": limits(spec.breaker) if spec.breaker else None,
-        "lived": status.lived,
-        "paused": timestamp(status.paused),
-        "held": status.held,
-        "resumed": timestamp(status.resumed),
-        "phase": word.phase,
-        "history": [{"phase": step.phase, "at": timestamp(step.at)} for step in word.history],
-        "updated": timestamp(word.updated),
-        "finished": timestamp(word.finished),
-        "errors": word.errors,
-        "last_error": word.last_error,
-        "resume_ready": word.resume_ready,
-        "conversation": word.conversation,
-        "summary": word.summary,
-        "metadata": dict(word.metadata),
-        "memory_bytes": None,
-        "cpu_seconds": None,
-        "ahead": None,
-        "behind": None,
-        "ahead_of": None,
-        "dirty": None,
+        "care": None if spec.care is Spec.care else _plain(spec.care) or None,
     }
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it."""
+    if type(value) in _SCALARS:
+        return value
+    if isinstance(value, datetime):
+        return timestamp(value)
+    if isinstance(value, StrEnum):
+        return value.value
+    if isinstance(value, tuple | list):
+        return [_plain(one) for one in value]
+    if isinstance(value, Value):
+        return {name: _plain(one) for name, one in tree(value).items()}
+    return dict(value)
 
 
 def damaged_view(damaged: Damaged) -> View:
@@ -137,7 +135,7 @@ def orphan_view(
     generation: int | None = None,
     memory_bytes: int | None = None,
 ) -> View:
-    """Something that lives without a record: little is known of it, nothing is left out."""
+    """An agent without a record. Fields that are not known are null."""
     known: View = {
         "name": name_of(session_id),
         "id": session_id,
@@ -157,4 +155,4 @@ def orphan_view(
         "errors": 0,
         "metadata": {},
     }
-    return {field: known.get(field) for field in LASTING}
+    return {**_UNKNOWN, **known}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import re
@@ -22,7 +23,8 @@ from sesh.model.observation import Observation, Verdict, seen
 from sesh.model.place import Process
 from sesh.model.reconcile import reconcile
 from sesh.model.record import AgentWord, Care, Damaged, Kit, Record, Step, Worktree
-from sesh.model.states import State
+from sesh.model.session_json import view
+from sesh.model.states import Cause, State
 from sesh.model.value import replace
 from sesh.state import records, settings
 from sesh.system import container_engine
@@ -147,6 +149,50 @@ def test_a_record_of_schema_1_loads_for_ever() -> None:
     assert found.place.agent is not None
     assert found.place.agent.process.pid == 4711
     assert found.status.outcome is State.FAILED
+
+
+@pytest.mark.parametrize("name", ["host", "docker", "least"])
+def test_the_bytes_of_a_record_stay_as_they_are(name: str) -> None:
+    """The files hold every field that there is, and as few as there can be; they are what the first
+    release has written."""
+    raw = (DATA / f"record-{name}.toml").read_bytes()
+    assert codec.encode(codec.decode(raw)) == raw
+
+
+@pytest.mark.parametrize("name", ["host", "docker", "least"])
+def test_the_json_of_a_record_stays_as_it_is(name: str) -> None:
+    made = codec.decode((DATA / f"record-{name}.toml").read_bytes())
+    why, end = "exit 3", made.spec.created
+    ended = Verdict(State.FAILED, why, Cause.EXIT, exit_code=3, ended=end, attention=why)
+    shown = view(made, RUNNING if name == "docker" else ended)
+    assert json.dumps(shown, indent=1) + "\n" == (DATA / f"record-{name}.json").read_text()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("mount = false\n", "", "spec.box.mount: missing"),
+        ('conversation = "minted"\n', "", "spec.kit.conversation: missing"),
+        ("pidns = ", "pidnt = ", "place.pidns: missing"),
+        ("pid = 21", "pid = 1", "status.remains.pid: should be at least 2"),
+        ("generation = 7", "generation = 0", "place.generation: should be at least 1"),
+        ("retries = 2", "retries = -2", "status.retries: should be at least 0"),
+        ("launch_timeout = 12.5", "launch_timeout = 0.0", "spec.launch_timeout: out of range"),
+        ("max_age = 3600.0", "max_age = nan", "spec.max_age: out of range"),
+        ("max_age = 3600.0", "max_age = 3600", "spec.max_age: should be of type float"),
+        ("ooms = 2", "ooms = 2\nnew = 1", "place.container.new: unknown key"),
+        ('image = "debian:13"\n', "", "spec.box.image: either image or existing"),
+        ('outcome = "timeout"', 'outcome = "stale"', "status.outcome: not an end"),
+        ('"lost",\n', '"often",\n', "spec.care.retry_on: unknown word"),
+        ('tags = [\n    "urgent",', "tags = [\n    1,", "spec.tags: should be a list of strings"),
+        ("+00:00\nstarted", "\nstarted", "status.launched: should have a time zone"),
+    ],
+)
+def test_every_field_is_read_strictly(old: str, new: str, told: str) -> None:
+    raw = (DATA / "record-docker.toml").read_text()
+    assert old in raw
+    with pytest.raises(codec.DecodeError, match=re.escape(told)):
+        codec.decode(raw.replace(old, new, 1).encode())
 
 
 def test_an_agent_of_an_older_record_is_answered_as_most_are() -> None:
