@@ -6,7 +6,7 @@ import pytest
 
 from sesh.model.configuration import Config
 from sesh.model.observation import Observation, seen
-from sesh.model.place import Boxing
+from sesh.model.place import Boxing, InContainer
 from sesh.model.record import Record
 from sesh.model.value import replace
 from sesh.places.docker import observe as docker
@@ -16,7 +16,9 @@ from tests.samples import record
 
 def boxed(name: str) -> Record:
     made = record()
-    return replace(made, name=name, spec=replace(made.spec, box=Boxing(image="image")))
+    host = made.place
+    place = InContainer(host.generation, host.machine, host.run, host.snapshot, host.socket)
+    return replace(made, name=name, place=place, spec=replace(made.spec, box=Boxing(image="image")))
 
 
 @pytest.mark.parametrize("error", [ValueError("²"), OSError(21, "a directory"), RecursionError()])
@@ -28,7 +30,7 @@ def test_what_can_not_be_looked_at_is_unknown_and_in_nobodys_way(
             raise error
         return Observation(seen("it lives"))
 
-    monkeypatch.setattr(docker, "complete", complete)
+    monkeypatch.setattr(docker, "_complete", complete)
     hostile, honest = observe.observe([boxed("hostile"), boxed("honest")], Config())
     assert hostile.agent.unknown
     assert "cannot be looked at" in hostile.agent.what
