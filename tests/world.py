@@ -78,6 +78,11 @@ class World:
         self._born = int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK")) - 1
 
     @property
+    def program(self) -> tuple[str, ...]:
+        """The command that is `sesh` in this world."""
+        return (SESH,)
+
+    @property
     def state(self) -> Path:
         return self.root / "state" / "sesh"
 
@@ -117,7 +122,7 @@ class World:
         """Run sesh as a user would, to its end, without a terminal."""
         used = self.env if env is None else env
         timeout = pace.seconds(timeout)
-        if FULL or not prepared.suits(args, used, stdin):
+        if FULL or self.program != (SESH,) or not prepared.suits(args, used, stdin):
             return self._run(*args, env=env, cwd=cwd, timeout=timeout, stdin=stdin)
         code, out, err = prepared.run(args, used, cwd or self.cwd, stdin, timeout)
         return Done(code, out, err)
@@ -142,7 +147,7 @@ class World:
         stdin: str | None,
     ) -> Done:
         done = subprocess.run(
-            [SESH, *args],
+            [*self.program, *args],
             env=self.env if env is None else dict(env),
             cwd=cwd or self.cwd,
             capture_output=True,
@@ -165,7 +170,7 @@ class World:
     def popen(self, *args: str) -> subprocess.Popen[bytes]:
         """Start sesh and do not wait."""
         return subprocess.Popen(
-            [SESH, *args],
+            [*self.program, *args],
             env=self.env,
             cwd=self.cwd,
             stdin=subprocess.DEVNULL,

@@ -99,7 +99,11 @@ def _show(session: Session, shown: View, *, colour: bool) -> None:
         rows.append(
             ("group", f"{record.spec.group or '–'}   tags {', '.join(record.spec.tags) or '–'}")
         )
-    if shown["care"] or shown["breaker"] or mailbox.patience(record.spec) != Spec.launch_timeout:
+    if (
+        shown["care"]
+        or shown["breaker"]
+        or registry.of(record).patience(record.spec) != Spec.launch_timeout
+    ):
         rows += [("care" if i == 0 else "", line) for i, line in enumerate(_care(record, shown))]
     if record.spec.env:
         rows.append(("variables", ", ".join(record.spec.env)))
@@ -253,7 +257,7 @@ def _checkup(care: Care) -> str:
 
 
 def _launching(record: Record) -> str:
-    lines, patience = [], mailbox.patience(record.spec)
+    lines, patience = [], registry.of(record).patience(record.spec)
     if patience != Spec.launch_timeout:
         lines.append(f"launch timeout {span(patience)}")
     if record.spec.care.scope:

@@ -19,9 +19,9 @@ from sesh.model.reconcile import how_it_ended, reconcile
 from sesh.model.record import Record, Status
 from sesh.model.states import ALIVE, Desired, State
 from sesh.model.value import Value, replace
-from sesh.operations import docker
+from sesh.operations import start_elsewhere
 from sesh.operations.stop import stop
-from sesh.places import launch_files
+from sesh.places import launch_files, remote
 from sesh.places.docker import container as docker_container
 from sesh.places.docker import mailbox, observe
 from sesh.state import events, lookup, orphans, records, unclaimed
@@ -129,7 +129,7 @@ def _with_launch(record: Record, config: Config) -> Record:
     mailbox.refresh(record, config.docker.timeout)
     launch, exit_word = observe.words(record)
     if pane is not None and pane.dead and exit_word is None and pane.code is not None:
-        mailbox.keep_words(record, f"exit {pane.generation} {pane.at} {pane.code} here")
+        remote.keep_words(record, f"exit {pane.generation} {pane.at} {pane.code} here")
     agent = launch.agent if launch else None
     if agent is None and pane is not None and not pane.dead and container.init is not None:
         agent = _agent(container.init.pid, pane.pid)
@@ -167,7 +167,7 @@ def _pane(told: re.Match[str]) -> _Pane:
 
 def _equip(record: Record, config: Config) -> None:
     """What was mounted is dead: tools and transcript go where nothing is mounted."""
-    docker.equipped(record, {}, resuming=False)
+    start_elsewhere.equipped(record, {}, resuming=False)
     said = mailbox.equip(record, config.docker.timeout * 4)
     engine, pane = mailbox.place(record).engine, record.place.pane
     if not said.ok:

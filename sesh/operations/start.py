@@ -16,11 +16,11 @@ from sesh.model.reconcile import reconcile
 from sesh.model.record import Record
 from sesh.model.states import Desired
 from sesh.model.value import replace
-from sesh.operations import claim, docker, worktrees
+from sesh.operations import claim, start_elsewhere, worktrees
 from sesh.operations.claim import Order
 from sesh.operations.forget import bury, release
 from sesh.operations.launch import failed, forget_files, launch, now, record_failure
-from sesh.places import environment, launch_files, panes
+from sesh.places import environment, launch_files, panes, registry
 from sesh.places.host import tmux_server
 from sesh.places.host.observe import hidden_server
 from sesh.state import orphans, records
@@ -33,8 +33,9 @@ from sesh.system.tmux import Reply, Tmux, Trouble
 
 def start(order: Order, config: Config) -> Seen:
     """Start a new session and see that it runs."""
-    if order.spec.box:
-        return docker.start(order, config)
+    elsewhere = registry.requested(order.spec)
+    if elsewhere is not None:
+        return start_elsewhere.start(order, elsewhere, config)
     config = patient(config)
     records.prepare()
     machine = processes.here()
@@ -112,8 +113,8 @@ def restart(found: Seen, config: Config, attempt: int = 0, *, fresh: bool = Fals
     person wants it."""
     assert found.session is not None
     worktrees.check(found.session.record)
-    if found.session.record.spec.box:
-        return docker.restart(found, config, attempt, fresh=fresh)
+    if not found.session.record.place.calls_back:
+        return start_elsewhere.restart(found, config, attempt, fresh=fresh)
     config = patient(config)
     records.prepare()
     old = found.session.record

@@ -159,8 +159,8 @@ def _tell_scope(spec: Spec, tell: Tell) -> None:
 
 def _tell_far_limits(spec: Spec, tell: Tell) -> None:
     """Processes of another machine cannot be observed: say what that means for the limits."""
-    assert spec.box is not None
-    if spec.care.max_memory and spec.box.image is None:
+    limited = spec.box is not None and spec.box.image is not None  # by the engine itself
+    if spec.care.max_memory and not limited:
         tell("--max-memory: nobody looks at it in a container of another machine's engine")
     if spec.care.max_cpu_time:
         tell("--max-cpu-time: on another machine's engine it is for each process alone")

@@ -7,14 +7,16 @@ event: the operations above do.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from sesh.model.configuration import Config
 from sesh.model.errors import SeshError
 from sesh.model.observation import ExitWord, LaunchWord, Observation, unknown
-from sesh.model.record import Record
-from sesh.system.tmux import Pane, Reply, Tmux
+from sesh.model.place import Place
+from sesh.model.record import Record, Spec
+from sesh.places.environment import Environment
+from sesh.system.tmux import Keeper, Pane, Reply, Tmux
 
 Look = tuple[Record, Observation]  # a record, and what files and /proc show of it
 Answers = dict[str, list[Pane] | Reply]  # socket → what its server said, to ask each one once
@@ -85,3 +87,63 @@ class PlaceKind(Protocol):
 
     def describe(self, record: Record) -> str:
         """The place in the words of `sesh show`."""
+
+    def patience(self, spec: Spec) -> float:
+        """How long the agent may take to begin, as it was asked for, in seconds."""
+
+
+class Elsewhere(PlaceKind, Protocol):
+    """A kind whose places are not in a tmux of this host: they are provided for a launch. In the
+    order of a start; `operations/start_elsewhere` calls them."""
+
+    def check(self, spec: Spec, config: Config) -> Spec:
+        """What was asked for, completed; raises when it cannot be had."""
+
+    def reserve(self, identity: str, spec: Spec, config: Config) -> Place:
+        """The place of a first launch, as far as it is known before anything is made."""
+
+    def next_place(self, old: Record, config: Config) -> tuple[Place, bool]:
+        """The place of the next launch, and whether it is the same as that of the last."""
+
+    def clear_before(self, old: Record, config: Config) -> None:
+        """Remove what a killed start may have left, before another place is made."""
+
+    def make_files(self, record: Record) -> None:
+        """The files on this machine that the place needs."""
+
+    def provide(self, record: Record, config: Config) -> Place:
+        """Have the place: make it, or prove that it is there."""
+
+    def put(
+        self,
+        record: Record,
+        variables: Environment,
+        command: tuple[str, ...],
+        kit: Mapping[str, bytes],
+        config: Config,
+    ) -> None:
+        """Put the files of a launch into the place. `kit`: those of its agent, by their endings."""
+
+    def stem(self, record: Record) -> str:
+        """Inside: where the files of the launch are."""
+
+    def hook(self, record: Record) -> list[str]:
+        """Inside: the command by which an agent leaves word of an event."""
+
+    def launch_server(self, record: Record, config: Config) -> Tmux:
+        """The tmux server for the launch, in the session's directory."""
+
+    def keeper(self, record: Record) -> Keeper:
+        """The keeper of the launch."""
+
+    def refused(self, record: Record, reply: Reply) -> SeshError:
+        """What it means that tmux in the place did not launch it."""
+
+    def await_agent(self, record: Record, config: Config) -> None:
+        """Wait until the agent has become its command, has ended, or is late."""
+
+    def withdraw(self, record: Record, config: Config, *, sure: bool) -> bool:
+        """Undo `provide`; False: nobody can tell. `sure`: the place said that it did nothing."""
+
+    def take_back(self, claimed: Record, config: Config) -> bool:
+        """End what was begun in a place that stays; False when it cannot be asked."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from sesh.model.configuration import Config
 from sesh.model.errors import ConflictError
 from sesh.model.observation import ExitWord, LaunchWord, Observation
-from sesh.model.record import Record
+from sesh.model.record import Record, Spec
 from sesh.places.interface import Answers, Look
 from sesh.system.tmux import Tmux
 
@@ -81,3 +81,7 @@ def made(record: Record) -> str | None:
 
 def describe(record: Record) -> str:
     return "nowhere: somebody else runs it"
+
+
+def patience(spec: Spec) -> float:
+    return spec.launch_timeout

@@ -9,8 +9,8 @@ from contextlib import suppress
 from sesh.model.configuration import Config
 from sesh.model.errors import SeshError
 from sesh.model.place import Host, InContainer, RecordOnly
-from sesh.model.record import Record
-from sesh.places.interface import PlaceKind
+from sesh.model.record import Record, Spec
+from sesh.places.interface import Elsewhere, PlaceKind
 from sesh.system.tmux import Tmux
 
 
@@ -20,7 +20,7 @@ def _host() -> PlaceKind:
     return place
 
 
-def _docker() -> PlaceKind:
+def _docker() -> Elsewhere:
     from sesh.places.docker import place
 
     return place
@@ -33,15 +33,25 @@ def _record_only() -> PlaceKind:
 
 
 # Each imports its kind only when a session of it is met.
+ELSEWHERE: dict[str, Callable[[], Elsewhere]] = {InContainer.kind: _docker}
 KINDS: dict[str, Callable[[], PlaceKind]] = {
     Host.kind: _host,
-    InContainer.kind: _docker,
     RecordOnly.kind: _record_only,
+    **ELSEWHERE,
 }
 
 
 def of(record: Record) -> PlaceKind:
     return KINDS[record.place.kind]()
+
+
+def elsewhere(record: Record) -> Elsewhere:
+    return ELSEWHERE[record.place.kind]()
+
+
+def requested(spec: Spec) -> Elsewhere | None:
+    """The kind of place that a new session asks for; None: this host."""
+    return _docker() if spec.box is not None else None
 
 
 def by_server(records: Iterable[Record], config: Config) -> Iterator[tuple[Tmux, list[Record]]]:

@@ -16,7 +16,7 @@ from sesh.model.errors import ConflictError, SeshError
 from sesh.model.place import Boxing, Container, Engine, InContainer
 from sesh.model.record import Record, Spec
 from sesh.model.value import replace
-from sesh.places import environment
+from sesh.places import environment, remote
 from sesh.places.docker import mailbox, observe
 from sesh.system import container_engine, files, git, paths, processes, tmux
 from sesh.system.container_engine import Facts, Said, Trouble
@@ -76,7 +76,7 @@ def place_of(identity: str, generation: int, engine: Engine, run: str, spec: Spe
         machine=processes.here(),
         run=mailbox.path(run, identity),
         snapshot=environment.snapshot_path(identity, run),
-        socket=f"{mailbox.home(identity)}/tmux.sock",
+        socket=f"{remote.home(identity)}/tmux.sock",
         branch=git.branch(spec.cwd) if spec.box and spec.box.mount else None,
         engine=engine,
     )
@@ -137,7 +137,7 @@ def _run_argv(record: Record, box: Boxing, labels: str, *, far: bool) -> list[st
     argv = ["run", "--detach", "--init", "--pull", "never", "--name", name]
     argv += ["--label-file", labels, "--workdir", record.spec.cwd]
     if far:
-        argv += ["--health-cmd", f"sh {mailbox.home(record.id)}/words.sh"]
+        argv += ["--health-cmd", f"sh {remote.home(record.id)}/words.sh"]
         argv += ["--health-interval", _HEALTH_EVERY, "--health-retries", "1"]
     else:
         argv += _bind(record.place.run, mailbox.MOUNT)
@@ -211,7 +211,7 @@ def prepare(record: Record, config: Config) -> None:
     """See that tmux is in there, and make the directory of its socket."""
     engine, box = mailbox.place(record).engine, record.spec.box
     assert box is not None
-    script = _PREPARE.format(home=mailbox.home(record.id))
+    script = _PREPARE.format(home=remote.home(record.id))
     said = mailbox.run_inside(record, "sh", "-c", script, timeout=config.docker.timeout * 4)
     where = box.image or f"the container {box.existing}"
     if said.ok:

@@ -13,53 +13,20 @@ import os
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from shlex import quote
 
-from sesh.model import parse
-from sesh.model.errors import StateError
-from sesh.model.pattern import lazy
 from sesh.model.place import Container, Engine, InContainer
 from sesh.model.record import Record, Spec
 from sesh.model.units import amount
-from sesh.places import environment, launch_files
-from sesh.system import container_engine, directory_tree, files, paths, tmux
+from sesh.places import environment, launch_files, remote
+from sesh.system import container_engine, directory_tree, files
 from sesh.system.container_engine import Facts, Said, Trouble
 from sesh.system.subprocesses import NOTHING, PIPE
 
 MOUNT = "/run/sesh"  # where a box is mounted
 LABEL = "sesh.id"
 LOG = "/run/sesh.log"  # where the transcript is
-_LINE = lazy(r"(pid|exit|error) ([0-9]+) ([0-9]*) ?(.*)")
 LIMIT = 64 << 20  # bytes: a mount that holds more, or more files than are counted, is reported
 _OPEN = 0o666  # below a directory that nobody else can enter
-
-# Prints what is known of one launch, a line each; its status says whether the agent lives.
-_WORDS = """\
-for kind in pid exit error; do
-  file={base}.$kind line= at=
-  [ -f "$file" ] && read -r line <"$file" && at=$(stat -c %Y "$file" 2>/dev/null)
-  echo "$kind {generation} $at $line"
-done
-[ ! -e {base}.exit ] && read -r pid rest <{base}.pid && [ -d "/proc/$pid" ] &&
-  echo "alive {generation}"
-"""
-
-# Signals whatever carries the session's marker; prints who that is. (No `grep -F`: busybox's ends
-# at the first NUL.) Asked to end, a shell with a person in front (it ignores TSTP and TTOU) gets a
-# HUP too: it ignores TERM.
-_REAP = """\
-for file in $(grep -l "SESH_ID=$1" /proc/[0-9]*/environ 2>/dev/null); do
-  pid=${file#/proc/} pid=${pid%/environ}
-  [ "$2" = 0 ] || kill -"$2" "$pid" 2>/dev/null || continue
-  echo "$pid"
-  [ "$2" = 15 ] || continue
-  while read -r key value; do
-    [ "$key" = SigIgn: ] && [ $((0x$value >> 19 & 0x$value >> 21 & 1)) = 1 ] && kill -1 "$pid"
-  done <"/proc/$pid/status"
-  kill -18 "$pid"
-done 2>/dev/null
-exit 0
-"""
 
 
 def patience(spec: Spec) -> float:
@@ -112,14 +79,9 @@ def overfull(held: directory_tree.Measure) -> str | None:
     return None if held.whole else too_many
 
 
-def home(session_id: str) -> str:
-    """Inside: where its tmux socket is, and all else where nothing is mounted."""
-    return f"/tmp/.sesh-{session_id[-8:]}"
-
-
 def inside(record: Record) -> str:
     """Inside: the directory of its launches."""
-    return MOUNT if container_of(record).mounted else home(record.id)
+    return MOUNT if container_of(record).mounted else remote.home(record.id)
 
 
 def base(record: Record) -> str:
@@ -128,7 +90,7 @@ def base(record: Record) -> str:
 
 def log(record: Record) -> str:
     """Inside: where its output goes."""
-    return LOG if container_of(record).mounted else f"{home(record.id)}/log"
+    return LOG if container_of(record).mounted else f"{remote.home(record.id)}/log"
 
 
 def make(record: Record) -> None:
@@ -172,18 +134,9 @@ def fill(
     timeout: float,
 ) -> Said:
     """Put in what a launch of this command needs; `kit`: the files of its agent, by their ends."""
-    stem = record.launch
-    blank = b" " * (launch_files.WORD_SIZE - 1) + b"\n"
-    contents = {
-        f"{stem}.pid": blank,
-        f"{stem}.exit.tmp": blank,
-        f"{stem}.env": environment.exports(variables),
-        f"{stem}.launch": launch_files.boxed_script(record, command, base(record)).encode(),
-        **{f"{stem}{ending}": data for ending, data in kit.items()},
-        **_tools(record),
-    }
+    contents = remote.launch_contents(record, base(record), variables, command, kit)
     if not container_of(record).mounted:
-        return _push(record, contents, timeout)
+        return remote.push(run_inside, record, contents, timeout)
     directory = os.open(record.place.run, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         for name, data in contents.items():
@@ -196,7 +149,8 @@ def fill(
 def equip(record: Record, timeout: float) -> Said:
     """Put in again what every look needs, where the mount that held it is dead; and what was
     printed until now: the transcript continues from there."""
-    said = _push(record, _tools(record), timeout)
+    tools = remote.tools(record, base(record))
+    said = remote.push(run_inside, record, tools, timeout)
     if not said.ok:
         return said
     copy = f"[ -e {log(record)} ] || cat {LOG} >{log(record)} 2>/dev/null || :"
@@ -206,21 +160,6 @@ def equip(record: Record, timeout: float) -> Said:
 def hook(record: Record) -> list[str]:
     """How an agent in there leaves word of an event."""
     return ["sh", f"{inside(record)}/hook.sh", base(record)]
-
-
-def _tools(record: Record) -> dict[str, bytes]:
-    words = _WORDS.format(base=quote(base(record)), generation=record.place.generation)
-    tools = {
-        "keeper.sh": _shipped("places/keeper.sh"),
-        "words.sh": words.encode(),
-        "tmux.conf": tmux.config_text("screen-256color").encode(),
-    }
-    return {**tools, "hook.sh": _shipped("places/docker/hook.sh")} if record.spec.kit else tools
-
-
-def _shipped(name: str) -> bytes:
-    with open(paths.package_file(name), "rb") as file:
-        return file.read()
 
 
 def _put(directory: int, name: str, data: bytes) -> None:
@@ -239,25 +178,6 @@ def _put(directory: int, name: str, data: bytes) -> None:
         except IsADirectoryError:  # the agent has put it there
             directory_tree.remove_in(directory, name)
             os.replace(temp, name, src_dir_fd=directory, dst_dir_fd=directory)
-
-
-def _push(record: Record, contents: dict[str, bytes], timeout: float) -> Said:
-    """Hand files over as a shell script: nothing else is sure to be in there."""
-    end = f"END-{os.urandom(8).hex()}"
-    begin = f"umask 022; mkdir -p -m 700 {home(record.id)} && cd {home(record.id)} || exit 1\n"
-    script = begin.encode()
-    for name, data in contents.items():
-        whole = data if data.endswith(b"\n") else data + b"\n"
-        here = b"rm -rf %s; cat >%s <<'%s' || exit 1\n%s%s\n"
-        file = quote(name).encode()
-        script += here % (file, file, end.encode(), whole, end.encode())
-    fd = os.memfd_create("sesh-box", os.MFD_CLOEXEC)
-    try:
-        files.write_all(fd, script)
-        os.lseek(fd, 0, os.SEEK_SET)
-        return run_inside(record, "sh", timeout=timeout, stdin=fd)
-    finally:
-        os.close(fd)
 
 
 def forget_variables(record: Record) -> None:
@@ -286,59 +206,18 @@ def as_user(record: Record) -> tuple[str, ...]:
 
 
 def look_inside(record: Record, timeout: float) -> str | Said:
-    """The words of a launch, fetched through the engine."""
-    said = run_inside(record, "sh", f"{inside(record)}/words.sh", timeout=timeout)
-    return said.out if said.ok or _LINE.search(said.out) else said
+    return remote.look(run_inside, record, base(record), timeout)
 
 
 def refresh(record: Record, timeout: float) -> None:
     """Fetch the words where no mount brings them."""
     container = place(record).container
     if container is not None and not container.mounted:
-        said = look_inside(record, timeout)
-        if isinstance(said, str):
-            keep_words(record, said)
-
-
-def says_alive(record: Record, said: str) -> bool:
-    return f"alive {record.place.generation}" in said.splitlines()
-
-
-def keep_words(record: Record, said: str) -> bool:
-    """Keep words of this generation as the keeper would have written them. Was there any?"""
-    found = False
-    for line in said[:4096].splitlines():
-        match = _LINE.fullmatch(line.rstrip())
-        if match is None or match[2] != str(record.place.generation):
-            continue
-        found = True
-        kind, _, at, word = match.groups()
-        if word:
-            _keep_word(f"{record.place.run}/{record.launch}.{kind}", word, at)
-    return found
-
-
-def _keep_word(file: str, word: str, at: str) -> None:
-    with suppress(OSError):
-        if files.read_regular(file, 4096).decode(errors="replace").split() == word.split():
-            return
-    with suppress(StateError):  # something else is in its place: then there is no word
-        files.write_private(file, word.encode(errors="replace") + b"\n", durable=False)
-        seconds = parse.number(at, int(time.time()))
-        if seconds is not None:
-            os.utime(file, (seconds, seconds))
+        remote.refresh(run_inside, record, base(record), timeout)
 
 
 def reap(record: Record, signal: int, timeout: float) -> list[int] | Said:
-    """Signal (0: only look for) whatever carries the session's marker in there; its pids. As the
-    session's own user, whose environments not even root can read in there; and by a script from
-    here: one that lies in there may be anybody's."""
-    script = ("sh", "-c", _REAP, "reap", record.id, str(int(signal)))
-    said = run_inside(record, *script, timeout=timeout)
-    if not said.ok:
-        return said
-    told = (parse.number(word, parse.PID) for word in said.out.split())
-    return [pid for pid in told if pid is not None]
+    return remote.reap(run_inside, record, signal, timeout)
 
 
 def pull_transcript(record: Record, timeout: float) -> Said:
@@ -346,22 +225,14 @@ def pull_transcript(record: Record, timeout: float) -> Said:
     container = place(record).container
     if container is None or container.mounted:
         return Said("")
-    target = paths.transcript(record.id)
-    fd = files.open_regular(target, os.O_WRONLY | os.O_APPEND)
-    try:
-        tail = ("tail", "-c", f"+{os.fstat(fd).st_size + 1}", log(record))
-        return run_inside(record, *tail, timeout=timeout, stdout=fd)
-    finally:
-        os.close(fd)
+    return remote.pull_transcript(run_inside, record, log(record), timeout)
 
 
 def leave(record: Record, timeout: float) -> None:
-    """Take what a session has put into a container that stays."""
+    """Remove our files from a container that sesh does not own."""
     container = place(record).container
     if container is not None and not container.made:
-        inner = home(record.id)
-        script = f"tmux -S {inner}/tmux.sock kill-session -t ={record.name}; rm -rf {inner}"
-        run_inside(record, "sh", "-c", script, timeout=timeout)
+        remote.leave(run_inside, record, timeout)
 
 
 def remove_container(record: Record, timeout: float) -> Said:

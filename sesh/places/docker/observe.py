@@ -23,7 +23,7 @@ from sesh.model.place import Agent, Container, Engine, Process
 from sesh.model.record import Record
 from sesh.model.states import Desired, State
 from sesh.model.value import replace
-from sesh.places import launch_files
+from sesh.places import launch_files, remote
 from sesh.places.docker import mailbox
 from sesh.places.interface import UNREADABLE, Look, unreadable
 from sesh.system import container_engine, processes, quick_read
@@ -321,11 +321,11 @@ def _by_words(record: Record, sight: Observation, facts: Facts, config: Config) 
     container = mailbox.container_of(record)
     if not container.mounted or not record.place.pids_here:
         said: str | Said = facts.word
-        if not mailbox.keep_words(record, facts.word):
+        if not remote.keep_words(record, facts.word):
             said = mailbox.look_inside(record, config.docker.timeout)
         if isinstance(said, Said):
             return replace(sight, agent=unknown(f"container engine: {said.text}"))
-        mailbox.keep_words(record, said)
+        remote.keep_words(record, said)
         launch, exit_word = words(record)
         sight = replace(sight, launch=launch or sight.launch, exit=exit_word)
         if not record.place.pids_here:
@@ -334,7 +334,7 @@ def _by_words(record: Record, sight: Observation, facts: Facts, config: Config) 
 
 
 def _from_afar(record: Record, said: str, launch: LaunchWord | None) -> Sight:
-    if mailbox.says_alive(record, said):
+    if remote.says_alive(record, said):
         return seen("it lives in its container")
     return absent("it is gone" if launch else "it has not said that it began")
 

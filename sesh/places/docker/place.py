@@ -12,9 +12,24 @@ from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError
 from sesh.model.observation import ExitWord, LaunchWord, Observation
 from sesh.model.place import Process
-from sesh.model.record import Record
-from sesh.places import panes
+from sesh.model.record import Record, Spec
+from sesh.places import panes, remote
 from sesh.places.docker import mailbox, observe
+from sesh.places.docker.launch import await_agent as await_agent
+from sesh.places.docker.launch import check as check
+from sesh.places.docker.launch import clear_before as clear_before
+from sesh.places.docker.launch import hook as hook
+from sesh.places.docker.launch import keeper as keeper
+from sesh.places.docker.launch import launch_server as launch_server
+from sesh.places.docker.launch import make_files as make_files
+from sesh.places.docker.launch import next_place as next_place
+from sesh.places.docker.launch import provide as provide
+from sesh.places.docker.launch import put as put
+from sesh.places.docker.launch import refused as refused
+from sesh.places.docker.launch import reserve as reserve
+from sesh.places.docker.launch import stem as stem
+from sesh.places.docker.launch import take_back as take_back
+from sesh.places.docker.launch import withdraw as withdraw
 from sesh.places.host import tmux_server
 from sesh.places.interface import Answers, Look
 from sesh.system import container_engine, files, processes
@@ -107,7 +122,7 @@ def attach_command(record: Record, config: Config, *, read_only: bool, alone: bo
         place.engine, "exec", "-it", "-e", f"TERM={_terminal()}", *user, container.id
     )
     mine, gone = _clients(record)
-    inside = ["sh", "-c", _INSIDE, "attach", mailbox.home(record.id), record.name, mine, how]
+    inside = ["sh", "-c", _INSIDE, "attach", remote.home(record.id), record.name, mine, how]
     return [*argv, *inside, *gone]
 
 
@@ -200,3 +215,7 @@ def remove_files(record: Record) -> None:
 def made(record: Record) -> str | None:
     container = mailbox.place(record).container
     return f"container {container.name}" if container is not None and container.made else None
+
+
+def patience(spec: Spec) -> float:
+    return mailbox.patience(spec)

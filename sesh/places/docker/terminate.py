@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import signal
-import time
 from contextlib import suppress
 
 from sesh.model.configuration import Config
 from sesh.model.errors import SeshError
 from sesh.model.place import Engine
 from sesh.model.record import Record
-from sesh.places import panes
+from sesh.places import panes, remote
 from sesh.places.docker import mailbox, observe
 from sesh.places.docker.container import facts_of
 from sesh.system import container_engine, processes
 from sesh.system.container_engine import Facts, Said, Trouble
-
-KEEPER_PATIENCE = 1.0  # seconds from an agent's end to its keeper's word
 
 
 def terminate(record: Record, config: Config, grace: float) -> None:
@@ -41,21 +37,11 @@ def _end_agent(record: Record, engine: Engine, facts: Facts, config: Config, gra
     if facts.paused:
         container_engine.ask(engine, "unpause", facts.id, timeout=config.docker.timeout)
     timeout = config.docker.timeout * 2
-    begin = time.monotonic()
-    left = _reap(record, signal.SIGTERM, timeout)
-    while left and isinstance(left, list) and time.monotonic() < begin + grace:
-        time.sleep(0.1)
-        left = _reap(record, 0, timeout)
-    for _ in range(10):
-        if not left or isinstance(left, Said):
-            break
-        _reap(record, signal.SIGKILL, timeout)
-        time.sleep(0.1)
-        left = _reap(record, 0, timeout)
+    remote.end(lambda number: _reap(record, number, timeout), grace)
     with suppress(OSError):
         panes.save_screens([record], observe.server(record, config))
         mailbox.pull_transcript(record, timeout)
-    _await_last_word(record, config)
+    remote.await_last_word(lambda: _has_ended(record, config))
 
 
 def _reap(record: Record, number: int, timeout: float) -> list[int] | Said:
@@ -76,11 +62,6 @@ def _reap(record: Record, number: int, timeout: float) -> list[int] | Said:
     return [agent.process.pid]
 
 
-def _await_last_word(record: Record, config: Config) -> None:
-    """Give the keeper a moment to say how it ended, before its container goes."""
-    deadline = time.monotonic() + KEEPER_PATIENCE
-    while time.monotonic() < deadline:
-        mailbox.refresh(record, config.docker.timeout)
-        if observe.words(record)[1] is not None:
-            return
-        time.sleep(0.02)
+def _has_ended(record: Record, config: Config) -> bool:
+    mailbox.refresh(record, config.docker.timeout)
+    return observe.words(record)[1] is not None

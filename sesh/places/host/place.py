@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from sesh.model.configuration import Config
 from sesh.model.observation import ExitWord, LaunchWord, Observation
-from sesh.model.record import Record
+from sesh.model.record import Record, Spec
 from sesh.places import launch_files
 from sesh.places.host import observe, tmux_server
 from sesh.places.interface import Answers, Look
@@ -94,3 +94,7 @@ def made(record: Record) -> str | None:
 
 def describe(record: Record) -> str:
     return f"host, tmux pane {record.place.pane or '–'}"
+
+
+def patience(spec: Spec) -> float:
+    return spec.launch_timeout

@@ -1,0 +1,212 @@
+"""Start a session, or its next generation, in a place that is not this host's tmux: a container,
+say. The place is provided, filled with the launch's files, and given up when the launch fails.
+
+A start that fails leaves nothing behind that sesh made, and nothing in what stays.
+"""
+
+from __future__ import annotations
+
+import os
+
+from sesh.model.configuration import Config
+from sesh.model.errors import CannotTellError, ConflictError, SeshError
+from sesh.model.place import Place
+from sesh.model.reconcile import not_in_time, reconcile
+from sesh.model.record import Record
+from sesh.model.states import Desired, State
+from sesh.model.value import replace
+from sesh.operations import claim
+from sesh.operations.claim import Order
+from sesh.operations.forget import bury, release
+from sesh.operations.launch import (
+    LaunchError,
+    failed,
+    forget_files,
+    given_up,
+    into_tmux,
+    judge_launch,
+    not_launched,
+    now,
+    record_failure,
+)
+from sesh.places import environment, launch_files, registry
+from sesh.places.interface import Elsewhere
+from sesh.state import observe, records
+from sesh.state.lookup import Seen
+from sesh.state.records import Entry
+from sesh.system import processes
+from sesh.system.tmux import Reply
+
+_NOT_KNOWN = "whether its container was made is not known yet, sesh show {0} looks again"
+
+
+# --- start ---------------------------------------------------------------------------------------
+
+
+def start(order: Order, kind: Elsewhere, config: Config) -> Seen:
+    """Start a new session in a place of this kind and see that it runs."""
+    records.prepare()
+    spec = kind.check(order.spec, config)
+    before = claim.free_name(order.name)
+    release(before, config)
+    identity = claim.new_id(order.name)
+    place = kind.reserve(identity, spec, config)
+    record = _by_us(claim.new_record(replace(order, spec=spec), identity, place))
+    record = claim.with_conversation(record)
+    try:
+        environment.save_text(record.place.snapshot, environment.exports(order.environment))
+        kind.make_files(record)
+        entry = claim.claim_name(record, claim.starting(record), before)
+    except BaseException:
+        _forget(record, kind)
+        raise
+    try:
+        if before and before.session:
+            bury(before.session.record, config, order.tell)
+        return _begin(entry, record, order.environment, config, "started")
+    except LaunchError:
+        kind.withdraw(record, config, sure=True)
+        raise
+    except BaseException as error:
+        withdrawn = kind.withdraw(record, config, sure=_sure(error))
+        if withdrawn and _take_back(record, kind, config):
+            raise
+        if isinstance(error, SeshError):
+            raise CannotTellError(
+                f"{record.name}: {error}; {_NOT_KNOWN.format(record.name)}"
+            ) from None
+        raise
+
+
+def _sure(error: BaseException) -> bool:
+    """Did the place itself say that it did nothing?"""
+    return isinstance(error, SeshError) and not isinstance(error, CannotTellError)
+
+
+def _by_us(record: Record) -> Record:
+    """Until its place is provided, it depends on this process."""
+    return replace(record, status=replace(record.status, starter=processes.myself()))
+
+
+def _forget(record: Record, kind: Elsewhere) -> None:
+    forget_files(record)
+    kind.remove_files(record)
+
+
+def _take_back(record: Record, kind: Elsewhere, config: Config) -> bool:
+    """The start failed: nothing of it stays, also not in a place that does. False when the place
+    can't be asked: then its record stays."""
+    entry = records.entry(record.name)
+    if entry and isinstance(entry.record, Record) and entry.record.id == record.id:
+        if not kind.take_back(entry.record, config):
+            return False
+        records.remove(entry)
+    _forget(record, kind)
+    return True
+
+
+# --- the launch ----------------------------------------------------------------------------------
+
+
+def _begin(
+    entry: Entry,
+    record: Record,
+    variables: environment.Environment,
+    config: Config,
+    event: str,
+    *,
+    resuming: bool = False,
+) -> Seen:
+    """Provide the place, then launch in it."""
+    kind = registry.elsewhere(record)
+    place: Place = kind.provide(record, config)
+    status = replace(claim.launched_now(record.status), starter=None)
+    record = replace(record, place=place, status=status)
+    written = records.swap(entry, record, claim.starting(record))
+    if written is None:
+        raise ConflictError(f"{record.name} was changed by another sesh just now")
+    command, kit = equipped(record, variables, resuming=resuming)
+    kind.put(record, variables, command, kit, config)
+    return _launch(written, record, kind, config, event)
+
+
+def equipped(
+    record: Record, variables: environment.Environment, *, resuming: bool
+) -> tuple[tuple[str, ...], dict[str, bytes]]:
+    """The command of a launch, and the files that its agent needs in its place."""
+    if record.spec.kit is None:
+        return record.spec.command, {}
+    from sesh.agents import launch_kit
+
+    kind = registry.elsewhere(record)
+    stem, hook = kind.stem(record), kind.hook(record)
+    return launch_kit.stage_elsewhere(record, variables, stem, hook, resuming=resuming)
+
+
+def _launch(entry: Entry, record: Record, kind: Elsewhere, config: Config, event: str) -> Seen:
+    launch_files.keep_claim(record, entry.raw)
+    server = kind.launch_server(record, config)
+    reply = into_tmux(record, server, kind.keeper(record), ())
+    if isinstance(reply, Reply):
+        raise kind.refused(record, reply)
+    record = replace(record, place=replace(record.place, pane=reply.pane))
+    kind.await_agent(record, config)
+    sight = observe.observe([record], config)[0]
+    if reconcile(record, sight, now()).state is State.STARTING:
+        too_late = not_in_time(kind.patience(record.spec))
+        if given_up(entry, record, too_late, event):
+            server.kill_panes([reply.pane])
+        raise not_launched(record, too_late.reason)
+    return judge_launch(entry, record, sight, event)
+
+
+# --- restart -------------------------------------------------------------------------------------
+
+
+def restart(found: Seen, config: Config, attempt: int = 0, *, fresh: bool = False) -> Seen:
+    """The next generation: in the same container, say, if that is still there, else in a new one of
+    the same kind. `attempt` and `fresh` as for a session of this host."""
+    records.prepare()
+    assert found.session is not None
+    old = found.session.record
+    kind = registry.elsewhere(old)
+    place, same = kind.next_place(old, config)
+    variables = _variables(old)
+    record = claim.next_generation(old, place, attempt)
+    record = record if same else _by_us(record)
+    record, resuming = claim.resumed(record, old, variables, fresh=fresh)
+    if not same:
+        kind.clear_before(old, config)
+    kind.make_files(record)
+    environment.save_text(place.snapshot, environment.exports(variables))
+    entry = claim.claim_generation(found, record)
+    try:
+        done = _begin(entry, record, variables, config, "restarted", resuming=resuming)
+        launch_files.forget(record, below=record.place.generation)
+        return done
+    except BaseException as error:
+        if not same:
+            kind.withdraw(record, config, sure=_sure(error))
+        if isinstance(error, SeshError) and not isinstance(error, LaunchError | CannotTellError):
+            _note_failure(record, str(error))
+        raise
+
+
+def _note_failure(record: Record, why: str) -> None:
+    """A restart that came to nothing has failed: it is not `starting` until its time is over.
+    Unless somebody wants it to stop by now, or has seen how it ended."""
+    entry = records.entry(record.name)
+    claimed = entry.record if entry else None
+    if not entry or not isinstance(claimed, Record) or claimed.launch != record.launch:
+        return
+    if claimed.status.desired is Desired.RUNNING and claimed.status.outcome is None:
+        record_failure(entry, claimed, failed(why), "restarted")
+
+
+def _variables(record: Record) -> environment.Environment:
+    """What was given with -e; if a reboot took it, the caller's values."""
+    try:
+        return environment.load(record.place.snapshot)
+    except FileNotFoundError:
+        claim.lacking(record)
+        return {os.fsencode(name): os.environb[os.fsencode(name)] for name in record.spec.env}

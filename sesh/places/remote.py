@@ -1,0 +1,465 @@
+"""A place that is reached by commands only: a shell somewhere, with tmux and a /tmp.
+
+The functions here take `run`, which runs a command in the place of a record; containers into which
+nothing can be mounted use them. `Remote` makes a whole kind of place of two primitives: `command`
+and `standing`. What comes back from a place may be forged: it is parsed strictly, and can only lie
+about its own session.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from shlex import quote
+
+from sesh.model import parse
+from sesh.model.configuration import Config
+from sesh.model.errors import CannotTellError, SeshError, StateError
+from sesh.model.observation import ExitWord, LaunchWord, Observation, Sight, absent, seen, unknown
+from sesh.model.pattern import lazy
+from sesh.model.place import Place
+from sesh.model.record import Record, Spec
+from sesh.model.states import Desired
+from sesh.model.value import replace
+from sesh.places import environment, launch_files, panes
+from sesh.places.interface import UNREADABLE, Answers, Look, unreadable
+from sesh.system import files, paths, processes, subprocesses, tmux
+from sesh.system.container_engine import Said, Trouble
+from sesh.system.subprocesses import NOTHING, PIPE
+from sesh.system.tmux import Keeper, Reply, Tmux
+
+Run = Callable[..., Said]  # run(record, *argv, timeout=…, stdin=…, stdout=…)
+KEEPER_PATIENCE = 1.0  # seconds from an agent's end to its keeper's word
+_LINE = lazy(r"(pid|exit|error) ([0-9]+) ([0-9]*) ?(.*)")
+
+# Prints what is known of one launch, a line each; its status says whether the agent lives.
+WORDS = """\
+for kind in pid exit error; do
+  file={base}.$kind line= at=
+  [ -f "$file" ] && read -r line <"$file" && at=$(stat -c %Y "$file" 2>/dev/null)
+  echo "$kind {generation} $at $line"
+done
+[ ! -e {base}.exit ] && read -r pid rest <{base}.pid && [ -d "/proc/$pid" ] &&
+  echo "alive {generation}"
+"""
+
+# Signals whatever carries the session's marker; prints who that is. (No `grep -F`: busybox's ends
+# at the first NUL.) Asked to end, a shell with a person in front (it ignores TSTP and TTOU) gets a
+# HUP too: it ignores TERM.
+_REAP = """\
+for file in $(grep -l "SESH_ID=$1" /proc/[0-9]*/environ 2>/dev/null); do
+  pid=${file#/proc/} pid=${pid%/environ}
+  [ "$2" = 0 ] || kill -"$2" "$pid" 2>/dev/null || continue
+  echo "$pid"
+  [ "$2" = 15 ] || continue
+  while read -r key value; do
+    [ "$key" = SigIgn: ] && [ $((0x$value >> 19 & 0x$value >> 21 & 1)) = 1 ] && kill -1 "$pid"
+  done <"/proc/$pid/status"
+  kill -18 "$pid"
+done 2>/dev/null
+exit 0
+"""
+
+
+def home(session_id: str) -> str:
+    """There: where its tmux socket is, and all files of its launches."""
+    return f"/tmp/.sesh-{session_id[-8:]}"
+
+
+# --- files for a launch --------------------------------------------------------------------------
+
+
+def launch_contents(
+    record: Record,
+    base: str,
+    variables: environment.Environment,
+    command: tuple[str, ...],
+    kit: Mapping[str, bytes],
+) -> dict[str, bytes]:
+    """The files of a launch of this command, by their names. `base`: their stem in the place;
+    `kit`: the files of its agent, by their endings."""
+    stem = record.launch
+    blank = b" " * (launch_files.WORD_SIZE - 1) + b"\n"
+    return {
+        f"{stem}.pid": blank,
+        f"{stem}.exit.tmp": blank,
+        f"{stem}.env": environment.exports(variables),
+        f"{stem}.launch": launch_files.boxed_script(record, command, base).encode(),
+        **{f"{stem}{ending}": data for ending, data in kit.items()},
+        **tools(record, base),
+    }
+
+
+def tools(record: Record, base: str) -> dict[str, bytes]:
+    """What every launch and every look needs there."""
+    words = WORDS.format(base=quote(base), generation=record.place.generation)
+    found = {
+        "keeper.sh": _shipped("places/keeper.sh"),
+        "words.sh": words.encode(),
+        "tmux.conf": tmux.config_text("screen-256color").encode(),
+    }
+    return {**found, "hook.sh": _shipped("places/docker/hook.sh")} if record.spec.kit else found
+
+
+def _shipped(name: str) -> bytes:
+    with open(paths.package_file(name), "rb") as file:
+        return file.read()
+
+
+def push(run: Run, record: Record, contents: Mapping[str, bytes], timeout: float) -> Said:
+    """Hand files over as a shell script: nothing else is sure to be in there."""
+    end = f"END-{os.urandom(8).hex()}"
+    begin = f"umask 022; mkdir -p -m 700 {home(record.id)} && cd {home(record.id)} || exit 1\n"
+    script = begin.encode()
+    for name, data in contents.items():
+        whole = data if data.endswith(b"\n") else data + b"\n"
+        here = b"rm -rf %s; cat >%s <<'%s' || exit 1\n%s%s\n"
+        file = quote(name).encode()
+        script += here % (file, file, end.encode(), whole, end.encode())
+    fd = os.memfd_create("sesh-box", os.MFD_CLOEXEC)
+    try:
+        files.write_all(fd, script)
+        os.lseek(fd, 0, os.SEEK_SET)
+        return run(record, "sh", timeout=timeout, stdin=fd)
+    finally:
+        os.close(fd)
+
+
+# --- words ---------------------------------------------------------------------------------------
+
+
+def look(run: Run, record: Record, base: str, timeout: float) -> str | Said:
+    """The words of a launch, fetched by a command."""
+    said = run(record, "sh", f"{os.path.dirname(base)}/words.sh", timeout=timeout)
+    return said.out if said.ok or _LINE.search(said.out) else said
+
+
+def refresh(run: Run, record: Record, base: str, timeout: float) -> None:
+    """Fetch the words and keep them on this machine."""
+    said = look(run, record, base, timeout)
+    if isinstance(said, str):
+        keep_words(record, said)
+
+
+def says_alive(record: Record, said: str) -> bool:
+    return f"alive {record.place.generation}" in said.splitlines()
+
+
+def keep_words(record: Record, said: str) -> bool:
+    """Keep words of this generation as the keeper would have written them. Was there any?"""
+    found = False
+    for line in said[:4096].splitlines():
+        match = _LINE.fullmatch(line.rstrip())
+        if match is None or match[2] != str(record.place.generation):
+            continue
+        found = True
+        kind, _, at, word = match.groups()
+        if word:
+            _keep_word(f"{record.place.run}/{record.launch}.{kind}", word, at)
+    return found
+
+
+def _keep_word(file: str, word: str, at: str) -> None:
+    with suppress(OSError):
+        if files.read_regular(file, 4096).decode(errors="replace").split() == word.split():
+            return
+    with suppress(StateError):  # something else is in its place: then there is no word
+        files.write_private(file, word.encode(errors="replace") + b"\n", durable=False)
+        seconds = parse.number(at, int(time.time()))
+        if seconds is not None:
+            os.utime(file, (seconds, seconds))
+
+
+def reap(run: Run, record: Record, signal: int, timeout: float) -> list[int] | Said:
+    """Signal (0: only look for) whatever carries the session's marker in there; its pids. As the
+    session's own user, whose environments not even root can read in there; and by a script from
+    here: one that lies in there may be anybody's."""
+    script = ("sh", "-c", _REAP, "reap", record.id, str(int(signal)))
+    said = run(record, *script, timeout=timeout)
+    if not said.ok:
+        return said
+    told = (parse.number(word, parse.PID) for word in said.out.split())
+    return [pid for pid in told if pid is not None]
+
+
+def pull_transcript(run: Run, record: Record, log: str, timeout: float) -> Said:
+    """Bring what was printed since the last time."""
+    fd = files.open_regular(paths.transcript(record.id), os.O_WRONLY | os.O_APPEND)
+    try:
+        tail = ("tail", "-c", f"+{os.fstat(fd).st_size + 1}", log)
+        return run(record, *tail, timeout=timeout, stdout=fd)
+    finally:
+        os.close(fd)
+
+
+def leave(run: Run, record: Record, timeout: float) -> None:
+    """Remove our files from a place that stays."""
+    there = home(record.id)
+    script = f"tmux -S {there}/tmux.sock kill-session -t ={record.name}; rm -rf {there}"
+    run(record, "sh", "-c", script, timeout=timeout)
+
+
+# --- the end -------------------------------------------------------------------------------------
+
+
+def end(reach: Callable[[int], list[int] | Said], grace: float) -> None:
+    """Ask, wait for the grace, kill. `reach` signals all processes of a session (0: none) and says
+    which are left."""
+    begin = time.monotonic()
+    left = reach(signal.SIGTERM)
+    while left and isinstance(left, list) and time.monotonic() < begin + grace:
+        time.sleep(0.1)
+        left = reach(0)
+    for _ in range(10):
+        if not left or isinstance(left, Said):
+            break
+        reach(signal.SIGKILL)
+        time.sleep(0.1)
+        left = reach(0)
+
+
+def await_last_word(ended: Callable[[], bool]) -> None:
+    """Give the keeper a moment to say how the agent ended, before its place goes."""
+    deadline = time.monotonic() + KEEPER_PATIENCE
+    while time.monotonic() < deadline and not ended():
+        time.sleep(0.02)
+
+
+# --- a kind of place -----------------------------------------------------------------------------
+
+
+class Remote:
+    """A kind of place: `command` and `standing` are what a subclass must have. Nothing is made for
+    a session but its tmux server and a directory."""
+
+    place: type[Place]  # of `model/place`
+    timeout = 20.0  # seconds that a command may take
+
+    def command(self, record: Record, *argv: str, terminal: bool = False) -> list[str]:
+        """The command, on this machine, that runs `argv` in the place."""
+        raise NotImplementedError
+
+    def standing(self, records: Sequence[Record], config: Config) -> Mapping[str, Sight]:
+        """Session id → is its place there? One question for all. ABSENT only on proof."""
+        raise NotImplementedError
+
+    def run(
+        self,
+        record: Record,
+        *argv: str,
+        timeout: float,
+        stdin: int = NOTHING,
+        stdout: int = PIPE,
+    ) -> Said:
+        env = subprocesses.engine_environment()
+        answer = subprocesses.call(
+            self.command(record, *argv), timeout=timeout, env=env, stdin=stdin, stdout=stdout
+        )
+        if answer.ok:
+            return Said(answer.out)
+        text = answer.problem or answer.err.strip() or f"exit {answer.code} without a word"
+        return Said(answer.out, Trouble.OTHER, text)
+
+    def _must(self, record: Record, said: Said | list[int]) -> None:
+        if isinstance(said, Said) and not said.ok:
+            raise CannotTellError(f"{record.name}: {said.text}")
+
+    def describe(self, record: Record) -> str:
+        return f"{record.place.kind}, tmux pane {record.place.pane or '–'}"
+
+    def tmux(self, record: Record, config: Config) -> Tmux:
+        prefix = tuple(self.command(record))
+        there = home(record.id)
+        return Tmux("tmux", record.place.socket, there, timeout=self.timeout, prefix=prefix)
+
+    def attach_command(
+        self, record: Record, config: Config, *, read_only: bool, alone: bool
+    ) -> list[str]:
+        options = (*(("-r",) if read_only else ()), *(("-d",) if alone else ()))
+        client = ("tmux", "-N", "-u", "-S", record.place.socket, "attach-session", *options)
+        return self.command(record, *client, "-t", f"={record.name}", terminal=True)
+
+    def enter_command(self, record: Record) -> list[str]:
+        return self.command(record, "sh", "-c", 'cd "$0" && exec "$@"', record.spec.cwd)
+
+    def has_screen(self, record: Record) -> bool:
+        return True
+
+    def fetch_transcript(self, record: Record, config: Config) -> None:
+        with suppress(OSError):
+            pull_transcript(self.run, record, f"{home(record.id)}/log", self.timeout)
+
+    def freeze(self, record: Record, config: Config) -> None:
+        self._must(record, reap(self.run, record, signal.SIGSTOP, self.timeout))
+
+    def thaw(self, record: Record, config: Config) -> None:
+        self._must(record, reap(self.run, record, signal.SIGCONT, self.timeout))
+
+    # --- what is seen of it ---
+
+    def words(self, record: Record) -> tuple[LaunchWord | None, ExitWord | None]:
+        place, since = record.place, record.status.launched
+        which = (place.run, record.id, place.generation, since)
+        return launch_files.read_launch(*which), launch_files.read_exit(*which)
+
+    def by_proc(self, record: Record, sight: Observation) -> Observation | None:
+        return None
+
+    def complete(
+        self, looks: Sequence[Look], config: Config, answers: Answers
+    ) -> list[Observation]:
+        asked = [record for record, _ in looks if record.status.outcome is None]
+        there = self.standing(asked, config) if asked else {}
+        return [self._complete(*one, there.get(one[0].id)) for one in looks]
+
+    def _complete(self, record: Record, sight: Observation, where: Sight | None) -> Observation:
+        if where is None:
+            return sight
+        try:
+            return self._look(record, sight, where)
+        except UNREADABLE as error:
+            return unreadable(error)
+
+    def _look(self, record: Record, sight: Observation, where: Sight) -> Observation:
+        sight = replace(sight, container=where)
+        if where.unknown:
+            return replace(sight, agent=where, others=where, remains=where)
+        if where.absent:
+            gone = absent("nothing of it")
+            return replace(sight, agent=where, terminal=where, others=gone, remains=gone)
+        said = look(self.run, record, self.stem(record), self.timeout)
+        if isinstance(said, Said):
+            return replace(sight, agent=unknown(said.text), remains=unknown(said.text))
+        keep_words(record, said)
+        launch, exit_word = self.words(record)
+        agent = absent("it is gone" if launch else "it has not said that it began")
+        if says_alive(record, said):
+            agent = seen("it lives there")
+        sight = replace(sight, agent=agent, launch=launch, exit=exit_word)
+        stopping = record.status.desired is Desired.STOPPED
+        return replace(sight, remains=self._remains(record)) if stopping else sight
+
+    def _remains(self, record: Record) -> Sight:
+        found = reap(self.run, record, 0, self.timeout)
+        if isinstance(found, Said):
+            return unknown(found.text)
+        text = f"{len(found)} of its processes are left"
+        return seen(text) if found else absent("no process of it is left")
+
+    # --- the end ---
+
+    def terminate(self, record: Record, config: Config, grace: float) -> None:
+        with suppress(SeshError, OSError):  # what could not be done shows at the next look
+            end(lambda number: reap(self.run, record, number, self.timeout), grace)
+            panes.save_screens([record], self.tmux(record, config))
+            self.fetch_transcript(record, config)
+            await_last_word(lambda: self._has_ended(record))
+
+    def _has_ended(self, record: Record) -> bool:
+        refresh(self.run, record, self.stem(record), self.timeout)
+        return self.words(record)[1] is not None
+
+    def clear(self, record: Record, config: Config, *, close_panes: bool) -> None:
+        if close_panes:
+            panes.put_away([record], self.tmux(record, config))
+
+    def release(self, record: Record, config: Config) -> None:
+        there = self.standing([record], config)[record.id]
+        if there.unknown:
+            raise CannotTellError(f"{record.name}: {there.what}; not forgotten")
+        if there.present:
+            leave(self.run, record, self.timeout)
+
+    def remove_files(self, record: Record) -> None:
+        """It has no files on this machine but those of its launches."""
+
+    def made(self, record: Record) -> str | None:
+        return None
+
+    # --- launches ---
+
+    def check(self, spec: Spec, config: Config) -> Spec:
+        return spec
+
+    def patience(self, spec: Spec) -> float:
+        return spec.launch_timeout
+
+    def reserve(self, identity: str, spec: Spec, config: Config) -> Place:
+        return self._place(identity, 1)
+
+    def _place(self, identity: str, generation: int) -> Place:
+        run = processes.run_dir()
+        return self.place(
+            generation=generation,
+            machine=processes.here(),
+            run=run,
+            snapshot=environment.snapshot_path(identity, run),
+            socket=f"{home(identity)}/tmux.sock",
+        )
+
+    def next_place(self, old: Record, config: Config) -> tuple[Place, bool]:
+        place, server = self._place(old.id, old.place.generation + 1), self.tmux(old, config)
+        if panes.find(old, server.panes()) is None:
+            return place, False
+        panes.save_screens([old], server)
+        return replace(place, pane=old.place.pane), True
+
+    def clear_before(self, old: Record, config: Config) -> None:
+        """Nothing is made that could be left."""
+
+    def make_files(self, record: Record) -> None:
+        files.make_private(record.place.run)
+        launch_files.make_transcript(record.id)
+
+    def provide(self, record: Record, config: Config) -> Place:
+        ready = f"tmux -V >/dev/null && mkdir -p -m 700 {home(record.id)}"
+        self._must(record, self.run(record, "sh", "-c", ready, timeout=self.timeout))
+        return record.place
+
+    def put(
+        self,
+        record: Record,
+        variables: environment.Environment,
+        command: tuple[str, ...],
+        kit: Mapping[str, bytes],
+        config: Config,
+    ) -> None:
+        contents = launch_contents(record, self.stem(record), variables, command, kit)
+        self._must(record, push(self.run, record, contents, self.timeout))
+
+    def stem(self, record: Record) -> str:
+        return f"{home(record.id)}/{record.launch}"
+
+    def hook(self, record: Record) -> list[str]:
+        return ["sh", f"{home(record.id)}/hook.sh", self.stem(record)]
+
+    def launch_server(self, record: Record, config: Config) -> Tmux:
+        return self.tmux(record, config)
+
+    def keeper(self, record: Record) -> Keeper:
+        there = home(record.id)
+        argv = ("/bin/sh", f"{there}/keeper.sh", self.stem(record), record.id, record.name)
+        return Keeper((*argv, "tmux", ""), record.id, log=f"{there}/log", callback="")
+
+    def refused(self, record: Record, reply: Reply) -> SeshError:
+        return CannotTellError(f"{record.name}: tmux: {reply.text}")
+
+    def await_agent(self, record: Record, config: Config) -> None:
+        deadline = time.monotonic() + record.spec.launch_timeout
+        while time.monotonic() < deadline:
+            refresh(self.run, record, self.stem(record), self.timeout)
+            if any(self.words(record)):
+                return
+            time.sleep(0.1)
+
+    def withdraw(self, record: Record, config: Config, *, sure: bool) -> bool:
+        return True
+
+    def take_back(self, claimed: Record, config: Config) -> bool:
+        if isinstance(reap(self.run, claimed, signal.SIGKILL, self.timeout), Said):
+            return False
+        leave(self.run, claimed, self.timeout)
+        return True
