@@ -18,11 +18,10 @@ from sesh.model.state_table import STATES
 from sesh.model.states import ENDED, State
 from sesh.model.units import amount, span
 from sesh.places import registry
-from sesh.places.docker import mailbox
 from sesh.state import ages, breakers, log_files, lookup, settings
 from sesh.state.lookup import Seen
 from sesh.supervision import health_checks
-from sesh.system import directory_tree, paths
+from sesh.system import paths
 from sesh.terminal import output, session_list
 
 _NEXT_SAID = "sesh update {0} --phase …   ·   sesh finish {0} completed"
@@ -84,8 +83,9 @@ def _show(session: Session, shown: View, *, colour: bool) -> None:
             ("memory", f"{_memory(record, shown)}   cpu {_cpu(shown)}"),
             ("output", _output(shown)),
         ]
-    if record.spec.box and os.path.isdir(record.place.run):
-        rows.append(("mount", _mount(record)))
+    mount = registry.of(record).usage(record)
+    if mount:
+        rows.append(("mount", mount))
     if record.heard:
         rows += _doing(record, shown)
     rows += _word(record)
@@ -120,13 +120,6 @@ def _show(session: Session, shown: View, *, colour: bool) -> None:
         advice = f"sesh answer {{0}} …   ·   {advice}"
     rows.append(("next", advice.format(record.name)))
     _print(record.name, verdict.state, verdict.reason, rows, colour=colour)
-
-
-def _mount(record: Record) -> str:
-    """How full the private mount of its container is."""
-    held = directory_tree.measure(record.place.run)
-    much = mailbox.overfull(held) or f"{formatting.size(held.size)} of {amount(mailbox.LIMIT)}"
-    return f"{much}   ({record.place.run})"
 
 
 def _breaker(session: Session) -> str | None:

@@ -13,6 +13,7 @@ from sesh.model import formatting
 from sesh.model.pattern import lazy
 from sesh.model.record import name_of
 from sesh.model.value import Value
+from sesh.places.launch_files import mount_owner
 from sesh.state import records
 from sesh.system import files, paths, processes
 
@@ -88,7 +89,7 @@ def _for_a_container(path: str, status: os.stat_result) -> bool:
     of any user write, or a transcript?"""
     below, _, name = path.removeprefix(paths.state_dir() + "/").partition("/")
     if below == "run":
-        return any(part.endswith(".box") for part in name.split("/"))
+        return any(map(mount_owner, name.split("/")))
     session_id = name.removesuffix(".log")
     open_log = below == "transcripts" and stat.S_IMODE(status.st_mode) == 0o666
     return open_log and _boxed(session_id)

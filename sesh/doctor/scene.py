@@ -21,9 +21,9 @@ from sesh.model.record import Record, name_of
 from sesh.model.session_json import LASTING, View, view
 from sesh.model.states import State
 from sesh.model.value import Value, replace
-from sesh.places.docker import mailbox
 from sesh.places.host import tmux_server
 from sesh.places.interface import Answers
+from sesh.places.launch_files import mount_owner
 from sesh.state import orphans, records
 from sesh.state.lookup import Seen
 from sesh.state.orphans import Census
@@ -149,8 +149,10 @@ class Scene:
             names = os.listdir(self.run)
         except OSError:
             return {}
-        boxed = [name.removesuffix(".box") for name in names if name.endswith(".box")]
-        return {one: directory_tree.measure(mailbox.path(self.run, one)) for one in sorted(boxed)}
+        owners = {owner: name for name in sorted(names) if (owner := mount_owner(name))}
+        return {
+            owner: directory_tree.measure(f"{self.run}/{name}") for owner, name in owners.items()
+        }
 
     @cached_property
     def files(self) -> list[tuple[str, os.stat_result]]:
@@ -183,7 +185,7 @@ def _walk(root: str) -> Iterator[tuple[str, os.stat_result]]:
         with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
             status = os.lstat(path)
             yield path, status
-            if stat.S_ISDIR(status.st_mode) and not path.endswith(".box"):
+            if stat.S_ISDIR(status.st_mode) and not mount_owner(path):
                 pending += [child.path for child in os.scandir(path)]
 
 

@@ -18,6 +18,7 @@ from sesh.model.record import Record, name_of
 from sesh.model.states import State
 from sesh.model.units import span
 from sesh.model.value import Value
+from sesh.places.launch_files import mount_owner
 from sesh.state.clocks import Naps
 from sesh.state.orphans import Census, Leftover, Stray
 from sesh.state.unclaimed import Adrift
@@ -399,7 +400,7 @@ def _files(scene: Scene, gc: Gc, now: float, by_days: float) -> Iterator[Step]:
         yield _file(What.LAUNCH_FILE, path, "that no record names", changed, session_id)
     for path, changed in scene.mounts:
         if now - changed > ORPHAN_GRACE:
-            session_id = os.path.basename(path).removesuffix(".box")
+            session_id = mount_owner(path) or ""
             yield Step(
                 *(Verb.REMOVE, What.MOUNT, path, "whose container is gone", session_id),
                 paths=(path,),

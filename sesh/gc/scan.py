@@ -19,6 +19,7 @@ from sesh.model.states import OUTCOMES, State
 from sesh.model.value import Value
 from sesh.operations import worktrees
 from sesh.places.host import tmux_server
+from sesh.places.launch_files import mount_owner
 from sesh.state import clocks, orphans, records, sightings, unclaimed
 from sesh.state.clocks import DAY, HOUR, Naps
 from sesh.state.lookup import Seen
@@ -162,8 +163,8 @@ def _mounts(census: Census, run: str) -> Iterator[tuple[str, float]]:
         return
     damaged = {one.name for one in census.found if one.damaged}
     for name in _names(run):
-        session_id = name.removesuffix(".box")
-        if not name.endswith(".box") or not _ID.fullmatch(session_id):
+        session_id = mount_owner(name)
+        if session_id is None or not _ID.fullmatch(session_id):
             continue
         known = session_id in standing or name_of(session_id) in damaged
         if known or unclaimed.claimed(session_id) or unclaimed.kept(session_id):

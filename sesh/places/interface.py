@@ -85,6 +85,9 @@ class PlaceKind(Protocol):
     def made(self, record: Record) -> str | None:
         """What `release` removes, for the question before it."""
 
+    def usage(self, record: Record) -> str | None:
+        """How full the directory is that the session shares with this machine; None: none."""
+
     def describe(self, record: Record) -> str:
         """The place in the words of `sesh show`."""
 

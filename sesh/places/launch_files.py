@@ -91,6 +91,12 @@ def base(record: Record) -> str:
     return f"{record.place.run}/{record.launch}"
 
 
+def mount_owner(path: str) -> str | None:
+    """The id of the session whose private mount this is, by its name; None: it is no mount."""
+    name = os.path.basename(path)
+    return name.removesuffix(".box") if name.endswith(".box") else None
+
+
 def own(record: Record) -> str:
     """The stem of the files of a launch that only sesh writes and believes."""
     return f"{record.place.private_run}/{record.launch}"

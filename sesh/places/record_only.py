@@ -79,6 +79,10 @@ def made(record: Record) -> str | None:
     return None
 
 
+def usage(record: Record) -> str | None:
+    return None
+
+
 def describe(record: Record) -> str:
     return "nowhere: somebody else runs it"
 

@@ -267,6 +267,9 @@ class Remote:
         if isinstance(said, Said) and not said.ok:
             raise CannotTellError(f"{record.name}: {said.text}")
 
+    def usage(self, record: Record) -> str | None:
+        return None
+
     def describe(self, record: Record) -> str:
         return f"{record.place.kind}, tmux pane {record.place.pane or '–'}"
 

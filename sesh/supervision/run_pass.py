@@ -293,8 +293,8 @@ def launch_leavings(run: str, kept: Collection[str] = ()) -> list[str]:
     for directory in {run, paths.runtime_dir() or run}:
         with suppress(FileNotFoundError):
             names = [n for n in os.listdir(directory) if n.partition(".")[0] not in kept]
-            ours = [n for n in names if _NAMED.match(n) and not n.endswith((".box", ".check"))]
-            found += [f"{directory}/{n}" for n in ours]
+            ours = [n for n in names if _NAMED.match(n) and not n.endswith(".check")]
+            found += [f"{directory}/{n}" for n in ours if not launch_files.mount_owner(n)]
     return found
 
 

@@ -8,11 +8,13 @@ import signal
 from collections.abc import Sequence
 from contextlib import suppress
 
+from sesh.model import formatting
 from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError
 from sesh.model.observation import ExitWord, LaunchWord, Observation
 from sesh.model.place import Process
 from sesh.model.record import Record, Spec
+from sesh.model.units import amount
 from sesh.places import panes, remote
 from sesh.places.docker import mailbox, observe
 from sesh.places.docker.launch import await_agent as await_agent
@@ -32,7 +34,7 @@ from sesh.places.docker.launch import take_back as take_back
 from sesh.places.docker.launch import withdraw as withdraw
 from sesh.places.host import tmux_server
 from sesh.places.interface import Answers, Look
-from sesh.system import container_engine, files, processes
+from sesh.system import container_engine, directory_tree, files, processes
 from sesh.system.container_engine import Said
 from sesh.system.tmux import Tmux
 
@@ -75,6 +77,14 @@ def has_screen(record: Record) -> bool:
 def fetch_transcript(record: Record, config: Config) -> None:
     with suppress(OSError):
         mailbox.pull_transcript(record, config.docker.timeout)
+
+
+def usage(record: Record) -> str | None:
+    if not os.path.isdir(record.place.run):
+        return None
+    held = directory_tree.measure(record.place.run)
+    much = mailbox.overfull(held) or f"{formatting.size(held.size)} of {amount(mailbox.LIMIT)}"
+    return f"{much}   ({record.place.run})"
 
 
 def describe(record: Record) -> str:

@@ -92,6 +92,10 @@ def made(record: Record) -> str | None:
     return None
 
 
+def usage(record: Record) -> str | None:
+    return None
+
+
 def describe(record: Record) -> str:
     return f"host, tmux pane {record.place.pane or '–'}"
 
