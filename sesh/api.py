@@ -28,7 +28,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sesh.agents import resumable
-from sesh.model import progress
+from sesh.model import digest, progress
 from sesh.model.digest import Digest
 from sesh.model.errors import (
     CannotTellError,
@@ -38,6 +38,7 @@ from sesh.model.errors import (
     StateError,
     UsageError,
 )
+from sesh.model.place import RecordOnly
 from sesh.model.progress import Answer, Said
 from sesh.model.record import Spec, Step, name_of
 from sesh.model.session_json import View, timestamp, view
@@ -240,13 +241,10 @@ def cleanup(older_than: float = 0.0) -> builtins.list[str]:
         latest = timestamp(datetime.now(UTC) - timedelta(seconds=older_than)) or ""
     except (OverflowError, TypeError, ValueError):
         raise UsageError(f"{older_than!a:.40}: should be a number of seconds") from None
-    mark, limit = b'"ended":"', latest.encode()
 
     def wanted(found: Digest) -> bool:
-        if b'"place":"none"' not in found.view:
-            return False
-        at = found.view.find(mark) + len(mark)
-        return found.view[at : at + len(limit)] <= limit
+        bare = digest.text(found.view, "place") == RecordOnly.kind
+        return bare and (digest.text(found.view, "ended") or "") <= latest
 
     if not records.exists():
         return []

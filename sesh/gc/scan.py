@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 from sesh.model import formatting
 from sesh.model.configuration import Config, Gc
+from sesh.model.digest import is_limited
 from sesh.model.errors import CannotTellError
 from sesh.model.pattern import lazy
 from sesh.model.place import Process
@@ -31,7 +32,6 @@ from sesh.system import paths, processes
 from sesh.system.tmux import Pane
 
 _ID = lazy(ID_PATTERN)
-_UNLIMITED = b'"max_age":null,"max_idle":null,'
 _BLOCK = 512  # of st_blocks
 NEVER = float("inf")  # when something ended of which that is not known
 
@@ -280,7 +280,7 @@ def running_in(census: Census, gc: Gc) -> Iterator[Running]:
     """The running sessions that have a limit."""
     anyway = bool(gc.max_age or gc.max_idle)
     for digest in census.held:
-        if digest.pid != "-" and (anyway or _limited(digest.view)):
+        if digest.pid != "-" and (anyway or is_limited(digest.view)):
             view = json.loads(digest.view)
             if view["state"] == State.RUNNING:
                 yield _running(digest.id, view, Process(int(digest.pid), int(digest.start)))
@@ -288,10 +288,6 @@ def running_in(census: Census, gc: Gc) -> Iterator[Running]:
         one = running_of(seen)
         if one:
             yield one
-
-
-def _limited(view: bytes) -> bool:
-    return _UNLIMITED not in view and b'"max_age":' in view
 
 
 def running_of(found: Seen) -> Running | None:

@@ -23,7 +23,6 @@ from binascii import crc32
 
 _START = b'#{"crc":'
 _GUARD, _VIEW = b'"guard":"', b'","view":'
-_ATTENTION, _CARE, _AGENT = b'"attention":', b'"care":', b'"agent":'
 _GUARD_FIELDS = 9
 _VERSION = "1"
 
@@ -74,24 +73,85 @@ def parse(raw: bytes) -> Digest | None:
     return Digest(fields, view)
 
 
+# --- the view, without parsing it ----------------------------------------------------------------
+#
+# To parse every view takes longer than all else that a fast lane does. Inside a JSON string every
+# quote has a backslash, so a name in quotes with a colon behind it can only be a key; and no object
+# with the same keys stands before the fields that are asked for here.
+
+_ATTENTION, _CARE, _AGENT = b'"attention":', b'"care":', b'"agent":'
+
+
+def field(view: bytes, name: str) -> bytes:
+    """The JSON of one field; empty when it is missing. Of an object, only the beginning."""
+    return _value(view, b'"%b":' % name.encode())
+
+
+def _value(view: bytes, key: bytes) -> bytes:
+    at = view.find(key) + len(key)
+    if at < len(key):
+        return b""
+    if not view.startswith(b'"', at):
+        return view[at : view.find(b",", at)]
+    end = view.find(b'"', at + 1)
+    while view[at:end].endswith(b"\\") and _escapes(view[at:end]):
+        end = view.find(b'"', end + 1)
+    return view[at : end + 1]
+
+
+def _escapes(text: bytes) -> bool:
+    """Does a text end with a backslash that escapes what follows?"""
+    return (len(text) - len(text.rstrip(b"\\"))) % 2 == 1
+
+
+def text(view: bytes, name: str) -> str | None:
+    """One field that is a string; None when it is null or missing."""
+    found = field(view, name)
+    if not found.startswith(b'"'):
+        return None
+    if b"\\" in found:
+        from sesh.model import quick_json
+
+        decoded: str = quick_json.loads(found.decode())
+        return decoded
+    return found[1:-1].decode()
+
+
+def is_of(view: bytes, name: str) -> bool:
+    """Is it the view of the session of that name? The name is the first field."""
+    return view.startswith(b'{"name":"%b",' % name.encode())
+
+
 def state(view: bytes) -> str:
-    """The state in a view; only name and id, which hold no quotes, stand before it."""
-    return view.partition(b'"state":"')[2].partition(b'"')[0].decode("ascii")
+    return text(view, "state") or ""
 
 
 def needs_attention(view: bytes) -> bool:
-    """Is `attention` set in a view? Its bytes tell: inside a string every quote has a backslash, so
-    this can only be a key, and no object with keys of others stands before it."""
-    return not view.startswith(b"null,", view.find(_ATTENTION) + len(_ATTENTION))
+    return _value(view, _ATTENTION) != b"null"
+
+
+def with_attention(view: bytes, why: str) -> bytes:
+    """The view with a reason for attention where it has none."""
+    import json
+
+    return view.replace(_ATTENTION + b"null,", b"%b%b," % (_ATTENTION, json.dumps(why).encode()), 1)
 
 
 def agent(view: bytes) -> bytes | None:
-    """The kind of agent in a view, if it is one that sesh knows. (Told like `attention`; tags stand
-    before it, but they are texts.)"""
-    at = view.find(_AGENT) + len(_AGENT)
-    return None if view.startswith(b"null,", at) else view[at : view.find(b",", at)]
+    """The kind of agent in a view, if it is one that sesh knows."""
+    found = _value(view, _AGENT)
+    return None if found == b"null" else found
 
 
 def cared_for(view: bytes) -> bool:
-    """Is `care` set in a view? Told from its bytes like `attention`."""
-    return not view.startswith(b"null,", view.find(_CARE) + len(_CARE))
+    return _value(view, _CARE) != b"null"
+
+
+def has_breaker(view: bytes) -> bool:
+    """Does the session have limits of its own for a breaker?"""
+    return field(view, "breaker").startswith(b"{")
+
+
+def is_limited(view: bytes) -> bool:
+    """Does the session have a limit of its own on its age or silence?"""
+    return any(field(view, name) not in (b"null", b"") for name in ("max_age", "max_idle"))

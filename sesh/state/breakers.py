@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from math import ceil
 from typing import Any
 
-from sesh.model import formatting, retry
+from sesh.model import digest, formatting, retry
 from sesh.model.configuration import Config
 from sesh.model.errors import SeshError
 from sesh.model.observation import Verdict
@@ -143,7 +143,7 @@ def _with_own_limits() -> list[View]:
         ]
     finally:
         os.close(directory)
-    return [json.loads(one.view) for one in found if one and b'"breaker":{' in one.view]
+    return [json.loads(one.view) for one in found if one and digest.has_breaker(one.view)]
 
 
 def _has_failed(how: Verdict) -> bool:

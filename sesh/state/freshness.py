@@ -81,7 +81,7 @@ def breaker_open(path: str, now: float) -> bool:
 def digest_of(name: str, directory: int) -> digest.Digest | None:
     """The digest of one record file, if it is intact and the file's own."""
     found = digest.parse(read(f"{name}.toml", directory))
-    if found is None or not found.view.startswith(b'{"name":"%s",' % name.encode()):
+    if found is None or not digest.is_of(found.view, name):
         return None
     return found
 

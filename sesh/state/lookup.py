@@ -7,13 +7,12 @@ the same.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from sesh.model import retry
+from sesh.model import digest, retry
 from sesh.model.configuration import Config
 from sesh.model.digest import Digest
 from sesh.model.errors import (
@@ -26,7 +25,6 @@ from sesh.model.errors import (
     UsageError,
 )
 from sesh.model.observation import Observation, Session, Verdict
-from sesh.model.pattern import lazy
 from sesh.model.place import Agent
 from sesh.model.reconcile import how_it_ended, reconcile
 from sesh.model.record import AgentWord, Damaged, Record, name_of, valid_name
@@ -41,9 +39,6 @@ from sesh.system import paths, processes, quick_read
 _LOOKS = 3  # at most at a record that others keep changing
 _TRIES = 200  # to change a record; at each of them another process was faster
 LOST = "its record is lost; sesh adopt {0} brings it back, sesh stop {0} ends it"
-
-
-_SOCKET = lazy(rb'"socket":("(?:[^"\\]|\\.)*")')
 
 
 class Seen(Value):
@@ -127,10 +122,9 @@ def held_and_explained(
 
 
 def sockets(held: Iterable[Digest]) -> set[str]:
-    """The servers of the living among these. (To parse each view for it takes longer than all else.
-    No text of a user can look like this in front of it: its quotes are escaped.)"""
-    found = {match[1] for one in held if one.mode == "pid" and (match := _SOCKET.search(one.view))}
-    return {json.loads(text) for text in found}
+    """The tmux servers of the living sessions among these."""
+    found = {digest.text(one.view, "socket") for one in held if one.mode == "pid"}
+    return {socket for socket in found if socket is not None}
 
 
 def everything(

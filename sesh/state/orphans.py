@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from datetime import UTC, datetime
 from types import MappingProxyType
 
+from sesh.model import digest
 from sesh.model.configuration import Config
 from sesh.model.digest import Digest
 from sesh.model.errors import CannotTellError
@@ -216,7 +217,8 @@ def boxed_records(found: Iterable[Seen], held: Iterable[Digest]) -> list[Record]
     entries += [
         entry
         for one in held
-        if b'"place":"docker"' in one.view and (entry := records.entry(name_of(one.id)))
+        if digest.text(one.view, "place") == InContainer.kind
+        and (entry := records.entry(name_of(one.id)))
     ]
     here = processes.here().id
     recorded = [entry.record for entry in entries if isinstance(entry.record, Record)]

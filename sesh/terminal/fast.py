@@ -153,9 +153,7 @@ def _with_attention(view: bytes, why: str | None) -> bytes:
     """The view, with a reason for attention where its record has none."""
     if why is None or digest.needs_attention(view):
         return view
-    import json
-
-    return view.replace(b'"attention":null,', b'"attention":%s,' % json.dumps(why).encode(), 1)
+    return digest.with_attention(view, why)
 
 
 def _stamp(seconds: float) -> bytes:
