@@ -26,7 +26,7 @@ ALLOWED = {
     "doctor/scene.py": (1, "feeds the checks that only containers have"),
     "gc/apply.py": (2, "to go: the container of an ended session"),
     "gc/remove_files.py": (1, "to go: removes private mounts"),
-    "model/codec.py": (6, "the table of a kind in the record file"),
+    "model/codec.py": (2, "the table of a kind in the record file"),
     "model/configuration.py": (1, "the default of a setting"),
     "model/reconcile.py": (2, "whose limit on memory it was that the kernel enforced"),
     "model/record.py": (1, "the capability directory_here depends on the request"),
