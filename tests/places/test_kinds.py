@@ -37,7 +37,7 @@ ALLOWED = {
     "operations/start.py": (2, "makes records of this host"),
     "operations/start_request.py": (9, "checks the request"),
     "state/freshness.py": (1, "fast lane: the guard of a container"),
-    "state/orphans.py": (2, "to go: which records are asked for containers"),
+    "state/orphans.py": (1, "to go: which records are asked for containers"),
     "state/unclaimed.py": (5, "to go: containers that no record claims"),
     "supervision/timer/timers.py": (1, "programs that a timer must find"),
     "terminal/session_list.py": (1, "lists containers that no record claims"),
@@ -57,8 +57,10 @@ def lines() -> dict[str, list[str]]:
 
 
 def test_lines_that_know_a_kind_of_place_do_not_grow() -> None:
-    found = {name: len(known) for name, known in lines().items()}
-    assert found == {name: number for name, (number, _) in ALLOWED.items()}, lines()
+    more = {
+        name: known for name, known in lines().items() if len(known) > ALLOWED.get(name, (0, ""))[0]
+    }
+    assert more == {}
 
 
 def test_each_file_that_knows_a_kind_says_why() -> None:
