@@ -4,6 +4,7 @@ shows all that a new kind needs: a class for the record, two methods, and its re
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -84,3 +85,10 @@ class ShellWorld(World):
         here = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
         code = f"import sys; sys.path.insert(0, {here!r}); from tests.places import shell; "
         return (sys.executable, "-c", code + "shell.main()")
+
+    def end(self) -> None:
+        """Also remove what sessions left in `/tmp`, which is the place here."""
+        homes = [home(path.stem) for path in self.state.glob("transcripts/*.log")]
+        super().end()
+        for one in homes:
+            shutil.rmtree(one, ignore_errors=True)
