@@ -86,7 +86,7 @@ install: ## install command, manual and completions below PREFIX (/usr/local)
 	"$$python" -m venv --without-pip "$(SESH_HOME)"; \
 	pip --python "$(SESH_HOME)/bin/python" install --no-index --find-links "$$scratch/wheels" sesh; \
 	mkdir -p "$(PREFIX)/bin"; \
-	for script in sesh _sesh-python; do ln -sf "../lib/sesh/bin/$$script" "$(PREFIX)/bin/$$script"; done; \
+	ln -sf ../lib/sesh/bin/sesh "$(PREFIX)/bin/sesh"; \
 	cd "$(SESH_HOME)"; \
 	find share -type f | while read -r file; do \
 		mkdir -p "$(PREFIX)/$${file%/*}"; \
@@ -103,9 +103,7 @@ uninstall: ## remove what install put there; sessions and their records stay
 	[ -e "$(SESH_HOME)/pyvenv.cfg" ] || exit 0; \
 	cd "$(SESH_HOME)"; \
 	find share -type f | while read -r file; do rm -f "$(PREFIX)/$$file"; done; \
-	for script in sesh _sesh-python; do \
-		if [ "$(PREFIX)/bin/$$script" -ef "bin/$$script" ]; then rm "$(PREFIX)/bin/$$script"; fi; \
-	done; \
+	if [ "$(PREFIX)/bin/sesh" -ef bin/sesh ]; then rm "$(PREFIX)/bin/sesh"; fi; \
 	rm -rf "$(SESH_HOME)"
 
 clean: ## remove everything that was made here

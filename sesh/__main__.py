@@ -6,31 +6,11 @@ import gc
 import os
 import sys
 
-_LIBRARIES = ("click", "psutil", "sh", "tomli_w")
-
-
-class _Site:
-    """The last finder of modules, for an interpreter that was started without `site`: a library
-    that is neither in the standard library nor beside sesh may be where `site` finds it."""
-
-    @classmethod
-    def find_spec(cls, name: str, path: object = None, target: object = None) -> object:
-        if name not in _LIBRARIES:  # others are only tried, such as msvcrt by subprocess
-            return None
-        sys.meta_path.remove(cls)  # type: ignore[arg-type]  # a class serves as its own instance
-        import site
-        from importlib.machinery import PathFinder
-
-        site.main()
-        return PathFinder.find_spec(name)
-
 
 def script() -> None:
     """main() for a process that ends with it: no garbage collection and no teardown of the
     interpreter, which together are a fifth of a `sesh start`."""
     gc.disable()
-    if sys.flags.no_site and "site" not in sys.modules:
-        sys.meta_path.append(_Site)  # type: ignore[arg-type]
     code = main()
     os._exit(code)
 

@@ -270,9 +270,20 @@ venv_package() {
 }
 
 # What .venv was made from, and where: a copied or moved checkout needs one of its own.
-fingerprint() { { pwd -P; cat pyproject.toml sesh/bin/* tests/setup.sh; } | cksum; }
+fingerprint() { { pwd -P; cat pyproject.toml sesh/bin/sesh tests/setup.sh; } | cksum; }
 
 is_ready() { [ "$(cat ".venv/ready-$1" 2>/dev/null)" = "$(fingerprint)" ] && .venv/bin/python -c '' 2>/dev/null; }
+
+# mend_script FILE: no #! line can hold a path with a space, though pip writes one; let sh start the Python, by a line
+# that is a string to Python.
+mend_script() {
+    {
+        printf '%s\n' '#!/bin/sh' "'''exec' \"$PWD/.venv/bin/python\" \"\$0\" \"\$@\"" "' '''"
+        tail -n +2 "$1"
+    } >"$1.new"
+    chmod +x "$1.new"
+    mv "$1.new" "$1"
+}
 
 # pip COMMAND…: soon at its end without a network, and silent about everything else
 pip() {
@@ -290,9 +301,10 @@ make_venv() {
     say "making .venv with $python"
     "$python" -m venv --clear .venv
     pip install --config-settings editable_mode=compat --editable ".$1"
+    case $PWD in *' '*) mend_script .venv/bin/sesh ;; esac
 }
 
-# What building and installing sesh takes, so that the tests of that need no network; and two more installers.
+# What building and installing sesh takes, so that the tests of that need no network.
 keep_wheels() {
     .venv/bin/python -c '
 import tomllib
@@ -300,8 +312,6 @@ project = tomllib.load(open("pyproject.toml", "rb"))
 print(*project["build-system"]["requires"], *project["project"]["dependencies"], sep="\n")
 ' >.venv/requirements
     pip wheel --wheel-dir .venv/wheels -r .venv/requirements
-    quietly .venv/bin/python -m pip --retries 1 --timeout 15 wheel --wheel-dir .venv/wheels uv pipx ||
-        say "without uv and pipx, tests that need them are skipped ($(reason))"
 }
 
 

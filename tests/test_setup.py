@@ -96,7 +96,7 @@ def bare(checkout: Path, tmp_path: Path) -> Path:
     (tools / "id").chmod(0o755)
     (checkout / ".venv" / "bin").mkdir(parents=True)
     (checkout / ".venv" / "bin" / "python").symlink_to(sys.executable)
-    read = "{ pwd -P; cat pyproject.toml sesh/bin/* tests/setup.sh; } | cksum >.venv/ready-test"
+    read = "{ pwd -P; cat pyproject.toml sesh/bin/sesh tests/setup.sh; } | cksum >.venv/ready-test"
     subprocess.run(["sh", "-c", read], cwd=checkout, check=True)
     return tools
 

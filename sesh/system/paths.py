@@ -169,12 +169,7 @@ def _private(directory: str, uid: int) -> bool:
 
 def package_file(name: str) -> str:
     """A data file shipped with the package, by its absolute path."""
-    package = _package_dir()
-    if not os.path.isdir(package):
-        from sesh.system import zipapp
-
-        package = zipapp.unpacked(package, _xdg("XDG_CACHE_HOME", ".cache") + "/sesh")
-    return os.path.join(package, name)
+    return os.path.join(_package_dir(), name)
 
 
 def _package_dir() -> str:
@@ -194,8 +189,6 @@ def own_command() -> list[str]:
     script = os.path.abspath(sys.argv[0]) if sys.argv and sys.argv[0] else ""
     if os.path.basename(script) == "sesh" and os.access(script, os.X_OK):
         return [script]
-    if script and _package_dir() == f"{script}/sesh":  # a zipapp
-        return [sys.executable, script]
     return [sys.executable, "-P", "-m", "sesh"]
 
 

@@ -8,12 +8,12 @@ themselves.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 
 from sesh.model.progress import FINAL
 from sesh.model.value import Value
-from sesh.system import paths
 from sesh.terminal.prompt import quoted, quoted_for_fish
 
 # What is offered for a value: these words, or what the script's own function of that name finds
@@ -72,7 +72,7 @@ def brief(text: str) -> str:
 
 def _fill(shell: str, tree: Tree, **tables: Iterable[str]) -> str:
     """The shell's template with `%NAME%` replaced, by lines where that is all a line has."""
-    with open(paths.package_file(f"terminal/shell/complete.{shell}"), encoding="utf-8") as file:
+    with open(f"{os.path.dirname(__file__)}/shell/complete.{shell}", encoding="utf-8") as file:
         script = file.read()
     words = {
         "names": [_NAMES],

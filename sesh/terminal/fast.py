@@ -49,6 +49,8 @@ def ls_table() -> tuple[bytes, str | None] | None:
 def status(name: str) -> tuple[bytes, int] | None:
     """The output of `status NAME`, and its exit code; None when somebody has to look."""
     try:
+        if os.stat(paths.state_dir()).st_uid != os.getuid():
+            return None
         directory = quick_read.directory(paths.sessions_dir())
         found = None if "/" in name else freshness.digest_of(name, directory)
         if found is None or not freshness.Survey().holds(found):

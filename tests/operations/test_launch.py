@@ -72,14 +72,9 @@ def check_refused(world: World, done: Done, name: str) -> None:
 def test_too_few_open_files(world: World, warm: bool) -> None:
     if warm:
         world.start("one")
-    for number in (6, 10, 11, 12, 14, 16, 20):
+    for number in (6, 8, 10, 12, 14, 20):
         argv = limited(f"--nofile={number}:{number}", SESH, "start", f"x{number}", "--", "cat")
-        done = run(world, *argv)
-        if number <= 10 and done.code == 2:  # sh, which starts Python, needs descriptor 10
-            assert "sh: " in done.err
-            assert [one for one in world.ls() if one["name"] == f"x{number}"] == []
-        else:
-            check_refused(world, done, f"x{number}")
+        check_refused(world, run(world, *argv), f"x{number}")
     assert live_servers(world) == warm
     world.start("another")  # no server that was started without room is in the way
 

@@ -27,8 +27,14 @@ SOURCES = Path(files.__file__).parents[1]
 # Where a file is opened without `files`: of /proc, of the package itself, directories, new files
 # only (O_EXCL), /dev/null, what `files` has opened, and what a user names on the command line.
 OPENED_ELSEWHERE = {
-    *("__main__", "agents/activity", "operations/tmux_server", "places/docker/mailbox"),
-    *("places/environment", "supervision/run_pass", "system/bug_log", "system/directory_tree"),
+    *("__main__", "agents/activity", "places/docker/mailbox", "places/host/tmux_server"),
+    *(
+        "places/environment",
+        "places/remote",
+        "supervision/run_pass",
+        "system/bug_log",
+        "system/directory_tree",
+    ),
     *("system/git", "system/processes", "system/quick_read", "system/subprocesses"),
     *("terminal/completion", "terminal/exit_codes", "terminal/output", "terminal/prompt"),
 }

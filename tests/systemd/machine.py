@@ -60,10 +60,11 @@ def install(root: Path, changes: Path) -> None:
     packages = changes / target.relative_to(root)
     packages.mkdir(parents=True)
     copy_packages(packages)
-    scripts = changes / "opt" / "sesh" / "bin"
-    shutil.copytree(CHECKOUT / "sesh" / "bin", scripts)
-    lines = (scripts / "_sesh-python").read_text().partition("\n")[2]
-    (scripts / "_sesh-python").write_text(f"#!/opt/sesh/bin/python3\n{lines}")
+    lines = (CHECKOUT / "sesh" / "bin" / "sesh").read_text().partition("\n")[2]
+    script = changes / "opt" / "sesh" / "bin" / "sesh"
+    script.parent.mkdir()
+    script.write_text(f"#!/opt/sesh/bin/python3\n{lines}")
+    script.chmod(0o755)
     link = changes / "usr" / "local" / "bin" / "sesh"
     link.parent.mkdir(parents=True)
     link.symlink_to("/opt/sesh/bin/sesh")
