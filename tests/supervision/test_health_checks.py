@@ -373,7 +373,8 @@ def test_however_a_command_ends_its_status_is_heard(
 def test_one_whose_beginner_was_killed_is_found_by_its_command_line(record: Record) -> None:
     record = checked_by(record, "sleep 87652")
     process = begin(record).process
-    assert lives(process)
+    assert process is not None
+    assert eventually(lambda: processes.runs(process.pid, stem(record)))
     check = Path(f"{stem(record)}.check")
     lines = check.read_text().splitlines()
     check.write_text(f"{' ' * 40}\n0 0 1\n")  # who it is was not written down; its time is over
