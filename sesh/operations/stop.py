@@ -162,7 +162,7 @@ def _going_down(sessions: Sequence[Record], config: Config) -> Iterator[None]:
     def end(record: Record) -> None:
         wished = _still_wished(record)
         if wished is not None:
-            registry.of(wished).terminate(wished, config, _grace_left(wished))
+            registry.elsewhere(wished).terminate(wished, config, _grace_left(wished))
 
     with ThreadPoolExecutor(min(8, len(sessions))) as pool:
         done = [pool.submit(end, record) for record in sessions]
@@ -587,7 +587,7 @@ def _confirm_elsewhere(found: Seen, record: Record, config: Config, *, close_pan
     if found.state not in ENDED:
         return found
     up = found.session is not None and found.session.seen.container.present
-    registry.of(record).clear(record, config, close_panes=close_panes and up)
+    registry.elsewhere(record).clear(record, config, close_panes=close_panes and up)
     return found if record.status.keep else lookup.one(found.name)
 
 

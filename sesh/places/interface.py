@@ -67,14 +67,6 @@ class PlaceKind(Protocol):
     def thaw(self, record: Record, config: Config) -> None:
         """Let them continue."""
 
-    def terminate(self, record: Record, config: Config, grace: float) -> None:
-        """End the processes: ask, wait for the grace, kill. What could not be done shows at the
-        next look. (Not of places that call back: `operations/stop` ends all of those together.)"""
-
-    def clear(self, record: Record, config: Config, *, close_panes: bool) -> None:
-        """After a confirmed end: close panes that stay, remove what was made, unless the record
-        says that it is kept. (Not of places that call back, as above.)"""
-
     def release(self, record: Record, config: Config) -> None:
         """Remove what was made for an ended session. Raises when that is not proven to be done:
         the record must stay then."""
@@ -98,6 +90,14 @@ class PlaceKind(Protocol):
 class Elsewhere(PlaceKind, Protocol):
     """A kind whose places are not in a tmux of this host: they are provided for a launch. In the
     order of a start; `operations/start_elsewhere` calls them."""
+
+    def terminate(self, record: Record, config: Config, grace: float) -> None:
+        """End the processes: ask, wait for the grace, kill. What could not be done shows at the
+        next look. (Not of places that call back: `operations/stop` ends all of those together.)"""
+
+    def clear(self, record: Record, config: Config, *, close_panes: bool) -> None:
+        """After a confirmed end: close panes that stay, remove what was made, unless the record
+        says that it is kept. (Not of places that call back, as above.)"""
 
     def check(self, spec: Spec, config: Config) -> Spec:
         """What was asked for, completed; raises when it cannot be had."""

@@ -59,14 +59,6 @@ def thaw(record: Record, config: Config) -> None:
     raise _nothing(record)
 
 
-def terminate(record: Record, config: Config, grace: float) -> None:
-    raise _nothing(record)
-
-
-def clear(record: Record, config: Config, *, close_panes: bool) -> None:
-    """There is nothing to clear."""
-
-
 def release(record: Record, config: Config) -> None:
     """Nothing was made for it."""
 

@@ -72,14 +72,6 @@ def _signal_tree(record: Record, number: int) -> None:
             processes.send(table[pid].process, number)
 
 
-def terminate(record: Record, config: Config, grace: float) -> None:
-    raise NotImplementedError("operations/stop ends all sessions of a host together")
-
-
-def clear(record: Record, config: Config, *, close_panes: bool) -> None:
-    raise NotImplementedError("operations/stop closes the panes of a host")
-
-
 def release(record: Record, config: Config) -> None:
     """Nothing was made for it but its pane: see `leave`."""
 
