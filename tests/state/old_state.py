@@ -110,7 +110,7 @@ class OldState:
             self._note(name, self._word(self.run / f"{session}.pid"))
         os.kill(self.pid("pauses"), signal.SIGSTOP)
         log = self._world.state / "transcripts" / f"{self.ids['agent'][:-2]}.log"
-        assert eventually(lambda: "ready" in log.read_text())
+        assert eventually(lambda: log.exists() and "ready" in log.read_text())
         assert eventually(lambda: not list(self.run.glob("*.launch")))
 
     @staticmethod

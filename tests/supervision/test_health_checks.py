@@ -210,7 +210,7 @@ def test_what_was_paused_meanwhile_is_not_judged(record: Record, how: str) -> No
     now = datetime.now(UTC)
     times = {
         "paused": {"paused": now},
-        "resumed meanwhile": {"resumed": now},
+        "resumed meanwhile": {"resumed": now + timedelta(seconds=1)},  # its start is in ticks
         "resumed before": {"resumed": now - timedelta(minutes=1)},
     }
     after = answer(replace(record, status=replace(record.status, **times[how])), memory)
