@@ -200,7 +200,7 @@ def _directory(given: object) -> str:
 
 
 def should_resume(name: str) -> Answer:
-    """May its work be gone on with? `answer.resume`, and `answer.reason` in words. A session may
+    """Can its work be resumed? `answer.resume`, and `answer.reason` in words. A session may
     also be named by its id or its conversation; one that is missing or damaged is a no."""
     _check(str, "a text", name=name)
     return resumable.ask(resumable.find(name or ""), name, settings.load())

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _OPTIONS: tuple[tuple[str, Any, str], ...] = (
     ("--timeout", Duration(), "End it so long after its start, retries included."),
-    ("--idle-timeout", Duration(), "End it when it printed nothing for so long."),
+    ("--idle-timeout", Duration(), "End the session when it printed nothing for TIME."),
     ("--launch-timeout", Duration(), "How long to wait for a sign of it (10s)."),
     ("--retries", click.IntRange(0, MOST_RETRIES), "Launch it again so many times when it fails."),
     ("--retry-delay", Duration(), "Wait before the first retry (10s); doubled each time."),

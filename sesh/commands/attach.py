@@ -34,7 +34,7 @@ END_PATIENCE = 5.0  # seconds that a keeper may take to say how its agent ended
 @declare("attach")
 @argument("name", required=False)
 @option("-r", "--read-only", is_flag=True, help="Look, but do not type.")
-@option("-d", "--detach-others", is_flag=True, help="Send home whoever else is attached.")
+@option("-d", "--detach-others", is_flag=True, help="Detach all other clients.")
 @option("--ended", is_flag=True, hidden=True)
 def command(name: str | None, read_only: bool, detach_others: bool, ended: bool) -> int:
     """Attach to a session. Without NAME: the only one, or a choice.

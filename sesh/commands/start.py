@@ -63,11 +63,11 @@ class _WithCommand(click.Command):
 @option(
     "--worktree", metavar="BRANCH", help="Run in a new git worktree of the repository, on BRANCH."
 )
-@option("--max-age", type="duration", help="Let gc end the session when it has run for so long.")
+@option("--max-age", type="duration", help="Let gc end the session when it has run for TIME.")
 @option(
     "--max-idle",
     type="duration",
-    help="Let gc end the session when it printed nothing for so long.",
+    help="Let gc end the session when it printed nothing for TIME.",
 )
 @care_options
 @option("-i", "--image", metavar="IMAGE", help="Run in a new container of IMAGE.")
@@ -100,7 +100,9 @@ class _WithCommand(click.Command):
 )
 @option("--pull", is_flag=True, help="Fetch the image first.")
 @option("-a", "--attach", "at_once", is_flag=True, help="Attach to it at once.")
-@option("--record-only", is_flag=True, help="Make the record alone: somebody else runs the agent.")
+@option(
+    "--record-only", is_flag=True, help="Create only the record: another program runs the agent."
+)
 @json_option("the session")
 @click.pass_context
 def command(

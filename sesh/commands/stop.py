@@ -40,7 +40,7 @@ _SELECTIONS = "--all, --group or --idle"
 @option(
     "--orphans", "left_behind", is_flag=True, help="End what was left behind; each is listed first."
 )
-@option("--idle", type="duration", help="Stop the sessions that printed nothing for so long.")
+@option("--idle", type="duration", help="Stop sessions that printed nothing for TIME.")
 @option("--keep", is_flag=True, help="Keep a container that sesh has made.")
 @grace_option
 @yes_option
@@ -134,7 +134,7 @@ def _costs(one: Seen) -> bool:
 
 
 def _quiet(one: Seen, seconds: float) -> bool:
-    """Does it run, and has it printed nothing for so long? Of whom can't be asked, that is told."""
+    """Is it running without output for that long? Sessions that cannot be queried are reported."""
     if one.state is State.UNKNOWN:
         return True
     if one.session is None or one.state is not State.RUNNING or not one.has_process:

@@ -28,7 +28,7 @@ from sesh.terminal import output, session_list
 )
 @option("--error", metavar="TEXT", help="Something went wrong; they are counted.")
 @option("--summary", metavar="TEXT", help="Say in a few words what it is about.")
-@option("--resume-ready", type=("yes", "no"), help="May its work be gone on with?")
+@option("--resume-ready", type=("yes", "no"), help="Can its work be resumed?")
 @option("--conversation", metavar="ID", help="The agent's own name for its conversation.")
 @option("--force", is_flag=True, help="Note even what looks like a secret.")
 @json_option("the session")

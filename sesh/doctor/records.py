@@ -72,7 +72,7 @@ def digest(scene: Scene) -> list[Finding]:
         findings.append(Finding(Level.FAIL, reason, FIX, subjects=names))
     if lying:
         text = f"the digest line says something else than the record: {few(lying)}"
-        findings.append(Finding(Level.FAIL, text, FIX, "writes it anew", subjects=tuple(lying)))
+        findings.append(Finding(Level.FAIL, text, FIX, "rewrites it", subjects=tuple(lying)))
     return findings
 
 
@@ -89,7 +89,7 @@ def _rewrite(name: str) -> Step:
         if found.trouble:
             raise StateError(found.trouble)
 
-    return Step(f"wrote the digest line of {name} anew", look_again)
+    return Step(f"rewrote the digest line of {name}", look_again)
 
 
 def _lying_digests(scene: Scene) -> list[str]:

@@ -39,7 +39,7 @@ def remove_files(step: Step, *_: object) -> Outcome:
 
 
 def drop_notice(step: Step, *_: object) -> Outcome:
-    """Give up a notification that could not be delivered for so long, and record that."""
+    """Give up a notification that is too old to deliver, and record that."""
     if not _unchanged(step.subject, step.changed):
         return skipped(step)
     try:

@@ -96,18 +96,24 @@ def stop(
     endings: Mapping[str, Ending] = MappingProxyType({}),
     tell: Callable[[str], None] = lambda _: None,
 ) -> list[Seen]:
-    """Stop sessions together. Returns what is true of each afterwards. `endings` says of those that
-    no person wants to stop what ends them; with `keep` their containers stay. `tell` hears of what
-    may not be signalled and so is left."""
+    """Stop sessions together and return what is true of each afterwards. `endings`: why sesh ends a
+    session that no person stops; with `keep` containers stay. `tell` gets a line for each session
+    or process that could not be asked to stop; an error with all of them is raised."""
+    if not found:
+        return []
     begin = datetime.now(UTC)
-    asked = []
+    asked, problems = [], []
     for one in found:
         try:
             asked.append(ask(one, grace, endings.get(one.name), keep=keep))
-        except SeshError as error:  # it stays as it is
-            if len(found) == 1 and not isinstance(error, NotPermittedError):
-                raise
-            tell(str(error) if str(error).startswith(one.name) else f"{one.name}: {error}")
+        except NotPermittedError as error:  # it stays as it is
+            tell(str(error))
+        except SeshError as error:
+            problems.append((one.name, error))
+    if problems and len(problems) == len(found):
+        raise problems[0][1]
+    for name, problem in problems:
+        tell(str(problem) if str(problem).startswith(name) else f"{name}: {problem}")
     wished = [one for one in asked if one is not None]
     foreign = bring_down(wished, config, begin, progress)
     after = confirm(found, config, close_panes=close_panes)
