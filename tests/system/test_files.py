@@ -212,9 +212,11 @@ def test_the_log_of_events_locked_by_a_stranger_stops_nothing(world: World) -> N
 
 def test_records_locked_by_a_stranger(world: World) -> None:
     world.start("a")
+    world.start("c")
     path = world.state / "sessions" / ".lock"
     with held(path) as stranger:
         why = f"{path} is locked by process {stranger}"
+        complains(world.sesh("stop", "a", "c", "-y"), 8, why)
         complains(world.sesh("start", "b", "--", "sleep", "9"), 8, why)
         complains(world.sesh("stop", "a"), 8, why)
         world.ok("ls")
