@@ -19,7 +19,8 @@ import time
 from sesh.agents import claude, codex, last_event, questions
 from sesh.agents.last_event import BUSY, IDLE, WAITING, Said
 from sesh.agents.rules import Rule, from_plain, match
-from sesh.model import digest, parse
+from sesh.model import digest
+from sesh.model.text import parse
 from sesh.model.value import Value, replace
 from sesh.system import paths, quick_read
 

@@ -9,9 +9,9 @@ from contextlib import suppress
 from sesh.agents import claude, launch_kit
 from sesh.agents.launch_kit import Variables
 from sesh.model.errors import TwinError
-from sesh.model.parse import TICKS, number
 from sesh.model.place import Process
 from sesh.model.record import Kit, Record
+from sesh.model.text.parse import TICKS, number
 from sesh.state import records
 from sesh.system import processes, quick_read
 from sesh.system.processes import Table

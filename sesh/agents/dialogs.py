@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 
 from sesh.agents.questions import SCREEN, USES, Option, Question, matter
-from sesh.model.pattern import lazy
 from sesh.model.record import Answers
+from sesh.model.text.pattern import lazy
 from sesh.model.value import Value, replace
 
 _MARKS = "❯›▶●>"

@@ -34,9 +34,9 @@ from typing import Any
 
 from sesh.model.configuration import Breaker, Start
 from sesh.model.errors import SeshError, StateError, UsageError
-from sesh.model.pattern import lazy
 from sesh.model.record import OPTION, Answers, Kit, valid_name
 from sesh.model.states import Retry
+from sesh.model.text.pattern import lazy
 from sesh.model.value import Value
 from sesh.places import environment
 from sesh.state import lookup, settings

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from sesh.commands._declare import COUNT
-from sesh.model import units
+from sesh.model.text import units
 from sesh.state import settings
 
 _LONGEST = 366 * 86400

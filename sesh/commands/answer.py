@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from sesh.commands._declare import argument, declare, option
-from sesh.model import formatting
 from sesh.model.errors import UsageError
+from sesh.model.text import formatting
 from sesh.operations import send
 from sesh.operations.send import Terminal
 from sesh.state import lookup, settings

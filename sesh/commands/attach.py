@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from sesh.commands._declare import argument, declare, option
-from sesh.model import formatting
 from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, ConflictError, EndedError, StateError, UsageError
 from sesh.model.observation import Session
-from sesh.model.pattern import lazy
 from sesh.model.session_json import view
 from sesh.model.states import ALIVE, ENDED, ENDED_WELL, State
+from sesh.model.text import formatting
+from sesh.model.text.pattern import lazy
 from sesh.operations import attach, logs
 from sesh.operations.forget import forget, what_goes
 from sesh.operations.start import restart

@@ -9,10 +9,11 @@ from typing import Any
 
 from sesh.commands._declare import argument, declare, option
 from sesh.commands._options import json_option
-from sesh.model import errors, formatting
+from sesh.model import errors
 from sesh.model.configuration import SECTIONS, Config
 from sesh.model.errors import SeshError, UsageError
 from sesh.model.states import OUTCOMES, Retry
+from sesh.model.text import formatting
 from sesh.state import events, settings
 from sesh.state.settings import Setting
 from sesh.supervision.notify import notices, targets

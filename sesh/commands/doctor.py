@@ -13,9 +13,10 @@ from sesh.commands._declare import declare, option
 from sesh.commands._options import colour_option, json_option, yes_option
 from sesh.doctor import CHECKS, Done
 from sesh.doctor.scene import Check, Finding, Level, Scene
-from sesh.model import errors, formatting
+from sesh.model import errors
 from sesh.model.configuration import Config
 from sesh.model.errors import StateError, UsageError
+from sesh.model.text import formatting
 from sesh.state import settings
 from sesh.terminal import output, prompt
 

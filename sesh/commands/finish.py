@@ -9,9 +9,10 @@ import click
 
 from sesh.commands._declare import argument, declare, option
 from sesh.commands._options import json_option, named
-from sesh.model import formatting, progress
+from sesh.model import progress
 from sesh.model.errors import UsageError
 from sesh.model.progress import Said
+from sesh.model.text import formatting
 from sesh.operations import report_progress
 from sesh.terminal import output, session_list
 

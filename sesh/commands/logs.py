@@ -6,11 +6,11 @@ import time
 from datetime import datetime
 
 from sesh.commands._declare import COUNT, argument, declare, option
-from sesh.model import formatting
 from sesh.model.configuration import Config
 from sesh.model.errors import SeshError, StateError, UsageError
 from sesh.model.record import Record
 from sesh.model.states import ALIVE, State
+from sesh.model.text import formatting
 from sesh.operations import logs
 from sesh.state import log_files, lookup, settings
 from sesh.terminal import output

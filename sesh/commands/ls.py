@@ -6,8 +6,8 @@ import json
 
 from sesh.commands._declare import declare, option
 from sesh.commands._options import colour_option, json_option
-from sesh.model import formatting
 from sesh.model.session_json import View
+from sesh.model.text import formatting
 from sesh.terminal import filters, output, session_list, session_table
 
 

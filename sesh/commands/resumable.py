@@ -7,9 +7,10 @@ import json
 from sesh.agents import resumable
 from sesh.commands._declare import argument, declare
 from sesh.commands._options import json_option, named
-from sesh.model import errors, formatting
+from sesh.model import errors
 from sesh.model.progress import Answer
 from sesh.model.record import Record
+from sesh.model.text import formatting
 from sesh.state import lookup, settings
 from sesh.state.records import Entry
 from sesh.terminal import output

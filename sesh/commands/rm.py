@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from sesh.commands._declare import declare, option
 from sesh.commands._options import confirm, grace_option, names_argument, yes_option
-from sesh.model import errors, formatting
+from sesh.model import errors
 from sesh.model.configuration import Config
 from sesh.model.errors import (
     CannotTellError,
@@ -20,6 +20,7 @@ from sesh.model.errors import (
 )
 from sesh.model.record import Record
 from sesh.model.states import ALIVE, State
+from sesh.model.text import formatting
 from sesh.operations import worktrees
 from sesh.operations.forget import check_discard, forget, leave_tmux
 from sesh.operations.stop import refused, stop, stop_orphans

@@ -9,14 +9,14 @@ import time
 from sesh.agents import activity, questions, screen
 from sesh.commands._declare import argument, declare
 from sesh.commands._options import colour_option, json_option
-from sesh.model import formatting
 from sesh.model.observation import Session
 from sesh.model.reconcile import kept
 from sesh.model.record import Care, Record, Spec
 from sesh.model.session_json import View
 from sesh.model.state_table import STATES
 from sesh.model.states import ENDED, State
-from sesh.model.units import amount, span
+from sesh.model.text import formatting
+from sesh.model.text.units import amount, span
 from sesh.places import registry
 from sesh.state import ages, breakers, log_files, lookup, settings
 from sesh.state.lookup import Seen

@@ -10,8 +10,9 @@ from datetime import datetime
 
 from sesh.commands._declare import declare, option
 from sesh.commands._options import json_option
-from sesh.model import errors, formatting
+from sesh.model import errors
 from sesh.model.errors import UsageError
+from sesh.model.text import formatting
 from sesh.stats import collect, measures, prometheus
 from sesh.stats.measures import Bucket, Figures, Part, Report
 from sesh.terminal import output

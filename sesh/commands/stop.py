@@ -15,12 +15,13 @@ from sesh.commands._options import (
     names_argument,
     yes_option,
 )
-from sesh.model import errors, formatting
+from sesh.model import errors
 from sesh.model.configuration import Config
 from sesh.model.errors import UsageError
 from sesh.model.place import Engine, InContainer
 from sesh.model.record import Damaged
 from sesh.model.states import ALIVE, ENDED, State
+from sesh.model.text import formatting
 from sesh.operations.stop import stop
 from sesh.operations.stop_orphans import end_all, end_unclaimed
 from sesh.state import lookup, orphans, records, settings, unclaimed

@@ -11,8 +11,9 @@ from sesh.agents.template import Template
 from sesh.agents.template_lookup import Bad, Found, Origin
 from sesh.commands._declare import argument, declare, option
 from sesh.commands._options import confirm, json_option, yes_option
-from sesh.model import errors, formatting
+from sesh.model import errors
 from sesh.model.errors import SeshError, StateError, UsageError
+from sesh.model.text import formatting
 from sesh.model.value import Value
 from sesh.state import settings
 from sesh.system import paths

@@ -7,8 +7,9 @@ import time
 
 from sesh.commands._declare import argument, declare, option
 from sesh.commands._options import json_option
-from sesh.model import errors, formatting
+from sesh.model import errors
 from sesh.model.errors import UsageError
+from sesh.model.text import formatting
 from sesh.supervision.timer import schedules, timers
 from sesh.supervision.timer.timers import Scheduler, Timer
 from sesh.terminal import output

@@ -9,9 +9,9 @@ from contextlib import suppress
 from shlex import quote
 
 from sesh.doctor.scene import FIX, Check, Finding, Level, Scene, Step, few, number, shown
-from sesh.model import formatting
-from sesh.model.pattern import lazy
 from sesh.model.record import name_of
+from sesh.model.text import formatting
+from sesh.model.text.pattern import lazy
 from sesh.model.value import Value
 from sesh.places.launch_files import mount_owner
 from sesh.state import records

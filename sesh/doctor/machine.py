@@ -8,7 +8,7 @@ import time
 from shlex import quote
 
 from sesh.doctor.scene import Check, Finding, Level, Scene, number
-from sesh.model import formatting
+from sesh.model.text import formatting
 from sesh.supervision.notify import notices
 from sesh.supervision.timer import timers
 from sesh.system import paths, subprocesses

@@ -6,8 +6,8 @@ import os
 import time
 
 from sesh.doctor.scene import FIX, Check, Finding, Level, Scene, Step, few, number
-from sesh.model import formatting
 from sesh.model.record import Record, name_of
+from sesh.model.text import formatting
 from sesh.operations import adopt
 from sesh.state import records
 from sesh.state.lookup import Orphan, Seen

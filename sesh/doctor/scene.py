@@ -14,12 +14,12 @@ from contextlib import suppress
 from enum import StrEnum
 from functools import cached_property
 
-from sesh.model import formatting
 from sesh.model.configuration import Config
 from sesh.model.place import InContainer
 from sesh.model.record import Record, name_of
 from sesh.model.session_json import LASTING, View, view
 from sesh.model.states import State
+from sesh.model.text import formatting
 from sesh.model.value import Value, replace
 from sesh.places.host import tmux_server
 from sesh.places.interface import Answers

@@ -11,12 +11,13 @@ from datetime import UTC, datetime
 from enum import StrEnum
 
 from sesh.gc.scan import NEVER, NO_PILE, Ended, Running, Scene, ended_in, running_in
-from sesh.model import due, formatting
+from sesh.model import due
 from sesh.model.configuration import Gc
 from sesh.model.place import Engine, Process
 from sesh.model.record import Record, name_of
 from sesh.model.states import State
-from sesh.model.units import span
+from sesh.model.text import formatting
+from sesh.model.text.units import span
 from sesh.model.value import Value
 from sesh.places.launch_files import mount_owner
 from sesh.state.clocks import Naps

@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterable, Sequence
 
 from sesh.gc.plan import Outcome, Step, Verb, What
-from sesh.model import errors, formatting
+from sesh.model import errors
+from sesh.model.text import formatting
 
 _DONE = {
     Verb.FINISH: "finished",

@@ -8,15 +8,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
 
-from sesh.model import formatting
 from sesh.model.configuration import Config, Gc
 from sesh.model.digest import is_limited
 from sesh.model.errors import CannotTellError
-from sesh.model.pattern import lazy
 from sesh.model.place import Process
 from sesh.model.record import ID_PATTERN, Record, name_of
 from sesh.model.session_json import View, view
 from sesh.model.states import OUTCOMES, State
+from sesh.model.text import formatting
+from sesh.model.text.pattern import lazy
 from sesh.model.value import Value
 from sesh.operations import worktrees
 from sesh.places.host import tmux_server

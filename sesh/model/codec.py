@@ -14,7 +14,6 @@ from enum import StrEnum
 from math import isfinite
 from typing import Any, TypeVar
 
-from sesh.model.pattern import lazy
 from sesh.model.place import (
     KINDS,
     Agent,
@@ -43,6 +42,7 @@ from sesh.model.record import (
     valid_name,
 )
 from sesh.model.states import OUTCOMES, Cause, Desired, Health, Retry, State
+from sesh.model.text.pattern import lazy
 from sesh.model.value import Value
 
 T = TypeVar("T", bound=Value)

@@ -110,7 +110,7 @@ def text(view: bytes, name: str) -> str | None:
     if not found.startswith(b'"'):
         return None
     if b"\\" in found:
-        from sesh.model import quick_json
+        from sesh.model.text import quick_json
 
         decoded: str = quick_json.loads(found.decode())
         return decoded

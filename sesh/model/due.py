@@ -15,7 +15,7 @@ from sesh.model.observation import Verdict
 from sesh.model.record import Care, Record
 from sesh.model.retry import delay, no_time, wait
 from sesh.model.states import Cause, Health, Retry, State
-from sesh.model.units import amount, span
+from sesh.model.text.units import amount, span
 from sesh.model.value import Value
 
 _SOON, _NEVER = 0.0, float("inf")

@@ -17,9 +17,9 @@ from typing import Any
 
 from sesh.model.errors import ConflictError, UsageError
 from sesh.model.record import AgentWord, Record, Step
-from sesh.model.secrets import secret, shown
 from sesh.model.states import Cause, Desired, State
-from sesh.model.units import span
+from sesh.model.text.secrets import secret, shown
+from sesh.model.text.units import span
 from sesh.model.value import Value, replace
 
 WORKING = ("initializing", "investigating", "planning", "approval", "executing", "validating")

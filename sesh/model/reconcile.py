@@ -11,10 +11,10 @@ from datetime import datetime, timedelta
 from signal import Signals
 
 from sesh.model.observation import ExitWord, LaunchWord, Observation, Verdict
-from sesh.model.pattern import lazy
 from sesh.model.record import Damaged, Record, Spec
 from sesh.model.states import ENDED_WELL, Cause, Desired, Health, State
-from sesh.model.units import amount, span
+from sesh.model.text.pattern import lazy
+from sesh.model.text.units import amount, span
 from sesh.model.value import replace
 
 _HIGHEST_SIGNAL = 64

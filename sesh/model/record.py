@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from types import MappingProxyType
 
-from sesh.model.pattern import lazy
 from sesh.model.place import Boxing, Place, Process
 from sesh.model.states import Cause, Desired, Health, Retry, State
+from sesh.model.text.pattern import lazy
 from sesh.model.value import Value
 
 SCHEMA = 1

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from sesh.model.observation import Verdict
 from sesh.model.record import BreakerLimits, Care, Record
 from sesh.model.states import Cause, Desired, Health, Retry, State
-from sesh.model.units import span
+from sesh.model.text.units import span
 from sesh.model.value import Value
 
 NEVER_AGAIN = 125  # the exit status by which an agent asks not to be retried

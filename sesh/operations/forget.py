@@ -6,10 +6,10 @@ import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from sesh.model import formatting
 from sesh.model.configuration import Config
 from sesh.model.errors import ConflictError, SeshError
 from sesh.model.record import Damaged, Record
+from sesh.model.text import formatting
 from sesh.operations import worktrees
 from sesh.places import environment, launch_files, panes, registry
 from sesh.state import events, lookup, records

@@ -14,8 +14,8 @@ from contextlib import suppress
 
 from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError
-from sesh.model.pattern import lazy
 from sesh.model.record import Record
+from sesh.model.text.pattern import lazy
 from sesh.places import panes, registry
 from sesh.state import log_files
 from sesh.system import files, paths, processes, tmux

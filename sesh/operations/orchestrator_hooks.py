@@ -14,11 +14,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sesh.agents import resumable
-from sesh.model import secrets
 from sesh.model.errors import SeshError
 from sesh.model.progress import Answer, Said
 from sesh.model.record import Record, Spec
 from sesh.model.session_json import timestamp
+from sesh.model.text import secrets
 from sesh.operations import record_only, report_progress
 from sesh.state import settings
 from sesh.state.records import Entry

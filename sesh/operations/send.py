@@ -16,11 +16,11 @@ from sesh.agents.activity import Launch
 from sesh.agents.dialogs import Choice, Dialog
 from sesh.agents.last_event import BUSY, Said
 from sesh.agents.screen import Asked
-from sesh.model import formatting
 from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
 from sesh.model.record import OPTION, Answers, Record
 from sesh.model.states import State
+from sesh.model.text import formatting
 from sesh.operations import logs, report_progress
 from sesh.places import environment, registry
 from sesh.places.host import tmux_server

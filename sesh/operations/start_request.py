@@ -19,7 +19,7 @@ from sesh.model.place import Boxing
 from sesh.model.progress import Said
 from sesh.model.record import BreakerLimits, Care, Spec, Worktree
 from sesh.model.states import ENDED, Retry, State
-from sesh.model.units import span
+from sesh.model.text.units import span
 from sesh.model.value import Value, replace
 from sesh.operations import claim, record_only, worktrees
 from sesh.operations.claim import Order

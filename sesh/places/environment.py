@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from sesh.model.errors import UsageError
-from sesh.model.pattern import lazy
+from sesh.model.text.pattern import lazy
 from sesh.system import paths
 from sesh.system.files import make_parents, open_binary, write_private
 

@@ -29,12 +29,12 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from shlex import quote
 
-from sesh.model import parse
 from sesh.model.errors import ConflictError, SeshError, StateError, UsageError
 from sesh.model.observation import ExitWord, LaunchWord
-from sesh.model.pattern import lazy
 from sesh.model.place import Agent, Process
 from sesh.model.record import Record
+from sesh.model.text import parse
+from sesh.model.text.pattern import lazy
 from sesh.system import paths
 from sesh.system.files import make_private, open_regular, read_regular, write_private, writing
 

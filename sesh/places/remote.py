@@ -15,14 +15,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from shlex import quote
 
-from sesh.model import parse
 from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, SeshError, StateError
 from sesh.model.observation import ExitWord, LaunchWord, Observation, Sight, absent, seen, unknown
-from sesh.model.pattern import lazy
 from sesh.model.place import Place
 from sesh.model.record import Record, Spec
 from sesh.model.states import Desired
+from sesh.model.text import parse
+from sesh.model.text.pattern import lazy
 from sesh.model.value import replace
 from sesh.places import environment, launch_files, panes
 from sesh.places.interface import UNREADABLE, Answers, Look, unreadable

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from math import ceil
 from typing import Any
 
-from sesh.model import digest, formatting, retry
+from sesh.model import digest, retry
 from sesh.model.configuration import Config
 from sesh.model.errors import SeshError
 from sesh.model.observation import Verdict
@@ -23,6 +23,7 @@ from sesh.model.reconcile import recorded_end
 from sesh.model.record import BreakerLimits, Record
 from sesh.model.session_json import View, timestamp
 from sesh.model.states import Cause, State
+from sesh.model.text import formatting
 from sesh.model.value import Value
 from sesh.state import events, freshness, settings
 from sesh.system import files, paths, quick_read

@@ -14,7 +14,7 @@ import os
 import time
 from contextlib import suppress
 
-from sesh.model import parse
+from sesh.model.text import parse
 from sesh.system import files, paths
 
 _BLOCK = 1 << 16  # holes are made of whole blocks of any file system

@@ -18,10 +18,10 @@ from sesh.model.configuration import Config
 from sesh.model.digest import Digest
 from sesh.model.errors import CannotTellError
 from sesh.model.observation import LaunchWord
-from sesh.model.pattern import lazy
 from sesh.model.place import Agent, InContainer, Process
 from sesh.model.record import ID_PATTERN, Record, name_of
 from sesh.model.states import ENDED, State
+from sesh.model.text.pattern import lazy
 from sesh.model.value import Value, replace
 from sesh.places import launch_files
 from sesh.places.host import tmux_server

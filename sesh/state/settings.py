@@ -8,9 +8,10 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from sesh.model import progress, units
+from sesh.model import progress
 from sesh.model.configuration import HIGHEST, SECTIONS, Config, Count
 from sesh.model.errors import StateError
+from sesh.model.text import units
 from sesh.model.value import Value
 from sesh.system import paths
 from sesh.system.files import read_regular

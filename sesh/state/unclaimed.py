@@ -22,9 +22,9 @@ from contextlib import suppress
 from sesh.model import codec
 from sesh.model.configuration import Config, Docker
 from sesh.model.errors import CannotTellError, ConflictError
-from sesh.model.pattern import lazy
 from sesh.model.place import Engine, InContainer, Process
 from sesh.model.record import ID_PATTERN, Record, name_of
+from sesh.model.text.pattern import lazy
 from sesh.model.value import Value
 from sesh.places.docker import mailbox, observe
 from sesh.state import records

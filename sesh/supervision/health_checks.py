@@ -23,9 +23,9 @@ from shlex import quote
 from typing import Any
 
 from sesh.model import due
-from sesh.model.pattern import lazy
 from sesh.model.place import Process
 from sesh.model.record import Record
+from sesh.model.text.pattern import lazy
 from sesh.model.value import Value, replace
 from sesh.places import launch_files, registry
 from sesh.state import clocks

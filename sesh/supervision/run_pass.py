@@ -18,9 +18,9 @@ from sesh.model.configuration import Config
 from sesh.model.digest import Digest
 from sesh.model.errors import OK, CannotTellError, NoSessionError, SeshError, StateError
 from sesh.model.observation import Session
-from sesh.model.pattern import lazy
 from sesh.model.record import ID_PATTERN, Record, name_of
 from sesh.model.states import ALIVE, ENDED, State
+from sesh.model.text.pattern import lazy
 from sesh.model.value import Value, replace
 from sesh.operations.stop import bring_down, confirm, take_over, under_way
 from sesh.places import launch_files, panes, registry

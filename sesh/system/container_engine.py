@@ -16,8 +16,8 @@ from typing import Any
 
 from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
-from sesh.model.pattern import lazy
 from sesh.model.place import Engine
+from sesh.model.text.pattern import lazy
 from sesh.model.value import Value
 from sesh.system import files, paths, subprocesses
 from sesh.system.subprocesses import NOTHING, PIPE

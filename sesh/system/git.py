@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterable
 
 from sesh.model.observation import Sight, absent, seen, unknown
-from sesh.model.pattern import lazy
+from sesh.model.text.pattern import lazy
 from sesh.model.value import Value, replace
 from sesh.system import subprocesses
 from sesh.system.files import read_regular

@@ -18,7 +18,7 @@ from enum import Enum
 from shlex import join, quote
 
 from sesh.model.errors import CannotTellError, ScarceError, StateError
-from sesh.model.pattern import lazy
+from sesh.model.text.pattern import lazy
 from sesh.model.value import Value, replace
 from sesh.system import paths, subprocesses
 from sesh.system.files import make_private, write_private

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sesh.model import formatting
 from sesh.model.session_json import View
+from sesh.model.text import formatting
 
 
 def event_line(event: View) -> str:

@@ -39,7 +39,7 @@ def ls_table() -> tuple[bytes, str | None] | None:
     views = unchanged()
     if not views:
         return None
-    from sesh.model import quick_json
+    from sesh.model.text import quick_json
     from sesh.terminal import output, session_table
 
     sessions = [quick_json.loads(view.decode()) for view in views]
@@ -57,8 +57,8 @@ def status(name: str) -> tuple[bytes, int] | None:
             return None
     except (OSError, ValueError, IndexError, SeshError):
         return None
-    from sesh.model import quick_json
     from sesh.model.state_table import STATES
+    from sesh.model.text import quick_json
     from sesh.terminal import session_table
 
     view = quick_json.loads(found.view.decode())

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 
 from sesh.agents.last_event import ACTIVITIES
-from sesh.model import formatting
 from sesh.model.errors import UsageError
 from sesh.model.place import KINDS
 from sesh.model.progress import PHASES
 from sesh.model.session_json import FIELDS, View
 from sesh.model.states import State
+from sesh.model.text import formatting
 
 FILTER_KEYS = (
     *("state", "group", "tag", "name", "place", "template", "activity", "phase", "attention"),

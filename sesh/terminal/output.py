@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
-from sesh.model.formatting import display_width, escape
+from sesh.model.text.formatting import display_width, escape
 
 # --- streams -----------------------------------------------------------------------------------
 

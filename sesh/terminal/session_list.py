@@ -10,13 +10,13 @@ from datetime import UTC, datetime
 from sesh.agents import activity, questions, screen
 from sesh.agents.activity import Launch
 from sesh.agents.last_event import WAITING
-from sesh.model import formatting
 from sesh.model.digest import Digest
 from sesh.model.errors import CannotTellError
 from sesh.model.place import Process
 from sesh.model.record import Record
 from sesh.model.session_json import View, damaged_view, orphan_view, view
 from sesh.model.states import State
+from sesh.model.text import formatting
 from sesh.places import registry
 from sesh.state import breakers, freshness, log_files, lookup, orphans, records, settings
 from sesh.state.breakers import Circle, Opened

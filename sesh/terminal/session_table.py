@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 
-from sesh.model import formatting
+from sesh.model.text import formatting
 from sesh.terminal import output
 
 TYPE_CHECKING = False

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from sesh.model.formatting import display_width
 from sesh.model.record import Damaged
 from sesh.model.session_json import FIELDS, damaged_view
 from sesh.model.states import State
+from sesh.model.text.formatting import display_width
 from sesh.model.value import replace
 from tests.conftest import a_world
 from tests.surroundings import Terminal, complains, read_record, write_record

@@ -12,7 +12,7 @@ from sesh.gc.scan import Pile, Running, Scene, Tree
 from sesh.model import digest
 from sesh.model.configuration import Gc
 from sesh.model.place import Process
-from sesh.model.units import span
+from sesh.model.text.units import span
 from sesh.model.value import replace
 from sesh.state.orphans import Census, Leftover, Stray
 from sesh.state.sightings import Sightings

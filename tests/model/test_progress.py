@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from sesh.model import codec, progress, secrets
+from sesh.model import codec, progress
 from sesh.model.configuration import Resume
 from sesh.model.errors import ConflictError, UsageError
 from sesh.model.observation import Observation, unknown
@@ -21,6 +21,7 @@ from sesh.model.reconcile import reconcile
 from sesh.model.record import AgentWord, Record, Step
 from sesh.model.session_json import view
 from sesh.model.states import Cause, Desired, State
+from sesh.model.text import secrets
 from sesh.model.value import replace
 from tests import samples
 from tests.samples import NOW

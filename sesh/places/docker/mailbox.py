@@ -16,7 +16,7 @@ from contextlib import suppress
 
 from sesh.model.place import Container, Engine, InContainer
 from sesh.model.record import Record, Spec
-from sesh.model.units import amount
+from sesh.model.text.units import amount
 from sesh.places import environment, launch_files, remote
 from sesh.system import container_engine, directory_tree, files
 from sesh.system.container_engine import Facts, Said, Trouble

@@ -17,11 +17,11 @@ from typing import TypeVar
 
 from sesh.model.configuration import Config
 from sesh.model.observation import ExitWord, LaunchWord, Observation, Sight, absent, seen, unknown
-from sesh.model.parse import STATUS, number
-from sesh.model.pattern import lazy
 from sesh.model.place import Agent, Container, Engine, Process
 from sesh.model.record import Record
 from sesh.model.states import Desired, State
+from sesh.model.text.parse import STATUS, number
+from sesh.model.text.pattern import lazy
 from sesh.model.value import replace
 from sesh.places import launch_files, remote
 from sesh.places.docker import mailbox

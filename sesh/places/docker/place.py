@@ -8,13 +8,13 @@ import signal
 from collections.abc import Sequence
 from contextlib import suppress
 
-from sesh.model import formatting
 from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError
 from sesh.model.observation import ExitWord, LaunchWord, Observation
 from sesh.model.place import Process
 from sesh.model.record import Record, Spec
-from sesh.model.units import amount
+from sesh.model.text import formatting
+from sesh.model.text.units import amount
 from sesh.places import panes, remote
 from sesh.places.docker import mailbox, observe
 from sesh.places.docker.launch import await_agent as await_agent

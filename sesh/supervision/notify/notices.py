@@ -28,13 +28,14 @@ from threading import Thread
 from typing import Any
 
 from sesh.agents import activity
-from sesh.model import digest, formatting
+from sesh.model import digest
 from sesh.model.configuration import Config, Notify
 from sesh.model.errors import SeshError
-from sesh.model.pattern import lazy
 from sesh.model.record import valid_name
 from sesh.model.session_json import View
 from sesh.model.states import State
+from sesh.model.text import formatting
+from sesh.model.text.pattern import lazy
 from sesh.model.value import Value, replace
 from sesh.state import events, log_files
 from sesh.state.events import BEGIN, NOWHERE, Event, Place

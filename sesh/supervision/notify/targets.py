@@ -12,7 +12,7 @@ from enum import StrEnum
 from threading import Thread
 
 from sesh import __version__
-from sesh.model.pattern import lazy
+from sesh.model.text.pattern import lazy
 from sesh.model.value import Value
 from sesh.system import bug_log, paths, subprocesses
 

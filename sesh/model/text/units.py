@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from sesh.model.pattern import lazy
+from sesh.model.text.pattern import lazy
 
 _NUMBER = lazy(r"\d+(?:\.\d+)?")
 _PART = lazy(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)\s*")

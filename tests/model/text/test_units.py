@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sesh.model import units
+from sesh.model.text import units
 
 
 @pytest.mark.parametrize(

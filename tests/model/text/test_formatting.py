@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sesh.model import formatting
+from sesh.model.text import formatting
 
 
 @pytest.mark.parametrize(

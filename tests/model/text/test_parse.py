@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sesh.model import parse
+from sesh.model.text import parse
 from sesh.places import launch_files
 
 
