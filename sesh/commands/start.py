@@ -8,8 +8,8 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from sesh.agents import template_lookup
-from sesh.agents.template import Template
+from sesh.agents.templates import catalog
+from sesh.agents.templates.template import Template
 from sesh.commands._care import care_options, taken
 from sesh.commands._declare import argument, declare, option
 from sesh.commands._options import json_option
@@ -171,7 +171,7 @@ def command(
 
 def _usual(template: str | None, directory: str | None) -> Template:
     """What the template says; a project's is looked for where the session shall run."""
-    return Template() if template is None else template_lookup.load(template, directory)
+    return Template() if template is None else catalog.load(template, directory)
 
 
 def _nothing_to_run(ctx: click.Context) -> None:

@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sesh.agents import rule_files, template, template_lookup, template_trust
-from sesh.agents.template import Template
-from sesh.agents.template_lookup import Bad, Found, Origin
+from sesh.agents import rule_files
+from sesh.agents.templates import catalog, template, trust
+from sesh.agents.templates.catalog import Bad, Found, Origin
+from sesh.agents.templates.template import Template
 from sesh.commands._declare import argument, declare, option
 from sesh.commands._options import confirm, json_option, yes_option
 from sesh.model import errors
@@ -52,7 +53,7 @@ def command(
     if action == "new":
         return _new(names[0], model, directory)
     if action == "show":
-        return _show(template_lookup.find(names[0], directory), as_json=as_json)
+        return _show(catalog.find(names[0], directory), as_json=as_json)
     return _forget(names[0], directory) if remove else _trust(names[0], directory, yes=yes)
 
 
@@ -75,7 +76,7 @@ def _check_words(
 
 
 def _ls(directory: str | None, *, as_json: bool) -> int:
-    lines = [_Line.of(one) for one in template_lookup.every(directory)]
+    lines = [_Line.of(one) for one in catalog.every(directory)]
     if as_json:
         output.write(json.dumps([_plain(line) for line in lines]) + "\n")
         return errors.OK
@@ -109,9 +110,9 @@ def _row(line: _Line, directory: str | None) -> tuple[str, str, str, str]:
         runs = formatting.command_line(line.command) if line.command else "your shell"
     remark = ""
     if line.problem is not None:
-        remark = f"wrong: {template_lookup.next_step('check', line.name, directory)}"
+        remark = f"wrong: {catalog.next_step('check', line.name, directory)}"
     elif not line.trusted:
-        remark = f"not trusted: {template_lookup.next_step('trust', line.name, directory)}"
+        remark = f"not trusted: {catalog.next_step('trust', line.name, directory)}"
     name, runs = (formatting.cut(cell, _WIDEST) for cell in (line.name, runs))
     return name, _FROM[line.origin], runs, formatting.escape(remark)
 
@@ -211,14 +212,14 @@ _SKELETON = """\
 
 
 def _new(name: str, model: str | None, directory: str | None) -> int:
-    template_lookup.check_name(name)
+    catalog.check_name(name)
     text = _SKELETON.format(name=name)
     if model is not None:
-        found = template_lookup.find(model, directory)
-        template_lookup.check_trusted(found, directory)
+        found = catalog.find(model, directory)
+        catalog.check_trusted(found, directory)
         template.decode(found.path, found.raw)
         text = f"# Begun as a copy of {model}: sesh start -t {name}\n{found.raw.decode()}"
-    output.write(f"{formatting.escape(template_lookup.write(name, text))}\n")
+    output.write(f"{formatting.escape(catalog.write(name, text))}\n")
     return errors.OK
 
 
@@ -237,7 +238,7 @@ def _check(names: Sequence[str], directory: str | None) -> int:
 
 def _everything(directory: str | None) -> Iterator[str]:
     """Of all templates, and of one's own rules."""
-    for one in template_lookup.every(directory):
+    for one in catalog.every(directory):
         yield from (
             [one.problem] if isinstance(one, Bad) else template.examine(one.path, one.raw)[1]
         )
@@ -252,7 +253,7 @@ def _everything(directory: str | None) -> Iterator[str]:
 
 def _of(name: str, directory: str | None) -> list[str]:
     try:
-        found = template_lookup.find(name, directory)
+        found = catalog.find(name, directory)
     except StateError as error:
         return [str(error)]
     return template.examine(found.path, found.raw)[1]
@@ -270,7 +271,7 @@ def _of_file(path: str) -> list[str]:
 
 def _trust(name: str, directory: str | None, *, yes: bool) -> int:
     """Show what is in it, ask, and remember exactly that."""
-    found = template_lookup.of_project(name, directory)
+    found = catalog.of_project(name, directory)
     if found.trusted:
         output.say(f"{name} is trusted already")
         return errors.OK
@@ -282,8 +283,8 @@ def _trust(name: str, directory: str | None, *, yes: bool) -> int:
         output.say(line)
     if not confirm(question, yes=yes):
         raise SeshError(f"{name} is not trusted")
-    template_trust.add(found.path, found.raw)
-    if template_lookup.find(name, directory).origin is Origin.OWN:
+    trust.add(found.path, found.raw)
+    if catalog.find(name, directory).origin is Origin.OWN:
         output.note(f"{name} is also a template of your own, which goes before it")
     return errors.OK
 
@@ -307,6 +308,6 @@ def _meaning(meant: Template) -> Iterator[str]:
 
 
 def _forget(name: str, directory: str | None) -> int:
-    if not template_trust.remove(template_lookup.project_path(name, directory)):
+    if not trust.remove(catalog.project_path(name, directory)):
         output.say(f"{name} was not trusted")
     return errors.OK

@@ -11,8 +11,8 @@ from shlex import quote
 from types import MappingProxyType
 from typing import Any
 
-from sesh.agents import template
-from sesh.agents.template import Template
+from sesh.agents.templates import template
+from sesh.agents.templates.template import Template
 from sesh.model.configuration import Config, Count
 from sesh.model.errors import ConflictError, SeshError, StateError, UsageError
 from sesh.model.place import Boxing

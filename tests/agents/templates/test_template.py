@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sesh.agents import template
+from sesh.agents.templates import template
 from sesh.model.errors import StateError
 from sesh.model.record import Answers, BreakerLimits, Kit
 from sesh.model.value import Value

@@ -11,8 +11,9 @@ from __future__ import annotations
 import os
 from enum import StrEnum
 
-from sesh.agents import rule_files, template, template_trust
-from sesh.agents.template import Template
+from sesh.agents import rule_files
+from sesh.agents.templates import template, trust
+from sesh.agents.templates.template import Template
 from sesh.model.errors import ConflictError, SeshError, StateError, UsageError
 from sesh.model.record import valid_name
 from sesh.model.value import Value
@@ -156,9 +157,7 @@ def _read(name: str, origin: Origin, place: str) -> Found | None:
         return None
     except OSError as error:
         raise StateError(f"cannot read {path}: {error.strerror}") from None
-    return Found(
-        name, origin, path, raw, origin is not Origin.PROJECT or template_trust.trusted(path, raw)
-    )
+    return Found(name, origin, path, raw, origin is not Origin.PROJECT or trust.trusted(path, raw))
 
 
 # --- use -----------------------------------------------------------------------------------------
