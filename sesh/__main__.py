@@ -109,7 +109,7 @@ def _full(argv: list[str]) -> int:
 
 def _start(name: str, command: tuple[str, ...]) -> int:
     """`start NAME -- COMMAND`, and nothing else."""
-    from sesh.operations import start_request
+    from sesh.operations.launch import start_request
     from sesh.state import settings
     from sesh.terminal import output
 

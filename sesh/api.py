@@ -44,7 +44,8 @@ from sesh.model.record import Spec, Step, name_of
 from sesh.model.session_json import View, timestamp, view
 from sesh.model.states import State
 from sesh.model.value import Value
-from sesh.operations import record_only, report_progress
+from sesh.operations import report_progress
+from sesh.operations.launch import record_only
 from sesh.places import launch_files
 from sesh.state import events, lookup, records, settings
 from sesh.state.lookup import Seen

@@ -17,7 +17,8 @@ from sesh.model.configuration import Config
 from sesh.model.errors import UsageError
 from sesh.model.place import Boxing
 from sesh.model.states import ALIVE
-from sesh.operations import attach, start_request
+from sesh.operations import attach
+from sesh.operations.launch import start_request
 from sesh.state import settings
 from sesh.system import container_engine
 from sesh.terminal import output, session_list

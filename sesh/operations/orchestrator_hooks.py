@@ -19,7 +19,8 @@ from sesh.model.progress import Answer, Said
 from sesh.model.record import Record, Spec
 from sesh.model.session_json import timestamp
 from sesh.model.text import secrets
-from sesh.operations import record_only, report_progress
+from sesh.operations import report_progress
+from sesh.operations.launch import record_only
 from sesh.state import settings
 from sesh.state.records import Entry
 from sesh.system import bug_log, stdin

@@ -19,7 +19,7 @@ from sesh.model.reconcile import how_it_ended, reconcile
 from sesh.model.record import Record, Status
 from sesh.model.states import ALIVE, Desired, State
 from sesh.model.value import Value, replace
-from sesh.operations import start_elsewhere
+from sesh.operations.launch import start_elsewhere
 from sesh.operations.stop import stop
 from sesh.places import launch_files, remote
 from sesh.places.docker import container as docker_container

@@ -16,10 +16,11 @@ from sesh.model.reconcile import reconcile
 from sesh.model.record import Record
 from sesh.model.states import Desired
 from sesh.model.value import replace
-from sesh.operations import claim, start_elsewhere, worktrees
-from sesh.operations.claim import Order
+from sesh.operations import worktrees
 from sesh.operations.forget import bury, release
-from sesh.operations.launch import failed, forget_files, launch, now, record_failure
+from sesh.operations.launch import claim, start_elsewhere
+from sesh.operations.launch.claim import Order
+from sesh.operations.launch.launch import failed, forget_files, launch, now, record_failure
 from sesh.places import environment, launch_files, panes, registry
 from sesh.places.host import tmux_server
 from sesh.places.host.observe import hidden_server

@@ -89,7 +89,7 @@ class PlaceKind(Protocol):
 
 class Elsewhere(PlaceKind, Protocol):
     """A kind whose places are not in a tmux of this host: they are provided for a launch. In the
-    order of a start; `operations/start_elsewhere` calls them."""
+    order of a start; `operations/launch/start_elsewhere` calls them."""
 
     def terminate(self, record: Record, config: Config, grace: float) -> None:
         """End the processes: ask, wait for the grace, kill. What could not be done shows at the

@@ -28,7 +28,7 @@ from sesh.model.reconcile import ended_by, reconcile
 from sesh.model.record import name_of
 from sesh.model.states import Cause, Health, State
 from sesh.model.value import Value, replace
-from sesh.operations.launch import LaunchError
+from sesh.operations.launch.launch import LaunchError
 from sesh.operations.start import restart
 from sesh.operations.stop import Ending, ask
 from sesh.state import ages, breakers, ends, events, lookup, observe, records, settings

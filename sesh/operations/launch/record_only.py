@@ -10,9 +10,9 @@ from sesh.model.progress import Said
 from sesh.model.reconcile import reconcile
 from sesh.model.record import Record, Spec
 from sesh.model.value import replace
-from sesh.operations import claim
-from sesh.operations.claim import Order
 from sesh.operations.forget import Tell, bury, release
+from sesh.operations.launch import claim
+from sesh.operations.launch.claim import Order
 from sesh.state import events, observe, records
 from sesh.state.lookup import Seen
 from sesh.system import processes

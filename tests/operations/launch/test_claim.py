@@ -7,7 +7,7 @@ import pytest
 from sesh.model.errors import ConflictError
 from sesh.model.record import Record
 from sesh.model.value import replace
-from sesh.operations import claim
+from sesh.operations.launch import claim
 from sesh.state import lookup, records
 from tests.surroundings import read_record, write_record
 from tests.world import World

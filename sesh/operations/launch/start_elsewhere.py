@@ -15,10 +15,10 @@ from sesh.model.reconcile import not_in_time, reconcile
 from sesh.model.record import Record
 from sesh.model.states import Desired, State
 from sesh.model.value import replace
-from sesh.operations import claim
-from sesh.operations.claim import Order
 from sesh.operations.forget import bury, release
-from sesh.operations.launch import (
+from sesh.operations.launch import claim
+from sesh.operations.launch.claim import Order
+from sesh.operations.launch.launch import (
     LaunchError,
     failed,
     forget_files,

@@ -14,7 +14,7 @@ from sesh.model.record import Record, Spec, Status, session_id
 from sesh.model.states import ALIVE, Desired, State
 from sesh.model.value import Value, replace
 from sesh.operations.forget import Tell
-from sesh.operations.launch import now
+from sesh.operations.launch.launch import now
 from sesh.places import environment
 from sesh.state import ages, clocks, lookup, records
 from sesh.state.lookup import Seen

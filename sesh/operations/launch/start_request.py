@@ -21,9 +21,10 @@ from sesh.model.record import BreakerLimits, Care, Spec, Worktree
 from sesh.model.states import ENDED, Retry, State
 from sesh.model.text.units import span
 from sesh.model.value import Value, replace
-from sesh.operations import claim, record_only, worktrees
-from sesh.operations.claim import Order
+from sesh.operations import worktrees
 from sesh.operations.forget import Tell
+from sesh.operations.launch import claim, record_only
+from sesh.operations.launch.claim import Order
 from sesh.operations.start import start
 from sesh.places import environment, launch_files
 from sesh.state import lookup, settings
