@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import signal
@@ -399,6 +400,21 @@ def test_what_fills_the_disk_can_be_stopped(world: World, options: str) -> None:
             "b": "stopped",
         }
         _end_all(world)
+
+
+def test_gc_beside_a_pass_on_a_full_disk(world: World) -> None:
+    """Without room for lock files a pass locks its directory. That keeps no gc from its work."""
+    state = world.root / "state"
+    with mounted(state, "size=1m,nr_inodes=100"):
+        world.start("a", "sleep", "1000")
+        fill_up(state, inodes=True)
+        run = os.open(os.path.dirname(world.socket), os.O_RDONLY)
+        fcntl.flock(run, fcntl.LOCK_EX)
+        try:
+            world.ok("gc")
+        finally:
+            os.close(run)
+        world.ok("stop", "a")
 
 
 def fill_up(directory: Path, *, inodes: bool) -> None:

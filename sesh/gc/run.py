@@ -39,7 +39,8 @@ def run(options: Options, *, dry_run: bool, auto: bool, by_hand: bool) -> Done |
         return rehearse(config, options), None
     run_dir = processes.run_dir()
     files.make_private(run_dir)
-    with files.only_one(f"{run_dir}/gc.lock") as mine:
+    # On a full disk a pass may lock the run directory itself: gc needs another lock.
+    with files.only_one(f"{run_dir}/gc.lock", on_full_disk=paths.history_dir()) as mine:
         if mine:
             outcomes = clean(config, options, run_dir)
             if auto or not by_hand:  # a gc by hand does not prove that a timer works

@@ -111,7 +111,7 @@ def read_regular(path: str, limit: int) -> bytes:
 @contextmanager
 def locked(path: str, patience: float = LOCK_TIMEOUT) -> Iterator[None]:
     """Hold a lock, waiting for it if need be. Never run a program or sleep inside."""
-    fd = _open_lock(path)
+    fd = _open_lock(path, os.path.dirname(path))
     try:
         _acquire(fd, path, patience)
         yield
@@ -120,24 +120,24 @@ def locked(path: str, patience: float = LOCK_TIMEOUT) -> Iterator[None]:
 
 
 @contextmanager
-def only_one(path: str) -> Iterator[bool]:
-    """True while no other process is inside the same block; False at once otherwise."""
-    fd = _open_lock(path)
+def only_one(path: str, on_full_disk: str | None = None) -> Iterator[bool]:
+    """True while no other process is inside the same block; False at once otherwise. A lock file
+    that a full disk has no room for is replaced by the directory `on_full_disk` (its own)."""
+    fd = _open_lock(path, on_full_disk or os.path.dirname(path))
     try:
         yield _try_lock(fd, path)
     finally:
         os.close(fd)
 
 
-def _open_lock(path: str) -> int:
+def _open_lock(path: str, on_full_disk: str) -> int:
     with writing(path):
         try:
             fd = open_regular(path, os.O_RDWR | os.O_CREAT)
         except OSError as error:
             if error.errno not in _FULL:
                 raise
-            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC  # on a full disk it serves as well
-            return os.open(os.path.dirname(path), flags)
+            return os.open(on_full_disk, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         os.fchmod(fd, 0o600)
     return fd
 
