@@ -48,7 +48,7 @@ from sesh.operations import report_progress
 from sesh.operations.launch import record_only
 from sesh.places import launch_files
 from sesh.state import events, lookup, records, settings
-from sesh.state.lookup import Seen
+from sesh.state.judge import Seen
 from sesh.system import paths
 from sesh.terminal import output
 

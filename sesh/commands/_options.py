@@ -8,7 +8,7 @@ from sesh.commands._declare import argument, option
 from sesh.model import errors
 from sesh.model.errors import NoSessionError, SeshError, UsageError
 from sesh.state import lookup
-from sesh.state.lookup import Seen
+from sesh.state.judge import Seen
 from sesh.terminal import output
 
 TYPE_CHECKING = False

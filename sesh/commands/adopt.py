@@ -13,7 +13,8 @@ from sesh.model.record import Damaged
 from sesh.model.states import State
 from sesh.operations import adopt, recover
 from sesh.state import lookup, orphans, records, settings
-from sesh.state.lookup import Orphan, Seen
+from sesh.state.judge import Seen
+from sesh.state.lookup import Orphan
 from sesh.state.unclaimed import Adrift
 from sesh.terminal import output, session_list
 

@@ -23,7 +23,7 @@ from sesh.operations.forget import forget, what_goes
 from sesh.operations.start import restart
 from sesh.operations.stop import stop
 from sesh.state import lookup, settings
-from sesh.state.lookup import Seen
+from sesh.state.judge import Seen
 from sesh.terminal import output
 
 LAST_LINES = 10

@@ -7,7 +7,7 @@ from sesh.commands._options import choose, each, names_argument
 from sesh.model.states import State
 from sesh.operations.pause import detach, pause
 from sesh.state import settings
-from sesh.state.lookup import Seen
+from sesh.state.judge import Seen
 
 
 @declare("pause")

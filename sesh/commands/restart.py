@@ -14,7 +14,7 @@ from sesh.model.states import ALIVE, State
 from sesh.operations.start import check, restart, still_wanted
 from sesh.operations.stop import inside, refused, stop
 from sesh.state import breakers, lookup, settings
-from sesh.state.lookup import Seen
+from sesh.state.judge import Seen
 from sesh.terminal import output
 
 _LIVING = (ALIVE | {State.ORPHAN}) - {State.RECOVERING}

@@ -25,8 +25,9 @@ from sesh.operations import worktrees
 from sesh.operations.forget import check_discard, forget, leave_tmux
 from sesh.operations.stop import refused, stop, stop_orphans
 from sesh.operations.stop_orphans import end_unclaimed
-from sesh.state import lookup, records, settings, unclaimed
-from sesh.state.lookup import Orphan, Seen
+from sesh.state import judge, lookup, records, settings, unclaimed
+from sesh.state.judge import Seen
+from sesh.state.lookup import Orphan
 from sesh.state.unclaimed import Adrift
 from sesh.terminal import output
 
@@ -109,7 +110,7 @@ def _remove(
         if name not in recorded:
             codes[name] = _end_unclaimed(name, config, grace)
     entries = [attempt(name, partial(lookup.find, name)) for name in recorded]
-    found = lookup.judge([entry for entry in entries if entry])
+    found = judge.judge([entry for entry in entries if entry])
     allowed = [one for one in found if attempt(one.name, partial(_check, one, force, discard))]
     living = [one for one in allowed if one.state in _LIVING]
     try:

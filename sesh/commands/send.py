@@ -12,7 +12,7 @@ from sesh.model.states import ALIVE, State
 from sesh.operations import send
 from sesh.operations.send import Terminal
 from sesh.state import settings
-from sesh.state.lookup import Seen
+from sesh.state.judge import Seen
 from sesh.system.tmux import KEY
 
 LIMIT = 1 << 20

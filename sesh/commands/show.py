@@ -19,7 +19,7 @@ from sesh.model.text import formatting
 from sesh.model.text.units import amount, span
 from sesh.places import registry
 from sesh.state import ages, breakers, log_files, lookup, settings
-from sesh.state.lookup import Seen
+from sesh.state.judge import Seen
 from sesh.supervision import health_checks
 from sesh.system import paths
 from sesh.terminal import output, session_list

@@ -25,7 +25,8 @@ from sesh.model.text import formatting
 from sesh.operations.stop import stop
 from sesh.operations.stop_orphans import end_all, end_unclaimed
 from sesh.state import lookup, orphans, records, settings, unclaimed
-from sesh.state.lookup import Orphan, Seen
+from sesh.state.judge import Seen
+from sesh.state.lookup import Orphan
 from sesh.state.unclaimed import Adrift
 from sesh.supervision import facts
 from sesh.system import processes

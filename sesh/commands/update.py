@@ -12,7 +12,7 @@ from sesh.model.states import State
 from sesh.operations import report_progress
 from sesh.places import launch_files
 from sesh.state import lookup
-from sesh.state.lookup import Seen
+from sesh.state.judge import Seen
 from sesh.terminal import output, session_list
 
 

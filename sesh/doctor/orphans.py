@@ -10,7 +10,8 @@ from sesh.model.record import Record, name_of
 from sesh.model.text import formatting
 from sesh.operations import adopt
 from sesh.state import records
-from sesh.state.lookup import Orphan, Seen
+from sesh.state.judge import Seen
+from sesh.state.lookup import Orphan
 from sesh.state.orphans import Leftover, Stray
 
 

@@ -25,7 +25,7 @@ from sesh.places.host import tmux_server
 from sesh.places.interface import Answers
 from sesh.places.launch_files import mount_owner
 from sesh.state import orphans, records
-from sesh.state.lookup import Seen
+from sesh.state.judge import Seen
 from sesh.state.orphans import Census
 from sesh.state.records import Entry
 from sesh.system import directory_tree, paths, processes

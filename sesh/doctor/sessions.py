@@ -15,7 +15,7 @@ from sesh.model.states import ALIVE, Cause, Health, State
 from sesh.operations.stop import go_on
 from sesh.state import breakers
 from sesh.state.breakers import Circle, Opened
-from sesh.state.lookup import Seen
+from sesh.state.judge import Seen
 from sesh.supervision import supervise
 
 _DOWN = (State.RECOVERING, State.FAILED, State.TIMEOUT, State.LOST)

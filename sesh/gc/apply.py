@@ -21,8 +21,8 @@ from sesh.operations.stop_orphans import stop_leftovers
 from sesh.places import environment, panes, registry
 from sesh.places.docker import mailbox
 from sesh.places.host import tmux_server
-from sesh.state import clocks, events, lookup, records, unclaimed
-from sesh.state.lookup import Seen
+from sesh.state import clocks, events, judge, records, unclaimed
+from sesh.state.judge import Seen
 from sesh.state.orphans import Leftover, Stray
 from sesh.state.unclaimed import Adrift
 from sesh.supervision import run_pass
@@ -68,7 +68,7 @@ def _again(steps: Iterable[Step]) -> list[tuple[Step, Seen | None]]:
     """Each step with its session, judged now; None when the name means another session by now."""
     steps = list(steps)
     entries = [entry for step in steps if (entry := records.entry(step.subject)) is not None]
-    fresh = {seen.name: seen for seen in lookup.judge(entries)}
+    fresh = {seen.name: seen for seen in judge.judge(entries)}
     return [(step, _same(step, fresh.get(step.subject))) for step in steps]
 
 
@@ -268,7 +268,7 @@ def _over(leftover: Leftover) -> bool:
     entry = records.entry(leftover.name)
     if entry is None:
         return True
-    seen = lookup.judge([entry])[0]
+    seen = judge.judge([entry])[0]
     record = seen.entry.record
     if not isinstance(record, Record):
         return False

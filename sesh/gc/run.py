@@ -17,7 +17,7 @@ from sesh.model.place import Process
 from sesh.model.record import Record
 from sesh.model.value import replace
 from sesh.state import clocks, lookup, records, settings, sightings
-from sesh.state.lookup import Seen
+from sesh.state.judge import Seen
 from sesh.state.orphans import Leftover
 from sesh.state.unclaimed import Adrift
 from sesh.supervision import run_pass, supervise

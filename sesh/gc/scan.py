@@ -23,7 +23,7 @@ from sesh.places.host import tmux_server
 from sesh.places.launch_files import mount_owner
 from sesh.state import clocks, orphans, records, sightings, unclaimed
 from sesh.state.clocks import DAY, HOUR, Naps
-from sesh.state.lookup import Seen
+from sesh.state.judge import Seen
 from sesh.state.orphans import Census
 from sesh.state.sightings import Sightings
 from sesh.supervision import run_pass

@@ -19,7 +19,8 @@ from sesh.model.value import replace
 from sesh.places import environment, launch_files, registry
 from sesh.places.host import tmux_server
 from sesh.state import events, lookup, orphans, records
-from sesh.state.lookup import Orphan, Seen
+from sesh.state.judge import Seen
+from sesh.state.lookup import Orphan
 from sesh.state.records import Entry
 from sesh.system import git, paths, processes, tmux
 from sesh.system.tmux import HandMade, Keeper, Reply, Tmux

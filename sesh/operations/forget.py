@@ -13,7 +13,7 @@ from sesh.model.text import formatting
 from sesh.operations import worktrees
 from sesh.places import environment, launch_files, panes, registry
 from sesh.state import events, lookup, records
-from sesh.state.lookup import Seen
+from sesh.state.judge import Seen
 from sesh.system import paths, processes
 
 Tell = Callable[[str], None]  # takes a remark for people

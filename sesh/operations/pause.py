@@ -11,8 +11,8 @@ from sesh.model.record import Record, Status
 from sesh.model.states import State
 from sesh.model.value import replace
 from sesh.places import registry
-from sesh.state import events, lookup
-from sesh.state.lookup import Seen
+from sesh.state import events, judge, lookup
+from sesh.state.judge import Seen
 
 
 def pause(found: Seen, config: Config, *, freeze: bool) -> None:
@@ -79,4 +79,4 @@ def _thawed(found: Seen) -> Seen:
     """A session, judged as if it were not frozen: that is what we change."""
     session = found.intact
     sight = replace(session.seen, frozen=False, paused=False)
-    return lookup.seen_as(found.entry, session.record, sight)
+    return judge.seen_as(found.entry, session.record, sight)

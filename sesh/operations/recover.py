@@ -25,7 +25,7 @@ from sesh.places import launch_files, remote
 from sesh.places.docker import container as docker_container
 from sesh.places.docker import mailbox, observe
 from sesh.state import events, lookup, orphans, records, unclaimed
-from sesh.state.lookup import Seen
+from sesh.state.judge import Seen
 from sesh.state.unclaimed import Adrift
 from sesh.system import container_engine, processes
 from sesh.system.container_engine import Facts, Said, Trouble

@@ -11,8 +11,8 @@ from sesh.model.observation import Session
 from sesh.model.progress import Said
 from sesh.model.record import Damaged, Record
 from sesh.model.value import replace
-from sesh.state import events, lookup, observe
-from sesh.state.lookup import Seen
+from sesh.state import events, judge, lookup, observe
+from sesh.state.judge import Seen
 
 
 def say(name: str, what: Said, only: str | None = None) -> Seen:
@@ -52,8 +52,8 @@ def _look(name: str) -> Seen:
     entry = lookup.find(name)
     record = entry.record
     if isinstance(record, Damaged) or record.place.has_process:
-        return lookup.judge([entry])[0]
-    return lookup.seen_as(entry, record, observe.by_files(record))
+        return judge.judge([entry])[0]
+    return judge.seen_as(entry, record, observe.by_files(record))
 
 
 def _tell(before: Session, after: Session) -> None:

@@ -25,7 +25,7 @@ from sesh.operations import logs, report_progress
 from sesh.places import environment, registry
 from sesh.places.host import tmux_server
 from sesh.state import lookup
-from sesh.state.lookup import Seen
+from sesh.state.judge import Seen
 from sesh.system import files, paths, processes, tmux
 from sesh.system.tmux import Reply, Tmux
 

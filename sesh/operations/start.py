@@ -25,7 +25,7 @@ from sesh.places import environment, launch_files, panes, registry
 from sesh.places.host import tmux_server
 from sesh.places.host.observe import hidden_server
 from sesh.state import orphans, records
-from sesh.state.lookup import Seen
+from sesh.state.judge import Seen
 from sesh.system import git, processes, tmux
 from sesh.system.tmux import Reply, Tmux, Trouble
 

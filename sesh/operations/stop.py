@@ -25,8 +25,9 @@ from sesh.model.value import Value, replace
 from sesh.operations import report_progress
 from sesh.places import launch_files, panes, registry
 from sesh.places.host import tmux_server
-from sesh.state import events, lookup, records
-from sesh.state.lookup import Orphan, Seen
+from sesh.state import events, judge, lookup, records
+from sesh.state.judge import Seen
+from sesh.state.lookup import Orphan
 from sesh.system import processes, tmux
 
 KILL_PATIENCE = 3.0  # how long a killed process may take to vanish (disk sleep)
@@ -509,7 +510,7 @@ def _recorded(target: _Target) -> Seen | None:
         return None
     if (record.id, record.place.generation) != (target.id, target.generation):
         return None
-    return lookup.seen_as(entry, record, Observation(seen("it is being ended")))
+    return judge.seen_as(entry, record, Observation(seen("it is being ended")))
 
 
 def _signal(target: _Target, members: processes.Table) -> None:

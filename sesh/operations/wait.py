@@ -14,7 +14,8 @@ from sesh.model.digest import Digest
 from sesh.model.errors import EndedError, SeshError, StateError, UsageError
 from sesh.model.states import OUTCOMES, State
 from sesh.model.value import Value
-from sesh.state import freshness, lookup
+from sesh.state import freshness, judge, lookup
+from sesh.state.judge import Seen
 from sesh.system import paths, processes
 
 TICK = 0.1
@@ -110,7 +111,7 @@ def _doing(watched: dict[str, _Watched], activities: tuple[str, ...]) -> Iterato
             yield Reached(name, State.RUNNING, None, doing)
 
 
-def _look(names: Iterable[str]) -> tuple[list[lookup.Seen], list[GaveUp]]:
+def _look(names: Iterable[str]) -> tuple[list[Seen], list[GaveUp]]:
     """Those that are there, judged together, and those that were forgotten meanwhile."""
     entries, forgotten = [], []
     for name in names:
@@ -118,7 +119,7 @@ def _look(names: Iterable[str]) -> tuple[list[lookup.Seen], list[GaveUp]]:
             entries.append(lookup.find(name))
         except SeshError as error:
             forgotten.append(GaveUp(name, error))
-    return lookup.judge(entries) if entries else [], forgotten
+    return judge.judge(entries) if entries else [], forgotten
 
 
 def _unchanged(name: str, one: _Watched, survey: freshness.Survey) -> bool:
@@ -136,7 +137,7 @@ def _unchanged(name: str, one: _Watched, survey: freshness.Survey) -> bool:
     return time.monotonic() < one.look_after
 
 
-def _check(found: lookup.Seen, wanted: Wanted) -> None:
+def _check(found: Seen, wanted: Wanted) -> None:
     """Raise when it can't be read, or when nobody will ever know what it does."""
     if found.session is None:
         raise StateError(f"{found.name}: its record is damaged; see sesh show {found.name}")
@@ -150,7 +151,7 @@ def _check(found: lookup.Seen, wanted: Wanted) -> None:
         )
 
 
-def _over(found: lookup.Seen, one: _Watched, wanted: Wanted) -> bool:
+def _over(found: Seen, one: _Watched, wanted: Wanted) -> bool:
     """Has it ended for good, where none of what is wanted can be reached any more?"""
     if wanted.reachable(found.state):
         one.ended = None
@@ -172,13 +173,13 @@ def _does(one: _Watched) -> str | None:
     return found.kind if found else None
 
 
-def _ended(found: lookup.Seen) -> float:
+def _ended(found: Seen) -> float:
     """For those that are noticed at once: in the order of their ends."""
     ended = found.session.verdict.ended if found.session else None
     return ended.timestamp() if ended else 0.0
 
 
-def _note(found: lookup.Seen, one: _Watched, wanted: Wanted) -> Reached | GaveUp | None:
+def _note(found: Seen, one: _Watched, wanted: Wanted) -> Reached | GaveUp | None:
     """Remember what was seen, and from when on to look again; None: go on waiting."""
     known = digest.parse(found.entry.raw)  # what was judged, not what the file holds by now
     one.digest = known if known is not None and known.mode != "look" else None

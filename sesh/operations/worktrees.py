@@ -16,7 +16,7 @@ from sesh.model.errors import SeshError, UsageError
 from sesh.model.record import Record, Worktree
 from sesh.model.states import ENDED
 from sesh.model.value import Value
-from sesh.state import lookup, records
+from sesh.state import judge, records
 from sesh.system import git
 from sesh.system.git import Checkout
 
@@ -130,7 +130,7 @@ def take_back(made: Made) -> None:
     run in it."""
     tree = made.worktree
     entries = [entry for entry in records.entries() if _uses(entry.record, tree.path)]
-    if any(seen.state not in ENDED for seen in lookup.judge(entries)):
+    if any(seen.state not in ENDED for seen in judge.judge(entries)):
         return
     work = git.work(tree.path)
     if work is None or work.dirty is not False or git.commit(tree.path, "HEAD") != made.commit:

@@ -1,8 +1,7 @@
-"""What every command sees: records, looked at and judged, with what was learned written down.
+"""Find sessions and change their records.
 
-Only what is proven is written: an agent that began, an end, a digest line that no longer fits. An
-`unknown` changes no record. A write that fails is told (`Seen.trouble`), and the truth shown all
-the same.
+`one`, `some` and `everything` judge what they find. `update` is the way to change a record. Living
+agents without a record are found by the files of their launches.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from sesh.model import digest, retry
+from sesh.model import digest
 from sesh.model.configuration import Config
 from sesh.model.digest import Digest
 from sesh.model.errors import (
@@ -20,78 +19,23 @@ from sesh.model.errors import (
     ConflictError,
     EndedError,
     NoSessionError,
-    SeshError,
-    StateError,
     UsageError,
 )
-from sesh.model.observation import Observation, Session, Verdict
+from sesh.model.observation import Session, Verdict
 from sesh.model.place import Agent
-from sesh.model.reconcile import how_it_ended, reconcile
-from sesh.model.record import AgentWord, Damaged, Record, name_of, valid_name
-from sesh.model.states import ENDED, Cause, Desired, State
-from sesh.model.value import Value, replace
+from sesh.model.reconcile import reconcile
+from sesh.model.record import Record, name_of, valid_name
+from sesh.model.states import ENDED, State
+from sesh.model.value import Value
 from sesh.places import launch_files
 from sesh.places.interface import Answers
-from sesh.state import ages, breakers, ends, freshness, observe, records, settings
+from sesh.state import ends, freshness, records
+from sesh.state.judge import Seen, judge
 from sesh.state.records import Entry
 from sesh.system import paths, processes, quick_read
 
-_LOOKS = 3  # at most at a record that others keep changing
 _TRIES = 200  # to change a record; at each of them another process was faster
 LOST = "its record is lost; sesh adopt {0} brings it back, sesh stop {0} ends it"
-
-
-class Seen(Value):
-    """One record file and what is true of it."""
-
-    entry: Entry
-    session: Session | None  # None: the record is damaged
-    trouble: str | None = None  # why what was learned could not be written down
-    overtaken: bool = False  # since it was read, another sesh changed the record or it began
-    has_ended: bool = False  # this look has found, and written down, that it has ended
-
-    @property
-    def name(self) -> str:
-        return self.entry.record.name
-
-    @property
-    def state(self) -> State:
-        return self.session.verdict.state if self.session else State.DAMAGED
-
-    @property
-    def intact(self) -> Session:
-        """Its session. Raises when its record is damaged."""
-        if self.session is None:
-            raise StateError(f"{self.name}: its record is damaged; see sesh show {self.name}")
-        return self.session
-
-    @property
-    def has_process(self) -> bool:
-        """Does sesh run a process for it? A record that cannot be read may have one."""
-        return self.session is None or self.session.record.place.has_process
-
-    @property
-    def damaged(self) -> Damaged | None:
-        record = self.entry.record
-        return record if isinstance(record, Damaged) else None
-
-
-Tell = Callable[[Session, Session], None]  # appends the events of a change: before, after
-
-
-class Orphan(Value):
-    """An agent that lives although no record claims it."""
-
-    name: str
-    id: str
-    generation: int
-    agent: Agent
-    since: datetime
-    keep = None  # why it must not be ended by us
-
-    @property
-    def key(self) -> Hashable:
-        return self.id, self.generation, self.agent.process
 
 
 def held(among: Iterable[str] | None = None) -> dict[str, Digest]:
@@ -220,7 +164,21 @@ def _launch_of(found: Seen) -> str | None:
     return record.launch if isinstance(record, Record) else None
 
 
+def missing(name: str) -> NoSessionError:
+    if orphans_named(name):
+        return NoSessionError(f"{name} lives, but {LOST.format(name)}")
+    from difflib import get_close_matches
+
+    known = [entry.record.name for entry in records.entries() if entry.record.name != name]
+    near = get_close_matches(name, known, 1)
+    hint = f"; did you mean {near[0]}?" if near else "; sesh ls shows all"
+    return NoSessionError(f"no session named {name}{hint}")
+
+
 # --- changing a record ---------------------------------------------------------------------------
+
+
+Tell = Callable[[Session, Session], None]  # appends the events of a change: before, after
 
 
 def update(
@@ -268,147 +226,22 @@ def write(
     return Seen(entry, after, has_ended=has_ended) if entry is not None else None
 
 
-def seen_as(entry: Entry, record: Record, sight: Observation) -> Seen:
-    """A session, judged by what is known of it without a look."""
-    return Seen(entry, Session(record, sight, reconcile(record, sight, datetime.now(UTC))))
+# --- living agents without a record --------------------------------------------------------------
 
 
-# --- looking -------------------------------------------------------------------------------------
+class Orphan(Value):
+    """An agent that lives although no record claims it."""
 
+    name: str
+    id: str
+    generation: int
+    agent: Agent
+    since: datetime
+    keep = None  # why it must not be ended by us
 
-def missing(name: str) -> NoSessionError:
-    if orphans_named(name):
-        return NoSessionError(f"{name} lives, but {LOST.format(name)}")
-    from difflib import get_close_matches
-
-    known = [entry.record.name for entry in records.entries() if entry.record.name != name]
-    near = get_close_matches(name, known, 1)
-    hint = f"; did you mean {near[0]}?" if near else "; sesh ls shows all"
-    return NoSessionError(f"no session named {name}{hint}")
-
-
-def judge(
-    entries: Sequence[Entry], config: Config | None = None, answers: Answers | None = None
-) -> list[Seen]:
-    """Look at them, decide, and write down what is new. What another sesh has changed meanwhile is
-    looked at anew: it may have written down an end and removed the word of it, so that to us it
-    looked like an end that nobody saw."""
-    config = config or settings.load()
-    ends.tell_untold()
-    found = _judge(entries, config, answers)
-    for _ in range(_LOOKS - 1):
-        fresh = {at: records.again(one.entry) for at, one in enumerate(found) if one.overtaken}
-        changed = {at: entry for at, entry in fresh.items() if entry is not None}
-        if not changed:
-            break
-        for at, one in zip(changed, _judge([*changed.values()], config), strict=True):
-            found[at] = one
-    breakers.heed([one.session.record for one in found if one.has_ended and one.session], config)
-    return found
-
-
-def _judge(entries: Sequence[Entry], config: Config, answers: Answers | None = None) -> list[Seen]:
-    sessions = [entry.record for entry in entries if isinstance(entry.record, Record)]
-    sights = iter(observe.observe(sessions, config, answers))
-    found = []
-    for entry in entries:
-        if isinstance(entry.record, Damaged):
-            found.append(Seen(entry, None))
-            continue
-        sight = next(sights)
-        now = datetime.now(UTC)
-        found.append(_settle(entry, entry.record, sight, reconcile(entry.record, sight, now), now))
-    return found
-
-
-def _settle(
-    entry: Entry, record: Record, sight: Observation, verdict: Verdict, now: datetime
-) -> Seen:
-    """Write down what was learned, unless somebody else has changed the record meanwhile: then what
-    they wrote stands."""
-    session = Session(record, sight, verdict)
-    if verdict.state is State.UNKNOWN:
-        return Seen(entry, session)
-    learned = learn(record, sight, verdict, now)
-    verdict = with_retry(learned, sight, verdict, now)
-    if learned == record and records.up_to_date(entry, record, verdict):
-        return Seen(entry, session)
-    session = Session(record, sight, verdict)
-    has_ended = learned.status.outcome is not record.status.outcome
-    given_up = has_ended and verdict.state is State.TIMEOUT and verdict.cause is Cause.LAUNCH
-    if given_up and not _withdraw(record):
-        return Seen(entry, session, overtaken=True)
-    try:
-        written = (ends.write if has_ended else records.swap)(entry, learned, verdict)
-    except (SeshError, OSError) as error:
-        return Seen(entry, session, trouble=str(error))
-    seen = Session(learned, sight, verdict)
-    if written is None:
-        return Seen(entry, seen, overtaken=True)
-    return Seen(written, seen, has_ended=has_ended)
-
-
-def _withdraw(record: Record) -> bool:
-    """A tmux that is late must not begin it now. False: the agent was faster, and lives."""
-    which = (record.place.run, record.id, record.place.generation)
-    return launch_files.withdraw(record) or launch_files.read_launch(*which) is None
-
-
-def learn(record: Record, sight: Observation, verdict: Verdict, now: datetime) -> Record:
-    """The record with what was proven: who the agent is, that it ended and how."""
-    word = sight.launch
-    if word and word.generation == record.place.generation and record.place.agent is None:
-        record = replace(
-            record,
-            place=replace(record.place, agent=word.agent, pane=word.pane, server=word.server),
-            status=replace(record.status, started=word.at),
-        )
-    if record.status.started is None and sight.began is not None:
-        record = replace(record, status=replace(record.status, started=sight.began))
-    if sight.conversation not in (None, record.agent.conversation):
-        record = replace(record, agent=_in_conversation(record.agent, sight.conversation))
-    if record.status.outcome is not None or verdict.state not in ENDED:
-        return record
-    how = how_it_ended(record, sight) if verdict.state is State.STALE else verdict
-    return ended(record, how, now)
-
-
-def _in_conversation(word: AgentWord, conversation: str | None) -> AgentWord:
-    """In another one than before, nobody has said anything yet, as far as we know."""
-    still = word.prompted and word.conversation is None
-    return replace(word, conversation=conversation, prompted=still)
-
-
-def ended(record: Record, how: Verdict, now: datetime) -> Record:
-    """The record of a session that has ended like this: for good, or to be tried again."""
-    moment = how.ended or now
-    after = retry.after_end(record, how, moment, now, ages.left(record))
-    status = record.status
-    status = replace(
-        status,
-        desired=Desired.RUNNING if after.retry_at else status.desired,
-        outcome=how.state,
-        cause=how.cause,
-        exit_code=how.exit_code,
-        signal=how.signal,
-        reason=how.reason,
-        ended=moment,
-        retry_at=after.retry_at,
-        retries=after.retries,
-        gave_up=after.gave_up,
-        stopper=None,
-        keep=status.keep and (after.retry_at is not None or status.stop_reason is None),
-        health=None,
-        health_reason=None,
-    )
-    return replace(record, status=status)
-
-
-def with_retry(record: Record, sight: Observation, verdict: Verdict, now: datetime) -> Verdict:
-    """What follows once it is known whether an end is the last one."""
-    if verdict.state in ENDED and record.spec.care.retries:
-        return reconcile(record, sight, now)
-    return verdict
+    @property
+    def key(self) -> Hashable:
+        return self.id, self.generation, self.agent.process
 
 
 def orphans_named(name: str) -> list[Orphan]:

@@ -27,7 +27,8 @@ from sesh.places import launch_files
 from sesh.places.host import tmux_server
 from sesh.places.interface import Answers
 from sesh.state import lookup, records, unclaimed
-from sesh.state.lookup import Orphan, Seen
+from sesh.state.judge import Seen
+from sesh.state.lookup import Orphan
 from sesh.state.unclaimed import Adrift
 from sesh.system import paths, processes, tmux
 from sesh.system.processes import Stat, Table

@@ -21,7 +21,8 @@ from sesh.model.record import Damaged, Record
 from sesh.model.session_json import View, damaged_view, orphan_view, view
 from sesh.model.states import ALIVE, State
 from sesh.state import events, freshness, orphans, records
-from sesh.state.lookup import Orphan, Seen
+from sesh.state.judge import Seen
+from sesh.state.lookup import Orphan
 from sesh.stats import measures
 from sesh.stats.measures import Report
 from sesh.supervision import health_checks

@@ -18,7 +18,7 @@ from sesh.model.value import Value, replace
 from sesh.operations import logs
 from sesh.places import launch_files, registry
 from sesh.state import ages, clocks
-from sesh.state.lookup import Seen
+from sesh.state.judge import Seen
 from sesh.supervision import health_checks
 from sesh.supervision.health_checks import Memory
 from sesh.system import paths, processes

@@ -26,7 +26,8 @@ from sesh.operations.stop import bring_down, confirm, take_over, under_way
 from sesh.places import launch_files, panes, registry
 from sesh.places.host import tmux_server
 from sesh.state import clocks, log_files, lookup, orphans, records, settings
-from sesh.state.lookup import Orphan, Seen
+from sesh.state.judge import Seen
+from sesh.state.lookup import Orphan
 from sesh.supervision import supervise
 from sesh.supervision.notify import notices
 from sesh.supervision.notify.targets import surroundings

@@ -31,9 +31,9 @@ from sesh.model.value import Value, replace
 from sesh.operations.launch.launch import LaunchError
 from sesh.operations.start import restart
 from sesh.operations.stop import Ending, ask
-from sesh.state import ages, breakers, ends, events, lookup, observe, records, settings
+from sesh.state import ages, breakers, ends, events, judge, lookup, observe, records, settings
 from sesh.state.breakers import Circle
-from sesh.state.lookup import Seen
+from sesh.state.judge import Seen
 from sesh.supervision import facts, health_checks
 from sesh.supervision.facts import Supervised
 from sesh.system import processes
@@ -194,7 +194,7 @@ def supervised(found: Iterable[Seen], held: Iterable[Digest], config: Config) ->
     """Of a look at everything, the sessions under supervision."""
     names = {name_of(one.id) for one in held if one.mode != "ended" and digest.cared_for(one.view)}
     entries = [entry for name in sorted(names) if (entry := records.entry(name)) is not None]
-    return [one for one in (*lookup.judge(entries, config), *found) if is_supervised(one)]
+    return [one for one in (*judge.judge(entries, config), *found) if is_supervised(one)]
 
 
 def _next_look(one: Supervised, tried: Collection[str]) -> float | None:

@@ -18,9 +18,10 @@ from sesh.model.session_json import View, damaged_view, orphan_view, view
 from sesh.model.states import State
 from sesh.model.text import formatting
 from sesh.places import registry
-from sesh.state import breakers, freshness, log_files, lookup, orphans, records, settings
+from sesh.state import breakers, freshness, judge, log_files, orphans, records, settings
 from sesh.state.breakers import Circle, Opened
-from sesh.state.lookup import Orphan, Seen
+from sesh.state.judge import Seen
+from sesh.state.lookup import Orphan
 from sesh.state.orphans import Leftover, Stray
 from sesh.state.unclaimed import Adrift
 from sesh.system import git, paths, processes
@@ -47,7 +48,7 @@ def gather(*, everything: bool, usage: bool, work: bool = False) -> tuple[list[V
     views += [_stray(one) for one in census.strays]
     views += [_adrift(one) for one in census.adrift]
     if everything:
-        views += [complete(one) for one in lookup.judge(records.history())]
+        views += [complete(one) for one in judge.judge(records.history())]
     return views, [one.trouble for one in found if one.trouble]
 
 

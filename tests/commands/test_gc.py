@@ -19,7 +19,7 @@ from sesh.model.place import Process
 from sesh.model.reconcile import reconcile
 from sesh.model.record import Record
 from sesh.model.value import replace
-from sesh.state import lookup, records, sightings
+from sesh.state import judge, records, sightings
 from sesh.system import files
 from tests.emulator import Terminal
 from tests.faults.living import command_line, marked
@@ -68,7 +68,7 @@ def age(name: str, seconds: float) -> None:
     assert entry is not None
     assert isinstance(entry.record, Record)
     moment = datetime.now(UTC) - timedelta(seconds=seconds)
-    session = lookup.judge([entry])[0].session
+    session = judge.judge([entry])[0].session
     assert session is not None
     old = replace(entry.record, status=replace(entry.record.status, ended=moment))
     verdict = reconcile(old, session.seen, datetime.now(UTC))

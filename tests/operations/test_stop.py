@@ -18,7 +18,7 @@ from sesh.model.value import replace
 from sesh.operations import stop
 from sesh.operations.stop import Ending
 from sesh.state import lookup, records, settings
-from sesh.state.lookup import Seen
+from sesh.state.judge import Seen
 from sesh.system import processes
 from tests.engine import Engine
 from tests.places.docker.boxes import start_also

@@ -11,7 +11,8 @@ from sesh.model.errors import NoSessionError, StateError
 from sesh.model.states import ENDED, State
 from sesh.operations import wait
 from sesh.operations.wait import GaveUp, Reached, Wanted
-from sesh.state import lookup
+from sesh.state import judge
+from sesh.state.judge import Seen
 from sesh.state.records import Entry
 from tests.world import World, eventually
 
@@ -22,13 +23,13 @@ def looks(world: World, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     for name, value in world.env.items():
         monkeypatch.setenv(name, value)
     made: list[str] = []
-    real = lookup.judge
+    real = judge.judge
 
-    def judge(entries: Sequence[Entry]) -> list[lookup.Seen]:
+    def judged(entries: Sequence[Entry]) -> list[Seen]:
         made.extend(entry.record.name for entry in entries)
         return real(entries)
 
-    monkeypatch.setattr(lookup, "judge", judge)
+    monkeypatch.setattr(judge, "judge", judged)
     return made
 
 
@@ -116,13 +117,13 @@ def test_what_changes_while_somebody_looks_is_noticed(
     world.start("a", "sh", "-c", "test -e flag && exec sleep 1000; exit 1")
     assert eventually(lambda: world.state_of("a") == "failed")
     (world.cwd / "flag").touch()
-    real = lookup.judge
+    real = judge.judge
 
-    def judge(entries: Sequence[Entry]) -> list[lookup.Seen]:
+    def judged(entries: Sequence[Entry]) -> list[Seen]:
         found = real(entries)
         if len(looks) == 1:
             world.ok("restart", "a")
         return found
 
-    monkeypatch.setattr(lookup, "judge", judge)
+    monkeypatch.setattr(judge, "judge", judged)
     assert until(["a"], frozenset({State.RUNNING}), 5) == [("a", State.RUNNING, None)]

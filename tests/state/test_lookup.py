@@ -15,8 +15,8 @@ from sesh.model.observation import Verdict
 from sesh.model.record import Record
 from sesh.model.states import Cause, State
 from sesh.model.value import replace
-from sesh.state import events, lookup, records
-from sesh.state.lookup import Seen
+from sesh.state import events, judge, lookup, records
+from sesh.state.judge import Seen
 from sesh.state.records import Entry
 from sesh.terminal import attention
 from tests.samples import record
@@ -56,7 +56,7 @@ def test_what_was_launched_again_meanwhile_is_not_lost(here: World) -> None:
     entry = known_as_running(here)
     kill(here)
     restart(here)
-    (found,) = lookup.judge([entry])
+    (found,) = judge.judge([entry])
     assert found.session is not None
     assert (found.state, found.session.record.place.generation) == ("running", 2)
     assert not found.overtaken
@@ -68,7 +68,7 @@ def test_an_end_that_was_written_down_meanwhile_is_that_end(here: World) -> None
     kill(here)
     for word in (here.state / "run").glob("*/*.1.exit"):
         word.unlink()
-    (found,) = lookup.judge([entry])
+    (found,) = judge.judge([entry])
     assert found.session is not None
     assert (found.state, found.session.verdict.signal) == ("failed", signal.SIGKILL)
 
@@ -77,7 +77,7 @@ def test_what_was_removed_meanwhile_is_shown_as_it_was_seen(here: World) -> None
     entry = known_as_running(here)
     kill(here)
     forget(here)
-    (found,) = lookup.judge([entry])
+    (found,) = judge.judge([entry])
     assert found.overtaken
     assert here.ls() == []
 
@@ -101,7 +101,7 @@ from sesh.state import events, lookup, observe, records
 
 def look(_):
     entry = records.entry("demo")
-    return lookup.seen_as(entry, entry.record, observe.by_files(entry.record))
+    return judge.seen_as(entry, entry.record, observe.by_files(entry.record))
 
 me, looks = sys.argv[1], (None, look)
 for number in range(15):

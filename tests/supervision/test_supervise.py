@@ -23,7 +23,7 @@ from sesh.model.record import Care, Record
 from sesh.model.states import State
 from sesh.model.value import replace
 from sesh.state import settings
-from sesh.state.lookup import Seen
+from sesh.state.judge import Seen
 from sesh.state.records import Entry
 from sesh.supervision import run_pass, supervise
 from sesh.supervision.facts import Supervised

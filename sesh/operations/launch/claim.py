@@ -16,8 +16,8 @@ from sesh.model.value import Value, replace
 from sesh.operations.forget import Tell
 from sesh.operations.launch.launch import now
 from sesh.places import environment
-from sesh.state import ages, clocks, lookup, records
-from sesh.state.lookup import Seen
+from sesh.state import ages, clocks, judge, lookup, records
+from sesh.state.judge import Seen
 from sesh.state.records import Entry
 from sesh.system import processes
 
@@ -55,7 +55,7 @@ def free_name(name: str) -> Seen | None:
         if lookup.orphans_named(name):
             raise ConflictError(f"{name} lives, but {lookup.LOST.format(name)}")
         return None
-    found = lookup.judge([entry])[0]
+    found = judge.judge([entry])[0]
     if found.damaged:
         raise StateError(
             f"{name}: its record is damaged ({found.damaged.reason}); see sesh show {name}"

@@ -18,8 +18,8 @@ from sesh.model.states import Cause, State
 from sesh.model.value import replace
 from sesh.places import environment, launch_files, panes
 from sesh.places.host import tmux_server
-from sesh.state import breakers, ends, events, lookup, observe, records
-from sesh.state.lookup import Seen
+from sesh.state import breakers, ends, events, judge, lookup, observe, records
+from sesh.state.judge import Seen
 from sesh.state.records import Entry
 from sesh.system import paths, processes, tmux
 from sesh.system.tmux import Keeper, Launched, Reply, Tmux, Trouble
@@ -215,7 +215,7 @@ def not_launched(record: Record, why: str | None) -> LaunchError:
 
 def record_failure(entry: Entry, record: Record, how: Verdict, event: str) -> bool:
     """False: another sesh has written down something else of it meanwhile."""
-    ended = lookup.ended(record, how, now())
+    ended = judge.ended(record, how, now())
     verdict = reconcile(ended, Observation(absent("never launched")), now())
     with ends.announced(ended, ended=_is_retry(record)) as tell:
         written = records.swap(entry, ended, verdict)
@@ -323,8 +323,8 @@ def judge_launch(entry: Entry, record: Record, sight: Observation, event: str) -
     """Write down what is known of the agent by now, and what happened."""
     moment = now()
     verdict = reconcile(record, sight, moment)
-    learned = lookup.learn(record, sight, verdict, moment)
-    verdict = lookup.with_retry(learned, sight, verdict, moment)
+    learned = judge.learn(record, sight, verdict, moment)
+    verdict = judge.with_retry(learned, sight, verdict, moment)
     refused = verdict.cause is Cause.LAUNCH
     ended = learned.status.outcome is not None and (not refused or _is_retry(record))
     with ends.announced(learned, ended=ended) as tell:

@@ -14,7 +14,7 @@ from sesh.operations.forget import Tell, bury, release
 from sesh.operations.launch import claim
 from sesh.operations.launch.claim import Order
 from sesh.state import events, observe, records
-from sesh.state.lookup import Seen
+from sesh.state.judge import Seen
 from sesh.system import processes
 
 

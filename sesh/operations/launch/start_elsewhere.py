@@ -32,7 +32,7 @@ from sesh.operations.launch.launch import (
 from sesh.places import environment, launch_files, registry
 from sesh.places.interface import Elsewhere
 from sesh.state import observe, records
-from sesh.state.lookup import Seen
+from sesh.state.judge import Seen
 from sesh.state.records import Entry
 from sesh.system import processes
 from sesh.system.tmux import Reply

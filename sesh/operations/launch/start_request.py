@@ -28,7 +28,7 @@ from sesh.operations.launch.claim import Order
 from sesh.operations.start import start
 from sesh.places import environment, launch_files
 from sesh.state import lookup, settings
-from sesh.state.lookup import Seen
+from sesh.state.judge import Seen
 from sesh.system import container_engine, git, paths, tmux
 
 _MOST_NUMBERED = 999

@@ -8,7 +8,8 @@ from sesh.model.errors import ConflictError
 from sesh.model.record import Record
 from sesh.model.value import replace
 from sesh.operations.launch import claim
-from sesh.state import lookup, records
+from sesh.state import records
+from sesh.state.judge import Seen
 from tests.surroundings import read_record, write_record
 from tests.world import World
 
@@ -16,7 +17,7 @@ NEW = "one-20261116-120000-ffffffff"
 
 
 @pytest.fixture
-def before(world: World, monkeypatch: pytest.MonkeyPatch) -> lookup.Seen:
+def before(world: World, monkeypatch: pytest.MonkeyPatch) -> Seen:
     """An ended session, as one who wants its name has seen it."""
     monkeypatch.setenv("XDG_STATE_HOME", world.env["XDG_STATE_HOME"])
     world.ok("start", "one", "--record-only")
@@ -26,16 +27,16 @@ def before(world: World, monkeypatch: pytest.MonkeyPatch) -> lookup.Seen:
     return found
 
 
-def next_one(found: lookup.Seen) -> Record:
+def next_one(found: Seen) -> Record:
     assert isinstance(found.entry.record, Record)
     return replace(found.entry.record, id=NEW)
 
 
-def claimed(record: Record, found: lookup.Seen) -> records.Entry:
+def claimed(record: Record, found: Seen) -> records.Entry:
     return claim.claim_name(record, claim.starting(record), found)
 
 
-def test_a_look_that_wrote_more_of_its_end_takes_nothing(world: World, before: lookup.Seen) -> None:
+def test_a_look_that_wrote_more_of_its_end_takes_nothing(world: World, before: Seen) -> None:
     ended = read_record(world, "one")
     write_record(world, replace(ended, spec=replace(ended.spec, tags=("seen",))), before.state)
     assert claimed(next_one(before), before).record == next_one(before)
@@ -44,13 +45,13 @@ def test_a_look_that_wrote_more_of_its_end_takes_nothing(world: World, before: l
     assert kept.record.spec.tags == ("seen",)
 
 
-def test_one_that_gc_has_moved_to_the_history_leaves_a_free_name(before: lookup.Seen) -> None:
+def test_one_that_gc_has_moved_to_the_history_leaves_a_free_name(before: Seen) -> None:
     records.archive([before.entry])
     claimed(next_one(before), before)
     assert len(list(records.history())) == 1
 
 
-def test_another_session_of_the_name_is_not_replaced(world: World, before: lookup.Seen) -> None:
+def test_another_session_of_the_name_is_not_replaced(world: World, before: Seen) -> None:
     """Its end is nobody's yet, and its container, say, still stands."""
     world.ok("start", "one", "--record-only")
     world.ok("finish", "one", "failed")
@@ -60,7 +61,7 @@ def test_another_session_of_the_name_is_not_replaced(world: World, before: looku
     assert world.record("one").read_bytes() == raw
 
 
-def test_one_that_lives_by_now_is_named(world: World, before: lookup.Seen) -> None:
+def test_one_that_lives_by_now_is_named(world: World, before: Seen) -> None:
     world.ok("start", "one", "--record-only")
     with pytest.raises(ConflictError, match="already"):
         claimed(next_one(before), before)

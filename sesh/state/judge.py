@@ -1,0 +1,190 @@
+"""Judge records: observe them, decide their states and write down what was learned.
+
+Only proven facts are written: an agent that began, an end, a digest line that is out of date. A
+session in state `unknown` changes no record. A write that fails is reported (`Seen.trouble`), and
+the state is shown nevertheless.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from sesh.model import retry
+from sesh.model.configuration import Config
+from sesh.model.errors import SeshError, StateError
+from sesh.model.observation import Observation, Session, Verdict
+from sesh.model.reconcile import how_it_ended, reconcile
+from sesh.model.record import AgentWord, Damaged, Record
+from sesh.model.states import ENDED, Cause, Desired, State
+from sesh.model.value import Value, replace
+from sesh.places import launch_files
+from sesh.places.interface import Answers
+from sesh.state import ages, breakers, ends, observe, records, settings
+from sesh.state.records import Entry
+
+_LOOKS = 3  # at most, at a record that other processes keep changing
+
+
+class Seen(Value):
+    """One record file and what is true of it."""
+
+    entry: Entry
+    session: Session | None  # None: the record is damaged
+    trouble: str | None = None  # why what was learned could not be written down
+    overtaken: bool = False  # since it was read, another sesh changed the record or it began
+    has_ended: bool = False  # this look has found, and written down, that it has ended
+
+    @property
+    def name(self) -> str:
+        return self.entry.record.name
+
+    @property
+    def state(self) -> State:
+        return self.session.verdict.state if self.session else State.DAMAGED
+
+    @property
+    def intact(self) -> Session:
+        """Its session. Raises when its record is damaged."""
+        if self.session is None:
+            raise StateError(f"{self.name}: its record is damaged; see sesh show {self.name}")
+        return self.session
+
+    @property
+    def has_process(self) -> bool:
+        """Does sesh run a process for it? A record that cannot be read may have one."""
+        return self.session is None or self.session.record.place.has_process
+
+    @property
+    def damaged(self) -> Damaged | None:
+        record = self.entry.record
+        return record if isinstance(record, Damaged) else None
+
+
+def seen_as(entry: Entry, record: Record, sight: Observation) -> Seen:
+    """A session, judged by what is known of it without a look."""
+    return Seen(entry, Session(record, sight, reconcile(record, sight, datetime.now(UTC))))
+
+
+def judge(
+    entries: Sequence[Entry], config: Config | None = None, answers: Answers | None = None
+) -> list[Seen]:
+    """Look at them, decide, and write down what is new. What another sesh has changed meanwhile is
+    looked at anew: it may have written down an end and removed the word of it, so that to us it
+    looked like an end that nobody saw."""
+    config = config or settings.load()
+    ends.tell_untold()
+    found = _judge(entries, config, answers)
+    for _ in range(_LOOKS - 1):
+        fresh = {at: records.again(one.entry) for at, one in enumerate(found) if one.overtaken}
+        changed = {at: entry for at, entry in fresh.items() if entry is not None}
+        if not changed:
+            break
+        for at, one in zip(changed, _judge([*changed.values()], config), strict=True):
+            found[at] = one
+    breakers.heed([one.session.record for one in found if one.has_ended and one.session], config)
+    return found
+
+
+def _judge(entries: Sequence[Entry], config: Config, answers: Answers | None = None) -> list[Seen]:
+    sessions = [entry.record for entry in entries if isinstance(entry.record, Record)]
+    sights = iter(observe.observe(sessions, config, answers))
+    found = []
+    for entry in entries:
+        if isinstance(entry.record, Damaged):
+            found.append(Seen(entry, None))
+            continue
+        sight = next(sights)
+        now = datetime.now(UTC)
+        found.append(_settle(entry, entry.record, sight, reconcile(entry.record, sight, now), now))
+    return found
+
+
+def _settle(
+    entry: Entry, record: Record, sight: Observation, verdict: Verdict, now: datetime
+) -> Seen:
+    """Write down what was learned, unless somebody else has changed the record meanwhile: then what
+    they wrote stands."""
+    session = Session(record, sight, verdict)
+    if verdict.state is State.UNKNOWN:
+        return Seen(entry, session)
+    learned = learn(record, sight, verdict, now)
+    verdict = with_retry(learned, sight, verdict, now)
+    if learned == record and records.up_to_date(entry, record, verdict):
+        return Seen(entry, session)
+    session = Session(record, sight, verdict)
+    has_ended = learned.status.outcome is not record.status.outcome
+    given_up = has_ended and verdict.state is State.TIMEOUT and verdict.cause is Cause.LAUNCH
+    if given_up and not _withdraw(record):
+        return Seen(entry, session, overtaken=True)
+    try:
+        written = (ends.write if has_ended else records.swap)(entry, learned, verdict)
+    except (SeshError, OSError) as error:
+        return Seen(entry, session, trouble=str(error))
+    seen = Session(learned, sight, verdict)
+    if written is None:
+        return Seen(entry, seen, overtaken=True)
+    return Seen(written, seen, has_ended=has_ended)
+
+
+def _withdraw(record: Record) -> bool:
+    """A tmux that is late must not begin it now. False: the agent was faster, and lives."""
+    which = (record.place.run, record.id, record.place.generation)
+    return launch_files.withdraw(record) or launch_files.read_launch(*which) is None
+
+
+def learn(record: Record, sight: Observation, verdict: Verdict, now: datetime) -> Record:
+    """The record with what was proven: who the agent is, that it ended and how."""
+    word = sight.launch
+    if word and word.generation == record.place.generation and record.place.agent is None:
+        record = replace(
+            record,
+            place=replace(record.place, agent=word.agent, pane=word.pane, server=word.server),
+            status=replace(record.status, started=word.at),
+        )
+    if record.status.started is None and sight.began is not None:
+        record = replace(record, status=replace(record.status, started=sight.began))
+    if sight.conversation not in (None, record.agent.conversation):
+        record = replace(record, agent=_in_conversation(record.agent, sight.conversation))
+    if record.status.outcome is not None or verdict.state not in ENDED:
+        return record
+    how = how_it_ended(record, sight) if verdict.state is State.STALE else verdict
+    return ended(record, how, now)
+
+
+def _in_conversation(word: AgentWord, conversation: str | None) -> AgentWord:
+    """In another one than before, nobody has said anything yet, as far as we know."""
+    still = word.prompted and word.conversation is None
+    return replace(word, conversation=conversation, prompted=still)
+
+
+def ended(record: Record, how: Verdict, now: datetime) -> Record:
+    """The record of a session that has ended like this: for good, or to be tried again."""
+    moment = how.ended or now
+    after = retry.after_end(record, how, moment, now, ages.left(record))
+    status = record.status
+    status = replace(
+        status,
+        desired=Desired.RUNNING if after.retry_at else status.desired,
+        outcome=how.state,
+        cause=how.cause,
+        exit_code=how.exit_code,
+        signal=how.signal,
+        reason=how.reason,
+        ended=moment,
+        retry_at=after.retry_at,
+        retries=after.retries,
+        gave_up=after.gave_up,
+        stopper=None,
+        keep=status.keep and (after.retry_at is not None or status.stop_reason is None),
+        health=None,
+        health_reason=None,
+    )
+    return replace(record, status=status)
+
+
+def with_retry(record: Record, sight: Observation, verdict: Verdict, now: datetime) -> Verdict:
+    """What follows once it is known whether an end is the last one."""
+    if verdict.state in ENDED and record.spec.care.retries:
+        return reconcile(record, sight, now)
+    return verdict
