@@ -43,7 +43,7 @@ from sesh.model.progress import Answer, Said
 from sesh.model.record import Spec, Step, name_of
 from sesh.model.session_json import View, timestamp, view
 from sesh.model.states import State
-from sesh.model.value import Value
+from sesh.model.value_object import Value
 from sesh.operations import report_progress
 from sesh.operations.launch import record_only
 from sesh.places import launch_files

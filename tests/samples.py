@@ -8,7 +8,7 @@ from sesh.model.observation import ExitWord, LaunchWord
 from sesh.model.place import Agent, Host, Machine, Process
 from sesh.model.record import Record, Spec, Status
 from sesh.model.states import Desired
-from sesh.model.value import replace
+from sesh.model.value_object import replace
 
 NOW = datetime(2026, 11, 15, 12, 0, 0, tzinfo=UTC)
 MACHINE = Machine("machine", "boot", "pid:[1]")

@@ -24,7 +24,7 @@ from sesh.model.observation import Verdict
 from sesh.model.place import Machine
 from sesh.model.record import Record
 from sesh.model.states import State
-from sesh.model.value import replace
+from sesh.model.value_object import replace
 from sesh.state import records
 from sesh.system import processes
 from tests.world import SESH, Done, World, eventually

@@ -17,7 +17,7 @@ import pytest
 from sesh import __version__
 from sesh.__main__ import main
 from sesh.model.states import State
-from sesh.model.value import replace
+from sesh.model.value_object import replace
 from tests import pace
 from tests.surroundings import (
     STRANGER,

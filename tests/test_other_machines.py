@@ -16,7 +16,7 @@ import pytest
 from sesh.model.observation import Observation, unknown
 from sesh.model.place import Process
 from sesh.model.reconcile import reconcile
-from sesh.model.value import replace
+from sesh.model.value_object import replace
 from sesh.state import observe, records
 from sesh.system import processes
 from tests.surroundings import (

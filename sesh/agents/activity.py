@@ -21,7 +21,7 @@ from sesh.agents.last_event import BUSY, IDLE, WAITING, Said
 from sesh.agents.rules import Rule, from_plain, match
 from sesh.model import digest
 from sesh.model.text import parse
-from sesh.model.value import Value, replace
+from sesh.model.value_object import Value, replace
 from sesh.system import paths, quick_read
 
 TYPE_CHECKING = False

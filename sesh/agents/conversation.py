@@ -12,7 +12,7 @@ from sesh.agents.last_event import identity
 from sesh.agents.launch_kit import Variables
 from sesh.model.errors import SeshError
 from sesh.model.record import Kit, Record
-from sesh.model.value import Value
+from sesh.model.value_object import Value
 from sesh.system import files
 
 _HEAD = 1 << 18  # bytes of a transcript in which its agent says where it works, and with whom

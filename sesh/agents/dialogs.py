@@ -11,7 +11,7 @@ import re
 from sesh.agents.questions import SCREEN, USES, Option, Question, matter
 from sesh.model.record import Answers
 from sesh.model.text.pattern import lazy
-from sesh.model.value import Value, replace
+from sesh.model.value_object import Value, replace
 
 _MARKS = "❯›▶●>"
 _EDGES = " \t│┃|"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from sesh.model.value import Value, replace
+from sesh.model.value_object import Value, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from sesh.agents import claude, codex, rule_files
 from sesh.agents.rules import to_plain
 from sesh.model.record import Kit, Record
-from sesh.model.value import replace
+from sesh.model.value_object import replace
 from sesh.system import files, paths, processes
 
 _HOMES = {"claude": ("CLAUDE_CONFIG_DIR", ".claude"), "codex": ("CODEX_HOME", ".codex")}

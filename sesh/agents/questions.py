@@ -6,7 +6,7 @@ answers there are, only its screen (see dialogs.py).
 
 from __future__ import annotations
 
-from sesh.model.value import Value
+from sesh.model.value_object import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ is not known here: see rulefiles.
 
 from __future__ import annotations
 
-from sesh.model.value import Value
+from sesh.model.value_object import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

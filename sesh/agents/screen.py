@@ -17,7 +17,7 @@ from sesh.agents.last_event import BUSY, WAITING
 from sesh.agents.questions import Question
 from sesh.agents.rules import Rule, match
 from sesh.model.errors import CannotTellError, StateError
-from sesh.model.value import Value, replace
+from sesh.model.value_object import Value, replace
 from sesh.places.host import tmux_server
 from sesh.state import settings
 from sesh.system import files

@@ -10,7 +10,7 @@ from sesh.commands._declare import argument, declare
 from sesh.doctor import IDS
 from sesh.model import progress
 from sesh.model.states import ALIVE, Retry, State
-from sesh.model.value import replace
+from sesh.model.value_object import replace
 from sesh.state import events
 from sesh.system import paths
 from sesh.terminal import completion, filters, output

@@ -15,7 +15,7 @@ from sesh.commands._options import confirm, json_option, yes_option
 from sesh.model import errors
 from sesh.model.errors import SeshError, StateError, UsageError
 from sesh.model.text import formatting
-from sesh.model.value import Value
+from sesh.model.value_object import Value
 from sesh.state import settings
 from sesh.system import paths
 from sesh.system.files import read_regular

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from sesh.doctor import containers, files, machine, orphans, records, sessions, tmux
 from sesh.doctor.scene import Check, Finding, Level, Scene, Step
 from sesh.model.errors import SeshError, UsageError
-from sesh.model.value import Value, replace
+from sesh.model.value_object import Value, replace
 
 CHECKS = (
     *tmux.CHECKS,

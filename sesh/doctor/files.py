@@ -12,7 +12,7 @@ from sesh.doctor.scene import FIX, Check, Finding, Level, Scene, Step, few, numb
 from sesh.model.record import name_of
 from sesh.model.text import formatting
 from sesh.model.text.pattern import lazy
-from sesh.model.value import Value
+from sesh.model.value_object import Value
 from sesh.places.launch_files import mount_owner
 from sesh.state import records
 from sesh.system import files, paths, processes

@@ -20,7 +20,7 @@ from sesh.model.record import Record, name_of
 from sesh.model.session_json import LASTING, View, view
 from sesh.model.states import State
 from sesh.model.text import formatting
-from sesh.model.value import Value, replace
+from sesh.model.value_object import Value, replace
 from sesh.places.host import tmux_server
 from sesh.places.interface import Answers
 from sesh.places.launch_files import mount_owner

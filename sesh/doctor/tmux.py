@@ -10,7 +10,7 @@ from shlex import quote
 from sesh.doctor.scene import FIX, Check, Finding, Level, Scene, Step, hangs, shown
 from sesh.model.errors import CannotTellError, SeshError
 from sesh.model.place import Process
-from sesh.model.value import Value
+from sesh.model.value_object import Value
 from sesh.places.host import tmux_server
 from sesh.system import paths, processes, tmux
 from sesh.system.tmux import Pane, Reply, Tmux, Trouble

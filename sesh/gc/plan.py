@@ -18,7 +18,7 @@ from sesh.model.record import Record, name_of
 from sesh.model.states import State
 from sesh.model.text import formatting
 from sesh.model.text.units import span
-from sesh.model.value import Value
+from sesh.model.value_object import Value
 from sesh.places.launch_files import mount_owner
 from sesh.state.clocks import Naps
 from sesh.state.orphans import Census, Leftover, Stray

@@ -15,7 +15,7 @@ from sesh.model.due import Kind
 from sesh.model.errors import ConflictError, StateError
 from sesh.model.place import Process
 from sesh.model.record import Record
-from sesh.model.value import replace
+from sesh.model.value_object import replace
 from sesh.state import clocks, lookup, records, settings, sightings
 from sesh.state.judge import Seen
 from sesh.state.orphans import Leftover

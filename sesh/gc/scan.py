@@ -17,7 +17,7 @@ from sesh.model.session_json import View, view
 from sesh.model.states import OUTCOMES, State
 from sesh.model.text import formatting
 from sesh.model.text.pattern import lazy
-from sesh.model.value import Value
+from sesh.model.value_object import Value
 from sesh.operations import worktrees
 from sesh.places.host import tmux_server
 from sesh.places.launch_files import mount_owner

@@ -43,7 +43,7 @@ from sesh.model.record import (
 )
 from sesh.model.states import OUTCOMES, Cause, Desired, Health, Retry, State
 from sesh.model.text.pattern import lazy
-from sesh.model.value import Value
+from sesh.model.value_object import Value
 
 T = TypeVar("T", bound=Value)
 Read = Callable[[Any, str], Any]  # a value of TOML, and where it stands; raises DecodeError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sesh.model.record import BreakerLimits, Care
-from sesh.model.value import Value, replace
+from sesh.model.value_object import Value, replace
 
 HIGHEST = 1e9  # seconds, or pieces
 MOST = int(HIGHEST)

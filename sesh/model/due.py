@@ -16,7 +16,7 @@ from sesh.model.record import Care, Record
 from sesh.model.retry import delay, no_time, wait
 from sesh.model.states import Cause, Health, Retry, State
 from sesh.model.text.units import amount, span
-from sesh.model.value import Value
+from sesh.model.value_object import Value
 
 _SOON, _NEVER = 0.0, float("inf")
 _ENGINE = 5.0  # seconds that an engine may take beside what it was asked to do

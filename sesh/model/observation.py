@@ -8,7 +8,7 @@ from enum import StrEnum
 from sesh.model.place import Agent, Process
 from sesh.model.record import Record
 from sesh.model.states import Cause, State
-from sesh.model.value import Value
+from sesh.model.value_object import Value
 
 
 class Presence(StrEnum):

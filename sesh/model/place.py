@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sesh.model.value import Value
+from sesh.model.value_object import Value
 
 
 class Machine(Value):

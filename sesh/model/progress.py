@@ -20,7 +20,7 @@ from sesh.model.record import AgentWord, Record, Step
 from sesh.model.states import Cause, Desired, State
 from sesh.model.text.secrets import secret, shown
 from sesh.model.text.units import span
-from sesh.model.value import Value, replace
+from sesh.model.value_object import Value, replace
 
 WORKING = ("initializing", "investigating", "planning", "approval", "executing", "validating")
 FINAL = ("completed", "failed", "abandoned")

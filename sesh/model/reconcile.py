@@ -15,7 +15,7 @@ from sesh.model.record import Damaged, Record, Spec
 from sesh.model.states import ENDED_WELL, Cause, Desired, Health, State
 from sesh.model.text.pattern import lazy
 from sesh.model.text.units import amount, span
-from sesh.model.value import replace
+from sesh.model.value_object import replace
 
 _HIGHEST_SIGNAL = 64
 _MEMORY_OPTION = lazy(r"--memory(=.*)?|-m.*", re.DOTALL)  # for the engine, by a person

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from sesh.model.place import Boxing, Place, Process
 from sesh.model.states import Cause, Desired, Health, Retry, State
 from sesh.model.text.pattern import lazy
-from sesh.model.value import Value
+from sesh.model.value_object import Value
 
 SCHEMA = 1
 NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}"

@@ -14,7 +14,7 @@ from sesh.model.observation import Verdict
 from sesh.model.record import BreakerLimits, Care, Record
 from sesh.model.states import Cause, Desired, Health, Retry, State
 from sesh.model.text.units import span
-from sesh.model.value import Value
+from sesh.model.value_object import Value
 
 NEVER_AGAIN = 125  # the exit status by which an agent asks not to be retried
 _JITTER = 0.05  # of a delay, up or down: sessions that failed together are not retried together

@@ -15,7 +15,7 @@ from sesh.model.codec import tree
 from sesh.model.observation import Verdict
 from sesh.model.record import Damaged, Record, Spec, name_of
 from sesh.model.states import ALIVE, ENDED, State
-from sesh.model.value import Value
+from sesh.model.value_object import Value
 
 View = dict[str, Any]
 

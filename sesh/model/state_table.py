@@ -7,7 +7,7 @@ lanes, which cannot afford an enum: imports next to nothing.
 from __future__ import annotations
 
 from sesh.model.errors import CANNOT_TELL, ENDED, FAILED, OK, STATE
-from sesh.model.value import Value
+from sesh.model.value_object import Value
 
 _RED, _GREEN, _YELLOW, _DIM, _PLAIN = "31", "32", "33", "2", ""
 _MENU = "sesh attach {0} shows the menu   ·   sesh restart {0}   ·   sesh stop {0}"

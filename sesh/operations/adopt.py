@@ -15,7 +15,7 @@ from sesh.model.place import Agent, Host, Process
 from sesh.model.reconcile import reconcile
 from sesh.model.record import Record, Spec, Status, session_id, valid_name
 from sesh.model.states import Desired
-from sesh.model.value import replace
+from sesh.model.value_object import replace
 from sesh.places import environment, launch_files, registry
 from sesh.places.host import tmux_server
 from sesh.state import events, lookup, orphans, records

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from sesh.model.configuration import Config
 from sesh.model.record import Record, Status
 from sesh.model.states import State
-from sesh.model.value import replace
+from sesh.model.value_object import replace
 from sesh.places import registry
 from sesh.state import events, judge, lookup
 from sesh.state.judge import Seen

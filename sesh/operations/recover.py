@@ -18,7 +18,7 @@ from sesh.model.place import Agent
 from sesh.model.reconcile import how_it_ended, reconcile
 from sesh.model.record import Record, Status
 from sesh.model.states import ALIVE, Desired, State
-from sesh.model.value import Value, replace
+from sesh.model.value_object import Value, replace
 from sesh.operations.launch import start_elsewhere
 from sesh.operations.stop import stop
 from sesh.places import launch_files, remote

@@ -10,7 +10,7 @@ from sesh.model.errors import ConflictError
 from sesh.model.observation import Session
 from sesh.model.progress import Said
 from sesh.model.record import Damaged, Record
-from sesh.model.value import replace
+from sesh.model.value_object import replace
 from sesh.state import events, judge, lookup, observe
 from sesh.state.judge import Seen
 

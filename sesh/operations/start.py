@@ -15,7 +15,7 @@ from sesh.model.place import Host, Machine, Process
 from sesh.model.reconcile import reconcile
 from sesh.model.record import Record
 from sesh.model.states import Desired
-from sesh.model.value import replace
+from sesh.model.value_object import replace
 from sesh.operations import worktrees
 from sesh.operations.forget import bury, release
 from sesh.operations.launch import claim, start_elsewhere

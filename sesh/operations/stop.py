@@ -21,7 +21,7 @@ from sesh.model.place import Agent, Process
 from sesh.model.progress import Said
 from sesh.model.record import Record, Status
 from sesh.model.states import ALIVE, ENDED, Cause, Desired, State
-from sesh.model.value import Value, replace
+from sesh.model.value_object import Value, replace
 from sesh.operations import report_progress
 from sesh.places import launch_files, panes, registry
 from sesh.places.host import tmux_server

@@ -13,7 +13,7 @@ from sesh.model import digest
 from sesh.model.digest import Digest
 from sesh.model.errors import EndedError, SeshError, StateError, UsageError
 from sesh.model.states import OUTCOMES, State
-from sesh.model.value import Value
+from sesh.model.value_object import Value
 from sesh.state import freshness, judge, lookup
 from sesh.state.judge import Seen
 from sesh.system import paths, processes

@@ -15,7 +15,7 @@ from sesh.model.configuration import Config
 from sesh.model.errors import SeshError, UsageError
 from sesh.model.record import Record, Worktree
 from sesh.model.states import ENDED
-from sesh.model.value import Value
+from sesh.model.value_object import Value
 from sesh.state import judge, records
 from sesh.system import git
 from sesh.system.git import Checkout

@@ -23,7 +23,7 @@ from sesh.model.record import Record, Spec
 from sesh.model.states import Desired
 from sesh.model.text import parse
 from sesh.model.text.pattern import lazy
-from sesh.model.value import replace
+from sesh.model.value_object import replace
 from sesh.places import environment, launch_files, panes
 from sesh.places.interface import UNREADABLE, Answers, Look, unreadable
 from sesh.system import files, paths, processes, subprocesses, tmux

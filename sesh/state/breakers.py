@@ -24,7 +24,7 @@ from sesh.model.record import BreakerLimits, Record
 from sesh.model.session_json import View, timestamp
 from sesh.model.states import Cause, State
 from sesh.model.text import formatting
-from sesh.model.value import Value
+from sesh.model.value_object import Value
 from sesh.state import events, freshness, settings
 from sesh.system import files, paths, quick_read
 

@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any
 
 from sesh.model.errors import SeshError
-from sesh.model.value import Value, replace
+from sesh.model.value_object import Value, replace
 from sesh.system import files, paths, processes
 
 Naps = Sequence[tuple[float, float]]  # seconds ago that one was noticed, and how long it was

@@ -19,7 +19,7 @@ from sesh.model.reconcile import recorded_end
 from sesh.model.record import Record, name_of
 from sesh.model.session_json import timestamp
 from sesh.model.states import State
-from sesh.model.value import Value
+from sesh.model.value_object import Value
 from sesh.state import events, records
 from sesh.state.events import Event, Place
 from sesh.state.records import Entry

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, BinaryIO
 
 from sesh.model.record import Record
-from sesh.model.value import Value
+from sesh.model.value_object import Value
 from sesh.system import files, paths
 
 Event = dict[str, Any]

@@ -17,7 +17,7 @@ from sesh.model.observation import Observation, Session, Verdict
 from sesh.model.reconcile import how_it_ended, reconcile
 from sesh.model.record import AgentWord, Damaged, Record
 from sesh.model.states import ENDED, Cause, Desired, State
-from sesh.model.value import Value, replace
+from sesh.model.value_object import Value, replace
 from sesh.places import launch_files
 from sesh.places.interface import Answers
 from sesh.state import ages, breakers, ends, observe, records, settings

@@ -26,7 +26,7 @@ from sesh.model.place import Agent
 from sesh.model.reconcile import reconcile
 from sesh.model.record import Record, name_of, valid_name
 from sesh.model.states import ENDED, State
-from sesh.model.value import Value
+from sesh.model.value_object import Value
 from sesh.places import launch_files
 from sesh.places.interface import Answers
 from sesh.state import ends, freshness, records

@@ -16,7 +16,7 @@ from sesh.model.configuration import Config
 from sesh.model.observation import ExitWord, LaunchWord, Observation, absent, seen, unknown
 from sesh.model.place import Agent
 from sesh.model.record import Record
-from sesh.model.value import replace
+from sesh.model.value_object import replace
 from sesh.places import launch_files, registry
 from sesh.places.interface import UNREADABLE, Answers, unreadable
 from sesh.state import clocks
@@ -113,9 +113,9 @@ def heard(record: Record, sight: Observation) -> Observation:
     """Add the conversation that an agent's hooks have named."""
     if not record.heard or record.status.outcome is not None:
         return sight
-    from sesh.agents import hearing
+    from sesh.agents import changes
 
-    conversation = hearing.conversation(record)
+    conversation = changes.conversation(record)
     return replace(sight, conversation=conversation) if conversation else sight
 
 

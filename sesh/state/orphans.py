@@ -22,7 +22,7 @@ from sesh.model.place import Agent, InContainer, Process
 from sesh.model.record import ID_PATTERN, Record, name_of
 from sesh.model.states import ENDED, State
 from sesh.model.text.pattern import lazy
-from sesh.model.value import Value, replace
+from sesh.model.value_object import Value, replace
 from sesh.places import launch_files
 from sesh.places.host import tmux_server
 from sesh.places.interface import Answers

@@ -26,7 +26,7 @@ from sesh.model.observation import Verdict
 from sesh.model.record import ID_PATTERN, Damaged, Record, valid_name
 from sesh.model.session_json import view
 from sesh.model.states import ENDED_WELL, OUTCOMES, State
-from sesh.model.value import Value
+from sesh.model.value_object import Value
 from sesh.state import freshness
 from sesh.system import files, paths, quick_read
 

@@ -12,7 +12,7 @@ from sesh.model import progress
 from sesh.model.configuration import HIGHEST, SECTIONS, Config, Count
 from sesh.model.errors import StateError
 from sesh.model.text import units
-from sesh.model.value import Value
+from sesh.model.value_object import Value
 from sesh.system import paths
 from sesh.system.files import read_regular
 

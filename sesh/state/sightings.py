@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from sesh.model.place import Process
-from sesh.model.value import Value
+from sesh.model.value_object import Value
 from sesh.system import files
 
 _LIMIT = 1 << 20

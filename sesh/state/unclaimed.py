@@ -25,7 +25,7 @@ from sesh.model.errors import CannotTellError, ConflictError
 from sesh.model.place import Engine, InContainer, Process
 from sesh.model.record import ID_PATTERN, Record, name_of
 from sesh.model.text.pattern import lazy
-from sesh.model.value import Value
+from sesh.model.value_object import Value
 from sesh.places.docker import mailbox, observe
 from sesh.state import records
 from sesh.system import container_engine, files, paths, processes

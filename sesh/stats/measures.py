@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from sesh.model.states import ALIVE, Cause, State
-from sesh.model.value import Value
+from sesh.model.value_object import Value
 from sesh.stats.launches import HEALTHY, Launch, Object, Restart, history, moment
 
 BOUNDS = (10, 60, 600, 3600, 6 * 3600, 86400)  # of the histogram of durations

@@ -14,7 +14,7 @@ from sesh.model.errors import CannotTellError
 from sesh.model.place import Process
 from sesh.model.record import Record
 from sesh.model.states import State
-from sesh.model.value import Value, replace
+from sesh.model.value_object import Value, replace
 from sesh.operations import logs
 from sesh.places import launch_files, registry
 from sesh.state import ages, clocks

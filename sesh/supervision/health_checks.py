@@ -26,7 +26,7 @@ from sesh.model import due
 from sesh.model.place import Process
 from sesh.model.record import Record
 from sesh.model.text.pattern import lazy
-from sesh.model.value import Value, replace
+from sesh.model.value_object import Value, replace
 from sesh.places import launch_files, registry
 from sesh.state import clocks
 from sesh.system import files, processes, subprocesses

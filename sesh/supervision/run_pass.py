@@ -21,7 +21,7 @@ from sesh.model.observation import Session
 from sesh.model.record import ID_PATTERN, Record, name_of
 from sesh.model.states import ALIVE, ENDED, State
 from sesh.model.text.pattern import lazy
-from sesh.model.value import Value, replace
+from sesh.model.value_object import Value, replace
 from sesh.operations.stop import bring_down, confirm, take_over, under_way
 from sesh.places import launch_files, panes, registry
 from sesh.places.host import tmux_server
@@ -211,18 +211,18 @@ def _in_another_conversation(held: Mapping[str, Digest]) -> set[str]:
     agents = {name: one for name, one in held.items() if digest.agent(one.view) is not None}
     if not agents:
         return set()
-    from sesh.agents import hearing
+    from sesh.agents import changes
 
     run = processes.run_dir()
-    return {name for name, one in agents.items() if hearing.to_be_looked_at(one, run)}
+    return {name for name, one in agents.items() if changes.to_be_looked_at(one, run)}
 
 
 def _note_waiting_agents(held: Collection[Digest], run: str) -> None:
     agents = [one for one in held if digest.agent(one.view) is not None]
     if agents:
-        from sesh.agents import hearing
+        from sesh.agents import changes
 
-        hearing.note(agents, run)
+        changes.note(agents, run)
 
 
 def tend(

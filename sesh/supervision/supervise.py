@@ -27,7 +27,7 @@ from sesh.model.observation import Session, Verdict
 from sesh.model.reconcile import ended_by, reconcile
 from sesh.model.record import name_of
 from sesh.model.states import Cause, Health, State
-from sesh.model.value import Value, replace
+from sesh.model.value_object import Value, replace
 from sesh.operations.launch.launch import LaunchError
 from sesh.operations.start import restart
 from sesh.operations.stop import Ending, ask

@@ -18,7 +18,7 @@ from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
 from sesh.model.place import Engine
 from sesh.model.text.pattern import lazy
-from sesh.model.value import Value
+from sesh.model.value_object import Value
 from sesh.system import files, paths, subprocesses
 from sesh.system.subprocesses import NOTHING, PIPE
 

@@ -8,7 +8,7 @@ import os
 import stat
 from contextlib import suppress
 
-from sesh.model.value import Value
+from sesh.model.value_object import Value
 
 DEEPEST = 32  # levels that are measured
 MOST = 10_000  # entries that are counted

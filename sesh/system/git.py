@@ -18,7 +18,7 @@ from collections.abc import Iterable
 
 from sesh.model.observation import Sight, absent, seen, unknown
 from sesh.model.text.pattern import lazy
-from sesh.model.value import Value, replace
+from sesh.model.value_object import Value, replace
 from sesh.system import subprocesses
 from sesh.system.files import read_regular
 from sesh.system.subprocesses import Answer

@@ -22,7 +22,7 @@ from types import MappingProxyType
 
 from sesh.model.place import Agent, Machine, Process
 from sesh.model.record import Record
-from sesh.model.value import Value
+from sesh.model.value_object import Value
 from sesh.system import paths, quick_read
 
 LINUX = sys.platform.startswith("linux")

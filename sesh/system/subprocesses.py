@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from sesh.model.errors import SCARCE
-from sesh.model.value import Value
+from sesh.model.value_object import Value
 
 NOTHING, PIPE = subprocess.DEVNULL, subprocess.PIPE
 OUTPUT_LIMIT = 16 << 20

@@ -19,7 +19,7 @@ from shlex import join, quote
 
 from sesh.model.errors import CannotTellError, ScarceError, StateError
 from sesh.model.text.pattern import lazy
-from sesh.model.value import Value, replace
+from sesh.model.value_object import Value, replace
 from sesh.system import paths, subprocesses
 from sesh.system.files import make_private, write_private
 from sesh.system.subprocesses import NOTHING

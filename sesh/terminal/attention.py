@@ -14,7 +14,7 @@ from sesh.model.observation import Observation, seen
 from sesh.model.reconcile import off_branch, reconcile
 from sesh.model.record import Damaged, Record
 from sesh.model.states import Health, State
-from sesh.model.value import replace
+from sesh.model.value_object import replace
 from sesh.places import launch_files, registry
 from sesh.state import lookup, observe, records
 from sesh.state.records import Entry

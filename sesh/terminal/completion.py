@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable
 
 from sesh.model.progress import FINAL
-from sesh.model.value import Value
+from sesh.model.value_object import Value
 from sesh.terminal.prompt import quoted, quoted_for_fish
 
 # What is offered for a value: these words, or what the script's own function of that name finds

@@ -14,7 +14,7 @@ from sesh.agents.activity import Activity, Signals, decide, last_sequence
 from sesh.agents.hook_receiver import meaning
 from sesh.agents.last_event import Said, merged
 from sesh.agents.rules import Rule
-from sesh.model.value import replace
+from sesh.model.value_object import replace
 from sesh.terminal import session_table
 
 HOOKS = Path(__file__).parents[1] / "data" / "hooks"

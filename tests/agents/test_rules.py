@@ -277,7 +277,7 @@ def test_matching_imports_next_to_nothing() -> None:
         "sesh.agents.rules",
         "sesh.agents",
         "sesh.model",
-        "sesh.model.value",
+        "sesh.model.value_object",
         "__future__",
     }, done
 

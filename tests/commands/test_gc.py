@@ -18,7 +18,7 @@ import pytest
 from sesh.model.place import Process
 from sesh.model.reconcile import reconcile
 from sesh.model.record import Record
-from sesh.model.value import replace
+from sesh.model.value_object import replace
 from sesh.state import judge, records, sightings
 from sesh.system import files
 from tests.emulator import Terminal

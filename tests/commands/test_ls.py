@@ -17,7 +17,7 @@ from sesh.model.record import Damaged
 from sesh.model.session_json import FIELDS, damaged_view
 from sesh.model.states import State
 from sesh.model.text.formatting import display_width
-from sesh.model.value import replace
+from sesh.model.value_object import replace
 from tests.conftest import a_world
 from tests.surroundings import Terminal, complains, read_record, write_record
 from tests.world import SESH, World, eventually

@@ -16,7 +16,7 @@ import pytest
 
 from sesh.model.observation import Verdict
 from sesh.model.states import Cause, State
-from sesh.model.value import replace
+from sesh.model.value_object import replace
 from sesh.state import records
 from tests import samples
 from tests.conftest import a_world, need

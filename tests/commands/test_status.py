@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from sesh.model.states import State
-from sesh.model.value import replace
+from sesh.model.value_object import replace
 from tests.surroundings import complains, move, read_record, start_stubborn, write_record
 from tests.world import World, eventually
 

@@ -23,7 +23,7 @@ from sesh.model import digest
 from sesh.model.configuration import Config
 from sesh.model.observation import Verdict
 from sesh.model.states import Desired, State
-from sesh.model.value import replace
+from sesh.model.value_object import replace
 from sesh.state import records
 from tests.surroundings import (
     empty_server,

@@ -21,7 +21,7 @@ from sesh.model import record
 from sesh.model.place import Agent, Process
 from sesh.model.record import Status
 from sesh.model.states import Desired, State
-from sesh.model.value import replace
+from sesh.model.value_object import replace
 from tests.conftest import need
 from tests.faults import reuse
 from tests.faults.brooms import END_ORPHANS, ENDING, GENTLE, GRACE, KILLING_GC, LOOKING

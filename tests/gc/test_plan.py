@@ -13,7 +13,7 @@ from sesh.model import digest
 from sesh.model.configuration import Gc
 from sesh.model.place import Process
 from sesh.model.text.units import span
-from sesh.model.value import replace
+from sesh.model.value_object import replace
 from sesh.state.orphans import Census, Leftover, Stray
 from sesh.state.sightings import Sightings
 from sesh.system.tmux import Pane

@@ -14,7 +14,7 @@ from sesh.model.observation import Verdict
 from sesh.model.record import BreakerLimits, Care
 from sesh.model.session_json import view
 from sesh.model.states import State
-from sesh.model.value import replace
+from sesh.model.value_object import replace
 from tests.samples import record
 
 texts = st.text(max_size=30) | st.sampled_from(['","place":"none"', "\\", '\\"', 'a\\","ended":"1'])

@@ -16,7 +16,7 @@ from sesh.model.reconcile import ended_by
 from sesh.model.record import BreakerLimits, Care, Record
 from sesh.model.retry import After
 from sesh.model.states import OUTCOMES, Cause, Health, Retry, State
-from sesh.model.value import replace
+from sesh.model.value_object import replace
 from tests.samples import NOW, record
 
 MB = 1 << 20

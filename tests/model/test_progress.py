@@ -22,7 +22,7 @@ from sesh.model.record import AgentWord, Record, Step
 from sesh.model.session_json import view
 from sesh.model.states import Cause, Desired, State
 from sesh.model.text import secrets
-from sesh.model.value import replace
+from sesh.model.value_object import replace
 from tests import samples
 from tests.samples import NOW
 

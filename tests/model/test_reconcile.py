@@ -14,7 +14,7 @@ from sesh.model.place import Boxing
 from sesh.model.reconcile import reconcile
 from sesh.model.record import Care, Damaged, Record
 from sesh.model.states import ENDED, OUTCOMES, Cause, Desired, State
-from sesh.model.value import replace
+from sesh.model.value_object import replace
 from tests.samples import NOW, exit_word, launch_word, record
 
 ALIVE = seen("process 4711 is alive")

@@ -14,7 +14,7 @@ from sesh.model.place import Process
 from sesh.model.reconcile import reconcile
 from sesh.model.record import Record
 from sesh.model.states import Cause, State
-from sesh.model.value import replace
+from sesh.model.value_object import replace
 from sesh.operations import stop
 from sesh.operations.stop import Ending
 from sesh.state import lookup, records, settings

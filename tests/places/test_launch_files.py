@@ -13,7 +13,7 @@ from shlex import quote
 import pytest
 
 from sesh.model.record import Care
-from sesh.model.value import replace
+from sesh.model.value_object import replace
 from sesh.places import environment, launch_files
 from sesh.system import paths
 from tests.conftest import need

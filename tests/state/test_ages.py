@@ -9,7 +9,7 @@ import pytest
 
 from sesh.model.place import Agent, Process
 from sesh.model.record import Care, Record
-from sesh.model.value import replace
+from sesh.model.value_object import replace
 from sesh.state import ages
 from sesh.system import processes
 from tests.samples import record

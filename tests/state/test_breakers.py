@@ -15,7 +15,7 @@ from sesh.model.observation import Verdict
 from sesh.model.record import BreakerLimits, Record
 from sesh.model.session_json import timestamp, view
 from sesh.model.states import Cause, State
-from sesh.model.value import replace
+from sesh.model.value_object import replace
 from sesh.state import breakers, events, records
 from sesh.system import paths
 from sesh.terminal import session_list

@@ -14,7 +14,7 @@ from sesh.model.errors import ConflictError
 from sesh.model.observation import Verdict
 from sesh.model.record import Record
 from sesh.model.states import Cause, State
-from sesh.model.value import replace
+from sesh.model.value_object import replace
 from sesh.state import events, judge, lookup, records
 from sesh.state.judge import Seen
 from sesh.state.records import Entry
@@ -96,7 +96,7 @@ def test_a_prompt_does_not_call_lost_what_was_launched_again(
 
 _SAY = """
 import random, sys
-from sesh.model.value import replace
+from sesh.model.value_object import replace
 from sesh.state import events, lookup, observe, records
 
 def look(_):

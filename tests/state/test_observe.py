@@ -8,7 +8,7 @@ from sesh.model.configuration import Config
 from sesh.model.observation import Observation, seen
 from sesh.model.place import Boxing, InContainer
 from sesh.model.record import Record
-from sesh.model.value import replace
+from sesh.model.value_object import replace
 from sesh.places.docker import observe as docker
 from sesh.state import observe
 from tests.samples import record

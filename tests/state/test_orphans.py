@@ -15,7 +15,7 @@ import pytest
 from sesh.model.observation import Verdict
 from sesh.model.record import Record
 from sesh.model.states import State
-from sesh.model.value import replace
+from sesh.model.value_object import replace
 from sesh.state import records
 from tests.emulator import Terminal
 from tests.surroundings import complains, read_record, write_record

@@ -25,7 +25,7 @@ from sesh.model.reconcile import reconcile
 from sesh.model.record import AgentWord, Care, Damaged, Kit, Record, Step, Worktree
 from sesh.model.session_json import view
 from sesh.model.states import Cause, State
-from sesh.model.value import replace
+from sesh.model.value_object import replace
 from sesh.state import records, settings
 from sesh.system import container_engine
 from tests.samples import NOW, record
@@ -302,7 +302,7 @@ def test_swap_refuses_when_somebody_was_faster(state: Path) -> None:
 _ADD_ONE = """
 from sesh.model.observation import Verdict
 from sesh.model.states import State
-from sesh.model.value import replace
+from sesh.model.value_object import replace
 from sesh.state import records
 for _ in range(20):
     while True:

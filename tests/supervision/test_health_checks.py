@@ -16,7 +16,7 @@ import pytest
 
 from sesh.model.place import Agent, Process
 from sesh.model.record import Care, Record
-from sesh.model.value import replace
+from sesh.model.value_object import replace
 from sesh.supervision import health_checks
 from sesh.supervision.health_checks import Memory
 from sesh.system import processes

@@ -21,7 +21,7 @@ from sesh.model.errors import StateError
 from sesh.model.observation import Observation, Session, Verdict, seen
 from sesh.model.record import Care, Record
 from sesh.model.states import State
-from sesh.model.value import replace
+from sesh.model.value_object import replace
 from sesh.state import settings
 from sesh.state.judge import Seen
 from sesh.state.records import Entry

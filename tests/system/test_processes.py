@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from sesh.model.place import Process
-from sesh.model.value import replace
+from sesh.model.value_object import replace
 from sesh.system import processes
 from sesh.system.processes import Mark
 from tests.surroundings import STRANGER, as_stranger, need_root

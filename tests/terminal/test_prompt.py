@@ -20,7 +20,7 @@ from sesh.model import digest
 from sesh.model.observation import Verdict
 from sesh.model.session_json import view
 from sesh.model.states import State
-from sesh.model.value import replace
+from sesh.model.value_object import replace
 from sesh.terminal import prompt
 from tests.samples import record
 from tests.surroundings import (

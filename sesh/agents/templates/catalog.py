@@ -16,7 +16,7 @@ from sesh.agents.templates import template, trust
 from sesh.agents.templates.template import Template
 from sesh.model.errors import ConflictError, SeshError, StateError, UsageError
 from sesh.model.record import valid_name
-from sesh.model.value import Value
+from sesh.model.value_object import Value
 from sesh.state import settings
 from sesh.system import files, paths
 

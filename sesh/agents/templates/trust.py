@@ -11,7 +11,7 @@ import os
 from datetime import UTC, datetime
 
 from sesh.model.errors import StateError
-from sesh.model.value import Value
+from sesh.model.value_object import Value
 from sesh.state import records
 from sesh.system import files, paths
 

@@ -12,7 +12,7 @@ from sesh.model.place import Place
 from sesh.model.reconcile import reconcile
 from sesh.model.record import Record, Spec, Status, session_id
 from sesh.model.states import ALIVE, Desired, State
-from sesh.model.value import Value, replace
+from sesh.model.value_object import Value, replace
 from sesh.operations.forget import Tell
 from sesh.operations.launch.launch import now
 from sesh.places import environment

@@ -15,7 +15,7 @@ from sesh.model.observation import ExitWord, LaunchWord, Observation, Session, V
 from sesh.model.reconcile import not_in_time, reconcile, recorded_end
 from sesh.model.record import Record, name_of
 from sesh.model.states import Cause, State
-from sesh.model.value import replace
+from sesh.model.value_object import replace
 from sesh.places import environment, launch_files, panes
 from sesh.places.host import tmux_server
 from sesh.state import breakers, ends, events, judge, lookup, observe, records

@@ -9,7 +9,7 @@ from sesh.model.place import RecordOnly
 from sesh.model.progress import Said
 from sesh.model.reconcile import reconcile
 from sesh.model.record import Record, Spec
-from sesh.model.value import replace
+from sesh.model.value_object import replace
 from sesh.operations.forget import Tell, bury, release
 from sesh.operations.launch import claim
 from sesh.operations.launch.claim import Order

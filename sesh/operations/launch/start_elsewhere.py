@@ -14,7 +14,7 @@ from sesh.model.place import Place
 from sesh.model.reconcile import not_in_time, reconcile
 from sesh.model.record import Record
 from sesh.model.states import Desired, State
-from sesh.model.value import replace
+from sesh.model.value_object import replace
 from sesh.operations.forget import bury, release
 from sesh.operations.launch import claim
 from sesh.operations.launch.claim import Order

@@ -20,7 +20,7 @@ from sesh.model.progress import Said
 from sesh.model.record import BreakerLimits, Care, Spec, Worktree
 from sesh.model.states import ENDED, Retry, State
 from sesh.model.text.units import span
-from sesh.model.value import Value, replace
+from sesh.model.value_object import Value, replace
 from sesh.operations import worktrees
 from sesh.operations.forget import Tell
 from sesh.operations.launch import claim, record_only

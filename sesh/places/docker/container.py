@@ -15,7 +15,7 @@ from sesh.model.configuration import Config
 from sesh.model.errors import ConflictError, SeshError
 from sesh.model.place import Boxing, Container, Engine, InContainer
 from sesh.model.record import Record, Spec
-from sesh.model.value import replace
+from sesh.model.value_object import replace
 from sesh.places import environment, remote
 from sesh.places.docker import mailbox, observe
 from sesh.system import container_engine, files, git, paths, processes, tmux

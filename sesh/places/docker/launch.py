@@ -10,7 +10,7 @@ from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
 from sesh.model.place import Place
 from sesh.model.record import Record, Spec
-from sesh.model.value import replace
+from sesh.model.value_object import replace
 from sesh.places import environment, panes
 from sesh.places.docker import container, mailbox, observe
 from sesh.system import container_engine, processes

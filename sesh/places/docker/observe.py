@@ -22,7 +22,7 @@ from sesh.model.record import Record
 from sesh.model.states import Desired, State
 from sesh.model.text.parse import STATUS, number
 from sesh.model.text.pattern import lazy
-from sesh.model.value import replace
+from sesh.model.value_object import replace
 from sesh.places import launch_files, remote
 from sesh.places.docker import mailbox
 from sesh.places.interface import UNREADABLE, Look, unreadable

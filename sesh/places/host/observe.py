@@ -13,7 +13,7 @@ from sesh.model.observation import Observation, Sight, absent, seen, unknown
 from sesh.model.place import Process
 from sesh.model.record import Record
 from sesh.model.states import Desired, State
-from sesh.model.value import replace
+from sesh.model.value_object import replace
 from sesh.places.host.tmux_server import server
 from sesh.places.interface import Answers, Look
 from sesh.system import processes, tmux

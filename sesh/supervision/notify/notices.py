@@ -36,7 +36,7 @@ from sesh.model.session_json import View
 from sesh.model.states import State
 from sesh.model.text import formatting
 from sesh.model.text.pattern import lazy
-from sesh.model.value import Value, replace
+from sesh.model.value_object import Value, replace
 from sesh.state import events, log_files
 from sesh.state.events import BEGIN, NOWHERE, Event, Place
 from sesh.supervision.notify import targets

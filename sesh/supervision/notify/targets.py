@@ -13,7 +13,7 @@ from threading import Thread
 
 from sesh import __version__
 from sesh.model.text.pattern import lazy
-from sesh.model.value import Value
+from sesh.model.value_object import Value
 from sesh.system import bug_log, paths, subprocesses
 
 TYPE_CHECKING = False

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from shlex import quote, split
 
 from sesh.model.errors import SeshError, StateError, UsageError
-from sesh.model.value import Value
+from sesh.model.value_object import Value
 
 BEGIN, END = b"# sesh begin", b"# sesh end"  # older versions wrote no key after them
 SHORTEST = 60  # seconds between two runs

@@ -17,7 +17,7 @@ from contextlib import suppress
 from enum import StrEnum
 
 from sesh.model.errors import CannotTellError, SeshError, StateError
-from sesh.model.value import Value, replace
+from sesh.model.value_object import Value, replace
 from sesh.supervision.timer import schedules
 from sesh.supervision.timer.schedules import Job
 from sesh.system import files, paths, processes, subprocesses

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sesh.agents.templates import template
 from sesh.model.errors import StateError
 from sesh.model.record import Answers, BreakerLimits, Kit
-from sesh.model.value import Value
+from sesh.model.value_object import Value
 from tests.surroundings import complains, read_record
 from tests.world import World, eventually
 

@@ -6,7 +6,7 @@ import pytest
 
 from sesh.model.errors import ConflictError
 from sesh.model.record import Record
-from sesh.model.value import replace
+from sesh.model.value_object import replace
 from sesh.operations.launch import claim
 from sesh.state import records
 from sesh.state.judge import Seen

@@ -8,7 +8,7 @@ import pytest
 
 from sesh.model.place import Boxing, Container, Engine, InContainer
 from sesh.model.record import Record
-from sesh.model.value import replace
+from sesh.model.value_object import replace
 from sesh.places.docker import mailbox
 from sesh.system import container_engine
 from sesh.system.container_engine import Facts
