@@ -39,7 +39,7 @@ from sesh.model.errors import (
     UsageError,
 )
 from sesh.model.place import RecordOnly
-from sesh.model.progress import Answer, Said
+from sesh.model.progress import Answer, Report
 from sesh.model.record import Spec, Step, name_of
 from sesh.model.session_json import View, timestamp, view
 from sesh.model.states import State
@@ -128,7 +128,7 @@ def create(
         group=group,
         tags=tuple(dict.fromkeys(labels)),
     )
-    said = Said(phase, metadata, summary=summary, conversation=conversation, force=force)
+    said = Report(phase, metadata, summary=summary, conversation=conversation, force=force)
     return _of(record_only.create(name, spec, _checked(said), settings.load(), output.note))
 
 
@@ -146,7 +146,7 @@ def update(
     """Say what the session is at. Metadata is merged, a None takes its key away; each error
     counts. With nothing but the name: that it is at work."""
     _check_name(name)
-    said = Said(phase, metadata, error, summary, resume_ready, conversation, force)
+    said = Report(phase, metadata, error, summary, resume_ready, conversation, force)
     return _of(report_progress.say(name, _checked(said)))
 
 
@@ -155,7 +155,7 @@ def finish(name: str, outcome: str, *, summary: str | None = None) -> Session:
     _check_name(name)
     if outcome not in progress.FINAL:
         raise UsageError(f"no outcome {outcome!a}; they are {', '.join(progress.FINAL)}")
-    said = Said(phase=outcome, summary=summary)
+    said = Report(phase=outcome, summary=summary)
     return _of(report_progress.say(name, _checked(said)))
 
 
@@ -173,7 +173,7 @@ def _check(kind: type, what: str, **given: object) -> None:
             raise UsageError(f"{name} should be {what}, not {value!a:.40}")
 
 
-def _checked(said: Said) -> Said:
+def _checked(said: Report) -> Report:
     _check(str, "a text", phase=said.phase, error=said.error, summary=said.summary)
     _check(str, "a text", conversation=said.conversation)
     _check(Mapping, "a mapping", metadata=said.metadata)

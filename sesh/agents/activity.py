@@ -17,7 +17,7 @@ import os
 import time
 
 from sesh.agents import claude, codex, last_event, questions
-from sesh.agents.last_event import BUSY, IDLE, WAITING, Said
+from sesh.agents.last_event import BUSY, IDLE, WAITING, HookEvent
 from sesh.agents.rules import Rule, from_plain, match
 from sesh.model import digest
 from sesh.model.text import parse
@@ -125,7 +125,7 @@ class Signals(Value):
 
     registry: claude.Registered | None = None
     title: tuple[Rule, float] | None = None  # or a mark; and when the transcript grew last
-    hook: Said | None = None
+    hook: HookEvent | None = None
     screen: Activity | None = None
     taken: bool | None = True  # has it taken the prompt of its launch? None: nobody can tell
     late: bool = False  # it has had the time to
@@ -160,7 +160,7 @@ def _trusted(signals: Signals) -> Activity | None:
     return signals.screen
 
 
-def _registered(found: claude.Registered, hook: Said | None) -> Activity | None:
+def _registered(found: claude.Registered, hook: HookEvent | None) -> Activity | None:
     """A trouble leaves it idle in its own eyes; which tool it asks for, only its hooks say."""
     assert found.activity is not None
     if found.activity == IDLE and hook and hook.lasting:
@@ -174,7 +174,7 @@ def _registered(found: claude.Registered, hook: Said | None) -> Activity | None:
     return Activity(WAITING, REGISTRY, what, found.since)
 
 
-def _titled(rule: Rule, printed: float, hook: Said | None) -> Activity:
+def _titled(rule: Rule, printed: float, hook: HookEvent | None) -> Activity:
     """A title that says idle may be that of an agent that waits."""
     if rule.means == IDLE and hook and hook.activity == WAITING:
         return Activity(WAITING, HOOK, hook.what, hook.at, trouble=hook.lasting)
@@ -211,7 +211,7 @@ def known(launch: Launch, looked: Activity | None = None) -> tuple[Activity | No
     return found, doubtful and not fresh and not launch.boxed
 
 
-def _asking(launch: Launch, kit: Equipment, found: Activity, hook: Said | None) -> Activity:
+def _asking(launch: Launch, kit: Equipment, found: Activity, hook: HookEvent | None) -> Activity:
     """With what is asked: by the hook that said that it waits or, of Codex, by its transcript."""
     asked = None
     late = hook is not None and hook.at < (found.since or 0.0) - _SAME  # of an earlier question
@@ -233,7 +233,7 @@ def equipment(launch: Launch) -> Equipment | None:
         return None
 
 
-def heard(launch: Launch) -> Said | None:
+def heard(launch: Launch) -> HookEvent | None:
     """What its hooks said last; in a container they leave the event itself, in its box."""
     try:
         if not launch.boxed:

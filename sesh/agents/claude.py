@@ -11,7 +11,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from sesh.agents.last_event import BUSY, IDLE, WAITING, Said, identity, spoken, text, tool_input
+from sesh.agents.last_event import (
+    BUSY,
+    IDLE,
+    WAITING,
+    HookEvent,
+    identity,
+    spoken,
+    text,
+    tool_input,
+)
 
 EVENTS = (
     *("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure"),
@@ -51,7 +60,7 @@ def settings(command: Sequence[str]) -> str:
     return json.dumps({"hooks": {event: [{"hooks": [hook]}] for event in EVENTS}})
 
 
-def meaning(event: Mapping[str, object], now: float) -> Said | None:
+def meaning(event: Mapping[str, object], now: float) -> HookEvent | None:
     """What an event says of the session; None: nothing. (What its subagents do is its own affair,
     until one of them asks for a permission.)"""
     name = event.get("hook_event_name")
@@ -60,12 +69,12 @@ def meaning(event: Mapping[str, object], now: float) -> Said | None:
     if event.get("agent_id") and name != _ASKS_FIRST:  # that one, a person has to answer
         return None
     tool = text(event.get("tool_name"))
-    said = Said(now, name, tool=tool, conversation=identity(event.get("session_id")))
+    said = HookEvent(now, name, tool=tool, conversation=identity(event.get("session_id")))
     doing = _doing(name, event, tool)
     if doing is None:
         return None
     activity, what, lasting = doing
-    return Said(
+    return HookEvent(
         **{
             **said.__dict__,
             "activity": activity,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from sesh.agents.last_event import IDLE, Said, identity, spoken, text, tool_input
+from sesh.agents.last_event import IDLE, HookEvent, identity, spoken, text, tool_input
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,9 +70,9 @@ def turn_over(transcript: bytes) -> bool:
     return b'"task_complete"' in transcript or b'"turn_aborted"' in transcript
 
 
-def meaning(event: Mapping[str, object], now: float) -> Said | None:
+def meaning(event: Mapping[str, object], now: float) -> HookEvent | None:
     """What it says after a turn; None: nothing that we know."""
     if event.get("type") != TURN_COMPLETE:
         return None
     conversation = identity(event.get("thread-id"))
-    return Said(now, TURN_COMPLETE, IDLE, conversation=conversation, prompted=True)
+    return HookEvent(now, TURN_COMPLETE, IDLE, conversation=conversation, prompted=True)

@@ -13,7 +13,7 @@ import time
 from contextlib import suppress
 
 from sesh.agents import claude, codex, last_event
-from sesh.agents.last_event import WAITING, Said
+from sesh.agents.last_event import WAITING, HookEvent
 from sesh.model import digest
 from sesh.model.errors import OK, SeshError
 from sesh.state import freshness
@@ -56,7 +56,7 @@ def _heard(kind: str, words: list[str]) -> None:
         _have_looked(session.run)
 
 
-def meaning(kind: str, raw: bytes, now: float) -> Said | None:
+def meaning(kind: str, raw: bytes, now: float) -> HookEvent | None:
     """What an event says; None: nothing, or it is not understood."""
     try:
         event = json.loads(raw) if len(raw) <= stdin.LIMIT else None
@@ -69,7 +69,7 @@ def meaning(kind: str, raw: bytes, now: float) -> Said | None:
     return claude.meaning(event, now)  # Codex's own hooks have the same shape
 
 
-def _is_kept(new: Said) -> bool:
+def _is_kept(new: HookEvent) -> bool:
     """Does Codex keep this conversation? Not those in which it makes up a title for another."""
     from glob import escape, glob
 
@@ -108,7 +108,7 @@ def _session() -> _Session | None:
     return _Session(run, stem, int(agent[0]), conversation) if agent else None
 
 
-def _is_agent(session: _Session, kind: str, new: Said) -> bool:
+def _is_agent(session: _Session, kind: str, new: HookEvent) -> bool:
     """Is it the session's agent that calls? It says the conversation that we know, or is the
     nearest program above us that is no shell."""
     if new.conversation is not None and new.conversation == session.conversation:
@@ -135,7 +135,7 @@ def _who(pid: int) -> tuple[bytes, int]:
 # --- what is done with it ------------------------------------------------------------------------
 
 
-def _note(stem: str, new: Said) -> tuple[Said | None, Said]:
+def _note(stem: str, new: HookEvent) -> tuple[HookEvent | None, HookEvent]:
     """Write it down; what was there before, and what is now. Two hooks at once take turns."""
     with files.locked(f"{stem}.kit"):
         old = None

@@ -20,7 +20,7 @@ _LONGEST_PART = 1 << 12  # characters of each of its texts, where it is larger t
 REMINDER = "Notification"  # says again what another event has said
 
 
-class Said(Value):
+class HookEvent(Value):
     """Its last words. Times in seconds of the epoch."""
 
     at: float
@@ -35,7 +35,7 @@ class Said(Value):
     taken: float = 0.0  # when it took its last prompt
 
 
-def merged(old: Said | None, new: Said) -> Said:
+def merged(old: HookEvent | None, new: HookEvent) -> HookEvent:
     """The new word, with what it leaves out of the old one."""
     if old is None or (new.conversation and old.conversation not in (None, new.conversation)):
         return new
@@ -56,11 +56,11 @@ def merged(old: Said | None, new: Said) -> Said:
     )
 
 
-def encode(said: Said) -> bytes:
+def encode(said: HookEvent) -> bytes:
     return json.dumps({name: getattr(said, name) for name in said.fields}).encode() + b"\n"
 
 
-def decode(raw: bytes) -> Said | None:
+def decode(raw: bytes) -> HookEvent | None:
     """None for what was not written by us."""
     try:
         found = json.loads(raw)
@@ -70,7 +70,7 @@ def decode(raw: bytes) -> Said | None:
         return None
     fits = all(isinstance(value, _KINDS[name]) for name, value in found.items())
     known = fits and found["activity"] in (None, *ACTIVITIES)
-    return Said(**found) if known else None
+    return HookEvent(**found) if known else None
 
 
 _TEXT = (str, type(None))

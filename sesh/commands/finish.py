@@ -11,7 +11,7 @@ from sesh.commands._declare import argument, declare, option
 from sesh.commands._options import json_option, named
 from sesh.model import progress
 from sesh.model.errors import UsageError
-from sesh.model.progress import Said
+from sesh.model.progress import Report
 from sesh.model.text import formatting
 from sesh.operations import report_progress
 from sesh.terminal import output, session_list
@@ -38,7 +38,7 @@ def command(words: tuple[str, ...], summary: str | None, as_json: bool) -> int:
         raise UsageError(f"give a name, if need be, and one of {', '.join(progress.FINAL)}")
     outcome = words[-1]
     name = named(words[0] if len(words) == 2 else os.environ.get("SESH_NAME"))
-    found = report_progress.say(name, Said(phase=outcome, summary=summary))
+    found = report_progress.say(name, Report(phase=outcome, summary=summary))
     assert found.session is not None
     seconds = progress.duration(found.session.record)
     if as_json:

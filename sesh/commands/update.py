@@ -7,7 +7,7 @@ import json
 from sesh.commands._declare import argument, declare, option
 from sesh.commands._options import json_option, named
 from sesh.model import progress
-from sesh.model.progress import Said
+from sesh.model.progress import Report
 from sesh.model.states import State
 from sesh.operations import report_progress
 from sesh.places import launch_files
@@ -47,7 +47,7 @@ def command(
 
     NAME is that of the session it is called in, if there is one.
     """
-    said = Said(
+    said = Report(
         phase,
         progress.parse(metadata) if metadata else None,
         error,
@@ -62,8 +62,8 @@ def command(
     return 0
 
 
-def _say(name: str, said: Said) -> Seen:
-    if said != Said(force=said.force):
+def _say(name: str, said: Report) -> Seen:
+    if said != Report(force=said.force):
         found = report_progress.say(name, said)
     else:
         found = lookup.one(name)

@@ -17,7 +17,8 @@ from sesh.places.docker import mailbox
 from sesh.state import records, unclaimed
 from sesh.state.unclaimed import Adrift
 from sesh.system import container_engine, processes
-from sesh.system.container_engine import Said, Trouble
+from sesh.system.container_engine import Trouble
+from sesh.system.subprocesses import Reply
 
 # --- engines -------------------------------------------------------------------------------------
 
@@ -29,14 +30,14 @@ def engine(scene: Scene) -> list[Finding]:
     findings = [
         _silent(one, said)
         for one, said in asked.items()
-        if isinstance(said, Said) and (one in named or unclaimed.wanted(scene.settings))
+        if isinstance(said, Reply) and (one in named or unclaimed.wanted(scene.settings))
     ]
     if not named and unclaimed.wanted(scene.settings):
         findings += _no_command(scene)
     return findings
 
 
-def _silent(one: Engine, said: Said) -> Finding:
+def _silent(one: Engine, said: Reply) -> Finding:
     where = one.host or one.context or "the engine of this machine"
     text = f"{where} gives no usable answer: {said.text}"
     if said.trouble is Trouble.DENIED:
@@ -209,7 +210,7 @@ def _answers(scene: Scene, one: Engine) -> bool:
 
 def _lacks(one: Engine, name: str, timeout: float) -> bool:
     said = container_engine.directory_of(one, name, timeout)
-    return isinstance(said, Said) and said.trouble is Trouble.NO_IMAGE
+    return isinstance(said, Reply) and said.trouble is Trouble.NO_IMAGE
 
 
 def _missing(one: Engine, name: str, sessions: Sequence[Record]) -> Finding:

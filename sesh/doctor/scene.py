@@ -29,7 +29,7 @@ from sesh.state.judge import Seen
 from sesh.state.orphans import Census
 from sesh.state.records import Entry
 from sesh.system import directory_tree, paths, processes
-from sesh.system.tmux import Reply
+from sesh.system.subprocesses import Reply
 
 PATIENCE = 1.5  # seconds that a server or an engine gets; the whole is to take no more than three
 HURRY = 0.5  # seconds that further servers get once one hangs

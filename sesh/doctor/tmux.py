@@ -13,7 +13,8 @@ from sesh.model.place import Process
 from sesh.model.value_object import Value
 from sesh.places.host import tmux_server
 from sesh.system import paths, processes, tmux
-from sesh.system.tmux import Pane, Reply, Tmux, Trouble
+from sesh.system.subprocesses import Reply
+from sesh.system.tmux import Pane, Tmux, Trouble
 
 END_PATIENCE = 5.0  # seconds that a server may take to vanish
 _INSTALLERS = (

@@ -25,7 +25,7 @@ from sesh.state.orphans import Census, Leftover, Stray
 from sesh.state.unclaimed import Adrift
 from sesh.supervision.notify import notices
 from sesh.system import paths, processes, tmux
-from sesh.system.tmux import Reply
+from sesh.system.subprocesses import Reply
 
 ORPHAN_GRACE = 60.0  # seconds between two passes that agree on an orphan
 _NEXT = "ended by the next gc, a minute later"

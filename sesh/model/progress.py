@@ -37,7 +37,7 @@ _KEY = r"[A-Za-z0-9_][A-Za-z0-9_.-]*"
 _OUTCOMES = {"completed": State.COMPLETED, "failed": State.FAILED, "abandoned": State.STOPPED}
 
 
-class Said(Value):
+class Report(Value):
     """What is said at one time. None: nothing about that."""
 
     phase: str | None = None
@@ -52,7 +52,7 @@ class Said(Value):
 # --- saying something ----------------------------------------------------------------------------
 
 
-def said(record: Record, what: Said, now: datetime) -> Record:
+def said(record: Record, what: Report, now: datetime) -> Record:
     """The record with what was said; raises when that can't be."""
     word = record.agent
     if word.finished is not None or word.phase in FINAL:

@@ -23,7 +23,8 @@ from sesh.state.judge import Seen
 from sesh.state.lookup import Orphan
 from sesh.state.records import Entry
 from sesh.system import git, paths, processes, tmux
-from sesh.system.tmux import HandMade, Keeper, Reply, Tmux
+from sesh.system.subprocesses import Reply
+from sesh.system.tmux import HandMade, Keeper, Tmux
 
 
 def _now() -> datetime:

@@ -16,7 +16,8 @@ from sesh.model.errors import CannotTellError, UsageError
 from sesh.model.record import Record
 from sesh.places import registry
 from sesh.system import paths, subprocesses
-from sesh.system.tmux import Reply, Tmux, barrier, find_binary
+from sesh.system.subprocesses import Reply
+from sesh.system.tmux import Tmux, barrier, find_binary
 
 
 def need_terminal() -> None:

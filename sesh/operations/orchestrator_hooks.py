@@ -15,7 +15,7 @@ from typing import Any
 
 from sesh.agents import resumable
 from sesh.model.errors import SeshError
-from sesh.model.progress import Answer, Said
+from sesh.model.progress import Answer, Report
 from sesh.model.record import Record, Spec
 from sesh.model.session_json import timestamp
 from sesh.model.text import secrets
@@ -152,7 +152,7 @@ def _finish(record: Record, given: Mapping[str, Any]) -> None:
     code, error, summary = _exit_code(given), _words(given.get("error")), given.get("summary")
     failed = code != 0 if code is not None else error is not None
     why = error or (f"exit {code}" if code else None)
-    said = Said(
+    said = Report(
         phase="failed" if failed else "completed",
         error=why if failed else None,
         summary=_words(summary),
@@ -199,7 +199,7 @@ def try_out(kind: str) -> str:
 
 
 def _tried(kind: str) -> str:
-    said = Said(phase="approval", metadata={"plan": "three steps"})
+    said = Report(phase="approval", metadata={"plan": "three steps"})
     spec = Spec((), "/", datetime.now(UTC))
     record_only.create(_SAMPLE, spec, said, settings.load())
     sample: dict[str, Any] = {"agent_id": _SAMPLE, "agent_name": "tester", "task_id": "1"}

@@ -28,7 +28,8 @@ from sesh.state import events, lookup, orphans, records, unclaimed
 from sesh.state.judge import Seen
 from sesh.state.unclaimed import Adrift
 from sesh.system import container_engine, processes
-from sesh.system.container_engine import Facts, Said, Trouble
+from sesh.system.container_engine import Facts, Trouble
+from sesh.system.subprocesses import Reply
 from sesh.system.tmux import Trouble as TmuxTrouble
 
 _FORMAT = "#{pane_id}|#{pane_pid}|#{pane_dead}|#{pane_dead_status}|#{@sesh_exit}|#{pane_dead_time}"
@@ -71,7 +72,7 @@ def rebuild(found: Adrift, config: Config) -> Seen:
 def _facts(found: Adrift, config: Config) -> Facts:
     """What is true of it now."""
     told = container_engine.inspect(found.engine, [found.facts.id], config.docker.timeout)
-    if isinstance(told, Said):
+    if isinstance(told, Reply):
         raise container_engine.problem(found.engine, told)
     facts = told.get(found.facts.id)
     if facts is None:

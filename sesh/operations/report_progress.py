@@ -8,14 +8,14 @@ from datetime import UTC, datetime
 from sesh.model import progress
 from sesh.model.errors import ConflictError
 from sesh.model.observation import Session
-from sesh.model.progress import Said
+from sesh.model.progress import Report
 from sesh.model.record import Damaged, Record
 from sesh.model.value_object import replace
 from sesh.state import events, judge, lookup, observe
 from sesh.state.judge import Seen
 
 
-def say(name: str, what: Said, only: str | None = None) -> Seen:
+def say(name: str, what: Report, only: str | None = None) -> Seen:
     """Record what was said of a session; with `only`, of the session of that id."""
 
     def change(record: Record) -> Record:

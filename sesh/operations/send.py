@@ -14,7 +14,7 @@ from contextlib import suppress
 from sesh.agents import activity, claude, codex, dialogs, launch_kit, questions, screen
 from sesh.agents.activity import Launch
 from sesh.agents.dialogs import Choice, Dialog
-from sesh.agents.last_event import BUSY, Said
+from sesh.agents.last_event import BUSY, HookEvent
 from sesh.agents.screen import Asked
 from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
@@ -27,7 +27,8 @@ from sesh.places.host import tmux_server
 from sesh.state import lookup
 from sesh.state.judge import Seen
 from sesh.system import files, paths, processes, tmux
-from sesh.system.tmux import Reply, Tmux
+from sesh.system.subprocesses import Reply
+from sesh.system.tmux import Tmux
 
 PAUSE = 0.15  # between text and Enter: an agent that reads a paste must not swallow the key
 QUIET, LONG = 0.5, 4.0  # the same for an agent that sesh knows: quiet for so long, at most so long
@@ -354,7 +355,7 @@ def _type_answer(terminal: Terminal, choice: Choice, printed: int) -> None:
     terminal.press("Enter")
 
 
-def _is_gone(terminal: Terminal, dialog: Dialog, heard: Said | None) -> bool:
+def _is_gone(terminal: Terminal, dialog: Dialog, heard: HookEvent | None) -> bool:
     """Wait until the dialog is gone, or another one: seen twice, as a screen may be half drawn. Of
     two that look the same, the agent's hooks tell."""
     deadline, away = time.monotonic() + GONE * terminal.slowness, 0
@@ -368,7 +369,7 @@ def _is_gone(terminal: Terminal, dialog: Dialog, heard: Said | None) -> bool:
     return True
 
 
-def _is_same(terminal: Terminal, dialog: Dialog, heard: Said | None) -> bool:
+def _is_same(terminal: Terminal, dialog: Dialog, heard: HookEvent | None) -> bool:
     now = dialogs.read(terminal.screen())
     if now is None or now.core != dialog.core or len(now.options) != len(dialog.options):
         return False

@@ -27,7 +27,8 @@ from sesh.places.host.observe import hidden_server
 from sesh.state import orphans, records
 from sesh.state.judge import Seen
 from sesh.system import git, processes, tmux
-from sesh.system.tmux import Reply, Tmux, Trouble
+from sesh.system.subprocesses import Reply
+from sesh.system.tmux import Tmux, Trouble
 
 # --- start -------------------------------------------------------------------------------------
 

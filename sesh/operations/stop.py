@@ -18,7 +18,7 @@ from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, ConflictError, NotPermittedError, SeshError
 from sesh.model.observation import Observation, Session, seen
 from sesh.model.place import Agent, Process
-from sesh.model.progress import Said
+from sesh.model.progress import Report
 from sesh.model.record import Record, Status
 from sesh.model.states import ALIVE, ENDED, Cause, Desired, State
 from sesh.model.value_object import Value, replace
@@ -226,7 +226,7 @@ def ask(
             raise CannotTellError(f"{now.name}: {_why(now)}")
         record, alive = now.session.record, _lives(now.state)
         if not record.place.has_process and now.state in ALIVE:
-            report_progress.say(record.name, Said(phase="abandoned"))  # there is nothing to signal
+            report_progress.say(record.name, Report(phase="abandoned"))  # nothing to signal
             return None
         status, stopping = record.status, now.state is State.STOPPING
         begun = stopping and _has_begun(status)

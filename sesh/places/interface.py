@@ -16,7 +16,8 @@ from sesh.model.observation import ExitWord, LaunchWord, Observation, unknown
 from sesh.model.place import Place
 from sesh.model.record import Record, Spec
 from sesh.places.environment import Environment
-from sesh.system.tmux import Keeper, Pane, Reply, Tmux
+from sesh.system.subprocesses import Reply
+from sesh.system.tmux import Keeper, Pane, Tmux
 
 Look = tuple[Record, Observation]  # a record, and what files and /proc show of it
 Answers = dict[str, list[Pane] | Reply]  # socket → what its server said, to ask each one once

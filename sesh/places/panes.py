@@ -10,7 +10,8 @@ from shlex import join
 from sesh.model.errors import StateError
 from sesh.model.record import Record, name_of
 from sesh.system import files, paths, processes
-from sesh.system.tmux import Pane, Reply, Tmux
+from sesh.system.subprocesses import Reply
+from sesh.system.tmux import Pane, Tmux
 
 PATIENCE = 1.0
 _KEEPERS = ("/sesh/places/keeper.sh", "/sesh/keeper.sh")  # the latter: of sessions from 0.1.0

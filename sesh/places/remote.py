@@ -27,11 +27,11 @@ from sesh.model.value_object import replace
 from sesh.places import environment, launch_files, panes
 from sesh.places.interface import UNREADABLE, Answers, Look, unreadable
 from sesh.system import files, paths, processes, subprocesses, tmux
-from sesh.system.container_engine import Said, Trouble
-from sesh.system.subprocesses import NOTHING, PIPE
-from sesh.system.tmux import Keeper, Reply, Tmux
+from sesh.system.container_engine import Trouble
+from sesh.system.subprocesses import NOTHING, PIPE, Reply
+from sesh.system.tmux import Keeper, Tmux
 
-Run = Callable[..., Said]  # run(record, *argv, timeout=…, stdin=…, stdout=…)
+Run = Callable[..., Reply]  # run(record, *argv, timeout=…, stdin=…, stdout=…)
 KEEPER_PATIENCE = 1.0  # seconds from an agent's end to its keeper's word
 _LINE = lazy(r"(pid|exit|error) ([0-9]+) ([0-9]*) ?(.*)")
 
@@ -109,7 +109,7 @@ def _shipped(name: str) -> bytes:
         return file.read()
 
 
-def push(run: Run, record: Record, contents: Mapping[str, bytes], timeout: float) -> Said:
+def push(run: Run, record: Record, contents: Mapping[str, bytes], timeout: float) -> Reply:
     """Hand files over as a shell script: nothing else is sure to be in there."""
     end = f"END-{os.urandom(8).hex()}"
     begin = f"umask 022; mkdir -p -m 700 {home(record.id)} && cd {home(record.id)} || exit 1\n"
@@ -131,7 +131,7 @@ def push(run: Run, record: Record, contents: Mapping[str, bytes], timeout: float
 # --- words ---------------------------------------------------------------------------------------
 
 
-def look(run: Run, record: Record, base: str, timeout: float) -> str | Said:
+def look(run: Run, record: Record, base: str, timeout: float) -> str | Reply:
     """The words of a launch, fetched by a command."""
     said = run(record, "sh", f"{os.path.dirname(base)}/words.sh", timeout=timeout)
     return said.out if said.ok or _LINE.search(said.out) else said
@@ -173,7 +173,7 @@ def _keep_word(file: str, word: str, at: str) -> None:
             os.utime(file, (seconds, seconds))
 
 
-def reap(run: Run, record: Record, signal: int, timeout: float) -> list[int] | Said:
+def reap(run: Run, record: Record, signal: int, timeout: float) -> list[int] | Reply:
     """Signal (0: only look for) whatever carries the session's marker in there; its pids. As the
     session's own user, whose environments not even root can read in there; and by a script from
     here: one that lies in there may be anybody's."""
@@ -185,7 +185,7 @@ def reap(run: Run, record: Record, signal: int, timeout: float) -> list[int] | S
     return [pid for pid in told if pid is not None]
 
 
-def pull_transcript(run: Run, record: Record, log: str, timeout: float) -> Said:
+def pull_transcript(run: Run, record: Record, log: str, timeout: float) -> Reply:
     """Bring what was printed since the last time."""
     fd = files.open_regular(paths.transcript(record.id), os.O_WRONLY | os.O_APPEND)
     try:
@@ -205,7 +205,7 @@ def leave(run: Run, record: Record, timeout: float) -> None:
 # --- the end -------------------------------------------------------------------------------------
 
 
-def end(reach: Callable[[int], list[int] | Said], grace: float) -> None:
+def end(reach: Callable[[int], list[int] | Reply], grace: float) -> None:
     """Ask, wait for the grace, kill. `reach` signals all processes of a session (0: none) and says
     which are left."""
     begin = time.monotonic()
@@ -214,7 +214,7 @@ def end(reach: Callable[[int], list[int] | Said], grace: float) -> None:
         time.sleep(0.1)
         left = reach(0)
     for _ in range(10):
-        if not left or isinstance(left, Said):
+        if not left or isinstance(left, Reply):
             break
         reach(signal.SIGKILL)
         time.sleep(0.1)
@@ -253,18 +253,18 @@ class Remote:
         timeout: float,
         stdin: int = NOTHING,
         stdout: int = PIPE,
-    ) -> Said:
+    ) -> Reply:
         env = subprocesses.engine_environment()
         answer = subprocesses.call(
             self.command(record, *argv), timeout=timeout, env=env, stdin=stdin, stdout=stdout
         )
         if answer.ok:
-            return Said(answer.out)
+            return Reply(answer.out)
         text = answer.problem or answer.err.strip() or f"exit {answer.code} without a word"
-        return Said(answer.out, Trouble.OTHER, text)
+        return Reply(answer.out, Trouble.OTHER, text)
 
-    def _must(self, record: Record, said: Said | list[int]) -> None:
-        if isinstance(said, Said) and not said.ok:
+    def _must(self, record: Record, said: Reply | list[int]) -> None:
+        if isinstance(said, Reply) and not said.ok:
             raise CannotTellError(f"{record.name}: {said.text}")
 
     def usage(self, record: Record) -> str | None:
@@ -334,7 +334,7 @@ class Remote:
             gone = absent("nothing of it")
             return replace(sight, agent=where, terminal=where, others=gone, remains=gone)
         said = look(self.run, record, self.stem(record), self.timeout)
-        if isinstance(said, Said):
+        if isinstance(said, Reply):
             return replace(sight, agent=unknown(said.text), remains=unknown(said.text))
         keep_words(record, said)
         launch, exit_word = self.words(record)
@@ -347,7 +347,7 @@ class Remote:
 
     def _remains(self, record: Record) -> Sight:
         found = reap(self.run, record, 0, self.timeout)
-        if isinstance(found, Said):
+        if isinstance(found, Reply):
             return unknown(found.text)
         text = f"{len(found)} of its processes are left"
         return seen(text) if found else absent("no process of it is left")
@@ -462,7 +462,7 @@ class Remote:
         return True
 
     def take_back(self, claimed: Record, config: Config) -> bool:
-        if isinstance(reap(self.run, claimed, signal.SIGKILL, self.timeout), Said):
+        if isinstance(reap(self.run, claimed, signal.SIGKILL, self.timeout), Reply):
             return False
         leave(self.run, claimed, self.timeout)
         return True

@@ -32,7 +32,8 @@ from sesh.state.lookup import Orphan
 from sesh.state.unclaimed import Adrift
 from sesh.system import paths, processes, tmux
 from sesh.system.processes import Stat, Table
-from sesh.system.tmux import Pane, Reply
+from sesh.system.subprocesses import Reply
+from sesh.system.tmux import Pane
 
 _ID = lazy(ID_PATTERN)
 _KEEPER = "/keeper.sh"

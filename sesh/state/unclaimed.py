@@ -29,7 +29,8 @@ from sesh.model.value_object import Value
 from sesh.places.docker import mailbox, observe
 from sesh.state import records
 from sesh.system import container_engine, files, paths, processes
-from sesh.system.container_engine import Facts, Said
+from sesh.system.container_engine import Facts
+from sesh.system.subprocesses import Reply
 
 CLAIM_LIMIT = 64 << 10  # docker takes no longer label from us
 _ID = lazy(ID_PATTERN)
@@ -39,7 +40,7 @@ _FURNITURE = lazy(
     r"|sleep 3600|tmux .*-S /tmp/\.sesh-[0-9a-f]{8}/tmux\.sock .*|cat"
 )
 
-Answers = Mapping[Engine, list[Facts] | Said]
+Answers = Mapping[Engine, list[Facts] | Reply]
 
 
 class Adrift(Value):
@@ -118,7 +119,7 @@ def standing(answers: Answers) -> set[str] | None:
     """The ids of sessions of which a container is there; None when that is not known for sure."""
     found = set()
     for said in answers.values():
-        if isinstance(said, Said):
+        if isinstance(said, Reply):
             return None
         found |= {facts.labels.get(mailbox.LABEL, "") for facts in said}
     return found if answers else None
@@ -283,7 +284,7 @@ def still(found: Adrift, config: Config) -> bool:
 def again(found: Adrift, config: Config) -> Adrift | None:
     """The same container, looked at once more; None when it may not be removed (any more)."""
     told = container_engine.inspect(found.engine, [found.facts.id], config.docker.timeout)
-    if isinstance(told, Said):
+    if isinstance(told, Reply):
         raise container_engine.problem(found.engine, told)
     facts = told.get(found.facts.id)
     if facts is None or owner(facts) != found.session_id:

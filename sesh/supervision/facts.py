@@ -23,7 +23,7 @@ from sesh.supervision import health_checks
 from sesh.supervision.health_checks import Memory
 from sesh.system import paths, processes
 from sesh.system.processes import Usage
-from sesh.system.tmux import Reply
+from sesh.system.subprocesses import Reply
 
 QUICK = 1.0  # seconds that a pass waits for health commands
 _POLL = 0.01

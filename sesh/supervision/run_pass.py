@@ -32,7 +32,7 @@ from sesh.supervision import supervise
 from sesh.supervision.notify import notices
 from sesh.supervision.notify.targets import surroundings
 from sesh.system import bug_log, files, paths, processes, tmux
-from sesh.system.subprocesses import detach
+from sesh.system.subprocesses import Reply, detach
 
 _NAMED = lazy(ID_PATTERN + r"\.")
 STOP_POLL = 1.0  # seconds until a watch looks what became of a stop
@@ -40,7 +40,7 @@ STOP_AGAIN = 30.0  # seconds until an unfinished stop is tried again
 ROUNDS = 5  # of one pass, while others leave requests
 LEFTOVER_GRACE = 60.0  # seconds before a launch's files without a record count as left over
 
-Said = Mapping[str, list[tmux.Pane] | tmux.Reply]  # socket → what its server has said
+Said = Mapping[str, list[tmux.Pane] | Reply]  # socket → what its server has said
 
 
 class Pass(Value):

@@ -20,7 +20,7 @@ from sesh.model.place import Engine
 from sesh.model.text.pattern import lazy
 from sesh.model.value_object import Value
 from sesh.system import files, paths, subprocesses
-from sesh.system.subprocesses import NOTHING, PIPE
+from sesh.system.subprocesses import NOTHING, PIPE, Reply
 
 RUN_TIMEOUT = 120.0  # to make a container: the engine copies a whole image with some drivers
 PULL_TIMEOUT = 3600.0
@@ -67,18 +67,6 @@ _MESSAGES = (
 _PREFIX = r"(?i)^(docker: |podman: )?(Error response from daemon: |Error: |error: )?"
 _WARNING = r"(?i)(WARNING: |\[DEPRECATION|time=\S+ level=warn)"  # what it says beside an answer
 _SUFFIX = r"\s*(See '\S+ .*--help'\.?|Run '\S+ .*--help' for more information)\s*$"
-
-
-class Said(Value):
-    """What the engine's command said: `trouble` is None when it did what was asked."""
-
-    out: str
-    trouble: Trouble | None = None
-    text: str = ""
-
-    @property
-    def ok(self) -> bool:
-        return self.trouble is None
 
 
 class Facts(Value):
@@ -165,7 +153,7 @@ def _again(command: str) -> str:
 
 def ask(
     engine: Engine, *args: str, timeout: float, stdin: int = NOTHING, stdout: int = PIPE
-) -> Said:
+) -> Reply:
     answer = subprocesses.call(
         argv(engine, *args),
         timeout=timeout,
@@ -174,14 +162,14 @@ def ask(
         stdout=stdout,
     )
     if answer.ok:
-        return Said(answer.out)
+        return Reply(answer.out)
     return _said(answer)
 
 
-def _said(answer: subprocesses.Answer) -> Said:
+def _said(answer: subprocesses.Answer) -> Reply:
     said = answer.problem or answer.err.strip() or f"exit {answer.code} without a word"
     trouble = Trouble.OTHER if answer.code is None else trouble_in(said)
-    return Said(answer.out, trouble, tidy(said))
+    return Reply(answer.out, trouble, tidy(said))
 
 
 def trouble_in(said: str) -> Trouble:
@@ -202,7 +190,7 @@ def _answered(said: str) -> list[str]:
     return [line for line in lines if line and not re.match(_WARNING, line)]
 
 
-def problem(engine: Engine, said: Said) -> SeshError:
+def problem(engine: Engine, said: Reply) -> SeshError:
     """The error for a person: what is wrong, with what, what to do."""
     where = engine.host or engine.context or "the engine of this machine"
     if said.trouble is Trouble.NO_ADDRESS:
@@ -220,7 +208,7 @@ def problem(engine: Engine, said: Said) -> SeshError:
     return SeshError(f"{os.path.basename(engine.command)}: {said.text}")
 
 
-def _no_address(engine: Engine, said: Said) -> str:
+def _no_address(engine: Engine, said: Reply) -> str:
     """Where the address comes from that the engine's command does not take."""
     command = os.path.basename(engine.command)
     name = "DOCKER_HOST" if engine.host else "DOCKER_CONTEXT"
@@ -233,7 +221,7 @@ def _no_address(engine: Engine, said: Said) -> str:
 # --- looking -------------------------------------------------------------------------------------
 
 
-def inspect(engine: Engine, ids: Sequence[str], timeout: float) -> dict[str, Facts] | Said:
+def inspect(engine: Engine, ids: Sequence[str], timeout: float) -> dict[str, Facts] | Reply:
     """What is true of these containers: those that are missing in the answer are proven to be
     gone. The reply when it proves nothing."""
     answer = subprocesses.call(
@@ -249,9 +237,9 @@ def inspect(engine: Engine, ids: Sequence[str], timeout: float) -> dict[str, Fac
     try:
         found = [_facts(one) for one in json.loads(answer.out or "[]")]
     except (ValueError, KeyError, TypeError, AttributeError):
-        return Said("", Trouble.OTHER, "the engine answered in an unknown form")
+        return Reply("", Trouble.OTHER, "the engine answered in an unknown form")
     if len(found) + len(lines) < len(set(ids)):
-        return Said("", Trouble.OTHER, "the engine's answer is not whole")
+        return Reply("", Trouble.OTHER, "the engine's answer is not whole")
     return {one.id: one for one in found}
 
 
@@ -293,7 +281,7 @@ def moment(text: str) -> datetime | None:
         return None
 
 
-def labelled(engine: Engine, label: str, timeout: float) -> list[Facts] | Said:
+def labelled(engine: Engine, label: str, timeout: float) -> list[Facts] | Reply:
     """All containers that carry a label, whatever they do."""
     form = ("--format", "{{.ID}}", "--no-trunc", "--filter", f"label={label}")
     said = ask(engine, "ps", "--all", *form, timeout=timeout)
@@ -306,7 +294,7 @@ def labelled(engine: Engine, label: str, timeout: float) -> list[Facts] | Said:
     return list(found.values()) if isinstance(found, dict) else found
 
 
-def directory_of(engine: Engine, image: str, timeout: float) -> str | Said:
+def directory_of(engine: Engine, image: str, timeout: float) -> str | Reply:
     """The working directory that an image names, which proves that the image is here."""
     said = ask(engine, "image", "inspect", "--format", "{{json .Config}}", image, timeout=timeout)
     if not said.ok:
@@ -314,5 +302,5 @@ def directory_of(engine: Engine, image: str, timeout: float) -> str | Said:
     try:
         settings = json.loads(said.out) or {}
     except ValueError:
-        return Said("", Trouble.OTHER, "the engine answered in an unknown form")
+        return Reply("", Trouble.OTHER, "the engine answered in an unknown form")
     return str(settings.get("WorkingDir") or "/")

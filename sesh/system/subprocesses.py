@@ -18,6 +18,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from enum import Enum
 
 from sesh.model.errors import SCARCE
 from sesh.model.value_object import Value
@@ -50,6 +51,19 @@ class Answer(Value):
     @property
     def ok(self) -> bool:
         return self.code == 0
+
+
+class Reply(Value):
+    """An answer of tmux or a container engine. `trouble` is None when it did what we asked; else
+    it is one of the `Trouble`s of that module, and `text` is the message."""
+
+    out: str
+    trouble: Enum | None = None
+    text: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return self.trouble is None
 
 
 def call(

@@ -22,7 +22,7 @@ from sesh.model.text.pattern import lazy
 from sesh.model.value_object import Value, replace
 from sesh.system import paths, subprocesses
 from sesh.system.files import make_private, write_private
-from sesh.system.subprocesses import NOTHING
+from sesh.system.subprocesses import NOTHING, Reply
 
 OLDEST = (3, 2)
 LOOK_EVERY = 600.0  # seconds after which a server makes sesh look, whatever happens
@@ -100,18 +100,6 @@ _MESSAGES = (
     (lazy(r"(create (session|window|pane)|respawn pane) failed: "), Trouble.REFUSED),
     (lazy(r"fork error: "), Trouble.REFUSED),  # of the log pipe: its pane is there
 )
-
-
-class Reply(Value):
-    """What tmux said: `trouble` is None when it did what was asked."""
-
-    out: str
-    trouble: Trouble | None = None
-    text: str = ""
-
-    @property
-    def ok(self) -> bool:
-        return self.trouble is None
 
 
 class Pane(Value):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sesh.agents import claude, codex, last_event
 from sesh.agents.activity import Activity, Signals, decide, last_sequence
 from sesh.agents.hook_receiver import meaning
-from sesh.agents.last_event import Said, merged
+from sesh.agents.last_event import HookEvent, merged
 from sesh.agents.rules import Rule
 from sesh.model.value_object import replace
 from sesh.terminal import session_table
@@ -24,7 +24,7 @@ IDLE = Rule("demo", 1, "title", 2, "idle", starts="-")
 WAITS = Rule("demo", 1, "mark", 1, "waiting", what="permission", starts="!")
 
 
-def event(kind: str, name: str) -> Said | None:
+def event(kind: str, name: str) -> HookEvent | None:
     return meaning(kind, (HOOKS / kind / f"{name}.json").read_bytes(), 100.0)
 
 
@@ -98,7 +98,7 @@ def test_a_conversation_exists_once_somebody_has_prompted() -> None:
 @given(st.binary(max_size=300) | st.text().map(str.encode))
 def test_whatever_comes_is_an_event_or_nothing(raw: bytes) -> None:
     for kind in ("claude", "codex"):
-        assert meaning(kind, raw, 1.0) is None or isinstance(meaning(kind, raw, 1.0), Said)
+        assert meaning(kind, raw, 1.0) is None or isinstance(meaning(kind, raw, 1.0), HookEvent)
 
 
 anything = st.recursive(
@@ -175,9 +175,9 @@ def test_what_a_tool_is_to_be_used_with_is_kept() -> None:
 
 
 def test_what_an_older_version_has_written_is_understood() -> None:
-    values = {name: getattr(Said(1.0, "Stop", "idle"), name) for name in Said.fields}
+    values = {name: getattr(HookEvent(1.0, "Stop", "idle"), name) for name in HookEvent.fields}
     older = {name: one for name, one in values.items() if name not in ("input", "taken")}
-    assert last_event.decode(json.dumps(older).encode()) == Said(1.0, "Stop", "idle")
+    assert last_event.decode(json.dumps(older).encode()) == HookEvent(1.0, "Stop", "idle")
 
 
 @pytest.mark.parametrize(
@@ -211,28 +211,30 @@ def test_the_late_reminder_does_not_forget_the_tool() -> None:
 
 
 def test_the_late_reminder_is_of_the_same_wait() -> None:
-    asked = Said(1.0, "PermissionRequest", "waiting", "permission: Bash", tool="Bash")
-    reminder = Said(7.0, "Notification", "waiting", "permission")
+    asked = HookEvent(1.0, "PermissionRequest", "waiting", "permission: Bash", tool="Bash")
+    reminder = HookEvent(7.0, "Notification", "waiting", "permission")
     assert merged(asked, reminder).at == 1.0
-    other = Said(7.0, "PermissionRequest", "waiting", "permission: Edit", tool="Edit")
+    other = HookEvent(7.0, "PermissionRequest", "waiting", "permission: Edit", tool="Edit")
     assert merged(asked, other).at == 7.0
-    again = Said(7.0, "PermissionRequest", "waiting", "permission: Bash", input={"command": "x"})
+    again = HookEvent(
+        7.0, "PermissionRequest", "waiting", "permission: Bash", input={"command": "x"}
+    )
     assert merged(asked, again).at == 7.0
     assert merged(asked, again).input == {"command": "x"}
-    assert merged(Said(1.0, "Stop", "idle"), Said(7.0, "Stop", "idle")).at == 7.0
+    assert merged(HookEvent(1.0, "Stop", "idle"), HookEvent(7.0, "Stop", "idle")).at == 7.0
 
 
 def test_another_conversation_begins_with_nothing() -> None:
-    old = Said(1.0, "Stop", "idle", conversation="one", prompted=True, tool="Bash")
-    new = Said(2.0, "SessionStart", "idle", conversation="two")
+    old = HookEvent(1.0, "Stop", "idle", conversation="one", prompted=True, tool="Bash")
+    new = HookEvent(2.0, "SessionStart", "idle", conversation="two")
     assert merged(old, new) == new
 
 
 # --- who is believed -----------------------------------------------------------------------------
 
 
-def hook(activity: str, what: str | None = None, **more: object) -> Said:
-    return Said(100.0, "x", activity, what, **more)  # type: ignore[arg-type]
+def hook(activity: str, what: str | None = None, **more: object) -> HookEvent:
+    return HookEvent(100.0, "x", activity, what, **more)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -374,7 +376,7 @@ def test_work_in_the_background_and_trouble() -> None:
 
 def test_what_nobody_says_is_unknown() -> None:
     assert decide(Signals()) is None
-    assert decide(Signals(hook=Said(1.0, "SessionEnd"))) is None
+    assert decide(Signals(hook=HookEvent(1.0, "SessionEnd"))) is None
 
 
 def test_the_rule_that_spoke_is_named() -> None:

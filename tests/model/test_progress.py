@@ -16,7 +16,7 @@ from sesh.model.configuration import Resume
 from sesh.model.errors import ConflictError, UsageError
 from sesh.model.observation import Observation, unknown
 from sesh.model.place import RecordOnly
-from sesh.model.progress import Said, Thresholds
+from sesh.model.progress import Report, Thresholds
 from sesh.model.reconcile import reconcile
 from sesh.model.record import AgentWord, Record, Step
 from sesh.model.session_json import view
@@ -42,31 +42,38 @@ def bare(**word: Any) -> Record:
 def test_each_change_is_kept_with_its_time() -> None:
     record = samples.record()
     for number, phase in enumerate(progress.WORKING):
-        record = progress.said(record, Said(phase), NOW + timedelta(minutes=number))
+        record = progress.said(record, Report(phase), NOW + timedelta(minutes=number))
     assert [step.phase for step in record.agent.history] == list(progress.WORKING)
     assert record.agent.history[2] == Step("planning", NOW + timedelta(minutes=2))
     assert record.agent.updated == NOW + timedelta(minutes=5)
 
 
 def test_to_stay_in_a_phase_is_no_change() -> None:
-    record = progress.said(samples.record(), Said("planning"), NOW)
-    again = progress.said(record, Said("planning"), NOW + timedelta(minutes=1))
+    record = progress.said(samples.record(), Report("planning"), NOW)
+    again = progress.said(record, Report("planning"), NOW + timedelta(minutes=1))
     assert again.agent.history == record.agent.history
     assert again.agent.updated == NOW + timedelta(minutes=1)
 
 
 def test_an_unknown_phase_names_the_choices() -> None:
     with pytest.raises(UsageError, match=r"initializing, investigating.*abandoned") as caught:
-        progress.said(samples.record(), Said("thinking\x1b[31m"), NOW)
+        progress.said(samples.record(), Report("thinking\x1b[31m"), NOW)
     assert "\x1b" not in str(caught.value)
 
 
 @pytest.mark.parametrize("final", progress.FINAL)
 @pytest.mark.parametrize(
-    "more", [Said("planning"), Said("completed"), Said(metadata={"a": 1}), Said(error="x"), Said()]
+    "more",
+    [
+        Report("planning"),
+        Report("completed"),
+        Report(metadata={"a": 1}),
+        Report(error="x"),
+        Report(),
+    ],
 )
-def test_nothing_follows_a_final_phase(final: str, more: Said) -> None:
-    record = progress.said(samples.record(), Said(final), NOW)
+def test_nothing_follows_a_final_phase(final: str, more: Report) -> None:
+    record = progress.said(samples.record(), Report(final), NOW)
     assert record.agent.finished == NOW
     with pytest.raises(ConflictError, match=f"has finished \\({final}"):
         progress.said(record, more, NOW)
@@ -76,7 +83,7 @@ def test_a_long_history_keeps_its_beginning_and_its_end() -> None:
     record = samples.record()
     for number in range(progress.MOST_STEPS + 50):
         phase = progress.WORKING[number % 2 + 1] if number else "initializing"
-        record = progress.said(record, Said(phase), NOW + timedelta(seconds=number))
+        record = progress.said(record, Report(phase), NOW + timedelta(seconds=number))
     steps = record.agent.history
     assert len(steps) == progress.MOST_STEPS
     assert steps[0] == Step("initializing", NOW)
@@ -84,7 +91,7 @@ def test_a_long_history_keeps_its_beginning_and_its_end() -> None:
 
 
 def test_a_launch_after_the_last_word_begins_anew() -> None:
-    word = progress.said(samples.record(), Said("failed", error="x", summary="y"), NOW).agent
+    word = progress.said(samples.record(), Report("failed", error="x", summary="y"), NOW).agent
     again = progress.begun_again(word, NOW + timedelta(minutes=1))
     assert (again.phase, again.finished, again.errors) == ("initializing", None, 0)
     assert [step.phase for step in again.history] == ["failed", "initializing"]
@@ -106,7 +113,7 @@ def test_a_launch_after_the_last_word_begins_anew() -> None:
 def test_its_own_word_ends_a_record_without_a_process(
     final: str, state: State, cause: Cause | None
 ) -> None:
-    record = progress.said(bare(), Said(final, error="no luck"), NOW)
+    record = progress.said(bare(), Report(final, error="no luck"), NOW)
     verdict = reconcile(record, UNSEEN, NOW)
     assert (verdict.state, verdict.cause, verdict.ended) == (state, cause, NOW)
     assert verdict.attention is None
@@ -121,7 +128,7 @@ def test_until_then_it_runs_by_its_word_whatever_is_seen() -> None:
 
 
 def test_a_process_is_not_ended_by_a_word() -> None:
-    record = progress.said(samples.record(), Said("completed"), NOW)
+    record = progress.said(samples.record(), Report("completed"), NOW)
     assert record.status == samples.record().status
     assert record.status.desired is Desired.RUNNING
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from sesh.model.errors import CannotTellError, StateError
+from sesh.system.subprocesses import Reply
 from sesh.system.tmux import (
     Pane,
-    Reply,
     Tmux,
     Trouble,
     barrier,

@@ -254,12 +254,12 @@ def test_lane_hands_over_when_another_boot_is_on_record(world: World) -> None:
 
 ODD_RECORD = """
 from datetime import UTC, datetime
-from sesh.model.progress import Said
+from sesh.model.progress import Report
 from sesh.model.record import Spec
 from sesh.operations import record_only
 from sesh.state import settings
 spec = Spec(command=(1,), cwd="/", created=datetime.now(UTC))
-record_only.create("odd", spec, Said(), settings.load())
+record_only.create("odd", spec, Report(), settings.load())
 """
 
 

@@ -22,7 +22,8 @@ from sesh.state import breakers, ends, events, judge, lookup, observe, records
 from sesh.state.judge import Seen
 from sesh.state.records import Entry
 from sesh.system import paths, processes, tmux
-from sesh.system.tmux import Keeper, Launched, Reply, Tmux, Trouble
+from sesh.system.subprocesses import Reply
+from sesh.system.tmux import Keeper, Launched, Tmux, Trouble
 
 _CLEAN_LOOKS = 3
 _POLL = 0.02

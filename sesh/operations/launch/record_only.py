@@ -6,7 +6,7 @@ from sesh.model import progress
 from sesh.model.configuration import Config
 from sesh.model.observation import Session
 from sesh.model.place import RecordOnly
-from sesh.model.progress import Said
+from sesh.model.progress import Report
 from sesh.model.reconcile import reconcile
 from sesh.model.record import Record, Spec
 from sesh.model.value_object import replace
@@ -18,7 +18,9 @@ from sesh.state.judge import Seen
 from sesh.system import processes
 
 
-def create(name: str, spec: Spec, what: Said, config: Config, tell: Tell = lambda _: None) -> Seen:
+def create(
+    name: str, spec: Spec, what: Report, config: Config, tell: Tell = lambda _: None
+) -> Seen:
     """Claim the name for a record that has begun, with what is said of it at once."""
     records.prepare()
     before = claim.free_name(name)

@@ -35,7 +35,7 @@ from sesh.state import observe, records
 from sesh.state.judge import Seen
 from sesh.state.records import Entry
 from sesh.system import processes
-from sesh.system.tmux import Reply
+from sesh.system.subprocesses import Reply
 
 _NOT_KNOWN = "whether its container was made is not known yet, sesh show {0} looks again"
 

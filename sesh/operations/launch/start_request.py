@@ -16,7 +16,7 @@ from sesh.agents.templates.template import Template
 from sesh.model.configuration import Config, Count
 from sesh.model.errors import ConflictError, SeshError, StateError, UsageError
 from sesh.model.place import Boxing
-from sesh.model.progress import Said
+from sesh.model.progress import Report
 from sesh.model.record import BreakerLimits, Care, Spec, Worktree
 from sesh.model.states import ENDED, Retry, State
 from sesh.model.text.units import span
@@ -196,7 +196,7 @@ def _record(wish: Wish, config: Config, tell: Tell) -> Seen:
     if wish.name is not None:
         lookup.check_name(wish.name)
     return _first_free(
-        wish.name, cwd, lambda name: record_only.create(name, spec, Said(), config, tell)
+        wish.name, cwd, lambda name: record_only.create(name, spec, Report(), config, tell)
     )
 
 

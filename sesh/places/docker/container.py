@@ -19,7 +19,8 @@ from sesh.model.value_object import replace
 from sesh.places import environment, remote
 from sesh.places.docker import mailbox, observe
 from sesh.system import container_engine, files, git, paths, processes, tmux
-from sesh.system.container_engine import Facts, Said, Trouble
+from sesh.system.container_engine import Facts, Trouble
+from sesh.system.subprocesses import Reply
 
 _LABEL_LIMIT = 60_000  # bytes: docker reads no longer lines
 _MAIN = 'trap "exit 0" TERM INT; while :; do sleep 3600 & wait $!; done'
@@ -47,7 +48,7 @@ def checked(spec: Spec, box: Boxing, engine: Engine, config: Config) -> Spec:
         return spec if spec.cwd else replace(spec, cwd=facts.directory)
     assert box.image is not None
     directory = container_engine.directory_of(engine, box.image, timeout)
-    if isinstance(directory, Said):
+    if isinstance(directory, Reply):
         if directory.trouble is Trouble.NO_IMAGE:
             raise SeshError(
                 f"no image {box.image} here; docker pull {box.image}, or start with --pull"
@@ -58,7 +59,7 @@ def checked(spec: Spec, box: Boxing, engine: Engine, config: Config) -> Spec:
 
 def existing(engine: Engine, name: str, timeout: float) -> Facts:
     found = container_engine.inspect(engine, [name], timeout)
-    if isinstance(found, Said):
+    if isinstance(found, Reply):
         raise container_engine.problem(engine, found)
     facts = next(iter(found.values()), None)
     if facts is None:
@@ -86,7 +87,7 @@ def facts_of(record: Record, config: Config) -> Facts | None:
     """What is true of its container; None when it is gone."""
     engine, known = mailbox.place(record).engine, mailbox.container_of(record)
     found = container_engine.inspect(engine, [known.id], config.docker.timeout)
-    if isinstance(found, Said):
+    if isinstance(found, Reply):
         raise container_engine.problem(engine, found)
     return found.get(known.id)
 
@@ -109,7 +110,7 @@ def make(record: Record, box: Boxing, engine: Engine, config: Config) -> Facts:
     if not said.ok:
         raise container_engine.problem(engine, said)
     found = container_engine.inspect(engine, [said.out.strip()], config.docker.timeout * 2)
-    if isinstance(found, Said):
+    if isinstance(found, Reply):
         raise container_engine.problem(engine, found)
     facts = next(iter(found.values()), None)
     if facts is None or not facts.running:

@@ -14,8 +14,9 @@ from sesh.model.value_object import replace
 from sesh.places import environment, panes
 from sesh.places.docker import container, mailbox, observe
 from sesh.system import container_engine, processes
-from sesh.system.container_engine import Facts, Said, Trouble
-from sesh.system.tmux import Keeper, Reply, Tmux
+from sesh.system.container_engine import Facts, Trouble
+from sesh.system.subprocesses import Reply
+from sesh.system.tmux import Keeper, Tmux
 
 AFTERTHOUGHT = 3.0  # seconds in which an engine ends what it was told to do
 _EMPTY = (Trouble.NO_CONTAINER, Trouble.NOT_RUNNING)  # nothing runs in what says this
@@ -184,7 +185,7 @@ def take_back(claimed: Record, config: Config) -> bool:
     if known is None or known.made:
         return True
     left = mailbox.reap(claimed, signal.SIGKILL, config.docker.timeout * 2)
-    if isinstance(left, Said) and left.trouble not in _EMPTY:
+    if isinstance(left, Reply) and left.trouble not in _EMPTY:
         return False
     mailbox.leave(claimed, config.docker.timeout * 2)
     return True

@@ -19,8 +19,8 @@ from sesh.model.record import Record, Spec
 from sesh.model.text.units import amount
 from sesh.places import environment, launch_files, remote
 from sesh.system import container_engine, directory_tree, files
-from sesh.system.container_engine import Facts, Said, Trouble
-from sesh.system.subprocesses import NOTHING, PIPE
+from sesh.system.container_engine import Facts, Trouble
+from sesh.system.subprocesses import NOTHING, PIPE, Reply
 
 MOUNT = "/run/sesh"  # where a box is mounted
 LABEL = "sesh.id"
@@ -132,7 +132,7 @@ def fill(
     command: tuple[str, ...],
     kit: Mapping[str, bytes],
     timeout: float,
-) -> Said:
+) -> Reply:
     """Put in what a launch of this command needs; `kit`: the files of its agent, by their ends."""
     contents = remote.launch_contents(record, base(record), variables, command, kit)
     if not container_of(record).mounted:
@@ -143,10 +143,10 @@ def fill(
             _put(directory, name, data)
     finally:
         os.close(directory)
-    return Said("")
+    return Reply("")
 
 
-def equip(record: Record, timeout: float) -> Said:
+def equip(record: Record, timeout: float) -> Reply:
     """Put in again what every look needs, where the mount that held it is dead; and what was
     printed until now: the transcript continues from there."""
     tools = remote.tools(record, base(record))
@@ -188,7 +188,7 @@ def forget_variables(record: Record) -> None:
 
 def run_inside(
     record: Record, *argv: str, timeout: float, stdin: int = NOTHING, stdout: int = PIPE
-) -> Said:
+) -> Reply:
     """Run something in its container, as the session's user."""
     how = ("-i",) if stdin != NOTHING else ()
     whole = ("exec", *how, *as_user(record), container_of(record).id, *argv)
@@ -205,7 +205,7 @@ def as_user(record: Record) -> tuple[str, ...]:
 # --- words ---------------------------------------------------------------------------------------
 
 
-def look_inside(record: Record, timeout: float) -> str | Said:
+def look_inside(record: Record, timeout: float) -> str | Reply:
     return remote.look(run_inside, record, base(record), timeout)
 
 
@@ -216,15 +216,15 @@ def refresh(record: Record, timeout: float) -> None:
         remote.refresh(run_inside, record, base(record), timeout)
 
 
-def reap(record: Record, signal: int, timeout: float) -> list[int] | Said:
+def reap(record: Record, signal: int, timeout: float) -> list[int] | Reply:
     return remote.reap(run_inside, record, signal, timeout)
 
 
-def pull_transcript(record: Record, timeout: float) -> Said:
+def pull_transcript(record: Record, timeout: float) -> Reply:
     """Bring what was printed since the last time, where no mount does."""
     container = place(record).container
     if container is None or container.mounted:
-        return Said("")
+        return Reply("")
     return remote.pull_transcript(run_inside, record, log(record), timeout)
 
 
@@ -235,22 +235,22 @@ def leave(record: Record, timeout: float) -> None:
         remote.leave(run_inside, record, timeout)
 
 
-def remove_container(record: Record, timeout: float) -> Said:
+def remove_container(record: Record, timeout: float) -> Reply:
     """Remove every container that sesh has made for a session, also one that was never started, and
     say which. Not all done: the reply that says why."""
     engine = place(record).engine
     found = container_engine.labelled(engine, f"{LABEL}={record.id}", timeout)
-    if isinstance(found, Said):
+    if isinstance(found, Reply):
         return found
     own = [facts.id for facts in found if made_for(record, facts)]
     for container in own:
         said = _remove_one(engine, container)
         if not said.ok:
             return said
-    return Said(" ".join(own))
+    return Reply(" ".join(own))
 
 
-def _remove_one(engine: Engine, container_id: str) -> Said:
+def _remove_one(engine: Engine, container_id: str) -> Reply:
     """Remove a container, or see it go when another sesh (a pass, say) removes it just now."""
     deadline = time.monotonic() + container_engine.STOP_TIMEOUT
     while True:
@@ -258,7 +258,7 @@ def _remove_one(engine: Engine, container_id: str) -> Said:
             engine, "rm", "--force", container_id, timeout=container_engine.STOP_TIMEOUT
         )
         if said.trouble is Trouble.NO_CONTAINER:
-            return Said("")
+            return Reply("")
         if "already in progress" not in said.text or time.monotonic() > deadline:
             return said
         time.sleep(0.1)

@@ -27,12 +27,13 @@ from sesh.places import launch_files, remote
 from sesh.places.docker import mailbox
 from sesh.places.interface import UNREADABLE, Look, unreadable
 from sesh.system import container_engine, processes, quick_read
-from sesh.system.container_engine import Facts, Said
+from sesh.system.container_engine import Facts
+from sesh.system.subprocesses import Reply
 from sesh.system.tmux import Tmux, Trouble
 
 _PLAIN = lazy(r"[A-Za-z0-9_./:@-]+")
 T = TypeVar("T")
-Answer = dict[str, Facts] | Said  # of one engine: its containers, or why that is not known
+Answer = dict[str, Facts] | Reply  # of one engine: its containers, or why that is not known
 
 
 def server(record: Record, config: Config, *options: str) -> Tmux:
@@ -205,7 +206,7 @@ def _complete(
         return _without_knowledge(record, sight, config)
     if answer is None:
         return by_init(record, sight)
-    if isinstance(answer, Said):
+    if isinstance(answer, Reply):
         return _without_engine(record, sight, answer)
     facts = answer.get(container.id)
     if facts is None:
@@ -252,7 +253,7 @@ def _unmade(record: Record, config: Config) -> Sight:
     """The container that its record does not know."""
     label = f"{mailbox.LABEL}={record.id}"
     found = container_engine.labelled(mailbox.place(record).engine, label, config.docker.timeout)
-    if isinstance(found, Said):
+    if isinstance(found, Reply):
         return unknown(f"container engine: {found.text}")
     own = [facts for facts in found if mailbox.made_for(record, facts)]
     return seen(f"its container {own[0].name} is there") if own else absent("nothing of it")
@@ -274,7 +275,7 @@ def by_init(record: Record, sight: Observation) -> Observation:
     )
 
 
-def _without_engine(record: Record, sight: Observation, said: Said) -> Observation:
+def _without_engine(record: Record, sight: Observation, said: Reply) -> Observation:
     why = unknown(f"container engine: {said.text}")
     undecided = sight.exit is None and record.status.outcome is None
     agent = why if undecided and not sight.agent.present else sight.agent
@@ -320,10 +321,10 @@ def _by_words(record: Record, sight: Observation, facts: Facts, config: Config) 
     """By what its health check has printed or, where there is none, by a look inside."""
     container = mailbox.container_of(record)
     if not container.mounted or not record.place.pids_here:
-        said: str | Said = facts.word
+        said: str | Reply = facts.word
         if not remote.keep_words(record, facts.word):
             said = mailbox.look_inside(record, config.docker.timeout)
-        if isinstance(said, Said):
+        if isinstance(said, Reply):
             return replace(sight, agent=unknown(f"container engine: {said.text}"))
         remote.keep_words(record, said)
         launch, exit_word = words(record)
@@ -373,7 +374,7 @@ def _remains(record: Record, container: Container, sight: Observation, config: C
     if container.made and not record.status.keep:
         return seen(f"its container {container.name} is there")
     found = mailbox.reap(record, 0, config.docker.timeout)
-    if isinstance(found, Said):
+    if isinstance(found, Reply):
         return unknown(f"container engine: {found.text}")
     if found:
         return seen(f"{len(found)} of its processes are left in {container.name}")

@@ -35,7 +35,7 @@ from sesh.places.docker.launch import withdraw as withdraw
 from sesh.places.host import tmux_server
 from sesh.places.interface import Answers, Look
 from sesh.system import container_engine, directory_tree, files, processes
-from sesh.system.container_engine import Said
+from sesh.system.subprocesses import Reply
 from sesh.system.tmux import Tmux
 
 
@@ -176,7 +176,7 @@ def thaw(record: Record, config: Config) -> None:
     container, engine = mailbox.container_of(record), mailbox.place(record).engine
     timeout = config.docker.timeout * 2
     found = container_engine.inspect(engine, [container.id], config.docker.timeout)
-    if isinstance(found, Said):
+    if isinstance(found, Reply):
         raise container_engine.problem(engine, found)
     facts = found.get(container.id)
     if facts is not None and facts.paused:
@@ -187,8 +187,8 @@ def thaw(record: Record, config: Config) -> None:
         _check(record, mailbox.reap(record, signal.SIGCONT, timeout))
 
 
-def _check(record: Record, said: list[int] | Said) -> None:
-    if isinstance(said, Said):
+def _check(record: Record, said: list[int] | Reply) -> None:
+    if isinstance(said, Reply):
         raise CannotTellError(f"{record.name}: its container: {said.text}")
 
 

@@ -12,7 +12,8 @@ from sesh.places import panes, remote
 from sesh.places.docker import mailbox, observe
 from sesh.places.docker.container import facts_of
 from sesh.system import container_engine, processes
-from sesh.system.container_engine import Facts, Said, Trouble
+from sesh.system.container_engine import Facts, Trouble
+from sesh.system.subprocesses import Reply
 
 
 def terminate(record: Record, config: Config, grace: float) -> None:
@@ -44,7 +45,7 @@ def _end_agent(record: Record, engine: Engine, facts: Facts, config: Config, gra
     remote.await_last_word(lambda: _has_ended(record, config))
 
 
-def _reap(record: Record, number: int, timeout: float) -> list[int] | Said:
+def _reap(record: Record, number: int, timeout: float) -> list[int] | Reply:
     """Signal what is left of it, from inside. The agent that this machine sees alive all the same,
     whatever the inside says, is signalled from here."""
     left = mailbox.reap(record, number, timeout)

@@ -15,7 +15,8 @@ from sesh.model.place import Process
 from sesh.model.record import Record
 from sesh.places import panes
 from sesh.system import files, processes, subprocesses, tmux
-from sesh.system.tmux import Reply, Tmux, Trouble
+from sesh.system.subprocesses import Reply
+from sesh.system.tmux import Tmux, Trouble
 
 SOCKET_PATIENCE = 1.0
 LOGIND_PATIENCE = 2.0
