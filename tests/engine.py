@@ -20,6 +20,7 @@ from contextlib import closing
 from functools import cache
 from pathlib import Path
 
+from tests import TOOLS
 from tests.world import eventually
 
 IMAGE = "sesh-test:latest"
@@ -303,19 +304,24 @@ def _archive(directory: Path, *programs: str) -> Path:
         return path
     with tempfile.NamedTemporaryFile(dir=directory, delete=False) as made:
         with tarfile.open(fileobj=made, mode="w") as tar:
-            files = sorted(_needed(programs))
-            _add_directories(tar, files)
+            files = {_inside(file): file for file in sorted(_needed(programs))}
+            _add_directories(tar, [*files])
             _add(tar, "etc/passwd", _USERS.encode())
             _add(tar, "etc/group", _GROUPS.encode())
             _add_applets(tar)
-            for file in files:
-                _add(tar, str(file), file.read_bytes(), file.stat().st_mode)
+            for path_inside, file in files.items():
+                _add(tar, str(path_inside), file.read_bytes(), file.stat().st_mode)
         Path(made.name).rename(path)  # another worker may be making the same
     return path
 
 
+def _inside(file: Path) -> Path:
+    """Where it is in the image: at the same path, but for what is unpacked in this checkout."""
+    return Path("/bin", file.name) if TOOLS in file.parents else file
+
+
 def _needed(programs: tuple[str, ...]) -> set[Path]:
-    """The programs and all files that they need at the place where they are here."""
+    """The programs and all files that they need."""
     needed = set(_locale_and_terminals())
     for program in programs:
         path = _find(program)
@@ -348,7 +354,7 @@ def _add_applets(tar: tarfile.TarFile) -> None:
     for applet in listed.stdout.split():
         if applet != "busybox":
             link = tarfile.TarInfo(f"bin/{applet}")
-            link.type, link.linkname = tarfile.SYMTYPE, str(busybox)
+            link.type, link.linkname = tarfile.SYMTYPE, str(_inside(busybox))
             tar.addfile(link)
 
 
