@@ -1,12 +1,12 @@
-"""The one launcher of programs. A timeout on every call; nothing here judges what was said.
+"""The one launcher of programs. Every call has a timeout; nothing here interprets an answer.
 
-`sh` runs git where git changes a repository. Everything else stays with `subprocess`. Looks at git,
-tmux and the container engines are on budgeted paths, and the import of `sh` takes longer than most
-of their answers. Users' own commands need what `sh` does not do: on a timeout it kills the command
-but not its process group; it collects an endless answer until the timeout; and it forks in Python
-while other threads run (a notification has a thread for each target, a look at many checkouts has
-eight) and then waits without a timeout for the child to reach exec. A health command must outlive
-the pass that starts it, and `sh` keeps threads in its caller for every command.
+`sh` runs git where git changes a repository. Everything else is spawned here: looks at git, tmux
+and the container engines are on budgeted paths, and the import of `sh` or `subprocess` takes longer
+than most of their answers. Users' own commands need what `sh` does not do: on a timeout it kills
+the command but not its process group; it collects an endless answer until the timeout; and it forks
+in Python while other threads run (a notification has a thread for each target, a look at many
+checkouts has eight) and then waits without a timeout for the child to reach exec. A health command
+must outlive the pass that starts it, and `sh` keeps threads in its caller for every command.
 """
 
 from __future__ import annotations
@@ -14,23 +14,28 @@ from __future__ import annotations
 import os
 import select
 import signal
-import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from enum import Enum
+from errno import ENOENT
 
 from sesh.model.errors import SCARCE
 from sesh.model.value_object import Value
+from sesh.system import paths
 
-NOTHING, PIPE = subprocess.DEVNULL, subprocess.PIPE
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from enum import Enum
+    from typing import Self
+
+NOTHING, PIPE = -3, -1  # in place of a file descriptor: /dev/null, a pipe that is read here
 OUTPUT_LIMIT = 16 << 20
 _USUAL = 0.01  # seconds that the start of a program takes at most; on an idle machine 1 to 3 ms
 _SLOWEST = 5.0  # the largest factor by which a timeout grows
-_HANDLES = 6  # files that Popen opens, or one more: /dev/null and two pipes
 _NAP = 3600.0  # seconds of one poll, whose milliseconds must fit an int
 _LOOK = 0.1  # seconds until we notice the end of a command whose stderr stays open
 _MOMENT = 0.3  # seconds to read from background processes after the command has ended
+_OURS = (signal.SIGPIPE, signal.SIGXFSZ)  # Python ignores these; other programs must not
 
 
 def engine_environment() -> dict[str, str]:
@@ -40,7 +45,7 @@ def engine_environment() -> dict[str, str]:
 
 
 class Answer(Value):
-    """What a program said. `code` is None when it gave no answer at all; `problem` says why."""
+    """The answer of a program. `code` is None when there is none at all; `problem` says why."""
 
     code: int | None
     out: str
@@ -66,6 +71,141 @@ class Reply(Value):
         return self.trouble is None
 
 
+# --- starting ------------------------------------------------------------------------------------
+
+
+class _Child:
+    """A program that was started, and the ends of its pipes that are read here."""
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str] | None,
+        stdin: int,
+        stdout: int,
+        cwd: str | None = None,
+        *,
+        leader: bool = False,
+    ) -> None:
+        self.code: int | None = None
+        self.pipes: list[int] = []  # of its stdout, if that is read, and of its stderr
+        given = [os.open(os.devnull, os.O_RDWR)]
+        try:
+            for _ in range(2 if stdout == PIPE else 1):
+                end, its = os.pipe()
+                self.pipes.append(end)
+                given.append(its)
+            null, out, err = given[0], given[1] if stdout == PIPE else stdout, given[-1]
+            streams = (null if stdin == NOTHING else stdin, null if out == NOTHING else out, err)
+            self.pid = _spawn(argv, os.environ if env is None else env, streams, cwd, leader=leader)
+        except BaseException:
+            self._close()
+            raise
+        finally:
+            for fd in given:
+                os.close(fd)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close()
+        self.wait(None)
+
+    def _close(self) -> None:
+        for fd in self.pipes:
+            os.close(fd)
+
+    def wait(self, deadline: float | None) -> int | None:
+        """Its exit code; None when it still runs at the deadline. Without one: wait for its end."""
+        pause = 0.0005
+        while self.code is None:
+            try:
+                pid, status = os.waitpid(self.pid, os.WNOHANG if deadline is not None else 0)
+            except ChildProcessError:  # our parent ignores SIGCHLD, and so do we
+                pid, status = self.pid, 0
+            if pid:
+                self.code = os.waitstatus_to_exitcode(status)
+            elif deadline is None or (left := deadline - time.monotonic()) <= 0:
+                break
+            else:
+                time.sleep(min(pause, left))
+                pause = min(2 * pause, 0.05)
+        return self.code
+
+    def kill(self) -> None:
+        if self.wait(0.0) is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+
+def _spawn(
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    streams: tuple[int, int, int],
+    cwd: str | None,
+    *,
+    leader: bool,
+) -> int:
+    """Start a program with these streams and no other file of ours; its pid."""
+    if cwd is not None or min(streams) < 3:  # posix_spawn cannot change the directory
+        import subprocess
+
+        stdin, stdout, stderr = streams
+        process = subprocess.Popen(
+            argv,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            env=env,
+            cwd=cwd,
+            start_new_session=leader,
+        )
+        process.returncode = 0  # we wait for it
+        return process.pid
+    program = argv[0] if "/" in argv[0] else paths.which(argv[0], env.get("PATH", os.defpath))
+    if program is None:
+        raise FileNotFoundError(ENOENT, os.strerror(ENOENT), argv[0])
+    actions: list[tuple[int, ...]] = [
+        *((os.POSIX_SPAWN_DUP2, fd, target) for target, fd in enumerate(streams)),
+        *((os.POSIX_SPAWN_CLOSE, fd) for fd in _inherited()),
+    ]
+    return os.posix_spawn(
+        program, list(argv), env, file_actions=actions, setsid=leader, setsigdef=_OURS
+    )
+
+
+def _inherited() -> list[int]:
+    """The files, beside the three streams, that our caller has passed on to us: a program must not
+    keep them open."""
+    found = []
+    for fd in map(int, os.listdir("/proc/self/fd")):
+        with suppress(OSError):  # the directory itself, which is closed by now
+            if fd > 2 and os.get_inheritable(fd):
+                found.append(fd)
+    return found
+
+
+def detach(argv: Sequence[str], *, env: Mapping[str, str]) -> int:
+    """Start a program in a session of its own, without waiting for it or reading from it; returns
+    its pid."""
+    null = os.open(os.devnull, os.O_RDWR)
+    try:
+        return _spawn(argv, env, (null, null, null), None, leader=True)
+    finally:
+        os.close(null)
+
+
+def reap(pid: int = -1) -> None:
+    """Reap a program that `detach` started, or all of them, if they have ended: a watch would
+    collect zombies."""
+    with suppress(ChildProcessError):
+        while os.waitpid(pid, os.WNOHANG)[0] and pid == -1:
+            pass
+
+
+# --- asking --------------------------------------------------------------------------------------
+
+
 def call(
     argv: Sequence[str],
     *,
@@ -81,20 +221,20 @@ def call(
     "surrogateescape" the answer keeps every byte; `stdout` may be a file instead. `adapting` gives
     the program more time on a slow machine."""
     begun = time.perf_counter()
-    process = _start(argv, env, cwd, stdin, stdout)
+    child = _start(argv, env, cwd, stdin, stdout)
     slow = _slowness(time.perf_counter() - begun) if adapting else 1.0
-    return process if isinstance(process, Answer) else _answer(process, timeout, errors, slow)
+    return child if isinstance(child, Answer) else _answer(child, timeout, errors, slow)
 
 
 def begin(argv: Sequence[str], *, timeout: float, env: Mapping[str, str]) -> Callable[[], Answer]:
     """The same, adapting, in two steps: the returned function waits for the answer, and must be
     called."""
     begun = time.perf_counter()
-    process = _start(argv, env)
-    if isinstance(process, Answer):
-        return lambda: process
+    child = _start(argv, env)
+    if isinstance(child, Answer):
+        return lambda: child
     slow = _slowness(time.perf_counter() - begun)
-    return lambda: _answer(process, timeout, "replace", slow)
+    return lambda: _answer(child, timeout, "replace", slow)
 
 
 def _slowness(taken: float) -> float:
@@ -108,11 +248,10 @@ def _start(
     cwd: str | None = None,
     stdin: int = NOTHING,
     stdout: int = PIPE,
-) -> subprocess.Popen[bytes] | Answer:
-    """The process, or the reason why it could not start."""
+) -> _Child | Answer:
+    """The program, or the reason why it could not start."""
     try:
-        _check_room()
-        return subprocess.Popen(argv, stdin=stdin, stdout=stdout, stderr=PIPE, env=env, cwd=cwd)
+        return _Child(argv, env, stdin, stdout, cwd)
     except FileNotFoundError as error:
         return Answer(None, "", "", f"{error.filename}: not found")
     except OSError as error:
@@ -120,78 +259,41 @@ def _start(
         return Answer(None, "", "", f"{argv[0]}: {error.strerror}", scarce=scarce)
 
 
-def _check_room() -> None:
-    """Raise now if Popen would run out of open files halfway: before Python 3.11.4 it leaves open
-    what it has opened until then, and the files that say why no agent runs can't be written."""
-    opened: list[int] = []
-    try:
-        while len(opened) < _HANDLES:
-            opened += os.pipe()
-    finally:
-        for fd in opened:
-            os.close(fd)
-
-
-def _answer(process: subprocess.Popen[bytes], timeout: float, errors: str, slow: float) -> Answer:
-    with process:
-        return _communicate(process, timeout, errors, slow)
-
-
-def detach(argv: Sequence[str], *, env: Mapping[str, str]) -> int:
-    """Start a program in a session of its own, without waiting for it or reading from it; returns
-    its pid. (A tenth of the cost of `Popen`: a pass may start a hundred.)"""
-    nothing = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1, 2)]
-    ours = (signal.SIGPIPE, signal.SIGXFSZ)  # Python ignores these; other programs must not
-    return os.posix_spawn(
-        argv[0], list(argv), env, file_actions=nothing, setsid=True, setsigdef=ours
-    )
-
-
-def reap(pid: int = -1) -> None:
-    """Reap a program that `detach` started, or all of them, if they have ended: a watch would
-    collect zombies."""
-    with suppress(ChildProcessError):
-        while os.waitpid(pid, os.WNOHANG)[0] and pid == -1:
-            pass
-
-
-def _communicate(
-    process: subprocess.Popen[bytes], timeout: float, errors: str, slow: float
-) -> Answer:
+def _answer(child: _Child, timeout: float, errors: str, slow: float) -> Answer:
     """Read both streams until they end, the time is up, or the output is too long. The message
     names the timeout as it was set, however slow the machine was."""
-    out, err = bytearray(), bytearray()
-    streams = ((process.stdout, out), (process.stderr, err))
-    said = {stream.fileno(): heard for stream, heard in streams if stream is not None}
+    said = {fd: bytearray() for fd in child.pipes}
     deadline = time.monotonic() + timeout * slow
     poll = select.poll()
     for fd in said:
         poll.register(fd, select.POLLIN | select.POLLHUP)
     waiting = len(said)
-    try:
-        while waiting:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return _give_up(process, f"no answer within {timeout:g} s")
-            for fd, _ in poll.poll(min(left, _NAP) * 1000):
-                chunk = os.read(fd, 1 << 16)
-                said[fd] += chunk
-                if not chunk:
-                    poll.unregister(fd)
-                    waiting -= 1
-            if len(out) + len(err) > OUTPUT_LIMIT:
-                return _give_up(process, "an answer without end")
-        code = process.wait(timeout=max(0.0, deadline - time.monotonic()))
-    except subprocess.TimeoutExpired:
-        return _give_up(process, f"no end within {timeout:g} s")
-    except BaseException:
-        process.kill()
-        raise
-    return Answer(code, _text(out, errors), _text(err, errors))
+    with child:
+        try:
+            while waiting:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return _give_up(child, f"no answer within {timeout:g} s")
+                for fd, _ in poll.poll(min(left, _NAP) * 1000):
+                    chunk = os.read(fd, 1 << 16)
+                    said[fd] += chunk
+                    if not chunk:
+                        poll.unregister(fd)
+                        waiting -= 1
+                if sum(map(len, said.values())) > OUTPUT_LIMIT:
+                    return _give_up(child, "an answer without end")
+            code = child.wait(deadline)
+        except BaseException:
+            child.kill()
+            raise
+        if code is None:
+            return _give_up(child, f"no end within {timeout:g} s")
+    *out, err = (_text(data, errors) for data in said.values())
+    return Answer(code, "".join(out), err)
 
 
-def _give_up(process: subprocess.Popen[bytes], problem: str) -> Answer:
-    process.kill()
+def _give_up(child: _Child, problem: str) -> Answer:
+    child.kill()
     return Answer(None, "", "", problem)
 
 
@@ -208,20 +310,11 @@ def feed(
         given.write(data)
         given.seek(0)
         try:
-            _check_room()
-            with subprocess.Popen(
-                argv,
-                stdin=given,
-                stdout=NOTHING,
-                stderr=PIPE,
-                env=env,
-                cwd=cwd,
-                start_new_session=True,
-            ) as process:
-                answer = _listen(process, timeout)
+            with _Child(argv, env, given.fileno(), NOTHING, cwd, leader=True) as child:
+                answer = _listen(child, timeout)
                 if answer.code is None:
                     with suppress(ProcessLookupError):
-                        os.killpg(process.pid, signal.SIGKILL)
+                        os.killpg(child.pid, signal.SIGKILL)
                 return answer
         except OSError as error:
             return Answer(None, "", "", f"{error.filename or argv[0]}: {error.strerror}")
@@ -229,16 +322,16 @@ def feed(
             return Answer(None, "", "", f"{argv[0]}: {error}")
 
 
-def _listen(process: subprocess.Popen[bytes], timeout: float) -> Answer:
+def _listen(child: _Child, timeout: float) -> Answer:
     """Read its stderr until it ends or its time is up. Background processes that keep its stderr
     open after its end are not waited for."""
-    assert process.stderr is not None
-    said, fd, poll = bytearray(), process.stderr.fileno(), select.poll()
+    said, poll = bytearray(), select.poll()
+    [fd] = child.pipes
     poll.register(fd, select.POLLIN | select.POLLHUP)
     deadline = time.monotonic() + timeout
     ended = False
     while (left := deadline - time.monotonic()) > 0 and len(said) <= OUTPUT_LIMIT:
-        if not ended and process.poll() is not None:
+        if not ended and child.wait(0.0) is not None:
             ended, deadline = True, min(deadline, time.monotonic() + _MOMENT)
         if poll.poll(min(left, _LOOK) * 1000):
             chunk = os.read(fd, 1 << 16)
@@ -247,9 +340,8 @@ def _listen(process: subprocess.Popen[bytes], timeout: float) -> Answer:
             said += chunk
     if len(said) > OUTPUT_LIMIT:
         return Answer(None, "", "", "an answer without end")
-    try:
-        code = process.wait(timeout=max(0.0, deadline - time.monotonic()))
-    except subprocess.TimeoutExpired:
+    code = child.wait(deadline)
+    if code is None:
         return Answer(None, "", _text(said), f"no answer within {timeout:g} s")
     return Answer(code, "", _text(said))
 
