@@ -19,7 +19,7 @@ PACKAGES = (
 )
 HOMES = {
     "click": {"terminal/main", "commands"},
-    "psutil": {"system/processes"},
+    "psutil": {"system/process_usage"},
     "sh": {"system/subprocesses"},
     "subprocess": {"system/subprocesses"},
     "tomllib": {"model/codec", "state/settings"},

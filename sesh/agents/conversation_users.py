@@ -13,7 +13,7 @@ from sesh.model.place import Process
 from sesh.model.record import Kit, Record
 from sesh.model.text.parse import TICKS, number
 from sesh.state import records
-from sesh.system import processes, quick_read
+from sesh.system import process_marks, processes, quick_read
 from sesh.system.processes import Table
 
 
@@ -95,8 +95,10 @@ def _others(record: Record, table: Table, own: set[int]) -> dict[int, list[str]]
 
 def _writers(others: Iterable[int], paths: Iterable[str]) -> set[int]:
     """Those that hold one of some files open for writing; readers do no harm."""
+    from sesh.system import process_usage
+
     real = {os.path.realpath(path) for path in paths}
-    return {pid for pid in others if processes.written_by(pid) & real}
+    return {pid for pid in others if process_usage.written_by(pid) & real}
 
 
 def _own(record: Record, table: Table) -> set[int]:
@@ -105,7 +107,7 @@ def _own(record: Record, table: Table) -> set[int]:
     if agent is None or not lives(record):
         return set()
     tree = processes.tree(processes.children(table), agent.process.pid)
-    return {*tree, *processes.marked(table, [processes.mark(record)])[record.id]}
+    return {*tree, *process_marks.marked(table, [process_marks.mark(record)])[record.id]}
 
 
 def _registered(home: str, conversation: str) -> list[int]:

@@ -28,7 +28,7 @@ from sesh.places.host import tmux_server
 from sesh.state import events, judge, lookup, records
 from sesh.state.judge import Seen
 from sesh.state.lookup import Orphan
-from sesh.system import processes, tmux
+from sesh.system import process_marks, processes, tmux
 
 KILL_PATIENCE = 3.0  # how long a killed process may take to vanish (disk sleep)
 CLEAN_PASSES = 2
@@ -77,9 +77,9 @@ class _Target:
         self.inside = False
 
     @property
-    def mark(self) -> processes.Mark:
+    def mark(self) -> process_marks.Mark:
         agent = self.agent.process if self.agent else None
-        return processes.Mark(self.id, self.run, self.since, agent, tuple(self.uids))
+        return process_marks.Mark(self.id, self.run, self.since, agent, tuple(self.uids))
 
     @property
     def done(self) -> bool:
@@ -356,7 +356,7 @@ def _target(record: Record, begin: datetime) -> _Target:
         asked=status.remains,
         until=_within(asked + timedelta(seconds=grace), grace),
         launch_until=_within(launch, record.spec.launch_timeout),
-        since=processes.mark(record).since,
+        since=process_marks.mark(record).since,
     )
 
 
@@ -396,7 +396,7 @@ def _one_pass(targets: list[_Target]) -> None:
     family = processes.children(table)
     for target in targets:
         _learn_agent(target)
-    marked = processes.marked(table, [target.mark for target in targets])
+    marked = process_marks.marked(table, [target.mark for target in targets])
     above = processes.ancestors(table)
     for target in targets:
         members = _members(target, table, family, marked[target.id])
@@ -408,7 +408,7 @@ def _one_pass(targets: list[_Target]) -> None:
             if not members:
                 target.clean = CLEAN_PASSES  # what was to be ended is gone; this is the next launch
                 continue
-        sure = {pid for pid in marked[target.id] if processes.ours(pid, target.run)}
+        sure = process_marks.ours(marked[target.id], target.run)
         unsure = {stat.process for pid, stat in members.items() if pid not in sure}
         _remember(target, unsure - target.asked)
         _signal(target, members)

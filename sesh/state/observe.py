@@ -20,7 +20,8 @@ from sesh.model.value_object import replace
 from sesh.places import launch_files, registry
 from sesh.places.interface import UNREADABLE, Answers, unreadable
 from sesh.state import clocks
-from sesh.system import git, processes
+from sesh.system import git, process_marks, processes
+from sesh.system.process_marks import Mark
 
 _SKEW = 2.0  # seconds that the clock of a machine may be off when it has just been started
 _TWIN = (
@@ -188,8 +189,8 @@ def _itself(record: Record, agent: Agent, stat: processes.Stat) -> bool:
 
 
 def _carries(record: Record, agent: Agent, stat: processes.Stat) -> bool:
-    mark = processes.Mark(record.id, record.place.run, agent=agent.process)
-    return bool(processes.marked({stat.pid: stat}, [mark])[record.id])
+    mark = Mark(record.id, record.place.run, agent=agent.process)
+    return bool(process_marks.marked({stat.pid: stat}, [mark])[record.id])
 
 
 def _await_exit(record: Record, agent: Agent) -> ExitWord | None:

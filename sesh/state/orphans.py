@@ -30,7 +30,7 @@ from sesh.state import lookup, records, unclaimed
 from sesh.state.judge import Seen
 from sesh.state.lookup import Orphan
 from sesh.state.unclaimed import Adrift
-from sesh.system import paths, processes, tmux
+from sesh.system import paths, process_marks, processes, tmux
 from sesh.system.processes import Stat, Table
 from sesh.system.subprocesses import Reply
 from sesh.system.tmux import Pane
@@ -159,7 +159,7 @@ def census(config: Config, *, thorough: bool = True) -> Census:
     # With many sessions, nearly all processes are agents that are as recorded, and their keepers.
     as_recorded, explained = lookup.held_and_explained()
     others = [pid for pid in processes.pids() if pid not in explained]
-    carriers, in_panes = processes.carriers(others, run)
+    carriers, in_panes = process_marks.carriers(others, run)
     marked = set(carriers.values())
     # An end is for ever, says a digest line; unless something of it lives.
     held = {
@@ -293,7 +293,7 @@ def _launch_of(pid: int, argv: list[str], run: str) -> tuple[str, int] | None:
     found = _LAUNCH.fullmatch(argv[2].removeprefix(run + "/"))
     if found is None or found[1] != argv[3] or not _ID.fullmatch(found[1]):
         return None
-    if not processes.ours(pid, run):
+    if not process_marks.ours([pid], run):
         return None
     return found[1], int(found[2])
 
@@ -343,7 +343,7 @@ def _first_launches(found: Iterable[Seen]) -> dict[str, int]:
     recorded = (one.entry.record for one in found)
     here = processes.here()
     return {
-        record.id: processes.mark(record).since
+        record.id: process_marks.mark(record).since
         for record in recorded
         if isinstance(record, Record) and record.place.machine == here
     }
@@ -369,12 +369,15 @@ def _leftovers(
 
 
 def _leftover(stat: Stat, session_id: str, table: Table) -> Leftover:
+    from sesh.system import process_usage
+
+    details = process_usage.details(stat.pid)
     return Leftover(
         process=stat.process,
         session_id=session_id,
-        command=tuple(processes.command(stat.pid)) or (stat.comm,),
+        command=details.command or (stat.comm,),
         started=processes.started_at(stat),
-        memory_bytes=stat.memory_bytes,
+        memory_bytes=details.memory_bytes,
         keep=_why_keep(stat, table),
     )
 
@@ -396,7 +399,7 @@ def still_left(leftover: Leftover) -> bool:
     stat = processes.look(leftover.process.pid)
     if stat is None or stat.process != leftover.process or not stat.alive:
         return False
-    carried, _ = processes.carriers([stat.pid], processes.run_dir())
+    carried, _ = process_marks.carriers([stat.pid], processes.run_dir())
     return carried.get(stat.pid) == leftover.session_id
 
 

@@ -26,7 +26,7 @@ from sesh.state.lookup import Orphan
 from sesh.stats import measures
 from sesh.stats.measures import Report
 from sesh.supervision import health_checks
-from sesh.system import files, paths, processes, quick_read
+from sesh.system import files, paths, process_usage, processes, quick_read
 
 _LIMITS = {"max_memory", "max_cpu_time"}  # with one of these, passes measure
 
@@ -103,7 +103,7 @@ def _orphan(found: Orphan) -> View:
 def _measure(views: Sequence[View], agents: Mapping[str, Process]) -> None:
     """Add the memory of living sessions, from one process table; and the peak that passes have seen
     of sessions with a limit, which may have ended by it."""
-    used = processes.usage(processes.table(), agents) if agents else {}
+    used = process_usage.usage(processes.table(), agents) if agents else {}
     run = processes.run_dir()
     for shown in views:
         usage = used.get(shown.get("id", ""))

@@ -21,8 +21,8 @@ from sesh.state import ages, clocks
 from sesh.state.judge import Seen
 from sesh.supervision import health_checks
 from sesh.supervision.health_checks import Memory
-from sesh.system import paths, processes
-from sesh.system.processes import Usage
+from sesh.system import paths, process_usage, processes
+from sesh.system.process_usage import Usage
 from sesh.system.subprocesses import Reply
 
 QUICK = 1.0  # seconds that a pass waits for health commands
@@ -166,7 +166,8 @@ def measure(sessions: Sequence[Supervised]) -> list[Supervised]:
         return list(sessions)
     measured = [one for one in sessions if one.record.id in wanting]
     limits = {one.record.id: one.record.spec.care.max_memory or float("inf") for one in measured}
-    used = processes.usage(processes.table(), _agents(measured), _checking(measured), limits)
+    table = processes.table()
+    used = process_usage.quick_usage(table, _agents(measured), _checking(measured), limits)
     return [
         _measured(one, used.get(one.record.id)) if one.record.id in wanting else one
         for one in sessions

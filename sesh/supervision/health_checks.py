@@ -29,7 +29,7 @@ from sesh.model.text.pattern import lazy
 from sesh.model.value_object import Value, replace
 from sesh.places import launch_files, registry
 from sesh.state import clocks
-from sesh.system import files, processes, subprocesses
+from sesh.system import files, process_marks, processes, subprocesses
 
 _LIMIT = 1 << 16
 _MOST = 1 << 60  # no number that is remembered is larger
@@ -381,4 +381,4 @@ def _members(table: processes.Table, leader: Process) -> list[Process]:
 def _is_ours(leader: processes.Stat, stem: str) -> bool:
     """Does it lead a session of its own, and run our script for this launch, as our user?"""
     leads = leader.session == leader.pid and processes.runs(leader.pid, stem)
-    return leads and processes.ours(leader.pid, os.path.dirname(stem))
+    return leads and bool(process_marks.ours([leader.pid], os.path.dirname(stem)))

@@ -191,7 +191,9 @@ def add_question(found: Seen, shown: View) -> None:
 
 def add_usage(views: Sequence[View], agents: Mapping[str, Process]) -> None:
     """Add memory and CPU, from one process table."""
-    used = processes.usage(processes.table(), agents)
+    from sesh.system import process_usage
+
+    used = process_usage.usage(processes.table(), agents)
     for shown in views:
         usage = used.get(shown.get("id", ""))
         if usage is not None and shown["pid"]:

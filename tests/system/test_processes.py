@@ -13,8 +13,8 @@ import pytest
 
 from sesh.model.place import Process
 from sesh.model.value_object import replace
-from sesh.system import processes
-from sesh.system.processes import Mark
+from sesh.system import process_marks, process_usage, processes
+from sesh.system.process_marks import Mark
 from tests.surroundings import STRANGER, as_stranger, need_root
 from tests.world import eventually
 
@@ -70,16 +70,16 @@ def test_some_pids_are_never_signalled(which: str) -> None:
 
 def test_the_marker_finds_a_detached_child(sleeper: subprocess.Popen[bytes]) -> None:
     marks = [Mark(ID, RUN), Mark("other", RUN)]
-    assert processes.marked(processes.table(), marks) == {ID: [sleeper.pid], "other": []}
+    assert process_marks.marked(processes.table(), marks) == {ID: [sleeper.pid], "other": []}
 
 
 def test_a_marker_is_a_claim_and_no_proof(sleeper: subprocess.Popen[bytes]) -> None:
     """Another directory of launches, or a start before the session's first launch."""
     table = processes.table()
     born = identity(sleeper.pid).start
-    assert processes.marked(table, [Mark(ID, RUN, since=born)]) == {ID: [sleeper.pid]}
-    assert processes.marked(table, [Mark(ID, RUN, since=born + 1)]) == {ID: []}
-    assert processes.marked(table, [Mark(ID, f"{RUN}2")]) == {ID: []}
+    assert process_marks.marked(table, [Mark(ID, RUN, since=born)]) == {ID: [sleeper.pid]}
+    assert process_marks.marked(table, [Mark(ID, RUN, since=born + 1)]) == {ID: []}
+    assert process_marks.marked(table, [Mark(ID, f"{RUN}2")]) == {ID: []}
 
 
 def test_another_users_process_counts_only_if_the_agent_is_that_user() -> None:
@@ -90,11 +90,11 @@ def test_another_users_process_counts_only_if_the_agent_is_that_user() -> None:
         for one in others:
             assert eventually(lambda pid=one.pid: processes.uid(pid) == STRANGER)  # type: ignore[misc]
         table = processes.table()
-        assert processes.marked(table, [Mark(ID, RUN)]) == {ID: []}
-        assert processes.carriers(table, RUN)[0] == {}
+        assert process_marks.marked(table, [Mark(ID, RUN)]) == {ID: []}
+        assert process_marks.carriers(table, RUN)[0] == {}
         agent = Mark(ID, RUN, agent=identity(others[0].pid))
-        assert processes.marked(table, [agent])[ID] == sorted(one.pid for one in others)
-        assert processes.marked(table, [Mark(ID, RUN, uids=(STRANGER,))])[ID]
+        assert process_marks.marked(table, [agent])[ID] == sorted(one.pid for one in others)
+        assert process_marks.marked(table, [Mark(ID, RUN, uids=(STRANGER,))])[ID]
     finally:
         for one in others:
             one.kill()
@@ -110,7 +110,7 @@ def test_memory_and_cpu_are_of_the_whole_tree() -> None:
         table = processes.table()
         family = processes.tree(processes.children(table), child.pid)
         assert len(family) == 2
-        used = processes.usage(table, {"one": process})["one"]
+        used = process_usage.usage(table, {"one": process})["one"]
         once = 30 << 20
         assert once < used.memory_bytes < sum(table[pid].memory_bytes for pid in family)
         assert used.memory_bytes < 2 * once
@@ -125,13 +125,13 @@ def cpu_seconds(process: Process) -> float:
     table = processes.table()
     if len(processes.tree(processes.children(table), process.pid)) < 2:
         return 0.0
-    return processes.usage(table, {"one": process})["one"].cpu_seconds
+    return process_usage.usage(table, {"one": process})["one"].cpu_seconds
 
 
 def test_psutil_tells_the_same(sleeper: subprocess.Popen[bytes]) -> None:
     """The portable way agrees with /proc in all but the unit of the start."""
     ours = processes.look(sleeper.pid)
-    theirs = next(iter(processes._by_psutil([sleeper.pid])))
+    theirs = next(iter(process_usage.portable_stats([sleeper.pid])))
     assert ours is not None
     assert (ours.pid, ours.comm, ours.ppid, ours.session) == (
         theirs.pid,
@@ -143,7 +143,7 @@ def test_psutil_tells_the_same(sleeper: subprocess.Popen[bytes]) -> None:
 
 
 def memory_agrees(pid: int) -> bool:
-    ours, theirs = processes.look(pid), next(iter(processes._by_psutil([pid])))
+    ours, theirs = processes.look(pid), next(iter(process_usage.portable_stats([pid])))
     return ours is not None and ours.memory_bytes == pytest.approx(theirs.memory_bytes, rel=0.5)
 
 

@@ -21,7 +21,7 @@ from sesh.places.host import tmux_server
 from sesh.state import breakers, ends, events, judge, lookup, observe, records
 from sesh.state.judge import Seen
 from sesh.state.records import Entry
-from sesh.system import paths, processes, tmux
+from sesh.system import paths, process_marks, processes, tmux
 from sesh.system.subprocesses import Reply
 from sesh.system.tmux import Keeper, Launched, Tmux, Trouble
 
@@ -308,7 +308,7 @@ def _end_marked(record: Record, since: float) -> None:
     for _ in range(_CLEAN_LOOKS):
         table = processes.table()
         now = processes.uptime()
-        marked = processes.marked(table, [processes.mark(record)])[record.id]
+        marked = process_marks.marked(table, [process_marks.mark(record)])[record.id]
         for pid in set(marked) - set(processes.ancestors(table)):
             process = table[pid].process
             if now - processes.age(process, now) >= since:

@@ -16,7 +16,7 @@ from sesh.model.states import Desired, State
 from sesh.model.value_object import replace
 from sesh.places.host.tmux_server import server
 from sesh.places.interface import Answers, Look
-from sesh.system import processes, tmux
+from sesh.system import process_marks, processes, tmux
 from sesh.system.tmux import Pane, Tmux, Trouble
 
 Panes = list[Pane] | str  # all panes of a server, or why they are not known
@@ -90,7 +90,7 @@ def _remains(records: Collection[Record]) -> dict[str, Sight]:
     """What is left of sessions that are being stopped: by marker, and as remembered by `stop`. Not
     what has become another user's: nothing that we do would end it."""
     table = processes.table()
-    marked = processes.marked(table, map(processes.mark, records))
+    marked = process_marks.marked(table, map(process_marks.mark, records))
     sights = {}
     for record in records:
         left = {pid for pid in marked[record.id] if table[pid].alive}
