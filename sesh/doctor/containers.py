@@ -13,7 +13,7 @@ from sesh.model.record import Record, name_of
 from sesh.model.session_json import View
 from sesh.model.states import Cause, State
 from sesh.operations import recover
-from sesh.places.docker import mailbox
+from sesh.places.docker import session_files
 from sesh.state import records, unclaimed
 from sesh.state.unclaimed import Adrift
 from sesh.system import container_engine, processes
@@ -175,14 +175,14 @@ def mount_size(scene: Scene) -> list[Finding]:
     return [
         _overfull(session_id, much)
         for session_id, held in scene.mounts.items()
-        if (much := mailbox.overfull(held))
+        if (much := session_files.overfull(held))
     ]
 
 
 def _overfull(session_id: str, much: str) -> Finding:
     name = name_of(session_id)
     text = f"the private mount of {name} holds {much}"
-    mend = f"du -sh {join([mailbox.path(processes.run_dir(), session_id)])}"
+    mend = f"du -sh {join([session_files.path(processes.run_dir(), session_id)])}"
     note = f"sesh stop {name} removes it with its container"
     return Finding(Level.WARN, text, mend, note, (name,))
 

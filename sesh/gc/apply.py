@@ -19,7 +19,7 @@ from sesh.operations import recover, worktrees
 from sesh.operations.stop import Ending, go_on, stop, under_way
 from sesh.operations.stop_orphans import stop_leftovers
 from sesh.places import environment, panes, registry
-from sesh.places.docker import mailbox
+from sesh.places.docker import ownership
 from sesh.places.host import tmux_server
 from sesh.state import clocks, events, judge, records, unclaimed
 from sesh.state.judge import Seen
@@ -195,7 +195,7 @@ def _container_left(seen: Seen, config: Config) -> str | None:
         return None
     if record.spec.box is None or record.spec.box.image is None:
         return None
-    said = mailbox.remove_container(record, config.docker.timeout * 2)
+    said = ownership.remove_container(record, config.docker.timeout * 2)
     return None if said.ok else f"its container: {said.text}"
 
 

@@ -13,7 +13,7 @@ from sesh.gc.plan import Options, Outcome, Step, done, failed, skipped
 from sesh.model import digest
 from sesh.model.configuration import Config
 from sesh.model.record import name_of
-from sesh.places.docker import mailbox
+from sesh.places.docker import session_files
 from sesh.state import events, records, unclaimed
 from sesh.supervision.notify import notices
 from sesh.system import paths, processes, quick_read
@@ -56,7 +56,7 @@ def remove_mount(step: Step, config: Config, options: Options) -> Outcome:
     gone = standing is not None and step.session_id not in standing
     if not gone or claimed(step.session_id) or not _unchanged(step.subject, step.changed):
         return skipped(step)
-    if mailbox.remove(step.subject):
+    if session_files.remove(step.subject):
         return done(step)
     return failed(step, "not all of it is ours to remove")
 

@@ -23,7 +23,7 @@ from sesh.operations.launch import start_elsewhere
 from sesh.operations.stop import stop
 from sesh.places import launch_files, remote
 from sesh.places.docker import container as docker_container
-from sesh.places.docker import mailbox, observe
+from sesh.places.docker import observe, session_files
 from sesh.state import events, lookup, orphans, records, unclaimed
 from sesh.state.judge import Seen
 from sesh.state.unclaimed import Adrift
@@ -100,17 +100,19 @@ def _claim_of(found: Adrift, facts: Facts) -> Record:
 def _with_container(claim: Record, facts: Facts, found: Adrift, config: Config) -> Record:
     """The record of the container; nothing but the wish and the name comes from its labels."""
     run = processes.run_dir()
-    there = os.path.isdir(mailbox.path(run, claim.id))
-    launches = {g for i, g in launch_files.known(mailbox.path(run, claim.id)) if i == claim.id}
+    there = os.path.isdir(session_files.path(run, claim.id))
+    launches = {
+        g for i, g in launch_files.known(session_files.path(run, claim.id)) if i == claim.id
+    }
     generation = max(launches, default=claim.place.generation)
     place = docker_container.place_of(claim.id, generation, found.engine, run, claim.spec)
     status = Status(desired=Desired.RUNNING, launched=claim.status.launched)
     record = Record(claim.name, claim.id, claim.spec, place, status)
-    mailbox.make(record)
+    session_files.make(record)
     mounted = not container_engine.far(found.engine)
     if mounted and facts.running:
         timeout = config.docker.timeout
-        mounted = there and mailbox.stands(record, found.engine, facts.id, timeout)
+        mounted = there and session_files.stands(record, found.engine, facts.id, timeout)
     container = docker_container.container_of(facts, record, mounted=mounted)
     return replace(record, place=replace(place, container=container))
 
@@ -120,14 +122,14 @@ def _with_container(claim: Record, facts: Facts, found: Adrift, config: Config) 
 
 def _with_launch(record: Record, config: Config) -> Record:
     """The newest launch in there: its pane, its agent or how that ended."""
-    container = mailbox.container_of(record)
+    container = session_files.container_of(record)
     pane = _newest_pane(record, config)
     if pane is not None:
         place = replace(record.place, generation=pane.generation, pane=pane.id)
         record = replace(record, place=place)
     if not container.mounted and record.place.pids_here:
         _equip(record, config)
-    mailbox.refresh(record, config.docker.timeout)
+    session_files.refresh(record, config.docker.timeout)
     launch, exit_word = observe.words(record)
     if pane is not None and pane.dead and exit_word is None and pane.code is not None:
         remote.keep_words(record, f"exit {pane.generation} {pane.at} {pane.code} here")
@@ -169,13 +171,13 @@ def _pane(told: re.Match[str]) -> _Pane:
 def _equip(record: Record, config: Config) -> None:
     """What was mounted is dead: tools and transcript go where nothing is mounted."""
     start_elsewhere.equipped(record, {}, resuming=False)
-    said = mailbox.equip(record, config.docker.timeout * 4)
-    engine, pane = mailbox.place(record).engine, record.place.pane
+    said = session_files.equip(record, config.docker.timeout * 4)
+    engine, pane = session_files.place(record).engine, record.place.pane
     if not said.ok:
         raise container_engine.problem(engine, said)
     if pane is not None:
         server = observe.server(record, config)
-        server.ask("set-option", "-t", pane, "@sesh_log", mailbox.log(record))
+        server.ask("set-option", "-t", pane, "@sesh_log", session_files.log(record))
         server.pipe(pane)
 
 
@@ -245,6 +247,6 @@ def remove(found: Adrift, config: Config) -> bool:
         found.engine, "rm", "--force", found.facts.id, timeout=container_engine.STOP_TIMEOUT
     )
     if said.ok or said.trouble is Trouble.NO_CONTAINER:
-        mailbox.remove(mailbox.path(processes.run_dir(), found.session_id))
+        session_files.remove(session_files.path(processes.run_dir(), found.session_id))
         return True
     return False

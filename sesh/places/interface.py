@@ -2,7 +2,8 @@
 it is.
 
 A place takes a record and the settings, and acts on what is outside. It writes no record and no
-event: the operations above do.
+event: the operations above do. A kind is a class that inherits the defaults below: those of a place
+in which nothing is made for a session but its tmux pane. mypy names what a kind lacks.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def unreadable(error: Exception) -> Observation:
 
 
 class PlaceKind(Protocol):
-    """One kind of place: a module with these functions, or an object with these methods."""
+    """One kind of place."""
 
     def tmux(self, record: Record, config: Config) -> Tmux:
         """The tmux server that the session is in."""
@@ -42,25 +43,19 @@ class PlaceKind(Protocol):
         """The command that becomes a client of the session; raises where there is none."""
 
     def enter_command(self, record: Record) -> list[str]:
-        """What a command must be an argument of to run in the place; empty: it runs here."""
+        """The command that runs its arguments in the place; empty: they run here."""
 
     def words(self, record: Record) -> tuple[LaunchWord | None, ExitWord | None]:
-        """What the launch file and the keeper of this generation have said, by files here."""
+        """What the launch file and the keeper of this generation reported, by files here."""
 
     def complete(
         self, looks: Sequence[Look], config: Config, answers: Answers
     ) -> list[Observation]:
-        """Add to what files and /proc show what only tmux or an engine can tell: one question for
-        all sessions of this kind. The order is kept."""
+        """Add to what files and /proc show what only tmux or an engine knows: one question for all
+        sessions of this kind. The order is kept."""
 
-    def by_proc(self, record: Record, sight: Observation) -> Observation | None:
-        """Add what /proc alone tells of the place itself; None: nothing."""
-
-    def has_screen(self, record: Record) -> bool:
-        """May the pane still be there? False only on proof."""
-
-    def fetch_transcript(self, record: Record, config: Config) -> None:
-        """Bring the transcript on this machine up to date."""
+    def describe(self, record: Record) -> str:
+        """The place in the words of `sesh show`."""
 
     def freeze(self, record: Record, config: Config) -> None:
         """Stop the processes of the session without ending them."""
@@ -68,24 +63,38 @@ class PlaceKind(Protocol):
     def thaw(self, record: Record, config: Config) -> None:
         """Let them continue."""
 
+    def by_proc(self, record: Record, sight: Observation) -> Observation | None:
+        """Add what /proc alone shows of the place itself; None: nothing."""
+        return None
+
+    def has_screen(self, record: Record) -> bool:
+        """May the pane still be there? False only on proof."""
+        return True
+
+    def fetch_transcript(self, record: Record, config: Config) -> None:
+        """Bring the transcript on this machine up to date."""
+        return
+
     def release(self, record: Record, config: Config) -> None:
         """Remove what was made for an ended session. Raises when that is not proven to be done:
         the record must stay then."""
+        return
 
     def remove_files(self, record: Record) -> None:
         """Delete the files on this machine that only this kind has."""
+        return
 
     def made(self, record: Record) -> str | None:
         """What `release` removes, for the question before it."""
+        return None
 
     def usage(self, record: Record) -> str | None:
         """How full the directory is that the session shares with this machine; None: none."""
-
-    def describe(self, record: Record) -> str:
-        """The place in the words of `sesh show`."""
+        return None
 
     def patience(self, spec: Spec) -> float:
-        """How long the agent may take to begin, as it was asked for, in seconds."""
+        """How long the agent may take to begin, as requested, in seconds."""
+        return spec.launch_timeout
 
 
 class Elsewhere(PlaceKind, Protocol):
@@ -101,7 +110,8 @@ class Elsewhere(PlaceKind, Protocol):
         says that it is kept. (Not of places that call back, as above.)"""
 
     def check(self, spec: Spec, config: Config) -> Spec:
-        """What was asked for, completed; raises when it cannot be had."""
+        """The request, completed; raises when it cannot be met."""
+        return spec
 
     def reserve(self, identity: str, spec: Spec, config: Config) -> Place:
         """The place of a first launch, as far as it is known before anything is made."""
@@ -111,12 +121,13 @@ class Elsewhere(PlaceKind, Protocol):
 
     def clear_before(self, old: Record, config: Config) -> None:
         """Remove what a killed start may have left, before another place is made."""
+        return
 
     def make_files(self, record: Record) -> None:
-        """The files on this machine that the place needs."""
+        """Create the files on this machine that the place needs."""
 
     def provide(self, record: Record, config: Config) -> Place:
-        """Have the place: make it, or prove that it is there."""
+        """Create the place, or prove that it is there."""
 
     def put(
         self,
@@ -132,13 +143,21 @@ class Elsewhere(PlaceKind, Protocol):
         """Inside: where the files of the launch are."""
 
     def hook(self, record: Record) -> list[str]:
-        """Inside: the command by which an agent leaves word of an event."""
+        """Inside: the command by which an agent reports an event."""
+        return ["sh", f"{self.stem(record).rpartition('/')[0]}/hook.sh", self.stem(record)]
 
     def launch_server(self, record: Record, config: Config) -> Tmux:
         """The tmux server for the launch, in the session's directory."""
 
+    def log(self, record: Record) -> str:
+        """Inside: the file that its output goes to."""
+
     def keeper(self, record: Record) -> Keeper:
         """The keeper of the launch."""
+        stem = self.stem(record)
+        script = f"{stem.rpartition('/')[0]}/keeper.sh"
+        argv = ("/bin/sh", script, stem, record.id, record.name, "tmux", "")
+        return Keeper(argv, record.id, log=self.log(record), callback="")
 
     def refused(self, record: Record, reply: Reply) -> SeshError:
         """What it means that tmux in the place did not launch it."""
@@ -147,7 +166,8 @@ class Elsewhere(PlaceKind, Protocol):
         """Wait until the agent has become its command, has ended, or is late."""
 
     def withdraw(self, record: Record, config: Config, *, sure: bool) -> bool:
-        """Undo `provide`; False: nobody can tell. `sure`: the place said that it did nothing."""
+        """Undo `provide`; False: unknown. `sure`: the place reported that it did nothing."""
+        return True
 
     def take_back(self, claimed: Record, config: Config) -> bool:
         """End what was begun in a place that stays; False when it cannot be asked."""

@@ -15,21 +15,21 @@ from sesh.system.tmux import Tmux
 
 
 def _host() -> PlaceKind:
-    from sesh.places.host import place
+    from sesh.places.host.place import HostKind
 
-    return place
+    return HostKind()
 
 
 def _docker() -> Elsewhere:
-    from sesh.places.docker import place
+    from sesh.places.docker.place import Docker
 
-    return place
+    return Docker()
 
 
 def _record_only() -> PlaceKind:
-    from sesh.places import record_only
+    from sesh.places.record_only import RecordOnlyKind
 
-    return record_only
+    return RecordOnlyKind()
 
 
 # Each imports its kind only when a session of it is met.

@@ -25,11 +25,11 @@ from sesh.model.text import parse
 from sesh.model.text.pattern import lazy
 from sesh.model.value_object import replace
 from sesh.places import environment, launch_files, panes
-from sesh.places.interface import UNREADABLE, Answers, Look, unreadable
+from sesh.places.interface import UNREADABLE, Answers, Elsewhere, Look, unreadable
 from sesh.system import files, paths, processes, subprocesses, tmux
 from sesh.system.container_engine import Trouble
 from sesh.system.subprocesses import NOTHING, PIPE, Reply
-from sesh.system.tmux import Keeper, Tmux
+from sesh.system.tmux import Tmux
 
 Run = Callable[..., Reply]  # run(record, *argv, timeout=…, stdin=…, stdout=…)
 KEEPER_PATIENCE = 1.0  # seconds from an agent's end to its keeper's word
@@ -231,7 +231,7 @@ def await_last_word(ended: Callable[[], bool]) -> None:
 # --- a kind of place -----------------------------------------------------------------------------
 
 
-class Remote:
+class Remote(Elsewhere):
     """A kind of place: `command` and `standing` are what a subclass must have. Nothing is made for
     a session but its tmux server and a directory."""
 
@@ -267,9 +267,6 @@ class Remote:
         if isinstance(said, Reply) and not said.ok:
             raise CannotTellError(f"{record.name}: {said.text}")
 
-    def usage(self, record: Record) -> str | None:
-        return None
-
     def describe(self, record: Record) -> str:
         return f"{record.place.kind}, tmux pane {record.place.pane or '–'}"
 
@@ -288,12 +285,9 @@ class Remote:
     def enter_command(self, record: Record) -> list[str]:
         return self.command(record, "sh", "-c", 'cd "$0" && exec "$@"', record.spec.cwd)
 
-    def has_screen(self, record: Record) -> bool:
-        return True
-
     def fetch_transcript(self, record: Record, config: Config) -> None:
         with suppress(OSError):
-            pull_transcript(self.run, record, f"{home(record.id)}/log", self.timeout)
+            pull_transcript(self.run, record, self.log(record), self.timeout)
 
     def freeze(self, record: Record, config: Config) -> None:
         self._must(record, reap(self.run, record, signal.SIGSTOP, self.timeout))
@@ -307,9 +301,6 @@ class Remote:
         place, since = record.place, record.status.launched
         which = (place.run, record.id, place.generation, since)
         return launch_files.read_launch(*which), launch_files.read_exit(*which)
-
-    def by_proc(self, record: Record, sight: Observation) -> Observation | None:
-        return None
 
     def complete(
         self, looks: Sequence[Look], config: Config, answers: Answers
@@ -376,19 +367,7 @@ class Remote:
         if there.present:
             leave(self.run, record, self.timeout)
 
-    def remove_files(self, record: Record) -> None:
-        """It has no files on this machine but those of its launches."""
-
-    def made(self, record: Record) -> str | None:
-        return None
-
     # --- launches ---
-
-    def check(self, spec: Spec, config: Config) -> Spec:
-        return spec
-
-    def patience(self, spec: Spec) -> float:
-        return spec.launch_timeout
 
     def reserve(self, identity: str, spec: Spec, config: Config) -> Place:
         return self._place(identity, 1)
@@ -409,9 +388,6 @@ class Remote:
             return place, False
         panes.save_screens([old], server)
         return replace(place, pane=old.place.pane), True
-
-    def clear_before(self, old: Record, config: Config) -> None:
-        """Nothing is made that could be left."""
 
     def make_files(self, record: Record) -> None:
         files.make_private(record.place.run)
@@ -436,16 +412,11 @@ class Remote:
     def stem(self, record: Record) -> str:
         return f"{home(record.id)}/{record.launch}"
 
-    def hook(self, record: Record) -> list[str]:
-        return ["sh", f"{home(record.id)}/hook.sh", self.stem(record)]
-
     def launch_server(self, record: Record, config: Config) -> Tmux:
         return self.tmux(record, config)
 
-    def keeper(self, record: Record) -> Keeper:
-        there = home(record.id)
-        argv = ("/bin/sh", f"{there}/keeper.sh", self.stem(record), record.id, record.name)
-        return Keeper((*argv, "tmux", ""), record.id, log=f"{there}/log", callback="")
+    def log(self, record: Record) -> str:
+        return f"{home(record.id)}/log"
 
     def refused(self, record: Record, reply: Reply) -> SeshError:
         return CannotTellError(f"{record.name}: tmux: {reply.text}")
@@ -457,9 +428,6 @@ class Remote:
             if any(self.words(record)):
                 return
             time.sleep(0.1)
-
-    def withdraw(self, record: Record, config: Config, *, sure: bool) -> bool:
-        return True
 
     def take_back(self, claimed: Record, config: Config) -> bool:
         if isinstance(reap(self.run, claimed, signal.SIGKILL, self.timeout), Reply):

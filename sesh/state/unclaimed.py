@@ -26,7 +26,7 @@ from sesh.model.place import Engine, InContainer, Process
 from sesh.model.record import ID_PATTERN, Record, name_of
 from sesh.model.text.pattern import lazy
 from sesh.model.value_object import Value
-from sesh.places.docker import mailbox, observe
+from sesh.places.docker import observe, ownership, session_files
 from sesh.state import records
 from sesh.system import container_engine, files, paths, processes
 from sesh.system.container_engine import Facts
@@ -103,7 +103,7 @@ def ask(sessions: Iterable[Record], config: Config, run: str, *, thorough: bool)
     name or, where none does, if `thorough` or when a box is left, the one that a start would use.
     Nobody is asked without a docker."""
     known = {r.place.engine for r in sessions if isinstance(r.place, InContainer)}
-    if not known and (thorough or mailbox.left(run)):
+    if not known and (thorough or session_files.left(run)):
         known = {*_usual(config)}
     return ask_engines(sorted(known, key=repr), config, run)
 
@@ -121,7 +121,7 @@ def standing(answers: Answers) -> set[str] | None:
     for said in answers.values():
         if isinstance(said, Reply):
             return None
-        found |= {facts.labels.get(mailbox.LABEL, "") for facts in said}
+        found |= {facts.labels.get(ownership.LABEL, "") for facts in said}
     return found if answers else None
 
 
@@ -156,12 +156,12 @@ def _adrift(engine: Engine, facts: Facts, session_id: str, config: Config) -> Ad
     """What is to be said of a container; None: a record claims it, or it was to be kept."""
     listed, past = _listed(session_id), _archived(session_id)
     known = [one for one in (listed, past, *_launches(session_id)) if one is not None]
-    proven = any(mailbox.made_for(one, facts) for one in known)
+    proven = any(ownership.made_for(one, facts) for one in known)
     spent = bool(listed and not listed.place.container_name and listed.status.outcome)
     if proven and ((listed and not spent) or (past and past.status.keep)):
         return None
     claim = claim_of(facts)
-    copied = not proven and (bool(known) or claim is None or not mailbox.as_asked(claim, facts))
+    copied = not proven and (bool(known) or claim is None or not ownership.as_asked(claim, facts))
     return Adrift(
         engine,
         facts,
@@ -227,7 +227,7 @@ def named(name: str, config: Config) -> list[Adrift]:
 def owner(facts: Facts) -> str | None:
     """The session that it was made for; None when its labels are not such as we write."""
     labels = facts.labels
-    session_id = labels.get(mailbox.LABEL, "")
+    session_id = labels.get(ownership.LABEL, "")
     here = (processes.run_dir(), processes.here().id)
     ours = (labels.get("sesh.run"), labels.get("sesh.machine")) == here
     fits = _ID.fullmatch(session_id) and labels.get("sesh.name") == name_of(session_id)
@@ -248,7 +248,7 @@ def claim_of(facts: Facts) -> Record | None:
         record = codec.decode(raw.encode()) if isinstance(raw, str) else None
     except (ValueError, RecursionError, codec.DecodeError):
         return None
-    if record is None or record.id != facts.labels.get(mailbox.LABEL):
+    if record is None or record.id != facts.labels.get(ownership.LABEL):
         return None
     return record if record.spec.box is not None and record.spec.box.image else None
 

@@ -27,7 +27,7 @@ SOURCES = Path(files.__file__).parents[1]
 # Where a file is opened without `files`: of /proc, of the package itself, directories, new files
 # only (O_EXCL), /dev/null, what `files` has opened, and what a user names on the command line.
 OPENED_ELSEWHERE = {
-    *("__main__", "agents/activity", "places/docker/mailbox", "places/host/tmux_server"),
+    *("__main__", "agents/activity", "places/docker/session_files", "places/host/tmux_server"),
     *(
         "places/environment",
         "places/remote",

@@ -17,7 +17,7 @@ from sesh.model.place import Boxing, Container, Engine, InContainer
 from sesh.model.record import Record, Spec
 from sesh.model.value_object import replace
 from sesh.places import environment, remote
-from sesh.places.docker import mailbox, observe
+from sesh.places.docker import observe, ownership, session_files
 from sesh.system import container_engine, files, git, paths, processes, tmux
 from sesh.system.container_engine import Facts, Trouble
 from sesh.system.subprocesses import Reply
@@ -75,7 +75,7 @@ def place_of(identity: str, generation: int, engine: Engine, run: str, spec: Spe
     return InContainer(
         generation=generation,
         machine=processes.here(),
-        run=mailbox.path(run, identity),
+        run=session_files.path(run, identity),
         snapshot=environment.snapshot_path(identity, run),
         socket=f"{remote.home(identity)}/tmux.sock",
         branch=git.branch(spec.cwd) if spec.box and spec.box.mount else None,
@@ -85,7 +85,7 @@ def place_of(identity: str, generation: int, engine: Engine, run: str, spec: Spe
 
 def facts_of(record: Record, config: Config) -> Facts | None:
     """What is true of its container; None when it is gone."""
-    engine, known = mailbox.place(record).engine, mailbox.container_of(record)
+    engine, known = session_files.place(record).engine, session_files.container_of(record)
     found = container_engine.inspect(engine, [known.id], config.docker.timeout)
     if isinstance(found, Reply):
         raise container_engine.problem(engine, found)
@@ -122,7 +122,7 @@ def _labels(record: Record) -> bytes:
     """Who it is, in full: what is lost here can be rebuilt from there. (In a file: a command line
     would show it to everybody.)"""
     labels = {
-        mailbox.LABEL: record.id,
+        ownership.LABEL: record.id,
         "sesh.name": record.name,
         "sesh.machine": record.place.machine.id,
         "sesh.run": os.path.dirname(record.place.run),
@@ -134,15 +134,15 @@ def _labels(record: Record) -> bytes:
 
 def _run_argv(record: Record, box: Boxing, labels: str, *, far: bool) -> list[str]:
     assert box.image is not None
-    name = mailbox.container_name(record.name)
+    name = ownership.container_name(record.name)
     argv = ["run", "--detach", "--init", "--pull", "never", "--name", name]
     argv += ["--label-file", labels, "--workdir", record.spec.cwd]
     if far:
         argv += ["--health-cmd", f"sh {remote.home(record.id)}/words.sh"]
         argv += ["--health-interval", _HEALTH_EVERY, "--health-retries", "1"]
     else:
-        argv += _bind(record.place.run, mailbox.MOUNT)
-        argv += _bind(paths.transcript(record.id), mailbox.LOG)
+        argv += _bind(record.place.run, session_files.MOUNT)
+        argv += _bind(paths.transcript(record.id), session_files.LOG)
     if box.mount:
         argv += _bind(record.spec.cwd, record.spec.cwd)
     for mount in box.mounts:
@@ -168,7 +168,7 @@ def _mount(kind: str, source: str, target: str, *, read_only: bool = False) -> l
 
 
 def _name_taken(record: Record, engine: Engine, config: Config) -> SeshError:
-    name = mailbox.container_name(record.name)
+    name = ownership.container_name(record.name)
     found = container_engine.inspect(engine, [name], config.docker.timeout)
     facts = next(iter(found.values()), None) if isinstance(found, dict) else None
     run = facts.labels.get("sesh.run") if facts else None
@@ -192,7 +192,7 @@ def _name_taken(record: Record, engine: Engine, config: Config) -> SeshError:
 
 
 def container_of(facts: Facts, record: Record, *, mounted: bool) -> Container:
-    box, engine = record.spec.box, mailbox.place(record).engine
+    box, engine = record.spec.box, session_files.place(record).engine
     assert box is not None
     init = observe.near(facts)
     return Container(
@@ -210,10 +210,10 @@ def container_of(facts: Facts, record: Record, *, mounted: bool) -> Container:
 
 def prepare(record: Record, config: Config) -> None:
     """See that tmux is in there, and make the directory of its socket."""
-    engine, box = mailbox.place(record).engine, record.spec.box
+    engine, box = session_files.place(record).engine, record.spec.box
     assert box is not None
     script = _PREPARE.format(home=remote.home(record.id))
-    said = mailbox.run_inside(record, "sh", "-c", script, timeout=config.docker.timeout * 4)
+    said = session_files.run_inside(record, "sh", "-c", script, timeout=config.docker.timeout * 4)
     where = box.image or f"the container {box.existing}"
     if said.ok:
         old = tmux.too_old(said.out.strip())

@@ -24,7 +24,7 @@ from sesh.model.text.parse import STATUS, number
 from sesh.model.text.pattern import lazy
 from sesh.model.value_object import replace
 from sesh.places import launch_files, remote
-from sesh.places.docker import mailbox
+from sesh.places.docker import ownership, session_files
 from sesh.places.interface import UNREADABLE, Look, unreadable
 from sesh.system import container_engine, processes, quick_read
 from sesh.system.container_engine import Facts
@@ -38,13 +38,13 @@ Answer = dict[str, Facts] | Reply  # of one engine: its containers, or why that 
 
 def server(record: Record, config: Config, *options: str) -> Tmux:
     """The tmux server inside."""
-    place, container = mailbox.place(record), mailbox.container_of(record)
-    user = mailbox.as_user(record)
+    place, container = session_files.place(record), session_files.container_of(record)
+    user = session_files.as_user(record)
     prefix = container_engine.argv(place.engine, "exec", "-i", *options, *user, container.id)
     return Tmux(
         "tmux",
         place.socket,
-        mailbox.inside(record),
+        session_files.inside(record),
         timeout=config.docker.timeout,
         prefix=tuple(prefix),
     )
@@ -131,7 +131,7 @@ def words(record: Record) -> tuple[LaunchWord | None, ExitWord | None]:
     since = record.status.launched
     launch = launch_files.read_launch(place.run, record.id, place.generation, since)
     exit_word = launch_files.read_exit(place.run, record.id, place.generation, since)
-    container = mailbox.place(record).container
+    container = session_files.place(record).container
     if launch is not None and container is not None and container.init is not None:
         agent = place.agent or host_agent(container, launch.agent)
         launch = replace(launch, agent=agent) if agent else None
@@ -143,7 +143,7 @@ def words(record: Record) -> tuple[LaunchWord | None, ExitWord | None]:
 
 def needs_engine(record: Record, sight: Observation) -> bool:
     """Does the answer hang on the engine?"""
-    place, status = mailbox.place(record), record.status
+    place, status = session_files.place(record), record.status
     if place.container is None or sight.rebooted or (sight.agent.unknown and place.pids_here):
         return False
     if _stopping(record):
@@ -159,7 +159,7 @@ def ask_engines(records: Sequence[Record], config: Config) -> dict[str, Answer]:
     all at the same time."""
     wanted: dict[Engine, list[str]] = {}
     for record in records:
-        place = mailbox.place(record)
+        place = session_files.place(record)
         if place.container is not None:
             wanted.setdefault(place.engine, []).append(place.container.id)
     answers = at_once(
@@ -168,7 +168,7 @@ def ask_engines(records: Sequence[Record], config: Config) -> dict[str, Answer]:
         ),
         list(wanted),
     )
-    engines = {record.id: mailbox.place(record).engine for record in records}
+    engines = {record.id: session_files.place(record).engine for record in records}
     return {key: answers[engine] for key, engine in engines.items() if engine in answers}
 
 
@@ -201,7 +201,7 @@ def _complete(
     record: Record, sight: Observation, answer: Answer | None, config: Config
 ) -> Observation:
     """Add what the engine said, or what /proc says of the container itself."""
-    container = mailbox.place(record).container
+    container = session_files.place(record).container
     if container is None:
         return _without_knowledge(record, sight, config)
     if answer is None:
@@ -251,17 +251,19 @@ def _abandoned(record: Record) -> bool:
 
 def _unmade(record: Record, config: Config) -> Sight:
     """The container that its record does not know."""
-    label = f"{mailbox.LABEL}={record.id}"
-    found = container_engine.labelled(mailbox.place(record).engine, label, config.docker.timeout)
+    label = f"{ownership.LABEL}={record.id}"
+    found = container_engine.labelled(
+        session_files.place(record).engine, label, config.docker.timeout
+    )
     if isinstance(found, Reply):
         return unknown(f"container engine: {found.text}")
-    own = [facts for facts in found if mailbox.made_for(record, facts)]
+    own = [facts for facts in found if ownership.made_for(record, facts)]
     return seen(f"its container {own[0].name} is there") if own else absent("nothing of it")
 
 
 def by_init(record: Record, sight: Observation) -> Observation:
     """By /proc alone. What has ended is stale while its container stands."""
-    container = mailbox.place(record).container
+    container = session_files.place(record).container
     if sight.agent.present:
         return replace(sight, paused=is_paused(container))
     if container is None or container.init is None or sight.rebooted:
@@ -303,7 +305,7 @@ def how_it_stopped(facts: Facts) -> str:
 
 
 def _in_running(record: Record, sight: Observation, facts: Facts, config: Config) -> Observation:
-    container = mailbox.container_of(record)
+    container = session_files.container_of(record)
     sight = replace(
         sight, container=seen("it runs"), others=seen("its container"), paused=facts.paused
     )
@@ -319,11 +321,11 @@ def _in_running(record: Record, sight: Observation, facts: Facts, config: Config
 
 def _by_words(record: Record, sight: Observation, facts: Facts, config: Config) -> Observation:
     """By what its health check has printed or, where there is none, by a look inside."""
-    container = mailbox.container_of(record)
+    container = session_files.container_of(record)
     if not container.mounted or not record.place.pids_here:
         said: str | Reply = facts.word
         if not remote.keep_words(record, facts.word):
-            said = mailbox.look_inside(record, config.docker.timeout)
+            said = session_files.look_inside(record, config.docker.timeout)
         if isinstance(said, Reply):
             return replace(sight, agent=unknown(f"container engine: {said.text}"))
         remote.keep_words(record, said)
@@ -373,7 +375,7 @@ def _remains(record: Record, container: Container, sight: Observation, config: C
         return sight.remains
     if container.made and not record.status.keep:
         return seen(f"its container {container.name} is there")
-    found = mailbox.reap(record, 0, config.docker.timeout)
+    found = session_files.reap(record, 0, config.docker.timeout)
     if isinstance(found, Reply):
         return unknown(f"container engine: {found.text}")
     if found:

@@ -9,7 +9,7 @@ from sesh.model.errors import SeshError
 from sesh.model.place import Engine
 from sesh.model.record import Record
 from sesh.places import panes, remote
-from sesh.places.docker import mailbox, observe
+from sesh.places.docker import observe, ownership, session_files
 from sesh.places.docker.container import facts_of
 from sesh.system import container_engine, processes
 from sesh.system.container_engine import Facts, Trouble
@@ -19,9 +19,9 @@ from sesh.system.subprocesses import Reply
 def terminate(record: Record, config: Config, grace: float) -> None:
     """End the agent: ask, wait, kill; then remove the container, if sesh made it and it shall not
     be kept. What could not be done shows at the next look."""
-    engine, container = mailbox.place(record).engine, mailbox.place(record).container
+    engine, container = session_files.place(record).engine, session_files.place(record).container
     if container is None:
-        mailbox.remove_container(record, config.docker.timeout * 2)
+        ownership.remove_container(record, config.docker.timeout * 2)
         return
     with suppress(SeshError):
         facts = facts_of(record, config)
@@ -31,7 +31,7 @@ def terminate(record: Record, config: Config, grace: float) -> None:
             with suppress(SeshError, OSError, ValueError):  # whatever the inside says: it goes
                 _end_agent(record, engine, facts, config, grace)
         if container.made and not record.status.keep:
-            mailbox.remove_container(record, config.docker.timeout * 2)
+            ownership.remove_container(record, config.docker.timeout * 2)
 
 
 def _end_agent(record: Record, engine: Engine, facts: Facts, config: Config, grace: float) -> None:
@@ -41,14 +41,14 @@ def _end_agent(record: Record, engine: Engine, facts: Facts, config: Config, gra
     remote.end(lambda number: _reap(record, number, timeout), grace)
     with suppress(OSError):
         panes.save_screens([record], observe.server(record, config))
-        mailbox.pull_transcript(record, timeout)
+        session_files.pull_transcript(record, timeout)
     remote.await_last_word(lambda: _has_ended(record, config))
 
 
 def _reap(record: Record, number: int, timeout: float) -> list[int] | Reply:
     """Signal what is left of it, from inside. The agent that this machine sees alive all the same,
     whatever the inside says, is signalled from here."""
-    left = mailbox.reap(record, number, timeout)
+    left = session_files.reap(record, number, timeout)
     agent = record.place.agent
     answered = left if isinstance(left, list) else left.trouble is not Trouble.NO_PROGRAM
     if (
@@ -64,5 +64,5 @@ def _reap(record: Record, number: int, timeout: float) -> list[int] | Reply:
 
 
 def _has_ended(record: Record, config: Config) -> bool:
-    mailbox.refresh(record, config.docker.timeout)
+    session_files.refresh(record, config.docker.timeout)
     return observe.words(record)[1] is not None

@@ -7,62 +7,52 @@ from collections.abc import Sequence
 
 from sesh.model.configuration import Config
 from sesh.model.observation import ExitWord, LaunchWord, Observation
-from sesh.model.record import Record, Spec
+from sesh.model.record import Record
 from sesh.places import launch_files
 from sesh.places.host import observe, tmux_server
-from sesh.places.interface import Answers, Look
+from sesh.places.interface import Answers, Look, PlaceKind
 from sesh.system import processes
 from sesh.system.tmux import Tmux
 
 
-def tmux(record: Record, config: Config) -> Tmux:
-    return tmux_server.server(record.place.socket, record.place.run, config)
+class HostKind(PlaceKind):
+    def tmux(self, record: Record, config: Config) -> Tmux:
+        return tmux_server.server(record.place.socket, record.place.run, config)
 
+    def attach_command(
+        self, record: Record, config: Config, *, read_only: bool, alone: bool
+    ) -> list[str]:
+        tmux_server.need_terminal(record)
+        server = self.tmux(record, config)
+        tmux_server.reach(record, server)
+        options = (*(("-r",) if read_only else ()), *(("-d",) if alone else ()))
+        argv = [server.binary, "-N", "-u", "-S", server.socket, "attach-session", *options]
+        return [*argv, "-t", f"={record.name}"]
 
-def attach_command(record: Record, config: Config, *, read_only: bool, alone: bool) -> list[str]:
-    tmux_server.need_terminal(record)
-    server = tmux(record, config)
-    tmux_server.reach(record, server)
-    options = (*(("-r",) if read_only else ()), *(("-d",) if alone else ()))
-    argv = [server.binary, "-N", "-u", "-S", server.socket, "attach-session", *options]
-    return [*argv, "-t", f"={record.name}"]
+    def enter_command(self, record: Record) -> list[str]:
+        return []
 
+    def words(self, record: Record) -> tuple[LaunchWord | None, ExitWord | None]:
+        which = (record.place.run, record.id, record.place.generation)
+        return launch_files.read_launch(*which), launch_files.read_exit(*which)
 
-def enter_command(record: Record) -> list[str]:
-    return []
+    def complete(
+        self, looks: Sequence[Look], config: Config, answers: Answers
+    ) -> list[Observation]:
+        return observe.complete(looks, config, answers)
 
+    def freeze(self, record: Record, config: Config) -> None:
+        _signal_tree(record, signal.SIGSTOP)
 
-def words(record: Record) -> tuple[LaunchWord | None, ExitWord | None]:
-    which = (record.place.run, record.id, record.place.generation)
-    return launch_files.read_launch(*which), launch_files.read_exit(*which)
+    def thaw(self, record: Record, config: Config) -> None:
+        _signal_tree(record, signal.SIGCONT)
 
-
-def complete(looks: Sequence[Look], config: Config, answers: Answers) -> list[Observation]:
-    return observe.complete(looks, config, answers)
-
-
-def by_proc(record: Record, sight: Observation) -> Observation | None:
-    return None
-
-
-def has_screen(record: Record) -> bool:
-    return True
-
-
-def fetch_transcript(record: Record, config: Config) -> None:
-    """It is written on this machine."""
-
-
-def freeze(record: Record, config: Config) -> None:
-    _signal_tree(record, signal.SIGSTOP)
-
-
-def thaw(record: Record, config: Config) -> None:
-    _signal_tree(record, signal.SIGCONT)
+    def describe(self, record: Record) -> str:
+        return f"host, tmux pane {record.place.pane or '–'}"
 
 
 def _signal_tree(record: Record, number: int) -> None:
-    """The agent's tree, parents first; never its keeper: tmux would continue the group."""
+    """Signal the agent's tree, parents first; never its keeper: tmux would continue the group."""
     agent = record.place.agent
     if agent is None or not processes.alive(agent.process):
         return
@@ -70,27 +60,3 @@ def _signal_tree(record: Record, number: int) -> None:
     for pid in processes.tree(processes.children(table), agent.process.pid):
         if pid in table:
             processes.send(table[pid].process, number)
-
-
-def release(record: Record, config: Config) -> None:
-    """Nothing was made for it but its pane: see `leave`."""
-
-
-def remove_files(record: Record) -> None:
-    """It has no files but those of its launches."""
-
-
-def made(record: Record) -> str | None:
-    return None
-
-
-def usage(record: Record) -> str | None:
-    return None
-
-
-def describe(record: Record) -> str:
-    return f"host, tmux pane {record.place.pane or '–'}"
-
-
-def patience(spec: Spec) -> float:
-    return spec.launch_timeout

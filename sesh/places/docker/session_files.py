@@ -1,16 +1,15 @@
-"""The box: what a session in a container has outside of it, and how files and words get in and out.
+"""The files that a session in a container shares with this machine, and how they get in and out.
 
-On this machine it is the directory `run/MACHINE/ID.box`, open to any user below a private one. It
-is mounted into containers that sesh makes; into others, and on far engines, its files go through
-the engine, and the words that come back are kept in it all the same: what reads them need not know.
-What is in a mounted box may be forged by what runs in the container: regular files only, none
-larger than a word, no link followed, not even to delete.
+On this machine they are in `run/MACHINE/ID.box`: open to any user, below a private directory. sesh
+mounts it into containers that it creates. For other containers, and on engines of other machines,
+files go through the engine; the launch's files that come back are kept there too, so that readers
+see no difference. What runs in the container may forge files in the mount: only regular files are
+read, no larger than expected, and no link is followed, not even to delete.
 """
 
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 
@@ -19,26 +18,19 @@ from sesh.model.record import Record, Spec
 from sesh.model.text.units import amount
 from sesh.places import environment, launch_files, remote
 from sesh.system import container_engine, directory_tree, files
-from sesh.system.container_engine import Facts, Trouble
 from sesh.system.subprocesses import NOTHING, PIPE, Reply
 
-MOUNT = "/run/sesh"  # where a box is mounted
-LABEL = "sesh.id"
-LOG = "/run/sesh.log"  # where the transcript is
+MOUNT = "/run/sesh"  # inside: where the directory is mounted
+LOG = "/run/sesh.log"  # inside: where the transcript is mounted
 LIMIT = 64 << 20  # bytes: a mount that holds more, or more files than are counted, is reported
-_OPEN = 0o666  # below a directory that nobody else can enter
+_OPEN = 0o666  # below a directory that no other user can enter
 
 
 def patience(spec: Spec) -> float:
-    """How long the agent may take to begin, as it was asked for. What is recorded counts from the
-    claim on: it holds what the engine may take for a container, too (see `ordering`), unless the
-    record was rebuilt."""
-    whole = spec.launch_timeout
-    return (
-        whole - container_engine.RUN_TIMEOUT
-        if spec.box and whole > container_engine.RUN_TIMEOUT
-        else whole
-    )
+    """How long the agent may take to begin, as requested. The recorded timeout counts from the
+    claim and includes the time for creating a container, unless the record was rebuilt."""
+    whole, creation = spec.launch_timeout, container_engine.RUN_TIMEOUT
+    return whole - creation if spec.box and whole > creation else whole
 
 
 def place(record: Record) -> InContainer:
@@ -54,16 +46,12 @@ def container_of(record: Record) -> Container:
     return container
 
 
-def container_name(name: str) -> str:
-    return f"sesh-{name}"
-
-
 def path(run: str, session_id: str) -> str:
     return f"{run}/{session_id}.box"
 
 
 def left(run: str) -> bool:
-    """Is there any box, so that containers may be left too?"""
+    """Is there a directory of any session in a container? Then its container may be left too."""
     try:
         return any(name.endswith(".box") for name in os.listdir(run))
     except OSError:
@@ -71,7 +59,7 @@ def left(run: str) -> bool:
 
 
 def overfull(held: directory_tree.Measure) -> str | None:
-    """How much is in a mount, if that is more than belongs there."""
+    """How much is in a mount, if that is too much."""
     if held.size > LIMIT:
         return f"more than {amount(LIMIT)}"
     most, deepest = directory_tree.MOST, directory_tree.DEEPEST
@@ -103,8 +91,8 @@ def make(record: Record) -> None:
 
 
 def stands(record: Record, engine: Engine, container_id: str, timeout: float) -> bool:
-    """Is it what is mounted in a running container? A directory that was deleted under a mount and
-    made again is another one."""
+    """Is the directory mounted in a running container? One that was deleted under the mount and
+    created again is another directory."""
     token = f".{os.urandom(8).hex()}"
     path = f"{record.place.run}/{token}"
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
@@ -117,7 +105,8 @@ def stands(record: Record, engine: Engine, container_id: str, timeout: float) ->
 
 
 def remove(directory: str) -> bool:
-    """Delete a box whose container is gone; False when something in it is not ours to delete."""
+    """Delete the directory of a container that is gone; False when not all of it could be
+    deleted."""
     with suppress(FileNotFoundError):
         os.unlink(f"{directory}.clients")
     return directory_tree.remove(directory)
@@ -133,7 +122,7 @@ def fill(
     kit: Mapping[str, bytes],
     timeout: float,
 ) -> Reply:
-    """Put in what a launch of this command needs; `kit`: the files of its agent, by their ends."""
+    """Put in the files of a launch of this command; `kit`: those of its agent, by their endings."""
     contents = remote.launch_contents(record, base(record), variables, command, kit)
     if not container_of(record).mounted:
         return remote.push(run_inside, record, contents, timeout)
@@ -147,8 +136,8 @@ def fill(
 
 
 def equip(record: Record, timeout: float) -> Reply:
-    """Put in again what every look needs, where the mount that held it is dead; and what was
-    printed until now: the transcript continues from there."""
+    """Put in the tools and the transcript again, where the mount that held them is dead: the
+    transcript continues from there."""
     tools = remote.tools(record, base(record))
     said = remote.push(run_inside, record, tools, timeout)
     if not said.ok:
@@ -157,13 +146,8 @@ def equip(record: Record, timeout: float) -> Reply:
     return run_inside(record, "sh", "-c", copy, timeout=timeout)
 
 
-def hook(record: Record) -> list[str]:
-    """How an agent in there leaves word of an event."""
-    return ["sh", f"{inside(record)}/hook.sh", base(record)]
-
-
 def _put(directory: int, name: str, data: bytes) -> None:
-    """Write a file where others may write too: never through a link that one of them has put."""
+    """Write a file into a directory that other users can write to, never through a link."""
     temp = f".{name}.{os.urandom(4).hex()}"
     with files.writing(name):
         how = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -175,13 +159,13 @@ def _put(directory: int, name: str, data: bytes) -> None:
             os.close(fd)
         try:
             os.replace(temp, name, src_dir_fd=directory, dst_dir_fd=directory)
-        except IsADirectoryError:  # the agent has put it there
+        except IsADirectoryError:  # which the agent made
             directory_tree.remove_in(directory, name)
             os.replace(temp, name, src_dir_fd=directory, dst_dir_fd=directory)
 
 
 def forget_variables(record: Record) -> None:
-    """The agent has them by now, or never will."""
+    """Delete the file with the values of variables: the agent has read it, or never will."""
     with suppress(OSError):
         os.unlink(f"{record.place.run}/{record.launch}.env")
 
@@ -189,7 +173,7 @@ def forget_variables(record: Record) -> None:
 def run_inside(
     record: Record, *argv: str, timeout: float, stdin: int = NOTHING, stdout: int = PIPE
 ) -> Reply:
-    """Run something in its container, as the session's user."""
+    """Run a command in its container, as the session's user."""
     how = ("-i",) if stdin != NOTHING else ()
     whole = ("exec", *how, *as_user(record), container_of(record).id, *argv)
     return container_engine.ask(
@@ -202,7 +186,7 @@ def as_user(record: Record) -> tuple[str, ...]:
     return ("--user", box.user) if box and box.user else ()
 
 
-# --- words ---------------------------------------------------------------------------------------
+# --- through the engine --------------------------------------------------------------------------
 
 
 def look_inside(record: Record, timeout: float) -> str | Reply:
@@ -210,7 +194,7 @@ def look_inside(record: Record, timeout: float) -> str | Reply:
 
 
 def refresh(record: Record, timeout: float) -> None:
-    """Fetch the words where no mount brings them."""
+    """Fetch the launch's reports where no mount brings them."""
     container = place(record).container
     if container is not None and not container.mounted:
         remote.refresh(run_inside, record, base(record), timeout)
@@ -221,7 +205,7 @@ def reap(record: Record, signal: int, timeout: float) -> list[int] | Reply:
 
 
 def pull_transcript(record: Record, timeout: float) -> Reply:
-    """Bring what was printed since the last time, where no mount does."""
+    """Fetch the output since the last time, where no mount brings it."""
     container = place(record).container
     if container is None or container.mounted:
         return Reply("")
@@ -233,75 +217,3 @@ def leave(record: Record, timeout: float) -> None:
     container = place(record).container
     if container is not None and not container.made:
         remote.leave(run_inside, record, timeout)
-
-
-def remove_container(record: Record, timeout: float) -> Reply:
-    """Remove every container that sesh has made for a session, also one that was never started, and
-    say which. Not all done: the reply that says why."""
-    engine = place(record).engine
-    found = container_engine.labelled(engine, f"{LABEL}={record.id}", timeout)
-    if isinstance(found, Reply):
-        return found
-    own = [facts.id for facts in found if made_for(record, facts)]
-    for container in own:
-        said = _remove_one(engine, container)
-        if not said.ok:
-            return said
-    return Reply(" ".join(own))
-
-
-def _remove_one(engine: Engine, container_id: str) -> Reply:
-    """Remove a container, or see it go when another sesh (a pass, say) removes it just now."""
-    deadline = time.monotonic() + container_engine.STOP_TIMEOUT
-    while True:
-        said = container_engine.ask(
-            engine, "rm", "--force", container_id, timeout=container_engine.STOP_TIMEOUT
-        )
-        if said.trouble is Trouble.NO_CONTAINER:
-            return Reply("")
-        if "already in progress" not in said.text or time.monotonic() > deadline:
-            return said
-        time.sleep(0.1)
-
-
-def made_for(record: Record, facts: Facts) -> bool:
-    """Is it proven that sesh has made this container for this session? Labels prove nothing: an
-    image that was made of one of ours (`docker commit`) gives them to each container of it. By the
-    id and the creation that are recorded; before they are, by all that its making would show."""
-    box = record.spec.box
-    if box is None or box.image is None or not _names(record, facts):
-        return False
-    container = place(record).container
-    if container is not None:
-        return facts.id == container.id and _same_moment(container.created, facts.created)
-    return as_asked(record, facts)
-
-
-def _same_moment(recorded: str, told: str) -> bool:
-    """In any zone; what was recorded by an older version has none."""
-    return recorded in ("", told) or container_engine.moment(recorded) == container_engine.moment(
-        told
-    )
-
-
-def as_asked(record: Record, facts: Facts) -> bool:
-    """Could it be what this launch has made: its name, its image, created since it was claimed?"""
-    box = record.spec.box
-    if facts.name != container_name(record.name) or not box or not _is_image(facts, box.image):
-        return False
-    if container_engine.far(place(record).engine):
-        return True  # by another clock
-    created = container_engine.moment(facts.created)
-    return created is not None and created >= record.status.launched
-
-
-def _names(record: Record, facts: Facts) -> bool:
-    """Do its labels name this session, of this state directory?"""
-    run = os.path.dirname(record.place.run)
-    return (facts.labels.get(LABEL), facts.labels.get("sesh.run")) == (record.id, run)
-
-
-def _is_image(facts: Facts, image: str | None) -> bool:
-    """podman says the whole name of an image."""
-    found, wanted = (name.removesuffix(":latest") for name in (facts.image, image or ""))
-    return found == wanted or found.endswith(f"/{wanted}")

@@ -9,7 +9,7 @@ import pytest
 from sesh.model.place import Boxing, Container, Engine, InContainer
 from sesh.model.record import Record
 from sesh.model.value_object import replace
-from sesh.places.docker import mailbox
+from sesh.places.docker import ownership
 from sesh.system import container_engine
 from sesh.system.container_engine import Facts
 from tests.samples import NOW, record
@@ -65,13 +65,13 @@ def container(**other: object) -> Facts:
 def test_a_container_is_ours_by_what_we_have_written(
     mine: Record, facts: Facts, ours: bool
 ) -> None:
-    assert mailbox.made_for(mine, facts) is ours
+    assert ownership.made_for(mine, facts) is ours
 
 
 def test_one_that_existed_before_is_never_ours() -> None:
     mine = session()
     theirs = replace(mine, spec=replace(mine.spec, box=Boxing(existing="theirs")))
-    assert not mailbox.made_for(theirs, container())
+    assert not ownership.made_for(theirs, container())
 
 
 @pytest.mark.parametrize(
@@ -96,4 +96,4 @@ def test_no_container_is_older_than_its_claim(after: int, ours: bool) -> None:
     mine = session(known=False)
     created = mine.status.launched + timedelta(microseconds=after)
     told = created.strftime("%Y-%m-%dT%H:%M:%S.%f789Z")
-    assert mailbox.as_asked(mine, container(created=told)) is ours
+    assert ownership.as_asked(mine, container(created=told)) is ours
