@@ -47,7 +47,7 @@ from sesh.model.value_object import Value
 from sesh.operations import report_progress
 from sesh.operations.launch import record_only
 from sesh.places import launch_files
-from sesh.state import events, lookup, records, settings
+from sesh.state import events, history, lookup, records, settings
 from sesh.state.judge import Seen
 from sesh.system import paths
 from sesh.terminal import output
@@ -249,7 +249,7 @@ def cleanup(older_than: float = 0.0) -> builtins.list[str]:
 
     if not records.exists():
         return []
-    moved = records.sweep(wanted)
+    moved = history.sweep(wanted)
     names = [name_of(one.id) for one in moved]
     now = events.new("archived", None, None, None)
     told = [

@@ -36,7 +36,7 @@ def taken(record: Record, conversation: str) -> bool:
 
 def rivals(record: Record) -> list[Record]:
     """Other sessions of such an agent in the same directory that are in no known conversation."""
-    found = [one for one, _ in records.holding(record.spec.cwd) if one.id != record.id]
+    found = [one for one, _ in records.having("cwd", record.spec.cwd) if one.id != record.id]
     alike = [one for one in found if (one.spec.cwd, one.spec.kit) == _whereabouts(record)]
     return [one for one in alike if one.agent.conversation is None]
 
@@ -55,7 +55,7 @@ def written(record: Record, path: str) -> bool:
 
 
 def _others_in(record: Record, conversation: str) -> list[Record]:
-    found = [one for one, _ in records.holding(conversation) if one.id != record.id]
+    found = [one for one, _ in records.having("conversation", conversation) if one.id != record.id]
     return [one for one in found if one.agent.conversation == conversation]
 
 

@@ -14,7 +14,7 @@ from sesh.model.configuration import Config
 from sesh.model.progress import Answer, Thresholds
 from sesh.model.record import ID_PATTERN, Record, name_of
 from sesh.places import environment, launch_files
-from sesh.state import log_files, records
+from sesh.state import history, log_files, records
 from sesh.state.records import Entry
 
 LEARNED = ("minted", "learned")  # kinds of agents that have a conversation
@@ -79,9 +79,7 @@ def _by_id(key: str) -> Entry | None:
     entry = records.entry(name_of(key))
     if entry is not None and isinstance(entry.record, Record) and entry.record.id == key:
         return entry
-    return records.archived(key) or (
-        entry if entry and not isinstance(entry.record, Record) else None
-    )
+    return history.entry(key) or (entry if entry and not isinstance(entry.record, Record) else None)
 
 
 def _by_conversation(key: str) -> Entry | None:
@@ -89,7 +87,7 @@ def _by_conversation(key: str) -> Entry | None:
     if not key or len(key) > 200:
         return None
     try:
-        found = records.holding(key)
+        found = records.having("conversation", key)
     except OSError:
         return None
     mine = [(r.spec.created, one) for r, one in found if r.agent.conversation == key]

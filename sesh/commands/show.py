@@ -18,7 +18,7 @@ from sesh.model.states import ENDED, State
 from sesh.model.text import formatting
 from sesh.model.text.units import amount, span
 from sesh.places import registry
-from sesh.state import ages, breakers, log_files, lookup, settings
+from sesh.state import breakers, clocks, log_files, lookup, settings
 from sesh.state.judge import Seen
 from sesh.supervision import health_checks
 from sesh.system import paths
@@ -183,8 +183,8 @@ def _timeout(record: Record, shown: View) -> str:
     """How long it may live, and how much of that is left."""
     most = f"at most {span(record.spec.care.timeout)}"
     most += ", retries included" if record.spec.care.retries else ""
-    left = ages.left(record)
-    if shown["state"] in _NOT_OVER and 0 <= left < ages.FOR_EVER:
+    left = clocks.time_left(record)
+    if shown["state"] in _NOT_OVER and 0 <= left < clocks.FOR_EVER:
         most += f" ({formatting.long_time(left, units=2)} left)"
     return most
 

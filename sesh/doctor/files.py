@@ -9,13 +9,13 @@ from contextlib import suppress
 from shlex import quote
 
 from sesh.doctor.scene import FIX, Check, Finding, Level, Scene, Step, few, number, shown
-from sesh.model.record import name_of
+from sesh.model.record import Damaged, name_of
 from sesh.model.text import formatting
 from sesh.model.text.pattern import lazy
 from sesh.model.value_object import Value
 from sesh.places.launch_files import mount_owner
-from sesh.state import records
-from sesh.system import files, paths, processes
+from sesh.state import history, records
+from sesh.system import paths, processes
 
 TEMP_AGE = 3600.0  # seconds after which a temporary file counts as left over
 LARGE = 2 << 30
@@ -96,14 +96,13 @@ def _for_a_container(path: str, status: os.stat_result) -> bool:
 
 
 def _boxed(session_id: str) -> bool:
-    """Is this a session in a container, now or in the history?"""
-    listed = f"{paths.sessions_dir()}/{name_of(session_id)}.toml"
-    for path in (listed, f"{paths.history_dir()}/{session_id}.toml"):
-        with suppress(OSError):
-            raw = files.read_regular(path, records.RECORD_LIMIT)
-            if session_id.encode() in raw and b'\nkind = "docker"\n' in raw:
-                return True
-    return False
+    """Is this a session in a container, now or in the history? A damaged record may be."""
+    found = (records.entry(name_of(session_id)), history.entry(session_id))
+    known = [entry.record for entry in found if entry is not None]
+    return any(
+        isinstance(one, Damaged) or (one.id == session_id and one.spec.box is not None)
+        for one in known
+    )
 
 
 def settings(scene: Scene) -> list[Finding]:

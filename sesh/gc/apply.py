@@ -21,7 +21,7 @@ from sesh.operations.stop_orphans import stop_leftovers
 from sesh.places import environment, panes, registry
 from sesh.places.docker import ownership
 from sesh.places.host import tmux_server
-from sesh.state import clocks, events, judge, records, unclaimed
+from sesh.state import clocks, events, history, judge, records, unclaimed
 from sesh.state.judge import Seen
 from sesh.state.orphans import Leftover, Stray
 from sesh.state.unclaimed import Adrift
@@ -162,7 +162,7 @@ def _archive(steps: list[Step], config: Config, options: Options) -> Iterator[Ou
             yield skipped(step, why)
         else:
             due[one.session_id] = (step, seen)
-    moved = records.archive([seen.entry for _, seen in due.values()])
+    moved = history.archive([seen.entry for _, seen in due.values()])
     sessions = {e.record.id: e.record for e in moved if isinstance(e.record, Record)}
     _forget_launches(sessions.values())
     _release(sessions.values(), config)

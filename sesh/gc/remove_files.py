@@ -10,13 +10,11 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from sesh.gc.plan import Options, Outcome, Step, done, failed, skipped
-from sesh.model import digest
 from sesh.model.configuration import Config
-from sesh.model.record import name_of
 from sesh.places.docker import session_files
 from sesh.state import events, records, unclaimed
 from sesh.supervision.notify import notices
-from sesh.system import paths, processes, quick_read
+from sesh.system import paths, processes
 
 
 def remove_history(step: Step, *_: object) -> Outcome:
@@ -85,12 +83,4 @@ def _changed(path: str) -> float:
 
 def claimed(session_id: str | None) -> bool:
     """Does a record in the list name this id by now? One that can't be read may."""
-    if session_id is None:
-        return False
-    try:
-        raw = quick_read.read(f"{paths.sessions_dir()}/{name_of(session_id)}.toml")
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True
-    return session_id.encode() in raw or not digest.intact(raw)
+    return session_id is not None and records.claimed(session_id)

@@ -167,7 +167,7 @@ def _mounts(census: Census, run: str) -> Iterator[tuple[str, float]]:
         if session_id is None or not _ID.fullmatch(session_id):
             continue
         known = session_id in standing or name_of(session_id) in damaged
-        if known or unclaimed.claimed(session_id) or unclaimed.kept(session_id):
+        if known or records.claimed(session_id) or unclaimed.kept(session_id):
             continue
         yield from _timed([f"{run}/{name}"])
 

@@ -7,17 +7,18 @@ stand last, so that a fast lane can add them to what the digest line holds.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
 from sesh.model.codec import tree
 from sesh.model.observation import Verdict
 from sesh.model.record import Damaged, Record, Spec, name_of
-from sesh.model.states import ALIVE, ENDED, State
+from sesh.model.states import ALIVE, ENDED, ENDED_WELL, OUTCOMES, State
 from sesh.model.value_object import Value
 
 View = dict[str, Any]
+KEEP_IN_LIST = timedelta(hours=1)  # how long `ls` shows sessions that ended well
 
 
 # The fields in their order, by where they come from; "": see `_derived`, or not known to a record.
@@ -156,3 +157,38 @@ def orphan_view(
         "metadata": {},
     }
     return {**_UNKNOWN, **known}
+
+
+# --- the digest line -----------------------------------------------------------------------------
+
+
+def guard(record: Record, verdict: Verdict) -> tuple[str, ...]:
+    """The guard of a digest line: until when the session JSON beside it is true."""
+    agent, init = record.place.agent, record.place.init
+    mode, pid, start, tty = "look", "-", "-", "-"
+    expected = verdict.state is State.RUNNING or (
+        verdict.state is State.PAUSED and record.status.paused is not None
+    )
+    # No guard covers the branch that its directory is on.
+    quiet = expected and not (verdict.attention or record.spec.branch)
+    if quiet and agent is not None and record.place.pids_here:
+        mode = record.place.guard
+        pid, start, tty = str(agent.process.pid), str(agent.process.start), str(agent.tty)
+    elif verdict.state is State.STALE and init is not None:
+        mode, pid, start = "up", str(init.pid), str(init.start)
+    elif verdict.state in OUTCOMES:
+        mode = "ended"
+    elif not record.place.has_process:
+        mode = "word"
+    hides = hide_after(record, verdict)
+    hide = "-" if hides is None else str(hides)
+    generation = str(record.place.generation)
+    return (record.id, generation, record.place.machine.key, mode, pid, start, tty, hide)
+
+
+def hide_after(record: Record, verdict: Verdict) -> int | None:
+    """From when on `ls` shows a session that ended well only with --all, in epoch seconds."""
+    ended = verdict.ended or record.status.ended
+    if verdict.state not in ENDED_WELL or ended is None:
+        return None
+    return int((ended + KEEP_IN_LIST).timestamp())

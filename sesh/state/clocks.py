@@ -1,9 +1,10 @@
-"""What the clocks said whenever sesh looked: for how long the machine stood still, since when the
-time of day can be believed, and which boots there were. Decides nothing.
+"""Clocks: the age of launches and sessions, how long the machine was suspended, since when the time
+of day can be trusted, and which boots there were. Decides nothing.
 
-`run/MACHINE/boot.ID` belongs to one boot and is written by each of its passes. What can't be read
-is not known. Where the home is shared, machines with the same machine id have the same directory,
-but never the same boot.
+Ages count by the kernel's clock where that is possible, so that no deadline moves when the time of
+day is set. `run/MACHINE/boot.ID` belongs to one boot; each of its passes writes the clocks there.
+Where the home is shared, machines with the same machine id have the same directory, but never the
+same boot.
 """
 
 from __future__ import annotations
@@ -16,26 +17,28 @@ from contextlib import suppress
 from typing import Any
 
 from sesh.model.errors import SeshError
+from sesh.model.record import Record
 from sesh.model.value_object import Value, replace
 from sesh.system import files, paths, processes
 
-Naps = Sequence[tuple[float, float]]  # seconds ago that one was noticed, and how long it was
+Naps = Sequence[tuple[float, float]]  # of each: how many seconds ago it was noticed, its length
+FOR_EVER = float("inf")
 HOUR, DAY = 3600.0, 86400.0
 ANY = float("inf")
-_SHORTEST = 1.0  # seconds asleep that count
-_LATE = 60.0  # seconds after which a look that was promised is late: nothing ran meanwhile
-_JUMP = HOUR  # more than that by the time of day alone is a jump
+_SHORTEST = 1.0  # seconds of suspend that count
+_LATE = 60.0  # seconds after which a promised look is late: nothing ran meanwhile
+_JUMP = HOUR  # a change of the time of day alone by more than this is a jump
 _PREFIX = "boot."
 _LIMIT = 1 << 16
 _MOST_BOOTS, _MOST_NAPS, _MOST_STRETCHES = 20, 200, 20
 
 
 class Reading(Value):
-    """What the clocks say at one moment."""
+    """All clocks at one moment."""
 
-    wall: float  # the time of day, which anybody may set
+    wall: float  # the time of day, which can be set
     uptime: float  # seconds since the boot
-    asleep: float  # seconds of these that the machine was suspended
+    asleep: float  # seconds of these in which the machine was suspended
 
     @property
     def awake(self) -> float:
@@ -43,10 +46,10 @@ class Reading(Value):
 
 
 class Stretch(Value):
-    """A time in which the time of day went on as the uptime did."""
+    """A period in which the time of day and the uptime agreed."""
 
     offset: float  # of the time of day from the uptime
-    first: float  # by the time of day; 0.0: since ever, as far as is known
+    first: float  # by the time of day; 0.0: no earlier time is known
     last: float
 
 
@@ -55,8 +58,8 @@ class Boot(Value):
 
     host: str
     last: Reading
-    promise: float | None = None  # when the next look was to be, in seconds awake
-    naps: tuple[tuple[float, float], ...] = ()  # uptime when it was noticed, and how long it was
+    promise: float | None = None  # when the next look is expected, in seconds awake
+    naps: tuple[tuple[float, float], ...] = ()  # the uptime at which it was noticed, its length
     stretches: tuple[Stretch, ...] = ()
 
 
@@ -64,12 +67,50 @@ def read() -> Reading:
     return Reading(time.time(), processes.uptime(), processes.asleep())
 
 
-# --- pure ----------------------------------------------------------------------------------------
+# --- ages ----------------------------------------------------------------------------------------
+
+
+def launch_age(record: Record, now: float | None = None) -> float:
+    """Seconds since the agent of this launch began; `now` is the uptime. For a remote engine and an
+    earlier boot, only the time of day is known."""
+    agent, status = record.place.agent, record.status
+    if agent is not None and record.place.pids_here and record.place.machine == processes.here():
+        return max(0.0, processes.age(agent.process, processes.uptime() if now is None else now))
+    return _since((status.started or status.launched).timestamp())
+
+
+def life_age(record: Record, now: float | None = None) -> float:
+    """Seconds since a person started the session: all launches and the waits between them, without
+    the time in which it was paused."""
+    status = record.status
+    held = status.held + (_since(status.paused.timestamp()) if status.paused else 0.0)
+    before = status.lived + _launching(record) if status.lived else 0.0
+    return before + max(0.0, launch_age(record, now) - held)
+
+
+def _launching(record: Record) -> float:
+    """Seconds from the claim of the launch to the start of the agent: an engine takes long."""
+    status = record.status
+    taken = (status.started - status.launched).total_seconds() if status.started else 0.0
+    return min(max(0.0, taken), record.spec.launch_timeout)
+
+
+def time_left(record: Record) -> float:
+    """Seconds that remain of the session's timeout; below 0: it is over."""
+    timeout = record.spec.care.timeout
+    return timeout - life_age(record) if timeout else FOR_EVER
+
+
+def _since(moment: float) -> float:
+    return max(0.0, time.time() - moment)
+
+
+# --- suspend and jumps: pure ---------------------------------------------------------------------
 
 
 def stood_still(before: Boot, now: Reading) -> float:
-    """Seconds since the last look in which nothing ran, as far as anybody can tell: suspended, or
-    paused as a whole, which shows by a look that comes too late."""
+    """Seconds since the last look in which nothing ran: the machine was suspended, or paused as a
+    whole, which shows in a look that comes too late."""
     if before.promise is not None and now.awake - before.promise > _LATE:
         return now.uptime - before.last.uptime
     slept = now.asleep - before.last.asleep
@@ -77,7 +118,7 @@ def stood_still(before: Boot, now: Reading) -> float:
 
 
 def naps_of(boot: Boot | None, now: Reading) -> Naps:
-    """All of this boot, the last one too, which no pass has written down yet."""
+    """All naps of this boot, and the last one, which no pass has written yet."""
     if boot is None:
         return ((0.0, now.asleep),) if now.asleep >= _SHORTEST else ()
     known = tuple((max(0.0, now.uptime - until), still) for until, still in boot.naps)
@@ -86,14 +127,14 @@ def naps_of(boot: Boot | None, now: Reading) -> Naps:
 
 
 def looked(before: Boot | None, others: Iterable[Boot], now: Reading, wrote: float | None) -> Boot:
-    """The boot after another look. `wrote` is when an event was last written: all that there is to
-    compare the first look with. None: nothing has happened here yet that could be old."""
+    """The boot after another look. `wrote` is the time of the last event, the only time to compare
+    the first look with. None: nothing has happened here yet that could be old."""
     if before is None:
         naps = tuple((now.uptime, still) for _, still in naps_of(None, now))
         return Boot(os.uname().nodename, now, None, naps, (_first(others, now, wrote),))
     still = stood_still(before, now)
     naps = (*before.naps, (now.uptime, still)) if still else before.naps
-    if len(naps) > _MOST_NAPS:  # two that are forgiven as one
+    if len(naps) > _MOST_NAPS:  # merge the oldest two
         naps = ((naps[1][0], naps[0][1] + naps[1][1]), *naps[2:])
     *earlier, newest = before.stretches or (_first(others, now, wrote),)
     stretches = (*earlier, *_continued(newest, now))[-_MOST_STRETCHES:]
@@ -108,8 +149,8 @@ def _continued(newest: Stretch, now: Reading) -> tuple[Stretch, ...]:
 
 
 def _first(others: Iterable[Boot], now: Reading, wrote: float | None) -> Stretch:
-    """That of a boot's first look: nobody knows for how long the machine was off. Short enough, it
-    goes on as before."""
+    """The stretch of a boot's first look. It is unknown for how long the machine was off; if that
+    was short, the stretch of the boot before continues."""
     offset = now.wall - now.uptime
     before = max((s for one in others for s in one.stretches), key=lambda s: s.last, default=None)
     if before is not None:
@@ -120,8 +161,8 @@ def _first(others: Iterable[Boot], now: Reading, wrote: float | None) -> Stretch
 
 
 def believed(boots: Iterable[Boot], here: Boot, now: Reading, settle: float) -> float:
-    """The time up to which the clocks agree: any, if the time of day has gone on as the uptime did
-    for `settle` seconds. Else a time that an earlier look, so long ago, has seen."""
+    """The time of day up to which the clocks agree: any, if the time of day and the uptime have
+    agreed for `settle` seconds; else a time that a look at least so long ago has seen."""
     newest = here.stretches[-1]
     if now.wall - newest.first >= settle:
         return ANY
@@ -134,7 +175,7 @@ def believed(boots: Iterable[Boot], here: Boot, now: Reading, settle: float) -> 
 
 
 def note(run: str) -> None:
-    """Write down what the clocks say. If that can't be done, less is known later."""
+    """Write the clocks to the file of this boot. If that fails, less is known later."""
     boot = processes.here().boot
     before = boot_of(run, boot)
     others = [] if before else _others(run, boot)
@@ -145,13 +186,13 @@ def note(run: str) -> None:
 
 
 def note_boot(run: str) -> None:
-    """The same, but only if nobody has yet in this boot."""
+    """The same, unless this boot has a file already."""
     if not os.path.exists(_path(run, processes.here().boot)):
         note(run)
 
 
 def promise(run: str, seconds: float) -> None:
-    """Something will make sesh look then, if the machine does not stand still."""
+    """Note when the next look is expected, unless the machine is suspended."""
     boot = processes.here().boot
     known = boot_of(run, boot)
     if known is not None:
@@ -160,12 +201,12 @@ def promise(run: str, seconds: float) -> None:
 
 
 def naps() -> Naps:
-    """When this machine stood still, in this boot."""
+    """When this machine was suspended in this boot."""
     return naps_of(boot_of(processes.run_dir(), processes.here().boot), read())
 
 
 def settled(run: str, *settles: float) -> list[float]:
-    """The times that can be believed; see `believed`."""
+    """The times of day that can be trusted; see `believed`."""
     boot, now = processes.here().boot, read()
     others = _others(run, boot)
     here = looked(boot_of(run, boot), others, now, _wrote())
@@ -193,7 +234,7 @@ def _known(run: str) -> list[str]:
 
 
 def _forget(run: str) -> None:
-    """The oldest of many."""
+    """Remove the files of the oldest boots."""
     by_age = sorted((_path(run, one) for one in _known(run)), key=os.path.getmtime)
     for path in by_age[:-_MOST_BOOTS]:
         os.unlink(path)

@@ -20,7 +20,7 @@ from sesh.model.record import Record, name_of
 from sesh.model.session_json import timestamp
 from sesh.model.states import State
 from sesh.model.value_object import Value
-from sesh.state import events, records
+from sesh.state import events, history, records
 from sesh.state.events import Event, Place
 from sesh.state.records import Entry
 from sesh.system import files, processes
@@ -161,7 +161,7 @@ def _read(path: str) -> Marker | None:
 def _record(launch: str) -> Record | None:
     """The record of a launch, in the list or in the history."""
     session_id = launch.rpartition(".")[0]
-    for entry in (records.entry(name_of(session_id)), records.archived(session_id)):
+    for entry in (records.entry(name_of(session_id)), history.entry(session_id)):
         if entry and isinstance(entry.record, Record) and entry.record.launch == launch:
             return entry.record
     return None

@@ -20,7 +20,7 @@ from sesh.model.states import ENDED, Cause, Desired, State
 from sesh.model.value_object import Value, replace
 from sesh.places import launch_files
 from sesh.places.interface import Answers
-from sesh.state import ages, breakers, ends, observe, records, settings
+from sesh.state import breakers, clocks, ends, observe, records, settings
 from sesh.state.records import Entry
 
 _LOOKS = 3  # at most, at a record that other processes keep changing
@@ -161,7 +161,7 @@ def _in_conversation(word: AgentWord, conversation: str | None) -> AgentWord:
 def ended(record: Record, how: Verdict, now: datetime) -> Record:
     """The record of a session that has ended like this: for good, or to be tried again."""
     moment = how.ended or now
-    after = retry.after_end(record, how, moment, now, ages.left(record))
+    after = retry.after_end(record, how, moment, now, clocks.time_left(record))
     status = record.status
     status = replace(
         status,

@@ -1,46 +1,39 @@
-"""The records: one TOML file a session, written so that no crash, race or full disk loses one.
+"""The records: one TOML file per session, written so that no crash, race or full disk loses one.
 
-The lock's contract: one flock on `sessions/.lock` for all records; the file is never deleted (a
-lock file that is unlinked lets two holders in); held for milliseconds, never while a program
-runs or sleeps; close-on-exec, or a tmux server would hold it for ever. Readers take no lock. Every
-change is: lock, read again, compare with what was decided upon, temp file in the same directory,
-fsync, replace, fsync the directory. What fails leaves the old record. On a full disk a change is
-made with a reserve that is kept for that: a session can be stopped then, but none started.
+One flock on `sessions/.lock` protects all records. The lock file is never deleted: an unlinked lock
+file lets two holders in. The lock is held for milliseconds, never while a program runs or sleeps;
+it is close-on-exec, or a tmux server would hold it for ever. Readers take no lock. Every change is:
+lock, read again, compare with the bytes that were decided on, temp file in the same directory,
+fsync, replace, fsync the directory. A change that fails leaves the old record. On a full disk a
+change uses a reserve that is kept for that: sessions can be stopped then, but not started.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection
 from contextlib import AbstractContextManager
-from datetime import timedelta
 from functools import lru_cache
 
 from sesh.model import digest
 from sesh.model.codec import DecodeError, decode, encode
-from sesh.model.digest import Digest
 from sesh.model.errors import ConflictError, StateError
 from sesh.model.observation import Verdict
-from sesh.model.record import ID_PATTERN, Damaged, Record, valid_name
-from sesh.model.session_json import view
-from sesh.model.states import ENDED_WELL, OUTCOMES, State
+from sesh.model.record import Damaged, Record, name_of, valid_name
+from sesh.model.session_json import guard, view
 from sesh.model.value_object import Value
 from sesh.state import freshness
-from sesh.system import files, paths, quick_read
+from sesh.system import files, paths
 
 RECORD_LIMIT = 1 << 20
-EDITED_LIMIT = 64 << 10  # of what sesh did not write itself: a TOML parser can be made to crawl
-_AT_ONCE = 50  # records that are moved under one lock: for milliseconds
-_SWEPT_AT_ONCE = 200  # each is only read and renamed
+EDITED_LIMIT = 64 << 10  # of records that sesh did not write itself: a TOML parser can be slow
 _LONGEST_STEM = 200  # bytes of a damaged record's name that its name in quarantine keeps
-_ROOM = 64 << 10  # bytes, more than the files of most launches have
-KEEP_IN_LIST = timedelta(hours=1)  # how long `ls` shows what ended well
+_ROOM = 64 << 10  # bytes, more than the files of most launches need
 
 
 class Entry(Value):
-    """A record file as it was read: what it means, and its bytes to compare with later."""
+    """A record file as it was read: the record, and its bytes to compare with later."""
 
     path: str
     raw: bytes
@@ -51,7 +44,7 @@ class Entry(Value):
 
 
 def prepare() -> None:
-    """Make the state directories, private under any umask; refuse another user's."""
+    """Make the state directories, private under any umask. Another user's are refused."""
     state = paths.state_dir()
     check_owner(state)
     with files.writing(state):
@@ -61,7 +54,7 @@ def prepare() -> None:
             paths.history_dir(),
             paths.transcripts_dir(),
             f"{state}/run",
-            paths.sessions_dir(),  # the last: where it exists, all do
+            paths.sessions_dir(),  # the last: if it exists, all do
         ):
             files.make_private(directory)
     keep_reserve()
@@ -95,16 +88,12 @@ def check_owner(state: str) -> None:
 
 
 def entries(leaving_out: Collection[str] = ()) -> list[Entry]:
-    """All records, by name; a damaged one is reported and never in the way of the others."""
-    return _entries(paths.sessions_dir(), leaving_out)
+    """All records, sorted by name. A damaged record does not affect the others."""
+    return entries_in(paths.sessions_dir(), leaving_out)
 
 
-def history(leaving_out: Collection[str] = ()) -> list[Entry]:
-    """The records that left the list, by id."""
-    return _entries(paths.history_dir(), leaving_out)
-
-
-def _entries(directory: str, leaving_out: Collection[str] = ()) -> list[Entry]:
+def entries_in(directory: str, leaving_out: Collection[str] = ()) -> list[Entry]:
+    """All record files of a directory, sorted by name."""
     check_owner(paths.state_dir())
     try:
         names = sorted(
@@ -116,49 +105,64 @@ def _entries(directory: str, leaving_out: Collection[str] = ()) -> list[Entry]:
         return []
     except OSError as error:
         raise StateError(f"cannot read {directory}: {error.strerror}") from None
-    found = (_read(f"{directory}/{name}.toml") for name in names if name not in leaving_out)
+    found = (read_file(f"{directory}/{name}.toml") for name in names if name not in leaving_out)
     return [entry for entry in found if entry is not None]
 
 
-def holding(text: str) -> list[tuple[Record, Entry]]:
-    """The records in which a text stands, as a value. Only these are parsed: of very many, that
-    would take long."""
-    wanted = json.dumps(text, ensure_ascii=False).encode(errors="surrogatepass")
-    names = freshness.names(paths.sessions_dir())
-    found = [entry(name) for name in names if wanted in (_bytes(_path(name)) or b"")]
-    return [(one.record, one) for one in found if one and isinstance(one.record, Record)]
-
-
 def entry(name: str) -> Entry | None:
-    """One session's record, or None when there is none."""
+    """The record of a session; None when there is none."""
     if not valid_name(name):
         return None
     check_owner(paths.state_dir())
-    return _read(_path(name))
+    return read_file(_path(name))
+
+
+def of_id(session_id: str) -> Record | None:
+    """The record in the list that has this id."""
+    found = entry(name_of(session_id))
+    record = found.record if found else None
+    return record if isinstance(record, Record) and record.id == session_id else None
+
+
+def claimed(session_id: str) -> bool:
+    """Does a record in the list have this id? A damaged record may."""
+    raw = _bytes(_path(name_of(session_id)))
+    line = digest.parse(raw) if raw else None
+    if line is not None:
+        return line.id == session_id
+    found = entry(name_of(session_id))
+    record = found.record if found else None
+    return isinstance(record, Damaged) or (record is not None and record.id == session_id)
+
+
+def having(field: str, text: str) -> list[tuple[Record, Entry]]:
+    """The records with this text in a field of their session JSON. The digest lines are compared;
+    only records that match, or whose line is not intact, are parsed."""
+    names = freshness.names(paths.sessions_dir())
+    found = [entry(name) for name in names if _may(name, field, text)]
+    return [(one.record, one) for one in found if one and isinstance(one.record, Record)]
+
+
+def _may(name: str, field: str, text: str) -> bool:
+    line = digest.parse(_bytes(_path(name)) or b"")
+    return line is None or digest.text(line.view, field) == text
 
 
 def again(before: Entry) -> Entry | None:
-    """A record file as it is by now, or None when it is gone."""
-    return _read(before.path)
+    """Read a record file again; None when it is gone."""
+    return read_file(before.path)
 
 
 def unchanged(before: Entry) -> bool:
     return _bytes(before.path) == before.raw
 
 
-def archived(session_id: str) -> Entry | None:
-    """The record of an id that left the list."""
-    if not re.fullmatch(ID_PATTERN, session_id):
-        return None
-    check_owner(paths.state_dir())
-    return _read(f"{paths.history_dir()}/{session_id}.toml")
-
-
 def _path(name: str) -> str:
     return f"{paths.sessions_dir()}/{name}.toml"
 
 
-def _read(path: str) -> Entry | None:
+def read_file(path: str) -> Entry | None:
+    """Read one record file; None when there is none."""
     name = os.path.basename(path).removesuffix(".toml")
     try:
         raw = files.read_regular(path, RECORD_LIMIT)
@@ -170,7 +174,7 @@ def _read(path: str) -> Entry | None:
 
 
 def _bytes(path: str) -> bytes | None:
-    """What a record file holds right now; None when there is none, b"" when it can't be read."""
+    """The current bytes of a record file; None: no file, b"": it cannot be read."""
     try:
         return files.read_regular(path, RECORD_LIMIT)
     except FileNotFoundError:
@@ -181,8 +185,8 @@ def _bytes(path: str) -> bytes | None:
 
 @lru_cache(maxsize=256)
 def _decoded(raw: bytes) -> Record:
-    """A command reads most records several times, a watch each second: the same bytes are the same
-    record, which nobody can change."""
+    """A command reads most records several times, a watch every second. Records are immutable, so
+    the same bytes may share one."""
     return decode(raw)
 
 
@@ -210,17 +214,15 @@ def lock() -> AbstractContextManager[None]:
 
 
 def claim(record: Record, verdict: Verdict, over: Entry | None) -> Entry:
-    """Create a record: the claim on its name. `over` is the ended one it replaces, if any.
-
-    The old one moves to the history. Raises ConflictError when the name is not as it was seen.
-    """
+    """Create a record, which claims its name. `over` is the ended record that it replaces, if any;
+    that moves to the history. Raises ConflictError when the name is not as it was seen."""
     raw = render(record, verdict)
     with lock():
         if _bytes(_path(record.name)) != (over.raw if over else None):
             raise ConflictError(f"{record.name} was taken by another sesh just now")
         with files.temp_file(_path(record.name), raw) as temp:
             if over is not None and isinstance(over.record, Record):
-                _to_history(over)
+                to_history(over)
                 files.sync_directory(paths.history_dir())
             os.replace(temp, _path(record.name))
             files.sync_directory(paths.sessions_dir())
@@ -228,7 +230,7 @@ def claim(record: Record, verdict: Verdict, over: Entry | None) -> Entry:
 
 
 def swap(old: Entry, record: Record, verdict: Verdict) -> Entry | None:
-    """Replace a record, unless somebody else has changed it since it was read: then None."""
+    """Replace a record; None when another process has changed it since it was read."""
     raw = render(record, verdict)
     with lock():
         if _bytes(old.path) != old.raw:
@@ -247,68 +249,18 @@ def check_room() -> None:
 
 
 def keep_reserve() -> None:
-    """See that there is a reserve, and that it has room."""
+    """Make sure that there is a reserve of the right size."""
     files.keep_reserve(_reserve())
 
 
 def _reserve() -> str:
-    """With it a record can be changed on a full disk: what fills it can be stopped."""
+    """The file that gives its space to a change on a full disk."""
     return f"{paths.sessions_dir()}/.reserve"
 
 
-def archive(old: Sequence[Entry]) -> list[Entry]:
-    """Move ended records to the history, except those that have changed since they were read.
-    Returns those that were moved."""
-    moved: list[Entry] = []
-    for begin in range(0, len(old), _AT_ONCE):
-        with lock():
-            moved += [one for one in old[begin : begin + _AT_ONCE] if _to_history(one)]
-            files.sync_directory(paths.history_dir())
-            files.sync_directory(paths.sessions_dir())
-    return moved
-
-
-def sweep(wanted: Callable[[Digest], bool]) -> list[Digest]:
-    """Move to the history, by their digest lines alone, the records that have ended and are wanted.
-    What is damaged or has to be looked at stays. Returns those that were moved."""
-    check_owner(paths.state_dir())
-    moved: list[Digest] = []
-    with files.writing(paths.sessions_dir()):
-        here, there = (
-            quick_read.directory(paths.sessions_dir()),
-            quick_read.directory(paths.history_dir()),
-        )
-        try:
-            names = freshness.names(paths.sessions_dir())
-            for begin in range(0, len(names), _SWEPT_AT_ONCE):
-                with lock():
-                    some = names[begin : begin + _SWEPT_AT_ONCE]
-                    moved += [one for name in some if (one := _sweep(name, wanted, here, there))]
-            for directory in (there, here) if moved else ():
-                files.sync_open_directory(directory)
-        finally:
-            os.close(here)
-            os.close(there)
-    return moved
-
-
-def _sweep(name: str, wanted: Callable[[Digest], bool], here: int, there: int) -> Digest | None:
-    """Under the lock."""
-    try:
-        found = freshness.digest_of(name, here)
-    except OSError:
-        return None
-    if found is None or found.mode != "ended" or not found.id.startswith(f"{name}-"):
-        return None
-    if "/" in found.id or not wanted(found):
-        return None
-    os.rename(f"{name}.toml", f"{found.id}.toml", src_dir_fd=here, dst_dir_fd=there)
-    os.utime(f"{found.id}.toml", dir_fd=there)
-    return found
-
-
-def _to_history(old: Entry) -> bool:
-    """Under the lock. Its time says from now on when it left the list."""
+def to_history(old: Entry) -> bool:
+    """Move a record to the history, under the lock; False when it has changed since it was read.
+    The time of the file is from now on the time at which the record left the list."""
     assert isinstance(old.record, Record)
     if _bytes(old.path) != old.raw:
         return False
@@ -320,8 +272,8 @@ def _to_history(old: Entry) -> bool:
 
 
 def quarantine(old: Entry, stamp: str) -> str | None:
-    """Move a damaged record out of the way, whatever kind of file it is; returns where to. None
-    when it has changed since it was read."""
+    """Move a damaged record, whatever kind of file it is, to quarantine and return its new path;
+    None when it has changed since it was read."""
     assert isinstance(old.record, Damaged)
     directory = paths.quarantine_dir()
     with lock(), files.writing(old.path):
@@ -338,7 +290,7 @@ def quarantine(old: Entry, stamp: str) -> str | None:
 
 
 def _free_name(directory: str, name: str, stamp: str) -> str:
-    """A name that nothing has yet, and that the file system takes."""
+    """A path that does not exist yet, with a name that is short enough for the file system."""
     stem = os.fsdecode(os.fsencode(name)[:_LONGEST_STEM])
     numbers = ("", *(f"-{number}" for number in range(2, 10000)))
     candidates = (f"{directory}/{stem}.{stamp}{number}.toml" for number in numbers)
@@ -361,7 +313,7 @@ def remove(old: Entry) -> bool:
 
 def render(record: Record, verdict: Verdict) -> bytes:
     """The bytes of a record file."""
-    raw = digest.encode(_guard(record, verdict), _summary(record, verdict), encode(record))
+    raw = digest.encode(guard(record, verdict), _summary(record, verdict), encode(record))
     if len(raw) > RECORD_LIMIT:
         if sum(map(len, record.spec.command)) < RECORD_LIMIT // 2:
             raise StateError(f"the record of {record.name} would be larger than 1 MiB")
@@ -370,43 +322,9 @@ def render(record: Record, verdict: Verdict) -> bytes:
 
 
 def up_to_date(entry: Entry, record: Record, verdict: Verdict) -> bool:
-    """Does the digest line of an unchanged record say what is true now?"""
-    return digest.says(entry.raw, _guard(record, verdict), _summary(record, verdict))
+    """Is the digest line of an unchanged record what it would be now?"""
+    return digest.says(entry.raw, guard(record, verdict), _summary(record, verdict))
 
 
 def _summary(record: Record, verdict: Verdict) -> str:
     return json.dumps(view(record, verdict), separators=(",", ":"))
-
-
-def _guard(record: Record, verdict: Verdict) -> tuple[str, ...]:
-    agent = record.place.agent
-    pid = start = tty = hide = "-"
-    asked_for = verdict.state is State.RUNNING or record.status.paused is not None
-    alive = verdict.state in (State.RUNNING, State.PAUSED)
-    # Of the branch that its directory is on, no guard knows.
-    as_it_should = alive and asked_for and not (verdict.attention or record.spec.branch)
-    init = record.place.init
-    if as_it_should and agent is not None and record.place.pids_here:
-        mode = record.place.guard
-        pid, start, tty = str(agent.process.pid), str(agent.process.start), str(agent.tty)
-    elif verdict.state is State.STALE and init is not None:
-        mode, pid, start = "up", str(init.pid), str(init.start)
-    elif verdict.state in OUTCOMES:
-        mode = "ended"
-    elif not record.place.has_process:
-        mode = "word"
-    else:
-        mode = "look"
-    hides = hide_after(record, verdict)
-    if hides is not None:
-        hide = str(hides)
-    generation = str(record.place.generation)
-    return (record.id, generation, record.place.machine.key, mode, pid, start, tty, hide)
-
-
-def hide_after(record: Record, verdict: Verdict) -> int | None:
-    """The moment from which `ls` needs --all to show it: what ended well, after a while."""
-    ended = verdict.ended or record.status.ended
-    if verdict.state not in ENDED_WELL or ended is None:
-        return None
-    return int((ended + KEEP_IN_LIST).timestamp())

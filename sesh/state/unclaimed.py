@@ -27,8 +27,8 @@ from sesh.model.record import ID_PATTERN, Record, name_of
 from sesh.model.text.pattern import lazy
 from sesh.model.value_object import Value
 from sesh.places.docker import observe, ownership, session_files
-from sesh.state import records
-from sesh.system import container_engine, files, paths, processes
+from sesh.state import history, records
+from sesh.system import container_engine, files, processes
 from sesh.system.container_engine import Facts
 from sesh.system.subprocesses import Reply
 
@@ -154,7 +154,7 @@ def find(answers: Answers, damaged: Collection[str], config: Config) -> list[Adr
 
 def _adrift(engine: Engine, facts: Facts, session_id: str, config: Config) -> Adrift | None:
     """What is to be said of a container; None: a record claims it, or it was to be kept."""
-    listed, past = _listed(session_id), _archived(session_id)
+    listed, past = records.of_id(session_id), _archived(session_id)
     known = [one for one in (listed, past, *_launches(session_id)) if one is not None]
     proven = any(ownership.made_for(one, facts) for one in known)
     spent = bool(listed and not listed.place.container_name and listed.status.outcome)
@@ -175,15 +175,10 @@ def _adrift(engine: Engine, facts: Facts, session_id: str, config: Config) -> Ad
     )
 
 
-def _listed(session_id: str) -> Record | None:
-    """The record in the list that names this session."""
-    entry = records.entry(name_of(session_id))
-    record = entry.record if entry else None
-    return record if isinstance(record, Record) and record.id == session_id else None
-
-
 def _archived(session_id: str) -> Record | None:
-    return _decoded(_history(session_id))
+    entry = history.entry(session_id)
+    record = entry.record if entry else None
+    return record if isinstance(record, Record) else None
 
 
 def _launches(session_id: str) -> list[Record]:
@@ -253,24 +248,11 @@ def claim_of(facts: Facts) -> Record | None:
     return record if record.spec.box is not None and record.spec.box.image else None
 
 
-def claimed(session_id: str) -> bool:
-    """Does a record in the list name this session? One that can't be read may."""
-    entry = records.entry(name_of(session_id))
-    if entry is None:
-        return False
-    return not isinstance(entry.record, Record) or entry.record.id == session_id
-
-
 def kept(session_id: str) -> bool:
-    """Was it to be kept when its session was stopped? (The history may know.)"""
-    return b"\nkeep = true\n" in _history(session_id)
-
-
-def _history(session_id: str) -> bytes:
-    try:
-        return files.read_regular(f"{paths.history_dir()}/{session_id}.toml", records.RECORD_LIMIT)
-    except OSError:
-        return b""
+    """Was it to be kept when its session was stopped? (The history may show that.)"""
+    entry = history.entry(session_id)
+    record = entry.record if entry else None
+    return record is not None and (not isinstance(record, Record) or record.status.keep)
 
 
 def still(found: Adrift, config: Config) -> bool:

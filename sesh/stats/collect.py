@@ -20,7 +20,7 @@ from sesh.model.reconcile import recorded_end
 from sesh.model.record import Damaged, Record
 from sesh.model.session_json import View, damaged_view, orphan_view, view
 from sesh.model.states import ALIVE, State
-from sesh.state import events, freshness, orphans, records
+from sesh.state import events, freshness, history, orphans
 from sesh.state.judge import Seen
 from sesh.state.lookup import Orphan
 from sesh.stats import measures
@@ -119,7 +119,7 @@ def _measure(views: Sequence[View], agents: Mapping[str, Process]) -> None:
 
 def _archived() -> list[View]:
     whole = _by_digests()
-    rest = [_by_record(entry.record) for entry in records.history(leaving_out=whole)]
+    rest = [_by_record(entry.record) for entry in history.entries(leaving_out=whole)]
     return [*whole.values(), *rest]
 
 

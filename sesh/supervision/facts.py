@@ -17,7 +17,7 @@ from sesh.model.states import State
 from sesh.model.value_object import Value, replace
 from sesh.operations import logs
 from sesh.places import launch_files, registry
-from sesh.state import ages, clocks
+from sesh.state import clocks
 from sesh.state.judge import Seen
 from sesh.supervision import health_checks
 from sesh.supervision.health_checks import Memory
@@ -74,7 +74,7 @@ def remembered(one: Seen) -> Supervised:
     assert one.session is not None
     record = one.session.record
     if one.state is State.RECOVERING:
-        return Supervised(one, Memory(), Facts(life=ages.of_life(record)))
+        return Supervised(one, Memory(), Facts(life=clocks.life_age(record)))
     memory = health_checks.read(record)
     return Supervised(one, memory, _facts(record, memory, processes.uptime()))
 
@@ -87,13 +87,13 @@ def refreshed(one: Supervised) -> Supervised:
 
 
 def _facts(record: Record, memory: Memory, now: float) -> Facts:
-    age = ages.of_launch(record, now)
+    age = clocks.launch_age(record, now)
     printed = _modified(paths.transcript(record.id))
     spoken = None if printed is None else max(printed, launch_files.last_beat(record))
     return Facts(
         clock=now,
         age=max(0.0, age - record.status.held),
-        life=ages.of_life(record, now),
+        life=clocks.life_age(record, now),
         silent=_silence(record, age, printed),
         unheard=_silence(record, age, spoken),
         since_measure=age if memory.measured is None else now - memory.measured,
@@ -111,7 +111,7 @@ def _facts(record: Record, memory: Memory, now: float) -> Facts:
 def silent_for(record: Record) -> float | None:
     """Seconds since a session printed something, or began; time in pause does not count. None: its
     transcript is gone."""
-    return _silence(record, ages.of_launch(record), _modified(paths.transcript(record.id)))
+    return _silence(record, clocks.launch_age(record), _modified(paths.transcript(record.id)))
 
 
 def _silence(record: Record, age: float, last: float | None) -> float | None:
@@ -227,7 +227,7 @@ def collect_checks(sessions: Sequence[Supervised]) -> list[Supervised]:
 
 def _heard(one: Supervised) -> Supervised:
     now = processes.uptime()
-    age = ages.of_launch(one.record, now) - one.record.status.held
+    age = clocks.launch_age(one.record, now) - one.record.status.held
     memory = health_checks.collect(one.record, one.memory, now, age)
     if memory == one.memory:
         return one

@@ -31,7 +31,7 @@ from sesh.model.value_object import Value, replace
 from sesh.operations.launch.launch import LaunchError
 from sesh.operations.start import restart
 from sesh.operations.stop import Ending, ask
-from sesh.state import ages, breakers, ends, events, judge, lookup, observe, records, settings
+from sesh.state import breakers, clocks, ends, events, judge, lookup, observe, records, settings
 from sesh.state.breakers import Circle
 from sesh.state.judge import Seen
 from sesh.supervision import facts, health_checks
@@ -255,7 +255,7 @@ def _comes_back(seen: Seen, ending: Ending) -> bool:
         record, status=replace(record.status, retries=ending.retries_used(record.status))
     )
     now = datetime.now(UTC)
-    return retry.after_end(record, how, now, now, ages.left(record)).retry_at is not None
+    return retry.after_end(record, how, now, now, clocks.time_left(record)).retry_at is not None
 
 
 # --- retries -------------------------------------------------------------------------------------
@@ -265,7 +265,7 @@ def _postpone(one: Supervised, circle: Circle, until: datetime, config: Config) 
     record = one.record
     why = breakers.sentence(circle, until)
     breakers.note_open(record, circle, until, config)
-    if ages.left(record) <= (until - datetime.now(UTC)).total_seconds():
+    if clocks.time_left(record) <= (until - datetime.now(UTC)).total_seconds():
         return _give_up(one, f"{why}, and {retry.no_time(record.spec.care)}")
     record = replace(record, status=replace(record.status, retry_at=until, waits_for=why))
     return lookup.write(one.seen, record)

@@ -14,11 +14,11 @@ from sesh.model.digest import Digest
 from sesh.model.errors import CannotTellError
 from sesh.model.place import Process
 from sesh.model.record import Record
-from sesh.model.session_json import View, damaged_view, orphan_view, view
+from sesh.model.session_json import View, damaged_view, hide_after, orphan_view, view
 from sesh.model.states import State
 from sesh.model.text import formatting
 from sesh.places import registry
-from sesh.state import breakers, freshness, judge, log_files, orphans, records, settings
+from sesh.state import breakers, freshness, history, judge, log_files, orphans, settings
 from sesh.state.breakers import Circle, Opened
 from sesh.state.judge import Seen
 from sesh.state.lookup import Orphan
@@ -48,7 +48,7 @@ def gather(*, everything: bool, usage: bool, work: bool = False) -> tuple[list[V
     views += [_stray(one) for one in census.strays]
     views += [_adrift(one) for one in census.adrift]
     if everything:
-        views += [complete(one) for one in judge.judge(records.history())]
+        views += [complete(one) for one in judge.judge(history.entries())]
     return views, [one.trouble for one in found if one.trouble]
 
 
@@ -149,7 +149,7 @@ def _adrift(found: Adrift) -> View:
 def _hidden(found: Seen) -> bool:
     if found.session is None:
         return False
-    moment = records.hide_after(found.session.record, found.session.verdict)
+    moment = hide_after(found.session.record, found.session.verdict)
     return moment is not None and time.time() >= moment
 
 

@@ -10,7 +10,7 @@ import pytest
 from sesh.model.place import Agent, Process
 from sesh.model.record import Care, Record
 from sesh.model.value_object import replace
-from sesh.state import ages
+from sesh.state import clocks
 from sesh.system import processes
 from tests.samples import record
 
@@ -30,8 +30,8 @@ def launched(seconds: float, **status: object) -> Record:
 
 
 def test_the_kernel_tells_how_old_a_launch_is() -> None:
-    assert ages.of_launch(launched(30.0)) == pytest.approx(30.0, abs=1)
-    assert ages.of_launch(launched(30.0), processes.uptime() + 70) == pytest.approx(100.0, abs=1)
+    assert clocks.launch_age(launched(30.0)) == pytest.approx(30.0, abs=1)
+    assert clocks.launch_age(launched(30.0), processes.uptime() + 70) == pytest.approx(100.0, abs=1)
 
 
 @pytest.mark.parametrize("field", ["id", "boot", "pidns"])
@@ -39,40 +39,43 @@ def test_elsewhere_and_before_a_reboot_only_the_time_of_day_tells(field: str) ->
     one = launched(30.0, started=ago(50.0))
     there = replace(one.place.machine, **{field: "another"})
     one = replace(one, place=replace(one.place, machine=there))
-    assert ages.of_launch(one) == pytest.approx(50.0, abs=1)
+    assert clocks.launch_age(one) == pytest.approx(50.0, abs=1)
 
 
 def test_what_was_never_seen_is_as_old_as_its_claim() -> None:
     one = record(launched=False)
     one = replace(one, status=replace(one.status, launched=ago(20.0)))
-    assert ages.of_launch(one) == pytest.approx(20.0, abs=1)
+    assert clocks.launch_age(one) == pytest.approx(20.0, abs=1)
 
 
 def test_nothing_is_younger_than_0() -> None:
     one = record(launched=False)
     one = replace(one, status=replace(one.status, launched=ago(-20.0)))
-    assert ages.of_launch(one) == 0
-    assert ages.of_life(replace(one, status=replace(one.status, held=50.0))) == 0
+    assert clocks.launch_age(one) == 0
+    assert clocks.life_age(replace(one, status=replace(one.status, held=50.0))) == 0
 
 
 def test_a_life_is_all_launches_without_the_pauses() -> None:
-    assert ages.of_life(launched(30.0, lived=100.0, held=20.0)) == pytest.approx(110.0, abs=1)
+    assert clocks.life_age(launched(30.0, lived=100.0, held=20.0)) == pytest.approx(110.0, abs=1)
     paused = launched(30.0, lived=100.0, held=20.0, paused=ago(5.0))
-    assert ages.of_life(paused) == pytest.approx(105.0, abs=1)
+    assert clocks.life_age(paused) == pytest.approx(105.0, abs=1)
 
 
 def test_what_a_launch_took_belongs_to_the_life() -> None:
     times = {"launched": ago(33.0), "started": ago(30.0)}
-    assert ages.of_life(launched(30.0, lived=100.0, **times)) == pytest.approx(133.0, abs=1)
-    assert ages.of_life(launched(30.0, **times)) == pytest.approx(30.0, abs=1)  # its first launch
+    assert clocks.life_age(launched(30.0, lived=100.0, **times)) == pytest.approx(133.0, abs=1)
+    first = launched(30.0, **times)
+    assert clocks.life_age(first) == pytest.approx(30.0, abs=1)
     times["launched"] = ago(9e6)  # the clock was set in the middle
-    assert ages.of_life(launched(30.0, lived=100.0, **times)) == pytest.approx(140.0, abs=1)
+    assert clocks.life_age(launched(30.0, lived=100.0, **times)) == pytest.approx(140.0, abs=1)
 
 
-@pytest.mark.parametrize(("timeout", "left"), [(0.0, ages.FOR_EVER), (200.0, 70.0), (9.0, -121.0)])
+@pytest.mark.parametrize(
+    ("timeout", "left"), [(0.0, clocks.FOR_EVER), (200.0, 70.0), (9.0, -121.0)]
+)
 def test_what_a_timeout_leaves(timeout: float, left: float) -> None:
     one = launched(30.0, lived=100.0)
     one = replace(one, spec=replace(one.spec, care=Care(timeout=timeout)))
-    assert ages.left(one) == pytest.approx(left, abs=1)
+    assert clocks.time_left(one) == pytest.approx(left, abs=1)
     time.sleep(0.01)
-    assert ages.left(one) <= left + 1
+    assert clocks.time_left(one) <= left + 1

@@ -97,7 +97,7 @@ def test_a_prompt_does_not_call_lost_what_was_launched_again(
 _SAY = """
 import random, sys
 from sesh.model.value_object import replace
-from sesh.state import events, lookup, observe, records
+from sesh.state import events, judge, lookup, observe, records
 
 def look(_):
     entry = records.entry("demo")

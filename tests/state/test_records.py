@@ -26,7 +26,7 @@ from sesh.model.record import AgentWord, Care, Damaged, Kit, Record, Step, Workt
 from sesh.model.session_json import view
 from sesh.model.states import Cause, State
 from sesh.model.value_object import replace
-from sesh.state import records, settings
+from sesh.state import history, records, settings
 from sesh.system import container_engine
 from tests.samples import NOW, record
 
@@ -281,7 +281,7 @@ def test_an_ended_record_moves_to_the_history(state: Path) -> None:
     old = put()
     new = replace(record(), id="demo-20261116-000000-ffffffff")
     records.claim(new, RUNNING, old)
-    kept = [entry.record for entry in records.history()]
+    kept = [entry.record for entry in history.entries()]
     assert kept == [old.record]
     assert [entry.record for entry in records.entries()] == [new]
 
@@ -293,7 +293,7 @@ def test_swap_refuses_when_somebody_was_faster(state: Path) -> None:
     assert records.swap(old, changed, RUNNING) is not None
     assert records.swap(old, old.record, RUNNING) is None
     assert not records.remove(old)
-    assert records.archive([old]) == []
+    assert history.archive([old]) == []
     found = records.entry("demo")
     assert found is not None
     assert found.record == changed

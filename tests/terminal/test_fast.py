@@ -256,7 +256,7 @@ ODD_RECORD = """
 from datetime import UTC, datetime
 from sesh.model.progress import Report
 from sesh.model.record import Spec
-from sesh.operations import record_only
+from sesh.operations.launch import record_only
 from sesh.state import settings
 spec = Spec(command=(1,), cwd="/", created=datetime.now(UTC))
 record_only.create("odd", spec, Report(), settings.load())

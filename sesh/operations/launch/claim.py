@@ -16,7 +16,7 @@ from sesh.model.value_object import Value, replace
 from sesh.operations.forget import Tell
 from sesh.operations.launch.launch import now
 from sesh.places import environment
-from sesh.state import ages, clocks, judge, lookup, records
+from sesh.state import clocks, judge, lookup, records
 from sesh.state.judge import Seen
 from sesh.state.records import Entry
 from sesh.system import processes
@@ -93,7 +93,7 @@ def next_generation(old: Record, place: Place, attempt: int) -> Record:
         launched=now(),
         retries=attempt,
         retries_max=old.spec.care.retries,
-        lived=round(ages.of_life(old), 3) if attempt else 0.0,
+        lived=round(clocks.life_age(old), 3) if attempt else 0.0,
     )
     word = progress.begun_again(old.agent, status.launched)
     return replace(old, place=place, status=status, agent=word)

@@ -8,7 +8,7 @@ from sesh.model.errors import ConflictError
 from sesh.model.record import Record
 from sesh.model.value_object import replace
 from sesh.operations.launch import claim
-from sesh.state import records
+from sesh.state import history, records
 from sesh.state.judge import Seen
 from tests.surroundings import read_record, write_record
 from tests.world import World
@@ -40,15 +40,15 @@ def test_a_look_that_wrote_more_of_its_end_takes_nothing(world: World, before: S
     ended = read_record(world, "one")
     write_record(world, replace(ended, spec=replace(ended.spec, tags=("seen",))), before.state)
     assert claimed(next_one(before), before).record == next_one(before)
-    (kept,) = records.history()
+    (kept,) = history.entries()
     assert isinstance(kept.record, Record)
     assert kept.record.spec.tags == ("seen",)
 
 
 def test_one_that_gc_has_moved_to_the_history_leaves_a_free_name(before: Seen) -> None:
-    records.archive([before.entry])
+    history.archive([before.entry])
     claimed(next_one(before), before)
-    assert len(list(records.history())) == 1
+    assert len(list(history.entries())) == 1
 
 
 def test_another_session_of_the_name_is_not_replaced(world: World, before: Seen) -> None:
