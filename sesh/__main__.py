@@ -81,7 +81,7 @@ def _lane(argv: list[str]) -> int | None:
     if argv[:2] in (["hook", "claude"], ["hook", "codex"]) and not helping:
         from sesh.agents import hook_receiver
 
-        return hook_receiver.heard(argv[1], argv[2:])
+        return hook_receiver.receive(argv[1], argv[2:])
     return None
 
 

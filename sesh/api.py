@@ -204,7 +204,7 @@ def should_resume(name: str) -> Answer:
     """Can its work be resumed? `answer.resume`, and `answer.reason` in words. A session may
     also be named by its id or its conversation; one that is missing or damaged is a no."""
     _check(str, "a text", name=name)
-    return resumable.ask(resumable.find(name or ""), name, settings.load())
+    return resumable.check(resumable.find(name or ""), name, settings.load())
 
 
 def get(name: str) -> Session:

@@ -1,13 +1,13 @@
-"""What an agent is doing, by the order of trust: its registry, its title, its hooks, its screen.
+"""What an agent is doing, by the most trusted source: registry, title, hooks, screen.
 
-Two things go before "idle": a dialog on the screen, and a prompt that the launch has given to the
-agent and that it has not taken yet (`ID.GEN.kit` says that there is one; its hooks, transcript or
-titles, that it was taken).
+Two things rule out "idle": a dialog on the screen, and a prompt that the launch passed to the agent
+and that the agent has not taken yet. `ID.GEN.kit` records that there is such a prompt; hooks, the
+transcript and titles show that it was taken.
 
-Only of agents that live: whoever asks has seen that. Files alone are read, so fast lanes may ask.
-The title is taken from the transcript, where every title that the agent has set stands; a screen
-was judged by whoever looked last (see screens.py), which is good for as long as nothing was printed
-since. What none of them says is unknown.
+The caller must have checked that the agent is alive. This module only reads files, so fast lanes
+may use it. Titles come from the session's transcript, which contains every title that the agent
+set. The screen comes from the last look at it (`agents/screen.py`) and counts until the session
+prints more. Without an answer from any source the activity is unknown.
 """
 
 from __future__ import annotations
@@ -32,40 +32,40 @@ if TYPE_CHECKING:
     from sesh.model.record import Record
 
 REGISTRY, MARK, TITLE, HOOK, SCREEN = "registry", "mark", "title", "hook", "screen"
-PROMPT = "prompt"  # that of its launch, which it has not taken
+PROMPT = "prompt"  # the prompt of the launch, not taken yet
 NOT_TAKEN = "input: its prompt was not taken"
-_PATIENCE = 60.0  # seconds of being idle after which a prompt will not be taken any more
-_TAIL = 1 << 16  # bytes of a transcript in which titles and marks are looked for
-_PRINTED = 1 << 22  # bytes: who has printed more than that was at work
+_PATIENCE = 60.0  # seconds: an agent that is idle for longer will not take the prompt any more
+_TAIL = 1 << 16  # bytes at the end of a transcript that are searched for titles and marks
+_PRINTED = 1 << 22  # bytes: an agent that printed more was busy
 _TITLES = (b"\x1b]0;", b"\x1b]2;")
 _MARKS = (b"\x1b]7501;",)  # `state=working:app=codex`
 _ENDS = (b"\x07", b"\x1b\\")
-_LONGEST = 1 << 10  # bytes of one
-_SAME = 3.0  # seconds by which two sources may differ on when a wait began
+_LONGEST = 1 << 10  # bytes of a title or mark
+_TOLERANCE = 3.0  # seconds by which two sources may differ about the start of a wait
 
 
 class Activity(Value):
-    """What it does, since when, and who says so."""
+    """What an agent does, since when, and by which source."""
 
     kind: str
     source: str
     what: str | None = None  # what it waits for
     since: float | None = None
-    rule: str | None = None  # which one spoke, where rules read a title or a screen
-    background: bool | None = None  # idle, and something that it began still runs
-    trouble: bool = False  # it waits, but for no answer: it takes prompts
-    question: dict[str, Any] | None = None  # what it asks, as JSON shows it
+    rule: str | None = None  # the rule that matched a title or a screen
+    background: bool | None = None  # idle, while a process that it started still runs
+    trouble: bool = False  # waits because of an error, not for an answer: it takes prompts
+    question: dict[str, Any] | None = None  # what it asks, as in JSON
 
 
 class Launch(Value):
-    """Which launch of which session: all that is needed to find what its agent said."""
+    """A launch of a session: what is needed to find the files of its agent."""
 
-    run: str  # directory of this machine's launches
+    run: str  # the directory of launches on this machine
     id: str
     generation: int
     pid: str
     start: str
-    boxed: bool
+    in_container: bool
     transcript: str
 
     @property
@@ -74,7 +74,7 @@ class Launch(Value):
 
 
 def launch_of(record: Record) -> Launch:
-    """The launch that a record is of."""
+    """The launch of a record."""
     place, agent = record.place, record.place.agent
     return Launch(
         run=place.private_run,
@@ -82,14 +82,14 @@ def launch_of(record: Record) -> Launch:
         generation=place.generation,
         pid=str(agent.process.pid) if agent else "",
         start=str(agent.process.start) if agent else "",
-        boxed=not record.place.agent_files_here,
+        in_container=not record.place.agent_files_here,
         transcript=paths.transcript(record.id),
     )
 
 
 def launch_in(found: Digest, run: str) -> Launch | None:
-    """The launch that a digest line is of, if an agent that sesh knows works there. (Of what is a
-    record only, in mode `word`, nobody has launched anything.)"""
+    """The launch of a digest line, if it runs an agent that sesh knows. (Mode `word` is a record
+    without a process.)"""
     if digest.agent(found.view) is None or digest.state(found.view) != "running":
         return None
     if found.mode == "word":
@@ -100,20 +100,20 @@ def launch_in(found: Digest, run: str) -> Launch | None:
         generation=int(found.generation),
         pid=found.pid,
         start=found.start,
-        boxed=found.mode.startswith("box"),
+        in_container=found.mode.startswith("box"),
         transcript=paths.transcript(found.id),
     )
 
 
-class Equipment(Value):
-    """What was written down at the launch (`ID.GEN.kit`) for those who can't read a template."""
+class KitFile(Value):
+    """What a launch wrote about its agent (`ID.GEN.kit`), for readers that load no template."""
 
     kind: str
-    home: str = ""  # the agent's own directory: its registry is there
+    home: str = ""  # the agent's own directory, with its registry
     rules: tuple[Rule, ...] = ()
-    begun: int = 0  # the size of the transcript at the launch: what stands before is of another
-    prompted: bool = False  # the launch has given it a prompt
-    conversation: str | None = None  # the one that the launch has named
+    begun: int = 0  # size of the transcript at the launch: older launches wrote the part before
+    prompted: bool = False  # the launch passed it a prompt
+    conversation: str | None = None  # the conversation that the launch chose
 
     @property
     def by_screen(self) -> bool:
@@ -121,22 +121,22 @@ class Equipment(Value):
 
 
 class Signals(Value):
-    """What each source says; None: nothing."""
+    """What each source shows; None: nothing."""
 
     registry: claude.Registered | None = None
-    title: tuple[Rule, float] | None = None  # or a mark; and when the transcript grew last
+    title: tuple[Rule, float] | None = None  # or a mark; and when the transcript last grew
     hook: HookEvent | None = None
     screen: Activity | None = None
-    taken: bool | None = True  # has it taken the prompt of its launch? None: nobody can tell
-    late: bool = False  # it has had the time to
+    taken: bool | None = True  # has it taken the prompt of its launch? None: unknown
+    late: bool = False  # it had enough time to take the prompt
 
 
 # --- the decision, PURE --------------------------------------------------------------------------
 
 
 def decide(signals: Signals) -> Activity | None:
-    """The word of the one who is to be trusted most; others add what it can't know. (An agent may
-    call itself idle while a dialog is on its screen.)"""
+    """The most trusted source decides; others add what it cannot know. (An agent may report idle
+    while a dialog is on its screen.)"""
     found = _trusted(signals)
     if found is None or found.kind != IDLE:
         return found
@@ -161,7 +161,7 @@ def _trusted(signals: Signals) -> Activity | None:
 
 
 def _registered(found: claude.Registered, hook: HookEvent | None) -> Activity | None:
-    """A trouble leaves it idle in its own eyes; which tool it asks for, only its hooks say."""
+    """After an error the registry shows idle; only hooks name the tool that it asks for."""
     assert found.activity is not None
     if found.activity == IDLE and hook and hook.lasting:
         return Activity(WAITING, HOOK, hook.what, hook.at, trouble=True)
@@ -175,7 +175,7 @@ def _registered(found: claude.Registered, hook: HookEvent | None) -> Activity | 
 
 
 def _titled(rule: Rule, printed: float, hook: HookEvent | None) -> Activity:
-    """A title that says idle may be that of an agent that waits."""
+    """The title of a waiting agent may show idle."""
     if rule.means == IDLE and hook and hook.activity == WAITING:
         return Activity(WAITING, HOOK, hook.what, hook.at, trouble=hook.lasting)
     agrees = hook is not None and hook.activity == rule.means
@@ -188,19 +188,20 @@ def _titled(rule: Rule, printed: float, hook: HookEvent | None) -> Activity:
 
 def of(launch: Launch) -> Activity | None:
     """What the agent of a living session is doing; None: unknown."""
-    return known(launch)[0]
+    return examine(launch)[0]
 
 
-def known(launch: Launch, looked: Activity | None = None) -> tuple[Activity | None, bool]:
-    """The same, and whether it is worth a look at the screen. `looked`: what that has just said."""
-    kit = equipment(launch)
+def examine(launch: Launch, seen: Activity | None = None) -> tuple[Activity | None, bool]:
+    """The same, and whether a look at the screen could add something. `seen` is the result of a
+    look that the caller has just taken."""
+    kit = read_kit(launch)
     if kit is None:
         return None, False
-    registry = None if launch.boxed else _registry(launch, kit)
+    registry = None if launch.in_container else _registry(launch, kit)
     title = None if registry and registry.activity else _title(launch, kit)
     fresh, screen = _seen_screen(launch) if kit.by_screen else (True, None)
-    hook = heard(launch)
-    signals = Signals(registry, title, hook, looked or screen)
+    hook = last_hook(launch)
+    signals = Signals(registry, title, hook, seen or screen)
     found = decide(signals)
     if kit.prompted and found and found.kind == IDLE:
         taken, late = _taken(launch, kit, signals), _late(launch, found)
@@ -208,35 +209,36 @@ def known(launch: Launch, looked: Activity | None = None) -> tuple[Activity | No
     if found and found.kind == WAITING and found.question is None:
         found = _asking(launch, kit, found, hook)
     doubtful = found is None or found.source == PROMPT or found.kind == IDLE
-    return found, doubtful and not fresh and not launch.boxed
+    return found, doubtful and not fresh and not launch.in_container
 
 
-def _asking(launch: Launch, kit: Equipment, found: Activity, hook: HookEvent | None) -> Activity:
-    """With what is asked: by the hook that said that it waits or, of Codex, by its transcript."""
+def _asking(launch: Launch, kit: KitFile, found: Activity, hook: HookEvent | None) -> Activity:
+    """Add the question: from the hook that reported the wait or, for Codex, from its transcript."""
     asked = None
-    late = hook is not None and hook.at < (found.since or 0.0) - _SAME  # of an earlier question
-    if hook and hook.activity == WAITING and hook.what == found.what and not late:
+    older = hook is not None and hook.at < (found.since or 0.0) - _TOLERANCE
+    if hook and hook.activity == WAITING and hook.what == found.what and not older:
         asked = questions.of_tool(hook.tool, hook.input, HOOK) if hook.input is not None else None
-    elif found.what == "permission" and kit.kind == "codex" and not launch.boxed:
+    elif found.what == "permission" and kit.kind == "codex" and not launch.in_container:
         tool, given = _called(launch.pid)
         asked = questions.of_tool(tool, given, questions.TRANSCRIPT)
         found = replace(found, what=claude.permission(tool))
     return replace(found, question=questions.plain(asked)) if asked else found
 
 
-def equipment(launch: Launch) -> Equipment | None:
+def read_kit(launch: Launch) -> KitFile | None:
     try:
         found = json.loads(quick_read.read(f"{launch.stem}.kit"))
         rules = tuple(from_plain(rule) for rule in found.pop("rules"))
-        return Equipment(**found, rules=rules)
+        return KitFile(**found, rules=rules)
     except (OSError, ValueError, TypeError, AttributeError, KeyError):
         return None
 
 
-def heard(launch: Launch) -> HookEvent | None:
-    """What its hooks said last; in a container they leave the event itself, in its box."""
+def last_hook(launch: Launch) -> HookEvent | None:
+    """The last event that its hooks reported. In a container, hooks leave the raw event in a
+    file."""
     try:
-        if not launch.boxed:
+        if not launch.in_container:
             return last_event.decode(quick_read.read(f"{launch.stem}.said"))
         path = f"{launch.run}/{launch.id}.box/{launch.id}.{launch.generation}.hook"
         event = json.loads(quick_read.read(path))
@@ -245,23 +247,23 @@ def heard(launch: Launch) -> HookEvent | None:
         return None
     if not isinstance(event, dict):
         return None
-    return claude.meaning(event, at) or codex.meaning(event, at)
+    return claude.parse_event(event, at) or codex.parse_event(event, at)
 
 
-def _registry(launch: Launch, kit: Equipment) -> claude.Registered | None:
-    """Its entry in Claude's registry, if it is of this very process."""
+def _registry(launch: Launch, kit: KitFile) -> claude.Registered | None:
+    """The entry of exactly this process in Claude's registry."""
     if kit.kind != "claude" or not kit.home:
         return None
     try:
-        found = claude.registered(quick_read.read(f"{kit.home}/sessions/{launch.pid}.json"))
+        found = claude.parse_registry(quick_read.read(f"{kit.home}/sessions/{launch.pid}.json"))
     except OSError:
         return None
     itself = found and str(found.pid) == launch.pid and found.start == launch.start
     return found if itself else None
 
 
-def _title(launch: Launch, kit: Equipment) -> tuple[Rule, float] | None:
-    """What it says by escape sequences: in a mark that is meant for terminals, or in its title."""
+def _title(launch: Launch, kit: KitFile) -> tuple[Rule, float] | None:
+    """What its escape sequences show: a mark for terminals, or its title."""
     try:
         printed, moment = _tail(launch.transcript, kit.begun)
     except OSError:
@@ -274,10 +276,10 @@ def _title(launch: Launch, kit: Equipment) -> tuple[Rule, float] | None:
     return None
 
 
-def _taken(launch: Launch, kit: Equipment, signals: Signals) -> bool | None:
-    """Has it taken the prompt of its launch, so that idle means the end of that turn? Its hooks say
-    so, or a registry that is younger than them; else an answer in its own transcript, or that it
-    was ever busy. None: nobody can tell."""
+def _taken(launch: Launch, kit: KitFile, signals: Signals) -> bool | None:
+    """Has it taken the prompt of its launch, so that idle means the end of that turn? Proofs: a
+    hook, or a newer entry of the registry; an answer in the agent's transcript; that it was ever
+    busy. None: unknown."""
     hook, registry = signals.hook, signals.registry
     if hook and hook.prompted:
         ended = registry.since if registry and registry.activity == IDLE else None
@@ -286,19 +288,19 @@ def _taken(launch: Launch, kit: Equipment, signals: Signals) -> bool | None:
     conversation = (registry and registry.conversation) or (hook and hook.conversation)
     if conversation and kit.conversation not in (None, conversation):
         return True  # the user has typed /clear or /resume since
-    if kit.kind == "claude" and conversation and not launch.boxed:
+    if kit.kind == "claude" and conversation and not launch.in_container:
         from glob import escape, glob
 
         kept = glob(f"{escape(kit.home)}/projects/*/{conversation}.jsonl")
-        return any(claude.answered(_end_of(path)) for path in kept)
-    if kit.kind == "codex" and not launch.boxed:
+        return any(claude.turn_over(_end_of(path)) for path in kept)
+    if kit.kind == "codex" and not launch.in_container:
         kept = [path for path in [_rollout(launch.pid)] if path]
         return any(codex.turn_over(_end_of(path)) for path in kept)
-    return has_worked(launch) or worked_by_screen(launch)
+    return was_busy(launch) or was_busy_on_screen(launch)
 
 
 def _late(launch: Launch, found: Activity) -> bool:
-    """Has it been idle long enough to have taken a prompt?"""
+    """Was it idle for long enough to take a prompt?"""
     try:
         launched = os.stat(f"{launch.stem}.kit").st_mtime
     except OSError:
@@ -313,10 +315,10 @@ def _end_of(path: str) -> bytes:
         return b""
 
 
-def has_worked(launch: Launch) -> bool | None:
-    """Has a mark or a title of this launch ever said that it is busy? None: none ever would, or
-    what it printed is gone."""
-    kit = equipment(launch)
+def was_busy(launch: Launch) -> bool | None:
+    """Has a mark or a title of this launch ever shown busy? None: no rule could tell, or the output
+    is gone."""
+    kit = read_kit(launch)
     places = {rule.place for rule in kit.rules if rule.means == BUSY} if kit else set()
     if kit is None or not places & {MARK, TITLE}:
         return None
@@ -344,7 +346,7 @@ def _says_busy(printed: bytes, rules: tuple[Rule, ...]) -> bool:
 
 
 def _tail(path: str, begun: int) -> tuple[bytes, float]:
-    """The end of what this launch has printed, and when that was."""
+    """The end of the output of this launch, and when it was written."""
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         status = os.fstat(fd)
@@ -355,20 +357,19 @@ def _tail(path: str, begun: int) -> tuple[bytes, float]:
 
 
 def last_sequence(printed: bytes, begins: tuple[bytes, ...]) -> str | None:
-    """The text of the last whole escape sequence of a kind."""
+    """The text of the last complete escape sequence of a kind."""
     end = len(printed)
     while (at := max(printed.rfind(begin, 0, end) for begin in begins)) >= 0:
         text = printed[printed.index(b";", at) + 1 : at + _LONGEST]
         ends = [found for mark in _ENDS if (found := text.find(mark)) >= 0]
         if ends:
             return text[: min(ends)].decode(errors="replace")
-        end = at  # cut off, or written just now
+        end = at  # cut off, or being written now
     return None
 
 
 def _called(pid: str) -> tuple[str | None, dict[str, Any] | None]:
-    """The tool that Codex wants to use, and with what: its title does not say, its transcript
-    does."""
+    """The tool that Codex wants to use, and its input, from the end of its transcript."""
     path = _rollout(pid)
     return codex.last_call(_end_of(path)) if path else (None, None)
 
@@ -385,8 +386,8 @@ def _rollout(pid: str) -> str | None:
 
 
 def _seen_screen(launch: Launch) -> tuple[bool, Activity | None]:
-    """Is it as when somebody looked last, because nothing was printed since, and what did it say
-    then?"""
+    """Is the last look at the screen still valid (nothing was printed since), and what did it
+    show?"""
     try:
         found = json.loads(quick_read.read(f"{launch.stem}.seen"))
         found.pop("worked", None)
@@ -396,8 +397,8 @@ def _seen_screen(launch: Launch) -> tuple[bool, Activity | None]:
         return False, None
 
 
-def worked_by_screen(launch: Launch) -> bool | None:
-    """Has a look at its screen ever found it busy? None: no."""
+def was_busy_on_screen(launch: Launch) -> bool | None:
+    """True when a look at its screen ever found it busy; else None."""
     try:
         return json.loads(quick_read.read(f"{launch.stem}.seen")).get("worked") is True or None
     except (OSError, ValueError, AttributeError):
@@ -408,7 +409,7 @@ def worked_by_screen(launch: Launch) -> bool | None:
 
 
 def fields(found: Activity | None) -> dict[str, Any]:
-    """What is said of it wherever a session is printed."""
+    """The fields of an activity in JSON."""
     since = found.since if found else None
     moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(since)) if since else None
     return {
@@ -421,13 +422,13 @@ def fields(found: Activity | None) -> dict[str, Any]:
     }
 
 
-def upon(shown: dict[str, Any], found: Activity | None) -> dict[str, Any]:
-    """A session's object, with what its agent does."""
+def add_to(shown: dict[str, Any], found: Activity | None) -> dict[str, Any]:
+    """A session's JSON object, with the activity of its agent."""
     return {**shown, "attention": shown["attention"] or attention(found), **fields(found)}
 
 
 def attention(found: Activity | None) -> str | None:
-    """Why a person should look."""
+    """Why the session needs attention."""
     if found is None or found.kind != WAITING:
         return None
-    return f"waits for {found.what}" if found.what else "waits for somebody"
+    return f"waits for {found.what}" if found.what else "waits for an answer"

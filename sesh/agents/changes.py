@@ -1,4 +1,4 @@
-"""What a pass does with what agents say: it learns a new conversation, and tells who waits."""
+"""What a pass finds out about agents: a changed conversation, and a new wait for a person."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from sesh.places import environment
 from sesh.state import events
 from sesh.system import files, processes, quick_read
 
-_SAME = 3.0  # seconds by which two sources may differ on when a wait began
+_TOLERANCE = 3.0  # seconds by which two sources may differ about the start of a wait
 
 
-def conversation(record: Record) -> str | None:
-    """The conversation that an agent is in: it has said so, or holds its transcript open."""
-    said = activity.heard(activity.launch_of(record))
-    if said and said.conversation:
-        return said.conversation
+def current_conversation(record: Record) -> str | None:
+    """The conversation of a session's agent, from its last hook or from the transcript that it
+    keeps open."""
+    event = activity.last_hook(activity.launch_of(record))
+    if event and event.conversation:
+        return event.conversation
     kit, agent = record.spec.kit, record.place.agent
     if kit is None or agent is None or not record.place.agent_files_here:
         return None
@@ -35,27 +36,27 @@ def conversation(record: Record) -> str | None:
     )
 
 
-def to_be_looked_at(found: Digest, run: str) -> bool:
-    """May its agent be in another conversation than its record says?"""
-    recorded = json.loads(found.view)["conversation"]
-    launch = activity.launch_in(found, run)
-    heard = activity.heard(launch) if launch else None
-    if heard is None or heard.conversation is None:
+def conversation_changed(digest: Digest, run: str) -> bool:
+    """Can the agent's conversation differ from the recorded one?"""
+    recorded = json.loads(digest.view)["conversation"]
+    launch = activity.launch_in(digest, run)
+    event = activity.last_hook(launch) if launch else None
+    if event is None or event.conversation is None:
         return launch is not None and recorded is None
-    return bool(heard.conversation != recorded)
+    return bool(event.conversation != recorded)
 
 
-def note(held: Iterable[Digest], run: str) -> None:
-    """Write into the events, once each time, that an agent waits for somebody."""
-    for found in held:
-        launch = activity.launch_in(found, run)
+def report_waiting(digests: Iterable[Digest], run: str) -> None:
+    """Append an event for every agent that has begun to wait for a person."""
+    for digest in digests:
+        launch = activity.launch_in(digest, run)
         if launch:
             with suppress(SeshError, OSError):
-                _note(launch, activity.of(launch))
+                _report_wait(launch, activity.of(launch))
 
 
-def _note(launch: Launch, doing: Activity | None) -> None:
-    """The file `ID.GEN.told` stands while one waits: since when, as it was told."""
+def _report_wait(launch: Launch, doing: Activity | None) -> None:
+    """The file `ID.GEN.told` exists during a reported wait and holds its start time."""
     path = f"{launch.stem}.told"
     if doing is None or doing.kind != WAITING:
         with suppress(FileNotFoundError):
@@ -63,7 +64,7 @@ def _note(launch: Launch, doing: Activity | None) -> None:
         return
     since = doing.since or 0.0
     with suppress(FileNotFoundError, ValueError):
-        if since <= float(quick_read.read(path)) + _SAME:
+        if since <= float(quick_read.read(path)) + _TOLERANCE:
             return
     files.write_private(path, f"{since:.3f}\n".encode(), durable=False)
     event = events.new("waiting", name_of(launch.id), launch.id, launch.generation)

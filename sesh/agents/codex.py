@@ -1,7 +1,7 @@
-"""Codex: the program that it calls after every turn, and what that is told. PURE.
+"""Codex: the program that it calls after every turn, and its transcript. PURE.
 
-`sesh start -t codex` passes the program with `-c notify=[…]`, for that launch only. What Codex is
-doing meanwhile, its title says.
+`sesh start -t codex` passes the program with `-c notify=[…]`, for that launch only. Between these
+calls, Codex shows in its title what it is doing.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from sesh.agents.last_event import IDLE, HookEvent, identity, spoken, text, tool_input
+from sesh.agents.last_event import IDLE, HookEvent, conversation_id, message_text, text, tool_input
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,12 +20,12 @@ _CALLS = ("function_call", "custom_tool_call", "local_shell_call")
 
 
 def notify(command: Sequence[str]) -> str:
-    """The text for -c: a TOML array of strings, which JSON's are."""
+    """The text for -c. A JSON array of strings is also a TOML array."""
     return f"notify={json.dumps(list(command))}"
 
 
 def last_call(transcript: bytes) -> tuple[str | None, dict[str, Any] | None]:
-    """The tool that was called last, and with what, by the end of a transcript."""
+    """The last tool call in a transcript, with its input."""
     for line in reversed(transcript.splitlines()):
         if b'"function_call"' not in line and b'"custom_tool_call"' not in line:
             continue
@@ -39,7 +39,7 @@ def last_call(transcript: bytes) -> tuple[str | None, dict[str, Any] | None]:
 
 
 def _arguments(payload: Mapping[str, object]) -> dict[str, Any] | None:
-    """Of a function JSON, of other tools a text."""
+    """The input is JSON for functions, and text for other tools."""
     given = payload.get("arguments", payload.get("input"))
     try:
         found = json.loads(given) if isinstance(given, str) else given
@@ -49,7 +49,7 @@ def _arguments(payload: Mapping[str, object]) -> dict[str, Any] | None:
 
 
 def prompts(transcript: bytes) -> list[str]:
-    """Prompts that a user typed, from lines of a transcript."""
+    """The prompts in lines of a transcript."""
     found = []
     for line in transcript.splitlines():
         if b'"user' not in line:
@@ -59,20 +59,20 @@ def prompts(transcript: bytes) -> list[str]:
         except (ValueError, RecursionError, AttributeError):
             continue
         if isinstance(payload, dict) and payload.get("type") == "user_message":
-            found.append(spoken(payload.get("message")))
+            found.append(message_text(payload.get("message")))
         elif isinstance(payload, dict) and payload.get("role") == "user":
-            found.append(spoken(payload.get("content")))
+            found.append(message_text(payload.get("content")))
     return found
 
 
 def turn_over(transcript: bytes) -> bool:
-    """Does a transcript hold the end of a turn?"""
+    """Does a transcript contain the end of a turn?"""
     return b'"task_complete"' in transcript or b'"turn_aborted"' in transcript
 
 
-def meaning(event: Mapping[str, object], now: float) -> HookEvent | None:
-    """What it says after a turn; None: nothing that we know."""
+def parse_event(event: Mapping[str, object], now: float) -> HookEvent | None:
+    """The meaning of its call after a turn; None for other events."""
     if event.get("type") != TURN_COMPLETE:
         return None
-    conversation = identity(event.get("thread-id"))
+    conversation = conversation_id(event.get("thread-id"))
     return HookEvent(now, TURN_COMPLETE, IDLE, conversation=conversation, prompted=True)

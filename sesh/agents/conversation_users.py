@@ -1,4 +1,4 @@
-"""Who else is in a conversation: two processes in one would mix it up. Only looks."""
+"""Who else uses a conversation: two processes would corrupt it. Read-only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sesh.agents import claude, launch_kit
 from sesh.agents.launch_kit import Variables
 from sesh.model.errors import TwinError
 from sesh.model.place import Process
-from sesh.model.record import Kit, Record
+from sesh.model.record import Record
 from sesh.model.text.parse import TICKS, number
 from sesh.state import records
 from sesh.system import process_marks, processes, quick_read
@@ -18,35 +18,31 @@ from sesh.system.processes import Table
 
 
 def check(record: Record, conversation: str, variables: Variables) -> None:
-    """Raise when somebody else is in it. (What runs in a container, only its record tells.)"""
+    """Raise when another process uses the conversation. (For containers only records can tell.)"""
     who = _session(record, conversation)
     if who is None and record.place.agent_files_here:
         who = _process(record, conversation, variables)
     if who is not None:
         raise TwinError(
-            f"{record.name}: {who} is in its conversation {conversation}; "
-            f"end that one first, or sesh restart --fresh {record.name} starts a new one"
+            f"{record.name}: {who} uses its conversation {conversation}; end it first, or start a "
+            f"new conversation: sesh restart --fresh {record.name}"
         )
 
 
-def taken(record: Record, conversation: str) -> bool:
-    """Is it another session's, be that alive or not?"""
+def in_other_record(record: Record, conversation: str) -> bool:
+    """Is it the conversation of another session, alive or not?"""
     return bool(_others_in(record, conversation))
 
 
-def rivals(record: Record) -> list[Record]:
-    """Other sessions of such an agent in the same directory that are in no known conversation."""
+def similar_sessions(record: Record) -> list[Record]:
+    """Other sessions of this agent in the same directory whose conversation is unknown."""
     found = [one for one, _ in records.having("cwd", record.spec.cwd) if one.id != record.id]
-    alike = [one for one in found if (one.spec.cwd, one.spec.kit) == _whereabouts(record)]
-    return [one for one in alike if one.agent.conversation is None]
+    wanted = record.spec.cwd, record.spec.kit, None
+    return [one for one in found if (one.spec.cwd, one.spec.kit, one.agent.conversation) == wanted]
 
 
-def _whereabouts(record: Record) -> tuple[str, Kit | None]:
-    return record.spec.cwd, record.spec.kit
-
-
-def written(record: Record, path: str) -> bool:
-    """Does another process of its program hold a file open for writing?"""
+def open_elsewhere(record: Record, path: str) -> bool:
+    """Does another process of the same program hold a file open for writing?"""
     table = processes.table()
     return bool(_writers(_others(record, table, _own(record, table)), [path]))
 
@@ -60,13 +56,13 @@ def _others_in(record: Record, conversation: str) -> list[Record]:
 
 
 def _session(record: Record, conversation: str) -> str | None:
-    """The living session that has it too."""
+    """The name of another living session in this conversation."""
     others = _others_in(record, conversation)
-    return next((one.name for one in others if lives(one)), None)
+    return next((one.name for one in others if alive(one)), None)
 
 
-def lives(record: Record) -> bool:
-    """Is its agent a living process of this machine?"""
+def alive(record: Record) -> bool:
+    """Is its agent a living process on this machine?"""
     agent, place = record.place.agent, record.place
     here = place.machine == processes.here() and place.pids_here
     return agent is not None and here and processes.alive(agent.process)
@@ -88,13 +84,13 @@ def _process(record: Record, conversation: str, variables: Variables) -> str | N
 
 
 def _others(record: Record, table: Table, own: set[int]) -> dict[int, list[str]]:
-    """Living processes of the session's program that are not its own, and their command lines."""
+    """Living processes of the same program outside of the session, with their command lines."""
     found = processes.of_program(table, os.path.basename(record.spec.command[0]))
     return {pid: words for pid, words in found.items() if pid not in own}
 
 
 def _writers(others: Iterable[int], paths: Iterable[str]) -> set[int]:
-    """Those that hold one of some files open for writing; readers do no harm."""
+    """The processes that hold one of these files open for writing. Readers do no harm."""
     from sesh.system import process_usage
 
     real = {os.path.realpath(path) for path in paths}
@@ -102,20 +98,20 @@ def _writers(others: Iterable[int], paths: Iterable[str]) -> set[int]:
 
 
 def _own(record: Record, table: Table) -> set[int]:
-    """Its own processes, while its agent lives."""
+    """The processes of the session, while its agent is alive."""
     agent = record.place.agent
-    if agent is None or not lives(record):
+    if agent is None or not alive(record):
         return set()
     tree = processes.tree(processes.children(table), agent.process.pid)
     return {*tree, *process_marks.marked(table, [process_marks.mark(record)])[record.id]}
 
 
 def _registered(home: str, conversation: str) -> list[int]:
-    """Living processes that Claude's registry names for it."""
+    """Living processes that Claude's registry lists for a conversation."""
     found = []
     with suppress(OSError):
         for name in os.listdir(f"{home}/sessions"):
-            one = claude.registered(quick_read.read(f"{home}/sessions/{name}"))
+            one = claude.parse_registry(quick_read.read(f"{home}/sessions/{name}"))
             if one is None or one.conversation != conversation:
                 continue
             start = number(one.start, TICKS)
@@ -125,5 +121,5 @@ def _registered(home: str, conversation: str) -> list[int]:
 
 
 def _names(words: Iterable[str], conversation: str) -> bool:
-    """Was it started with it: as a word, or behind `--resume=`?"""
+    """Is the conversation on a command line: as an argument, or after `--resume=`?"""
     return any(word == conversation or word.endswith(f"={conversation}") for word in words)

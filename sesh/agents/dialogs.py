@@ -1,7 +1,8 @@
-"""A dialog on an agent's screen: what it asks, which answers it has, and which one is meant. PURE.
+"""Dialogs on an agent's screen: the question, its options, and the option that an answer means.
+PURE.
 
-Agents ask by a list of options, numbered or not, with a mark in front of the one that Enter takes,
-or, in a line, by letters in parentheses. The last on the screen counts.
+A dialog is a list of options, numbered or not, with a mark at the option that Enter takes; or a
+line with letters in parentheses. The last dialog on the screen counts.
 """
 
 from __future__ import annotations
@@ -20,30 +21,30 @@ _LETTERS = lazy(r"\(([A-Z])\)([a-z][a-z' ]*)")
 _BAR = lazy(r"[─━═╌╍┄-]{8,}")
 _FIELD = lazy(r"\w+: |[$│>•] ")
 _HINT = lazy(r"↑/↓|\b(?:enter|esc) to (?:select|confirm|cancel)", re.IGNORECASE)
-_BELOW = 3  # lines below the last option: which keys there are
-_APART = 4  # lines from one option to the next: what it means
+_BELOW = 3  # lines below the last option, with hints about keys
+_APART = 4  # lines from one option to the next, with its explanation
 _ABOVE = 40  # lines above the options that may belong to the dialog
-_SAMPLE = 24  # characters by which a tool's input is found on the screen
+_SAMPLE = 24  # characters of a tool's input that are searched for on the screen
 
 
 class Dialog(Value):
-    """What stands on the screen, without the mark: to know it again."""
+    """The content of a dialog. `same` compares two of them without the mark."""
 
     text: str
     options: tuple[Option, ...]
     core: str  # from the question to the first option
-    body: str  # the same, with what stands above the question: what a tool is to be used with
+    body: str  # the same, with the part above the question: the input of a tool
     marked: str = ""  # the option that Enter takes
-    numbered: bool = True  # do keys take an option? Else it has to be marked first
+    numbered: bool = True  # a key takes an option; else it has to be marked first
 
 
 def read(screen: str) -> Dialog | None:
-    """The dialog at the end of a screen; None: there is none that is understood."""
+    """The dialog at the end of a screen; None when sesh recognises none."""
     return menu(screen) or _letters(_lines(screen))
 
 
 def menu(screen: str) -> Dialog | None:
-    """The same, if it is a list of options: whatever the program, Enter takes the marked one."""
+    """The same, only for lists of options: in any program, Enter takes the marked option."""
     return _menu(_lines(screen)) or _bare_menu(screen.splitlines())
 
 
@@ -53,19 +54,19 @@ def _lines(screen: str) -> list[str]:
 
 
 def same(one: Dialog, other: Dialog) -> bool:
-    """Is it the same question, with the same answers?"""
+    """Is it the same question with the same options?"""
     return (one.body, one.options) == (other.body, other.options)
 
 
 def _menu(lines: list[str]) -> Dialog | None:
-    """A list of numbered options, one of them marked."""
+    """A list of numbered options with exactly one mark."""
     at = _numbered(lines)
     if not at:
         return None
     found = [match for where in at if (match := _OPTION.fullmatch(lines[where]))]
     marked = [match["key"] for match in found if match["mark"]]
     below = [line for line in lines[at[-1] + 1 :] if not _BAR.fullmatch(line)]
-    # Below an input line with the same mark it would be an earlier prompt of the user.
+    # A list above an input line with the same mark is an earlier prompt of the user.
     if len(found) < 2 or len(marked) != 1 or len(below) > _BELOW or _has_mark(below):
         return None
     options = tuple(Option(match["key"], _label(match["label"])) for match in found)
@@ -82,8 +83,8 @@ def _dialog(
 
 
 def _bare_menu(lines: list[str]) -> Dialog | None:
-    """Options without numbers, in a column, below a question, with nothing below them but a line
-    that says which keys there are, or nothing and a bar above it all. They count from the top."""
+    """Options without numbers in a column below a question. Below them is only a line with hints
+    about keys, or nothing, with a bar above the dialog. Options count from the top."""
     marks = [where for where, line in enumerate(lines) if line.strip(_EDGES)[:1] in (*_MARKS,)]
     if not marks:
         return None
@@ -106,17 +107,17 @@ def _bare_menu(lines: list[str]) -> Dialog | None:
 
 
 def _starts_at(line: str, column: int) -> bool:
-    """Does its text start in that column?"""
+    """Does the text of a line start in this column?"""
     return len(line) - len(line.lstrip(_EDGES)) == column < len(line)
 
 
 def _label(text: str) -> str:
-    """Without what explains it, in another column."""
+    """The label without its explanation in another column."""
     return text.strip().partition("  ")[0]
 
 
 def _numbered(lines: list[str]) -> list[int]:
-    """Where the options of the last list stand: 1, 2 … in a row."""
+    """The lines with the options of the last list: 1, 2 … in order."""
     at: list[int] = []
     wanted = None
     for where in range(len(lines) - 1, -1, -1):
@@ -137,13 +138,13 @@ def _has_mark(lines: list[str]) -> bool:
 
 
 def _from_question(above: list[str]) -> list[str]:
-    """From the nearest line that looks like a question, and not like `Reason: …` or `$ command`."""
+    """The lines from the last question on; `Reason: …` or `$ command` is not a question."""
     asked = [where for where, line in enumerate(above) if "?" in line and not _FIELD.match(line)]
     return [line for line in above[asked[-1] if asked else -1 :] if not _BAR.fullmatch(line)]
 
 
 def _from_bar(above: list[str], asked: list[str]) -> list[str]:
-    """From the bar that the dialog begins with, where it has one."""
+    """The lines after the bar at the top of the dialog, if it has one."""
     bars = [where for where, line in enumerate(above) if _BAR.fullmatch(line) and line[0] in "─━═"]
     return [line for line in above[bars[-1] + 1 :] if not _BAR.fullmatch(line)] if bars else asked
 
@@ -159,15 +160,15 @@ def _letters(lines: list[str]) -> Dialog | None:
 
 
 def question(dialog: Dialog, known: Question | None) -> Question:
-    """What is asked: in the words of the agent's hook where those are of this dialog."""
+    """The question of a dialog: `known`, from the agent's hook, if it belongs to this dialog."""
     if known is not None and _is_of(known, dialog):
         return replace(known, options=dialog.options)
     return Question(dialog.text, SCREEN, options=dialog.options)
 
 
 def _is_of(known: Question, dialog: Dialog) -> bool:
-    """Does the dialog show what the tool is to be used with? Its beginning or its end: what is long
-    may not be seen as a whole. Of a tool that has nothing to show, its hook is believed."""
+    """Does the dialog show the beginning or the end of the tool's input? A long input may be cut. A
+    tool without such an input is taken as reported."""
     shown, found = _squeezed(dialog.body), matter(known.input or {})
     if found is None:
         asks = "questions" in (known.input or {})
@@ -187,36 +188,38 @@ def _squeezed(text: str) -> str:
 
 
 class Choice(Value):
-    """What is to be typed: an option, and behind it a text."""
+    """What to type: an option, then a text."""
 
     option: Option
-    verb: str  # what was done, for people
+    verb: str  # the result, for people
     text: str = ""
 
 
 def choose(dialog: Dialog, answers: Answers, word: str) -> Choice | None:
-    """The option that an answer means; None: the dialog has none like that."""
-    always = [one for one in dialog.options if _begins(one, answers.always)]
+    """The option that an answer means; None when the dialog has no such option."""
+    always = [option for option in dialog.options if _begins(option, answers.always)]
     if word == "always":
         return Choice(always[0], "always allowed") if always else None
     if word in ("yes", "no"):
         wanted = answers.yes if word == "yes" else answers.no
         verb = "allowed" if word == "yes" else "denied"
-        fits = [one for one in dialog.options if _begins(one, wanted) and one not in always]
+        fits = [
+            option for option in dialog.options if _begins(option, wanted) and option not in always
+        ]
         return Choice(fits[0], verb) if fits else None
-    for one in dialog.options:
-        if one.key == word:
-            return Choice(one, f"answered {one.key} ({one.label}):")
+    for option in dialog.options:
+        if option.key == word:
+            return Choice(option, f"answered {option.key} ({option.label}):")
     if word.isdecimal():
         return None
-    fields = [one for one in dialog.options if _begins(one, answers.text)]
+    fields = [option for option in dialog.options if _begins(option, answers.text)]
     return Choice(fields[0], "answered", word) if fields else None
 
 
 def words(dialog: Dialog, answers: Answers) -> list[str]:
-    """The answers that it has, as `sesh answer` takes them."""
+    """The answers that `sesh answer` accepts for a dialog."""
     named = [word for word in ("yes", "no", "always") if choose(dialog, answers, word)]
-    return named if "yes" in named or "no" in named else [one.key for one in dialog.options]
+    return named if "yes" in named or "no" in named else [option.key for option in dialog.options]
 
 
 def _begins(option: Option, labels: tuple[str, ...]) -> bool:

@@ -1,8 +1,8 @@
-"""`sesh hook claude|codex`: what those call while they work. Notes the last word, and goes.
+"""`sesh hook claude|codex`: the program that agents call from their hooks. Saves the last event.
 
-The agent waits for it, so: always 0, not a word, little time. Whatever is not the agent of the
-session that it claims to be of (a subagent, a nested run, one of another state directory) is not
-heard. A change that others want to know of at once starts a pass, which nobody waits for.
+The agent waits for it, so it is fast, prints nothing and always exits 0. Events of processes other
+than the session's agent (a subagent, a nested run, an agent of another state directory) are
+ignored. A change that matters to others starts a pass in the background.
 """
 
 from __future__ import annotations
@@ -22,42 +22,42 @@ from sesh.system import bug_log, files, paths, quick_read, stdin, subprocesses
 KINDS = ("claude", "codex")
 _SHELLS = (b"sh", b"bash", b"dash", b"zsh", b"ksh", b"busybox", b"fish")
 _DEEPEST = 12  # processes between a hook and its agent
-# Programs of an agent's own between its hook and the one that was launched: npm's codex is a script
-# that starts the real one. Of a nested claude there would be one.
+# Programs between a hook and the launched agent: npm's codex is a script that starts the real
+# program. For claude any program in between is a nested claude.
 _BETWEEN = {"claude": 0, "codex": 1}
 
 
-def heard(kind: str, words: list[str]) -> int:
-    """One call. Nothing that goes wrong here is the agent's business."""
+def receive(kind: str, words: list[str]) -> int:
+    """Handle one call. Errors never reach the agent."""
     try:
-        _heard(kind, words)
+        _receive(kind, words)
     except (SeshError, OSError, ValueError, IndexError, KeyboardInterrupt):
-        return OK  # no session, or one that is damaged, or a full disk: the agent goes on
+        return OK  # no session, a damaged record or a full disk
     except Exception as error:
         bug_log.write(error)
     return OK
 
 
-def _heard(kind: str, words: list[str]) -> None:
+def _receive(kind: str, words: list[str]) -> None:
     raw = words[-1].encode(errors="surrogateescape") if words else stdin.read()
     if kind == "codex" and words:
         with suppress(SeshError, OSError, ValueError):
             _pass_on(words[-1])
-    new = meaning(kind, raw, time.time())
+    new = parse(kind, raw, time.time())
     if new is None or (kind == "codex" and not _is_kept(new)):
         return
     session = _session()
     if session is None or not _is_agent(session, kind, new):
         return
-    old, new = _note(session.stem, new)
+    old, new = _save(session.stem, new)
     asks = WAITING in (old.activity if old else None, new.activity)
     changed = asks and (old is None or (old.activity, old.what) != (new.activity, new.what))
     if changed or new.conversation not in (None, session.conversation):
-        _have_looked(session.run)
+        _start_pass(session.run)
 
 
-def meaning(kind: str, raw: bytes, now: float) -> HookEvent | None:
-    """What an event says; None: nothing, or it is not understood."""
+def parse(kind: str, raw: bytes, now: float) -> HookEvent | None:
+    """The meaning of an event; None: nothing, or it is not valid."""
     try:
         event = json.loads(raw) if len(raw) <= stdin.LIMIT else None
     except (ValueError, RecursionError):
@@ -65,12 +65,12 @@ def meaning(kind: str, raw: bytes, now: float) -> HookEvent | None:
     if not isinstance(event, dict):
         return None
     if kind == "codex" and "type" in event:
-        return codex.meaning(event, now)
-    return claude.meaning(event, now)  # Codex's own hooks have the same shape
+        return codex.parse_event(event, now)
+    return claude.parse_event(event, now)  # Codex's own hooks have the same shape
 
 
 def _is_kept(new: HookEvent) -> bool:
-    """Does Codex keep this conversation? Not those in which it makes up a title for another."""
+    """Does Codex keep this conversation? It does not keep those that only invent a title."""
     from glob import escape, glob
 
     home = os.environ.get("CODEX_HOME") or f"{paths.home()}/.codex"
@@ -78,7 +78,7 @@ def _is_kept(new: HookEvent) -> bool:
     return bool(glob(f"{escape(home)}/sessions/*/*/*/rollout-*-{name}.jsonl"))
 
 
-# --- whose word it is ----------------------------------------------------------------------------
+# --- who calls -----------------------------------------------------------------------------------
 
 
 class _Session:
@@ -94,7 +94,7 @@ class _Session:
 
 
 def _session() -> _Session | None:
-    """None when there is none of ours."""
+    """None when the caller is in no session of this state directory."""
     session_id, name = os.environ.get("SESH_ID"), os.environ.get("SESH_NAME")
     if not session_id or not name or "/" in session_id + name:
         return None
@@ -109,8 +109,8 @@ def _session() -> _Session | None:
 
 
 def _is_agent(session: _Session, kind: str, new: HookEvent) -> bool:
-    """Is it the session's agent that calls? It says the conversation that we know, or is the
-    nearest program above us that is no shell."""
+    """Is the caller the session's agent? Either its conversation is the recorded one, or the agent
+    is our nearest ancestor that is not a shell."""
     if new.conversation is not None and new.conversation == session.conversation:
         return True
     left = _BETWEEN[kind]
@@ -118,7 +118,7 @@ def _is_agent(session: _Session, kind: str, new: HookEvent) -> bool:
     for _ in range(_DEEPEST):
         if pid == session.agent:
             return True
-        comm, parent = _who(pid)
+        comm, parent = _name_and_parent(pid)
         left -= comm not in _SHELLS
         if left < 0 or parent <= 1:
             return False
@@ -126,35 +126,34 @@ def _is_agent(session: _Session, kind: str, new: HookEvent) -> bool:
     return False
 
 
-def _who(pid: int) -> tuple[bytes, int]:
-    """A process's name, and its parent."""
+def _name_and_parent(pid: int) -> tuple[bytes, int]:
     head, _, tail = quick_read.read(f"/proc/{pid}/stat").rpartition(b") ")
     return head.partition(b" (")[2], int(tail.split(None, 2)[1])
 
 
-# --- what is done with it ------------------------------------------------------------------------
+# --- what a call does ----------------------------------------------------------------------------
 
 
-def _note(stem: str, new: HookEvent) -> tuple[HookEvent | None, HookEvent]:
-    """Write it down; what was there before, and what is now. Two hooks at once take turns."""
+def _save(stem: str, new: HookEvent) -> tuple[HookEvent | None, HookEvent]:
+    """Save an event; returns the previous one and the saved one. Concurrent hooks take turns."""
     with files.locked(f"{stem}.kit"):
         old = None
         with suppress(OSError):
             old = last_event.decode(quick_read.read(f"{stem}.said"))
-        whole = last_event.merged(old, new)
-        files.write_private(f"{stem}.said", last_event.encode(whole), durable=False)
-    return old, whole
+        merged = last_event.merge(old, new)
+        files.write_private(f"{stem}.said", last_event.encode(merged), durable=False)
+    return old, merged
 
 
-def _have_looked(directory: str) -> None:
-    """Start a pass, in an environment of its own: what it starts is not the agent's."""
+def _start_pass(directory: str) -> None:
+    """Start a pass in a clean environment: its processes do not belong to the agent."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     subprocesses.detach(["/bin/sh", f"{directory}/callback"], env=kept)
 
 
 def _pass_on(event: str) -> None:
-    """Codex knows one program to notify, and for this launch that is us: the user's own is told
-    too."""
+    """Call the program that the user has configured: Codex knows only one, and for this launch that
+    is sesh."""
     from sesh.state import settings
 
     home = os.environ.get("CODEX_HOME") or f"{paths.home()}/.codex"

@@ -1,4 +1,4 @@
-"""What an agent said last through its hooks: one small JSON file a launch (`ID.GEN.said`). PURE."""
+"""The last event that an agent's hooks reported: a JSON file per launch (`ID.GEN.said`). PURE."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ if TYPE_CHECKING:
 BUSY, WAITING, IDLE = "busy", "waiting", "idle"
 ACTIVITIES = (BUSY, WAITING, IDLE)
 LIMIT = 1 << 16
-_LONGEST = 200  # characters of what it waits for, or of a name
+_LONGEST = 200  # characters of a name, or of what it waits for
 _LONGEST_ID = 100
-_MOST_INPUT = 1 << 16  # bytes of what a tool is to be used with, as JSON
-_LONGEST_PART = 1 << 12  # characters of each of its texts, where it is larger than that
-REMINDER = "Notification"  # says again what another event has said
+_MOST_INPUT = 1 << 16  # bytes of a tool's input as JSON
+_LONGEST_PART = 1 << 12  # characters of each text in a larger input
+REMINDER = "Notification"  # repeats an earlier event
 
 
 class HookEvent(Value):
-    """Its last words. Times in seconds of the epoch."""
+    """What a hook reported. Times are seconds since the epoch."""
 
     at: float
     event: str
     activity: str | None = None
     what: str | None = None  # what it waits for
-    lasting: bool = False  # a trouble: it waits, although it seems to be idle
-    tool: str | None = None  # the last one that it was about to use
+    lasting: bool = False  # an error: it waits although it looks idle
+    tool: str | None = None  # the last tool that it wanted to use
     conversation: str | None = None
-    prompted: bool = False  # somebody has given it something to do
-    input: dict[str, Any] | None = None  # what the tool is to be used with that it waits for
+    prompted: bool = False  # it has got a prompt
+    input: dict[str, Any] | None = None  # the input of the tool that it asks permission for
     taken: float = 0.0  # when it took its last prompt
 
 
-def merged(old: HookEvent | None, new: HookEvent) -> HookEvent:
-    """The new word, with what it leaves out of the old one."""
+def merge(old: HookEvent | None, new: HookEvent) -> HookEvent:
+    """The new event, completed from the old one."""
     if old is None or (new.conversation and old.conversation not in (None, new.conversation)):
         return new
     what = new.what
     if what == "permission" and old.activity == WAITING and old.what:
-        what = old.what  # the late reminder does not know which tool
+        what = old.what  # a late reminder does not name the tool
     same = old.activity == new.activity == WAITING and old.what == what
     reminded = same and new.event == REMINDER
     return replace(
         new,
-        at=old.at if reminded else new.at,  # a reminder is no new wait, another question is
+        at=old.at if reminded else new.at,  # a reminder starts no new wait; another question does
         what=what,
         input=old.input if reminded else new.input,
         taken=max(old.taken, new.taken),
@@ -56,12 +56,12 @@ def merged(old: HookEvent | None, new: HookEvent) -> HookEvent:
     )
 
 
-def encode(said: HookEvent) -> bytes:
-    return json.dumps({name: getattr(said, name) for name in said.fields}).encode() + b"\n"
+def encode(event: HookEvent) -> bytes:
+    return json.dumps({name: getattr(event, name) for name in event.fields}).encode() + b"\n"
 
 
 def decode(raw: bytes) -> HookEvent | None:
-    """None for what was not written by us."""
+    """None for bytes that sesh did not write."""
     try:
         found = json.loads(raw)
     except (ValueError, RecursionError):
@@ -86,17 +86,17 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "input": (dict, type(None)),
     "taken": (int, float),
 }
-_LATER = ("input", "taken")  # an agent that was launched by an older version has said less
+_LATER = ("input", "taken")  # missing in files of an older version
 
 
 def text(value: object) -> str | None:
-    """A stranger's text, if it is one, cut to what a line can show."""
+    """Untrusted text, cut to what fits into a line; None when it is not text."""
     return value[:_LONGEST] if isinstance(value, str) and value else None
 
 
 def tool_input(value: object) -> dict[str, Any] | None:
-    """What a tool is to be used with. Of what is very large, every text is cut; what is large all
-    the same is left out."""
+    """The input of a tool. The texts in a very large input are cut; an input that is still too
+    large is left out."""
     if not isinstance(value, dict):
         return None
     if len(json.dumps(value)) <= _MOST_INPUT:
@@ -110,15 +110,15 @@ def _cut(part: object) -> object:
     return f"{part[:_LONGEST_PART]}…" if isinstance(part, str) and long else part
 
 
-def spoken(content: object) -> str:
-    """The text of a message: a string, or parts with one each."""
+def message_text(content: object) -> str:
+    """The text of a message: a string, or a list of parts with a text each."""
     parts = content if isinstance(content, list) else [content]
     texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
     return "\n".join(part for part in texts if isinstance(part, str))
 
 
-def identity(value: object) -> str | None:
-    """A conversation's id, if it is one: it will stand on a command line and in a file's name."""
+def conversation_id(value: object) -> str | None:
+    """A valid conversation id, which is safe on a command line and in a file name; else None."""
     if not isinstance(value, str) or not 0 < len(value) <= _LONGEST_ID or value[0] in "-_":
         return None
     plain = value.isascii() and value.replace("-", "").replace("_", "").isalnum()

@@ -1,6 +1,7 @@
-"""What a launch of an agent needs beside its command: its conversation, hooks, and words for both.
+"""What the launch of an agent needs beside its command: conversation, hooks, and arguments for
+both.
 
-ID.GEN.kit    for those who ask what the agent does and can't read a template: see activity.py
+ID.GEN.kit    what `agents/activity` needs to know about the agent
 ID.GEN.hooks  Claude's settings for this launch
 """
 
@@ -23,12 +24,12 @@ Variables = Mapping[bytes, bytes]
 
 
 def home(kind: str, variables: Variables) -> str:
-    """The agent's own directory, as its environment says; empty where we know of none."""
+    """The agent's own directory, from its environment; empty for agents without one."""
     if kind not in _HOMES:
         return ""
     name, default = _HOMES[kind]
-    said = os.fsdecode(variables.get(name.encode(), b""))
-    return said or f"{_home(variables)}/{default}"
+    given = os.fsdecode(variables.get(name.encode(), b""))
+    return given or f"{_home(variables)}/{default}"
 
 
 def _home(variables: Variables) -> str:
@@ -36,7 +37,7 @@ def _home(variables: Variables) -> str:
 
 
 def transcripts(kit: Kit, conversation: str, variables: Variables) -> list[str]:
-    """The files in which the agent keeps a conversation; `*`: all."""
+    """The agent's files of a conversation; `*`: of all conversations."""
     from glob import escape, glob
 
     wanted = conversation if conversation == "*" else escape(conversation)
@@ -52,15 +53,15 @@ def transcripts(kit: Kit, conversation: str, variables: Variables) -> list[str]:
 
 
 def conversation_in(path: str, kit: Kit) -> str | None:
-    """The conversation that a transcript is of, by its name: a UUID, or one word."""
+    """The conversation of a transcript, from its file name: a UUID, or a word."""
     ending = re.escape(kit.transcript.rpartition("{conversation}")[2])
     found = re.search(rf"({_UUID}|[A-Za-z0-9_]+){ending}$", path)
     return found[1] if found else None
 
 
 def open_conversation(kit: Kit, pid: int, variables: Variables) -> str | None:
-    """The conversation whose transcript an agent, or a child of it, holds open; of several, the one
-    that was written to last."""
+    """The conversation whose transcript an agent or one of its children holds open; of several, the
+    last one written to."""
     if not kit.transcript:
         return None
     mine = processes.open_in_family(pid) & {*transcripts(kit, "*", variables)}
@@ -72,7 +73,7 @@ def open_conversation(kit: Kit, pid: int, variables: Variables) -> str | None:
 
 
 def minted(record: Record) -> Record:
-    """The record with a conversation of its own, where that is ours to name."""
+    """The record with a new conversation, if sesh chooses the id."""
     kit = record.spec.kit
     if kit is None or kit.conversation != "minted":
         return record
@@ -80,7 +81,7 @@ def minted(record: Record) -> Record:
 
 
 def new_conversation() -> str:
-    """A random UUID. (To import the module that makes them costs more than all of this.)"""
+    """A random UUID. (Importing `uuid` takes longer than this.)"""
     raw = bytearray(os.urandom(16))
     raw[6] = raw[6] & 0x0F | 0x40
     raw[8] = raw[8] & 0x3F | 0x80
@@ -89,7 +90,7 @@ def new_conversation() -> str:
 
 
 def command(record: Record, stem: str, hook: list[str], *, resuming: bool) -> tuple[str, ...]:
-    """The words of a launch. `stem` is where its files are; `hook` is what calls sesh back."""
+    """The command line of a launch. `stem` is the path of its files; `hook` calls sesh."""
     spec, kit = record.spec, record.spec.kit
     if kit is None:
         return spec.command
@@ -105,7 +106,7 @@ def command(record: Record, stem: str, hook: list[str], *, resuming: bool) -> tu
 
 
 def _prompted(record: Record, *, resuming: bool) -> bool:
-    """Is its agent given a prompt at its launch? Only at the beginning of a conversation."""
+    """Does the launch pass a prompt? Only at the beginning of a conversation."""
     kit = record.spec.kit
     return bool(kit and kit.prompt) and record.spec.prompt is not None and not resuming
 
@@ -123,7 +124,7 @@ def _filled(word: str, known: Mapping[str, str]) -> str:
 def contents(
     record: Record, variables: Variables, hook: list[str], *, resuming: bool
 ) -> dict[str, bytes]:
-    """The files of a launch by their endings: for its directory, or its box."""
+    """The files of a launch, by suffix."""
     kit = record.spec.kit
     if kit is None:
         return {}
@@ -149,7 +150,7 @@ def _size(path: str) -> int:
 
 
 def stage(record: Record, variables: Variables, stem: str, *, resuming: bool) -> None:
-    """Write them, on this machine."""
+    """Write the files of a launch on this machine."""
     files.make_private(os.path.dirname(stem))
     made = contents(record, variables, own_hook(record), resuming=resuming)
     for ending, data in made.items():
@@ -159,8 +160,8 @@ def stage(record: Record, variables: Variables, stem: str, *, resuming: bool) ->
 def stage_elsewhere(
     record: Record, variables: Variables, stem: str, hook: list[str], *, resuming: bool
 ) -> tuple[tuple[str, ...], dict[str, bytes]]:
-    """The command of a launch in another place, and the files to put there, by their endings. What
-    sesh alone reads is written on this machine."""
+    """The command of a launch in another place, and the files to put there, by suffix. Files that
+    only sesh reads are written on this machine."""
     made = contents(record, variables, hook, resuming=resuming)
     if ".kit" in made:
         path = f"{record.place.private_run}/{record.launch}.kit"
@@ -169,6 +170,6 @@ def stage_elsewhere(
 
 
 def own_hook(record: Record) -> list[str]:
-    """How its agent calls sesh."""
+    """The command that the agent's hooks run."""
     assert record.spec.kit is not None
     return [*paths.own_command(), "hook", record.spec.kit.kind]

@@ -1,7 +1,7 @@
-"""What an agent asks: as JSON, and in a line for people. PURE, and light: fast lanes show it.
+"""The question that an agent asks, for JSON and for people. PURE, and light for fast lanes.
 
-Which tool it wants to use, and with what, its permission hook says, or its own transcript; which
-answers there are, only its screen (see dialogs.py).
+The tool and its input come from the permission hook or the agent's transcript. The possible answers
+come from the screen (`agents/dialogs`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 HOOK, TRANSCRIPT, SCREEN = "hook", "transcript", "screen"
 USES = "wants to use"  # a file
-# What matters of a tool's input: the first of these that it has, and what the tool does with it.
+# The part of a tool's input that matters: the first of these keys, and what the tool does with it.
 _MATTERS = {
     "command": "wants to run",
     "cmd": "wants to run",
@@ -30,14 +30,14 @@ _MATTERS = {
 
 
 class Option(Value):
-    """One answer that the screen offers, and the key or number in front of it."""
+    """An answer that the screen offers, with its key or number."""
 
     key: str
     label: str
 
 
 class Question(Value):
-    """What is asked. `input` is as the agent gave it."""
+    """A question. `input` is the tool's input as the agent gave it."""
 
     text: str
     source: str
@@ -47,7 +47,7 @@ class Question(Value):
 
 
 def of_tool(tool: str | None, given: Mapping[str, Any] | None, source: str) -> Question | None:
-    """What is asked by an agent that wants to use a tool."""
+    """The question of an agent that wants to use a tool."""
     if tool is None:
         return None
     return Question(_sentence(tool, given or {}), source, tool, given)
@@ -63,7 +63,7 @@ def _sentence(tool: str, given: Mapping[str, Any]) -> str:
 
 
 def matter(given: Mapping[str, Any]) -> tuple[str, str] | None:
-    """The part of a tool's input that a person decides by: what is done, and with what."""
+    """The part of a tool's input that matters for a decision: a verb and its object."""
     for name, verb in _MATTERS.items():
         value = given.get(name)
         if isinstance(value, list) and value and all(isinstance(word, str) for word in value):
@@ -74,26 +74,26 @@ def matter(given: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def is_about(asked: Question, words: str) -> bool:
-    """Does it ask about that: a part of the command, the file, the question?"""
+    """Do the words occur in the question or in the tool's input?"""
     parts = (asked.text, *(part for part in (asked.input or {}).values() if isinstance(part, str)))
     return any(words in part for part in parts)
 
 
 def subject(asked: Question, longest: int) -> str:
-    """`Bash (rm -rf build)`: what an answer was about, in a line."""
+    """The subject of a question in a line: `Bash (rm -rf build)`."""
     found = matter(asked.input or {})
-    told = line(found[1] if asked.tool and found else asked.text)
-    short = told if len(told) <= longest else f"{told[: longest - 1]}…"
+    text = line(found[1] if asked.tool and found else asked.text)
+    short = text if len(text) <= longest else f"{text[: longest - 1]}…"
     return f"{asked.tool} ({short})" if asked.tool and found else short
 
 
 def line(text: str) -> str:
-    """A text in one line."""
+    """A text as one line."""
     return " ".join(text.split())
 
 
 def plain(asked: Question) -> dict[str, Any]:
-    """As JSON shows it."""
+    """The question as in JSON."""
     return {
         "tool": asked.tool,
         "input": dict(asked.input) if asked.input is not None else None,
@@ -104,6 +104,6 @@ def plain(asked: Question) -> dict[str, Any]:
 
 
 def of_plain(values: Mapping[str, Any]) -> Question:
-    """The inverse."""
+    """The inverse of `plain`."""
     options = tuple(Option(one["key"], one["label"]) for one in values["options"])
     return Question(**{**values, "options": options})

@@ -1,6 +1,6 @@
-"""May an agent's work be gone on with? Whose it is, found by what others call it; and the answer.
+"""Can an agent's work be resumed? Finds its session by name, id or conversation. Read-only.
 
-Only looks. Whatever is wrong with a record is an answer too: no, and why.
+A problem with a record is also an answer: no, with the reason.
 """
 
 from __future__ import annotations
@@ -17,19 +17,20 @@ from sesh.places import environment, launch_files
 from sesh.state import history, log_files, records
 from sesh.state.records import Entry
 
-LEARNED = ("minted", "learned")  # kinds of agents that have a conversation
+_WITH_CONVERSATION = ("minted", "learned")  # `conversation` of agents that have one
 
 
-def ask(entry: Entry | None, name: str, settings: Config) -> Answer:
-    """The answer for a record file, whatever is in it."""
+def check(entry: Entry | None, name: str, settings: Config) -> Answer:
+    """The answer for a record file, damaged or not."""
     if entry is None:
         return Answer(False, f"no session named {name}")
     record = entry.record
     if not isinstance(record, Record):
         return Answer(False, f"its record is damaged: {record.reason}")
     now = datetime.now(UTC)
-    there = conversation_there(record)
-    return progress.resumable(record, now, thresholds(settings), there, heard(record))
+    return progress.resumable(
+        record, now, thresholds(settings), has_conversation(record), last_sign_of_life(record)
+    )
 
 
 def thresholds(settings: Config) -> Thresholds:
@@ -37,11 +38,10 @@ def thresholds(settings: Config) -> Thresholds:
     return Thresholds(resume.max_idle, int(resume.max_errors), resume.phases)
 
 
-def conversation_there(record: Record) -> bool | None:
-    """Has it a conversation that can be resumed? None: it needs none, because its process is alive,
-    or because the maker of the record runs the agent, and has not said that it is of a kind that
-    has conversations."""
-    if record.place.has_process and conversation_users.lives(record):
+def has_conversation(record: Record) -> bool | None:
+    """Does it have a conversation to resume? None: it needs none, because its process is alive, or
+    because another program runs the agent, and its template names no kind of conversation."""
+    if record.place.has_process and conversation_users.alive(record):
         return None
     kit, conversation = record.spec.kit, record.agent.conversation
     if conversation and kit and kit.transcript and record.place.agent_files_here:
@@ -52,24 +52,24 @@ def conversation_there(record: Record) -> bool | None:
         )
     if conversation:
         return True
-    if not record.place.has_process and (kit is None or kit.conversation not in LEARNED):
+    if not record.place.has_process and (kit is None or kit.conversation not in _WITH_CONVERSATION):
         return None
     return False
 
 
-def heard(record: Record) -> datetime | None:
-    """When its process gave the last sign of life: output, or a plain `sesh update`."""
+def last_sign_of_life(record: Record) -> datetime | None:
+    """When its process last printed something or called `sesh update`."""
     if not record.place.has_process:
         return None
     last = max(log_files.last_output(record.id) or 0.0, launch_files.last_beat(record))
     return datetime.fromtimestamp(last, UTC) if last else None
 
 
-# --- whose? --------------------------------------------------------------------------------------
+# --- lookup --------------------------------------------------------------------------------------
 
 
 def find(key: str) -> Entry | None:
-    """The record of a name, of an id (in the history too) or of a conversation."""
+    """The record with this name, id (also in the history) or conversation."""
     return records.entry(key) or _by_id(key) or _by_conversation(key)
 
 
@@ -83,12 +83,12 @@ def _by_id(key: str) -> Entry | None:
 
 
 def _by_conversation(key: str) -> Entry | None:
-    """The newest of them."""
+    """The newest record with this conversation."""
     if not key or len(key) > 200:
         return None
     try:
         found = records.having("conversation", key)
     except OSError:
         return None
-    mine = [(r.spec.created, one) for r, one in found if r.agent.conversation == key]
-    return max(mine, key=lambda one: one[0])[1] if mine else None
+    mine = [pair for pair in found if pair[0].agent.conversation == key]
+    return max(mine, key=lambda pair: pair[0].spec.created)[1] if mine else None

@@ -1,13 +1,13 @@
-"""The files that rules come from: the user's own before those that come with sesh. Strict.
+"""Files with activity rules: the user's own, then the built-in ones. Parsing is strict.
 
-version = 1                   counts up when what is below changes: `show` names it
+version = 1                   increase it with every change; `show` prints it
 
 [[title]]                     tried in this order; all tests of a rule must hold
-between = ["⠀", "⣿"]          its first character; or starts, contains, ends
-means = "busy"                or idle, or waiting; then also:
+between = ["⠀", "⣿"]          range of the first character; or starts, contains, ends
+means = "busy"                or idle, or waiting, which also needs:
 what = "permission"           or input, login, rate limit …
 
-[[mark]]                      the same for what it tells terminals: the text of OSC 7501
+[[mark]]                      the same for the text of the escape sequence OSC 7501
 starts = "state=working"
 means = "busy"
 
@@ -37,7 +37,7 @@ _TESTS = ("starts", "between", "contains", "ends")
 
 
 def load(name: str) -> tuple[Rule, ...]:
-    """The rules of a name; raises when there are none, or when they can't be understood."""
+    """The rules with this name; raises when there are none, or when they are not valid."""
     path, raw = read(name)
     found, wrong = decode(name, path, raw)
     if wrong:
@@ -46,9 +46,9 @@ def load(name: str) -> tuple[Rule, ...]:
 
 
 def read(name: str) -> tuple[str, bytes]:
-    """The file that a name means, and what is in it."""
+    """The path and the content of the file with this name."""
     if not valid_name(name):
-        raise SeshError(f"{name!a}: no valid name for rules")
+        raise SeshError(f"invalid name for rules: {name!a}")
     for directory in (paths.rules_dir(), paths.builtin_rules_dir()):
         path = f"{directory}/{name}.toml"
         try:
@@ -61,14 +61,12 @@ def read(name: str) -> tuple[str, bytes]:
 
 
 def names() -> list[str]:
-    """All that exist."""
-    found = {stem for one in (paths.rules_dir(), paths.builtin_rules_dir()) for stem in stems(one)}
-    return sorted(found)
+    """The names of all rule files."""
+    return sorted({*stems(paths.rules_dir()), *stems(paths.builtin_rules_dir())})
 
 
 def stems(directory: str) -> list[str]:
-    """The names of the TOML files in a directory that could be somebody's; none where it can't be
-    read."""
+    """The names of the TOML files in a directory; none when it cannot be read."""
     try:
         found = os.listdir(directory)
     except OSError:
@@ -81,7 +79,7 @@ def stems(directory: str) -> list[str]:
 
 
 def decode(name: str, path: str, raw: bytes) -> tuple[tuple[Rule, ...], list[str]]:
-    """The rules in a file, and everything that is wrong with it, a line each."""
+    """The rules in a file, and a message for each error in it."""
     try:
         table = settings.parse(path, raw)
     except StateError as error:
@@ -97,45 +95,45 @@ def decode(name: str, path: str, raw: bytes) -> tuple[tuple[Rule, ...], list[str
     found = []
     for place in rules.PLACES:
         given = table.get(place, [])
-        if type(given) is not list or not all(type(one) is dict for one in given):
+        if type(given) is not list or not all(type(rule) is dict for rule in given):
             wrong.append(f"{path}: {place} should be tables: [[{place}]]")
             continue
-        for number, one in enumerate(given, 1):
+        for number, rule in enumerate(given, 1):
             where = f"{path}: {place} {number}"
-            problems = _problems(one, place, where)
+            problems = _problems(rule, place, where)
             wrong += problems
             if not problems:
-                found.append(Rule(name, version, place, number, **_values(one)))
+                found.append(Rule(name, version, place, number, **_values(rule)))
     return tuple(found), wrong
 
 
-def _values(one: dict[str, Any]) -> dict[str, Any]:
-    lists = {key: _list(one.get(key, [])) for key in ("contains", "lacks", "between")}
-    return {**one, **lists}
+def _values(rule: dict[str, Any]) -> dict[str, Any]:
+    lists = {key: _list(rule.get(key, [])) for key in ("contains", "lacks", "between")}
+    return {**rule, **lists}
 
 
 def _list(value: str | list[str]) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(value)
 
 
-def _problems(one: dict[str, Any], place: str, where: str) -> list[str]:
-    wrong = [f"{where}: unknown key {settings.brief(key)}" for key in one.keys() - {*_KEYS}]
-    wrong += [f"{where}: {key} {told}" for key, told in _wrong_values(one, place).items()]
-    if not any(one.get(key) for key in _TESTS):
-        wrong.append(f"{where}: it has no test: give starts, between, contains or ends")
+def _problems(rule: dict[str, Any], place: str, where: str) -> list[str]:
+    wrong = [f"{where}: unknown key {settings.brief(key)}" for key in rule.keys() - {*_KEYS}]
+    wrong += [f"{where}: {key} {problem}" for key, problem in _wrong_values(rule, place).items()]
+    if not any(rule.get(key) for key in _TESTS):
+        wrong.append(f"{where}: has no test: give starts, between, contains or ends")
     return wrong
 
 
-def _wrong_values(one: dict[str, Any], place: str) -> dict[str, str]:
-    """Key → what it should be."""
+def _wrong_values(rule: dict[str, Any], place: str) -> dict[str, str]:
+    """Invalid key → what it should be."""
     wrong: dict[str, str] = {}
     for key in ("starts", "ends"):
-        if key in one and not _text(one[key]):
+        if key in rule and not _text(rule[key]):
             wrong[key] = "should be a string"
-    for key, told in (("contains", "all there"), ("lacks", "not there")):
-        if key in one and not _texts(one[key]):
-            wrong[key] = f"should be a string, or a list of strings that are {told}"
-    between = one.get("between", ["x", "x"])
+    for key in ("contains", "lacks"):
+        if key in rule and not _texts(rule[key]):
+            wrong[key] = "should be a string, or a list of strings"
+    between = rule.get("between", ["x", "x"])
     if not (
         type(between) is list
         and len(between) == 2
@@ -143,22 +141,22 @@ def _wrong_values(one: dict[str, Any], place: str) -> dict[str, str]:
         and between[0] <= between[1]
     ):
         wrong["between"] = "should be a list of two characters, the lower one first"
-    lines = one.get("lines", 1)
+    lines = rule.get("lines", 1)
     if type(lines) is not int or not 0 < lines <= rules.MOST_LINES:
         wrong["lines"] = f"should be a whole number from 1 to {rules.MOST_LINES}"
-    if place != rules.SCREEN and "lines" in one:
-        wrong["lines"] = f"is for screens: a {place} has one"
-    return {**wrong, **_wrong_meaning(one)}
+    if place != rules.SCREEN and "lines" in rule:
+        wrong["lines"] = f"is only for screens: a {place} has one line"
+    return {**wrong, **_wrong_meaning(rule)}
 
 
-def _wrong_meaning(one: dict[str, Any]) -> dict[str, str]:
-    means, what = one.get("means"), one.get("what")
+def _wrong_meaning(rule: dict[str, Any]) -> dict[str, str]:
+    means, what = rule.get("means"), rule.get("what")
     if means not in rules.MEANINGS:
         return {"means": f"should be one of {', '.join(rules.MEANINGS)}"}
     if means == rules.WAITING and what not in rules.WHATS:
         return {"what": f"should be one of {', '.join(rules.WHATS)}"}
     if means != rules.WAITING and what is not None:
-        return {"what": 'says what is waited for: it goes with means = "waiting"'}
+        return {"what": 'needs means = "waiting"'}
     return {}
 
 

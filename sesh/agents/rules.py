@@ -1,7 +1,6 @@
-"""What a title or a screen says of an agent: rules, tried in their order; the first that fits wins.
+"""Rules that derive an agent's activity from its title or screen. The first rule that matches wins.
 
-Plain comparisons of text and nothing else, so that a fast lane can try them. Where rules come from
-is not known here: see rulefiles.
+Rules only compare text, so that fast lanes can use them. `agents/rule_files` loads them.
 """
 
 from __future__ import annotations
@@ -18,17 +17,17 @@ PLACES = (MARK, TITLE, SCREEN)
 BUSY, WAITING, IDLE = "busy", "waiting", "idle"
 MEANINGS = (BUSY, WAITING, IDLE)
 WHATS = ("permission", "input", "login", "rate limit", "help: it met an error")
-LINES = 8  # of a screen, where a rule does not say how many
+LINES = 8  # of a screen, unless a rule sets another number
 MOST_LINES = 100
 
 
 class Rule(Value):
-    """All of its tests must hold. Spaces around the text, and empty lines, do not count."""
+    """All tests of a rule must hold. Spaces around the text and empty lines do not count."""
 
-    name: str  # of the rules that it is one of
-    version: int  # of these
+    name: str  # of its file
+    version: int  # of its file
     place: str  # mark (an escape sequence for terminals), title or screen
-    number: int  # among those of its place, from 1
+    number: int  # within its place, from 1
     means: str
     what: str = ""  # what it waits for
     starts: str = ""
@@ -40,12 +39,12 @@ class Rule(Value):
 
     @property
     def label(self) -> str:
-        """How it is named when it has spoken."""
+        """How output refers to the rule."""
         return f"{self.name}/{self.version} {self.place} {self.number}"
 
 
 def match(rules: Iterable[Rule], place: str, text: str) -> Rule | None:
-    """The first rule that fits what stands in a place."""
+    """The first rule that matches the text of a place."""
     lines = [line.rstrip() for line in text.split("\n") if line.strip()]
     for rule in rules:
         if rule.place == place and _fits(rule, _part(rule, lines)):
@@ -54,7 +53,7 @@ def match(rules: Iterable[Rule], place: str, text: str) -> Rule | None:
 
 
 def _part(rule: Rule, lines: list[str]) -> str:
-    """What a rule looks at."""
+    """The part of the text that a rule tests."""
     if rule.place == SCREEN:
         lines = lines[-(rule.lines or LINES) :]
     return "\n".join(lines).strip()
@@ -72,17 +71,16 @@ def _fits(rule: Rule, text: str) -> bool:
     )
 
 
-# --- as plain values, for a file that a fast lane reads ------------------------------------------
+# --- as JSON, for a file that fast lanes read ----------------------------------------------------
 
 
 def to_plain(rule: Rule) -> dict[str, object]:
-    """What JSON can hold."""
     values = {name: getattr(rule, name) for name in rule.fields}
     return {key: list(one) if isinstance(one, tuple) else one for key, one in values.items()}
 
 
 def from_plain(values: Mapping[str, object]) -> Rule:
-    """The inverse; raises ValueError or TypeError when it is not what `to_plain` gives."""
+    """The inverse of `to_plain`; raises ValueError or TypeError for invalid values."""
     made: dict[str, Any] = {
         key: tuple(one) if isinstance(one, list) else one for key, one in values.items()
     }

@@ -1,8 +1,8 @@
-"""What an agent's screen says: the last resort, because it takes a look at tmux.
+"""What an agent's screen shows: the last resort, because it needs a call to tmux.
 
-The word is kept (`ID.GEN.seen`) for those who can't look, and for ourselves: as long as nothing was
-printed since, the screen is the same. Before something is typed, nothing that is kept counts: see
-`asked`.
+The result is cached in `ID.GEN.seen`, also for callers that do not call tmux. It is valid until the
+session prints something. `open_question` never uses the cache, because its callers type into the
+session.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import time
 
 from sesh.agents import dialogs, questions
-from sesh.agents.activity import SCREEN, Activity, Launch, equipment, known, worked_by_screen
+from sesh.agents.activity import SCREEN, Activity, Launch, examine, read_kit, was_busy_on_screen
 from sesh.agents.dialogs import Dialog
 from sesh.agents.last_event import BUSY, WAITING
 from sesh.agents.questions import Question
@@ -23,25 +23,25 @@ from sesh.state import settings
 from sesh.system import files
 from sesh.system.tmux import Tmux
 
-_TROUBLES = ("login", "rate limit", "help")  # it takes a prompt meanwhile, if no dialog is open
+_TROUBLES = ("login", "rate limit", "help")  # it takes prompts, if no dialog is open
 
 
-_silent: dict[str, float] = {}  # servers that have not answered, and until when none is asked again
-_PAUSE = 10.0  # seconds: a server that hangs delays a list of many agents once
+_silent: dict[str, float] = {}  # servers that did not answer, and when to try them again
+_PAUSE = 10.0  # seconds: a server that hangs delays a list of many agents only once
 
 
-class Asked(Value):
-    """What an agent asks just now. Without a dialog it can't be answered from here."""
+class OpenQuestion(Value):
+    """The question that an agent asks now. Without a dialog, sesh cannot answer it."""
 
     question: Question
     dialog: Dialog | None
     rule: str | None = None
-    whole: bool = True  # False: in a moment more will be known, by its screen or by its hook
+    complete: bool = True  # False: the screen or the hook will show more in a moment
 
 
 def doing(launch: Launch, socket: str, pane: str | None) -> Activity | None:
-    """What the agent of a living session does, by its screen where nothing else tells."""
-    found, worth_a_look = known(launch)
+    """What the agent of a living session does; reads the screen when no other source can tell."""
+    found, worth_a_look = examine(launch)
     if not worth_a_look or pane is None or time.monotonic() < _silent.get(socket, 0.0):
         return found
     try:
@@ -49,12 +49,12 @@ def doing(launch: Launch, socket: str, pane: str | None) -> Activity | None:
     except CannotTellError:
         _silent[socket] = time.monotonic() + _PAUSE
         return found
-    return known(launch, seen)[0]
+    return examine(launch, seen)[0]
 
 
 def look(launch: Launch, server: Tmux, pane: str) -> Activity | None:
-    """Look at its screen; None: no rule knows it, or it can't be seen."""
-    kit = equipment(launch)
+    """Read its screen; None: no rule matches, or the screen cannot be read."""
+    kit = read_kit(launch)
     if kit is None or not kit.by_screen:
         return None
     moment = time.time()
@@ -67,11 +67,11 @@ def look(launch: Launch, server: Tmux, pane: str) -> Activity | None:
 
 
 def _activity(rules: tuple[Rule, ...], text: str, moment: float) -> Activity | None:
-    """By its rules or, where none fits, by a dialog that stands there."""
+    """By its rules or, when none matches, by a dialog on the screen."""
     rule = match(rules, SCREEN, text)
     if rule is not None and rule.means != WAITING:
         return Activity(rule.means, SCREEN, None, moment, rule.label)
-    asks = _asked(rule, text, None)
+    asks = _question_on(rule, text, None)
     if asks is None:
         return None
     what = (rule.what or None) if rule else "input"
@@ -79,49 +79,50 @@ def _activity(rules: tuple[Rule, ...], text: str, moment: float) -> Activity | N
     return Activity(WAITING, SCREEN, what, moment, asks.rule, question=question)
 
 
-def asked(launch: Launch, text: str) -> Asked | None:
-    """What it asks, by its screen as it is now and whatever else is known; None: nothing. A trouble
-    is no question."""
-    kit = equipment(launch)
+def open_question(launch: Launch, text: str) -> OpenQuestion | None:
+    """What an agent asks, from its current screen and all other sources; None: nothing. Waiting
+    because of an error is not a question."""
+    kit = read_kit(launch)
     rule = match(kit.rules, SCREEN, text) if kit else None
     if kit is None or (rule is not None and rule.means != WAITING):
         return None
-    doing, _ = known(launch)
+    doing, _ = examine(launch)
     waits = doing is not None and doing.kind == WAITING
-    told = questions.of_plain(doing.question) if doing and waits and doing.question else None
-    found = _asked(rule, text, told)
+    reported = questions.of_plain(doing.question) if doing and waits and doing.question else None
+    found = _question_on(rule, text, reported)
     if doing is None or not waits:
         return found
-    if found is not None:
-        untold = kit.kind == "claude" and (doing.what or "").startswith("permission") and not told
-        return replace(found, whole=found.dialog is not None and not untold)
     what = doing.what or ""
+    if found is not None:
+        hook_is_late = kit.kind == "claude" and what.startswith("permission") and not reported
+        return replace(found, complete=found.dialog is not None and not hook_is_late)
     if doing.source == SCREEN or doing.trouble or what.startswith(_TROUBLES):
-        return None  # what was seen there is gone
-    question = told or Question(f"it waits for {what or 'an answer'}", doing.source)
-    return Asked(question, None, whole=False)
+        return None  # the screen has changed since
+    question = reported or Question(f"it waits for {what or 'an answer'}", doing.source)
+    return OpenQuestion(question, None, complete=False)
 
 
-def shown(text: str) -> Asked | None:
-    """What a program asks of which nothing is known but its screen."""
+def menu_question(text: str) -> OpenQuestion | None:
+    """What a program asks that is not a known agent: only menus are recognised."""
     dialog = dialogs.menu(text)
-    return Asked(dialogs.question(dialog, None), dialog) if dialog else None
+    return OpenQuestion(dialogs.question(dialog, None), dialog) if dialog else None
 
 
-def _asked(rule: Rule | None, text: str, told: Question | None) -> Asked | None:
-    """What a screen asks; `told` is what its agent has said of that."""
+def _question_on(rule: Rule | None, text: str, reported: Question | None) -> OpenQuestion | None:
+    """The question on a screen; `reported` is the question that the agent reported."""
     dialog = dialogs.read(text)
     if dialog is not None:
-        return Asked(dialogs.question(dialog, told), dialog, rule.label if rule else None)
+        label = rule.label if rule else None
+        return OpenQuestion(dialogs.question(dialog, reported), dialog, label)
     if rule is None:
         return None
-    return Asked(told or Question(f"it waits for {rule.what}", SCREEN), None, rule.label)
+    return OpenQuestion(reported or Question(f"it waits for {rule.what}", SCREEN), None, rule.label)
 
 
 def _keep(launch: Launch, found: Activity | None, moment: float) -> None:
-    """Without room for it, the next one looks again."""
+    """Cache the result. On a full disk the next caller reads the screen again."""
     values = {name: getattr(found, name) for name in Activity.fields} if found else {}
-    worked = worked_by_screen(launch) or (found is not None and found.kind == BUSY)
+    worked = was_busy_on_screen(launch) or (found is not None and found.kind == BUSY)
     data = json.dumps({**values, "at": moment, "worked": worked}).encode() + b"\n"
     try:
         files.write_private(f"{launch.stem}.seen", data, durable=False)

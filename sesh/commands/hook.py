@@ -43,7 +43,7 @@ def command(kind: str, event: str | None, test: bool) -> int:
     others' answer is always a valid one. The exit status is 0.
     """
     if kind in hook_receiver.KINDS:
-        return hook_receiver.heard(kind, [] if event is None else [event])
+        return hook_receiver.receive(kind, [] if event is None else [event])
     if test:
         output.write(orchestrator_hooks.try_out(kind))
         return errors.OK

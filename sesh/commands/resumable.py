@@ -27,7 +27,7 @@ def command(name: str | None, as_json: bool) -> int:
     name = named(name)
     lookup.check_name(name)
     entry = resumable.find(name)
-    answer = resumable.ask(entry, name, settings.load())
+    answer = resumable.check(entry, name, settings.load())
     if as_json:
         output.write(json.dumps(_shown(name, entry, answer)) + "\n")
     else:

@@ -52,15 +52,15 @@ class Report(Value):
 # --- saying something ----------------------------------------------------------------------------
 
 
-def said(record: Record, what: Report, now: datetime) -> Record:
+def apply(record: Record, what: Report, now: datetime) -> Record:
     """The record with what was said; raises when that can't be."""
     word = record.agent
     if word.finished is not None or word.phase in FINAL:
-        raise ConflictError(finished(record))
+        raise ConflictError(finished_message(record))
     if what.phase is not None:
         word = _entered(word, what.phase, now)
     if what.metadata is not None:
-        word = replace(word, metadata=merged(word.metadata, what.metadata, force=what.force))
+        word = replace(word, metadata=merge(word.metadata, what.metadata, force=what.force))
     if what.error is not None:
         word = replace(word, errors=word.errors + 1, last_error=_text(what.error))
     if what.summary is not None:
@@ -73,7 +73,7 @@ def said(record: Record, what: Report, now: datetime) -> Record:
     return _ended(record, now) if word.finished and not record.place.has_process else record
 
 
-def finished(record: Record) -> str:
+def finished_message(record: Record) -> str:
     """Why nothing can be said any more."""
     word = record.agent
     when = f" at {word.finished:%Y-%m-%d %H:%M:%S} UTC" if word.finished else ""
@@ -109,7 +109,7 @@ def _ended(record: Record, now: datetime) -> Record:
     return replace(record, status=status)
 
 
-def begun_again(word: AgentWord, now: datetime) -> AgentWord:
+def restarted(word: AgentWord, now: datetime) -> AgentWord:
     """The word at a new launch: work that had finished begins again, its history kept."""
     if word.finished is None:
         return word
@@ -156,7 +156,7 @@ def _json(key: str, text: str) -> Any:
         raise UsageError(f"--meta {shown(key)}=…: what follows is not valid JSON") from None
 
 
-def merged(old: Mapping[str, Any], new: Mapping[str, Any], *, force: bool) -> dict[str, Any]:
+def merge(old: Mapping[str, Any], new: Mapping[str, Any], *, force: bool) -> dict[str, Any]:
     """Both, the new one's keys first asked; a null takes a key away."""
     for key, value in new.items():
         _check_key(key)
@@ -247,21 +247,21 @@ def resumable(
     record: Record,
     now: datetime,
     thresholds: Thresholds,
-    conversation_there: bool | None,
+    has_conversation: bool | None,
     heard: datetime | None = None,
 ) -> Answer:
-    """Whether its work may be gone on with, and why not. `conversation_there`: None where none is
+    """Whether its work may be gone on with, and why not. `has_conversation`: None where none is
     needed. `heard`: when something else than its word was heard of it."""
     word = record.agent
     last = max(filter(None, (word.updated, heard, record.spec.created)))
     idle = max(0.0, (now - last).total_seconds())
-    why = _why_not(word, idle, thresholds, conversation_there)
+    why = _why_not(word, idle, thresholds, has_conversation)
     reason = why or f"in phase {word.phase}, heard of {round(idle)} s ago"
     return Answer(why is None, reason, idle, word.phase)
 
 
 def _why_not(
-    word: AgentWord, idle: float, thresholds: Thresholds, conversation_there: bool | None
+    word: AgentWord, idle: float, thresholds: Thresholds, has_conversation: bool | None
 ) -> str | None:
     if word.finished is not None or word.phase in FINAL:
         return f"it has finished: {word.phase}"
@@ -277,6 +277,6 @@ def _why_not(
     if idle >= thresholds.max_idle:
         whole = round(idle) // 60 * 60 or round(idle)
         return f"idle for {span(whole)}, of at most {span(thresholds.max_idle)}"
-    if conversation_there is False:
+    if has_conversation is False:
         return "it has no conversation to go on with"
     return None

@@ -1,8 +1,8 @@
-"""Frozen classes with named fields: what frozen dataclasses are, without their cost at start-up.
+"""The base class of value objects: frozen dataclasses without their cost at start-up.
 
-A dataclass compiles its methods when it is defined, about a millisecond each; with over thirty of
-them that is more than all else that `sesh start` does. Type checkers see dataclasses
-(`dataclass_transform`). Used by fast lanes: imports nothing.
+Defining a dataclass compiles its methods, which takes about a millisecond; more than thirty of them
+would take longer than the rest of `sesh start`. Type checkers treat subclasses of `Value` as
+dataclasses (`dataclass_transform`). Fast lanes use this module, so it imports nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ else:
 
 @dataclass_transform(frozen_default=True)
 class Value:
-    """Base of all: fields are those of the base class, then the annotations of the class."""
+    """The fields are those of the base class, followed by the annotations of the class."""
 
     fields: ClassVar[tuple[str, ...]] = ()
     _known: ClassVar[frozenset[str]] = frozenset()

@@ -88,7 +88,7 @@ def _asked(key: str | None) -> tuple[Answer, Entry | None]:
     entry = resumable.find(key)
     if entry is None:
         return Answer(False, "no session of that agent_id is known"), None
-    return resumable.ask(entry, entry.record.name, settings.load()), entry
+    return resumable.check(entry, entry.record.name, settings.load()), entry
 
 
 def _answer(given: Mapping[str, Any], answer: Answer, entry: Entry | None) -> dict[str, Any]:

@@ -21,7 +21,7 @@ def say(name: str, what: Report, only: str | None = None) -> Seen:
     def change(record: Record) -> Record:
         if only is not None and record.id != only:
             raise ConflictError(f"{name} is another session by now")
-        return progress.said(record, what, datetime.now(UTC))
+        return progress.apply(record, what, datetime.now(UTC))
 
     return _update(name, change)
 

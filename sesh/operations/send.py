@@ -15,7 +15,7 @@ from sesh.agents import activity, claude, codex, dialogs, launch_kit, questions,
 from sesh.agents.activity import Launch
 from sesh.agents.dialogs import Choice, Dialog
 from sesh.agents.last_event import BUSY, HookEvent
-from sesh.agents.screen import Asked
+from sesh.agents.screen import OpenQuestion
 from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
 from sesh.model.record import OPTION, Answers, Record
@@ -88,15 +88,19 @@ class Terminal:
             raise CannotTellError(f"{self.name}: its screen can't be read")
         return text or ""
 
-    def asked(self) -> Asked | None:
+    def asked(self) -> OpenQuestion | None:
         """What it asks just now, by a new look at its screen."""
         text = self.screen()
-        return screen.asked(self.launch, text) if self.record.spec.kit else screen.shown(text)
+        return (
+            screen.open_question(self.launch, text)
+            if self.record.spec.kit
+            else screen.menu_question(text)
+        )
 
-    def dialog(self) -> Asked | None:
+    def dialog(self) -> OpenQuestion | None:
         """The same; what an agent asks may take a moment to be shown, and its hook to be heard."""
         deadline = time.monotonic() + DRAWING * self.slowness
-        while (found := self.asked()) and not found.whole and time.monotonic() < deadline:
+        while (found := self.asked()) and not found.complete and time.monotonic() < deadline:
             time.sleep(_TICK)
         return found
 
@@ -172,7 +176,7 @@ def _refuse(terminal: Terminal, outcome: str) -> None:
     )
 
 
-def brief(found: Asked) -> str:
+def brief(found: OpenQuestion) -> str:
     """What is asked, in a line that a person can take in."""
     return formatting.cut(questions.line(found.question.text), _LINE)
 
@@ -235,7 +239,7 @@ class _Proof:
         return False
 
     def _is_taken(self) -> bool:
-        said = activity.heard(self._terminal.launch)
+        said = activity.last_hook(self._terminal.launch)
         if said is not None and said.taken >= self._since:
             return True
         files_here = self._terminal.record.place.agent_files_here
@@ -264,7 +268,7 @@ class _Proof:
         record, kit = self._terminal.record, self._terminal.record.spec.kit
         if kit is None or not kit.transcript or not record.place.agent_files_here:
             return []
-        said = activity.heard(self._terminal.launch)
+        said = activity.last_hook(self._terminal.launch)
         known = (said.conversation if said else None) or record.agent.conversation
         if known is None and record.place.agent is not None:
             known = launch_kit.open_conversation(
@@ -304,7 +308,7 @@ def answer(terminal: Terminal, word: str, about: str = "") -> str:
             f"{name}: the question has no answer {word}: {brief(found)}; it has {offered}"
         )
     keys = [choice.option.key if key == OPTION else key for key in answers.keys]
-    heard = activity.heard(terminal.launch)
+    heard = activity.last_hook(terminal.launch)
     now = terminal.asked()  # immediately before
     if now is None or now.dialog is None or not dialogs.same(now.dialog, found.dialog):
         raise ConflictError(f"{name}: its question has changed; nothing was typed")
@@ -373,7 +377,7 @@ def _is_same(terminal: Terminal, dialog: Dialog, heard: HookEvent | None) -> boo
     now = dialogs.read(terminal.screen())
     if now is None or now.core != dialog.core or len(now.options) != len(dialog.options):
         return False
-    said = activity.heard(terminal.launch)
+    said = activity.last_hook(terminal.launch)
     news = said and (not heard or (said.at, said.input) != (heard.at, heard.input))
     return now.body == dialog.body or not news
 

@@ -116,7 +116,7 @@ def heard(record: Record, sight: Observation) -> Observation:
         return sight
     from sesh.agents import changes
 
-    conversation = changes.conversation(record)
+    conversation = changes.current_conversation(record)
     return replace(sight, conversation=conversation) if conversation else sight
 
 

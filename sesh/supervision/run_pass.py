@@ -214,7 +214,7 @@ def _in_another_conversation(held: Mapping[str, Digest]) -> set[str]:
     from sesh.agents import changes
 
     run = processes.run_dir()
-    return {name for name, one in agents.items() if changes.to_be_looked_at(one, run)}
+    return {name for name, one in agents.items() if changes.conversation_changed(one, run)}
 
 
 def _note_waiting_agents(held: Collection[Digest], run: str) -> None:
@@ -222,7 +222,7 @@ def _note_waiting_agents(held: Collection[Digest], run: str) -> None:
     if agents:
         from sesh.agents import changes
 
-        changes.note(agents, run)
+        changes.report_waiting(agents, run)
 
 
 def tend(

@@ -142,7 +142,7 @@ def _doing(found: digest.Digest, run: str) -> tuple[bytes, bytes] | None:
     launch = activity.launch_in(found, run)
     if launch is None:
         return found.view, _SILENT
-    doing, look = activity.known(launch)
+    doing, look = activity.examine(launch)
     if look:
         return None
     import json

@@ -169,7 +169,7 @@ def _finish(shown: View, session_id: str, launch: Launch | None = None) -> View:
     doing = screen.doing(launch, shown["socket"], shown["pane"]) if launch else None
     last = log_files.last_output(session_id)
     return {
-        **activity.upon(shown, doing),
+        **activity.add_to(shown, doing),
         "last_output": None if last is None else formatting.stamp(last),
         "checked_at": formatting.stamp(time.time()),
     }
@@ -184,7 +184,7 @@ def add_question(found: Seen, shown: View) -> None:
         text = registry.of(record).tmux(record, settings.load()).screen(record.place.pane)
     except CannotTellError:
         return
-    asked = screen.asked(activity.launch_of(record), text) if text is not None else None
+    asked = screen.open_question(activity.launch_of(record), text) if text is not None else None
     if asked is not None:
         shown["question"] = questions.plain(asked.question)
 

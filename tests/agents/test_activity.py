@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from sesh.agents import claude, codex, last_event
 from sesh.agents.activity import Activity, Signals, decide, last_sequence
-from sesh.agents.hook_receiver import meaning
-from sesh.agents.last_event import HookEvent, merged
+from sesh.agents.hook_receiver import parse
+from sesh.agents.last_event import HookEvent, merge
 from sesh.agents.rules import Rule
 from sesh.model.value_object import replace
 from sesh.terminal import session_table
@@ -25,11 +25,11 @@ WAITS = Rule("demo", 1, "mark", 1, "waiting", what="permission", starts="!")
 
 
 def event(kind: str, name: str) -> HookEvent | None:
-    return meaning(kind, (HOOKS / kind / f"{name}.json").read_bytes(), 100.0)
+    return parse(kind, (HOOKS / kind / f"{name}.json").read_bytes(), 100.0)
 
 
 def registered(name: str) -> claude.Registered:
-    found = claude.registered((REGISTRY / f"claude-{name}.json").read_bytes())
+    found = claude.parse_registry((REGISTRY / f"claude-{name}.json").read_bytes())
     assert found is not None
     return found
 
@@ -98,7 +98,7 @@ def test_a_conversation_exists_once_somebody_has_prompted() -> None:
 @given(st.binary(max_size=300) | st.text().map(str.encode))
 def test_whatever_comes_is_an_event_or_nothing(raw: bytes) -> None:
     for kind in ("claude", "codex"):
-        assert meaning(kind, raw, 1.0) is None or isinstance(meaning(kind, raw, 1.0), HookEvent)
+        assert parse(kind, raw, 1.0) is None or isinstance(parse(kind, raw, 1.0), HookEvent)
 
 
 anything = st.recursive(
@@ -113,7 +113,7 @@ keys = st.sampled_from(
 
 @given(st.dictionaries(keys, anything | st.sampled_from(claude.EVENTS)))
 def test_whatever_its_fields_hold(fields: dict[str, object]) -> None:
-    for found in (claude.meaning(fields, 1.0), codex.meaning(fields, 1.0)):
+    for found in (claude.parse_event(fields, 1.0), codex.parse_event(fields, 1.0)):
         if found is not None:
             assert last_event.decode(last_event.encode(found)) == found
 
@@ -134,7 +134,7 @@ def test_until_when_a_rate_limit_lasts(said: str | None, what: str) -> None:
         "error": "rate_limit",
         "last_assistant_message": said,
     }
-    found = claude.meaning(failure, 1.0)
+    found = claude.parse_event(failure, 1.0)
     assert found is not None
     assert found.what == what
 
@@ -145,14 +145,14 @@ def test_until_when_a_rate_limit_lasts(said: str | None, what: str) -> None:
 def test_what_can_be_no_conversation(bad: object) -> None:
     """It will be an argument of the next launch, and whoever is in a container may have said it."""
     asked = {"hook_event_name": "Stop", "session_id": bad}
-    found = claude.meaning(asked, 1.0)
+    found = claude.parse_event(asked, 1.0)
     assert found is not None
     assert found.conversation is None
 
 
 def test_what_is_long_is_cut() -> None:
     asked = {"hook_event_name": "PermissionRequest", "tool_name": "x" * 10_000}
-    found = claude.meaning(asked, 1.0)
+    found = claude.parse_event(asked, 1.0)
     assert found is not None
     assert found.what is not None
     assert len(found.what) < 300
@@ -206,28 +206,28 @@ def test_the_late_reminder_does_not_forget_the_tool() -> None:
     reminder = event("claude", "notification-permission-prompt")
     assert asked is not None
     assert reminder is not None
-    found = merged(asked, reminder)
+    found = merge(asked, reminder)
     assert (found.what, found.input) == ("permission: Bash", asked.input)
 
 
 def test_the_late_reminder_is_of_the_same_wait() -> None:
     asked = HookEvent(1.0, "PermissionRequest", "waiting", "permission: Bash", tool="Bash")
     reminder = HookEvent(7.0, "Notification", "waiting", "permission")
-    assert merged(asked, reminder).at == 1.0
+    assert merge(asked, reminder).at == 1.0
     other = HookEvent(7.0, "PermissionRequest", "waiting", "permission: Edit", tool="Edit")
-    assert merged(asked, other).at == 7.0
+    assert merge(asked, other).at == 7.0
     again = HookEvent(
         7.0, "PermissionRequest", "waiting", "permission: Bash", input={"command": "x"}
     )
-    assert merged(asked, again).at == 7.0
-    assert merged(asked, again).input == {"command": "x"}
-    assert merged(HookEvent(1.0, "Stop", "idle"), HookEvent(7.0, "Stop", "idle")).at == 7.0
+    assert merge(asked, again).at == 7.0
+    assert merge(asked, again).input == {"command": "x"}
+    assert merge(HookEvent(1.0, "Stop", "idle"), HookEvent(7.0, "Stop", "idle")).at == 7.0
 
 
 def test_another_conversation_begins_with_nothing() -> None:
     old = HookEvent(1.0, "Stop", "idle", conversation="one", prompted=True, tool="Bash")
     new = HookEvent(2.0, "SessionStart", "idle", conversation="two")
-    assert merged(old, new) == new
+    assert merge(old, new) == new
 
 
 # --- who is believed -----------------------------------------------------------------------------
@@ -387,7 +387,7 @@ def test_the_rule_that_spoke_is_named() -> None:
 
 @pytest.mark.parametrize("raw", [b"", b"[]", b'{"pid":[]}', b'{"pid":{},"status":[]}', b"\x00"])
 def test_a_registry_that_is_nonsense(raw: bytes) -> None:
-    found = claude.registered(raw)
+    found = claude.parse_registry(raw)
     assert found is None or found.activity is None
 
 

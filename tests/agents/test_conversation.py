@@ -148,7 +148,7 @@ def test_what_somebody_says_is_no_option_of_the_agent(agent: World) -> None:
     kill(agent)
     done = agent.sesh("restart", "one")
     assert done.code == 1
-    assert "can be no conversation" in done.err
+    assert "invalid conversation" in done.err
     assert len(launches(agent)) == 1
 
 
@@ -182,7 +182,7 @@ def test_one_by_hand_in_the_same_conversation_keeps_it(agent: World) -> None:
     try:
         done = agent.sesh("restart", "one")
         assert done.code == 8
-        assert f"process {by_hand.pid} is in its conversation {conversation}" in done.err
+        assert f"process {by_hand.pid} uses its conversation {conversation}" in done.err
         assert by_hand.poll() is None
     finally:
         by_hand.kill()
@@ -336,7 +336,7 @@ def test_another_living_session_in_the_same_conversation_keeps_it(agent: World) 
     kill(agent, "x2")
     done = agent.sesh("restart", "x2")
     assert done.code == 8
-    assert f"x1 is in its conversation {conversation}" in done.err
+    assert f"x1 uses its conversation {conversation}" in done.err
     agent.ok("stop", "x1")
     agent.ok("restart", "x2")
 
@@ -353,7 +353,7 @@ def test_who_writes_to_its_transcript_is_a_twin(agent: World) -> None:
         assert eventually(lambda: len(launches(agent)) == 2)
         done = agent.sesh("restart", "x1")
         assert done.code == 8
-        assert f"process {other.pid} is in its conversation {conversation}" in done.err
+        assert f"process {other.pid} uses its conversation {conversation}" in done.err
     finally:
         ended(other)
     reader = by_hand(agent, "sh", "-c", f"exec codex 3<{path}")
@@ -374,7 +374,7 @@ def test_a_twin_by_one_word(agent: World) -> None:
     try:
         done = agent.sesh("restart", "one")
         assert done.code == 8
-        assert f"process {twin.pid} is in its conversation" in done.err
+        assert f"process {twin.pid} uses its conversation" in done.err
     finally:
         ended(twin)
 
@@ -390,7 +390,7 @@ def test_a_living_one_is_not_ended_for_nothing(agent: World) -> None:
         assert eventually(lambda: len(launches(agent)) == 2)
         done = agent.sesh("restart", "one")
         assert done.code == 8
-        assert f"process {twin.pid} is in its conversation" in done.err
+        assert f"process {twin.pid} uses its conversation" in done.err
     finally:
         ended(twin)
     shown = agent.session("one")
@@ -451,7 +451,7 @@ def test_a_retry_that_a_twin_keeps_waiting_says_so(agent: World) -> None:
         assert eventually(lambda: agent.session("one")["attention"])
         shown = agent.session("one")
         assert shown["state"] == "recovering"
-        assert f"process {twin.pid} is in its conversation" in shown["attention"]
+        assert f"process {twin.pid} uses its conversation" in shown["attention"]
     finally:
         ended(twin)
 

@@ -311,15 +311,21 @@ def test_a_string_or_a_list_that_is_contained(own: Path) -> None:
         ("version = 1\nrule = 1\n", "unknown key rule"),
         ("version = 1\ntitle = 3\n", "title should be tables"),
         ("version = 1\n[title]\n", "title should be tables"),
-        ('version = 1\n[[title]]\nmeans = "busy"\n', "title 1: it has no test"),
+        ('version = 1\n[[title]]\nmeans = "busy"\n', "title 1: has no test"),
         ('version = 1\n[[title]]\nstarts = ""\nmeans = "busy"\n', "starts should be a string"),
         ('version = 1\n[[title]]\nstarts = "a"\n', "means should be one of busy, waiting, idle"),
         ('version = 1\n[[title]]\nstarts = "a"\nmeans = "bored"\n', "means should be one of"),
         ('version = 1\n[[title]]\nstarts = "a"\nmeans = ["busy"]\n', "means should be one of"),
         ('version = 1\n[[title]]\nstarts = "a"\nmeans = "waiting"\n', "what should be one of"),
-        ('version = 1\n[[title]]\nstarts = "a"\nmeans = "busy"\nwhat = "input"\n', "goes with"),
+        (
+            'version = 1\n[[title]]\nstarts = "a"\nmeans = "busy"\nwhat = "input"\n',
+            "what needs",
+        ),
         ('version = 1\n[[title]]\nstart = "a"\nmeans = "busy"\n', "unknown key start"),
-        ('version = 1\n[[title]]\nstarts = "a"\nlines = 3\nmeans = "busy"\n', "is for screens"),
+        (
+            'version = 1\n[[title]]\nstarts = "a"\nlines = 3\nmeans = "busy"\n',
+            "only for screens",
+        ),
         ('version = 1\n[[screen]]\nends = "a"\nlines = 0\nmeans = "busy"\n', "from 1 to 100"),
         ('version = 1\n[[screen]]\nbetween = ["b", "a"]\nmeans = "busy"\n', "lower one first"),
         ('version = 1\n[[screen]]\nbetween = ["ab", "c"]\nmeans = "busy"\n', "two characters"),
@@ -338,7 +344,7 @@ def test_rules_that_do_not_exist() -> None:
     with pytest.raises(SeshError, match="no rules named nobodys; there are aider"):
         rule_files.load("nobodys")
     for name in ("../claude", "", "a/b"):
-        with pytest.raises(SeshError, match="no valid name"):
+        with pytest.raises(SeshError, match="invalid name for rules"):
             rule_files.load(name)
 
 

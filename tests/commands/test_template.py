@@ -123,8 +123,8 @@ def test_a_wrong_one_is_shown_all_the_same(world: World) -> None:
         (("show",), 2, "sesh template show NAME"),
         (("show", "a", "b"), 2, "one template"),
         (("show", "nobodys"), 1, "no template named nobodys; there are aider, claude"),
-        (("show", "../claude"), 2, "no valid name"),
-        (("show", HOSTILE), 2, "no valid name"),
+        (("show", "../claude"), 2, "invalid template name"),
+        (("show", HOSTILE), 2, "invalid template name"),
         (("ls", "claude"), 2, "takes no name"),
         (("ls", "-y"), 2, "-y go with"),
         (("new", "a", "--json"), 2, "--json goes with"),
@@ -180,7 +180,7 @@ def test_a_copy_of_another(project: World) -> None:
     assert mine == codex
     complains(project.sesh("template", "new", "x", "--from", "deploy"), 1, "not trusted")
     complains(project.sesh("template", "new", "x", "--from", "nobodys"), 1, "no template named")
-    complains(project.sesh("template", "new", "a/b"), 2, "no valid name")
+    complains(project.sesh("template", "new", "a/b"), 2, "invalid template name")
     assert not own(project, "x").exists()
 
 
@@ -240,8 +240,8 @@ def test_what_start_refuses_is_told(world: World) -> None:
         "env: PWD: the shell or sesh sets it itself",
         "mounts: a:b:c:d: should be DIR[:DIR_INSIDE[:ro]]",
         "mounts: data:relative: relative should be an absolute path inside",
-        "memory: lots: should be a size such as 512m or 2g",
-        "cpus: many: should be a number such as 1.5",
+        "memory: lots: should be a size, for example 512m or 2g",
+        "cpus: many: should be a number, for example 1.5",
     ]
     assert (done.code, done.out) == (6, "")
     only = "mounts, network, memory and cpus are for a new container (image)"
@@ -264,7 +264,7 @@ def test_a_file_anywhere_and_ones_own_rules(world: World) -> None:
     (rules / "mine.toml").write_text("version = 1\n[[title]]\n")
     done = world.sesh("template", "check")
     assert (done.code, done.err.count("\n")) == (6, 2)
-    assert "mine.toml: title 1: it has no test" in done.err
+    assert "mine.toml: title 1: has no test" in done.err
 
 
 # --- trust ---------------------------------------------------------------------------------------
@@ -411,7 +411,7 @@ def text(content: str) -> Callable[[Path], object]:
         (text("a = " + "[" * 60000), "not valid TOML"),
         (text("a = " + "9" * 60000), "not valid TOML"),
         (lambda path: path.write_bytes(b"dir = '\xff\xfe'"), "not valid TOML"),
-        (text('command = ["a\\u0000b"]\n'), "holds a NUL byte"),
+        (text('command = ["a\\u0000b"]\n'), "contains a NUL byte"),
     ],
 )
 def test_what_is_no_template_hangs_and_harms_nobody(
@@ -517,8 +517,8 @@ def test_damaged_memory_trusts_nobody(project: World, damage: str) -> None:
     path = project.state / "trusted.jsonl"
     path.write_text(damage + path.read_text())
     for words in (("trust", "deploy", "-y"), ("trust", "deploy", "--remove"), ("show", "deploy")):
-        complains(project.sesh("template", *words), 6, "can't be understood; remove it")
-    complains(start(project), 6, "can't be understood")
+        complains(project.sesh("template", *words), 6, "is damaged; remove it")
+    complains(start(project), 6, "is damaged")
     assert project.ok("start", "two", "-t", "shell").out == "two\n"
     path.unlink()
     complains(start(project), 1, "not trusted")

@@ -42,22 +42,22 @@ def bare(**word: Any) -> Record:
 def test_each_change_is_kept_with_its_time() -> None:
     record = samples.record()
     for number, phase in enumerate(progress.WORKING):
-        record = progress.said(record, Report(phase), NOW + timedelta(minutes=number))
+        record = progress.apply(record, Report(phase), NOW + timedelta(minutes=number))
     assert [step.phase for step in record.agent.history] == list(progress.WORKING)
     assert record.agent.history[2] == Step("planning", NOW + timedelta(minutes=2))
     assert record.agent.updated == NOW + timedelta(minutes=5)
 
 
 def test_to_stay_in_a_phase_is_no_change() -> None:
-    record = progress.said(samples.record(), Report("planning"), NOW)
-    again = progress.said(record, Report("planning"), NOW + timedelta(minutes=1))
+    record = progress.apply(samples.record(), Report("planning"), NOW)
+    again = progress.apply(record, Report("planning"), NOW + timedelta(minutes=1))
     assert again.agent.history == record.agent.history
     assert again.agent.updated == NOW + timedelta(minutes=1)
 
 
 def test_an_unknown_phase_names_the_choices() -> None:
     with pytest.raises(UsageError, match=r"initializing, investigating.*abandoned") as caught:
-        progress.said(samples.record(), Report("thinking\x1b[31m"), NOW)
+        progress.apply(samples.record(), Report("thinking\x1b[31m"), NOW)
     assert "\x1b" not in str(caught.value)
 
 
@@ -73,17 +73,17 @@ def test_an_unknown_phase_names_the_choices() -> None:
     ],
 )
 def test_nothing_follows_a_final_phase(final: str, more: Report) -> None:
-    record = progress.said(samples.record(), Report(final), NOW)
+    record = progress.apply(samples.record(), Report(final), NOW)
     assert record.agent.finished == NOW
     with pytest.raises(ConflictError, match=f"has finished \\({final}"):
-        progress.said(record, more, NOW)
+        progress.apply(record, more, NOW)
 
 
 def test_a_long_history_keeps_its_beginning_and_its_end() -> None:
     record = samples.record()
     for number in range(progress.MOST_STEPS + 50):
         phase = progress.WORKING[number % 2 + 1] if number else "initializing"
-        record = progress.said(record, Report(phase), NOW + timedelta(seconds=number))
+        record = progress.apply(record, Report(phase), NOW + timedelta(seconds=number))
     steps = record.agent.history
     assert len(steps) == progress.MOST_STEPS
     assert steps[0] == Step("initializing", NOW)
@@ -91,12 +91,12 @@ def test_a_long_history_keeps_its_beginning_and_its_end() -> None:
 
 
 def test_a_launch_after_the_last_word_begins_anew() -> None:
-    word = progress.said(samples.record(), Report("failed", error="x", summary="y"), NOW).agent
-    again = progress.begun_again(word, NOW + timedelta(minutes=1))
+    word = progress.apply(samples.record(), Report("failed", error="x", summary="y"), NOW).agent
+    again = progress.restarted(word, NOW + timedelta(minutes=1))
     assert (again.phase, again.finished, again.errors) == ("initializing", None, 0)
     assert [step.phase for step in again.history] == ["failed", "initializing"]
     working = AgentWord(phase="planning", errors=2)
-    assert progress.begun_again(working, NOW) == working
+    assert progress.restarted(working, NOW) == working
 
 
 # --- records without a process -------------------------------------------------------------------
@@ -113,7 +113,7 @@ def test_a_launch_after_the_last_word_begins_anew() -> None:
 def test_its_own_word_ends_a_record_without_a_process(
     final: str, state: State, cause: Cause | None
 ) -> None:
-    record = progress.said(bare(), Report(final, error="no luck"), NOW)
+    record = progress.apply(bare(), Report(final, error="no luck"), NOW)
     verdict = reconcile(record, UNSEEN, NOW)
     assert (verdict.state, verdict.cause, verdict.ended) == (state, cause, NOW)
     assert verdict.attention is None
@@ -128,7 +128,7 @@ def test_until_then_it_runs_by_its_word_whatever_is_seen() -> None:
 
 
 def test_a_process_is_not_ended_by_a_word() -> None:
-    record = progress.said(samples.record(), Report("completed"), NOW)
+    record = progress.apply(samples.record(), Report("completed"), NOW)
     assert record.status == samples.record().status
     assert record.status.desired is Desired.RUNNING
 
@@ -153,12 +153,12 @@ def test_text_and_json_from_a_command_line() -> None:
 @pytest.mark.parametrize("given", ["novalue", "a:={", "a:=" + "[" * 100000, "a:=" + "9" * 5000])
 def test_what_is_no_metadata(given: str) -> None:
     with pytest.raises(UsageError):
-        progress.merged({}, progress.parse((given,)), force=True)
+        progress.merge({}, progress.parse((given,)), force=True)
 
 
 def test_keys_are_merged_and_a_null_takes_one_away() -> None:
     old = {"a": 1, "b": {"x": 1}, "c": 2}
-    assert progress.merged(old, {"b": {"y": 2}, "c": None, "d": []}, force=False) == {
+    assert progress.merge(old, {"b": {"y": 2}, "c": None, "d": []}, force=False) == {
         "a": 1,
         "b": {"y": 2},
         "d": [],
@@ -168,7 +168,7 @@ def test_keys_are_merged_and_a_null_takes_one_away() -> None:
 @pytest.mark.parametrize("key", ["", "a b", "ä", "a\n", "x" * 65, "-a", "a=b", "a:b", "\x1b"])
 def test_bad_keys(key: str) -> None:
     with pytest.raises(UsageError, match="no key for metadata"):
-        progress.merged({}, {key: 1}, force=True)
+        progress.merge({}, {key: 1}, force=True)
 
 
 @pytest.mark.parametrize(
@@ -191,14 +191,14 @@ def test_bad_keys(key: str) -> None:
 )
 def test_values_that_cannot_be_kept(value: object, why: str) -> None:
     with pytest.raises(UsageError, match=why):
-        progress.merged({}, {"k": value}, force=True)
+        progress.merge({}, {"k": value}, force=True)
 
 
 def test_not_too_many_keys() -> None:
     full = {f"k{number}": number for number in range(progress.MOST_KEYS)}
-    assert len(progress.merged({}, full, force=False)) == progress.MOST_KEYS
+    assert len(progress.merge({}, full, force=False)) == progress.MOST_KEYS
     with pytest.raises(UsageError, match="65 keys"):
-        progress.merged(full, {"more": 1}, force=False)
+        progress.merge(full, {"more": 1}, force=False)
 
 
 VALUES = st.recursive(
@@ -228,7 +228,7 @@ def _depth(value: object) -> int:
 def test_what_is_accepted_comes_back_exactly(metadata: dict[str, Any]) -> None:
     """Through the record and through the JSON of the digest line: also what is empty in there."""
     assume(all(_depth(value) <= progress.DEEPEST for value in metadata.values()))
-    word = progress.merged({}, metadata, force=True)
+    word = progress.merge({}, metadata, force=True)
     assert word == metadata
     record = replace(samples.record(), agent=AgentWord(metadata=word))
     back = codec.decode(codec.encode(record))
@@ -270,9 +270,9 @@ def test_values_that_look_like_secrets_are_refused(key: str) -> None:
     value = LOOKS_SECRET[key]
     for hidden in (value, f"see {value} there", [value], {"a": {"b": [value]}}, {value: 1}):
         with pytest.raises(UsageError, match="--force") as caught:
-            progress.merged({}, {"note": hidden}, force=False)
+            progress.merge({}, {"note": hidden}, force=False)
         assert value not in str(caught.value)
-    assert progress.merged({}, {"note": value}, force=True) == {"note": value}
+    assert progress.merge({}, {"note": value}, force=True) == {"note": value}
 
 
 @pytest.mark.parametrize(
@@ -285,11 +285,11 @@ def test_values_that_look_like_secrets_are_refused(key: str) -> None:
 def test_keys_that_are_called_like_secrets(key: str) -> None:
     for hidden in ("x", ["x"], {"value": "x"}):
         with pytest.raises(UsageError, match="called"):
-            progress.merged({}, {key: hidden}, force=False)
+            progress.merge({}, {key: hidden}, force=False)
     with pytest.raises(UsageError, match="called"):
-        progress.merged({}, {"outer": {key: "x"}}, force=False)
-    assert progress.merged({}, {key: 12}, force=False) == {key: 12}
-    assert progress.merged({}, {key: ""}, force=False) == {key: ""}
+        progress.merge({}, {"outer": {key: "x"}}, force=False)
+    assert progress.merge({}, {key: 12}, force=False) == {key: 12}
+    assert progress.merge({}, {key: ""}, force=False) == {key: ""}
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from sesh.agents import activity, dialogs, screen
-from sesh.agents.screen import Asked
+from sesh.agents.screen import OpenQuestion
 from sesh.model.errors import ConflictError
 from sesh.model.record import Answers
 from sesh.operations import send
@@ -25,8 +25,8 @@ class Changing(Terminal):
         self.shown = [*shown]
         self.pressed: list[str] = []
 
-    def asked(self) -> Asked | None:
-        return screen.shown(self.screen())
+    def asked(self) -> OpenQuestion | None:
+        return screen.menu_question(self.screen())
 
     def screen(self) -> str:
         return self.shown.pop(0) if len(self.shown) > 1 else self.shown[0]
@@ -43,7 +43,7 @@ class Changing(Terminal):
 
 @pytest.fixture(autouse=True)
 def silent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(activity, "heard", lambda _: None)
+    monkeypatch.setattr(activity, "last_hook", lambda _: None)
 
 
 @pytest.mark.parametrize(

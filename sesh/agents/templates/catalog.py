@@ -1,9 +1,8 @@
-"""Where templates lie, and which one a name means: the user's own, then the project's, then those
-that come with sesh.
+"""Finding templates by name: the user's own, then the project's, then the built-in ones.
 
-A project's are in `.sesh/templates/`, and somebody else may have written them: none is used before
-it is trusted, with what is in it right now. A name that an untrusted one has is refused, whatever
-comes with sesh: whoever asks for it inside the project may mean that one.
+A project's templates are in `.sesh/templates/` and may come from another person, so a template is
+used only after the user has trusted its current content. The name of an untrusted template is
+refused even if a built-in template has the same name, because the user may mean the project's.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ class Origin(StrEnum):
 
 
 class Found(Value):
-    """A template's file, read once: what was judged is what is used."""
+    """A template's file, read once: the checked content is the content that is used."""
 
     name: str
     origin: Origin
@@ -38,7 +37,7 @@ class Found(Value):
 
 
 class Bad(Value):
-    """A file that can't even be read."""
+    """A file that cannot be read."""
 
     name: str
     origin: Origin
@@ -46,13 +45,12 @@ class Bad(Value):
     problem: str
 
 
-# --- where ---------------------------------------------------------------------------------------
+# --- directories ---------------------------------------------------------------------------------
 
 
 def project(directory: str | None = None) -> str | None:
-    """The templates' directory of the project that a directory belongs to: the nearest `.sesh`
-    upwards, not beyond the top of a git repository or its file system, and not the home directory,
-    which is no project."""
+    """The directory of a project's templates: the nearest `.sesh` upwards, up to the top of a git
+    repository or of the file system. The home directory is not a project."""
     try:
         here = os.path.realpath(os.getcwd() if directory is None else directory)
         device = os.stat(here).st_dev
@@ -84,7 +82,7 @@ def _device(directory: str) -> int | None:
 
 
 def _places(directory: str | None) -> list[tuple[Origin, str]]:
-    """In the order in which they are asked."""
+    """The directories with templates, in order of precedence."""
     near = project(directory)
     return [
         (Origin.OWN, paths.templates_dir()),
@@ -94,15 +92,15 @@ def _places(directory: str | None) -> list[tuple[Origin, str]]:
 
 
 def names(directory: str | None = None) -> list[str]:
-    """All that could be asked for."""
+    """The names of all templates."""
     return sorted({stem for _, place in _places(directory) for stem in rule_files.stems(place)})
 
 
-# --- which ---------------------------------------------------------------------------------------
+# --- lookup --------------------------------------------------------------------------------------
 
 
 def find(name: str, directory: str | None = None) -> Found:
-    """The file that a name means, whether it may be used or not; raises when there is none."""
+    """The template with this name, trusted or not; raises when there is none."""
     check_name(name)
     for origin, place in _places(directory):
         found = _read(name, origin, place)
@@ -112,7 +110,7 @@ def find(name: str, directory: str | None = None) -> Found:
 
 
 def of_project(name: str, directory: str | None = None) -> Found:
-    """The project's template of a name; raises when there is none."""
+    """The project's template with this name; raises when there is none."""
     path = project_path(name, directory)
     found = _read(name, Origin.PROJECT, os.path.dirname(path))
     if found is None:
@@ -130,7 +128,7 @@ def project_path(name: str, directory: str | None = None) -> str:
 
 
 def every(directory: str | None = None) -> list[Found | Bad]:
-    """For each name, what it means."""
+    """All templates, one per name."""
     found: list[Found | Bad] = []
     for name in names(directory):
         for origin, place in _places(directory):
@@ -146,7 +144,7 @@ def every(directory: str | None = None) -> list[Found | Bad]:
 
 def check_name(name: str) -> None:
     if not valid_name(name):
-        raise UsageError(f"template {name!a}: no valid name")
+        raise UsageError(f"invalid template name {name!a}")
 
 
 def _read(name: str, origin: Origin, place: str) -> Found | None:
@@ -164,7 +162,7 @@ def _read(name: str, origin: Origin, place: str) -> Found | None:
 
 
 def load(name: str, directory: str | None = None) -> Template:
-    """The template of a name; raises when it may not be used, or can't be understood."""
+    """The template with this name; raises when it is not trusted or not valid."""
     found = find(name, directory)
     check_trusted(found, directory)
     return template.decode(found.path, found.raw)
@@ -173,11 +171,11 @@ def load(name: str, directory: str | None = None) -> Template:
 def check_trusted(found: Found, directory: str | None = None) -> None:
     if not found.trusted:
         command = next_step("trust", found.name, directory)
-        raise SeshError(f"{found.path} is of this project, and not trusted; look at it: {command}")
+        raise SeshError(f"project template {found.path} is not trusted; review it with: {command}")
 
 
 def next_step(action: str, name: str, directory: str | None = None) -> str:
-    """The command line that looks after a template."""
+    """The command line for the next step with a template."""
     from shlex import join
 
     there = ["-C", directory] if directory is not None else []
@@ -185,7 +183,7 @@ def next_step(action: str, name: str, directory: str | None = None) -> str:
 
 
 def write(name: str, text: str) -> str:
-    """A new template of the user's own; returns its path. An existing one is never overwritten."""
+    """Write a new template of the user; returns its path. Never overwrites a file."""
     check_name(name)
     directory = paths.templates_dir()
     path = f"{directory}/{name}.toml"

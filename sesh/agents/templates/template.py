@@ -1,7 +1,7 @@
-"""Templates: what a kind of session is started with, a file each. Strict like the settings.
+"""Templates: a file with the settings of a kind of session. Parsing is strict, as for the settings.
 
-command = ["claude"]          what `start` gets behind --
-dir = "~/src/shop"            and by -C, --group, --tag, -e, --image, --user, --network …
+command = ["claude"]          like the command after -- of `start`
+dir = "~/src/shop"            like -C, --group, --tag, -e, --image, --user, --network …
 group = "shop"
 env = ["API_KEY", "MODE=fast"]
 image = "agents"
@@ -9,21 +9,21 @@ image = "agents"
 [start]                       as in the settings: limits, retries, health
 retries = 3
 
-[breaker]                     as in the settings: when its sessions are left alone
+[breaker]                     as in the settings: when its sessions are not retried
 failures = 5
 
-[agent]                       how its agent is launched, resumed and heard: see model.Kit
+[agent]                       how its agent is launched, resumed and observed: see `Kit`
 kind = "claude"
 conversation = "minted"
 start = ["--session-id", "{conversation}"]
 resume = ["--resume", "{conversation}"]
 rules = "claude"
 
-[agent.answers]               how its questions are answered: see model.Answers
+[agent.answers]               how its questions are answered: see `Answers`
 yes = ["Yes"]
 keys = ["{option}"]
 
-Which file a name means is not known here: see shelf.
+`templates/catalog` finds the file.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from sesh.system.tmux import KEY
 MINTED, LEARNED, NONE = "minted", "learned", "none"
 ANSWERS = "agent.answers"
 CONVERSATIONS = (MINTED, LEARNED, NONE)
-# What may stand in braces, and where.
+# The placeholders that each key may contain, in braces.
 PLACEHOLDERS = {
     "start": ("conversation", "hooks"),
     "resume": ("conversation", "hooks"),
@@ -53,15 +53,15 @@ PLACEHOLDERS = {
     "transcript": ("conversation",),
 }
 _LIMITS = {
-    "memory": (lazy(r"[1-9]\d*[bkmgBKMG]?"), "a size such as 512m or 2g"),
-    "cpus": (lazy(r"\d+(\.\d+)?|\.\d+"), "a number such as 1.5"),
+    "memory": (lazy(r"[1-9]\d*[bkmgBKMG]?"), "a size, for example 512m or 2g"),
+    "cpus": (lazy(r"\d+(\.\d+)?|\.\d+"), "a number, for example 1.5"),
 }
-_OF_A_NEW_ONE = ("mounts", "network", "memory", "cpus")
+_NEW_CONTAINER_ONLY = ("mounts", "network", "memory", "cpus")
 _BRACES = lazy(r"\{([^{}]*)\}|[{}]")
 
 
 class Template(Value):
-    """What a template says; what it does not say is empty."""
+    """The content of a template; missing values are empty."""
 
     command: tuple[str, ...] = ()
     dir: str = ""
@@ -81,7 +81,7 @@ class Template(Value):
 
 
 def decode(path: str, raw: bytes) -> Template:
-    """The template in a file; raises with the first thing that is wrong with it."""
+    """The template in a file; raises the first error in it."""
     found, wrong = examine(path, raw)
     if wrong:
         raise StateError(wrong[0])
@@ -89,7 +89,7 @@ def decode(path: str, raw: bytes) -> Template:
 
 
 def examine(path: str, raw: bytes) -> tuple[Template, list[str]]:
-    """The template in a file, and everything that is wrong with it, a line each."""
+    """The template in a file, and a message for each error in it."""
     try:
         given = settings.parse(path, raw)
     except StateError as error:
@@ -104,8 +104,8 @@ def examine(path: str, raw: bytes) -> tuple[Template, list[str]]:
             values[name] = _values(table, f"{name}.", path, wrong)
         else:
             wrong.append(f"{path}: {name} should be a table")
-    strange = () if wrong else _nonsense(values)  # of what is not all there, it would mislead
-    wrong += [f"{path}: {told}" for told in (*_refused(values), *strange)]
+    conflicts = () if wrong else _conflicts(values)  # misleading when values are missing
+    wrong += [f"{path}: {problem}" for problem in (*_refused(values), *conflicts)]
     if wrong:
         return Template(), wrong
     if "agent" in values:
@@ -114,7 +114,7 @@ def examine(path: str, raw: bytes) -> tuple[Template, list[str]]:
     return Template(**values), []
 
 
-# What there is, with a value of the same kind.
+# All keys, each with a value of the right type.
 _TABLES = ("start", "breaker", "agent")
 _KNOWN: dict[str, Any] = {
     **{name: getattr(Template, name) for name in Template.fields if name not in _TABLES},
@@ -126,7 +126,7 @@ _KNOWN: dict[str, Any] = {
 
 
 def _values(given: dict[str, Any], before: str, path: str, wrong: list[str]) -> dict[str, Any]:
-    """The values of a table whose keys have `before` in front; what is wrong goes to the list."""
+    """The values of a table whose keys start with `before`; appends errors to `wrong`."""
     values = {}
     for key, value in given.items():
         where = f"{before}{settings.brief(key)}"
@@ -146,30 +146,30 @@ def _checked(value: Any, default: Any, where: str) -> Any:
     found = settings.checked(value, default, where)
     words = found if isinstance(found, tuple) else (found,)
     if any(isinstance(word, str) and "\0" in word for word in words):
-        raise StateError(f"{where} holds a NUL byte")
+        raise StateError(f"{where} contains a NUL byte")
     return found
 
 
-# --- what can be read and yet makes no sense -----------------------------------------------------
+# --- values that are valid TOML but not usable ---------------------------------------------------
 
 
 def _refused(values: Mapping[str, Any]) -> Iterator[str]:
-    """Single values that `start` would not take, wherever it is said."""
+    """Values that `start` would refuse."""
     if values.get("command") and not values["command"][0]:
         yield "command: its first word, the program, is empty"
     if values.get("group"):
-        yield from (f"group: {told}" for told in _bad_label(values["group"]))
+        yield from (f"group: {problem}" for problem in _bad_label(values["group"]))
     for word in values.get("tags", ()):
-        yield from (f"tags: {told}" for told in _bad_label(word))
+        yield from (f"tags: {problem}" for problem in _bad_label(word))
     for word in values.get("env", ()):
-        if told := environment.why_not(word.partition("=")[0]):
-            yield f"env: {told}"
+        if problem := environment.why_not(word.partition("=")[0]):
+            yield f"env: {problem}"
     for word in values.get("mounts", ()):
-        if told := bad_mount(word):
-            yield f"mounts: {told}"
+        if problem := bad_mount(word):
+            yield f"mounts: {problem}"
     for key in ("memory", "cpus"):
-        if values.get(key) and (told := bad_limit(key, values[key])):
-            yield f"{key}: {told}"
+        if values.get(key) and (problem := bad_limit(key, values[key])):
+            yield f"{key}: {problem}"
 
 
 def _bad_label(word: str) -> Iterator[str]:
@@ -180,7 +180,7 @@ def _bad_label(word: str) -> Iterator[str]:
 
 
 def bad_mount(given: str) -> str | None:
-    """What is wrong with DIR[:DIR_INSIDE[:ro]]; None: nothing that can be seen from here."""
+    """The error in DIR[:DIR_INSIDE[:ro]]; None: none."""
     source, target, mode = (*given.split(":"), "", "")[:3]
     if given.count(":") > 2 or not source or mode not in ("", "ro", "rw"):
         return f"{given}: should be DIR[:DIR_INSIDE[:ro]]"
@@ -190,15 +190,15 @@ def bad_mount(given: str) -> str | None:
 
 
 def bad_limit(key: str, given: str) -> str | None:
-    """What is wrong with the memory or the processors of a container."""
-    pattern, told = _LIMITS[key]
-    return None if pattern.fullmatch(given) else f"{given}: should be {told}"
+    """The error in a limit of memory or processors; None: none."""
+    pattern, expected = _LIMITS[key]
+    return None if pattern.fullmatch(given) else f"{given}: should be {expected}"
 
 
-def _nonsense(values: Mapping[str, Any]) -> Iterator[str]:
+def _conflicts(values: Mapping[str, Any]) -> Iterator[str]:
     if values.get("image") and values.get("container"):
         yield "image and container: give one of them"
-    elif values.get("container") and any(map(values.get, _OF_A_NEW_ONE)):
+    elif values.get("container") and any(map(values.get, _NEW_CONTAINER_ONLY)):
         yield "mounts, network, memory and cpus are for a new container (image)"
     retry_on = values.get("start", {}).get("retry_on", (Retry.FAILURE,))
     for word in retry_on:
@@ -207,21 +207,20 @@ def _nonsense(values: Mapping[str, Any]) -> Iterator[str]:
     if not retry_on:
         yield f"start.retry_on is empty: it should be of {', '.join(Retry)}"
     if "agent" in values:
-        yield from (f"agent.{told}" for told in _strange(values["agent"]))
-    yield from (f"{ANSWERS}.{told}" for told in _unanswerable(values.get(ANSWERS, {})))
+        yield from (f"agent.{problem}" for problem in _agent_problems(values["agent"]))
+    yield from (f"{ANSWERS}.{problem}" for problem in _answer_problems(values.get(ANSWERS, {})))
 
 
-def _strange(agent: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with an [agent] table."""
+def _agent_problems(agent: Mapping[str, Any]) -> Iterator[str]:
     conversation = agent.get("conversation", NONE)
     if not valid_name(agent.get("kind", "")):
-        yield "kind should be a name, such as claude"
+        yield "kind should be a name, for example claude"
     if conversation not in CONVERSATIONS:
         yield f"conversation should be one of {', '.join(CONVERSATIONS)}"
         return
     for key, known in PLACEHOLDERS.items():
-        yield from (f"{key}: {told}" for told in _braces(_words(agent, key), known))
-    yield from _unheard(agent, conversation)
+        yield from (f"{key}: {problem}" for problem in _braces(_words(agent, key), known))
+    yield from _conversation_problems(agent, conversation)
     transcript = agent.get("transcript", "")
     if transcript and not transcript.startswith(("/", "~/")):
         yield "transcript should begin with / or ~/"
@@ -234,7 +233,7 @@ def _words(agent: Mapping[str, Any], key: str) -> tuple[str, ...]:
 
 
 def _braces(words: tuple[str, ...], known: tuple[str, ...]) -> Iterator[str]:
-    """Every brace must be one of a placeholder that is known there."""
+    """Every brace must belong to a known placeholder."""
     for word in words:
         for found in _BRACES.finditer(word):
             if found[1] not in known:
@@ -242,15 +241,15 @@ def _braces(words: tuple[str, ...], known: tuple[str, ...]) -> Iterator[str]:
                 yield f"unknown placeholder {settings.brief(found[0])}; there is {choices}"
 
 
-def _unheard(agent: Mapping[str, Any], conversation: str) -> Iterator[str]:
-    """A conversation must reach the agent where it can, and only there."""
+def _conversation_problems(agent: Mapping[str, Any], conversation: str) -> Iterator[str]:
+    """The agent must get the conversation's id where sesh knows it, and only there."""
     needed = {MINTED: ("start", "resume"), LEARNED: ("resume",), NONE: ()}[conversation]
     allowed = (*needed, "prompt", "transcript") if needed else ()
     for key in PLACEHOLDERS:
-        said = any("{conversation}" in word for word in _words(agent, key))
-        if key in needed and not said:
+        given = any("{conversation}" in word for word in _words(agent, key))
+        if key in needed and not given:
             yield f"{key} lacks {{conversation}}, which is {conversation}"
-        if said and key not in allowed:
+        if given and key not in allowed:
             why = "there is none" if conversation == NONE else "it is not known yet"
             yield f"{key} has {{conversation}}, but {why}"
     prompt = _words(agent, "prompt")
@@ -258,17 +257,16 @@ def _unheard(agent: Mapping[str, Any], conversation: str) -> Iterator[str]:
         yield "prompt lacks {prompt}"
 
 
-def _unanswerable(answers: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with how questions are answered."""
+def _answer_problems(answers: Mapping[str, Any]) -> Iterator[str]:
     keys = answers.get("keys", Answers.keys)
     if OPTION not in keys:
-        yield f"keys lacks {OPTION}, which stands for the number or letter of the answer"
+        yield f"keys lacks {OPTION}, the number or letter of the answer"
     for key in (*keys, *answers.get("marked", ())):
         if key != OPTION and not KEY.fullmatch(key):
             yield f"keys: {settings.brief(key)}: no such key; Enter, Escape, C-c, M-x, F5, Up …"
     for name in ("yes", "no", "always", "text"):
         if "" in answers.get(name, ()):
-            yield f"{name}: an empty text would mean every option"
+            yield f"{name}: an empty text matches every option"
 
 
 def _rules(name: str) -> Iterator[str]:

@@ -1,7 +1,7 @@
-"""Which files of projects may be used: by path and content. A byte that changes ends the trust.
+"""Trusted files of projects, by path and content: any change of the content ends the trust.
 
-`trusted.jsonl` has a line for each: {"path", "sha256", "at"}. It is replaced as a whole under a
-lock of its own, so that two who trust something at once lose nothing.
+`trusted.jsonl` has a line {"path", "sha256", "at"} for each. It is replaced as a whole under its
+own lock, so that concurrent changes are not lost.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sesh.model.value_object import Value
 from sesh.state import records
 from sesh.system import files, paths
 
-MOST = 1000  # the oldest are forgotten: asked for again, if need be
+MOST = 1000  # the oldest are forgotten; the user can trust them again
 _LIMIT = 8 << 20
 
 
@@ -32,26 +32,28 @@ def fingerprint(raw: bytes) -> str:
 
 
 def trusted(path: str, raw: bytes) -> bool:
-    """May a file be used that holds exactly this?"""
+    """Is the file with exactly this content trusted?"""
     mark = fingerprint(raw)
-    return any((one.path, one.sha256) == (path, mark) for one in _read())
+    return any((entry.path, entry.sha256) == (path, mark) for entry in _read())
 
 
 def add(path: str, raw: bytes) -> None:
-    """Remember that it may."""
+    """Trust a file with this content."""
     new = Trusted(path, fingerprint(raw), f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")
     records.prepare()
     with files.locked(_lock()):
-        others = [one for one in _read() if (one.path, one.sha256) != (new.path, new.sha256)]
+        others = [
+            entry for entry in _read() if (entry.path, entry.sha256) != (new.path, new.sha256)
+        ]
         _write([*others, new][-MOST:])
 
 
 def remove(path: str) -> bool:
-    """Forget a path, whatever it held; False when nothing was known of it."""
-    if not any(one.path == path for one in _read()):
+    """Forget a path with any content; False when it was not trusted."""
+    if not any(entry.path == path for entry in _read()):
         return False
     with files.locked(_lock()):
-        _write([one for one in _read() if one.path != path])
+        _write([entry for entry in _read() if entry.path != path])
     return True
 
 
@@ -69,22 +71,22 @@ def _read() -> list[Trusted]:
     except OSError as error:
         raise StateError(f"cannot read {path}: {error.strerror}") from None
     try:
-        return [_understood(line) for line in raw.splitlines()]
+        return [_parse(line) for line in raw.splitlines()]
     except (ValueError, TypeError, RecursionError):
         raise StateError(
-            f"{path} can't be understood; remove it, and no project is trusted any more"
+            f"{path} is damaged; remove it (then no project is trusted any more)"
         ) from None
 
 
-def _understood(line: bytes) -> Trusted:
-    one = Trusted(**json.loads(line))
-    if not all(type(getattr(one, name)) is str for name in one.fields):
+def _parse(line: bytes) -> Trusted:
+    entry = Trusted(**json.loads(line))
+    if not all(type(getattr(entry, name)) is str for name in entry.fields):
         raise ValueError(line)
-    return one
+    return entry
 
 
-def _write(all_of_them: list[Trusted]) -> None:
-    lines = [json.dumps({name: getattr(one, name) for name in one.fields}) for one in all_of_them]
+def _write(entries: list[Trusted]) -> None:
+    lines = [json.dumps({name: getattr(entry, name) for name in entry.fields}) for entry in entries]
     path = paths.trusted_file()
     files.write_private(path, "".join(f"{line}\n" for line in lines).encode())
     with files.writing(path):

@@ -95,7 +95,7 @@ def next_generation(old: Record, place: Place, attempt: int) -> Record:
         retries_max=old.spec.care.retries,
         lived=round(clocks.life_age(old), 3) if attempt else 0.0,
     )
-    word = progress.begun_again(old.agent, status.launched)
+    word = progress.restarted(old.agent, status.launched)
     return replace(old, place=place, status=status, agent=word)
 
 

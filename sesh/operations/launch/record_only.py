@@ -27,7 +27,7 @@ def create(
     release(before, config)
     record = _new_record(Order(name, spec, {}, tell))
     begun = replace(what, phase=what.phase or progress.WORKING[0])
-    record = progress.said(record, begun, record.spec.created)
+    record = progress.apply(record, begun, record.spec.created)
     sight = observe.by_files(record)
     verdict = reconcile(record, sight, record.spec.created)
     entry = claim.claim_name(record, verdict, before)

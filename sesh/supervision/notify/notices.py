@@ -71,7 +71,7 @@ _SENTENCES = {
     "failing": "is failing",
     "hung": "hangs",
     "healthy": "is well again",
-    "waiting": "waits for somebody",
+    "waiting": "is waiting",
     "phase": "is in another phase",
     "finished": "has finished",
     "breaker-opened": "is left alone",
@@ -229,7 +229,7 @@ def _session(event: Event) -> View | None:
     doing = activity.of(launch) if launch else None
     last = log_files.last_output(shown["id"])
     return {
-        **activity.upon(shown, doing),
+        **activity.add_to(shown, doing),
         "last_output": None if last is None else formatting.stamp(last),
         "checked_at": _now(),
     }

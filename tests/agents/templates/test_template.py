@@ -160,7 +160,7 @@ def test_answers_of_an_agent() -> None:
         ('keys = ["Enter"]', r"agent.answers.keys lacks \{option\}"),
         ('keys = ["{option}", "kill-server"]', "keys: kill-server: no such key"),
         ('marked = ["Entr"]', "keys: Entr: no such key"),
-        ('yes = [""]', "yes: an empty text would mean every option"),
+        ('yes = [""]', "yes: an empty text matches every option"),
         ('maybe = ["Perhaps"]', "unknown key agent.answers.maybe; see sesh-template"),
         ('no = "No"', "agent.answers.no should be a list of strings"),
     ],
@@ -189,10 +189,10 @@ def test_answers_that_make_no_sense(answers: str, told: str) -> None:
         ({"conversation": '"none"'}, "start has .conversation., but there is none"),
         ({"prompt": '["-p"]'}, r"prompt lacks \{prompt\}"),
         ({"rules": '"nobodys"'}, "rules: no rules named nobodys"),
-        ({"rules": '"../claude"'}, "rules: .* no valid name"),
+        ({"rules": '"../claude"'}, "rules: invalid name for rules"),
         ({"start": '"x"'}, "agent.start should be a list of strings"),
         ({"hooks": '"x"'}, "unknown key agent.hooks"),
-        ({"start": '["{conversation}", "\\u0000"]'}, "agent.start holds a NUL byte"),
+        ({"start": '["{conversation}", "\\u0000"]'}, "agent.start contains a NUL byte"),
     ],
 )
 def test_an_agent_that_makes_no_sense(changes: dict[str, str], told: str) -> None:
@@ -229,7 +229,7 @@ def test_an_agent_by_its_name_alone(world: World, name: str) -> None:
     assert _plain(kit) == said
     assert kit.kind == kit.rules == name
     if name == "opencode":  # which never says what conversation it is in
-        complains(world.sesh("restart", "one", "-y"), 1, "never said", "--fresh")
+        complains(world.sesh("restart", "one", "-y"), 1, "never reported", "--fresh")
     world.ok("restart", "one", "-y", *(["--fresh"] if name == "opencode" else []))
     assert read_record(world, "one").spec.kit == kit
 
@@ -247,7 +247,7 @@ def test_a_shell_by_template(world: World) -> None:
 
 def test_one_that_does_not_exist(night: World) -> None:
     complains(night.sesh("start", "one", "-t", "day"), 1, "no template named day", "gemini, night")
-    complains(night.sesh("start", "one", "-t", "../night"), 2, "no valid name")
+    complains(night.sesh("start", "one", "-t", "../night"), 2, "invalid template name")
 
 
 def test_a_breaker_of_a_template(world: World) -> None:

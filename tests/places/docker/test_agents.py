@@ -207,7 +207,7 @@ def test_codex_that_never_said_so_is_not_begun_anew_in_silence(
     for _ in range(2):  # alive, and dead
         done = codex.sesh("restart", "a")
         assert done.code == 1
-        assert "never said which conversation it was in" in done.err
+        assert "never reported its conversation" in done.err
         if codex.session("a")["state"] == "running":
             assert codex.session("a")["pid"] == pid
             codex.ok("send", "a", "die")

@@ -73,7 +73,7 @@ def collected(config: Config) -> list[str]:
 @pytest.mark.parametrize(
     ("on", "told"),
     [
-        ((), ["a failed: exit 3", "e is lost: reboot", "f waits for somebody: permission: Bash"]),
+        ((), ["a failed: exit 3", "e is lost: reboot", "f is waiting: permission: Bash"]),
         (("completed",), ["c completed: exit 0"]),
         (("ended",), ["a failed: exit 3", "c completed: exit 0", "e is lost: reboot"]),
         (("stopped",), ["d was stopped"]),
