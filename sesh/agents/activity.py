@@ -12,7 +12,6 @@ prints more. Without an answer from any source the activity is unknown.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 
@@ -20,7 +19,7 @@ from sesh.agents import claude, codex, last_event, questions
 from sesh.agents.last_event import BUSY, IDLE, WAITING, HookEvent
 from sesh.agents.rules import Rule, from_plain, match
 from sesh.model import digest
-from sesh.model.text import parse
+from sesh.model.text import parse, quick_json
 from sesh.model.value_object import Value, replace
 from sesh.system import paths, quick_read
 
@@ -227,7 +226,7 @@ def _asking(launch: Launch, kit: KitFile, found: Activity, hook: HookEvent | Non
 
 def read_kit(launch: Launch) -> KitFile | None:
     try:
-        found = json.loads(quick_read.read(f"{launch.stem}.kit"))
+        found = quick_json.loads(quick_read.read(f"{launch.stem}.kit"))
         rules = tuple(from_plain(rule) for rule in found.pop("rules"))
         return KitFile(**found, rules=rules)
     except (OSError, ValueError, TypeError, AttributeError, KeyError):
@@ -241,7 +240,7 @@ def last_hook(launch: Launch) -> HookEvent | None:
         if not launch.in_container:
             return last_event.decode(quick_read.read(f"{launch.stem}.said"))
         path = f"{launch.run}/{launch.id}.box/{launch.id}.{launch.generation}.hook"
-        event = json.loads(quick_read.read(path))
+        event = quick_json.loads(quick_read.read(path))
         at = parse.moment(os.lstat(path).st_mtime, time.time())
     except (OSError, ValueError, RecursionError):
         return None
@@ -389,7 +388,7 @@ def _seen_screen(launch: Launch) -> tuple[bool, Activity | None]:
     """Is the last look at the screen still valid (nothing was printed since), and what did it
     show?"""
     try:
-        found = json.loads(quick_read.read(f"{launch.stem}.seen"))
+        found = quick_json.loads(quick_read.read(f"{launch.stem}.seen"))
         found.pop("worked", None)
         fresh = os.stat(launch.transcript).st_mtime < found.pop("at")
         return fresh, Activity(**found) if fresh and found else None
@@ -400,7 +399,9 @@ def _seen_screen(launch: Launch) -> tuple[bool, Activity | None]:
 def was_busy_on_screen(launch: Launch) -> bool | None:
     """True when a look at its screen ever found it busy; else None."""
     try:
-        return json.loads(quick_read.read(f"{launch.stem}.seen")).get("worked") is True or None
+        return (
+            quick_json.loads(quick_read.read(f"{launch.stem}.seen")).get("worked") is True or None
+        )
     except (OSError, ValueError, AttributeError):
         return None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable
 from contextlib import suppress
@@ -13,6 +12,7 @@ from sesh.agents.last_event import WAITING
 from sesh.model.digest import Digest
 from sesh.model.errors import SeshError
 from sesh.model.record import Record, name_of
+from sesh.model.text import quick_json
 from sesh.places import environment
 from sesh.state import events
 from sesh.system import files, processes, quick_read
@@ -38,7 +38,7 @@ def current_conversation(record: Record) -> str | None:
 
 def conversation_changed(digest: Digest, run: str) -> bool:
     """Can the agent's conversation differ from the recorded one?"""
-    recorded = json.loads(digest.view)["conversation"]
+    recorded = quick_json.loads(digest.view)["conversation"]
     launch = activity.launch_in(digest, run)
     event = activity.last_hook(launch) if launch else None
     if event is None or event.conversation is None:

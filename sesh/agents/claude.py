@@ -8,7 +8,6 @@ which tool it wants to use.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 
 from sesh.agents.last_event import (
@@ -21,6 +20,7 @@ from sesh.agents.last_event import (
     text,
     tool_input,
 )
+from sesh.model.text import quick_json
 
 EVENTS = (
     *("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure"),
@@ -57,7 +57,7 @@ def settings(command: Sequence[str]) -> str:
     from shlex import join
 
     hook = {"type": "command", "command": join(command), "timeout": TIMEOUT}
-    return json.dumps({"hooks": {event: [{"hooks": [hook]}] for event in EVENTS}})
+    return quick_json.dumps({"hooks": {event: [{"hooks": [hook]}] for event in EVENTS}})
 
 
 def parse_event(event: Mapping[str, object], now: float) -> HookEvent | None:
@@ -138,7 +138,7 @@ def prompts(transcript: bytes) -> list[str]:
         if b'"type":"user"' not in line and b'"queue-operation"' not in line:
             continue
         try:
-            entry = json.loads(line)
+            entry = quick_json.loads(line)
         except (ValueError, RecursionError):
             continue
         if isinstance(entry, dict) and entry.get("type") in ("user", "queue-operation"):
@@ -174,7 +174,7 @@ class Registered:
 def parse_registry(raw: bytes) -> Registered | None:
     """An entry of the registry; None when the file is not valid."""
     try:
-        found = json.loads(raw)
+        found = quick_json.loads(raw)
         return Registered(found) if isinstance(found, dict) and "pid" in found else None
     except (ValueError, RecursionError):
         return None

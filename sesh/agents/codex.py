@@ -6,10 +6,10 @@ calls, Codex shows in its title what it is doing.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 
 from sesh.agents.last_event import IDLE, HookEvent, conversation_id, message_text, text, tool_input
+from sesh.model.text import quick_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _CALLS = ("function_call", "custom_tool_call", "local_shell_call")
 
 def notify(command: Sequence[str]) -> str:
     """The text for -c. A JSON array of strings is also a TOML array."""
-    return f"notify={json.dumps(list(command))}"
+    return f"notify={quick_json.dumps(list(command))}"
 
 
 def last_call(transcript: bytes) -> tuple[str | None, dict[str, Any] | None]:
@@ -30,7 +30,7 @@ def last_call(transcript: bytes) -> tuple[str | None, dict[str, Any] | None]:
         if b'"function_call"' not in line and b'"custom_tool_call"' not in line:
             continue
         try:
-            payload = json.loads(line).get("payload")
+            payload = quick_json.loads(line).get("payload")
         except (ValueError, RecursionError, AttributeError):
             continue
         if isinstance(payload, dict) and payload.get("type") in _CALLS:
@@ -42,7 +42,7 @@ def _arguments(payload: Mapping[str, object]) -> dict[str, Any] | None:
     """The input is JSON for functions, and text for other tools."""
     given = payload.get("arguments", payload.get("input"))
     try:
-        found = json.loads(given) if isinstance(given, str) else given
+        found = quick_json.loads(given) if isinstance(given, str) else given
     except (ValueError, RecursionError):
         found = {"input": given}
     return tool_input(found)
@@ -55,7 +55,7 @@ def prompts(transcript: bytes) -> list[str]:
         if b'"user' not in line:
             continue
         try:
-            payload = json.loads(line).get("payload")
+            payload = quick_json.loads(line).get("payload")
         except (ValueError, RecursionError, AttributeError):
             continue
         if isinstance(payload, dict) and payload.get("type") == "user_message":

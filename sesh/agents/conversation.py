@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from contextlib import suppress
 from datetime import datetime
@@ -12,6 +11,7 @@ from sesh.agents.last_event import conversation_id
 from sesh.agents.launch_kit import Variables
 from sesh.model.errors import SeshError
 from sesh.model.record import Kit, Record
+from sesh.model.text import quick_json
 from sesh.model.value_object import Value
 from sesh.system import files
 
@@ -149,7 +149,7 @@ def _may_be_of(record: Record, path: str) -> bool:
         with files.open_binary(path, follow=True) as file:
             head = file.read(_HEAD)
         begun = _begun(head)
-        here = f'"cwd":{json.dumps(record.spec.cwd)}'.encode() in head
+        here = f'"cwd":{quick_json.dumps(record.spec.cwd)}'.encode() in head
         return here and (begun is None or begun >= began)
     return False
 
@@ -157,7 +157,7 @@ def _may_be_of(record: Record, path: str) -> bool:
 def _begun(head: bytes) -> float | None:
     """When a transcript was begun, from its first line; None when that has no time."""
     try:
-        moment = datetime.fromisoformat(json.loads(head.partition(b"\n")[0])["timestamp"])
+        moment = datetime.fromisoformat(quick_json.loads(head.partition(b"\n")[0])["timestamp"])
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
     return moment.timestamp() if moment.tzinfo else None

@@ -7,7 +7,6 @@ ignored. A change that matters to others starts a pass in the background.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from contextlib import suppress
@@ -16,6 +15,7 @@ from sesh.agents import claude, codex, last_event
 from sesh.agents.last_event import WAITING, HookEvent
 from sesh.model import digest
 from sesh.model.errors import OK, SeshError
+from sesh.model.text import quick_json
 from sesh.state import freshness
 from sesh.system import bug_log, files, paths, quick_read, stdin, subprocesses
 
@@ -59,7 +59,7 @@ def _receive(kind: str, words: list[str]) -> None:
 def parse(kind: str, raw: bytes, now: float) -> HookEvent | None:
     """The meaning of an event; None: nothing, or it is not valid."""
     try:
-        event = json.loads(raw) if len(raw) <= stdin.LIMIT else None
+        event = quick_json.loads(raw) if len(raw) <= stdin.LIMIT else None
     except (ValueError, RecursionError):
         return None
     if not isinstance(event, dict):
@@ -104,7 +104,7 @@ def _session() -> _Session | None:
         return None
     stem = f"{run}/{session_id}.{found.generation}"
     agent = quick_read.read(f"{stem}.pid").split()
-    conversation = json.loads(found.view).get("conversation")
+    conversation = quick_json.loads(found.view).get("conversation")
     return _Session(run, stem, int(agent[0]), conversation) if agent else None
 
 

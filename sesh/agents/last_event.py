@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-
+from sesh.model.text import quick_json
 from sesh.model.value_object import Value, replace
 
 TYPE_CHECKING = False
@@ -57,13 +56,13 @@ def merge(old: HookEvent | None, new: HookEvent) -> HookEvent:
 
 
 def encode(event: HookEvent) -> bytes:
-    return json.dumps({name: getattr(event, name) for name in event.fields}).encode() + b"\n"
+    return quick_json.dumps({name: getattr(event, name) for name in event.fields}).encode() + b"\n"
 
 
 def decode(raw: bytes) -> HookEvent | None:
     """None for bytes that sesh did not write."""
     try:
-        found = json.loads(raw)
+        found = quick_json.loads(raw)
     except (ValueError, RecursionError):
         return None
     if not isinstance(found, dict) or found.keys() - {*_LATER} != _KINDS.keys() - {*_LATER}:
@@ -99,10 +98,10 @@ def tool_input(value: object) -> dict[str, Any] | None:
     large is left out."""
     if not isinstance(value, dict):
         return None
-    if len(json.dumps(value)) <= _MOST_INPUT:
+    if len(quick_json.dumps(value)) <= _MOST_INPUT:
         return value
     value = {key: _cut(part) for key, part in value.items()}
-    return value if len(json.dumps(value)) <= _MOST_INPUT else None
+    return value if len(quick_json.dumps(value)) <= _MOST_INPUT else None
 
 
 def _cut(part: object) -> object:

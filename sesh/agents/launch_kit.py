@@ -7,7 +7,6 @@ ID.GEN.hooks  Claude's settings for this launch
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from collections.abc import Mapping
 from sesh.agents import claude, codex, rule_files
 from sesh.agents.rules import to_plain
 from sesh.model.record import Kit, Record
+from sesh.model.text import quick_json
 from sesh.model.value_object import replace
 from sesh.system import files, paths, processes
 
@@ -136,7 +136,7 @@ def contents(
         "prompted": _prompted(record, resuming=resuming),
         "conversation": record.agent.conversation if kit.conversation == "minted" else None,
     }
-    made = {".kit": json.dumps(equipment).encode() + b"\n"}
+    made = {".kit": quick_json.dumps(equipment).encode() + b"\n"}
     if kit.kind == "claude":
         made[".hooks"] = claude.settings(hook).encode() + b"\n"
     return made

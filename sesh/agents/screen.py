@@ -7,7 +7,6 @@ session.
 
 from __future__ import annotations
 
-import json
 import time
 
 from sesh.agents import dialogs, questions
@@ -17,6 +16,7 @@ from sesh.agents.last_event import BUSY, WAITING
 from sesh.agents.questions import Question
 from sesh.agents.rules import Rule, match
 from sesh.model.errors import CannotTellError, StateError
+from sesh.model.text import quick_json
 from sesh.model.value_object import Value, replace
 from sesh.places.host import tmux_server
 from sesh.state import settings
@@ -123,7 +123,7 @@ def _keep(launch: Launch, found: Activity | None, moment: float) -> None:
     """Cache the result. On a full disk the next caller reads the screen again."""
     values = {name: getattr(found, name) for name in Activity.fields} if found else {}
     worked = was_busy_on_screen(launch) or (found is not None and found.kind == BUSY)
-    data = json.dumps({**values, "at": moment, "worked": worked}).encode() + b"\n"
+    data = quick_json.dumps({**values, "at": moment, "worked": worked}).encode() + b"\n"
     try:
         files.write_private(f"{launch.stem}.seen", data, durable=False)
     except StateError:

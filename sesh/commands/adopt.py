@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from sesh.commands._declare import argument, declare, option
 from sesh.commands._options import json_option
 from sesh.model import errors
@@ -11,6 +9,7 @@ from sesh.model.configuration import Config
 from sesh.model.errors import ConflictError, NoSessionError, SeshError, UsageError
 from sesh.model.record import Damaged
 from sesh.model.states import State
+from sesh.model.text import quick_json
 from sesh.operations import adopt, recover
 from sesh.state import lookup, orphans, records, settings
 from sesh.state.judge import Seen
@@ -121,7 +120,7 @@ def _adopt(one: Found, config: Config) -> Seen:
 
 def _print(adopted: list[Seen], *, as_json: bool) -> None:
     if as_json:
-        output.write(json.dumps([session_list.complete(one) for one in adopted]) + "\n")
+        output.write(quick_json.dumps([session_list.complete(one) for one in adopted]) + "\n")
         return
     output.write("".join(f"{one.name}\n" for one in adopted))
     for one in adopted:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 
@@ -16,7 +15,7 @@ from sesh.doctor.scene import Check, Finding, Level, Scene
 from sesh.model import errors
 from sesh.model.configuration import Config
 from sesh.model.errors import StateError, UsageError
-from sesh.model.text import formatting
+from sesh.model.text import formatting, quick_json
 from sesh.state import settings
 from sesh.terminal import output, prompt
 
@@ -108,7 +107,7 @@ def _list(chosen: Sequence[Check], *, as_json: bool) -> int:
 
 def _array(objects: Sequence[dict[str, object]]) -> str:
     """A JSON array, an object a line."""
-    return "[" + ",\n".join(json.dumps(one, separators=(",", ":")) for one in objects) + "]\n"
+    return "[" + ",\n".join(quick_json.dumps(one, separators=(",", ":")) for one in objects) + "]\n"
 
 
 def _id_width(chosen: Sequence[Check]) -> int:

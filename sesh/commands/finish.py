@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 
 import click
@@ -12,7 +11,7 @@ from sesh.commands._options import json_option, named
 from sesh.model import progress
 from sesh.model.errors import UsageError
 from sesh.model.progress import Report
-from sesh.model.text import formatting
+from sesh.model.text import formatting, quick_json
 from sesh.operations import report_progress
 from sesh.terminal import output, session_list
 
@@ -43,7 +42,7 @@ def command(words: tuple[str, ...], summary: str | None, as_json: bool) -> int:
     seconds = progress.duration(found.session.record)
     if as_json:
         shown = {**session_list.complete(found), "duration": round(seconds, 3)}
-        output.write(json.dumps(shown) + "\n")
+        output.write(quick_json.dumps(shown) + "\n")
     else:
         output.write(f"{name} {outcome} after {formatting.long_time(seconds)}\n")
     return 0

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 from sesh.commands._declare import declare, option
 from sesh.commands._options import colour_option, json_option
 from sesh.model.session_json import View
-from sesh.model.text import formatting
+from sesh.model.text import formatting, quick_json
 from sesh.terminal import filters, output, session_list, session_table
 
 
@@ -65,7 +63,9 @@ def command(
     found, troubles = session_list.gather(everything=everything, usage=needs_usage, work=wide)
     views = filters.sort([v for v in found if filters.matches(v, wanted)], sort_key)
     if as_json:
-        output.write("[" + ",\n".join(json.dumps(v, separators=(",", ":")) for v in views) + "]\n")
+        output.write(
+            "[" + ",\n".join(quick_json.dumps(v, separators=(",", ":")) for v in views) + "]\n"
+        )
     elif formatted:
         output.write("".join(formatted(v) + "\n" for v in views))
     elif quiet:

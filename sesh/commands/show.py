@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 
@@ -15,7 +14,7 @@ from sesh.model.record import Care, Record, Spec
 from sesh.model.session_json import View
 from sesh.model.state_table import STATES
 from sesh.model.states import ENDED, State
-from sesh.model.text import formatting
+from sesh.model.text import formatting, quick_json
 from sesh.model.text.units import amount, span
 from sesh.places import registry
 from sesh.state import breakers, clocks, log_files, lookup, settings
@@ -47,7 +46,7 @@ def command(name: str, as_json: bool, colour: str) -> int:
     if as_json:
         verdict = found.session.verdict if found.session else None
         evidence = verdict.evidence if verdict else (f"{shown['path']}: {shown['reason']}",)
-        output.write(json.dumps({**shown, "evidence": evidence}) + "\n")
+        output.write(quick_json.dumps({**shown, "evidence": evidence}) + "\n")
     elif found.session is None:
         _show_damaged(found)
     else:
@@ -165,7 +164,7 @@ def _word(record: Record) -> list[tuple[str, str]]:
     if word.summary:
         rows.append(("summary", word.summary))
     if word.metadata:
-        rows.append(("metadata", json.dumps(dict(word.metadata), ensure_ascii=False)))
+        rows.append(("metadata", quick_json.dumps(dict(word.metadata), ensure_ascii=False)))
     return rows
 
 

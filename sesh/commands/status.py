@@ -22,9 +22,9 @@ def command(name: str, as_json: bool) -> int:
     found = lookup.one(name)
     shown = session_list.complete(found)
     if as_json:
-        import json
+        from sesh.model.text import quick_json
 
-        output.write(json.dumps(shown) + "\n")
+        output.write(quick_json.dumps(shown) + "\n")
     else:
         output.write(session_table.status_line(shown, time.time()))
     return STATES[found.state].exit_code

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 from sesh.commands._declare import argument, declare, option
 from sesh.commands._options import json_option, named
 from sesh.model import progress
 from sesh.model.progress import Report
 from sesh.model.states import State
+from sesh.model.text import quick_json
 from sesh.operations import report_progress
 from sesh.places import launch_files
 from sesh.state import lookup
@@ -58,7 +57,7 @@ def command(
     )
     found = _say(named(name), said)
     if as_json:
-        output.write(json.dumps(session_list.complete(found)) + "\n")
+        output.write(quick_json.dumps(session_list.complete(found)) + "\n")
     return 0
 
 

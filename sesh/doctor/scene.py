@@ -6,7 +6,6 @@ is not asked again by the next check.
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +18,7 @@ from sesh.model.place import InContainer
 from sesh.model.record import Record, name_of
 from sesh.model.session_json import LASTING, View, view
 from sesh.model.states import State
-from sesh.model.text import formatting
+from sesh.model.text import formatting, quick_json
 from sesh.model.value_object import Value, replace
 from sesh.places.host import tmux_server
 from sesh.places.interface import Answers
@@ -170,7 +169,7 @@ def hangs(answer: object) -> bool:
 
 def _parsed(raw: bytes) -> View | None:
     try:
-        view = json.loads(raw)
+        view = quick_json.loads(raw)
     except ValueError:
         return None
     return view if isinstance(view, dict) and view.keys() >= _FIELDS else None

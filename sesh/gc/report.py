@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 
 from sesh.gc.plan import Outcome, Step, Verb, What
 from sesh.model import errors
-from sesh.model.text import formatting
+from sesh.model.text import formatting, quick_json
 
 _DONE = {
     Verb.FINISH: "finished",
@@ -38,7 +37,7 @@ def exit_code(told: Sequence[Outcome]) -> int:
 
 
 def as_json(told: Sequence[Outcome]) -> str:
-    return json.dumps([_object(one) for one in told]) + "\n"
+    return quick_json.dumps([_object(one) for one in told]) + "\n"
 
 
 def _object(one: Outcome) -> dict[str, object]:

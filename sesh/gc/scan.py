@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -15,7 +14,7 @@ from sesh.model.place import Process
 from sesh.model.record import ID_PATTERN, Record, name_of
 from sesh.model.session_json import View, view
 from sesh.model.states import OUTCOMES, State
-from sesh.model.text import formatting
+from sesh.model.text import formatting, quick_json
 from sesh.model.text.pattern import lazy
 from sesh.model.value_object import Value
 from sesh.operations import worktrees
@@ -244,7 +243,7 @@ def ended_in(census: Census) -> Iterator[Ended]:
     """The sessions that have certainly ended, with nothing left up."""
     for digest in census.held:
         if digest.mode == "ended":
-            yield _ended(digest.id, json.loads(digest.view))
+            yield _ended(digest.id, quick_json.loads(digest.view))
     for seen in census.found:
         one = ended_of(seen)
         if one:
@@ -281,7 +280,7 @@ def running_in(census: Census, gc: Gc) -> Iterator[Running]:
     anyway = bool(gc.max_age or gc.max_idle)
     for digest in census.held:
         if digest.pid != "-" and (anyway or is_limited(digest.view)):
-            view = json.loads(digest.view)
+            view = quick_json.loads(digest.view)
             if view["state"] == State.RUNNING:
                 yield _running(digest.id, view, Process(int(digest.pid), int(digest.start)))
     for seen in census.found:

@@ -132,9 +132,11 @@ def needs_attention(view: bytes) -> bool:
 
 def with_attention(view: bytes, why: str) -> bytes:
     """The view with a reason for attention where it has none."""
-    import json
+    from sesh.model.text import quick_json
 
-    return view.replace(_ATTENTION + b"null,", b"%b%b," % (_ATTENTION, json.dumps(why).encode()), 1)
+    return view.replace(
+        _ATTENTION + b"null,", b"%b%b," % (_ATTENTION, quick_json.dumps(why).encode()), 1
+    )
 
 
 def agent(view: bytes) -> bytes | None:

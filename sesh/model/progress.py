@@ -8,7 +8,6 @@ is refused.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from datetime import datetime
@@ -18,6 +17,7 @@ from typing import Any
 from sesh.model.errors import ConflictError, UsageError
 from sesh.model.record import AgentWord, Record, Step
 from sesh.model.states import Cause, Desired, State
+from sesh.model.text import quick_json
 from sesh.model.text.secrets import secret, shown
 from sesh.model.text.units import span
 from sesh.model.value_object import Value, replace
@@ -151,7 +151,7 @@ def parse(options: tuple[str, ...]) -> dict[str, Any]:
 
 def _json(key: str, text: str) -> Any:
     try:
-        return json.loads(text)
+        return quick_json.loads(text)
     except (ValueError, RecursionError):
         raise UsageError(f"--meta {shown(key)}=…: what follows is not valid JSON") from None
 
@@ -168,7 +168,7 @@ def merge(old: Mapping[str, Any], new: Mapping[str, Any], *, force: bool) -> dic
     left = {key: _copied(value) for key, value in both.items() if value is not None}
     if len(left) > MOST_KEYS:
         raise UsageError(f"metadata of {len(left)} keys: there may be {MOST_KEYS}")
-    size = len(json.dumps(left).encode())
+    size = len(quick_json.dumps(left).encode())
     if size > LARGEST:
         raise UsageError(f"metadata of {size} bytes: there may be {LARGEST}; use a file")
     return left

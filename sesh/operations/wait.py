@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Iterable, Iterator
@@ -13,6 +12,7 @@ from sesh.model import digest
 from sesh.model.digest import Digest
 from sesh.model.errors import EndedError, SeshError, StateError, UsageError
 from sesh.model.states import OUTCOMES, State
+from sesh.model.text import quick_json
 from sesh.model.value_object import Value
 from sesh.state import freshness, judge, lookup
 from sesh.state.judge import Seen
@@ -168,7 +168,7 @@ def _does(one: _Watched) -> str | None:
     launch = activities.launch_in(one.digest, processes.run_dir()) if one.digest else None
     if launch is None or one.digest is None:
         return None
-    shown = json.loads(one.digest.view)
+    shown = quick_json.loads(one.digest.view)
     found = screen.doing(launch, shown["socket"], shown["pane"])
     return found.kind if found else None
 

@@ -7,7 +7,6 @@ there is none; it is only a reason to look.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
@@ -23,7 +22,7 @@ from sesh.model.reconcile import recorded_end
 from sesh.model.record import BreakerLimits, Record
 from sesh.model.session_json import View, timestamp
 from sesh.model.states import Cause, State
-from sesh.model.text import formatting
+from sesh.model.text import formatting, quick_json
 from sesh.model.value_object import Value
 from sesh.state import events, freshness, settings
 from sesh.system import files, paths, quick_read
@@ -144,7 +143,7 @@ def _with_own_limits() -> list[View]:
         ]
     finally:
         os.close(directory)
-    return [json.loads(one.view) for one in found if one and digest.has_breaker(one.view)]
+    return [quick_json.loads(one.view) for one in found if one and digest.has_breaker(one.view)]
 
 
 def _has_failed(how: Verdict) -> bool:

@@ -9,7 +9,6 @@ same boot.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Iterable, Sequence
@@ -18,6 +17,7 @@ from typing import Any
 
 from sesh.model.errors import SeshError
 from sesh.model.record import Record
+from sesh.model.text import quick_json
 from sesh.model.value_object import Value, replace
 from sesh.system import files, paths, processes
 
@@ -215,7 +215,7 @@ def settled(run: str, *settles: float) -> list[float]:
 
 def boot_of(run: str, boot: str) -> Boot | None:
     try:
-        return _decoded(json.loads(files.read_regular(_path(run, boot), _LIMIT)))
+        return _decoded(quick_json.loads(files.read_regular(_path(run, boot), _LIMIT)))
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
 
@@ -260,7 +260,7 @@ def _write(run: str, boot: str, known: Boot) -> None:
         "naps": known.naps,
         "stretches": [[one.offset, one.first, one.last] for one in known.stretches],
     }
-    files.write_private(_path(run, boot), json.dumps(told).encode(), durable=False)
+    files.write_private(_path(run, boot), quick_json.dumps(told).encode(), durable=False)
 
 
 def _decoded(told: Any) -> Boot:

@@ -6,7 +6,6 @@ between, the next look finds it and writes what is missing; the log itself says 
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +18,7 @@ from sesh.model.reconcile import recorded_end
 from sesh.model.record import Record, name_of
 from sesh.model.session_json import timestamp
 from sesh.model.states import State
+from sesh.model.text import quick_json
 from sesh.model.value_object import Value
 from sesh.state import events, history, records
 from sesh.state.events import Event, Place
@@ -74,7 +74,7 @@ def _announce(path: str, marker: Marker) -> None:
     place = marker.place
     with suppress(OSError, SeshError):  # a full disk: then a kill can lose the event
         files.make_private(os.path.dirname(path))
-        files.jot(path, json.dumps([place.inode, place.offset, marker.gave_up]).encode())
+        files.jot(path, quick_json.dumps([place.inode, place.offset, marker.gave_up]).encode())
 
 
 def _tell(record: Record, marker: Marker) -> None:
@@ -152,7 +152,7 @@ def _is_process(pid: str) -> bool:
 
 def _read(path: str) -> Marker | None:
     try:
-        inode, offset, gave_up = json.loads(files.read_regular(path, _LIMIT))
+        inode, offset, gave_up = quick_json.loads(files.read_regular(path, _LIMIT))
         return Marker(Place(int(inode), int(offset)), gave_up)
     except (ValueError, TypeError, RecursionError):
         return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
@@ -10,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, BinaryIO
 
 from sesh.model.record import Record
+from sesh.model.text import quick_json
 from sesh.model.value_object import Value
 from sesh.system import files, paths
 
@@ -54,7 +54,7 @@ def write(*happened: Event, unless: Callable[[], bool] | None = None) -> None:
 
 
 def _compact(event: Event) -> bytes:
-    return json.dumps(event, separators=(",", ":")).encode()
+    return quick_json.dumps(event, separators=(",", ":")).encode()
 
 
 def rotate() -> None:
@@ -205,7 +205,7 @@ def _moved(file: BinaryIO) -> bool:
 def _parse(line: bytes) -> Event | None:
     """A line of ours, or None: what somebody else wrote is passed over."""
     try:
-        event = json.loads(line)
+        event = quick_json.loads(line)
         zone = datetime.fromisoformat(event["time"]).tzinfo
     except (ValueError, KeyError, TypeError, RecursionError):
         return None

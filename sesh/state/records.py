@@ -10,7 +10,6 @@ change uses a reserve that is kept for that: sessions can be stopped then, but n
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Collection
 from contextlib import AbstractContextManager
@@ -22,6 +21,7 @@ from sesh.model.errors import ConflictError, StateError
 from sesh.model.observation import Verdict
 from sesh.model.record import Damaged, Record, name_of, valid_name
 from sesh.model.session_json import guard, view
+from sesh.model.text import quick_json
 from sesh.model.value_object import Value
 from sesh.state import freshness
 from sesh.system import files, paths
@@ -327,4 +327,4 @@ def up_to_date(entry: Entry, record: Record, verdict: Verdict) -> bool:
 
 
 def _summary(record: Record, verdict: Verdict) -> str:
-    return json.dumps(view(record, verdict), separators=(",", ":"))
+    return quick_json.dumps(view(record, verdict), separators=(",", ":"))

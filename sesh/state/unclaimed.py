@@ -14,7 +14,6 @@ What carries labels that sesh would not write is nobody's: it is neither shown n
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -24,6 +23,7 @@ from sesh.model.configuration import Config, Docker
 from sesh.model.errors import CannotTellError, ConflictError
 from sesh.model.place import Engine, InContainer, Process
 from sesh.model.record import ID_PATTERN, Record, name_of
+from sesh.model.text import quick_json
 from sesh.model.text.pattern import lazy
 from sesh.model.value_object import Value
 from sesh.places.docker import observe, ownership, session_files
@@ -239,7 +239,7 @@ def claim_of(facts: Facts) -> Record | None:
     if not 0 < len(text) <= CLAIM_LIMIT:
         return None
     try:
-        raw = json.loads(text)
+        raw = quick_json.loads(text)
         record = codec.decode(raw.encode()) if isinstance(raw, str) else None
     except (ValueError, RecursionError, codec.DecodeError):
         return None

@@ -12,7 +12,6 @@ can't be written is forgotten: neither is a reason to look after nobody.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -25,6 +24,7 @@ from typing import Any
 from sesh.model import due
 from sesh.model.place import Process
 from sesh.model.record import Record
+from sesh.model.text import quick_json
 from sesh.model.text.pattern import lazy
 from sesh.model.value_object import Value, replace
 from sesh.places import launch_files, registry
@@ -130,7 +130,7 @@ def peak(stem: str) -> int | None:
 
 def _read(stem: str) -> Memory:
     try:
-        told = json.loads(files.read_regular(f"{stem}.care", _LIMIT))
+        told = quick_json.loads(files.read_regular(f"{stem}.care", _LIMIT))
     except (OSError, ValueError, RecursionError):
         return Memory()
     return _decoded(told) if isinstance(told, dict) else Memory()
@@ -149,7 +149,7 @@ def _decoded(told: dict[str, Any]) -> Memory:
 def write(record: Record, memory: Memory) -> None:
     """A memory that can't be written is lost: then it is begun anew."""
     told = {name: getattr(memory, name) for name in (*_TIMES, *_COUNTS, "last_failure")}
-    text = json.dumps(told)
+    text = quick_json.dumps(told)
     _put(f"{launch_files.own(record)}.care", text.ljust(_ROOM * ceil(len(text) / _ROOM)))
 
 

@@ -145,9 +145,9 @@ def _doing(found: digest.Digest, run: str) -> tuple[bytes, bytes] | None:
     doing, look = activity.examine(launch)
     if look:
         return None
-    import json
+    from sesh.model.text import quick_json
 
-    added = b"," + json.dumps(activity.fields(doing), separators=(",", ":"))[1:-1].encode()
+    added = b"," + quick_json.dumps(activity.fields(doing), separators=(",", ":"))[1:-1].encode()
     return _with_attention(found.view, activity.attention(doing)), added
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -16,7 +15,7 @@ from sesh.model.place import Process
 from sesh.model.record import Record
 from sesh.model.session_json import View, damaged_view, hide_after, orphan_view, view
 from sesh.model.states import State
-from sesh.model.text import formatting
+from sesh.model.text import formatting, quick_json
 from sesh.places import registry
 from sesh.state import breakers, freshness, history, judge, log_files, orphans, settings
 from sesh.state.breakers import Circle, Opened
@@ -78,7 +77,7 @@ def _past(found: Digest) -> bool:
 
 
 def _from_digest(found: Digest) -> View:
-    shown = json.loads(found.view)
+    shown = quick_json.loads(found.view)
     launch = activity.launch_in(found, processes.run_dir()) if shown["agent"] else None
     return _finish(shown, found.id, launch)
 

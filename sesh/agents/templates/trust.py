@@ -6,11 +6,11 @@ own lock, so that concurrent changes are not lost.
 
 from __future__ import annotations
 
-import json
 import os
 from datetime import UTC, datetime
 
 from sesh.model.errors import StateError
+from sesh.model.text import quick_json
 from sesh.model.value_object import Value
 from sesh.state import records
 from sesh.system import files, paths
@@ -79,14 +79,16 @@ def _read() -> list[Trusted]:
 
 
 def _parse(line: bytes) -> Trusted:
-    entry = Trusted(**json.loads(line))
+    entry = Trusted(**quick_json.loads(line))
     if not all(type(getattr(entry, name)) is str for name in entry.fields):
         raise ValueError(line)
     return entry
 
 
 def _write(entries: list[Trusted]) -> None:
-    lines = [json.dumps({name: getattr(entry, name) for name in entry.fields}) for entry in entries]
+    lines = [
+        quick_json.dumps({name: getattr(entry, name) for name in entry.fields}) for entry in entries
+    ]
     path = paths.trusted_file()
     files.write_private(path, "".join(f"{line}\n" for line in lines).encode())
     with files.writing(path):

@@ -6,7 +6,6 @@ is used and never removed.
 
 from __future__ import annotations
 
-import json
 import os
 from contextlib import suppress
 
@@ -15,6 +14,7 @@ from sesh.model.configuration import Config
 from sesh.model.errors import ConflictError, SeshError
 from sesh.model.place import Boxing, Container, Engine, InContainer
 from sesh.model.record import Record, Spec
+from sesh.model.text import quick_json
 from sesh.model.value_object import replace
 from sesh.places import environment, remote
 from sesh.places.docker import observe, ownership, session_files
@@ -126,7 +126,7 @@ def _labels(record: Record) -> bytes:
         "sesh.name": record.name,
         "sesh.machine": record.place.machine.id,
         "sesh.run": os.path.dirname(record.place.run),
-        "sesh.claim": json.dumps(codec.encode(record).decode()),
+        "sesh.claim": quick_json.dumps(codec.encode(record).decode()),
     }
     lines = [f"{key}={value}".encode() for key, value in labels.items()]
     return b"".join(line + b"\n" for line in lines if len(line) < _LABEL_LIMIT)
