@@ -54,7 +54,7 @@ _WAITS = {
 
 def settings(command: Sequence[str]) -> str:
     """The text for --settings: every event calls `command`."""
-    from shlex import join
+    from sesh.model.text.shell_words import join
 
     hook = {"type": "command", "command": join(command), "timeout": TIMEOUT}
     return quick_json.dumps({"hooks": {event: [{"hooks": [hook]}] for event in EVENTS}})

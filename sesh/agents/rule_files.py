@@ -22,7 +22,6 @@ what = "permission"
 from __future__ import annotations
 
 import os
-from typing import Any
 
 from sesh.agents import rules
 from sesh.agents.rules import Rule
@@ -31,6 +30,10 @@ from sesh.model.record import valid_name
 from sesh.state import settings
 from sesh.system import paths
 from sesh.system.files import read_regular
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _KEYS = ("starts", "between", "contains", "lacks", "ends", "lines", "means", "what")
 _TESTS = ("starts", "between", "contains", "ends")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
 
 from sesh.commands._declare import declare, option
 from sesh.commands._options import confirm, grace_option, names_argument, yes_option
@@ -31,7 +30,12 @@ from sesh.state.lookup import Orphan
 from sesh.state.unclaimed import Adrift
 from sesh.terminal import output
 
-T = TypeVar("T")
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
 _LIVING = ALIVE | {State.ORPHAN, State.STALE}
 
 

@@ -4,7 +4,6 @@ started again? Without any use of containers there are no findings."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from shlex import join
 
 from sesh.doctor.scene import FIX, Check, Finding, Level, Scene, Step, few, number
 from sesh.model.errors import CannotTellError
@@ -12,6 +11,7 @@ from sesh.model.place import Container, Engine, InContainer
 from sesh.model.record import Record, name_of
 from sesh.model.session_json import View
 from sesh.model.states import Cause, State
+from sesh.model.text.shell_words import join
 from sesh.operations import recover
 from sesh.places.docker import session_files
 from sesh.state import records, unclaimed

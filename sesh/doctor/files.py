@@ -6,12 +6,12 @@ import os
 import stat
 import time
 from contextlib import suppress
-from shlex import quote
 
 from sesh.doctor.scene import FIX, Check, Finding, Level, Scene, Step, few, number, shown
 from sesh.model.record import Damaged, name_of
 from sesh.model.text import formatting
 from sesh.model.text.pattern import lazy
+from sesh.model.text.shell_words import quote
 from sesh.model.value_object import Value
 from sesh.places.launch_files import mount_owner
 from sesh.state import history, records

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import os
 import time
-from shlex import quote
 
 from sesh.doctor.scene import Check, Finding, Level, Scene, number
 from sesh.model.text import formatting
+from sesh.model.text.shell_words import quote
 from sesh.supervision.notify import notices
 from sesh.supervision.timer import timers
 from sesh.system import paths, subprocesses

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from shlex import quote
 
 from sesh.doctor.scene import FIX, Check, Finding, Level, Scene, Step, few, number
 from sesh.model.errors import SeshError
@@ -12,6 +11,7 @@ from sesh.model.observation import Session
 from sesh.model.reconcile import off_branch
 from sesh.model.session_json import View
 from sesh.model.states import ALIVE, Cause, Health, State
+from sesh.model.text.shell_words import quote
 from sesh.operations.stop import go_on
 from sesh.state import breakers
 from sesh.state.breakers import Circle, Opened

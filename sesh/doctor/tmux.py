@@ -5,11 +5,11 @@ from __future__ import annotations
 import signal
 import time
 from functools import partial
-from shlex import quote
 
 from sesh.doctor.scene import FIX, Check, Finding, Level, Scene, Step, hangs, shown
 from sesh.model.errors import CannotTellError, SeshError
 from sesh.model.place import Process
+from sesh.model.text.shell_words import quote
 from sesh.model.value_object import Value
 from sesh.places.host import tmux_server
 from sesh.system import paths, processes, tmux

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from enum import StrEnum
 from math import isfinite
-from typing import Any, TypeVar
 
+from sesh.model import digest
 from sesh.model.place import (
     KINDS,
     Agent,
@@ -42,12 +42,23 @@ from sesh.model.record import (
     valid_name,
 )
 from sesh.model.states import OUTCOMES, Cause, Desired, Health, Retry, State
+from sesh.model.text import quick_toml
 from sesh.model.text.pattern import lazy
 from sesh.model.value_object import Value
 
-T = TypeVar("T", bound=Value)
-Read = Callable[[Any, str], Any]  # a value of TOML, and where it stands; raises DecodeError
-Write = Callable[[Any], Any]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TypeVar
+
+    T = TypeVar("T", bound=Value)
+    Read = Callable[[Any, str], Any]  # a value of TOML, and where it stands; raises DecodeError
+    Write = Callable[[Any], Any]
+    Flat = tuple[type[Value], tuple[str, ...]]
+    # One field as a key of the table of its class: name, how it is read and written (None: as it
+    # is), whether it is left out when it has its default, whether it must be there, and its keys if
+    # it has no table of its own. A plain tuple: every command that changes a record encodes it.
+    Field = tuple[str, Read, Write | None, bool, bool, Flat | None]
+
 
 _STRING = lazy(rb'"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'')
 _MAX_DOTS = 200  # tomllib takes seconds for a key of some thousand parts
@@ -76,7 +87,7 @@ _NEEDED: Mapping[type[Value], tuple[str, ...]] = {
     BreakerLimits: BreakerLimits.fields,
 }
 # Values without a table of their own: their fields are keys of the table around them.
-_FLAT: Mapping[tuple[type[Value], str], _Flat] = {
+_FLAT: Mapping[tuple[type[Value], str], Flat] = {
     (Place, "machine"): (Machine, ("machine", "boot", "pidns")),
     (Agent, "process"): (Process, ("pid", "start")),
 }
@@ -178,15 +189,23 @@ def encode(record: Record) -> bytes:
 
 
 def _parse(raw: bytes) -> dict[str, Any]:
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        raise DecodeError("not UTF-8") from None
+    found = quick_toml.loads(text) if digest.intact(raw) else None
+    return _parse_any(raw, text) if found is None else found
+
+
+def _parse_any(raw: bytes, text: str) -> dict[str, Any]:
+    """A record that sesh did not write, or that has something unusual."""
     import tomllib
 
     bare = _STRING.sub(b"", raw)
     if any(line.count(b".") > _MAX_DOTS for line in bare.splitlines()):
         raise DecodeError("not a record: a key of too many parts")
     try:
-        return tomllib.loads(raw.decode())
-    except UnicodeDecodeError:
-        raise DecodeError("not UTF-8") from None
+        return tomllib.loads(text)
     except RecursionError:
         raise DecodeError("nested too deep") from None
     except ValueError as error:  # a TOMLDecodeError, or a number of thousands of digits
@@ -194,13 +213,6 @@ def _parse(raw: bytes) -> dict[str, Any]:
 
 
 # --- values as tables ----------------------------------------------------------------------------
-
-
-# One field as a key of the table of its class: name, how it is read and written (None: as it is),
-# whether it is left out when it has its default, whether it must be there, and its keys if it has
-# no table of its own. A plain tuple: encode is on the path of every command that changes a record.
-_Flat = tuple[type[Value], tuple[str, ...]]
-_Field = tuple[str, Read, Write | None, bool, bool, _Flat | None]
 
 
 def tree(value: Value) -> dict[str, Any]:
@@ -262,16 +274,16 @@ def _place(data: Any, where: str) -> Place:
     return _decode(KINDS[kind], table, f"{where}.")
 
 
-def _fields(kind: type[Value]) -> tuple[_Field, ...]:
+def _fields(kind: type[Value]) -> tuple[Field, ...]:
     if kind not in _known:
         _known[kind] = (*_fields_of(kind),)
     return _known[kind]
 
 
-_known: dict[type[Value], tuple[_Field, ...]] = {}
+_known: dict[type[Value], tuple[Field, ...]] = {}
 
 
-def _fields_of(kind: type[Value]) -> Iterator[_Field]:
+def _fields_of(kind: type[Value]) -> Iterator[Field]:
     for base in reversed(kind.__mro__):
         if base is Value or not issubclass(base, Value):
             continue

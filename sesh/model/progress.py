@@ -12,7 +12,6 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 from math import isfinite
-from typing import Any
 
 from sesh.model.errors import ConflictError, UsageError
 from sesh.model.record import AgentWord, Record, Step
@@ -21,6 +20,10 @@ from sesh.model.text import quick_json
 from sesh.model.text.secrets import secret, shown
 from sesh.model.text.units import span
 from sesh.model.value_object import Value, replace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 WORKING = ("initializing", "investigating", "planning", "approval", "executing", "validating")
 FINAL = ("completed", "failed", "abandoned")

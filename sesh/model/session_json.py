@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Any
 
 from sesh.model.codec import tree
 from sesh.model.observation import Verdict
@@ -17,7 +16,13 @@ from sesh.model.record import Damaged, Record, Spec, name_of
 from sesh.model.states import ALIVE, ENDED, ENDED_WELL, OUTCOMES, State
 from sesh.model.value_object import Value
 
-View = dict[str, Any]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    View = dict[str, Any]
+else:
+    View = dict
 KEEP_IN_LIST = timedelta(hours=1)  # how long `ls` shows sessions that ended well
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import re
 import signal
-from shlex import join
 
 from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, UsageError
 from sesh.model.record import Record
+from sesh.model.text.shell_words import join
 from sesh.places import registry
 from sesh.system import paths, subprocesses
 from sesh.system.subprocesses import Reply

@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import re
 from contextlib import suppress
-from shlex import quote
 
 from sesh.model.configuration import Config
 from sesh.model.errors import SeshError, UsageError
 from sesh.model.record import Record, Worktree
 from sesh.model.states import ENDED
+from sesh.model.text.shell_words import quote
 from sesh.model.value_object import Value
 from sesh.state import judge, records
 from sesh.system import git

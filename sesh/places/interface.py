@@ -9,7 +9,6 @@ in which nothing is made for a session but its tmux pane. mypy names what a kind
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 from sesh.model.configuration import Config
 from sesh.model.errors import SeshError
@@ -19,6 +18,12 @@ from sesh.model.record import Record, Spec
 from sesh.places.environment import Environment
 from sesh.system.subprocesses import Reply
 from sesh.system.tmux import Keeper, Pane, Tmux
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Protocol
+else:
+    Protocol = object
 
 Look = tuple[Record, Observation]  # a record, and what files and /proc show of it
 Answers = dict[str, list[Pane] | Reply]  # socket → what its server said, to ask each one once

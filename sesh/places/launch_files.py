@@ -27,7 +27,6 @@ import resource
 import time
 from contextlib import suppress
 from datetime import UTC, datetime
-from shlex import quote
 
 from sesh.model.errors import ConflictError, SeshError, StateError, UsageError
 from sesh.model.observation import ExitWord, LaunchWord
@@ -35,6 +34,7 @@ from sesh.model.place import Agent, Process
 from sesh.model.record import Record
 from sesh.model.text import parse
 from sesh.model.text.pattern import lazy
+from sesh.model.text.shell_words import quote
 from sesh.system import paths
 from sesh.system.files import make_private, open_regular, read_regular, write_private, writing
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable
 from contextlib import suppress
-from shlex import join
 
 from sesh.model.errors import StateError
 from sesh.model.record import Record, name_of
+from sesh.model.text.shell_words import join
 from sesh.system import files, paths, processes
 from sesh.system.subprocesses import Reply
 from sesh.system.tmux import Pane, Tmux

@@ -13,7 +13,6 @@ import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from shlex import quote
 
 from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, SeshError, StateError
@@ -23,6 +22,7 @@ from sesh.model.record import Record, Spec
 from sesh.model.states import Desired
 from sesh.model.text import parse
 from sesh.model.text.pattern import lazy
+from sesh.model.text.shell_words import quote
 from sesh.model.value_object import replace
 from sesh.places import environment, launch_files, panes
 from sesh.places.interface import UNREADABLE, Answers, Elsewhere, Look, unreadable

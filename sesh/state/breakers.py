@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from math import ceil
-from typing import Any
 
 from sesh.model import digest, retry
 from sesh.model.configuration import Config
@@ -26,6 +25,10 @@ from sesh.model.text import formatting, quick_json
 from sesh.model.value_object import Value
 from sesh.state import events, freshness, settings
 from sesh.system import files, paths, quick_read
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 # What is lost is lost with its place, as after a reboot: nobody's fault, and all are to come back.
 _FAILURES = {State.FAILED.value, State.TIMEOUT.value}

@@ -10,7 +10,6 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
 
 from sesh.model.errors import SeshError
 from sesh.model.observation import Verdict
@@ -24,6 +23,10 @@ from sesh.state import events, history, records
 from sesh.state.events import Event, Place
 from sesh.state.records import Entry
 from sesh.system import files, processes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 KINDS = ("ended", "stopped")
 _LIMIT = 1 << 16

@@ -6,14 +6,19 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
-from typing import Any, BinaryIO
 
 from sesh.model.record import Record
 from sesh.model.text import quick_json
 from sesh.model.value_object import Value
 from sesh.system import files, paths
 
-Event = dict[str, Any]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, BinaryIO
+
+    Event = dict[str, Any]
+else:
+    Event = dict
 written: set[str] = set()  # kinds and states of what this process wrote since the last `tell`
 KINDS = (
     *("started", "start-failed", "restarted", "restart-failed", "ended", "stopping", "stopped"),

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
 
 from sesh.model import progress
 from sesh.model.configuration import HIGHEST, SECTIONS, Config, Count
@@ -15,6 +14,10 @@ from sesh.model.text import units
 from sesh.model.value_object import Value
 from sesh.system import paths
 from sesh.system.files import read_regular
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 LIMIT = 64 << 10
 SMALLEST = 64 << 10  # of what is kept on disk

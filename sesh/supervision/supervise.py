@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TypeVar
 
 from sesh.model import digest, retry
 from sesh.model.configuration import Config
@@ -38,8 +37,13 @@ from sesh.supervision import facts, health_checks
 from sesh.supervision.facts import Supervised
 from sesh.system import processes
 
-T = TypeVar("T")
-R = TypeVar("R")
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    T = TypeVar("T")
+    R = TypeVar("R")
+
 _EVENTS = {Health.OK: "healthy", Health.FAILING: "failing", Health.HUNG: "hung"}
 AGAIN = 30.0  # seconds until a failed action is tried again
 LATE = 10.0  # seconds after which a due action is overdue: a pass takes time

@@ -12,7 +12,6 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Any
 
 from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
@@ -21,6 +20,10 @@ from sesh.model.text.pattern import lazy
 from sesh.model.value_object import Value
 from sesh.system import files, paths, subprocesses
 from sesh.system.subprocesses import NOTHING, PIPE, Reply
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 RUN_TIMEOUT = 120.0  # to make a container: the engine copies a whole image with some drivers
 PULL_TIMEOUT = 3600.0

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any
 
 from sesh.model.place import Process
 from sesh.model.value_object import Value
 from sesh.system import process_marks, processes
 from sesh.system.process_marks import Mark
 from sesh.system.processes import Stat, Table
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class Usage(Value):

@@ -15,10 +15,10 @@ import stat
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
-from shlex import join, quote
 
 from sesh.model.errors import CannotTellError, ScarceError, StateError
 from sesh.model.text.pattern import lazy
+from sesh.model.text.shell_words import join, quote
 from sesh.model.value_object import Value, replace
 from sesh.system import paths, subprocesses
 from sesh.system.files import make_private, write_private

@@ -176,7 +176,7 @@ def check_trusted(found: Found, directory: str | None = None) -> None:
 
 def next_step(action: str, name: str, directory: str | None = None) -> str:
     """The command line for the next step with a template."""
-    from shlex import join
+    from sesh.model.text.shell_words import join
 
     there = ["-C", directory] if directory is not None else []
     return join(["sesh", "template", action, name, *there])

@@ -30,7 +30,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Any
 
 from sesh.model.configuration import Breaker, Start
 from sesh.model.errors import SeshError, StateError, UsageError
@@ -41,6 +40,10 @@ from sesh.model.value_object import Value
 from sesh.places import environment
 from sesh.state import lookup, settings
 from sesh.system.tmux import KEY
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 MINTED, LEARNED, NONE = "minted", "learned", "none"
 ANSWERS = "agent.answers"

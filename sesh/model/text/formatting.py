@@ -101,7 +101,7 @@ def command_line(command: Sequence[str]) -> str:
     words = [str(word) for word in command]  # a record of an older sesh may hold what is no text
     if all(word and not word.strip(_UNQUOTED) for word in words):
         return " ".join(words)
-    from shlex import join
+    from sesh.model.text.shell_words import join
 
     return escape(join(words))
 

@@ -3,10 +3,9 @@ modules have, and to compile all of them costs as much as a start of Python."""
 
 from __future__ import annotations
 
-import re
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import re
     from typing import Any, AnyStr
 
 
@@ -17,6 +16,8 @@ class _Pattern:
         self._source, self._flags = source, flags
 
     def __getattr__(self, name: str) -> Any:
+        import re
+
         value = getattr(re.compile(self._source, self._flags), name)
         setattr(self, name, value)
         return value

@@ -7,9 +7,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from shlex import quote
 from types import MappingProxyType
-from typing import Any
 
 from sesh.agents.templates import template
 from sesh.agents.templates.template import Template
@@ -19,6 +17,7 @@ from sesh.model.place import Boxing
 from sesh.model.progress import Report
 from sesh.model.record import BreakerLimits, Care, Spec, Worktree
 from sesh.model.states import ENDED, Retry, State
+from sesh.model.text.shell_words import quote
 from sesh.model.text.units import span
 from sesh.model.value_object import Value, replace
 from sesh.operations import worktrees
@@ -30,6 +29,10 @@ from sesh.places import environment, launch_files
 from sesh.state import lookup, settings
 from sesh.state.judge import Seen
 from sesh.system import container_engine, git, paths, tmux
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _MOST_NUMBERED = 999
 _ABOVE_ZERO = (

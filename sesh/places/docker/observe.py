@@ -13,7 +13,6 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import TypeVar
 
 from sesh.model.configuration import Config
 from sesh.model.observation import ExitWord, LaunchWord, Observation, Sight, absent, seen, unknown
@@ -31,8 +30,13 @@ from sesh.system.container_engine import Facts
 from sesh.system.subprocesses import Reply
 from sesh.system.tmux import Tmux, Trouble
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
 _PLAIN = lazy(r"[A-Za-z0-9_./:@-]+")
-T = TypeVar("T")
 Answer = dict[str, Facts] | Reply  # of one engine: its containers, or why that is not known
 
 

@@ -25,7 +25,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from threading import Thread
-from typing import Any
 
 from sesh.agents import activity
 from sesh.model import digest
@@ -42,6 +41,10 @@ from sesh.state.events import BEGIN, NOWHERE, Event, Place
 from sesh.supervision.notify import targets
 from sesh.supervision.notify.targets import Kind, Sent, Target
 from sesh.system import files, paths, processes, quick_read, subprocesses
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 NEVER = ("notified", "notify-failed")  # of these nobody is told: there would be no end
 DELAYS = (10.0, 60.0, 300.0, 900.0, 3600.0)  # seconds before the next try

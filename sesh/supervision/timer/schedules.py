@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from shlex import quote, split
+from shlex import split
 
 from sesh.model.errors import SeshError, StateError, UsageError
+from sesh.model.text.shell_words import quote
 from sesh.model.value_object import Value
 
 BEGIN, END = b"# sesh begin", b"# sesh end"  # older versions wrote no key after them
