@@ -20,7 +20,7 @@ from sesh.model.text import formatting
 from sesh.model.text.pattern import lazy
 from sesh.operations import attach, logs
 from sesh.operations.forget import forget, what_goes
-from sesh.operations.start import restart
+from sesh.operations.restart import restart
 from sesh.operations.stop import stop
 from sesh.state import lookup, settings
 from sesh.state.judge import Seen

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 
 from sesh.model.errors import StateError
@@ -14,6 +14,7 @@ from sesh.system.subprocesses import Reply
 from sesh.system.tmux import Pane, Tmux
 
 PATIENCE = 1.0
+CALL_PATIENCE = 5.0  # seconds; without a server, the call is a whole pass
 _KEEPERS = ("/sesh/places/keeper.sh", "/sesh/keeper.sh")  # the latter: of sessions from 0.1.0
 
 
@@ -54,10 +55,11 @@ def leave(sessions: Collection[Record], server: Tmux) -> None:
         server.release({record.name: record.id for record in sessions})
 
 
-def of_name(name: str, server: Tmux) -> list[Pane]:
-    """All panes of the tmux session of that name."""
+def by_name(names: Collection[str], server: Tmux) -> dict[str, list[Pane]]:
+    """All panes of the tmux sessions of these names."""
     listed = server.panes()
-    return [pane for pane in listed if pane.name == name] if isinstance(listed, list) else []
+    every = listed if isinstance(listed, list) else []
+    return {name: [pane for pane in every if pane.name == name] for name in names}
 
 
 def close_dead(names: Collection[str], server: Tmux) -> None:
@@ -69,11 +71,10 @@ def close_dead(names: Collection[str], server: Tmux) -> None:
         every = listed if isinstance(listed, list) else []
         ours = [p for p in every if p.name in names and name_of(p.sesh_id) == p.name]
         living = [] if server.prefix else [p for p in ours if not p.dead]
-        gone = [(p.id, p.pid) for p in living if _gone(p.pid)]
-        server.close_all([p.id for p in ours if p.dead], gone)
+        ended = [(p.id, p.pid) for p in living if gone(p.pid)]
+        server.close_all([p.id for p in ours if p.dead], ended)
         leaving = [p.pid for p in living if is_keeper(p.pid)]
-        while leaving and not all(map(_gone, leaving)) and time.monotonic() < deadline:
-            time.sleep(0.02)
+        _await(leaving, deadline)
         if not leaving or time.monotonic() > deadline:
             return
 
@@ -83,7 +84,7 @@ def is_keeper(pid: int) -> bool:
     return any(word.endswith(_KEEPERS) for word in processes.command(pid)[1:2])
 
 
-def _gone(pid: int) -> bool:
+def gone(pid: int) -> bool:
     stat = processes.look(pid)
     return stat is None or not stat.alive
 
@@ -96,11 +97,16 @@ def tell_attached(names: Iterable[str], server: Tmux, watched: set[str]) -> None
         server.detach_each(then)
 
 
-def keeper_gone(pane_id: str, server: Tmux) -> bool:
-    """Is the process of a pane that tmux still calls active proven to be gone? (Pids of a container
-    prove nothing here.)"""
-    if server.prefix:
-        return False
-    panes = server.panes()
-    found = [pane for pane in panes if pane.id == pane_id] if isinstance(panes, list) else []
-    return bool(found) and _gone(found[0].pid)
+def keepers_gone(ids: Collection[str], server: Tmux) -> set[str]:
+    """Those of the panes that tmux still calls active whose process is proven to be gone. A keeper
+    makes a call before it ends: it gets a moment. (Pids of a container prove nothing here.)"""
+    listed = [] if server.prefix else server.panes()
+    found = [p for p in listed if p.id in ids] if isinstance(listed, list) else []
+    _await([pane.pid for pane in found if is_keeper(pane.pid)], time.monotonic() + CALL_PATIENCE)
+    return {pane.id for pane in found if gone(pane.pid)}
+
+
+def _await(pids: Sequence[int], deadline: float) -> None:
+    """Wait until processes are gone."""
+    while any(not gone(pid) for pid in pids) and time.monotonic() < deadline:
+        time.sleep(0.02)

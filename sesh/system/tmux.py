@@ -58,6 +58,7 @@ _PANE_LINE = lazy(
     rf"(%{_NUMBER}) ({_NUMBER}) ([01]) ([01]) ({_NUMBER}) w(-?[0-9]{{0,25}}) "
     rf"(\${_NUMBER}) s([A-Za-z0-9_-]*) (.*)"
 )
+_LAUNCHED = rf"(%{_NUMBER}) ({_NUMBER}) ({_NUMBER})"
 _HAND_MADE_FORMAT = "#{pane_active} #{pane_id} #{pane_pid} #{pid} #{pane_pipe} s#{@sesh_id}"
 _HAND_MADE = rf"^1 (%{_NUMBER}) ({_NUMBER}) ({_NUMBER}) ([01]) s([A-Za-z0-9_-]*)$"
 _PIPE = "umask 077; exec cat >>#{@sesh_log}"
@@ -71,6 +72,10 @@ _NAMED_KEYS = (
     "IC DC Insert Delete"
 )
 KEY = lazy(rf"(?:[CMS]-)*(?:[!-~]|F(?:1[0-2]|[1-9])|{'|'.join(_NAMED_KEYS.split())})")
+
+
+Words = tuple[str, ...]
+Commands = tuple[Words, ...]
 
 
 class Trouble(Enum):
@@ -102,6 +107,10 @@ _MESSAGES = (
 )
 
 
+_UNKNOWN_FORM = Reply("", Trouble.OTHER, "tmux answered in an unknown form")
+_OF_SERVER = (Trouble.NO_SERVER, Trouble.EXITING)
+
+
 class Pane(Value):
     id: str
     pid: int
@@ -130,10 +139,18 @@ class HandMade(Value):
     sesh_id: str
 
 
-class Keeper(Value):
-    """What a pane shall run, and where its output goes."""
+class Step(Value):
+    """The command list of one launch, and the pane that it launches in."""
 
-    argv: tuple[str, ...]
+    target: str
+    commands: Commands
+    cwd: str | None = None  # the directory of a new session
+
+
+class Keeper(Value):
+    """The command of a pane, and where its output goes."""
+
+    argv: Words
     session_id: str
     log: str
     callback: str
@@ -149,39 +166,40 @@ class Tmux(Value):
     own: bool = True  # False: the user's server, whose options are not ours to set
     include: str = ""
     timeout: float = 2.0
-    prefix: tuple[str, ...] = ()  # what stands before tmux where it runs in a container
+    prefix: Words = ()  # what stands before tmux where it runs in a container
 
-    def ask(
-        self,
-        *command: str,
-        cwd: str | None = None,
-        wrap: tuple[str, ...] = (),
-        stdin: int = NOTHING,
-    ) -> Reply:
+    def ask(self, *command: str, stdin: int = NOTHING) -> Reply:
         """Hand one command list to the server."""
-        barred = self._barred()
-        if barred is not None:
-            return barred
-        answer = subprocesses.call(
+        return self._barred() or _reply(self._call(command, self.timeout, stdin=stdin))
+
+    def _call(
+        self,
+        command: Sequence[str],
+        timeout: float,
+        *,
+        cwd: str | None = None,
+        wrap: Words = (),
+        stdin: int = NOTHING,
+    ) -> subprocesses.Answer:
+        return subprocesses.call(
             [*wrap, *self._argv(), *command],
-            timeout=self.timeout,
+            timeout=timeout,
             env=self._environment(),
-            cwd=None if self.prefix else cwd,
+            cwd=cwd,
             stdin=stdin,
             adapting=True,
         )
-        return _reply(answer)
 
     def _barred(self) -> Reply | None:
         return None if self.prefix else barrier(self.socket)
 
-    def _argv(self) -> tuple[str, ...]:
+    def _argv(self) -> Words:
         return (*self.prefix, self.binary, "-u", "-S", self.socket, *self._config_option())
 
     def _environment(self) -> dict[str, str]:
         return subprocesses.engine_environment() if self.prefix else _environment()
 
-    def _config_option(self) -> tuple[str, ...]:
+    def _config_option(self) -> Words:
         return ("-f", f"{self.run}/tmux.conf") if self.own else ()
 
     def write_config(self) -> None:
@@ -214,57 +232,60 @@ class Tmux(Value):
         answered = subprocesses.begin(argv, timeout=self.timeout, env=self._environment())
         return lambda: _panes(_reply(answered()))
 
-    def new_session(
-        self, name: str, keeper: Keeper, cwd: str, size: tuple[int, int], wrap: tuple[str, ...] = ()
-    ) -> Launched | Reply:
-        """Start a session: one command list, so that even an agent that ends at once leaves its
-        pane. The client's directory becomes the session's."""
-        target = f"={name}:"
-        reply = self.ask(
-            *("new-session", "-d", "-P", "-F", _LAUNCH_FORMAT, "-s", name),
-            *("-x", str(size[0]), "-y", str(size[1]), *keeper.argv),
-            *self._options(target, keeper),
-            *(";", "pipe-pane", "-t", target, _PIPE),
-            cwd=cwd,
-            wrap=wrap,
-        )
-        return _launched(reply)
+    def new_session(self, name: str, keeper: Keeper, cwd: str, size: tuple[int, int]) -> Step:
+        """Start a session in a directory. (In a container the client is in it already.)"""
+        new = ("new-session", "-d", "-s", name, "-x", str(size[0]), "-y", str(size[1]))
+        step = self._step(f"={name}:", (*new, *keeper.argv), keeper)
+        return step if self.prefix else replace(step, cwd=cwd)
 
-    def new_window(self, name: str, keeper: Keeper) -> Launched | Reply:
-        """Start in a session of ours that stands because of a window that a person opened."""
-        target = f"={name}:"
-        reply = self.ask(
-            *("new-window", "-P", "-F", _LAUNCH_FORMAT, "-t", target, *keeper.argv),
-            *self._options(target, keeper),
-            *(";", "pipe-pane", "-t", target, _PIPE),
-        )
-        return _launched(reply)
+    def new_window(self, name: str, keeper: Keeper) -> Step:
+        """Start in a session of ours that is alive because of a window that a person opened."""
+        return self._step(f"={name}:", ("new-window", "-t", f"={name}:", *keeper.argv), keeper)
 
-    def respawn(self, pane: str, keeper: Keeper, *, force: bool) -> Launched | Reply:
+    def respawn(self, pane: str, keeper: Keeper, *, force: bool) -> Step:
         """Start the next generation in the pane of the last one; its scrollback stays."""
-        reply = self.ask(
-            *("respawn-pane", *(("-k",) if force else ()), "-t", pane, *keeper.argv),
-            *self._options(pane, keeper),
-            *(";", "pipe-pane", "-t", pane, _PIPE),
-            *(";", "display-message", "-p", "-t", pane, _LAUNCH_FORMAT),
-        )
-        return _launched(reply)
+        kill = ("-k",) if force else ()
+        return self._step(pane, ("respawn-pane", *kill, "-t", pane, *keeper.argv), keeper)
 
-    def _options(self, target: str, keeper: Keeper) -> tuple[str, ...]:
-        keep_alive = (";", "set-option", "-s", "exit-empty", "off") if self.own else ()
-        marks = (
-            *(";", "set-option", "-p", "-t", target, "remain-on-exit", "on"),
-            *(";", "set-option", "-t", target, "@sesh_id", keeper.session_id),
-            *(";", "set-option", "-t", target, "@sesh_log", quote(keeper.log)),
+    def _step(self, target: str, first: Words, keeper: Keeper) -> Step:
+        commands = (
+            first,
+            ("set-option", "-p", "-t", target, "remain-on-exit", "on"),
+            ("set-option", "-t", target, "@sesh_id", keeper.session_id),
+            ("set-option", "-t", target, "@sesh_log", quote(keeper.log)),
+            *(() if self.prefix else self._call_back(keeper)),
+            ("pipe-pane", "-t", target, _PIPE),
         )
-        if self.prefix:  # in a container nobody could be called back
-            return marks
+        return Step(target, commands)
+
+    def _call_back(self, keeper: Keeper) -> Commands:
+        """What makes the server call sesh back. In a container there is no sesh to call."""
         return (
-            *marks,
-            *(";", "set-option", "-s", "@sesh_callback", f"/bin/sh {quote(keeper.callback)}"),
-            *(";", *_wake(time.time() + keeper.look_after)),
-            *keep_alive,
+            ("set-option", "-s", "@sesh_callback", f"/bin/sh {quote(keeper.callback)}"),
+            _wake(time.time() + keeper.look_after),
+            *((("set-option", "-s", "exit-empty", "off"),) if self.own else ()),
         )
+
+    def launch(self, steps: Sequence[Step], wrap: Words = ()) -> list[Launched | Reply]:
+        """Launch what these steps launch, in one call. Each step is one command list, so that even
+        an agent that ends at once leaves its pane; a step that fails does not stop the others."""
+        if len(steps) == 1 or self.prefix:
+            return [self._launch(step, wrap) for step in steps]
+        barred = self._barred()
+        if barred is not None:
+            return [barred] * len(steps)
+        lists = [(*_with_directory(step), _show(step, f"{at} ")) for at, step in enumerate(steps)]
+        before = ("start-server", ";") if any(step.cwd for step in steps) else ()
+        return _all_launched(self._source(lists, before, wrap), len(steps))
+
+    def _launch(self, step: Step, wrap: Words) -> Launched | Reply:
+        """The directory of the client becomes that of the session. It is in no command line: that
+        of the first client stays that of the server."""
+        words = [word for command in (*step.commands, _show(step)) for word in (*command, ";")]
+        cwd = step.cwd if step.cwd and os.access(step.cwd, os.X_OK) else None
+        barred = self._barred()
+        answer = barred or _reply(self._call(words[:-1], self.timeout, cwd=cwd, wrap=wrap))
+        return _launched(answer)
 
     def pipe(self, pane: str) -> Reply:
         """Log a pane anew to where its session's `@sesh_log` says: `cat` may have lost its file."""
@@ -277,7 +298,7 @@ class Tmux(Value):
             return reply
         found = re.search(_HAND_MADE, reply.out, re.M)
         if found is None:
-            return Reply("", Trouble.OTHER, "tmux answered in an unknown form")
+            return _UNKNOWN_FORM
         return HandMade(found[1], int(found[2]), int(found[3]), found[4] == "1", found[5])
 
     def adopt(self, name: str, made: HandMade, keeper: Keeper) -> Reply:
@@ -301,7 +322,7 @@ class Tmux(Value):
             commands.append(("if-shell", "-F", "-t", target, mine, unset))
         return self.ask_all(commands)
 
-    def ask_all(self, commands: Sequence[tuple[str, ...]]) -> Reply:
+    def ask_all(self, commands: Sequence[Words]) -> Reply:
         """Run many commands in one call, each by itself: one that fails does not stop the others.
         The words must be known to be harmless: numbers, formats, names."""
         if not commands:
@@ -309,17 +330,20 @@ class Tmux(Value):
         if self.prefix:  # a container has one session, and an exec has no standard input
             replies = [self.ask(*command) for command in commands]
             return Reply("".join(reply.out for reply in replies))
+        return self._barred() or _reply(self._source([(command,) for command in commands]))
+
+    def _source(
+        self, lists: Sequence[Commands], before: Words = (), wrap: Words = ()
+    ) -> subprocesses.Answer:
+        """Run command lists, each by itself. They are passed in a file without a name: a command
+        line could not take many."""
+        lines = [" ; ".join(map(join, commands)) + "\n" for commands in lists]
+        timeout = self.timeout + _EACH * sum(map(len, lists))
         fd = os.memfd_create("sesh-commands", os.MFD_CLOEXEC)
         try:
-            os.write(
-                fd,
-                "".join(f"{join(command)}\n" for command in commands).encode(
-                    errors="surrogateescape"
-                ),
-            )
+            os.write(fd, "".join(lines).encode(errors="surrogateescape"))
             os.lseek(fd, 0, os.SEEK_SET)
-            timeout = self.timeout + _EACH * len(commands)
-            return replace(self, timeout=timeout).ask("source-file", "-", stdin=fd)
+            return self._call((*before, "source-file", "-"), timeout, wrap=wrap, stdin=fd)
         finally:
             os.close(fd)
 
@@ -429,10 +453,13 @@ class Tmux(Value):
 def _reply(answer: subprocesses.Answer) -> Reply:
     if answer.ok:
         return Reply(answer.out)
-    said = answer.problem or answer.err.strip() or f"exit {answer.code}{WORDLESS}"
+    if answer.problem:
+        return Reply("", Trouble.SCARCE if answer.scarce else Trouble.OTHER, answer.problem)
+    return _refusal(answer.err.strip() or f"exit {answer.code}{WORDLESS}")
+
+
+def _refusal(said: str) -> Reply:
     trouble = next((t for pattern, t in _MESSAGES if pattern.match(said)), Trouble.OTHER)
-    if answer.code is None:
-        trouble = Trouble.SCARCE if answer.scarce else Trouble.OTHER
     return Reply("", trouble, said.splitlines()[0])
 
 
@@ -445,7 +472,7 @@ def _panes(reply: Reply) -> list[Pane] | Reply:
     for line in reply.out.splitlines():
         found = _PANE_LINE.fullmatch(line)
         if found is None:
-            return Reply("", Trouble.OTHER, "tmux answered in an unknown form")
+            return _UNKNOWN_FORM
         pane, pid, dead, piped, server, wake, session, sesh_id, name = found.groups()
         panes.append(
             Pane(
@@ -463,13 +490,13 @@ def config_text(terminal: str) -> str:
     return _CONFIG.format(terminal=terminal)
 
 
-def _if(pane: str, condition: str, command: str) -> tuple[str, ...]:
+def _if(pane: str, condition: str, command: str) -> Words:
     """Run a command if a condition holds for a pane, and the pane exists."""
     exists = f"#{{&&:#{{==:#{{pane_id}},{pane}}},{condition}}}"
     return ("if-shell", "-F", "-t", pane, exists, command)
 
 
-def _leave_mode(pane: str) -> tuple[str, ...]:
+def _leave_mode(pane: str) -> Words:
     """Somebody may have left the pane scrolled back: then keys would move about in the history."""
     return ("if-shell", "-F", "-t", pane, "#{pane_in_mode}", f"send-keys -X -t {pane} cancel")
 
@@ -484,7 +511,7 @@ def woken_by(at: float, answer: list[Pane] | Reply | None) -> bool:
     return isinstance(answer, list) and any(time.time() < pane.wake <= at for pane in answer[:1])
 
 
-def _wake(at: float) -> tuple[str, ...]:
+def _wake(at: float) -> Words:
     """One wake-up is pending for all sessions: a new one is set only when it is earlier, or when
     the pending one has passed (like in `woken_by`). In milliseconds."""
     now, moment = int(time.time() * 1000), int(at * 1000)
@@ -496,13 +523,41 @@ def _wake(at: float) -> tuple[str, ...]:
     return ("if-shell", "-F", pending, "", later)
 
 
+def _show(step: Step, before: str = "") -> Words:
+    return ("display-message", "-p", "-t", step.target, before + _LAUNCH_FORMAT)
+
+
+def _with_directory(step: Step) -> Commands:
+    """The commands of one of many steps. An option holds the directory: that is not expanded."""
+    if step.cwd is None:
+        return step.commands
+    (new, *words), *others = step.commands
+    remember = ("set-option", "-s", "@sesh_directory", step.cwd)
+    return (remember, (new, "-c", "#{@sesh_directory}", *words), *others)
+
+
 def _launched(reply: Reply) -> Launched | Reply:
     if not reply.ok:
         return reply
-    found = re.fullmatch(rf"(%{_NUMBER}) ({_NUMBER}) ({_NUMBER})", reply.out.strip())
-    if found is None:
-        return Reply("", Trouble.OTHER, "tmux answered in an unknown form")
-    return Launched(found[1], int(found[2]), int(found[3]))
+    found = re.fullmatch(_LAUNCHED, reply.out.strip())
+    return Launched(found[1], int(found[2]), int(found[3])) if found else _UNKNOWN_FORM
+
+
+def _all_launched(answer: subprocesses.Answer, count: int) -> list[Launched | Reply]:
+    """What came of each of `count` launches. Those that succeeded are named by their numbers; the
+    others have one line each on stderr, in their order. If there are more or fewer lines, only what
+    is true of the whole server is known of them."""
+    found = re.findall(rf"^([0-9]+) {_LAUNCHED}$", answer.out, re.M)
+    done = {int(at): Launched(pane, int(pid), int(server)) for at, pane, pid, server in found}
+    failed = [at for at in range(count) if at not in done]
+    said = [_refusal(line) for line in answer.err.splitlines()]
+    if len(said) != len(failed):
+        of_server = [reply for reply in said if reply.trouble in _OF_SERVER]
+        whole = _UNKNOWN_FORM if answer.ok else (*of_server, _reply(answer))[0]
+        known = len(failed) == 1 or whole.trouble in (*_OF_SERVER, Trouble.SCARCE)
+        said = [whole if known else replace(whole, trouble=Trouble.OTHER)] * len(failed)
+    replies = dict(zip(failed, said, strict=True))
+    return [done.get(at) or replies[at] for at in range(count)]
 
 
 def _environment() -> dict[str, str]:

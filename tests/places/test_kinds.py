@@ -34,7 +34,6 @@ ALLOWED = {
     "operations/adopt.py": (2, "makes records of agents found on this host"),
     "operations/launch/record_only.py": (1, "makes records without a process"),
     "operations/recover.py": (4, "to go: makes records of containers"),
-    "operations/start.py": (2, "makes records of this host"),
     "operations/launch/start_request.py": (9, "checks the request"),
     "state/freshness.py": (1, "fast lane: the guard of a container"),
     "state/orphans.py": (1, "to go: which records are asked for containers"),

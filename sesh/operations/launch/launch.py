@@ -1,161 +1,158 @@
-"""Run a claimed generation in tmux, see that it runs, and write down how that went."""
+"""Run claimed generations in tmux, see that they run, and write down how that went.
+
+The launches of a server are one call of tmux and one wait. An error with one session does not
+affect the others.
+"""
 
 from __future__ import annotations
 
 import os
-import signal as signals
-import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 
-from sesh.model import due
+from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, ConflictError, ScarceError, SeshError
-from sesh.model.observation import ExitWord, LaunchWord, Observation, Session, Verdict, absent
+from sesh.model.observation import Observation, Session, Verdict, absent
+from sesh.model.place import Process
 from sesh.model.reconcile import not_in_time, reconcile, recorded_end
-from sesh.model.record import Record, name_of
+from sesh.model.record import Record
 from sesh.model.states import Cause, State
-from sesh.model.value_object import replace
-from sesh.places import environment, launch_files, panes
+from sesh.model.value_object import Value, replace
+from sesh.places import environment, launch_files
+from sesh.places.host import launch as in_tmux
 from sesh.places.host import tmux_server
+from sesh.places.host.observe import hidden_server
 from sesh.state import breakers, ends, events, judge, lookup, observe, records
 from sesh.state.judge import Seen
 from sesh.state.records import Entry
-from sesh.system import paths, process_marks, processes, tmux
+from sesh.system import paths, processes, tmux
 from sesh.system.subprocesses import Reply
-from sesh.system.tmux import Keeper, Launched, Tmux, Trouble
+from sesh.system.tmux import Launched, Tmux, Trouble, Words
 
-_CLEAN_LOOKS = 3
-_POLL = 0.02
 _TICK = 0.05  # seconds that a process may seem older than it is
 _PROMPT = timedelta(seconds=1)  # tmux has answered at once
-LIVES = "in the tmux session of that name an agent lives that no record claims"
 
 
 class LaunchError(SeshError):
     """The agent could not be launched; its record says so."""
 
 
+class Claimed(Value):
+    """A generation that is ours to launch."""
+
+    entry: Entry
+    record: Record
+
+
+Results = dict[str, Seen | SeshError]  # by name: the session afterwards, or what went wrong
+
+
 def now() -> datetime:
     return datetime.now(UTC)
 
 
-def launch(entry: Entry, record: Record, server: Tmux, wrap: tuple[str, ...], event: str) -> Seen:
-    """Run the claimed generation and record how that went."""
+@contextmanager
+def noted(results: Results, name: str) -> Iterator[None]:
+    """Note what goes wrong with one of several sessions; the others go on."""
     try:
-        launch_files.commit(record)
-        launch_files.keep_claim(record, entry.raw)
-        keeper = _keeper(record, server)
-    except ScarceError as error:
-        record_failure(entry, record, failed(str(error)), event)
-        raise not_launched(record, str(error)) from None
+        yield
+    except SeshError as error:
+        results[name] = error
+
+
+def only(results: Results) -> Seen:
+    """The session afterwards; raises what went wrong with it."""
+    (result,) = results.values()
+    if isinstance(result, SeshError):
+        raise result
+    return result
+
+
+# --- before the claim ----------------------------------------------------------------------------
+
+
+def ready_server(socket: str, run: str, config: Config) -> tuple[Tmux, Words]:
+    """The server of a launch, and what starts it if it is not there."""
+    tmux.check_socket(socket)
+    server = tmux_server.server(socket, run, config)
+    return server, tmux_server.ready(server, _hidden_server)
+
+
+def _hidden_server(socket: str) -> Process | None:
+    """The living server whose socket is gone, by a record or by the keepers in it."""
+    from sesh.state import orphans
+
+    sessions = [e.record for e in records.entries() if isinstance(e.record, Record)]
+    known = hidden_server(socket, sessions)
+    return known or orphans.hidden_server(socket, processes.run_dir())
+
+
+def stage(record: Record, *, resuming: bool) -> None:
+    """Write the files of the launch, also those of an agent that sesh knows."""
+    command = record.spec.command
+    launch_files.make_transcript(record.id)
+    if record.spec.kit:
+        from sesh.agents import launch_kit
+
+        base = launch_files.base(record)
+        variables = environment.load(record.place.snapshot)
+        launch_kit.stage(record, variables, base, resuming=resuming)
+        command = launch_kit.command(record, base, launch_kit.own_hook(record), resuming=resuming)
+    launch_files.stage(record, command, tmux_server.scope(record))
+
+
+# --- the launch ----------------------------------------------------------------------------------
+
+
+def launch(claims: Sequence[Claimed], server: Tmux, wrap: Words, event: str) -> Results:
+    """Run claimed generations in one server and record how that went."""
+    results: Results = {}
+    ready: list[tuple[Claimed, in_tmux.Launch]] = []
+    for one in claims:
+        with noted(results, one.record.name):
+            ready.append((one, _prepared(one, server, event)))
     begin = processes.uptime() - _TICK
     with tmux_server.room():
-        reply = into_tmux(record, server, keeper, wrap)
-    if isinstance(reply, Reply):
-        refused = _launch_refused(entry, record, _settled(reply, server), event)
+        replies = in_tmux.into_tmux([launch for _, launch in ready], server, wrap)
+    begun, refused = [], []
+    for (one, _), reply in zip(ready, in_tmux.settled(replies, server), strict=True):
+        if isinstance(reply, Launched):
+            begun.append((_begun(one), reply))
+            continue
         if reply.trouble is Trouble.REFUSED:
-            _take_back(record, server, begin)
-        raise refused
-    entry, record = _begun(entry, record)
-    return _confirm(entry, record, server, reply, event, begin)
+            refused.append(one.record)
+        with noted(results, one.record.name):
+            raise _launch_refused(one.entry, one.record, reply, event)
+    if refused:
+        in_tmux.take_back(refused, server, begin)
+    return results | _confirm(begun, server, event, begin)
 
 
-def _begun(entry: Entry, record: Record) -> tuple[Entry, Record]:
+def _prepared(one: Claimed, server: Tmux, event: str) -> in_tmux.Launch:
+    """Give the launch's files their names."""
+    try:
+        launch_files.commit(one.record)
+        launch_files.keep_claim(one.record, one.entry.raw)
+        return in_tmux.Launch(one.record, in_tmux.keeper(one.record, server))
+    except ScarceError as error:
+        record_failure(one.entry, one.record, failed(str(error)), event)
+        raise not_launched(one.record, str(error)) from None
+
+
+def _begun(one: Claimed) -> Claimed:
     """The time of a launch begins when tmux has answered. It is written down only where that was
     late, and the agent has not begun by then."""
-    late = now() - record.status.launched > _PROMPT
-    if not late or _spoke(record):
-        return entry, record
-    begun = replace(record, status=replace(record.status, launched=now()))
+    late = now() - one.record.status.launched > _PROMPT
+    if not late or in_tmux.spoke(one.record):
+        return one
+    begun = replace(one.record, status=replace(one.record.status, launched=now()))
     seen = Observation(absent("it has not said that it began"))
     with suppress(SeshError):  # it is launched already
-        written = records.swap(entry, begun, reconcile(begun, seen, now()))
+        written = records.swap(one.entry, begun, reconcile(begun, seen, now()))
         if written is not None:
-            return written, begun
-    return entry, record
-
-
-def _keeper(record: Record, server: Tmux) -> Keeper:
-    callback = launch_files.write_callback(record.place.run, paths.own_command())
-    stem = launch_files.base(record)
-    script = paths.package_file("places/keeper.sh")
-    return Keeper(
-        argv=("/bin/sh", script, stem, record.id, record.name, server.binary, callback),
-        session_id=record.id,
-        log=paths.transcript(record.id),
-        callback=callback,
-        look_after=min(tmux.LOOK_EVERY, due.first_due(record, processes.uptime())),
-    )
-
-
-def into_tmux(
-    record: Record, server: Tmux, keeper: Keeper, wrap: tuple[str, ...]
-) -> Launched | Reply:
-    if record.place.pane is not None:
-        reply = _respawn(record, server, keeper)
-        gone = (Trouble.NO_TARGET, Trouble.NO_SESSIONS, Trouble.NO_SERVER, Trouble.EXITING)
-        if isinstance(reply, Launched) or reply.trouble not in gone:
-            return reply
-        server.write_config()  # the pane, or the server with it, has gone just now: a new one
-        wrap = wrap or tmux_server.cold(server)
-    reply = server.new_session(record.name, keeper, record.spec.cwd, _terminal_size(), wrap)
-    if isinstance(reply, Reply) and reply.trouble is Trouble.DUPLICATE:
-        return _beside(record, server, keeper) or reply
-    if wrap and isinstance(reply, Reply) and reply.trouble is Trouble.OTHER:
-        reply = _anew(record, server, keeper)  # a systemd that does not answer: plainly
-    for _ in range(tmux.EXITING_TRIES):
-        if isinstance(reply, Launched) or reply.trouble is not Trouble.EXITING:
-            break
-        reply = _anew(record, server, keeper, tmux_server.cold(server))
-    return reply
-
-
-def _anew(
-    record: Record, server: Tmux, keeper: Keeper, wrap: tuple[str, ...] = ()
-) -> Launched | Reply:
-    """Once more, in a moment: a server that was just exiting is gone by then."""
-    time.sleep(tmux.EXITING_PAUSE)
-    server.write_config()
-    return server.new_session(record.name, keeper, record.spec.cwd, _terminal_size(), wrap)
-
-
-def _beside(record: Record, server: Tmux, keeper: Keeper) -> Launched | Reply | None:
-    """A window of its own in the tmux session that stands because a person opened another one
-    there; None when that session is not of a sesh session of this name."""
-    standing = panes.of_name(record.name, server)
-    if not standing or any(name_of(p.sesh_id) != record.name for p in standing):
-        return None
-    panes.close_dead({record.name}, server)  # what a killed start has left there
-    standing = panes.of_name(record.name, server)
-    if any(not pane.dead and panes.is_keeper(pane.pid) for pane in standing):
-        return Reply("", Trouble.DUPLICATE, LIVES)
-    if standing:
-        return server.new_window(record.name, keeper)
-    return server.new_session(record.name, keeper, record.spec.cwd, _terminal_size())
-
-
-def _respawn(record: Record, server: Tmux, keeper: Keeper) -> Launched | Reply:
-    """The next generation in the old pane. tmux may be late to notice that the old keeper has
-    ended: then it is told by force, for which the keeper must be proven gone."""
-    assert record.place.pane is not None
-    reply = server.respawn(record.place.pane, keeper, force=False)
-    late = isinstance(reply, Reply) and reply.trouble is Trouble.ACTIVE
-    if late and server.prefix:
-        time.sleep(0.5)
-        return server.respawn(record.place.pane, keeper, force=False)
-    if late and panes.keeper_gone(record.place.pane, server):
-        return server.respawn(record.place.pane, keeper, force=True)
-    return reply
-
-
-def _terminal_size() -> tuple[int, int]:
-    for fd in (0, 1, 2):
-        with suppress(OSError):
-            size = os.get_terminal_size(fd)
-            if size.columns and size.lines:
-                return (size.columns, size.lines)
-    return tmux.DEFAULT_SIZE
+            return Claimed(written, begun)
+    return one
 
 
 def _launch_refused(entry: Entry, record: Record, reply: Reply, event: str) -> SeshError:
@@ -176,104 +173,49 @@ def _launch_refused(entry: Entry, record: Record, reply: Reply, event: str) -> S
     return not_launched(record, why)
 
 
-def _take_back(record: Record, server: Tmux, begin: float) -> None:
-    """What was given up, or refused, may have got as far as its pane."""
-    launch_files.withdraw(record)
-    listed = server.panes()
-    for pane in listed if isinstance(listed, list) else ():
-        keeps = processes.runs(pane.pid, launch_files.base(record))  # else a window made by hand
-        if pane.sesh_id == record.id and (pane.dead or keeps):
-            server.kill_panes([pane.id])
-    if server.own:
-        server.may_exit()  # a server that was started without room has the same limits for ever
-    _end_marked(record, begin)
-
-
-def _settled(reply: Reply, server: Tmux) -> Reply:
-    """A tmux that can't fork its server ends without a word: then nobody is there to launch it."""
-    if reply.trouble is not Trouble.OTHER or not reply.text.endswith(tmux.WORDLESS):
-        return reply
-    listed = server.panes()
-    if isinstance(listed, Reply) and listed.trouble is Trouble.NO_SERVER:
-        return Reply("", Trouble.REFUSED, "no server could be started (too many processes?)")
-    return reply
-
-
 def _foreign(name: str, reply: Reply) -> ConflictError:
-    if reply.text == LIVES:
-        return ConflictError(f"{name}: {LIVES}; sesh ls --all shows it")
+    if reply.text == in_tmux.LIVES:
+        return ConflictError(f"{name}: {in_tmux.LIVES}; sesh ls --all shows it")
     return ConflictError(f"a tmux session named {name} exists that sesh did not start")
 
 
-def failed(why: str) -> Verdict:
-    """The end of a launch that was refused."""
-    return Verdict(State.FAILED, reason=why, cause=Cause.LAUNCH)
-
-
-def not_launched(record: Record, why: str | None) -> LaunchError:
-    return LaunchError(f"{record.name} could not be launched: {why}")
-
-
-def record_failure(entry: Entry, record: Record, how: Verdict, event: str) -> bool:
-    """False: another sesh has written down something else of it meanwhile."""
-    ended = judge.ended(record, how, now())
-    verdict = reconcile(ended, Observation(absent("never launched")), now())
-    with ends.announced(ended, ended=_is_retry(record)) as tell:
-        written = records.swap(entry, ended, verdict)
-        if written is not None:
-            _note_failure(event, record, how)
-            _note_end(ended, tell, told=_is_retry(record))
-    return written is not None
-
-
-def _is_retry(record: Record) -> bool:
-    """Nobody asks for a retry, so the end of one that can't be launched is told like every end."""
-    return record.status.retries > 0
-
-
-def _note_end(ended: Record, tell: Callable[[], None], *, told: bool) -> None:
-    if told:
-        with suppress(OSError):
-            tell()
-        breakers.heed([ended])
+# --- the confirmation ----------------------------------------------------------------------------
 
 
 def _confirm(
-    entry: Entry, record: Record, server: Tmux, launched: Launched, event: str, begin: float
-) -> Seen:
-    """Wait until the agent has said who it is and has become its command, or has ended. `begin` is
-    the uptime at which tmux was asked to launch it."""
-    deadline = time.monotonic() + record.spec.launch_timeout
-    pause = 0.001
-    gone = False
-    while time.monotonic() < deadline and not gone and not _became(record):
-        time.sleep(pause)
-        pause = min(pause * 1.2, 0.02)
-        gone = _is_gone(launched.pane_pid)
-    how = _no_keeper(launched, server) if gone else not_in_time(record.spec.launch_timeout)
-    if not _spoke(record) and given_up(entry, record, how, event):
-        _take_back(record, server, begin)
-        raise not_launched(record, how.reason)
-    return _judge_launch(entry, record, event)
-
-
-def _is_gone(pid: int) -> bool:
-    stat = processes.look(pid)
-    return stat is None or not stat.alive
-
-
-def _no_keeper(launched: Launched, server: Tmux) -> Verdict:
-    """Its keeper has ended without a word of the agent: no process could be had, say. What the
-    shell said of that is on the screen."""
-    said = (server.screen(launched.pane) or "").split("\n")
-    lines = [line.strip() for line in said if line.strip() and not line.startswith("Pane is dead")]
-    return failed(f"its keeper could not run it: {lines[-1] if lines else 'no process for it'}")
+    begun: Sequence[tuple[Claimed, Launched]], server: Tmux, event: str, begin: float
+) -> Results:
+    """Wait for the agents and record what became of them. `begin` is the uptime at which tmux was
+    asked to launch them."""
+    results: Results = {}
+    gone = in_tmux.wait([(one.record, pane) for one, pane in begun])
+    silent = [(one, pane) for one, pane in begun if not in_tmux.spoke(one.record)]
+    ended = [pane.pane for one, pane in silent if one.record.id in gone]
+    said = in_tmux.last_lines(ended, server) if ended else {}
+    left = []
+    for one, pane in silent:
+        with noted(results, one.record.name):
+            how = not_in_time(one.record.spec.launch_timeout)
+            if one.record.id in gone:  # no process could be had, say
+                why = said.get(pane.pane) or "no process for it"
+                how = failed(f"its keeper could not run it: {why}")
+            if given_up(one.entry, one.record, how, event):
+                left.append(one.record)
+                raise not_launched(one.record, how.reason)
+    if left:
+        in_tmux.take_back(left, server, begin)
+    for one, _ in begun:
+        if one.record.name not in results:
+            with noted(results, one.record.name):
+                sight = observe.by_files(one.record)
+                results[one.record.name] = judge_launch(one.entry, one.record, sight, event)
+    return results
 
 
 def given_up(entry: Entry, record: Record, how: Verdict, event: str) -> bool:
-    """Nobody has spoken in time. Written down before anything is ended: whoever looks meanwhile
-    would take our own kill for a terminal that somebody has closed. True also where another sesh
-    has written down the same; else somebody has seen it speak, so it lives."""
+    """Record that an agent has not begun. That comes before anything is ended: another sesh that
+    looks meanwhile would take our own kill for a terminal that a person closed. True also where
+    another sesh has recorded the same. False: another sesh has seen it begin, so it lives."""
     if record_failure(entry, record, how, event):
         return True
     known = records.again(entry)
@@ -285,43 +227,8 @@ def given_up(entry: Entry, record: Record, how: Verdict, event: str) -> bool:
     )
 
 
-def _became(record: Record) -> bool:
-    word, exit_word = _words(record)
-    script = launch_files.base(record) + ".launch"
-    return exit_word is not None or (
-        word is not None and processes.became(word.agent.process.pid, script)
-    )
-
-
-def _spoke(record: Record) -> bool:
-    return _words(record) != (None, None)
-
-
-def _words(record: Record) -> tuple[LaunchWord | None, ExitWord | None]:
-    which = (record.place.run, record.id, record.place.generation)
-    return launch_files.read_launch(*which), launch_files.read_exit(*which)
-
-
-def _end_marked(record: Record, since: float) -> None:
-    """End what has begun all the same, and does not heed that its terminal is gone; not what an
-    earlier launch has left, nor ourselves. `since` is an uptime."""
-    for _ in range(_CLEAN_LOOKS):
-        table = processes.table()
-        now = processes.uptime()
-        marked = process_marks.marked(table, [process_marks.mark(record)])[record.id]
-        for pid in set(marked) - set(processes.ancestors(table)):
-            process = table[pid].process
-            if now - processes.age(process, now) >= since:
-                processes.send(process, signals.SIGKILL)
-        time.sleep(_POLL)
-
-
-def _judge_launch(entry: Entry, record: Record, event: str) -> Seen:
-    return judge_launch(entry, record, observe.by_files(record), event)
-
-
 def judge_launch(entry: Entry, record: Record, sight: Observation, event: str) -> Seen:
-    """Write down what is known of the agent by now, and what happened."""
+    """Record what is known of the agent by now, and what happened."""
     moment = now()
     verdict = reconcile(record, sight, moment)
     learned = judge.learn(record, sight, verdict, moment)
@@ -345,6 +252,40 @@ def judge_launch(entry: Entry, record: Record, sight: Observation, event: str) -
     return Seen(written, Session(learned, sight, verdict))
 
 
+def failed(why: str) -> Verdict:
+    """The end of a launch that was refused."""
+    return Verdict(State.FAILED, reason=why, cause=Cause.LAUNCH)
+
+
+def not_launched(record: Record, why: str | None) -> LaunchError:
+    return LaunchError(f"{record.name} could not be launched: {why}")
+
+
+def record_failure(entry: Entry, record: Record, how: Verdict, event: str) -> bool:
+    """Record that a launch has failed. False: another sesh has changed the record meanwhile."""
+    ended = judge.ended(record, how, now())
+    verdict = reconcile(ended, Observation(absent("never launched")), now())
+    with ends.announced(ended, ended=_is_retry(record)) as tell:
+        written = records.swap(entry, ended, verdict)
+        if written is not None:
+            _note_failure(event, record, how)
+            _note_end(ended, tell, told=_is_retry(record))
+    return written is not None
+
+
+def _is_retry(record: Record) -> bool:
+    """The end of a retry that cannot be launched is reported like every end: no command waits for
+    its result."""
+    return record.status.retries > 0
+
+
+def _note_end(ended: Record, tell: Callable[[], None], *, told: bool) -> None:
+    if told:
+        with suppress(OSError):
+            tell()
+        breakers.heed([ended])
+
+
 def _note_failure(event: str, record: Record, how: Verdict) -> None:
     """It could not be launched."""
     kind = event.removesuffix("ed") + "-failed"
@@ -352,7 +293,7 @@ def _note_failure(event: str, record: Record, how: Verdict) -> None:
 
 
 def _resumed(record: Record, event: str) -> dict[str, bool]:
-    """Of an agent that could go on with a conversation: whether it does."""
+    """Whether an agent continues its conversation, if it has any."""
     kit = record.spec.kit
     if event != "restarted" or kit is None or kit.conversation == "none":
         return {}

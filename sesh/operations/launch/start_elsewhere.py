@@ -23,13 +23,13 @@ from sesh.operations.launch.launch import (
     failed,
     forget_files,
     given_up,
-    into_tmux,
     judge_launch,
     not_launched,
     now,
     record_failure,
 )
 from sesh.places import environment, launch_files, registry
+from sesh.places.host.launch import Launch, into_tmux
 from sesh.places.interface import Elsewhere
 from sesh.state import observe, records
 from sesh.state.judge import Seen
@@ -146,7 +146,7 @@ def equipped(
 def _launch(entry: Entry, record: Record, kind: Elsewhere, config: Config, event: str) -> Seen:
     launch_files.keep_claim(record, entry.raw)
     server = kind.launch_server(record, config)
-    reply = into_tmux(record, server, kind.keeper(record), ())
+    (reply,) = into_tmux([Launch(record, kind.keeper(record))], server, ())
     if isinstance(reply, Reply):
         raise kind.refused(record, reply)
     record = replace(record, place=replace(record.place, pane=reply.pane))
