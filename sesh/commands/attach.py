@@ -21,7 +21,7 @@ from sesh.model.text.pattern import lazy
 from sesh.operations import attach, logs
 from sesh.operations.forget import forget, what_goes
 from sesh.operations.restart import restart
-from sesh.operations.stop import stop
+from sesh.operations.stop.stop import stop
 from sesh.state import lookup, settings
 from sesh.state.judge import Seen
 from sesh.terminal import output

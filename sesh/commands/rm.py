@@ -22,8 +22,9 @@ from sesh.model.states import ALIVE, State
 from sesh.model.text import formatting
 from sesh.operations import worktrees
 from sesh.operations.forget import check_discard, forget, leave_tmux
-from sesh.operations.stop import refused, stop, stop_orphans
-from sesh.operations.stop_orphans import end_unclaimed
+from sesh.operations.stop.orphans import end_unclaimed, stop_orphans
+from sesh.operations.stop.request import refused
+from sesh.operations.stop.stop import stop
 from sesh.state import judge, lookup, records, settings, unclaimed
 from sesh.state.judge import Seen
 from sesh.state.lookup import Orphan

@@ -22,8 +22,8 @@ from sesh.model.place import Engine, InContainer
 from sesh.model.record import Damaged
 from sesh.model.states import ALIVE, ENDED, State
 from sesh.model.text import formatting
-from sesh.operations.stop import stop
-from sesh.operations.stop_orphans import end_all, end_unclaimed
+from sesh.operations.stop.orphans import end_all, end_unclaimed
+from sesh.operations.stop.stop import stop
 from sesh.state import lookup, orphans, records, settings, unclaimed
 from sesh.state.judge import Seen
 from sesh.state.lookup import Orphan

@@ -12,7 +12,7 @@ from sesh.model.reconcile import off_branch
 from sesh.model.session_json import View
 from sesh.model.states import ALIVE, Cause, Health, State
 from sesh.model.text.shell_words import quote
-from sesh.operations.stop import go_on
+from sesh.operations.stop.stop import continue_stops
 from sesh.state import breakers
 from sesh.state.breakers import Circle, Opened
 from sesh.state.judge import Seen
@@ -162,7 +162,7 @@ def finish_stops(scene: Scene) -> list[Step]:
 
 def _finish(scene: Scene, found: Seen) -> Step:
     def finish() -> None:
-        after = go_on([found], scene.settings)[0]
+        after = continue_stops([found], scene.settings)[0]
         if after.state is State.STOPPING and after.session:
             raise SeshError(after.session.verdict.reason or "not confirmed")
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import time
 from functools import partial
 
 from sesh.doctor.scene import FIX, Check, Finding, Level, Scene, Step, hangs, shown
@@ -11,7 +9,7 @@ from sesh.model.errors import CannotTellError, SeshError
 from sesh.model.place import Process
 from sesh.model.text.shell_words import quote
 from sesh.model.value_object import Value
-from sesh.places.host import tmux_server
+from sesh.places.host import terminate, tmux_server
 from sesh.system import paths, processes, tmux
 from sesh.system.subprocesses import Reply
 from sesh.system.tmux import Pane, Tmux, Trouble
@@ -240,12 +238,8 @@ def _end_server(process: Process) -> None:
         return
     if not processes.is_tmux(stat):
         raise SeshError(f"process {process.pid} is no tmux server")
-    processes.send(process, signal.SIGTERM)
-    deadline = time.monotonic() + END_PATIENCE
-    while processes.alive(process):
-        if time.monotonic() > deadline:
-            raise SeshError(f"tmux server {process.pid} does not end")
-        time.sleep(0.02)
+    if terminate.end_each([process], END_PATIENCE, kill=False):
+        raise SeshError(f"tmux server {process.pid} does not end")
 
 
 CHECKS = (

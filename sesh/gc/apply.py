@@ -16,8 +16,9 @@ from sesh.model.errors import CannotTellError, SeshError, StateError
 from sesh.model.record import Record
 from sesh.model.states import ALIVE, ENDED, Cause, State
 from sesh.operations import recover, worktrees
-from sesh.operations.stop import Ending, go_on, stop, under_way
-from sesh.operations.stop_orphans import stop_leftovers
+from sesh.operations.stop.orphans import stop_leftovers
+from sesh.operations.stop.request import Ending, under_way
+from sesh.operations.stop.stop import continue_stops, stop
 from sesh.places import environment, panes, registry
 from sesh.places.docker import ownership
 from sesh.places.host import tmux_server
@@ -101,7 +102,7 @@ def _finish(steps: list[Step], config: Config, options: Options) -> Iterator[Out
     yield from changed
     yield from (skipped(step, "another sesh is at it") for step, seen in still if under_way(seen))
     mine = [(step, seen) for step, seen in still if not under_way(seen)]
-    after = go_on([seen for _, seen in mine], config)
+    after = continue_stops([seen for _, seen in mine], config)
     yield from (_stopped(step, now) for (step, _), now in zip(mine, after, strict=True))
 
 

@@ -20,7 +20,7 @@ from sesh.model.record import Record, Status
 from sesh.model.states import ALIVE, Desired, State
 from sesh.model.value_object import Value, replace
 from sesh.operations.launch import start_elsewhere
-from sesh.operations.stop import stop
+from sesh.operations.stop.stop import stop
 from sesh.places import launch_files, remote
 from sesh.places.docker import container as docker_container
 from sesh.places.docker import observe, session_files

@@ -31,7 +31,8 @@ from sesh.operations.launch.launch import (
     record_failure,
     stage,
 )
-from sesh.operations.stop import refused, stop
+from sesh.operations.stop.request import refused
+from sesh.operations.stop.stop import stop
 from sesh.places import environment, launch_files, panes
 from sesh.places.host.launch import next_place, next_socket
 from sesh.state import lookup, records

@@ -25,6 +25,8 @@ from sesh.model.text.pattern import lazy
 from sesh.model.text.shell_words import quote
 from sesh.model.value_object import replace
 from sesh.places import environment, launch_files, panes
+from sesh.places.host import terminate
+from sesh.places.host.terminate import Target
 from sesh.places.interface import UNREADABLE, Answers, Elsewhere, Look, unreadable
 from sesh.system import files, paths, processes, subprocesses, tmux
 from sesh.system.container_engine import Trouble
@@ -206,19 +208,15 @@ def leave(run: Run, record: Record, timeout: float) -> None:
 
 
 def end(reach: Callable[[int], list[int] | Reply], grace: float) -> None:
-    """Ask, wait for the grace, kill. `reach` signals all processes of a session (0: none) and says
-    which are left."""
-    begin = time.monotonic()
-    left = reach(signal.SIGTERM)
-    while left and isinstance(left, list) and time.monotonic() < begin + grace:
-        time.sleep(0.1)
-        left = reach(0)
-    for _ in range(10):
-        if not left or isinstance(left, Reply):
-            break
-        reach(signal.SIGKILL)
-        time.sleep(0.1)
-        left = reach(0)
+    """End the processes of a session. `reach` signals all of them (0: none), and returns those that
+    are left, or why the place could not be asked: then nothing more is tried."""
+
+    def look(targets: list[Target], now: float) -> None:
+        (target,) = targets
+        left = reach(target.due(now))
+        target.done = not left or isinstance(left, Reply)
+
+    terminate.end_all([Target("", time.monotonic() + grace)], look, pause=0.1)
 
 
 def await_last_word(ended: Callable[[], bool]) -> None:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import time
 from contextlib import suppress
 from math import ceil
@@ -27,6 +26,7 @@ from sesh.model.text.pattern import lazy
 from sesh.model.text.shell_words import quote
 from sesh.model.value_object import Value, replace
 from sesh.places import launch_files, registry
+from sesh.places.host import terminate
 from sesh.state import clocks
 from sesh.system import files, process_marks, processes, subprocesses
 
@@ -39,7 +39,7 @@ _MOST = 1 << 60  # no number that is remembered is larger
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _WIDTH = 40  # of a pid and start ticks
 _ROOM = 256  # what is written over itself keeps its length: nobody reads the rest of what was there
-_ROUNDS = 10  # of killing what a command and its children may start meanwhile
+_BEGINNING = 50  # looks at most, until a command that has just been started has a command line
 _SLACK = 10.0  # seconds after its time in which somebody may still want to hear a command
 
 # $1 is the stem of where words go: an exit status (or the step that failed) and a newline, written
@@ -357,17 +357,13 @@ def _leave(check: UnderWay | None, stem: str) -> None:
 
 def _end(process: Process, stem: str) -> None:
     """End a command that hangs, and all that it has started; nothing else that a file may name."""
-    table = processes.table()
-    leader = table.get(process.pid)
-    if leader is None or leader.process != process or not _is_ours(leader, stem):
-        return
-    for _ in range(_ROUNDS):
-        members = _members(table, process)
-        if not members:
-            return
-        for member in members:
-            processes.send(member, signal.SIGKILL)
-        table = processes.table()  # what they started meanwhile
+    for _ in range(_BEGINNING):
+        if not _is_beginning(process):
+            break
+        time.sleep(0.01)
+    leader = processes.look(process.pid)
+    if leader is not None and leader.process == process and _is_ours(leader, stem):
+        terminate.kill_all(lambda table: _members(table, process))
 
 
 def _members(table: processes.Table, leader: Process) -> list[Process]:

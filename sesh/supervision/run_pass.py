@@ -22,7 +22,8 @@ from sesh.model.record import ID_PATTERN, Record, name_of
 from sesh.model.states import ALIVE, ENDED, State
 from sesh.model.text.pattern import lazy
 from sesh.model.value_object import Value, replace
-from sesh.operations.stop import bring_down, confirm, take_over, under_way
+from sesh.operations.stop.request import take_over, under_way
+from sesh.operations.stop.stop import confirm, terminate
 from sesh.places import launch_files, panes, registry
 from sesh.places.host import tmux_server
 from sesh.state import clocks, log_files, lookup, orphans, records, settings
@@ -102,7 +103,7 @@ def _announce(again: str) -> None:
 def _bring_down(done: Pass, config: Config) -> Iterator[Exception]:
     """End sessions and confirm it. Panes and containers of sessions that are retried are kept."""
     try:
-        bring_down(done.asked, config, done.begin or datetime.now(UTC))
+        terminate(done.asked, config, done.begin or datetime.now(UTC))
     except (SeshError, OSError) as error:
         yield error
     for one in done.asked:

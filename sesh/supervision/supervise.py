@@ -29,7 +29,7 @@ from sesh.model.states import Cause, Health, State
 from sesh.model.value_object import Value, replace
 from sesh.operations.launch.launch import LaunchError
 from sesh.operations.restart import restart
-from sesh.operations.stop import Ending, ask
+from sesh.operations.stop.request import Ending, ask
 from sesh.state import breakers, clocks, ends, events, judge, lookup, observe, records, settings
 from sesh.state.breakers import Circle
 from sesh.state.judge import Seen

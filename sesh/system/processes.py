@@ -122,6 +122,11 @@ def foreign(pid: int) -> bool:
     return False
 
 
+def foreign_among(pids: Iterable[int]) -> set[int]:
+    """Those that belong to processes of other users."""
+    return {pid for pid in pids if foreign(pid)}
+
+
 def alive(process: Process) -> bool:
     """Is exactly this process alive: not gone, not a zombie, not another process with its pid?"""
     stat = look(process.pid)
@@ -235,6 +240,11 @@ def is_tmux(stat: Stat) -> bool:
 def tmux_servers(processes: Table) -> list[Stat]:
     """The living tmux servers."""
     return [stat for stat in processes.values() if is_tmux(stat) and stat.alive]
+
+
+def living(processes: Table) -> Table:
+    """The living processes that are not tmux servers."""
+    return {pid: stat for pid, stat in processes.items() if stat.alive and not is_tmux(stat)}
 
 
 def belongs(stat: Stat, agent: Agent) -> bool:

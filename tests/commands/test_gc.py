@@ -276,11 +276,12 @@ def test_after_some_tries_a_stop_asks_for_attention(inside: World) -> None:
     callback.write_text("exit 0\n")  # or a pass would come and kill it for real
     program = """
 import sys
-from sesh.operations import stop
+from sesh.operations.stop import stop
+from sesh.places.host import terminate
 from sesh.state import lookup, settings
 from sesh.system import processes
 processes.send = lambda *_: True
-stop.KILL_PATIENCE = 0.05
+terminate.KILL_PATIENCE = 0.05
 for _ in range(int(sys.argv[1])):
     stop.stop([lookup.one("one")], settings.load(), 0.01)
 """

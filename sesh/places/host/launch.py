@@ -6,7 +6,6 @@ All launches of a server go to tmux in one call. A launch in a container takes t
 from __future__ import annotations
 
 import os
-import signal
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -15,11 +14,11 @@ from enum import Enum
 from sesh.model import due
 from sesh.model.configuration import Config
 from sesh.model.observation import ExitWord, LaunchWord
-from sesh.model.place import Host
+from sesh.model.place import Host, Process
 from sesh.model.record import Record, name_of
 from sesh.model.value_object import Value
 from sesh.places import environment, launch_files, panes
-from sesh.places.host import tmux_server
+from sesh.places.host import terminate, tmux_server
 from sesh.system import git, paths, process_marks, processes, tmux
 from sesh.system.subprocesses import Reply
 from sesh.system.tmux import Keeper, Launched, Pane, Step, Tmux, Trouble, Words
@@ -306,12 +305,11 @@ def _end_marked(given_up: Sequence[Record], since: float) -> None:
     """Kill what has begun and does not heed that its terminal is gone. Not what an earlier launch
     has left, nor ourselves."""
     marks = [process_marks.mark(record) for record in given_up]
-    for _ in range(_CLEAN_LOOKS):
-        table = processes.table()
+
+    def begun(table: processes.Table) -> list[Process]:
+        marked = {pid for pids in process_marks.marked(table, marks).values() for pid in pids}
+        found = [table[pid].process for pid in marked - processes.ancestors(table)]
         now = processes.uptime()
-        found = process_marks.marked(table, marks).values()
-        for pid in {pid for some in found for pid in some} - {*processes.ancestors(table)}:
-            process = table[pid].process
-            if now - processes.age(process, now) >= since:
-                processes.send(process, signal.SIGKILL)
-        time.sleep(_POLL)
+        return [process for process in found if now - processes.age(process, now) >= since]
+
+    terminate.kill_all(begun, _CLEAN_LOOKS, _POLL)

@@ -1,24 +1,28 @@
-"""End what was left behind. Each process is proven again just before every signal."""
+"""End processes, tmux sessions and containers that outlive their sessions. Each process is proven
+again just before every signal."""
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
 
 from sesh.model.configuration import Config
+from sesh.model.errors import CannotTellError
 from sesh.model.states import ALIVE, State
 from sesh.operations import recover
 from sesh.operations.forget import Tell
-from sesh.operations.stop import stop, stop_orphans
-from sesh.places.host import tmux_server
+from sesh.operations.stop.stop import Journal, stop
+from sesh.places import launch_files, panes
+from sesh.places.host import terminate, tmux_server
+from sesh.places.host.terminate import SessionTarget
 from sesh.state import orphans, unclaimed
 from sesh.state.lookup import Orphan
 from sesh.state.orphans import Census, Leftover, Stray
 from sesh.state.unclaimed import Adrift
 from sesh.system import processes
-
-KILL_PATIENCE = 3.0  # how long a killed process may take to vanish (disk sleep)
+from sesh.system.process_marks import Mark
 
 
 def end_all(census: Census, config: Config, grace: float) -> list[str]:
@@ -36,8 +40,8 @@ def end_all(census: Census, config: Config, grace: float) -> list[str]:
 def end_unclaimed(
     found: Sequence[Orphan | Adrift], config: Config, grace: float, tell: Tell
 ) -> list[Orphan | Adrift]:
-    """End these agents and containers. Returns those that could not be ended; `tell` hears of
-    them."""
+    """End these agents and containers. Returns those that could not be ended; `tell` gets a line
+    for each of them."""
     boxes = [one for one in found if isinstance(one, Adrift)]
     unclaimed.check_ours(boxes)
     agents = stop_orphans([one for one in found if isinstance(one, Orphan)], config, grace)
@@ -49,28 +53,38 @@ def end_unclaimed(
     return [*agents, *standing]
 
 
+def stop_orphans(found: Sequence[Orphan], config: Config, grace: float) -> list[Orphan]:
+    """End agents that no readable record claims, and close their panes. Returns those that could
+    not be ended."""
+    if not found:
+        return []
+    run = processes.run_dir()
+    until = time.monotonic() + grace
+    targets = [
+        SessionTarget(o.name, Mark(o.id, run, agent=o.agent.process), o.generation, o.agent, until)
+        for o in found
+    ]
+    terminate.end_all(targets, partial(terminate.look, Journal()))
+    ended = [target for target in targets if target.ended]
+    for target in ended:
+        launch_files.remove(run, target.mark.id)
+    with suppress(CannotTellError):  # without tmux there is no pane to close
+        server = tmux_server.server(f"{run}/tmux.sock", run, config)
+        panes.close_dead({target.name for target in ended}, server)
+    return [orphan for orphan, target in zip(found, targets, strict=True) if not target.ended]
+
+
 def stop_leftovers(leftovers: Sequence[Leftover], grace: float) -> list[Leftover]:
-    """Ask, wait, kill. Returns those that could not be ended; what must be kept is not touched."""
-    begin = time.monotonic()
-    living = list(leftovers)
-    for one in living:
-        _signal(one, signal.SIGTERM, signal.SIGCONT)
-    pause = 0.01
-    killed = False
-    while living and time.monotonic() < begin + grace + KILL_PATIENCE:
-        time.sleep(pause)
-        pause = min(pause * 1.3, 0.1)
-        living = [one for one in living if orphans.still_left(one)]
-        if not killed and time.monotonic() >= begin + grace:
-            killed = True
-            for one in living:
-                _signal(one, signal.SIGKILL)
-    return living
+    """End processes that outlive their session. Returns those that could not be ended; processes
+    that must be kept get no signal."""
+    wanted = {one.process: one for one in leftovers if one.keep is None}
+    left = terminate.end_each(wanted, grace, lambda process: orphans.still_left(wanted[process]))
+    return [one for one in leftovers if one.keep is not None or one.process in left]
 
 
 def close_strays(strays: Sequence[Stray], config: Config) -> None:
-    """Close the panes of tmux sessions that no record claims; one that answers for another session
-    by now is left alone, and so is what a person may have made."""
+    """Close the panes of tmux sessions that no record claims. Panes that belong to another session
+    by now stay, and so does what a person may have made."""
     run = processes.run_dir()
     for stray in strays:
         if stray.keep:
@@ -78,10 +92,3 @@ def close_strays(strays: Sequence[Stray], config: Config) -> None:
         server = tmux_server.server(stray.socket, run, config)
         for pane in stray.panes:
             server.close_all((), [(pane.id, pane.pid)])
-
-
-def _signal(leftover: Leftover, *numbers: int) -> None:
-    """Signal a process that is still what it was, and not one that must be kept."""
-    if leftover.keep is None and orphans.still_left(leftover):
-        for number in numbers:
-            processes.send(leftover.process, number)

@@ -15,8 +15,8 @@ from sesh.model.reconcile import reconcile
 from sesh.model.record import Record
 from sesh.model.states import Cause, State
 from sesh.model.value_object import replace
-from sesh.operations import stop
-from sesh.operations.stop import Ending
+from sesh.operations.stop import stop
+from sesh.operations.stop.request import Ending, ask
 from sesh.state import lookup, records, settings
 from sesh.state.judge import Seen
 from sesh.system import processes
@@ -40,13 +40,13 @@ def entered(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
 
 def asked(name: str, grace: float = 5.0, *, mine: bool = True) -> Seen:
     """What a pass has asked to stop, and will bring down later."""
-    found = stop.ask(lookup.one(name), grace, LIMIT, keep=False, mine=mine)
+    found = ask(lookup.one(name), grace, LIMIT, keep=False, mine=mine)
     assert found is not None
     return found
 
 
 def bring_down(*found: Seen) -> None:
-    stop.bring_down(found, settings.load(), datetime.now(UTC))
+    stop.terminate(found, settings.load(), datetime.now(UTC))
 
 
 def test_what_was_launched_again_before_it_is_brought_down_lives(inside: World) -> None:
@@ -125,7 +125,7 @@ def test_who_was_slower_takes_no_stop_away(inside: World) -> None:
         stat = processes.look(other.pid)
         assert stat is not None
         by(before, stat.process)
-        (after,) = stop.go_on([before], settings.load())
+        (after,) = stop.continue_stops([before], settings.load())
         record = after.entry.record
         assert after.state is State.STOPPING
         assert isinstance(record, Record)

@@ -1,0 +1,281 @@
+"""Stop sessions: write the wish, end the processes, confirm. `stopped` is written only on proof.
+
+The wish (`desired = stopped`) is written first, so that an interrupted stop stays `stopping` and
+the next pass continues it. `places/host/terminate.py` and the other places send the signals.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from functools import partial
+from types import MappingProxyType
+
+from sesh.model.configuration import Config
+from sesh.model.errors import CannotTellError, ConflictError, NotPermittedError, SeshError
+from sesh.model.observation import Observation, seen
+from sesh.model.place import Process
+from sesh.model.record import Record
+from sesh.model.states import ALIVE, ENDED, Desired, State
+from sesh.model.value_object import replace
+from sesh.operations.stop.request import (
+    Ending,
+    ask,
+    grace_left,
+    left_of,
+    not_permitted,
+    take_over,
+    under_way,
+)
+from sesh.places import panes, registry
+from sesh.places.host import terminate as host
+from sesh.places.host.terminate import Progress, SessionTarget
+from sesh.state import judge, lookup, records
+from sesh.state.judge import Seen
+from sesh.system import process_marks, processes
+from sesh.system.tmux import Tmux
+
+
+def stop(
+    found: Sequence[Seen],
+    config: Config,
+    grace: float,
+    progress: Progress | None = None,
+    *,
+    close_panes: bool = True,
+    keep: bool = False,
+    endings: Mapping[str, Ending] = MappingProxyType({}),
+    tell: Callable[[str], None] = lambda _: None,
+) -> list[Seen]:
+    """Stop sessions together and return their states afterwards. `endings`: why sesh ends a session
+    that no person stops; with `keep`, containers stay. `tell` gets a line for each session or
+    process that could not be asked to stop; if none could, the first error is raised."""
+    if not found:
+        return []
+    begin = datetime.now(UTC)
+    asked, problems = [], []
+    for one in found:
+        try:
+            asked.append(ask(one, grace, endings.get(one.name), keep=keep))
+        except NotPermittedError as error:  # it stays as it is
+            tell(str(error))
+        except SeshError as error:
+            problems.append((one.name, error))
+    if problems and len(problems) == len(found):
+        raise problems[0][1]
+    for name, problem in problems:
+        tell(str(problem) if str(problem).startswith(name) else f"{name}: {problem}")
+    foreign = terminate([one for one in asked if one is not None], config, begin, progress)
+    after = confirm(found, config, close_panes=close_panes)
+    for name, process in foreign:
+        if processes.alive(process):
+            tell(f"{name}: {not_permitted(process.pid)}: it is left")
+    return after
+
+
+def continue_stops(found: Sequence[Seen], config: Config) -> list[Seen]:
+    """Continue interrupted stops. Returns the states of the sessions afterwards."""
+    begin = datetime.now(UTC)
+    mine = [one for one in map(take_over, found) if one is not None]
+    terminate(mine, config, begin)
+    after = {one.name: one for one in confirm(mine, config)}
+    return [after.get(one.name) or lookup.one(one.name) for one in found]
+
+
+# --- processes -----------------------------------------------------------------------------------
+
+
+def terminate(
+    asked: Sequence[Seen], config: Config, begin: datetime, progress: Progress | None = None
+) -> list[tuple[str, Process]]:
+    """End the processes of sessions that were asked to stop; of all together, so that no session
+    waits for the grace of another. Returns processes of other users that we may not signal."""
+    sessions = [one.session.record for one in asked if one.session]
+    hosted = [record for record in sessions if record.place.calls_back]
+    targets = [_target(record, begin) for record in hosted]
+    look = partial(host.look, Journal())
+    with _ending_elsewhere([r for r in sessions if not r.place.calls_back], config):
+        if targets:
+            look(targets, time.monotonic())  # the grace runs while a server that hangs is asked
+            _set_wakeups(hosted, config)
+        host.end_all(targets, look, progress)
+    for target in targets:
+        if target.inside:
+            _hand_over(target.name, config)
+    return [(target.name, process) for target in targets for process in target.foreign]
+
+
+def _target(record: Record, begin: datetime) -> SessionTarget:
+    """A session that was asked to stop since `begin` has its whole grace left, however long it took
+    to write that down for all."""
+    status, launch_timeout = record.status, record.spec.launch_timeout
+    recent = status.stop_asked is None or status.stop_asked >= begin
+    return SessionTarget(
+        record.name,
+        process_marks.mark(record),
+        record.place.generation,
+        record.place.agent,
+        time.monotonic() + ((status.stop_grace or 0.0) if recent else grace_left(record)),
+        remains=status.remains,
+        launch_until=time.monotonic() + left_of(launch_timeout, status.launched),
+    )
+
+
+@contextmanager
+def _ending_elsewhere(sessions: Sequence[Record], config: Config) -> Iterator[None]:
+    """End sessions in other places meanwhile, some at a time: an engine is slow."""
+    if not sessions:
+        yield
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    def end(record: Record) -> None:
+        wished = _still_wished(record)
+        if wished is not None:
+            registry.elsewhere(wished).terminate(wished, config, grace_left(wished))
+
+    with ThreadPoolExecutor(min(8, len(sessions))) as pool:
+        done = [pool.submit(end, record) for record in sessions]
+        yield
+        for one in done:
+            one.result()
+
+
+def _still_wished(record: Record) -> Record | None:
+    """The record as it is now; None when it is of another launch or has ended."""
+    entry = records.entry(record.name)
+    now = entry.record if entry else None
+    if not isinstance(now, Record):
+        return record
+    wished = now.status.desired is Desired.STOPPED and now.status.outcome is None
+    return now if wished and now.launch == record.launch else None
+
+
+def _set_wakeups(sessions: Sequence[Record], config: Config) -> None:
+    """Have a pass run after the grace: it continues if this process is killed."""
+    grace = max(record.status.stop_grace or 0.0 for record in sessions)
+    for server, _ in registry.by_server(sessions, config):
+        server.wake_at(time.time() + grace + host.KILL_PATIENCE)
+
+
+class Journal:
+    """The records of the sessions that are being ended (see `places/host/terminate.py`)."""
+
+    def launched_again(self, session: SessionTarget) -> bool:
+        entry = records.entry(session.name)
+        record = entry.record if entry else None
+        if not isinstance(record, Record) or record.id != session.mark.id:
+            return False
+        return record.place.generation > session.generation
+
+    def remember(self, session: SessionTarget, found: Collection[Process]) -> None:
+        def with_remains(now: Seen) -> Record:
+            record = now.intact.record
+            remains = tuple(sorted({*record.status.remains, *found}, key=lambda p: p.pid))
+            return replace(record, status=replace(record.status, remains=remains, outcome=None))
+
+        recorded = self._recorded(session)
+        if recorded:
+            with suppress(ConflictError):
+                lookup.update(recorded, with_remains, look=lambda _: self._recorded(session))
+
+    def _recorded(self, session: SessionTarget) -> Seen | None:
+        """The record of the launch that is being ended."""
+        entry = records.entry(session.name)
+        record = entry.record if entry else None
+        if entry is None or not isinstance(record, Record):
+            return None
+        if (record.id, record.place.generation) != (session.mark.id, session.generation):
+            return None
+        return judge.seen_as(entry, record, Observation(seen("it is being ended")))
+
+
+def _hand_over(name: str, config: Config) -> None:
+    """This command runs in the session: its tmux server has to finish the stop."""
+    found = lookup.one(name)
+    if found.session is None or found.state is not State.STOPPING:
+        return
+    record = found.session.record
+    lookup.write(found, replace(record, status=replace(record.status, stopper=None)))
+    with suppress(CannotTellError):
+        registry.of(record).tmux(record, config).call_back_now()
+
+
+# --- confirmation --------------------------------------------------------------------------------
+
+
+def confirm(found: Sequence[Seen], config: Config, *, close_panes: bool = True) -> list[Seen]:
+    """Judge sessions again, remove what is left of their places, and return their states. The
+    number of tmux calls does not depend on the number of sessions."""
+    after = {one.name: one for one in lookup.some([one.name for one in found])}
+    by_socket: dict[str, list[Seen]] = {}
+    for one in after.values():
+        if one.session is None or not one.has_process:
+            continue
+        record = one.session.record
+        if not record.place.calls_back:
+            after[one.name] = _confirm_elsewhere(one, record, config, close_panes=close_panes)
+        else:
+            by_socket.setdefault(record.place.socket, []).append(one)
+    for some in by_socket.values():
+        after |= {one.name: one for one in _confirm_hosted(some, config, close_panes=close_panes)}
+    return [after[one.name] for one in found]
+
+
+def _confirm_hosted(found: Sequence[Seen], config: Config, *, close_panes: bool) -> list[Seen]:
+    """The same for sessions of one tmux server on this host."""
+    sessions = [one.session.record for one in found if one.session]
+    stopping = [one for one in found if one.state is State.STOPPING]
+    try:
+        server = registry.of(sessions[0]).tmux(sessions[0], config)
+    except CannotTellError:
+        fresh = {one.name: _count_try(one) for one in stopping}
+        return [fresh.get(one.name, one) for one in found]
+    above = processes.ancestors() if stopping else set()
+    stopping = [one for one in stopping if _agent_pid(one) not in above]  # else we run in it
+    stale = {one.name for one in found if one.state is State.STALE}
+    ended = {one.name for one in found if close_panes and one.state not in ALIVE} - stale
+    if stale:
+        _close_others({r.id for r in sessions if r.name in stale}, server)
+    if ended:
+        panes.tell_attached(ended, server, server.watched())
+    panes.put_away([r for r in sessions if r.name in stale | ended], server)
+    if stopping:
+        server.wake_at(time.time() + 5)
+    again = lookup.some([*stale]) if stale else []
+    fresh = {one.name: one for one in (*again, *map(_count_try, stopping))}
+    return [fresh.get(one.name, one) for one in found]
+
+
+def _confirm_elsewhere(found: Seen, record: Record, config: Config, *, close_panes: bool) -> Seen:
+    if found.state is State.STOPPING:
+        return _count_try(found)
+    if found.state not in ENDED:
+        return found
+    up = found.session is not None and found.session.seen.container.present
+    registry.elsewhere(record).clear(record, config, close_panes=close_panes and up)
+    return found if record.status.keep else lookup.one(found.name)
+
+
+def _count_try(found: Seen) -> Seen:
+    """The stop could not be confirmed: count it, so that some tries later the session asks for
+    attention, and let the next process try. Not when another process is stopping it."""
+    record = found.intact.record
+    if under_way(found) and record.status.stopper != processes.myself():
+        return found
+    status = replace(record.status, stop_tries=record.status.stop_tries + 1, stopper=None)
+    return lookup.write(found, replace(record, status=status)) or found
+
+
+def _close_others(ids: Collection[str], server: Tmux) -> None:
+    """Close the other panes of stale sessions: that is what stopping such a session means."""
+    listed = server.panes()
+    living = [p for p in listed if not p.dead] if isinstance(listed, list) else []
+    server.kill_panes([pane.id for pane in living if pane.sesh_id in ids])
+
+
+def _agent_pid(found: Seen) -> int | None:
+    agent = found.intact.record.place.agent
+    return agent.process.pid if agent else None
