@@ -167,6 +167,8 @@ def test_care_goes_on_with_settings_that_can_not_be_read(
     told = world.root / "told"
     notify = f'[notify]\ncommand = "cat >>{told}"\n'
     world.configure(notify)
+    world.start("first")
+    world.ok("pass")  # from now on events are delivered, however old they are
     world.start("one", "sleep", "99", options=("--timeout", "1s"))
     world.start("two", "false", options=("--retries", "1", "--retry-delay", "500ms"))
     silence_timers(world)
