@@ -10,6 +10,7 @@ from zipfile import ZipFile
 import pytest
 
 import sesh
+from tests.world import World
 
 CHECKOUT = Path(__file__).parents[1]
 SOURCES = [
@@ -18,6 +19,7 @@ SOURCES = [
 ]
 WHEELS = CHECKOUT / ".venv" / "wheels"  # put there by tests/setup.sh
 SCRIPT = ["from sesh.__main__ import script", "", "script()"]
+LANES = (("ls", "--json"), ("ls",), ("status", "one"), ("doctor", "--prompt"))
 
 
 def run(*command: str | Path, path: str = os.environ["PATH"]) -> str:
@@ -77,9 +79,58 @@ def files_below(directory: Path) -> set[str]:
 
 
 def test_the_script_imports_nothing_that_it_need_not(installed: Path) -> None:
+    assert (CHECKOUT / "sesh" / "bin" / "sesh").read_text().splitlines() == ["#!python", *SCRIPT]
     shebang, *rest = (installed / "bin" / "sesh").read_text().splitlines()
-    assert shebang.startswith(f"#!{installed}/bin/python")
-    assert rest == SCRIPT
+    assert shebang == f"#!{installed}/bin/python -IS"
+    (packages,) = installed.glob("lib/python*/site-packages")
+    assert rest == ["import sys", "", f"sys.path.append('{packages}')", *SCRIPT]
+
+
+def test_the_installed_command_takes_no_code_from_its_surroundings(
+    installed: Path, world: World
+) -> None:
+    """Neither `site` nor PYTHONPATH nor the current directory; yet it finds its libraries."""
+    for name in ("psutil", "click", "enum", "sitecustomize"):
+        (world.cwd / f"{name}.py").write_text(f"raise SystemExit('{name} of a stranger')")
+    world.env |= {"PYTHONPATH": str(world.cwd), "PYTHONVERBOSE": "1"}
+    script = str(installed / "bin" / "sesh")
+
+    def said(*words: str) -> str:
+        done = subprocess.run(
+            [script, *words], env=world.env, cwd=world.cwd, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        assert "stranger" not in done.stderr
+        assert "import " not in done.stderr  # of PYTHONVERBOSE
+        return done.stdout
+
+    assert said("start", "one", "--", "sleep", "1000") == "one\n"
+    (callback,) = world.state.glob("run/*/callback")
+    assert script in callback.read_text()
+    for words in LANES:
+        assert not imported(script, words, world) & {"site", "click", "psutil"}
+    assert "Commands:" in said("--help")
+    assert "one" in said("ls", "--wide")  # by psutil
+    said("stop", "one")
+
+
+def imported(script: str, words: tuple[str, ...], world: World) -> set[str]:
+    """The modules that a call imports. Its interpreter is given the same options, and one more."""
+    python, options = Path(script).read_text().splitlines()[0].removeprefix("#!").split()
+    done = subprocess.run(
+        [python, options, "-X", "importtime", script, *words],
+        env=world.env,
+        capture_output=True,
+        text=True,
+    )
+    return {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if "|" in line}
+
+
+def test_a_long_prefix_keeps_the_script_of_pip(source: Path, tmp_path: Path) -> None:
+    long = tmp_path / ("x" * 100)
+    run("make", "-C", source, f"PREFIX={long}", "install")
+    assert "-IS" not in (long / "lib" / "sesh" / "bin" / "sesh").read_text()
+    assert sesh.__version__ in run(long / "bin" / "sesh", "--version")
 
 
 def test_the_installed_command_runs(installed: Path) -> None:
