@@ -67,7 +67,7 @@ find_it() {
     status=0
     sesh doctor || status=$?
     [ "$status" -eq 10 ] || fail "sesh doctor: exit status $status, expected 10"
-    sesh doctor --only failed | grep -q 'mend: sesh restart demo' || fail "doctor does not name the remedy"
+    sesh doctor --only failed | grep -q 'fix: sesh restart demo' || fail "doctor does not name the remedy"
 }
 
 say "start something that runs for long"

@@ -123,7 +123,7 @@ def test_noon_the_agent_dies_and_the_menu_has_four_keys(world: World, terminal: 
         NAME       STATE    UP   LAST OUTPUT   WHERE   COMMAND
         payments   failed   –    …host    ./agent   exit 1
 
-        1 needs you: restart or stop payments
+        1 needs attention: restart or stop payments
         $
     """)
     clear(terminal)

@@ -169,7 +169,7 @@ def test_ls_show_status_stats_doctor_and_the_prompt(one: World) -> None:
     assert one.ok("status", "one").out.startswith("one running (a record only")
     assert "agent --fast" in one.ok("ls").out
     assert [shown["name"] for shown in one.ls("--filter", "place=none")] == ["one"]
-    assert "nowhere: somebody else runs it" in one.ok("show", "one").out
+    assert "nowhere: another program runs it" in one.ok("show", "one").out
     assert one.ok("stats", "--json").json["alive"] == 1
     assert _problems(one) <= {"timer"}
     assert one.ok("doctor", "--prompt").out == ""

@@ -15,29 +15,33 @@ if TYPE_CHECKING:
     from sesh.commands._declare import F
 
 _OPTIONS: tuple[tuple[str, Any, str], ...] = (
-    ("--timeout", Duration(), "End it so long after its start, retries included."),
+    ("--timeout", Duration(), "End it TIME after its start, retries included."),
     ("--idle-timeout", Duration(), "End the session when it printed nothing for TIME."),
-    ("--launch-timeout", Duration(), "How long to wait for a sign of it (10s)."),
-    ("--retries", click.IntRange(0, MOST_RETRIES), "Launch it again so many times when it fails."),
+    ("--launch-timeout", Duration(), "How long to wait for the command to start (10s)."),
+    ("--retries", click.IntRange(0, MOST_RETRIES), "Retry a failed session up to N times (0)."),
     ("--retry-delay", Duration(), "Wait before the first retry (10s); doubled each time."),
     ("--retry-max-delay", Duration(), "The longest wait between two retries (5m)."),
-    ("--retry-reset", Duration(), "Having run well for so long, it has all retries again (10m)."),
+    ("--retry-reset", Duration(), "Reset the count of retries after TIME without failure (10m)."),
     ("--retry-on", None, "Which ends are retried: failure, lost, timeout, always (failure)."),
     ("--max-memory", Size(), "End it when it and its children use more memory."),
-    ("--max-cpu-time", Duration(), "End it when it has used so much processor time."),
-    ("--check-interval", Duration(), "How often memory and processor time are looked at (30s)."),
-    ("--health-cmd", None, "A shell command that fails when the session is not well."),
-    ("--health-interval", Duration(), "How often it is run (30s)."),
+    ("--max-cpu-time", Duration(), "End it when it has used more processor time."),
+    ("--check-interval", Duration(), "How often to measure memory and processor time (30s)."),
+    ("--health-cmd", None, "A shell command that fails when the session is unhealthy."),
+    ("--health-interval", Duration(), "How often to run it (30s)."),
     ("--health-timeout", Duration(), "How long it may take (30s)."),
     ("--health-retries", click.IntRange(1, MOST_RETRIES), "How many failures in a row count (3)."),
     ("--health-start-period", Duration(), "Failures this early do not count."),
-    ("--max-silence", Duration(), "It hangs when it printed and reported nothing for so long."),
+    (
+        "--max-silence",
+        Duration(),
+        "Report it as hung when it printed and reported nothing for TIME.",
+    ),
     (
         *("--breaker-failures", click.IntRange(0, MOST)),
-        "No retry when its group or template has failed more often (10); 0: never mind.",
+        "Stop retrying after N failures in the group or template (10; 0 = off).",
     ),
-    ("--breaker-within", Duration(), "The time in which these failures happen (10m)."),
-    ("--breaker-cooldown", Duration(), "For how long there is no retry then (30m)."),
+    ("--breaker-within", Duration(), "The time in which these failures count (10m)."),
+    ("--breaker-cooldown", Duration(), "How long to stop retrying (30m)."),
 )
 _METAVARS = {"--retry-on": "ENDS", "--health-cmd": "COMMAND", "--retries": "N"}
 
@@ -48,8 +52,8 @@ def care_options(function: F) -> F:
         metavar = _METAVARS.get(name, "N" if isinstance(kind, click.IntRange) else None)
         function = option(name, type=kind, metavar=metavar, help=told)(function)
     for name, told in (
-        ("--no-scope", "Run it without a scope, whatever else says that it gets one."),
-        ("--scope", "Run it in a systemd scope of its own."),
+        ("--no-scope", "Do not use a systemd scope (overrides settings and template)."),
+        ("--scope", "Run it in its own systemd scope."),
     ):
         function = option(name, is_flag=True, default=None, help=told)(function)
     return function

@@ -26,7 +26,7 @@ class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gene
             return float(value)
         seconds = units.seconds(value)
         if seconds is None:
-            self.fail(f"{value!r} is not a time such as 10s, 5m or 2h", param, ctx)
+            self.fail(f"{value!r} is not a time, for example 10s, 5m or 2h", param, ctx)
         if seconds > _LONGEST:
             self.fail(f"{value!r} is more than a year", param, ctx)
         return seconds
@@ -42,7 +42,7 @@ class Size(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic 
             return value
         count = units.size(value)
         if count is None:
-            self.fail(f"{value!r} is not a size such as 500M or 2G", param, ctx)
+            self.fail(f"{value!r} is not a size, for example 500M or 2G", param, ctx)
         if 0 < count < settings.SMALLEST:
             least = units.amount(settings.SMALLEST)
             self.fail(f"{value!r} is less than {least}; 500M or 2G, say", param, ctx)
@@ -65,7 +65,9 @@ class Moment(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generi
         try:
             moment = datetime.fromisoformat(value)
         except ValueError:
-            self.fail(f"{value!r} is not a time such as 10m or 2026-11-15T12:00:00Z", param, ctx)
+            self.fail(
+                f"{value!r} is not a time, for example 10m or 2026-11-15T12:00:00Z", param, ctx
+            )
         if not _EARLIEST.year <= moment.year < _LATEST.year:
             # near the ends of the calendar there is no such time in another zone
             return _EARLIEST if moment.year < _LATEST.year else _LATEST

@@ -31,11 +31,11 @@ Found = Orphan | Seen | Adrift
 )
 @json_option("the adopted sessions")
 def command(name: str | None, everything: bool, session: str | None, as_json: bool) -> int:
-    """Reconnect an orphan: an agent that lives although no record claims it, or although its record
-    says otherwise; or a container of which no record knows. Without NAME: the only one.
+    """Reconnect an orphan: a living agent without a record, or whose record has ended; or a
+    container without a record. Without NAME: the only orphan.
 
-    Its record is rebuilt from what its launch left behind, or from its processes; that of a
-    container from its labels.
+    The record is rebuilt from the files of the launch, from the processes, or from the labels of
+    the container.
     """
     if (name is not None) + everything + (session is not None) > 1:
         raise UsageError("give a name, or --all, or --tmux, but only one of them")
@@ -94,9 +94,9 @@ def _not_an_orphan(name: str) -> SeshError:
     if records.entry(name) is None:
         return NoSessionError(f"no orphan named {name}; sesh ls --all shows all")
     if _damaged(name):
-        return ConflictError(f"{name}: its record is damaged; sesh doctor --fix mends that")
+        return ConflictError(f"{name}: its record is damaged; sesh doctor --fix repairs it")
     lookup.need_process(lookup.one(name))
-    return ConflictError(f"{name} is no orphan; sesh show {name} says what it is")
+    return ConflictError(f"{name} is not an orphan; see: sesh show {name}")
 
 
 def _each(chosen: list[Found], config: Config) -> list[Seen]:

@@ -26,10 +26,10 @@ _TOLD_OF = {*events.KINDS, *OUTCOMES} - {*notices.NEVER}
 
 @declare("config")
 @argument("action", type=tuple(ACTIONS), metavar="ACTION")
-@option("--origin", is_flag=True, help="With show: say where each value comes from.")
+@option("--origin", is_flag=True, help="With show: show where each value comes from.")
 @json_option("the settings")
 def command(action: str, origin: bool, as_json: bool) -> int:
-    """Show the settings, check them, or try out who is told: show, check, path or test-notify."""
+    """Show or check settings, or send a test notification: show, check, path or test-notify."""
     if action != "show" and (origin or as_json):
         raise UsageError("--origin and --json go with: sesh config show")
     if action == "show":
@@ -113,10 +113,10 @@ def _notify(config: Config) -> Iterator[str]:
         if word not in _TOLD_OF:
             yield f"notify.on: {word}: no such event or end; {_near(word)}"
     if notices.targets_of(notify) and not notify.on:
-        yield "notify.on is empty: nobody is told of anything"
+        yield "notify.on is empty: no notifications are sent"
     for number, address in enumerate(notify.webhooks, 1):
         if not targets.usable(address):
-            yield f"notify.webhooks: number {number} is no http or https address"
+            yield f"notify.webhooks: number {number} is not an http or https address"
 
 
 def _near(word: str) -> str:
@@ -138,7 +138,7 @@ def _variables() -> Iterator[str]:
     sections = tuple(f"SESH_{section.upper()}_" for section in SECTIONS)
     for name in sorted(os.environ):
         if name.startswith(sections) and name not in known:
-            yield f"${name} is no setting; sesh-config(5) lists them"
+            yield f"${name} is not a setting; sesh-config(5) lists them"
 
 
 # --- test-notify ---------------------------------------------------------------------------------
@@ -148,7 +148,9 @@ def _test(config: Config) -> int:
     results = notices.try_out(config.notify)
     if not results:
         where = paths.config_file()
-        raise SeshError(f"nobody is told: set command or webhooks of [notify] in {where}")
+        raise SeshError(
+            f"no notifications configured: set notify.command or notify.webhooks in {where}"
+        )
     for target, sent in results:
         shown = formatting.escape(target.shown)
         line = f"ok      {shown}" if sent.problem is None else f"failed  {shown}: {sent.problem}"

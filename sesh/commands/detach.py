@@ -12,7 +12,7 @@ from sesh.system import tmux
 @declare("detach")
 @argument("names", nargs=-1, metavar="[NAME]...")
 def command(names: tuple[str, ...]) -> int:
-    """Detach whoever is attached to the named sessions, or to any."""
+    """Detach all clients from the named sessions, or from all sessions."""
     config = settings.load()
     for found in lookup.some(names) if names else lookup.everything():
         if found.session is None:

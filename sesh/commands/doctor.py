@@ -24,15 +24,15 @@ _COLOURS = {Level.FAIL: "failed", Level.WARN: "stale"}
 
 
 @declare("doctor")
-@option("--fix", is_flag=True, help="Mend what is safe to mend, then check again.")
+@option("--fix", is_flag=True, help="Apply safe fixes, then check again.")
 @yes_option
-@option("--only", multiple=True, metavar="ID", help="Make only this check (repeatable).")
-@option("--list-checks", is_flag=True, help="List the checks and do nothing else.")
+@option("--only", multiple=True, metavar="ID", help="Run only this check (repeatable).")
+@option("--list-checks", is_flag=True, help="List the checks and exit.")
 @option(
     "--fail-on",
     type=(Level.WARN.value, Level.FAIL.value),
     default=Level.FAIL.value,
-    help="From which level on the exit code is 10.",
+    help="Exit with 10 from this level on (fail).",
 )
 @option(
     "--prompt",
@@ -58,7 +58,7 @@ def command(
     as_json: bool,
     colour: str,
 ) -> int:
-    """Check everything, and say what is wrong and which command mends it."""
+    """Check everything; report problems and the commands that fix them."""
     if as_prompt:
         if fix or only or list_checks or as_json:
             raise UsageError("--prompt goes with --exit-code, and with no other option")
@@ -141,8 +141,8 @@ def _told(done: Done, *, colour: bool) -> str:
     elif done.problem is not None:
         word, text = "failed", done.problem
     else:
-        word, text = "mended", step.what
-    state = {"mended": "running", "failed": "failed"}.get(word, "stale")
+        word, text = "fixed", step.what
+    state = {"fixed": "running", "failed": "failed"}.get(word, "stale")
     painted = output.paint(f"{word:<6}", state, colour=colour)
     return f"{painted}  {done.id:<{_id_width(CHECKS)}}  {formatting.escape(text)}"
 
@@ -174,7 +174,7 @@ def _print(
     took = f"{(time.monotonic() - begin) * 1000:.0f} ms"
     if not bad:
         sessions = formatting.number(scene.sessions, "session")
-        output.write(f"sesh doctor: all well ({count}, {sessions}, {took})\n")
+        output.write(f"sesh doctor: no problems ({count}, {sessions}, {took})\n")
         return
     width = output.terminal_width()
     head, aside = f"sesh doctor: {_summary(bad)}", f" ({count}, {took})"
@@ -220,7 +220,7 @@ def _block(one: Finding, width: int | None, *, colour: bool) -> str:
     text = f"{level}  {one.id:<{pad}}{first}".rstrip() + "\n"
     text += "".join(f"{indent}{line}\n" for line in rest)
     if one.mend is not None:
-        mend = f"{indent}mend: {formatting.escape(one.mend)}"
+        mend = f"{indent}fix: {formatting.escape(one.mend)}"
         text += _if_it_fits(mend, f"   ({one.note})" if one.note else "", width) + "\n"
     return text
 

@@ -9,11 +9,11 @@ from sesh.terminal import gc_output
 
 
 @declare("gc")
-@option("-n", "--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
+@option("-n", "--dry-run", is_flag=True, help="Show what would be done; change nothing.")
 @option(
     "--older-than",
     type="duration",
-    help="Archive what ended well longer ago than this (1h).",
+    help="Archive sessions that completed longer ago than this (1h).",
 )
 @option(
     "--kill-orphans",
@@ -23,15 +23,15 @@ from sesh.terminal import gc_output
 @option(
     "--auto",
     is_flag=True,
-    help="For timers: say nothing when nothing is done or another is at work.",
+    help="For timers: print nothing when nothing is done or another gc runs.",
 )
 @json_option("the steps")
 def command(
     dry_run: bool, older_than: float | None, kill_orphans: bool, auto: bool, as_json: bool
 ) -> int:
-    """Clean up: finish stops, end what is over its limits, archive what ended, remove what is old.
+    """Clean up: finish stops, end sessions over a limit, archive ended ones, remove old files.
 
-    Nothing that lives is touched, unless a limit or --kill-orphans says so.
+    Living sessions are not touched, except by a limit or --kill-orphans.
     """
     options = Options(older_than, kill_orphans)
     return gc_output.tidy(options, dry_run=dry_run, auto=auto, as_json=as_json)

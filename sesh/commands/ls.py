@@ -31,7 +31,7 @@ from sesh.terminal import filters, output, session_list, session_table
     "--format",
     "template",
     metavar="TEMPLATE",
-    help="Print each session by a template such as '{name} {state}'.",
+    help="Print each session with a template, for example '{name} {state}'.",
 )
 @option("-q", "--quiet", is_flag=True, help="Print names only.")
 @option("-w", "--wide", is_flag=True, help="Show memory, CPU, pid, group, git work and directory.")

@@ -15,9 +15,9 @@ from sesh.state.judge import Seen
 @option("-g", "--group", metavar="GROUP", help="Pause the running sessions of a group.")
 @option("--freeze", is_flag=True, help="Stop its processes too, or pause its container.")
 def command(names: tuple[str, ...], group: str | None, freeze: bool) -> int:
-    """Hold sessions: whoever is attached is sent home, attach and send refuse, limits stand still.
+    """Pause sessions: detach all clients, refuse attach and send, suspend limits.
 
-    The agent goes on with what it is doing, unless it is frozen.
+    The agent keeps running, unless it is frozen.
     """
     config = settings.load()
     found = choose(names, _wanted if group is not None else None, group, "--group")

@@ -37,8 +37,8 @@ def command(
     grace: float | None,
     yes: bool,
 ) -> int:
-    """Start the next generation of sessions: same name, same tmux session where it still stands,
-    and the agent in the same conversation.
+    """Restart sessions in place: same name, same tmux session if it still exists, and the agent in
+    the same conversation.
 
     A living session is stopped first.
     """

@@ -20,7 +20,7 @@ from sesh.terminal import output
 @argument("name", required=False, envvar="SESH_NAME")
 @json_option("the answer")
 def command(name: str | None, as_json: bool) -> int:
-    """Say whether the work of a session may be gone on with, and why not: yes (0) or no (1).
+    """Check whether a session can be resumed: yes (0), or no and why (1).
 
     NAME is that of the session it is called in, if there is one.
     """

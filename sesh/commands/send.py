@@ -28,7 +28,7 @@ LIMIT = 1 << 20
     "keys",
     multiple=True,
     metavar="KEY",
-    help="Press a key such as Enter, Escape, Up or C-c (repeatable), after the text.",
+    help="Press a key after the text: Enter, Escape, Up, C-c … (repeatable).",
 )
 @option("--no-enter", is_flag=True, help="Do not press Enter after the text.")
 @option("--force", is_flag=True, help="Type even if the agent is waiting for an answer.")

@@ -205,10 +205,10 @@ def _retries(care: Care, shown: View) -> str:
     wait = span(care.retry_max_delay)
     if care.retry_delay < care.retry_max_delay:
         wait = f"{span(care.retry_delay)} to {wait}"
-    anew = f"all anew after {span(care.retry_reset)}"
+    reset = f"reset after {span(care.retry_reset)}"
     at = formatting.epoch(shown["retry_at"])
     due = f"; the next at {formatting.clock(at)}" if at is not None else ""
-    how = f"{', '.join(care.retry_on)}; {wait}; {anew}"
+    how = f"{', '.join(care.retry_on)}; {wait}; {reset}"
     return f"{shown['retries']} of {care.retries} retries used ({how}){due}"
 
 
@@ -219,9 +219,9 @@ def _closing_off(record: Record) -> str:
     if not found or not (record.spec.care.retries or record.spec.breaker):
         return ""
     if not limits.failures:
-        return f"launched again however often {found} fails"
+        return f"retried no matter how often {found} fails"
     often = f"{limits.failures} failures of {found} within {span(limits.within)}"
-    return f"left alone for {span(limits.cooldown)} after more than {often}"
+    return f"not retried for {span(limits.cooldown)} after more than {often}"
 
 
 def _health(record: Record, shown: View) -> str:

@@ -79,12 +79,12 @@ class _WithCommand(click.Command):
     "mounts",
     multiple=True,
     metavar="DIR[:DIR[:ro]]",
-    help="Mount a further directory or volume (repeatable).",
+    help="Mount another directory or volume (repeatable).",
 )
 @option("--user", metavar="USER", help="The user in the container.")
 @option("--network", metavar="NET", help="The container's network.")
-@option("--memory", metavar="SIZE", help="The container's memory, such as 2g.")
-@option("--cpus", metavar="N", help="The container's processors, such as 1.5.")
+@option("--memory", metavar="SIZE", help="The container's memory, for example 2g.")
+@option("--cpus", metavar="N", help="The container's processors, for example 1.5.")
 @option(
     "--env-file",
     "env_files",
@@ -97,7 +97,7 @@ class _WithCommand(click.Command):
     "options",
     multiple=True,
     metavar="OPTION",
-    help="A further option for the engine's run, as one word (repeatable).",
+    help="Another option for the engine's run, as one word (repeatable).",
 )
 @option("--pull", is_flag=True, help="Fetch the image first.")
 @option("-a", "--attach", "at_once", is_flag=True, help="Attach to it at once.")
@@ -134,7 +134,7 @@ def command(
     """
     if len(names) > 1:
         raise UsageError(
-            f"put the command behind --: sesh start {names[0]} -- {' '.join(names[1:])}"
+            f"put the command after --: sesh start {names[0]} -- {' '.join(names[1:])}"
         )
     if record_only:
         _nothing_to_run(ctx)

@@ -39,7 +39,7 @@ _LIKE = {"healthy": "running", "need": "stale", "needs": "stale"}
     help="Write them into a file, at once and whole, instead of printing them.",
 )
 def command(as_json: bool, as_metrics: bool, since: datetime | None, path: str | None) -> int:
-    """Say in figures how sessions fare: states, memory, durations, failures, recoveries.
+    """Show session statistics: states, memory, durations, failures, recoveries.
 
     Counted are the sessions in the list and in the history, and the events that are kept.
     """
@@ -106,7 +106,7 @@ def _painted(line: str, *, colour: bool) -> str:
     def paint(found: re.Match[str]) -> str:
         return output.paint(found[0], _LIKE.get(found[1], found[1]), colour=colour)
 
-    return re.sub(r"\b[1-9]\d* ([a-z]+)(?: you)?", paint, line)
+    return re.sub(r"\b[1-9]\d* ([a-z]+)(?: attention)?", paint, line)
 
 
 def _summary(found: Report, since: datetime | None, room: int | None) -> list[str]:
@@ -143,8 +143,8 @@ def _states(whole: Figures) -> str:
 
 
 def _health(whole: Figures) -> str:
-    need = "needs you" if whole.attention == 1 else "need you"
-    return f"{whole.healthy} healthy · {whole.attention} {need}"
+    need = "needs" if whole.attention == 1 else "need"
+    return f"{whole.healthy} healthy · {whole.attention} {need} attention"
 
 
 def _memory(whole: Figures) -> str:
@@ -167,9 +167,9 @@ def _ends(whole: Figures) -> str:
 
 def _durations(whole: Figures) -> str:
     return (
-        f"{_time(whole.duration_median_seconds)} in the median"
-        f" · 95th percentile {_time(whole.duration_p95_seconds)}"
-        f" · {_time(whole.duration_longest_seconds)} at most"
+        f"median {_time(whole.duration_median_seconds)}"
+        f" · p95 {_time(whole.duration_p95_seconds)}"
+        f" · max {_time(whole.duration_longest_seconds)}"
     )
 
 
@@ -178,8 +178,8 @@ def _recovery(whole: Figures) -> str:
     text += f" ({_percent(whole.recovery_rate)})"
     if whole.recovery_median_seconds is None:
         return text
-    after = f"after {_time(whole.recovery_median_seconds)} in the median"
-    return f"{text} · {after}, 95th percentile {_time(whole.recovery_p95_seconds)}"
+    after = f"after median {_time(whole.recovery_median_seconds)}"
+    return f"{text} · {after}, p95 {_time(whole.recovery_p95_seconds)}"
 
 
 def _restarts(whole: Figures) -> str:

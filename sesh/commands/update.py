@@ -42,7 +42,7 @@ def command(
     force: bool,
     as_json: bool,
 ) -> int:
-    """Say what a session is at. Without options: that it is alive and at work.
+    """Report progress of a session. Without options: a heartbeat.
 
     NAME is that of the session it is called in, if there is one.
     """

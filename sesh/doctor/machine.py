@@ -78,7 +78,7 @@ def undelivered(scene: Scene) -> list[Finding]:
     whom, why = (lost[-1].get(about) for about in ("target", "reason"))
     text = (
         f"{number(lost, 'notification')} could not be delivered within the last day; "
-        f"the last to {whom or 'somebody'}: {why or 'nobody knows why'}"
+        f"the last to {whom or 'an unknown target'}: {why or 'reason unknown'}"
     )
     subjects = tuple(dict.fromkeys(str(one["target"]) for one in lost if one.get("target")))
     return [Finding(Level.WARN, text, "sesh config test-notify", subjects=subjects)]

@@ -153,7 +153,7 @@ def stuck_stopping(scene: Scene) -> list[Finding]:
     names = tuple(one.name for one in found)
     reasons = [f"{one.name} ({one.session.verdict.reason})" for one in found if one.session]
     text = f"{number(names, 'stop')} not confirmed: {few(reasons)}"
-    return [Finding(Level.FAIL, text, FIX, "goes on with it", names)]
+    return [Finding(Level.FAIL, text, FIX, "continues it", names)]
 
 
 def finish_stops(scene: Scene) -> list[Step]:

@@ -56,12 +56,12 @@ def _silent(scene: Scene, socket: str, answer: Reply) -> Finding:
     empty = [process for process in living if not _inhabited(scene, process)]
     if answer.trouble is Trouble.EXITING and empty:
         pids = ", ".join(str(process.pid) for process in empty)
-        text = f"tmux server {pids} is wedged: it says {answer.text!r} to everybody"
+        text = f"tmux server {pids} is wedged: it answers every call with {answer.text!r}"
         return Finding(Level.FAIL, text, FIX, "asks, and ends it", (shown(socket),))
     stopped = [one for one in living if (stat := scene.table.get(one.pid)) and stat.stopped]
     if stopped:
         text = f"tmux server {stopped[0].pid} is stopped by a signal: {answer.text}"
-        mend, note = f"kill -CONT {stopped[0].pid}", "lets it go on"
+        mend, note = f"kill -CONT {stopped[0].pid}", "continues it"
     else:
         text = f"the tmux server of {shown(socket)} gives no usable answer: {answer.text}"
         mend, note = f"tmux -S {quote(socket)} list-sessions", "shows what it says"

@@ -124,7 +124,7 @@ def archive_due(one: Ended, gc: Gc, options: Options, now: float) -> str | None:
     if one.needs_person:
         if now - one.ended <= gc.archive_failed_after:
             return None
-        return f"that needed somebody more than {span(gc.archive_failed_after)} ago"
+        return f"that needed attention more than {span(gc.archive_failed_after)} ago"
     age = gc.archive_after if options.older_than is None else options.older_than
     if now - one.ended <= age:
         return None

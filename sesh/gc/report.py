@@ -23,8 +23,8 @@ _DONE = {
 _ADVICE = {
     "stop": "end with:",
     "adopt": "take back with:",
-    "rm": "remove all the same with:",
-    "doctor --fix": "mend with:",
+    "rm": "remove anyway with:",
+    "doctor --fix": "fix with:",
     "doctor": "see why with:",
 }
 _FILES = {What.TRANSCRIPT, What.TEMP, What.LAUNCH_FILE, What.MOUNT, What.EVENTS, What.NOTICE}

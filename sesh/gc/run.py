@@ -49,7 +49,7 @@ def run(options: Options, *, dry_run: bool, auto: bool, by_hand: bool) -> Done |
             return outcomes
     if auto:
         return None
-    raise ConflictError("another sesh gc is at work; it does the same")
+    raise ConflictError("another sesh gc is running")
 
 
 def rehearse(config: Config, options: Options) -> list[Outcome]:

@@ -166,7 +166,7 @@ def merge(old: Mapping[str, Any], new: Mapping[str, Any], *, force: bool) -> dic
         if value is not None:
             _check_value(key, value)
             if not force and (why := secret(key, value)):
-                raise UsageError(f"metadata {key}: {why}; --force keeps it all the same")
+                raise UsageError(f"metadata {key}: {why}; use --force to keep it anyway")
     both = {**old, **new}
     left = {key: _copied(value) for key, value in both.items() if value is not None}
     if len(left) > MOST_KEYS:
@@ -281,5 +281,5 @@ def _why_not(
         whole = round(idle) // 60 * 60 or round(idle)
         return f"idle for {span(whole)}, of at most {span(thresholds.max_idle)}"
     if has_conversation is False:
-        return "it has no conversation to go on with"
+        return "it has no conversation to resume"
     return None

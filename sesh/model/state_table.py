@@ -36,7 +36,7 @@ def _failure(rank: int) -> Row:
 
 
 STATES = {
-    "damaged": Row(1, _RED, STATE, "mend or move the file; sesh rm --force {0} forgets it"),
+    "damaged": Row(1, _RED, STATE, "repair or move the file; sesh rm --force {0} forgets it"),
     "starting": _alive(22, _PLAIN, "look again in a moment"),
     "running": _alive(23, _GREEN, "sesh attach {0}   ·   sesh stop {0}"),
     "paused": _alive(24, _PLAIN, "sesh resume {0}   ·   sesh stop {0}"),

@@ -187,7 +187,7 @@ def take_over(name: str, config: Config) -> Seen:
     restart: how it ends will not be known."""
     if not valid_name(name):
         raise UsageError(
-            f"{name!a} is no valid name for sesh; rename it first: tmux rename-session -t …"
+            f"invalid name {name!a} for a session; rename it first: tmux rename-session -t …"
         )
     records.prepare()
     machine = processes.here()

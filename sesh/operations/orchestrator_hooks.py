@@ -84,7 +84,7 @@ def pre_delegate(data: bytes) -> str:
 
 def _asked(key: str | None) -> tuple[Answer, Entry | None]:
     if key is None:
-        return Answer(False, "no agent_id was given: nothing to go on with"), None
+        return Answer(False, "no agent_id was given: nothing to resume"), None
     entry = resumable.find(key)
     if entry is None:
         return Answer(False, "no session of that agent_id is known"), None

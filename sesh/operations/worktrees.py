@@ -40,7 +40,7 @@ def make(source: str, branch: str, config: Config) -> Made:
     """Check a branch out in a worktree of its own; one that does not exist is made from HEAD."""
     known = _checkouts(source)
     if not git.valid_branch(source, branch):
-        raise UsageError(f"--worktree {branch!a}: no valid name for a branch")
+        raise UsageError(f"--worktree {branch!a}: invalid branch name")
     _check_free(branch, known)
     new = git.branch_commit(source, branch) is None
     if new and git.commit(source, "HEAD") is None:
@@ -149,7 +149,7 @@ def check(record: Record) -> None:
     tree = record.spec.worktree
     if tree is not None and not os.path.isdir(tree.path):
         where = f"-C {quote(tree.repository)} worktree add -f {quote(tree.path)}"
-        mend = f"git {where} {quote(tree.branch)} makes it anew"
+        mend = f"git {where} {quote(tree.branch)} recreates it"
         raise SeshError(f"{record.name}: its worktree {tree.path} is gone; {mend}")
 
 

@@ -49,4 +49,4 @@ class RecordOnlyKind(PlaceKind):
         return False
 
     def describe(self, record: Record) -> str:
-        return "nowhere: somebody else runs it"
+        return "nowhere: another program runs it"

@@ -102,8 +102,8 @@ def find(name: str) -> Entry:
 def check_name(name: str) -> None:
     if not valid_name(name):
         raise UsageError(
-            f"{name!a} is no valid name: letters, digits, - and _, at most 63, "
-            "a letter or digit in front"
+            f"invalid name {name!a}: use letters, digits, - and _ (at most 63), "
+            "starting with a letter or digit"
         )
 
 

@@ -165,10 +165,10 @@ def _by_process(
         if exit_word is None and record.status.outcome is None:
             exit_word = _await_exit(record, agent)
             if exit_word is None and _keeper_alive(agent):
-                waiting = unknown("it has ended, but its keeper has not said how yet")
+                waiting = unknown("it has ended, but its keeper has not reported how yet")
                 return Observation(waiting, launch=launch)
         return Observation(absent(f"{who} is gone"), exit=exit_word, launch=launch)
-    terminal = seen("its terminal stands" if agent.tty else "it was adopted without a terminal")
+    terminal = seen("its terminal is alive" if agent.tty else "it was adopted without a terminal")
     if agent.tty and stat.tty != agent.tty:
         terminal = absent("its terminal was closed")
     return Observation(

@@ -245,7 +245,7 @@ def _seconds(value: Any, default: float, where: str) -> float:
         raise StateError(f"{where} should be below {HIGHEST:.0f} seconds")
     if type(number) not in (int, float) or not lowest <= number < HIGHEST:
         above = "0 or more" if default == 0 else "above 0"
-        raise StateError(f'{where} should be a number of seconds {above}, or a text such as "5m"')
+        raise StateError(f'{where} should be a number of seconds {above}, or a text like "5m"')
     return float(number)
 
 
@@ -253,7 +253,7 @@ def _size(value: Any, default: int, where: str) -> int:
     """A number of bytes, or a text such as "32 MB"; 0 where that is the default, and means none."""
     count = units.size(str(value)) if type(value) in (int, str) else None
     if count is None or (count < SMALLEST and not (count == default == 0)):
-        raise StateError(f'{where} should be a size such as "32 MB", at least "64 KB"')
+        raise StateError(f'{where} should be a size, for example "32 MB", at least "64 KB"')
     if count > LARGEST:
         raise StateError(f"{where} is more than {units.amount(LARGEST)}")
     return count

@@ -61,7 +61,7 @@ _PLAIN = {
     "sesh_restarts": ("Restarts that are remembered, automatic or not.", "restarts"),
     "sesh_restarts_resumed": ("Restarts that resumed a conversation.", "resumed"),
     "sesh_resume_ratio": (
-        "Restarts that resumed a conversation among those of which it is known.",
+        "Share of restarts that resumed a conversation, where that is known.",
         "resume_rate",
     ),
 }

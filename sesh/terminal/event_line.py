@@ -26,8 +26,8 @@ def _detail(event: View) -> str:
         return f"{what} {event.get(what)}, until {_clock(event.get('until'))}"
     if event["kind"] in ("notified", "notify-failed"):
         why = event.get("reason")
-        told = f"{event.get('target') or 'somebody'} of {event.get('event') or 'an event'}"
-        return f"{told}: {why}" if why else told
+        text = f"{event.get('event') or 'an event'} to {event.get('target') or 'an unknown target'}"
+        return f"{text}: {why}" if why else text
     if event["kind"] == "phase":
         before = event.get("previous")
         return f"{event.get('phase')}{f', was {before}' if before else ''}"

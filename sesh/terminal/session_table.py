@@ -156,7 +156,7 @@ def closing_line(views: Sequence[View]) -> str | None:
     if not needy:
         return None
     count = sum(map(len, needy.values()))
-    line = f"{count} {'needs' if count == 1 else 'need'} you: {' · '.join(_advice(needy))}"
+    line = f"{count} {'needs' if count == 1 else 'need'} attention: {' · '.join(_advice(needy))}"
     width = output.terminal_width()
     return line if width is None else formatting.cut(line, width)
 

@@ -110,7 +110,7 @@ def test_a_prompt_is_given_once(agent: World) -> None:
 def test_a_prompt_for_what_takes_none(agent: World) -> None:
     done = agent.sesh("start", "two", "--prompt", "hello", "--", "sleep", "9")
     assert done.code == 2
-    assert "put it behind --" in done.err
+    assert "put it after --" in done.err
 
 
 def test_a_conversation_that_is_gone_is_not_replaced_by_a_blank_one(agent: World) -> None:

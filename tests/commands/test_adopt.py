@@ -239,7 +239,7 @@ def test_a_stop_ends_it_and_leaves_the_other_sessions_of_that_server(own_tmux: W
 def test_what_can_not_be_taken_over(own_tmux: World) -> None:
     world = own_tmux
     complains(world.sesh("adopt", "--tmux", "nobody"), 4, "no tmux session named nobody")
-    complains(world.sesh("adopt", "--tmux", "a b"), 2, "no valid name", "rename-session")
+    complains(world.sesh("adopt", "--tmux", "a b"), 2, "invalid name", "rename-session")
     world.start("mine")
     complains(world.sesh("adopt", "--tmux", "mine"), 8, "mine")
     world.ok("rm", "-f", "mine")

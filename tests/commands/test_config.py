@@ -179,8 +179,11 @@ def test_a_variable_that_can_not_be_read(world: World) -> None:
         ("[notify]\non = ['qqqq']\n", "sesh-json(5) lists them"),
         ("[notify]\non = ['notified']\n", "notify.on: notified"),
         ("[notify]\non = ['running']\n", "notify.on: running"),
-        ("[notify]\ncommand = 'cat'\non = []\n", "nobody is told of anything"),
-        ("[notify]\nwebhooks = ['http://a/', 'ftp://s3cret/']\n", "number 2 is no http or https"),
+        ("[notify]\ncommand = 'cat'\non = []\n", "no notifications are sent"),
+        (
+            "[notify]\nwebhooks = ['http://a/', 'ftp://s3cret/']\n",
+            "number 2 is not an http or https",
+        ),
         ("[tmux]\ninclude = '/no/such/file'\n", "tmux.include: /no/such/file does not exist"),
     ],
 )
@@ -201,14 +204,20 @@ def test_a_variable_that_is_no_setting(world: World) -> None:
     env = with_variables(
         world, SESH_STOP_GRASE="3", SESH_ID="x", SESH_OTHER="1", SESH_GC_MAX_AGE="1h"
     )
-    complains(world.sesh("config", "check", env=env), 1, "$SESH_STOP_GRASE is no setting")
+    complains(world.sesh("config", "check", env=env), 1, "$SESH_STOP_GRASE is not a setting")
 
 
 # --- test-notify -------------------------------------------------------------------------------
 
 
 def test_nobody_to_tell(world: World) -> None:
-    complains(world.sesh("config", "test-notify"), 1, "nobody is told", "[notify]", path(world))
+    complains(
+        world.sesh("config", "test-notify"),
+        1,
+        "no notifications configured",
+        "notify.command",
+        path(world),
+    )
 
 
 def test_all_are_told(world: World) -> None:

@@ -51,7 +51,7 @@ def test_healthy_is_one_line(healthy: World) -> None:
     done = healthy.ok("doctor", *without_disk())
     checks = len(IDS) - 1
     assert re.fullmatch(
-        rf"sesh doctor: all well \({checks} checks, 2 sessions, \d+ ms\)\n", done.out
+        rf"sesh doctor: no problems \({checks} checks, 2 sessions, \d+ ms\)\n", done.out
     )
     assert done.err == ""
 
@@ -60,7 +60,7 @@ def test_without_a_state_directory_all_is_well_and_none_is_made(world: World) ->
     world.env["PATH"] = f"{os.path.dirname(SESH)}:{world.env['PATH']}"
     for options in ((), ("--fix", "-y")):
         done = world.ok("doctor", *without_disk(), *options)
-        assert "all well" in done.out
+        assert "no problems" in done.out
         assert "0 sessions" in done.out
     assert not world.state.exists()
 
@@ -83,11 +83,11 @@ def test_the_report(world: World) -> None:
         r"sesh doctor: 2 problems, 1 warning \(\d+ checks, \d+ ms\)\n"
         r"\n"
         r"fail  failed             1 session failed: pay \(exit 3\)\n"
-        r" {25}mend: sesh restart pay\n"
+        r" {25}fix: sesh restart pay\n"
         r"fail  record-damaged     sessions/old\.toml: empty file\n"
-        r" {25}mend: sesh doctor --fix   \(moves it to quarantine\)\n"
+        r" {25}fix: sesh doctor --fix   \(moves it to quarantine\)\n"
         r"warn  timer              gc is not scheduled\n"
-        r" {25}mend: sesh timer install\n",
+        r" {25}fix: sesh timer install\n",
         done.out,
     ), done.out
 
@@ -101,8 +101,8 @@ def test_the_report_on_a_narrow_terminal(world: World) -> None:
     assert code == 10
     lines = screen.splitlines()
     assert "fail  failed" in lines
-    assert "      mend: sesh restart pay" in lines
-    assert "      mend: sesh doctor --fix" in lines
+    assert "      fix: sesh restart pay" in lines
+    assert "      fix: sesh doctor --fix" in lines
     assert all(len(line) <= 44 for line in lines)
 
 
@@ -191,11 +191,11 @@ def test_fix_tells_each_step_and_checks_again(healthy: World) -> None:
     done = healthy.ok("doctor", "--fix", *without_disk())
     steps = [line.split()[:2] for line in done.err.splitlines() if line]
     assert steps == [
-        ["mended", "permissions"],
-        ["mended", "tmux-socket"],
-        ["mended", "record-damaged"],
+        ["fixed", "permissions"],
+        ["fixed", "tmux-socket"],
+        ["fixed", "record-damaged"],
     ]
-    assert "all well" in done.out
+    assert "no problems" in done.out
     again = healthy.ok("doctor", "--fix", *without_disk())
     assert again.err == ""
 

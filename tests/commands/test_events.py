@@ -67,8 +67,8 @@ def test_who_was_told_of_what(world: World) -> None:
     world.env["TZ"] = "UTC-3"
     lines = world.ok("events").out.splitlines()[1:]
     assert [line.split(maxsplit=3)[3] for line in lines] == [
-        "notified        hook.example of ended",
-        "notify-failed   hook.example of ended: Connection refused",
+        "notified        ended to hook.example",
+        "notify-failed   ended to hook.example: Connection refused",
         "breaker-opened  group g, until 2026-11-17 15:00:00",
         "recovering      retry 1 of 2 at whenever",
     ]
@@ -92,7 +92,7 @@ def test_of_what_has_no_name(world: World) -> None:
         file.write(event("notify-failed", None, 0, target=None, reason="its file can't be read"))
     line = world.ok("events").out.splitlines()[-1]
     assert line.split(maxsplit=2)[2].split() == [
-        *("–", "notify-failed", "somebody", "of", "an", "event:", "its"),
+        *("–", "notify-failed", "an", "event", "to", "an", "unknown", "target:", "its"),
         *("file", "can't", "be", "read"),
     ]
 
@@ -172,7 +172,7 @@ def test_nothing_has_happened_yet(world: World) -> None:
 
 
 def test_no_valid_name(world: World) -> None:
-    complains(world.sesh("events", "../a"), 2, "no valid name")
+    complains(world.sesh("events", "../a"), 2, "invalid name")
 
 
 # --- a file that is not as it should be --------------------------------------------------------

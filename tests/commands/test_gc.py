@@ -528,7 +528,7 @@ def left_panes(world: World) -> list[str]:
 def test_the_advice_for_an_agent_whose_record_is_damaged_is_taken(world: World) -> None:
     world.start("one")
     world.record("one").write_text("[[[")
-    assert "mend with: sesh doctor --fix" in world.ok("gc").out
+    assert "fix with: sesh doctor --fix" in world.ok("gc").out
 
 
 # --- surroundings ------------------------------------------------------------------------------
@@ -611,7 +611,7 @@ def test_one_works_and_the_other_says_so(inside: World) -> None:
         assert mine
         other = inside.sesh("gc")
         assert (other.code, other.out) == (8, "")
-        assert other.err == "sesh: another sesh gc is at work; it does the same\n"
+        assert other.err == "sesh: another sesh gc is running\n"
         auto = inside.ok("gc", "--auto")
         assert (auto.out, auto.err) == ("", "")
         inside.ok("gc", "--dry-run")

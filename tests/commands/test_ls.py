@@ -319,8 +319,8 @@ def test_a_terminal_gets_colours_and_a_closing_line(world: World) -> None:
     assert painted["32"] == "running"
     assert "\x1b[31mfailed" in screen
     assert "\x1b[31mlost" in screen
-    assert "2 need you: " in screen
-    closing = screen[screen.index("2 need you: ") :]
+    assert "2 need attention: " in screen
+    closing = screen[screen.index("2 need attention: ") :]
     assert "restart or stop bad" in closing
     assert "lost" in closing
 

@@ -85,7 +85,7 @@ def test_a_living_process_needs_no_conversation_and_an_ended_one_does(world: Wor
     assert asked(world, 0).startswith("yes: ")
     os.kill(pid, signal.SIGKILL)
     assert eventually(lambda: world.state_of("one") == "failed")
-    assert asked(world, 1) == "no: it has no conversation to go on with\n"
+    assert asked(world, 1) == "no: it has no conversation to resume\n"
     world.ok("update", "one", "--conversation", "5b1e-77")
     asked(world, 0)
     assert world.ok("resumable", "5b1e-77").out.startswith("yes: ")

@@ -154,9 +154,9 @@ def test_a_failing_health_command(world: World) -> None:
 
 def test_a_retry_delay_beyond_the_longest_is_shown_as_it_works(world: World) -> None:
     world.start("a", options=["--retries", "1", "--retry-delay", "10m"])
-    assert "0 of 1 retries used (failure; 5 minutes; all anew" in care_of(world, "a")
+    assert "0 of 1 retries used (failure; 5 minutes; reset" in care_of(world, "a")
     world.start("b", options=["--retries", "1", "--retry-delay", "1m"])
-    assert "(failure; 1 minute to 5 minutes; all anew" in care_of(world, "b")
+    assert "(failure; 1 minute to 5 minutes; reset" in care_of(world, "b")
 
 
 # --- on a terminal -------------------------------------------------------------------------------

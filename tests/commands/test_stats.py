@@ -135,9 +135,7 @@ def test_recoveries_by_their_events(world: World) -> None:
     assert (found["recoveries"], found["recovered"], found["recovery_rate"]) == (2, 1, 0.5)
     assert found["recovery_median_seconds"] == pytest.approx(1800, abs=2)
     assert [part["recoveries"] for part in found["groups"]] == [2, 0]
-    line = (
-        "recovery   1 of 2 attempts succeeded (50%) · after 30m in the median, 95th percentile 30m"
-    )
+    line = "recovery   1 of 2 attempts succeeded (50%) · after median 30m, p95 30m"
     assert line in world.ok("stats").out
 
 
@@ -274,10 +272,10 @@ def test_the_lines_for_people(world: World) -> None:
     assert lines == [
         "7 sessions: 1 in the list, 6 in the history",
         "  states     1 running · 6 failed",
-        "  health     1 healthy · 0 need you",
+        "  health     1 healthy · 0 need attention",
         "  memory     SIZE on average · SIZE at most · SIZE in all",
         "  ends       6 · 6 failed (100%): 6 exit (100%)",
-        "  durations  47s in the median · 95th percentile 1h · 2h at most",
+        "  durations  median 47s · p95 1h · max 2h",
         "             under 10s  3",
         "             under 1m   0",
         "             under 10m  2",
@@ -318,7 +316,7 @@ def test_on_a_terminal_lines_are_cut_and_never_wrapped(world: World) -> None:
 def test_colours_point_and_can_be_had_without(day: World) -> None:
     _, screen = Terminal(day, SESH, "stats").finish("-e")
     assert "\x1b[31m1 failed" in screen
-    assert "\x1b[33m1 needs you" in screen
+    assert "\x1b[33m1 needs attention" in screen
     env = {**day.env, "NO_COLOR": "1"}
     _, screen = Terminal(day, SESH, "stats", env=env).finish("-e")
     assert "\x1b" not in screen

@@ -658,7 +658,7 @@ def test_a_worktree_that_is_gone_is_told(world: World, repo: Repository) -> None
     done = world.sesh("restart", "a")
     complains(done, 1, "is gone")
     assert "(gone)" in world.ok("show", "a").out
-    command = done.err.split("; ")[1].removesuffix(" makes it anew\n").split()
+    command = done.err.split("; ")[1].removesuffix(" recreates it\n").split()
     repo.git(*command[1:])
     world.ok("restart", "a")
     assert world.session("a")["cwd"] == str(tree)
@@ -703,7 +703,7 @@ def test_a_directory_that_leaves_its_branch_is_shown_everywhere(
     done = world.sesh("doctor", "--only", "branch")
     assert done.code == 10
     assert wrong in done.out
-    assert f"mend: git -C {repo.path} switch main" in done.out
+    assert f"fix: git -C {repo.path} switch main" in done.out
     assert world.ok("doctor", "--prompt").out == "1 off-branch\n"
     repo.git("checkout", "-q", "--detach")
     assert "detached" in world.session("a")["attention"]

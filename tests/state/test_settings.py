@@ -19,7 +19,7 @@ from tests.world import World
         ("[tmux]\nsocket = 3\n", "tmux.socket should be a string"),
         ("stop = 3\n", "stop should be a table"),
         ("[logs]\nmax_size = 100\n", 'at least "64 KB"'),
-        ('[logs]\nmax_size = "lots"\n', 'a size such as "32 MB"'),
+        ('[logs]\nmax_size = "lots"\n', 'a size, for example "32 MB"'),
         ("[logs]\nmax_size = true\n", "logs.max_size"),
         ("[gc]\nkill_orphans = 1\n", "gc.kill_orphans should be true or false"),
         ('[gc]\nkill_orphans = "true"\n', "gc.kill_orphans should be true or false"),

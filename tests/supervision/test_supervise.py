@@ -1268,7 +1268,7 @@ def test_ls_and_show_tell_how_it_is_looked_after(world: World) -> None:
     shown = world.ok("show", "one").out
     assert re.search(r"1 hour, retries included \(59 minutes \d+ seconds? left\), memory", shown)
     assert re.search(
-        r"0 of 3 retries used \(failure; 50 seconds to 5 minutes; all anew after 10 minutes\); "
+        r"0 of 3 retries used \(failure; 50 seconds to 5 minutes; reset after 10 minutes\); "
         r"the next at",
         shown,
     )

@@ -177,7 +177,7 @@ def _prompt(wish: Wish) -> str | None:
         return None
     if kit is None or not kit.prompt:
         which = f"template {wish.template}" if wish.template else "a plain command"
-        raise UsageError(f"--prompt: {which} does not say how to pass one; put it behind --")
+        raise UsageError(f"--prompt: {which} cannot pass one; put it after --")
     launch_files.check_command((wish.prompt,))
     return wish.prompt
 
@@ -284,7 +284,7 @@ def _check_git(wish: Wish) -> None:
     """What can be said of branches before any is looked at."""
     for option, name in (("--branch", wish.branch), ("--worktree", wish.worktree)):
         if name is not None and not (name and name.isprintable()):
-            raise UsageError(f"{option} {name!a}: no valid name for a branch")
+            raise UsageError(f"{option} {name!a}: invalid branch name")
         if name is not None and wish.box and not wish.box.mount:
             raise UsageError(f"{option} needs the directory in the container: mount it (--image)")
     if None not in (wish.branch, wish.worktree) and wish.branch != wish.worktree:

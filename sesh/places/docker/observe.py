@@ -218,8 +218,8 @@ def _complete(
     if not facts.running:
         return _without_container(sight, absent(how_it_stopped(facts)), facts)
     if facts.started != container.started:
-        anew = absent("its container was started anew")
-        return replace(_without_container(sight, anew, facts), others=seen("its container"))
+        gone = absent("its container was restarted")
+        return replace(_without_container(sight, gone, facts), others=seen("its container"))
     return _in_running(record, sight, facts, config)
 
 
@@ -361,7 +361,7 @@ def _by_pane(record: Record, sight: Observation, config: Config) -> Observation:
     if dead != "1" or status is None:
         return sight
     word = ExitWord(record.place.generation, status, True, datetime.now(UTC))
-    return replace(sight, exit=word, terminal=seen("its pane stands"))
+    return replace(sight, exit=word, terminal=seen("its pane exists"))
 
 
 def pane_status(generation: int, dead_status: str, kept: str = "") -> int | None:

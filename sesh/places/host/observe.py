@@ -119,11 +119,11 @@ def _complete(
     mine = [pane for pane in panes if pane.sesh_id == record.id]
     own = record.place.pane
     others = [pane for pane in mine if not pane.dead and pane.id != own]
-    terminal = seen(f"pane {own} stands") if any(p.id == own for p in mine) else None
+    terminal = seen(f"pane {own} exists") if any(p.id == own for p in mine) else None
     if terminal is None and own is not None:
         terminal = absent("its terminal was closed")
     if terminal is None:
-        terminal = seen("its tmux session stands") if mine else absent("no tmux session of it")
+        terminal = seen("its tmux session exists") if mine else absent("no tmux session of it")
     if own is None:
         others = []
     return replace(

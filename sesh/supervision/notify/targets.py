@@ -143,7 +143,7 @@ def _post(address: str, data: bytes, timeout: float) -> str | None:
 
     parts = _parts(address)
     if parts is None:
-        return "is no http or https address"
+        return "is not an http or https address"
     plain = parts._replace(netloc=parts.netloc.rpartition("@")[2], fragment="").geturl()
     request = Request(plain, data, _headers(parts), method="POST")
     try:

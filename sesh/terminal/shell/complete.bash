@@ -117,7 +117,7 @@ _sesh_behind_dashes() {
 }
 
 _sesh() {
-    # bash also splits words at = and :, so the line is split anew.
+    # bash also splits words at = and :, so the line is split again.
     local line=${COMP_LINE:0:COMP_POINT} cur="" command word
     local -a words
     COMPREPLY=()

@@ -1,12 +1,12 @@
 # sesh in the prompt of bash; printed by `sesh init bash`, explained in sesh-init(1).
 #
-# A prompt reads one small file, with builtins only: when it was written, and what needs you. Once that is 5 seconds old,
-# sesh is started in the background to write it anew, for the prompts that follow. Every other sesh command does so too.
+# A prompt reads one small file, with builtins only: when it was written, and what needs attention. Once it is 5 seconds old,
+# sesh is started in the background to update it for the next prompts. Every other sesh command updates it too.
 
 __sesh_file=%FILE%
 __sesh_command=(%COMMAND%)
 __sesh_known='' # the file that was read last, by when it was written
-__sesh_due=0    # when it has to be asked for anew
+__sesh_due=0    # when to ask for an update
 SESH_PROMPT=''
 
 __sesh_flag='⚑' __sesh_front='\[\e[33m\]${SESH_PROMPT:+$SESH_PROMPT }\[\e[0m\]'
@@ -25,7 +25,7 @@ __sesh_look() {
 __sesh_prompt() {
     local code=$? written='' line='' now=${EPOCHSECONDS-}
     [[ ! -r $__sesh_file ]] || IFS=' ' builtin read -r written line <"$__sesh_file" || :
-    # The file is data: bash would run what stands in $(…) inside a number.
+    # The file is data: bash would run $(…) inside a number.
     [[ $written && ${#written} -le 12 && $written != *[!0-9]* ]] || written=0 line=''
     [[ $line != *[!a-z0-9\ ·]* ]] || line=''
     [[ $now ]] || builtin printf -v now '%(%s)T' -1 # before bash 5

@@ -1,12 +1,12 @@
 # sesh in the prompt of fish; printed by `sesh init fish`, explained in sesh-init(1).
 #
-# A prompt reads one small file, with builtins only: when it was written, and what needs you. Once that is 5 seconds old,
-# sesh is started in the background to write it anew, for the prompts that follow. Every other sesh command does so too.
+# A prompt reads one small file, with builtins only: when it was written, and what needs attention. Once it is 5 seconds old,
+# sesh is started in the background to update it for the next prompts. Every other sesh command updates it too.
 
 set -g __sesh_file %FILE%
 set -g __sesh_command %COMMAND%
 set -g __sesh_known '' # what was read last
-set -g __sesh_due 0 # when it has to be asked for anew
+set -g __sesh_due 0 # when to ask for an update
 set -g SESH_PROMPT ''
 
 set -g __sesh_flag '⚑'

@@ -1,12 +1,12 @@
 # sesh in the prompt of zsh; printed by `sesh init zsh`, explained in sesh-init(1).
 #
-# A prompt reads one small file, with builtins only: when it was written, and what needs you. Once that is 5 seconds old,
-# sesh is started in the background to write it anew, for the prompts that follow. Every other sesh command does so too.
+# A prompt reads one small file, with builtins only: when it was written, and what needs attention. Once it is 5 seconds old,
+# sesh is started in the background to update it for the next prompts. Every other sesh command updates it too.
 
 __sesh_file=%FILE%
 __sesh_command=(%COMMAND%)
 __sesh_known='' # the file that was read last, by when it was written
-__sesh_due=0    # when it has to be asked for anew
+__sesh_due=0    # when to ask for an update
 SESH_PROMPT=''
 
 # Without these modules it works too, only slower: `read` takes a file byte by byte.
@@ -34,7 +34,7 @@ __sesh_prompt() {
     emulate -L zsh
     local text='' written line now=${EPOCHSECONDS:-${(%):-%D{%s}}}
     [[ ! -r $__sesh_file ]] || $__sesh_read text <$__sesh_file || :
-    # The file is data: zsh would run what stands in $(…) inside a number.
+    # The file is data: zsh would run $(…) inside a number.
     written=${text%% *} line=${${text#* }%$'\n'}
     [[ $written == <-> && ${#written} -le 12 ]] || written=0 line=''
     [[ $line != *[^a-z0-9\ ·]* ]] || line=''

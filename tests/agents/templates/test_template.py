@@ -269,7 +269,7 @@ def test_the_limits_of_a_breaker_in_a_template(world: World) -> None:
     start(world, "one", "-t", "bad")
     assert eventually(lambda: world.session("one")["attention"], within=20)
     assert "the breaker of template bad is open" in world.session("one")["attention"]
-    told = "left alone for 1 minute after more than 1 failures of template bad within 1 minute"
+    told = "not retried for 1 minute after more than 1 failures of template bad within 1 minute"
     assert told in world.ok("show", "one").out
     assert world.session("one")["breaker"] == {"failures": 1, "within": 60, "cooldown": 60}
 

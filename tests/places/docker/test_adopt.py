@@ -53,7 +53,7 @@ def test_a_stale_session_is_found_without_any_memory_and_restarted_with_its_file
     assert shown["command"] == before["command"]
     doctor = boxed.sesh("doctor", "--only", "orphan-container")
     assert doctor.code == 10
-    assert "mend: sesh adopt box" in doctor.out
+    assert "fix: sesh adopt box" in doctor.out
     assert boxed.ok("adopt", "box").out == "box\n"
     after = boxed.session("box")
     assert after["state"] == "stale"
@@ -149,7 +149,7 @@ def test_doctor_brings_all_back(boxed: World) -> None:
     forget_all(boxed)
     done = boxed.ok("doctor", "--fix", "--only", "orphan-container")
     assert "rebuilt the record of one" in done.err
-    assert "all well" in done.out
+    assert "no problems" in done.out
     assert {one["name"]: (one["state"], one["exit_code"]) for one in boxed.ls()} == {
         "one": ("running", None),
         "two": ("stale", 0),

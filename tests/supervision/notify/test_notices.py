@@ -766,7 +766,7 @@ def test_no_secret_of_a_target_is_said_or_written(world: World) -> None:
     assert found == [
         ("false", "exit 1"),
         (f"http://127.0.0.1:{port}", "Connection refused"),
-        ("webhook", "is no http or https address"),
+        ("webhook", "is not an http or https address"),
     ]
     said = [world.sesh(*words) for words in (["doctor"], ["config", "test-notify"], ["events"])]
     said += [world.sesh("config", "check"), world.sesh("gc"), world.sesh("show", "a")]
@@ -807,7 +807,7 @@ def test_doctor_tells_what_was_lost_within_a_day(
     assert len(findings(world)) == 1
     happens("notify-failed", target=None, reason=None)
     (one,) = findings(world)
-    assert one["text"].endswith("the last to somebody: nobody knows why")
+    assert one["text"].endswith("the last to an unknown target: reason unknown")
     assert one["subjects"] == ["https://one", "mail"]
 
 

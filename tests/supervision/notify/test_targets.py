@@ -213,7 +213,7 @@ NO_ADDRESSES = [
 @pytest.mark.parametrize("address", NO_ADDRESSES)
 def test_what_is_no_address(address: str) -> None:
     assert not targets.usable(address)
-    assert to_address(address).problem == "is no http or https address"
+    assert to_address(address).problem == "is not an http or https address"
     assert "s3cret" not in Target(Kind.WEBHOOK, address).shown
 
 
