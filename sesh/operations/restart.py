@@ -42,8 +42,9 @@ from sesh.system.subprocesses import Reply
 from sesh.system.tmux import Tmux, Trouble
 
 LIVING = (ALIVE | {State.ORPHAN}) - {State.RECOVERING}
-_AT_ONCE = 200  # launches: agents that all begin at once must be in time
-_MOST_ROUNDS = 2  # however many there are: tmux takes few calls
+_AT_ONCE = 50  # launches: agents that all begin at once must be in time
+_MOST_ROUNDS = 2  # of launches, however many there are: tmux gets few calls
+_EACH = 0.2  # seconds longer that a server may take for each session: all keepers call it
 
 
 def restart_all(found: Sequence[Seen], config: Config, grace: float, *, fresh: bool) -> Results:
@@ -104,7 +105,15 @@ def _stopped(living: Sequence[Seen], config: Config, grace: float, results: Resu
                 why = refused(after) or (*told, after.state)[0]
                 raise SeshError(f"{one.name} could not be stopped: {why}; not restarted")
             stopped.append(after)
+    _await_keepers([one.intact.record for one in stopped])
     return stopped
+
+
+def _await_keepers(sessions: Sequence[Record]) -> None:
+    """The keepers of ended agents all call the tmux server before they end: let it get calm."""
+    agents = [record.place.agent for record in sessions if record.place.calls_back]
+    keepers = [one.leader for one in agents if one and panes.is_keeper(one.leader)]
+    panes.await_gone(keepers, panes.CALL_PATIENCE + _EACH * len(keepers))
 
 
 def _of(one: Seen, line: str) -> bool:
@@ -159,6 +168,7 @@ def _relaunch_here(
         server, wrap = ready_server(socket, processes.run_dir(), config)
     except SeshError as error:
         return {one.name: error for one in found}
+    server = replace(server, timeout=server.timeout + _EACH * len(found))
     sessions = [one.intact.record for one in found]
     here = [record for record in sessions if record.place.machine == processes.here()]
     listed = server.panes() if here else []

@@ -74,7 +74,7 @@ def close_dead(names: Collection[str], server: Tmux) -> None:
         ended = [(p.id, p.pid) for p in living if gone(p.pid)]
         server.close_all([p.id for p in ours if p.dead], ended)
         leaving = [p.pid for p in living if is_keeper(p.pid)]
-        _await(leaving, deadline)
+        await_gone(leaving, deadline - time.monotonic())
         if not leaving or time.monotonic() > deadline:
             return
 
@@ -102,11 +102,12 @@ def keepers_gone(ids: Collection[str], server: Tmux) -> set[str]:
     makes a call before it ends: it gets a moment. (Pids of a container prove nothing here.)"""
     listed = [] if server.prefix else server.panes()
     found = [p for p in listed if p.id in ids] if isinstance(listed, list) else []
-    _await([pane.pid for pane in found if is_keeper(pane.pid)], time.monotonic() + CALL_PATIENCE)
+    await_gone([pane.pid for pane in found if is_keeper(pane.pid)], CALL_PATIENCE)
     return {pane.id for pane in found if gone(pane.pid)}
 
 
-def _await(pids: Sequence[int], deadline: float) -> None:
-    """Wait until processes are gone."""
+def await_gone(pids: Sequence[int], patience: float) -> None:
+    """Wait until processes are gone, but no longer than `patience` seconds."""
+    deadline = time.monotonic() + patience
     while any(not gone(pid) for pid in pids) and time.monotonic() < deadline:
         time.sleep(0.02)
