@@ -14,7 +14,6 @@ from pathlib import Path
 
 CHECKOUT = Path(__file__).parents[2]
 BENCH = CHECKOUT / ".bench"
-SOURCES = ("pyproject.toml", "README.md", "LICENSE", "sesh", "man", "completions")
 TIMEOUT = 600
 
 
@@ -34,7 +33,7 @@ class Tools:
 
 def install() -> Tools:
     BENCH.mkdir(exist_ok=True)
-    venv = _install_sesh()
+    home = _install_sesh()
     peers: dict[str, str] = {}
     missing: dict[str, str] = {}
     for names, make in (
@@ -48,28 +47,13 @@ def install() -> Tools:
             missing[names[0]] = str(error)
         else:
             peers |= {name: str(directory / name) for name in names}
-    return Tools(str(venv / "bin/python"), str(venv / "bin/sesh"), peers, missing)
+    return Tools(str(home / "bin/python"), str(home / "bin/sesh"), peers, missing)
 
 
 def _install_sesh() -> Path:
-    """A normal install (an editable one starts slower) of a copy: building leaves files behind,
-    and packs those of the build before."""
-    venv = _venv(BENCH / "venv")
-    source = BENCH / "source"
-    shutil.rmtree(source, ignore_errors=True)
-    source.mkdir()
-    for name in SOURCES:
-        if (CHECKOUT / name).is_dir():
-            shutil.copytree(
-                CHECKOUT / name, source / name, ignore=shutil.ignore_patterns("__pycache__")
-            )
-        elif (CHECKOUT / name).exists():
-            shutil.copy2(CHECKOUT / name, source / name)
-    pip = (venv / "bin/python", "-m", "pip", "--quiet", "--disable-pip-version-check", "install")
-    _run(*pip, source)  # what it depends on
-    _run(*pip, "--force-reinstall", "--no-deps", source)  # this code, even if the version stayed
-    _run(venv / "bin/python", "-m", "compileall", "-q", next(venv.glob("lib/python*")))
-    return venv
+    """As `make install` does it."""
+    _run("make", "-C", CHECKOUT, f"PYTHON={sys.executable}", f"PREFIX={BENCH}/prefix", "install")
+    return BENCH / "prefix" / "lib" / "sesh"
 
 
 def _install_supervisor() -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tests.bench.batches import Batch
 from tests.bench.care import LIMIT as CARE_LIMIT
 from tests.bench.care import PROCESSES as CARE_PROCESSES
 from tests.bench.care import Cost
@@ -13,6 +14,7 @@ from tests.bench.memory import Memory
 Times = Mapping[str, float]  # case → median in ms
 BARE = "bare (python -c pass)"
 
+PIP = "sesh ls --json, by pip's script"  # with `site`
 FILES = "their records and /proc/PID/stat, only read"  # what no list can do without
 PROMPT = "sesh doctor --prompt"
 
@@ -26,8 +28,15 @@ LIST_LIMITS: dict[str, dict[int, float]] = {
     "sesh status": {10: 1.3, 100: 1.3, 1000: 1.3},
     "sesh show": {10: 3.5, 100: 3.5, 1000: 3.5},
     "sesh logs -n": {10: 3.5, 100: 3.5, 1000: 3.5},
-    "sesh send": {10: 3.5, 100: 3.5, 1000: 3.5},
 }
+WITHOUT_WAITING = {"sesh send": 3.5, "sesh stop": 3.5, "sesh attach, until its exec": 3.5}  # × bare
+# × the same of one session, by number of sessions; `restart --lost` × a start
+BATCH_LIMITS: dict[str, dict[int, float]] = {
+    "stop --all": {10: 2, 100: 5, 1000: 30},
+    "restart --lost": {100: 40},
+}
+BATCH_AGAINST = {"stop --all": "stop", "restart --lost": "start", "rm": "rm"}
+MOST_CALLS = 12  # of tmux, whatever the number of sessions
 LISTS = (PROMPT, "sesh ls --json", "sesh ls")
 # `doctor --prompt` may take so many times what the other takes, with so many sessions
 PROMPT_AGAINST = {"pm2 ls": 1 / 12, "supervisorctl status": 1 / 9, "tmuxp ls": 1 / 12}
@@ -144,6 +153,32 @@ def starts(report: Report, times: Times) -> None:
         rows.append([name, _ms(took), *_ratio(took / times[BARE], limit), *against])
     head = ["with 10 sessions", "ms", "× bare", "limit", "start to it", "limit"]
     report.table("Start: median ms", head, rows)
+
+
+def without_waiting(report: Report, times: Times) -> None:
+    rows = [
+        [name, _ms(took), *_ratio(took / times[BARE], WITHOUT_WAITING.get(name))]
+        for name, took in times.items()
+    ]
+    head = ["with 10 sessions", "ms", "× bare", "limit"]
+    report.table("Commands that wait: median ms of processor time", head, rows)
+
+
+def batches(report: Report, one: Batch, many: Mapping[int, Batch]) -> None:
+    rows = []
+    for size, batch in many.items():
+        for verb, took in batch.items():
+            single = BATCH_AGAINST[verb]
+            limit = BATCH_LIMITS.get(verb, {}).get(size)
+            ratio = _ratio(took.ms / one[single].ms, limit)
+            calls = [str(took.calls), _limit(took.calls, MOST_CALLS)]
+            rows.append([f"sesh {verb} of {size}", _ms(took.ms), single, *ratio, *calls])
+    rows += [
+        [f"sesh {verb} of one", _ms(took.ms), "", "", "", str(took.calls), ""]
+        for verb, took in one.items()
+    ]
+    head = ["", "ms", "to one", "×", "limit", "tmux calls", "limit"]
+    report.table("Many sessions at once", head, rows)
 
 
 def containers(report: Report, times: Times | str) -> None:

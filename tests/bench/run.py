@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.bench import care, containers, hooks, inprocess, memory, prompts, report
+from tests.bench import batches, care, containers, hooks, inprocess, memory, prompts, report
 from tests.bench.install import BENCH, NotInstalledError, Tools, install
 from tests.bench.peers import Peers, docker_case, docker_image
 from tests.bench.report import Report, Times
@@ -92,6 +92,7 @@ class Bench:
             self._bare(),
             Case(report.PROMPT, always(self.tools.sesh, "doctor", "--prompt"), rounds),
             Case("sesh ls --json", always(self.tools.sesh, "ls", "--json"), rounds),
+            Case(report.PIP, always(self.tools.python, self.tools.sesh, "ls", "--json"), rounds),
             Case(report.FILES, always(self.tools.python, "-c", _READ, *self._files()), rounds),
             Case("sesh ls", always(self.tools.sesh, "ls"), rounds),
             Case("sesh gc", always(self.tools.sesh, "gc", "--auto"), rounds),  # nothing to do
@@ -99,7 +100,6 @@ class Bench:
             Case("sesh status", always(self.tools.sesh, "status", _FIRST), rounds),
             Case("sesh show", always(self.tools.sesh, "show", _FIRST), self.plan.slow_rounds),
             Case("sesh logs -n", always(self.tools.sesh, "logs", "-n", "5", _FIRST), rounds),
-            Case("sesh send", always(self.tools.sesh, "send", _FIRST, "x"), self.plan.slow_rounds),
             Case("tmux ls", ours, rounds),
         ]
         return medians([*cases, *(self.peers.list_cases() if with_peers else ())], self.runner)
@@ -133,6 +133,40 @@ class Bench:
         rounds = self.plan.slow_rounds
         return prompts.measure(self.tools.sesh, self.world.root, self.world.env, rounds)
 
+    # --- commands that wait ---
+
+    def without_waiting(self) -> Times:
+        """By processor time. A call of attach ends where it would become a client of tmux."""
+        rounds = self.plan.slow_rounds
+        near, far = os.openpty()
+        cases = [
+            self._bare(),
+            Case("sesh send", always(self.tools.sesh, "send", _FIRST, "x"), rounds),
+            Case("sesh stop", always(self.tools.sesh, "stop", _FIRST), rounds, self._restart),
+            Case("sesh attach, until its exec", always(*self._attach()), rounds),
+        ]
+        runner = Runner(self.world.env, self.runner.said, processor=True, terminal=os.ttyname(far))
+        try:
+            return medians(cases, runner)
+        finally:
+            os.close(near)
+            os.close(far)
+
+    def _attach(self) -> tuple[str, ...]:
+        script = Path(self.tools.sesh)
+        first, *code = script.read_text().splitlines()
+        begin = f"import os, sys\nos.execv = lambda *_: os._exit(0)\nsys.argv[0] = {str(script)!r}"
+        return (
+            *first.removeprefix("#!").split(),
+            "-c",
+            "\n".join([begin, *code]),
+            "attach",
+            _FIRST,
+        )
+
+    def _restart(self, _: int) -> None:
+        self._sesh("restart", _FIRST)
+
     # --- start ---
 
     def starts(self, image: str | None) -> Times:
@@ -163,6 +197,14 @@ class Bench:
                 if path.read_bytes().endswith(wanted):
                     return True
         return False
+
+    # --- many at once ---
+
+    def many(self) -> batches.Batch:
+        """Ends all sessions."""
+        names = [f"s{number:04}" for number in range(self.started)]
+        self.started = 0
+        return batches.Batches(self.tools.sesh, self.world).many(names)
 
     # --- memory, and inside one process ---
 
@@ -219,6 +261,10 @@ def _measure(bench: Bench, told: Report) -> None:
     _introduce(told, bench.tools, why_not)
     _note("measuring start")
     starts = bench.starts(image)
+    _note("measuring commands that wait")
+    waiting = bench.without_waiting()
+    single = batches.Batches(bench.tools.sesh, bench.world).one(bench.plan.slow_rounds)
+    many: dict[int, batches.Batch] = {}
     lists: dict[int, Times] = {}
     used: dict[int, memory.Memory] = {}
     inside = bench.in_process("records", bench.empty_state())
@@ -238,13 +284,18 @@ def _measure(bench: Bench, told: Report) -> None:
         if size == 100:
             listed = bench.in_process("list", bench.world.env)
             inside |= {name.replace("list", "list 100"): took for name, took in listed.items()}
-    _note("measuring prompts")
-    inside_shells = bench.prompts()
+        if size == bench.plan.sizes[-1]:
+            _note("measuring prompts")
+            inside_shells = bench.prompts()
+        _note(f"measuring restart, stop and rm of {size}")
+        many[size] = bench.many()
     report.lists(told, lists)
     report.prompts(told, inside_shells)
     _note("measuring hooks")
     report.hooks(told, hooks.measure(bench.tools.sesh, bench.tools.python, bench.plan.rounds))
     report.starts(told, starts)
+    report.without_waiting(told, waiting)
+    report.batches(told, single, many)
     _note("measuring containers")
     plan, tools = bench.plan, bench.tools
     boxed = containers.measure(tools.sesh, tools.python, plan.rounds, plan.slow_rounds)
