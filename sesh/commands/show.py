@@ -16,10 +16,9 @@ from sesh.model.state_table import STATES
 from sesh.model.states import ENDED, State
 from sesh.model.text import formatting, quick_json
 from sesh.model.text.units import amount, span
-from sesh.places import registry
+from sesh.places import launch_files, registry
 from sesh.state import breakers, clocks, log_files, lookup, settings
 from sesh.state.judge import Seen
-from sesh.supervision import health_checks
 from sesh.system import paths
 from sesh.terminal import output, session_list
 
@@ -314,7 +313,11 @@ def _life(shown: View) -> str:
 
 def _memory(record: Record, shown: View) -> str:
     """How much it uses, and the most that passes have seen."""
-    now, most = formatting.size(shown["memory_bytes"]), health_checks.read(record).peak
+    now, most, stem = formatting.size(shown["memory_bytes"]), None, launch_files.own(record)
+    if os.path.exists(f"{stem}.care"):
+        from sesh.supervision import health_checks
+
+        most = health_checks.peak(stem)
     return f"{now}, at most {formatting.size(most)} seen" if most else now
 
 

@@ -1,4 +1,4 @@
-"""sesh stop: end sessions, and report success only when they have ended."""
+"""sesh stop: end sessions, and say so only when they have ended."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from sesh.model.place import Engine, InContainer
 from sesh.model.record import Damaged
 from sesh.model.states import ALIVE, ENDED, State
 from sesh.model.text import formatting
-from sesh.operations.stop.orphans import end_all, end_unclaimed
 from sesh.operations.stop.stop import stop
-from sesh.state import lookup, orphans, records, settings, unclaimed
+from sesh.state import lookup, records, settings
 from sesh.state.judge import Seen
-from sesh.state.lookup import Orphan
-from sesh.state.unclaimed import Adrift
-from sesh.supervision import facts
 from sesh.system import processes
 from sesh.terminal import output
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from sesh.state.lookup import Orphan
+    from sesh.state.orphans import Census
+    from sesh.state.unclaimed import Adrift
+
 _SELECTIONS = "--all, --group or --idle"
-_LIVING = ALIVE | {State.ORPHAN}
-_COSTLY = _LIVING | {State.STALE, State.UNKNOWN}
 
 
 @declare("stop")
@@ -91,23 +91,21 @@ def command(
     if not found:
         output.note("nothing to stop")
         return errors.OK
-    able: list[Seen] = []
-    unable: list[Seen] = []
-    for one in found:
-        (unable if one.state in (State.UNKNOWN, State.DAMAGED) else able).append(one)
+    able = [one for one in found if one.state is not State.UNKNOWN and not one.damaged]
     if len(able) > 1 and not confirm(f"stop {len(able)} sessions?", yes=yes):
         return errors.FAILED
-    for one in unable:
-        output.note(f"{one.name}: {_why(one)}; left as it is")
+    for one in found:
+        if one.state is State.UNKNOWN or one.damaged:
+            output.note(f"{one.name}: {_why(one)}; left as it is")
     left: list[str] = []
     with _Progress() as progress:
         after = stop(able, config, limit, progress.show, keep=keep, tell=left.append)
-    code = _report(able, unable, after, left)
+    code = _report(found, able, after, left)
     return errors.PARTIAL if code == errors.OK and boxes.unsure else code
 
 
 class _Boxes:
-    """The containers that sesh made for sessions that have ended. Each engine is asked once."""
+    """The containers that sesh has made for sessions that have ended. Each engine is asked once."""
 
     def __init__(self, config: Config, *, keep: bool) -> None:
         self.unsure: list[str] = []  # whose engine gave no answer
@@ -116,12 +114,14 @@ class _Boxes:
         self._standing: dict[Engine, set[str] | None] = {}
 
     def left(self, one: Seen) -> bool:
-        """Has the session ended, and left a container that is not to be kept?"""
+        """Has it ended, and left a container that nobody wants to keep?"""
         record = one.session.record if one.session else None
         if record is None or not isinstance(record.place, InContainer) or one.state not in ENDED:
             return False
         if self._keep or record.status.keep or record.place.machine.id != processes.here().id:
             return False
+        from sesh.state import unclaimed
+
         engine = record.place.engine
         if engine not in self._standing:
             answers = unclaimed.ask_engines([engine], self._settings, processes.run_dir())
@@ -133,9 +133,10 @@ class _Boxes:
 
 
 def _costs(one: Seen) -> bool:
-    """Is anything of the session up? Sessions that are a record only are stopped by name alone:
-    another program runs their agent."""
-    return one.state in _COSTLY and one.has_process
+    """Is anything of it up? What has only a record is stopped by its name alone: somebody else runs
+    its agent."""
+    states = ALIVE | {State.ORPHAN, State.STALE, State.UNKNOWN}
+    return one.state in states and one.has_process
 
 
 def _quiet(one: Seen, seconds: float) -> bool:
@@ -144,12 +145,17 @@ def _quiet(one: Seen, seconds: float) -> bool:
         return True
     if one.session is None or one.state is not State.RUNNING or not one.has_process:
         return False
+    from sesh.supervision import facts
+
     silent = facts.silent_for(one.session.record)
     return silent is not None and silent >= seconds
 
 
 def _stop_orphans(config: Config, grace: float, *, yes: bool) -> int:
     """List everything that lives without a session, ask, and end it."""
+    from sesh.operations.stop.orphans import end_all
+    from sesh.state import orphans
+
     census = orphans.census(config)
     for line in _listed(census):
         output.say(line)
@@ -159,7 +165,7 @@ def _stop_orphans(config: Config, grace: float, *, yes: bool) -> int:
         return errors.OK
     if not confirm(f"end {formatting.number(count, 'orphan')}?", yes=yes):
         return errors.FAILED
-    if not yes:  # the answer may have taken long: an orphan may be a session again
+    if not yes:  # a person takes their time: one may be somebody's session again
         census = orphans.still(census, orphans.census(config))
         if _count(census) < count:
             output.note(f"{count - _count(census)} changed meanwhile, and left as they are")
@@ -169,13 +175,13 @@ def _stop_orphans(config: Config, grace: float, *, yes: bool) -> int:
     return errors.of_many([errors.FAILED] * len(left) + [errors.OK] * (count - len(left)))
 
 
-def _count(census: orphans.Census) -> int:
+def _count(census: Census) -> int:
     """How many there are to end."""
     return len(census.orphan_sessions) + sum(one.keep is None for one in census.unclaimed)
 
 
-def _listed(census: orphans.Census) -> list[str]:
-    """A line for each: session, kind, age and size."""
+def _listed(census: Census) -> list[str]:
+    """A line for each: whose it is, what it is, since when, how large."""
     rows = []
     for one in census.orphan_sessions:
         assert one.session is not None
@@ -207,16 +213,22 @@ def _stop_unclaimed(
     """End the named agents and containers that no readable record claims. Returns the other names,
     and whether something could not be ended."""
     by_name = {name: _unclaimed(name, config) for name in names if _unreadable(name)}
+    if not by_name:
+        return names, False
+    from sesh.operations.stop.orphans import end_unclaimed
+
     found = [one for some in by_name.values() for one in some]
     left = end_unclaimed(found, config, grace, output.note)
     return tuple(name for name in names if not by_name.get(name)), bool(left)
 
 
 def _unclaimed(name: str, config: Config) -> Sequence[Orphan | Adrift]:
-    """Found by the files of their launches or, where those are lost too, by a full census."""
+    """By the files of their launches or, where those are lost too, by a look at everything."""
     found = lookup.orphans_named(name)
     if found:
         return found
+    from sesh.state import orphans
+
     census = orphans.census(config)
     adrift = [one for one in census.adrift if not one.copied]
     every: list[Orphan | Adrift] = [*census.agents, *adrift]
@@ -235,31 +247,33 @@ def _why(one: Seen) -> str:
     return (one.session.verdict.reason if one.session else None) or "cannot tell"
 
 
-def _report(able: list[Seen], unable: list[Seen], after: list[Seen], left: list[str]) -> int:
+def _report(found: list[Seen], able: list[Seen], after: list[Seen], left: list[str]) -> int:
     """`left`: what could not be signalled, a line for each that begins with a session's name."""
     for line in left:
         output.note(line)
     named = {line.partition(":")[0] for line in left}
-    failed = 0
     for before, now in zip(able, after, strict=True):
-        name, was, state = now.name, before.state, now.state
-        failed += state in _LIVING or name in named
-        if name in named:
+        if now.name in named:
             continue
-        if state in _LIVING:
+        if now.state in ALIVE or now.state is State.ORPHAN:
             reason = now.session.verdict.reason if now.session else ""
-            output.note(f"{name} is {state}: {reason}; sesh stop {name} tries again")
-        elif was in ALIVE and not before.has_process:
-            output.note(f"{name} is a record only: marked as abandoned, its agent is not sesh's")
-        elif was not in _LIVING and was is not State.STALE:
-            output.note(f"{name} had ended already ({was})")
-    why = errors.STATE if all(one.damaged for one in (*able, *unable)) else errors.CANNOT_TELL
-    well = len(able) - failed
-    return errors.of_many([errors.FAILED] * failed + [why] * len(unable) + [errors.OK] * well)
+            output.note(f"{now.name} is {now.state}: {reason}; sesh stop {now.name} tries again")
+        elif before.state in ALIVE and not before.has_process:
+            output.note(
+                f"{now.name} is a record only: marked as abandoned, its agent is not sesh's"
+            )
+        elif before.state not in ALIVE | {State.ORPHAN, State.STALE}:
+            output.note(f"{now.name} had ended already ({before.state})")
+    living = ALIVE | {State.ORPHAN}
+    failed = sum(now.state in living or now.name in named for now in after)
+    skipped = len(found) - len(able)
+    why = errors.STATE if all(one.damaged for one in found) else errors.CANNOT_TELL
+    well = len(found) - failed - skipped
+    return errors.of_many([errors.FAILED] * failed + [why] * skipped + [errors.OK] * well)
 
 
 class _Progress:
-    """A line on the terminal that is rewritten, once the stop has taken over a second."""
+    """A line that is rewritten on a terminal, once it has taken over a second."""
 
     def __init__(self) -> None:
         self._begin = time.monotonic()

@@ -22,7 +22,7 @@ from sesh.model.errors import (
     UsageError,
 )
 from sesh.model.observation import Session, Verdict
-from sesh.model.place import Agent
+from sesh.model.place import Agent, Process
 from sesh.model.reconcile import reconcile
 from sesh.model.record import Record, name_of, valid_name
 from sesh.model.states import ENDED, State
@@ -69,6 +69,19 @@ def sockets(held: Iterable[Digest]) -> set[str]:
     """The tmux servers of the living sessions among these."""
     found = {digest.text(one.view, "socket") for one in held if one.mode == "pid"}
     return {socket for socket in found if socket is not None}
+
+
+def agent_processes(found: Iterable[Seen], held: Iterable[Digest] = ()) -> dict[str, Process]:
+    """Session id → its agent, where pids mean something here: containers too."""
+    here = processes.here()
+    recorded = [one.entry.record for one in found if isinstance(one.entry.record, Record)]
+    judged = {
+        r.id: r.place.agent.process
+        for r in recorded
+        if r.place.agent and r.place.machine == here and r.place.pids_here
+    }
+    alive = [one for one in held if one.mode == "pid" or one.mode.startswith("box")]
+    return {**judged, **{one.id: Process(int(one.pid), int(one.start)) for one in alive}}
 
 
 def everything(

@@ -199,19 +199,6 @@ def _ask_own_server(config: Config, run: str) -> Callable[[], Answers]:
     return lambda: {socket: answered()}
 
 
-def agent_processes(found: Iterable[Seen], held: Iterable[Digest] = ()) -> dict[str, Process]:
-    """Session id → its agent, where pids mean something here: containers too."""
-    here = processes.here()
-    recorded = [one.entry.record for one in found if isinstance(one.entry.record, Record)]
-    judged = {
-        r.id: r.place.agent.process
-        for r in recorded
-        if r.place.agent and r.place.machine == here and r.place.pids_here
-    }
-    alive = [one for one in held if one.mode == "pid" or one.mode.startswith("box")]
-    return {**judged, **{one.id: Process(int(one.pid), int(one.start)) for one in alive}}
-
-
 def boxed_records(found: Iterable[Seen], held: Iterable[Digest]) -> list[Record]:
     """The records of this machine's sessions in containers, also of those that nobody had to look
     at."""

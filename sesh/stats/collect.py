@@ -20,7 +20,7 @@ from sesh.model.reconcile import recorded_end
 from sesh.model.record import Damaged, Record
 from sesh.model.session_json import View, damaged_view, orphan_view, view
 from sesh.model.states import ALIVE, State
-from sesh.state import events, freshness, history, orphans
+from sesh.state import events, freshness, history, lookup, orphans
 from sesh.state.judge import Seen
 from sesh.state.lookup import Orphan
 from sesh.stats import measures
@@ -82,7 +82,7 @@ def _sessions() -> tuple[list[View], list[str]]:
     views += [json.loads(one.view) for one in census.held]
     views += [_orphan(one) for one in lost]
     living = [one for one in census.found if one.state in ALIVE | {State.ORPHAN}]
-    agents = orphans.agent_processes(living, census.held)
+    agents = lookup.agent_processes(living, census.held)
     _measure(views, {**agents, **{one.id: one.agent.process for one in lost}})
     return views, [one.trouble for one in census.found if one.trouble]
 

@@ -37,7 +37,11 @@ def usage(table: Table, agents: Mapping[str, Process]) -> dict[str, Usage]:
     """Memory and processor time of sessions, by their ids. Shared pages are counted once."""
     found = {}
     for key, members in _members(table, agents).items():
-        memory = _shared(members) if len(members) > 1 else None
+        if len(members) == 1:  # without psutil: `show` has a budget
+            [alone] = members
+            found[key] = Usage(table[alone].memory_bytes, table[alone].cpu_seconds)
+            continue
+        memory = _shared(members)
         each = [one for pid in members if (one := _measured(pid)) is not None]
         plain = sum(one.memory_bytes for one in each)
         found[key] = Usage(

@@ -70,12 +70,7 @@ def here() -> Machine:
 
 def myself() -> Process:
     """The process that runs this code."""
-    return _identity(os.getpid())
-
-
-@cache
-def _identity(own_pid: int) -> Process:
-    stat = look(own_pid)
+    stat = look(os.getpid())
     assert stat is not None
     return stat.process
 

@@ -17,13 +17,16 @@ from sesh.model.session_json import View, damaged_view, hide_after, orphan_view,
 from sesh.model.states import State
 from sesh.model.text import formatting, quick_json
 from sesh.places import registry
-from sesh.state import breakers, freshness, history, judge, log_files, orphans, settings
+from sesh.state import breakers, freshness, history, judge, log_files, lookup, settings
 from sesh.state.breakers import Circle, Opened
 from sesh.state.judge import Seen
-from sesh.state.lookup import Orphan
-from sesh.state.orphans import Leftover, Stray
-from sesh.state.unclaimed import Adrift
 from sesh.system import git, paths, processes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from sesh.state.lookup import Orphan
+    from sesh.state.orphans import Leftover, Stray
+    from sesh.state.unclaimed import Adrift
 
 _NOT_HERE = (State.DAMAGED, State.UNKNOWN)  # UNKNOWN: on another machine, maybe
 
@@ -34,12 +37,14 @@ def gather(*, everything: bool, usage: bool, work: bool = False) -> tuple[list[V
     A digest line that still holds answers for its session; the others are judged. `everything`
     includes things left behind, and reads all processes.
     """
+    from sesh.state import orphans
+
     census = orphans.census(settings.load()) if everything else orphans.quick()
     found, held = census.found, census.held
     views = [complete(one) for one in found if everything or not _hidden(one)]
     views += [_from_digest(one) for one in held if everything or not _past(one)]
     if usage:
-        add_usage(views, orphans.agent_processes(found, held))
+        add_usage(views, lookup.agent_processes(found, held))
     if work:
         add_work(views)
     views += _orphans(census.agents, views)
@@ -201,7 +206,7 @@ def add_usage(views: Sequence[View], agents: Mapping[str, Process]) -> None:
 
 
 def add_usage_of(found: Seen, shown: View) -> None:
-    add_usage([shown], orphans.agent_processes([found]))
+    add_usage([shown], lookup.agent_processes([found]))
 
 
 def add_work(views: Iterable[View]) -> None:

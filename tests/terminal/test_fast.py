@@ -61,6 +61,15 @@ def test_lane_imports_nothing_heavy(world: World, argv: list[str]) -> None:
     assert not {"sesh.terminal.command_table", "sesh.system.tmux", "sesh.state.records"} & modules
 
 
+@pytest.mark.parametrize("words", ["show one", "logs -n 5 one", "send one x", "stop one"])
+def test_an_everyday_command_imports_nothing_heavy(world: World, words: str) -> None:
+    """tmux has to be asked, but libraries that are slow to import are left alone."""
+    world.start("one", "cat")
+    _, modules = loaded(world, words.split())
+    assert "sesh.terminal.command_table" in modules
+    assert not modules & {*HEAVY, "json", "shlex", "importlib.util", "threading"}
+
+
 def test_a_hook_goes_without_click(world: World) -> None:
     """It has JSON to read and a word to write; the agent waits for it."""
     agent.install(world)

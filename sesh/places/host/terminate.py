@@ -10,13 +10,18 @@ import signal
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from math import inf
-from typing import Protocol, TypeVar
 
 from sesh.model.place import Agent, Process
 from sesh.places import launch_files
 from sesh.system import process_marks, processes
 from sesh.system.process_marks import Mark
 from sesh.system.processes import Table
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Protocol, TypeVar
+else:
+    Protocol = object
 
 KILL_PATIENCE = 3.0  # how long a killed process may take to vanish (disk sleep)
 CLEAN_LOOKS = 2  # in a row, until a session is known to have no process
@@ -45,7 +50,8 @@ class Target:
         return signal.SIGTERM if first else signal.SIGKILL if now >= self.until else 0
 
 
-T = TypeVar("T", bound=Target)
+if TYPE_CHECKING:
+    T = TypeVar("T", bound=Target)
 
 
 def end_all(
