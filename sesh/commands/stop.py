@@ -1,4 +1,4 @@
-"""sesh stop: end sessions, and say so only when they have ended."""
+"""sesh stop: end sessions, and report success only when they have ended."""
 
 from __future__ import annotations
 
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from sesh.state.unclaimed import Adrift
 
 _SELECTIONS = "--all, --group or --idle"
+_LIVING = ALIVE | {State.ORPHAN}
+_COSTLY = _LIVING | {State.STALE, State.UNKNOWN}
 
 
 @declare("stop")
@@ -91,21 +93,23 @@ def command(
     if not found:
         output.note("nothing to stop")
         return errors.OK
-    able = [one for one in found if one.state is not State.UNKNOWN and not one.damaged]
+    able: list[Seen] = []
+    unable: list[Seen] = []
+    for one in found:
+        (unable if one.state in (State.UNKNOWN, State.DAMAGED) else able).append(one)
     if len(able) > 1 and not confirm(f"stop {len(able)} sessions?", yes=yes):
         return errors.FAILED
-    for one in found:
-        if one.state is State.UNKNOWN or one.damaged:
-            output.note(f"{one.name}: {_why(one)}; left as it is")
+    for one in unable:
+        output.note(f"{one.name}: {_why(one)}; left as it is")
     left: list[str] = []
     with _Progress() as progress:
         after = stop(able, config, limit, progress.show, keep=keep, tell=left.append)
-    code = _report(found, able, after, left)
+    code = _report(able, unable, after, left)
     return errors.PARTIAL if code == errors.OK and boxes.unsure else code
 
 
 class _Boxes:
-    """The containers that sesh has made for sessions that have ended. Each engine is asked once."""
+    """The containers that sesh made for sessions that have ended. Each engine is asked once."""
 
     def __init__(self, config: Config, *, keep: bool) -> None:
         self.unsure: list[str] = []  # whose engine gave no answer
@@ -114,7 +118,7 @@ class _Boxes:
         self._standing: dict[Engine, set[str] | None] = {}
 
     def left(self, one: Seen) -> bool:
-        """Has it ended, and left a container that nobody wants to keep?"""
+        """Has the session ended, and left a container that is not to be kept?"""
         record = one.session.record if one.session else None
         if record is None or not isinstance(record.place, InContainer) or one.state not in ENDED:
             return False
@@ -133,10 +137,9 @@ class _Boxes:
 
 
 def _costs(one: Seen) -> bool:
-    """Is anything of it up? What has only a record is stopped by its name alone: somebody else runs
-    its agent."""
-    states = ALIVE | {State.ORPHAN, State.STALE, State.UNKNOWN}
-    return one.state in states and one.has_process
+    """Is anything of the session up? Sessions that are a record only are stopped by name alone:
+    another program runs their agent."""
+    return one.state in _COSTLY and one.has_process
 
 
 def _quiet(one: Seen, seconds: float) -> bool:
@@ -165,7 +168,7 @@ def _stop_orphans(config: Config, grace: float, *, yes: bool) -> int:
         return errors.OK
     if not confirm(f"end {formatting.number(count, 'orphan')}?", yes=yes):
         return errors.FAILED
-    if not yes:  # a person takes their time: one may be somebody's session again
+    if not yes:  # the answer may have taken long: an orphan may be a session again
         census = orphans.still(census, orphans.census(config))
         if _count(census) < count:
             output.note(f"{count - _count(census)} changed meanwhile, and left as they are")
@@ -181,7 +184,7 @@ def _count(census: Census) -> int:
 
 
 def _listed(census: Census) -> list[str]:
-    """A line for each: whose it is, what it is, since when, how large."""
+    """A line for each: session, kind, age and size."""
     rows = []
     for one in census.orphan_sessions:
         assert one.session is not None
@@ -223,7 +226,7 @@ def _stop_unclaimed(
 
 
 def _unclaimed(name: str, config: Config) -> Sequence[Orphan | Adrift]:
-    """By the files of their launches or, where those are lost too, by a look at everything."""
+    """Found by the files of their launches or, where those are lost too, by a full census."""
     found = lookup.orphans_named(name)
     if found:
         return found
@@ -247,33 +250,31 @@ def _why(one: Seen) -> str:
     return (one.session.verdict.reason if one.session else None) or "cannot tell"
 
 
-def _report(found: list[Seen], able: list[Seen], after: list[Seen], left: list[str]) -> int:
+def _report(able: list[Seen], unable: list[Seen], after: list[Seen], left: list[str]) -> int:
     """`left`: what could not be signalled, a line for each that begins with a session's name."""
     for line in left:
         output.note(line)
     named = {line.partition(":")[0] for line in left}
+    failed = 0
     for before, now in zip(able, after, strict=True):
-        if now.name in named:
+        name, was, state = now.name, before.state, now.state
+        failed += state in _LIVING or name in named
+        if name in named:
             continue
-        if now.state in ALIVE or now.state is State.ORPHAN:
+        if state in _LIVING:
             reason = now.session.verdict.reason if now.session else ""
-            output.note(f"{now.name} is {now.state}: {reason}; sesh stop {now.name} tries again")
-        elif before.state in ALIVE and not before.has_process:
-            output.note(
-                f"{now.name} is a record only: marked as abandoned, its agent is not sesh's"
-            )
-        elif before.state not in ALIVE | {State.ORPHAN, State.STALE}:
-            output.note(f"{now.name} had ended already ({before.state})")
-    living = ALIVE | {State.ORPHAN}
-    failed = sum(now.state in living or now.name in named for now in after)
-    skipped = len(found) - len(able)
-    why = errors.STATE if all(one.damaged for one in found) else errors.CANNOT_TELL
-    well = len(found) - failed - skipped
-    return errors.of_many([errors.FAILED] * failed + [why] * skipped + [errors.OK] * well)
+            output.note(f"{name} is {state}: {reason}; sesh stop {name} tries again")
+        elif was in ALIVE and not before.has_process:
+            output.note(f"{name} is a record only: marked as abandoned, its agent is not sesh's")
+        elif was not in _LIVING and was is not State.STALE:
+            output.note(f"{name} had ended already ({was})")
+    why = errors.STATE if all(one.damaged for one in (*able, *unable)) else errors.CANNOT_TELL
+    well = len(able) - failed
+    return errors.of_many([errors.FAILED] * failed + [why] * len(unable) + [errors.OK] * well)
 
 
 class _Progress:
-    """A line that is rewritten on a terminal, once it has taken over a second."""
+    """A line on the terminal that is rewritten, once the stop has taken over a second."""
 
     def __init__(self) -> None:
         self._begin = time.monotonic()

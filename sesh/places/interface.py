@@ -51,7 +51,8 @@ class PlaceKind(Protocol):
         """The command that runs its arguments in the place; empty: they run here."""
 
     def words(self, record: Record) -> tuple[LaunchWord | None, ExitWord | None]:
-        """What the launch file and the keeper of this generation reported, by files here."""
+        """What the launch file and the keeper of this generation reported, by files here. The word
+        of the launch file may be left out when the record knows the agent."""
 
     def complete(
         self, looks: Sequence[Look], config: Config, answers: Answers

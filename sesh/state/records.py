@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 from contextlib import AbstractContextManager
-from functools import lru_cache
 
 from sesh.model import digest
 from sesh.model.codec import DecodeError, decode, encode
@@ -30,6 +29,8 @@ RECORD_LIMIT = 1 << 20
 EDITED_LIMIT = 64 << 10  # of records that sesh did not write itself: a TOML parser can be slow
 _LONGEST_STEM = 200  # bytes of a damaged record's name that its name in quarantine keeps
 _ROOM = 64 << 10  # bytes, more than the files of most launches need
+_MOST_KNOWN = 256
+_known: dict[bytes, Record] = {}  # the bytes of a file → the record, to decode each once
 
 
 class Entry(Value):
@@ -183,11 +184,17 @@ def _bytes(path: str) -> bytes | None:
         return b""
 
 
-@lru_cache(maxsize=256)
 def _decoded(raw: bytes) -> Record:
     """A command reads most records several times, a watch every second. Records are immutable, so
     the same bytes may share one."""
-    return decode(raw)
+    return _known.get(raw) or _know(raw, decode(raw))
+
+
+def _know(raw: bytes, record: Record) -> Record:
+    if len(_known) >= _MOST_KNOWN:
+        _known.clear()
+    _known[raw] = record
+    return record
 
 
 def _understand(name: str, path: str, raw: bytes) -> Record | Damaged:
@@ -226,7 +233,7 @@ def claim(record: Record, verdict: Verdict, over: Entry | None) -> Entry:
                 files.sync_directory(paths.history_dir())
             os.replace(temp, _path(record.name))
             files.sync_directory(paths.sessions_dir())
-    return Entry(_path(record.name), raw, record)
+    return Entry(_path(record.name), raw, _know(raw, record))
 
 
 def swap(old: Entry, record: Record, verdict: Verdict) -> Entry | None:
@@ -239,7 +246,7 @@ def swap(old: Entry, record: Record, verdict: Verdict) -> Entry | None:
             os.replace(temp, old.path)
             files.sync_directory(os.path.dirname(old.path))
         keep_reserve()
-    return Entry(old.path, raw, record)
+    return Entry(old.path, raw, _know(raw, record))
 
 
 def check_room() -> None:

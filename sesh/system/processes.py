@@ -70,7 +70,12 @@ def here() -> Machine:
 
 def myself() -> Process:
     """The process that runs this code."""
-    stat = look(os.getpid())
+    return _identity(os.getpid())
+
+
+@cache
+def _identity(own_pid: int) -> Process:
+    stat = look(own_pid)
     assert stat is not None
     return stat.process
 

@@ -39,13 +39,14 @@ def ask(
     signalled."""
 
     def wish(now: Seen) -> Record | None:
-        if now.session is None or now.state is State.UNKNOWN:
+        state = now.state
+        if now.session is None or state is State.UNKNOWN:
             raise CannotTellError(f"{now.name}: {_why(now)}")
-        record, alive = now.session.record, _lives(now.state)
-        if not record.place.has_process and now.state in ALIVE:
+        record, alive, stopping = now.session.record, _lives(state), state is State.STOPPING
+        status = record.status
+        if not record.place.has_process and state in ALIVE:
             report_progress.say(record.name, Report(phase="abandoned"))  # nothing to signal
             return None
-        status, stopping = record.status, now.state is State.STOPPING
         if ending is not None and (stopping or not (alive and lookup.same(found, now))):
             return None
         if alive and (why := refused(now)):

@@ -7,7 +7,7 @@ the next pass continues it. `places/host/terminate.py` and the other places send
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -34,6 +34,7 @@ from sesh.places.host import terminate as host
 from sesh.places.host.terminate import Progress, SessionTarget
 from sesh.state import judge, lookup, records
 from sesh.state.judge import Seen
+from sesh.state.records import Entry
 from sesh.system import process_marks, processes
 from sesh.system.tmux import Tmux
 
@@ -58,7 +59,8 @@ def stop(
     asked, problems = [], []
     for one in found:
         try:
-            asked.append(ask(one, grace, endings.get(one.name), keep=keep))
+            ending = endings.get(one.name) if endings else None
+            asked.append(ask(one, grace, ending, keep=keep))
         except NotPermittedError as error:  # it stays as it is
             tell(str(error))
         except SeshError as error:
@@ -95,7 +97,7 @@ def terminate(
     sessions = [one.session.record for one in asked if one.session]
     hosted = [record for record in sessions if record.place.calls_back]
     targets = [_target(record, begin) for record in hosted]
-    look = partial(host.look, Journal())
+    look = partial(host.look, Journal([one.entry for one in asked]))
     with _ending_elsewhere([r for r in sessions if not r.place.calls_back], config):
         if targets:
             look(targets, time.monotonic())  # the grace runs while a server that hangs is asked
@@ -161,9 +163,16 @@ def _set_wakeups(sessions: Sequence[Record], config: Config) -> None:
 
 
 class Journal:
-    """The records of the sessions that are being ended (see `places/host/terminate.py`)."""
+    """The records of the sessions that are being ended (see `places/host/terminate.py`). `entries`:
+    as they were when the sessions were asked to stop."""
+
+    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+        self._entries = {entry.record.name: entry for entry in entries}
 
     def launched_again(self, session: SessionTarget) -> bool:
+        known = self._entries.get(session.name)
+        if known and records.unchanged(known):
+            return False
         entry = records.entry(session.name)
         record = entry.record if entry else None
         if not isinstance(record, Record) or record.id != session.mark.id:
@@ -209,44 +218,49 @@ def _hand_over(name: str, config: Config) -> None:
 def confirm(found: Sequence[Seen], config: Config, *, close_panes: bool = True) -> list[Seen]:
     """Judge sessions again, remove what is left of their places, and return their states. The
     number of tmux calls does not depend on the number of sessions."""
-    after = {one.name: one for one in lookup.some([one.name for one in found])}
-    by_socket: dict[str, list[Seen]] = {}
-    for one in after.values():
-        if one.session is None or not one.has_process:
+    names = [one.name for one in found]
+    by_name = dict(zip(names, found, strict=True))
+    entries = [records.again(one.entry) or lookup.find(name) for name, one in by_name.items()]
+    after = dict(zip(by_name, judge.judge(entries, config), strict=True))
+    by_socket: dict[str, dict[str, Seen]] = {}
+    for name, one in after.items():
+        record = one.session.record if one.session else None
+        if record is None or not record.place.has_process:
             continue
-        record = one.session.record
         if not record.place.calls_back:
-            after[one.name] = _confirm_elsewhere(one, record, config, close_panes=close_panes)
+            after[name] = _confirm_elsewhere(one, record, config, close_panes=close_panes)
         else:
-            by_socket.setdefault(record.place.socket, []).append(one)
+            by_socket.setdefault(record.place.socket, {})[name] = one
     for some in by_socket.values():
-        after |= {one.name: one for one in _confirm_hosted(some, config, close_panes=close_panes)}
-    return [after[one.name] for one in found]
+        after |= _confirm_hosted(some, config, close_panes=close_panes)
+    return [after[name] for name in names]
 
 
-def _confirm_hosted(found: Sequence[Seen], config: Config, *, close_panes: bool) -> list[Seen]:
-    """The same for sessions of one tmux server on this host."""
-    sessions = [one.session.record for one in found if one.session]
-    stopping = [one for one in found if one.state is State.STOPPING]
+def _confirm_hosted(
+    found: Mapping[str, Seen], config: Config, *, close_panes: bool
+) -> dict[str, Seen]:
+    """The same for sessions of one tmux server on this host. Returns what has changed since."""
+    sessions = {name: one.intact.record for name, one in found.items()}
+    states = {name: one.state for name, one in found.items()}
+    stopping = [found[name] for name, state in states.items() if state is State.STOPPING]
+    first = next(iter(sessions.values()))
     try:
-        server = registry.of(sessions[0]).tmux(sessions[0], config)
+        server = registry.of(first).tmux(first, config)
     except CannotTellError:
-        fresh = {one.name: _count_try(one) for one in stopping}
-        return [fresh.get(one.name, one) for one in found]
+        return {one.name: _count_try(one) for one in stopping}
     above = processes.ancestors() if stopping else set()
     stopping = [one for one in stopping if _agent_pid(one) not in above]  # else we run in it
-    stale = {one.name for one in found if one.state is State.STALE}
-    ended = {one.name for one in found if close_panes and one.state not in ALIVE} - stale
+    stale = {name for name, state in states.items() if state is State.STALE}
+    ended = {name for name, state in states.items() if close_panes and state not in ALIVE} - stale
     if stale:
-        _close_others({r.id for r in sessions if r.name in stale}, server)
+        _close_others({sessions[name].id for name in stale}, server)
     if ended:
         panes.tell_attached(ended, server, server.watched())
-    panes.put_away([r for r in sessions if r.name in stale | ended], server)
+    panes.put_away([sessions[name] for name in sessions if name in stale | ended], server)
     if stopping:
         server.wake_at(time.time() + 5)
     again = lookup.some([*stale]) if stale else []
-    fresh = {one.name: one for one in (*again, *map(_count_try, stopping))}
-    return [fresh.get(one.name, one) for one in found]
+    return {one.name: one for one in (*again, *map(_count_try, stopping))}
 
 
 def _confirm_elsewhere(found: Seen, record: Record, config: Config, *, close_panes: bool) -> Seen:

@@ -34,7 +34,8 @@ class HostKind(PlaceKind):
 
     def words(self, record: Record) -> tuple[LaunchWord | None, ExitWord | None]:
         which = (record.place.run, record.id, record.place.generation)
-        return launch_files.read_launch(*which), launch_files.read_exit(*which)
+        launch = None if record.place.agent else launch_files.read_launch(*which)
+        return launch, launch_files.read_exit(*which)
 
     def complete(
         self, looks: Sequence[Look], config: Config, answers: Answers
