@@ -28,7 +28,7 @@ _OF_A_RECORD = (*("names", "directory", "template", "group", "tags", "as_json", 
 
 
 class _WithCommand(click.Command):
-    """Everything behind the first `--` is the session's command, untouched."""
+    """Everything after the first `--` is the command of the session, unchanged."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if "--" in args:
@@ -171,12 +171,12 @@ def command(
 
 
 def _usual(template: str | None, directory: str | None) -> Template:
-    """What the template says; a project's is looked for where the session shall run."""
+    """The template. A template of a project is looked up in the directory of the session."""
     return Template() if template is None else catalog.load(template, directory)
 
 
 def _nothing_to_run(ctx: click.Context) -> None:
-    """Refuse the options that say how a process is run."""
+    """Refuse options about a process."""
     for param in ctx.command.params:
         given = ctx.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE
         if given and param.name not in _OF_A_RECORD:
@@ -184,7 +184,7 @@ def _nothing_to_run(ctx: click.Context) -> None:
 
 
 def _place(given: dict[str, Any], usual: Template) -> dict[str, Any]:
-    """The options of a container, with what the template says where they say nothing."""
+    """The options of a container, completed by the template."""
     chosen = given["image"] is not None or given["container"] is not None
     keys = ("user", "network", "memory", "cpus", *(() if chosen else ("image", "container")))
     boxed = chosen or usual.image or usual.container
@@ -202,7 +202,7 @@ def _box(
     user: str | None,
     **limits: str | None,
 ) -> Boxing | None:
-    """The container that was asked for, if any."""
+    """The requested container, if any."""
     for_new = no_mount or mounts or options or any(value is not None for value in limits.values())
     if image is not None and container is not None:
         raise UsageError("give --image or --container, but not both")

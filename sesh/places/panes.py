@@ -19,8 +19,8 @@ _KEEPERS = ("/sesh/places/keeper.sh", "/sesh/keeper.sh")  # the latter: of sessi
 
 
 def find(record: Record, panes: list[Pane] | Reply) -> Pane | None:
-    """The recorded pane, if it still stands and still belongs to this session: ids of panes are
-    each server's own, and another server may have taken the socket."""
+    """The recorded pane, if it still exists and belongs to this session: each server has its own
+    pane ids, and another server may have taken the socket."""
     if isinstance(panes, Reply):
         return None
     own = (pane for pane in panes if pane.id == record.place.pane and pane.sesh_id == record.id)

@@ -154,7 +154,7 @@ class Keeper(Value):
     session_id: str
     log: str
     callback: str
-    look_after: float = LOOK_EVERY  # seconds until somebody has to look
+    look_after: float = LOOK_EVERY  # seconds until sesh has to look
 
 
 class Tmux(Value):
@@ -166,7 +166,7 @@ class Tmux(Value):
     own: bool = True  # False: the user's server, whose options are not ours to set
     include: str = ""
     timeout: float = 2.0
-    prefix: Words = ()  # what stands before tmux where it runs in a container
+    prefix: Words = ()  # the command before tmux where that runs in a container
 
     def ask(self, *command: str, stdin: int = NOTHING) -> Reply:
         """Hand one command list to the server."""
@@ -288,7 +288,7 @@ class Tmux(Value):
         return _launched(answer)
 
     def pipe(self, pane: str) -> Reply:
-        """Log a pane anew to where its session's `@sesh_log` says: `cat` may have lost its file."""
+        """Log a pane again, to the file in `@sesh_log` of its session: `cat` may have lost it."""
         return self.ask("pipe-pane", "-t", pane, ";", "pipe-pane", "-t", pane, _PIPE)
 
     def hand_made(self, name: str) -> HandMade | Reply:
@@ -398,7 +398,7 @@ class Tmux(Value):
         return self.ask_all([("detach-client", "-s", f"={name}", *after[name]) for name in then])
 
     def watched(self) -> set[str]:
-        """The names of the sessions that somebody is attached to."""
+        """The names of the sessions with attached clients."""
         reply = self.ask("list-clients", "-F", "#{client_session}")
         return set(reply.out.splitlines()) if reply.ok else set()
 
@@ -441,7 +441,7 @@ class Tmux(Value):
         return self.ask("set-option", "-s", "exit-empty", "on")
 
     def server_pid(self) -> int | None:
-        """Who answers at this socket; None when nobody does."""
+        """The pid of the server at this socket; None when no server answers."""
         reply = self.ask("display-message", "-p", "#{pid}")
         said = reply.out.strip()
         return int(said) if reply.ok and re.fullmatch(_NUMBER, said) else None

@@ -13,6 +13,8 @@ import pytest
 from sesh.model.errors import CannotTellError, StateError
 from sesh.system.subprocesses import Reply
 from sesh.system.tmux import (
+    Keeper,
+    Launched,
     Pane,
     Tmux,
     Trouble,
@@ -261,3 +263,71 @@ def test_a_hostile_server_at_the_default_socket_runs_nothing(world: World) -> No
         assert not asked.exists()
     finally:
         run(world, *as_stranger("tmux", "-S", f"{directory}/default", "kill-server"), cwd="/")
+
+
+# --- many launches in one call -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("said", "troubles"),
+    [
+        ("duplicate session: b", [None, Trouble.DUPLICATE, None]),
+        ("lost server", [None, Trouble.EXITING, None]),
+        ("a warning\nduplicate session: b", [None, Trouble.OTHER, None]),
+    ],
+)
+def test_a_launch_that_fails_among_others(
+    world: World, said: str, troubles: list[Trouble | None]
+) -> None:
+    assert _launched(world, "echo 0 %1 10 9; echo 2 %3 30 9", said, 3) == troubles
+
+
+@pytest.mark.parametrize(
+    ("said", "troubles"),
+    [
+        ("can't find pane: %1\nduplicate session: b", [Trouble.NO_TARGET, Trouble.DUPLICATE]),
+        ("duplicate session: b", [Trouble.OTHER, Trouble.OTHER]),  # whose is it?
+        ("duplicate session: a\nlost server\nx", [Trouble.EXITING, Trouble.EXITING]),
+        ("", [Trouble.OTHER, Trouble.OTHER]),
+    ],
+)
+def test_errors_are_told_apart_by_their_order_or_not_at_all(
+    world: World, said: str, troubles: list[Trouble | None]
+) -> None:
+    assert _launched(world, ":", said, 2) == troubles
+
+
+def _launched(world: World, out: str, said: str, count: int) -> list[Trouble | None]:
+    """The trouble of each of several launches, when tmux answers like this."""
+    (world.root / "said").write_text(f"{said}\n" if said else "")
+    tmux = server(world, fake(world, f"{out}; cat {world.root}/said >&2; exit 1"))
+    keeper = Keeper(("sleep", "9"), "id", "/log", "/callback")
+    steps = [tmux.new_session(f"s{at}", keeper, "/", (80, 24)) for at in range(count)]
+    replies = tmux.launch(steps)
+    return [reply.trouble if isinstance(reply, Reply) else None for reply in replies]  # type: ignore[misc]
+
+
+def test_directories_reach_tmux_unchanged_by_many_launches(world: World) -> None:
+    """No part of a name is a format, an option or a command to it."""
+    names = ["#(touch hit)", "a;", "-x", "two\nlines", "#{pid}", "~", "it's"]
+    for name in names:
+        (world.cwd / name).mkdir()
+    tmux = server(world)
+    keeper = Keeper(("sleep", "1000"), "id", str(world.root / "log"), "/callback")
+    try:
+        for at, reply in enumerate(
+            tmux.launch(
+                [
+                    tmux.new_session(f"s{at}", keeper, str(world.cwd / name), (80, 24))
+                    for at, name in enumerate(names)
+                ]
+            )
+        ):
+            assert isinstance(reply, Launched), reply
+            assert os.readlink(f"/proc/{reply.pane_pid}/cwd") == str(world.cwd / names[at])
+        assert not (world.cwd / "hit").exists()
+    finally:
+        listed = tmux.panes()
+        assert isinstance(listed, list)
+        tmux.kill_panes([pane.id for pane in listed])
+        tmux.may_exit()

@@ -1,4 +1,4 @@
-"""The claim on a name or on the next generation of a session: what comes before every launch."""
+"""Claim a name, or the next generation of a session: the step before every launch."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from sesh.state.judge import Seen
 from sesh.state.records import Entry
 from sesh.system import processes
 
-_TRIES = 5  # others that look at an ended session write down what they see
+_TRIES = 5  # other commands that look at an ended session record what they see
 
 
 class Order(Value):
-    """What a person asked `start` for."""
+    """A request to start a session, checked."""
 
     name: str
     spec: Spec
@@ -87,7 +87,8 @@ def starting(record: Record) -> Verdict:
 
 
 def next_generation(old: Record, place: Place, attempt: int) -> Record:
-    """`attempt` is the number of the retry; 0: a person wants it, and a new life begins."""
+    """`attempt` is the number of the retry; 0: a person restarts the session, and retries
+    and age start over."""
     status = Status(
         desired=Desired.RUNNING,
         launched=now(),
@@ -100,7 +101,8 @@ def next_generation(old: Record, place: Place, attempt: int) -> Record:
 
 
 def launched_now(status: Status) -> Status:
-    """Its claim has grown old while its container was made; that is a part of its life."""
+    """The launch begins now. The time since the claim, in which its container was made, say, counts
+    towards its age."""
     stamp = now()
     taken = max(0.0, (stamp - status.launched).total_seconds())
     lived = round(status.lived + taken, 3) if status.lived else 0.0
@@ -108,7 +110,7 @@ def launched_now(status: Status) -> Status:
 
 
 def with_conversation(record: Record) -> Record:
-    """A new record, with a conversation of its own where that is ours to name."""
+    """Add a conversation to a new record where sesh chooses its name."""
     if record.spec.kit is None:
         return record
     from sesh.agents import launch_kit
@@ -119,7 +121,7 @@ def with_conversation(record: Record) -> Record:
 def resumed(
     record: Record, old: Record, variables: environment.Environment, *, fresh: bool
 ) -> tuple[Record, bool]:
-    """The next generation with its conversation, and whether it goes on with that."""
+    """The next generation with its conversation, and whether it continues that."""
     if record.spec.kit is None:
         return record, False
     from sesh.agents import conversation
@@ -130,8 +132,8 @@ def resumed(
 
 
 def claim_name(record: Record, verdict: Verdict, before: Seen | None) -> Entry:
-    """Write a new record where `before`, the ended one, was. Another sesh may have written down
-    more of that one meanwhile, or have moved it to the history: it still is the one to replace."""
+    """Write a new record in place of `before`, the ended session of that name. Another sesh may
+    have added to that record meanwhile or moved it to the history: it is still replaced."""
     seen = before
     clocks.note_boot(processes.run_dir())
     for _ in range(_TRIES):
@@ -144,7 +146,7 @@ def claim_name(record: Record, verdict: Verdict, before: Seen | None) -> Entry:
 
 
 def claim_generation(found: Seen, record: Record) -> Entry:
-    """Write the next generation over the ended one, unless another sesh has done so."""
+    """Write the next generation over the ended one. Raises when another sesh was faster."""
     clocks.note_boot(processes.run_dir())
     verdict = starting(record)
     written = lookup.update(found, lambda _: record, verdict=verdict, look=lookup.again)
@@ -153,7 +155,7 @@ def claim_generation(found: Seen, record: Record) -> Entry:
 
 
 def lacking(record: Record) -> None:
-    """Raise when its saved environment is gone and a variable that was given is not set here."""
+    """Raise when the saved environment is gone and a variable given with -e is not set here."""
     names = [name for name in record.spec.env if name not in os.environ]
     if names:
         raise SeshError(

@@ -1,4 +1,4 @@
-"""Run claimed generations in tmux, see that they run, and write down how that went.
+"""Run claimed generations in tmux, wait for their agents, and record the results.
 
 The launches of a server are one call of tmux and one wait. An error with one session does not
 affect the others.
@@ -45,7 +45,7 @@ class Claimed(Value):
     record: Record
 
 
-Results = dict[str, Seen | SeshError]  # by name: the session afterwards, or what went wrong
+Results = dict[str, Seen | SeshError]  # by name: the session afterwards, or the error
 
 
 def now() -> datetime:
@@ -54,7 +54,7 @@ def now() -> datetime:
 
 @contextmanager
 def noted(results: Results, name: str) -> Iterator[None]:
-    """Note what goes wrong with one of several sessions; the others go on."""
+    """Note an error with one of several sessions; the work on the others continues."""
     try:
         yield
     except SeshError as error:
@@ -62,7 +62,7 @@ def noted(results: Results, name: str) -> Iterator[None]:
 
 
 def only(results: Results) -> Seen:
-    """The session afterwards; raises what went wrong with it."""
+    """The result of one session; an error is raised."""
     (result,) = results.values()
     if isinstance(result, SeshError):
         raise result
@@ -106,7 +106,7 @@ def stage(record: Record, *, resuming: bool) -> None:
 
 
 def launch(claims: Sequence[Claimed], server: Tmux, wrap: Words, event: str) -> Results:
-    """Run claimed generations in one server and record how that went."""
+    """Run claimed generations in one server and record the results."""
     results: Results = {}
     ready: list[tuple[Claimed, in_tmux.Launch]] = []
     for one in claims:
@@ -141,8 +141,8 @@ def _prepared(one: Claimed, server: Tmux, event: str) -> in_tmux.Launch:
 
 
 def _begun(one: Claimed) -> Claimed:
-    """The time of a launch begins when tmux has answered. It is written down only where that was
-    late, and the agent has not begun by then."""
+    """The launch timeout counts from the answer of tmux. It is recorded only if the answer was late
+    and the agent has not begun by then."""
     late = now() - one.record.status.launched > _PROMPT
     if not late or in_tmux.spoke(one.record):
         return one
@@ -156,8 +156,8 @@ def _begun(one: Claimed) -> Claimed:
 
 
 def _launch_refused(entry: Entry, record: Record, reply: Reply, event: str) -> SeshError:
-    """tmux did not launch it. A definite no becomes `failed`; no answer stays `starting`, and the
-    next look finds out what came of it."""
+    """The error when tmux did not launch a session. A definite no is recorded as `failed`. Without
+    an answer the session stays `starting`, and the next look finds out more."""
     if reply.trouble is Trouble.DUPLICATE and record.place.generation == 1:
         records.remove(entry)
         forget_files(record)

@@ -1,4 +1,4 @@
-"""A session without a process of ours: whoever makes the record runs the agent in its own way."""
+"""A session without a process of sesh: another program runs the agent, sesh keeps the record."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sesh.system import processes
 def create(
     name: str, spec: Spec, what: Report, config: Config, tell: Tell = lambda _: None
 ) -> Seen:
-    """Claim the name for a record that has begun, with what is said of it at once."""
+    """Claim the name for a session that has begun, with the first report of its progress."""
     records.prepare()
     before = claim.free_name(name)
     release(before, config)

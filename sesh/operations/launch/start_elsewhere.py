@@ -1,7 +1,7 @@
-"""Start a session, or its next generation, in a place that is not this host's tmux: a container,
-say. The place is provided, filled with the launch's files, and given up when the launch fails.
+"""Start or restart a session in a place that is not this host's tmux: in a container, for example.
+The place is provided, gets the files of the launch, and is given up when the launch fails.
 
-A start that fails leaves nothing behind that sesh made, and nothing in what stays.
+A failed start removes everything that sesh made, and its files from a container that stays.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def start(order: Order, kind: Elsewhere, config: Config) -> Seen:
 
 
 def _sure(error: BaseException) -> bool:
-    """Did the place itself say that it did nothing?"""
+    """Has the place itself reported that it did nothing?"""
     return isinstance(error, SeshError) and not isinstance(error, CannotTellError)
 
 
@@ -94,8 +94,8 @@ def _forget(record: Record, kind: Elsewhere) -> None:
 
 
 def _take_back(record: Record, kind: Elsewhere, config: Config) -> bool:
-    """The start failed: nothing of it stays, also not in a place that does. False when the place
-    can't be asked: then its record stays."""
+    """Remove everything that a failed start made, also from a place that stays. False when the
+    place cannot be asked: then the record stays."""
     entry = records.entry(record.name)
     if entry and isinstance(entry.record, Record) and entry.record.id == record.id:
         if not kind.take_back(entry.record, config):
@@ -164,8 +164,8 @@ def _launch(entry: Entry, record: Record, kind: Elsewhere, config: Config, event
 
 
 def restart(found: Seen, config: Config, attempt: int = 0, *, fresh: bool = False) -> Seen:
-    """The next generation: in the same container, say, if that is still there, else in a new one of
-    the same kind. `attempt` and `fresh` as for a session of this host."""
+    """The next generation: in the same container, for example, if that still exists, else in a new
+    one. `attempt` and `fresh` are the same as for a session on this host."""
     records.prepare()
     assert found.session is not None
     old = found.session.record
@@ -193,8 +193,8 @@ def restart(found: Seen, config: Config, attempt: int = 0, *, fresh: bool = Fals
 
 
 def _note_failure(record: Record, why: str) -> None:
-    """A restart that came to nothing has failed: it is not `starting` until its time is over.
-    Unless somebody wants it to stop by now, or has seen how it ended."""
+    """Record a restart that failed, so that the session is not `starting` until its launch timeout.
+    Not if it was asked to stop meanwhile, or its end is recorded."""
     entry = records.entry(record.name)
     claimed = entry.record if entry else None
     if not entry or not isinstance(claimed, Record) or claimed.launch != record.launch:
@@ -204,7 +204,7 @@ def _note_failure(record: Record, why: str) -> None:
 
 
 def _variables(record: Record) -> environment.Environment:
-    """What was given with -e; if a reboot took it, the caller's values."""
+    """The variables given with -e; after a reboot the values of the caller."""
     try:
         return environment.load(record.place.snapshot)
     except FileNotFoundError:

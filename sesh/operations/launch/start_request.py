@@ -1,5 +1,5 @@
-"""What a person asks `start` for, checked before anything is done. Knows nothing of click: a plain
-`start NAME -- COMMAND` comes here without it."""
+"""A request to start a session: check it completely, then start. Does not import click: a plain
+`start NAME -- COMMAND` runs without it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _ABOVE_ZERO = (
 
 
 class Wish(Value):
-    """What was said on the command line."""
+    """The options and arguments of `start`."""
 
     name: str | None
     command: tuple[str, ...]
@@ -64,7 +64,7 @@ class Wish(Value):
 
 
 def asked(wish: Wish) -> Wish:
-    """The wish, with what its template says where it says nothing itself."""
+    """The request, completed by its template."""
     usual = wish.usual
     directory = wish.directory
     if directory is None and usual.dir:
@@ -80,8 +80,8 @@ def asked(wish: Wish) -> Wish:
 
 
 def fulfil(wish: Wish, config: Config, tell: Tell) -> Seen:
-    """Check everything that can be checked, then start; in a worktree, if one is wanted, which a
-    start that fails takes back. `tell` hears remarks as they come up."""
+    """Check everything that can be checked, then start. A worktree that was made for the session is
+    removed again when the start fails. `tell` gets remarks for the user."""
     wish = asked(wish)
     if wish.record_only:
         return _record(wish, config, tell)
@@ -162,7 +162,7 @@ def _tell_scope(spec: Spec, tell: Tell) -> None:
 
 
 def _tell_far_limits(spec: Spec, tell: Tell) -> None:
-    """Processes of another machine cannot be observed: say what that means for the limits."""
+    """Remark on limits of a session on another machine, whose processes cannot be observed."""
     limited = spec.box is not None and spec.box.image is not None  # by the engine itself
     if spec.care.max_memory and not limited:
         tell("--max-memory: nobody looks at it in a container of another machine's engine")
@@ -171,7 +171,7 @@ def _tell_far_limits(spec: Spec, tell: Tell) -> None:
 
 
 def _prompt(wish: Wish) -> str | None:
-    """What the agent is to begin with."""
+    """The first prompt of the agent."""
     kit = wish.usual.agent
     if wish.prompt is None:
         return None
@@ -183,7 +183,7 @@ def _prompt(wish: Wish) -> str | None:
 
 
 def _record(wish: Wish, config: Config, tell: Tell) -> Seen:
-    """Make a record alone. Its command is for people to read: nobody looks whether it exists."""
+    """Create only the record. Its command is for people to read and is not checked."""
     cwd = launch_files.directory(wish.directory)
     launch_files.check_command(wish.command or ("-",))
     lookup.check_labels(wish.group, wish.tags)
@@ -211,7 +211,7 @@ def _patience(wish: Wish, config: Config) -> float:
 
 
 def _chosen(section: str, name: str, wish: Wish, config: Config) -> Any:
-    """One value: a flag goes before a variable, that before the template, that before the file."""
+    """One value, from the first of: option, environment variable, template, configuration file."""
     flag = _flag(section, name)
     if flag in wish.care:
         return wish.care[flag]
@@ -226,7 +226,7 @@ def _flag(section: str, name: str) -> str:
 
 
 def _care(wish: Wish, config: Config, tell: Tell) -> Care:
-    """How it is looked after."""
+    """The limits, retries and health checks of the session."""
     values = {name: _chosen("start", name, wish, config) for name in Care.fields}
     care = Care(**{name: _plain(value) for name, value in values.items()})
     unknown = [word for word in care.retry_on if word not in tuple(Retry)]
@@ -242,8 +242,8 @@ def _care(wish: Wish, config: Config, tell: Tell) -> Care:
 
 
 def _breaker(wish: Wish, config: Config) -> BreakerLimits | None:
-    """The limits of its breaker, if this start says something of them; else today's settings count,
-    whatever day that is."""
+    """The limits of its breaker if the request or its template sets any; else None, and the current
+    settings apply at any time."""
     names = BreakerLimits.fields
     said = {*wish.usual.breaker} | {name for name in names if _flag("breaker", name) in wish.care}
     said |= {name for name in names if f"breaker.{name}" in settings.from_environment()}
@@ -257,7 +257,8 @@ def _breaker(wish: Wish, config: Config) -> BreakerLimits | None:
 
 
 def _wrong_ends(wish: Wish, words: str) -> SeshError:
-    """What is wrong with `retry_on`, where it was said. (A template is checked when it is read.)"""
+    """The error for an invalid `retry_on`, which names its source. (Templates are checked when they
+    are read.)"""
     told = f"{words}: should be of {', '.join(Retry)}"
     if "retry_on" in wish.care:
         return UsageError(f"--retry-on {told}")
@@ -271,7 +272,7 @@ def _plain(value: Any) -> Any:
 
 
 def tell_end(found: Seen, tell: Tell) -> None:
-    """Say so when it has failed already."""
+    """Remark on a session that has failed already."""
     if found.session and found.state in ENDED and found.state is not State.COMPLETED:
         reason = found.session.verdict.reason
         tell(f"{found.name} {found.state} at once: {reason}; see sesh show {found.name}")
@@ -281,7 +282,7 @@ def tell_end(found: Seen, tell: Tell) -> None:
 
 
 def _check_git(wish: Wish) -> None:
-    """What can be said of branches before any is looked at."""
+    """Check the options about branches before git is asked."""
     for option, name in (("--branch", wish.branch), ("--worktree", wish.worktree)):
         if name is not None and not (name and name.isprintable()):
             raise UsageError(f"{option} {name!a}: invalid branch name")
@@ -305,7 +306,7 @@ def _check_branch(cwd: str, wanted: str) -> None:
 
 
 def _in_worktree(wish: Wish, made: worktrees.Made) -> Wish:
-    """In a container git needs the repository, too."""
+    """The request, in a worktree. In a container git needs the repository, too."""
     if wish.box is None:
         return replace(wish, directory=made.cwd)
     shared = git.common_dir(made.cwd)
@@ -320,7 +321,7 @@ def _in_worktree(wish: Wish, made: worktrees.Made) -> Wish:
 
 
 def _checked(box: Boxing) -> Boxing:
-    """What can be checked before the engine is asked."""
+    """Check the options of a container before the engine is asked."""
     for option, given in (("memory", box.memory), ("cpus", box.cpus)):
         if given is not None and (told := template.bad_limit(option, given)):
             raise UsageError(f"--{option} {told}")
@@ -328,8 +329,8 @@ def _checked(box: Boxing) -> Boxing:
 
 
 def _mount(given: str) -> str:
-    """SOURCE:TARGET:MODE of a mount; a directory of this machine must be there, a name without a
-    slash is a volume's."""
+    """SOURCE:TARGET:MODE of a mount. A directory of this machine must exist; a name without a slash
+    is that of a volume."""
     if told := template.bad_mount(given):
         raise UsageError(f"--mount {told}")
     source, target, mode = (*given.split(":"), "", "")[:3]
@@ -383,7 +384,7 @@ def _start(
 
 
 def _first_free(name: str | None, cwd: str, make: Callable[[str], Seen]) -> Seen:
-    """Make it under its name or, without one, under the first that is free."""
+    """Create a session under its name or, without one, under the first free name."""
     if name is not None:
         return make(name)
     stem = _name_of(cwd or os.getcwd())

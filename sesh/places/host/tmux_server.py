@@ -54,8 +54,8 @@ def need_terminal(record: Record) -> None:
 
 
 def reach(record: Record, server: Tmux) -> None:
-    """Make sure that who answers is the server that the session's pane is in; a socket that was
-    swept away under it is restored."""
+    """Prove that the server that answers has the pane of the session. A socket that was deleted
+    under its living server is restored."""
     own = record.place.server
     if own is not None and not os.path.exists(server.socket) and processes.alive(own):
         restore_socket(server, own)
@@ -70,8 +70,8 @@ def reach(record: Record, server: Tmux) -> None:
 
 
 def scope(record: Record) -> tuple[str, ...]:
-    """What a command is an argument of that shall run in a systemd scope of its own; nothing where
-    no user manager answers."""
+    """The command prefix that runs a session in a systemd scope of its own; empty where no user
+    manager answers."""
     care = record.spec.care
     prefix = tmux.scope_prefix() if care.scope else ()
     if not prefix:
@@ -81,8 +81,8 @@ def scope(record: Record) -> tuple[str, ...]:
 
 
 def ready(server: Tmux, hidden: Callable[[str], Process | None]) -> tuple[str, ...]:
-    """Make sure that a launch will reach the one right server; returns how to start it if cold.
-    `hidden` finds a living server whose socket is gone."""
+    """Make sure that a launch reaches the one right server; returns the command prefix that starts
+    it if it does not run. `hidden` finds a living server whose socket is gone."""
     tmux.check_trust(server.socket)
     if tmux.listens(server.socket):
         return ()
@@ -99,7 +99,7 @@ def ready(server: Tmux, hidden: Callable[[str], Process | None]) -> tuple[str, .
 
 
 def _check_room() -> None:
-    """A server without file descriptors left answers nobody, and never comes back."""
+    """A server that has run out of file descriptors does not answer any more, ever."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < _FEWEST_FILES:
         raise SeshError(
@@ -110,8 +110,8 @@ def _check_room() -> None:
 
 @contextmanager
 def room() -> Iterator[None]:
-    """A server that is started meanwhile may open more files than we: each session takes some. (An
-    agent gets the limits of who starts it, by its launch file.)"""
+    """A server that is started in this context may open more files than sesh: each session needs
+    some. (An agent gets the caller's limits, from its launch file.)"""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
     if soft == resource.RLIM_INFINITY or soft >= most:
@@ -125,7 +125,7 @@ def room() -> Iterator[None]:
 
 
 def cold(server: Tmux) -> tuple[str, ...]:
-    """What starts a server of ours outside of the login or unit that we run in, if that helps."""
+    """The command prefix that starts a server outside of our login or unit, if that helps."""
     if not server.own or server.prefix:
         return ()
     prefix = tmux.scope_prefix()
