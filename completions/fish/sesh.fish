@@ -106,7 +106,7 @@ complete -c sesh -n __sesh_no_command -a status -d 'Say a session\'s state in on
 complete -c sesh -n __sesh_no_command -a stop -d 'Stop sessions'
 complete -c sesh -n __sesh_no_command -a restart -d 'Restart sessions in place'
 complete -c sesh -n __sesh_no_command -a pause -d 'Pause sessions'
-complete -c sesh -n __sesh_no_command -a resume -d 'Let paused sessions go on'
+complete -c sesh -n __sesh_no_command -a resume -d 'Resume paused sessions'
 complete -c sesh -n __sesh_no_command -a rm -d 'Forget sessions'
 complete -c sesh -n __sesh_no_command -a adopt -d 'Reconnect an orphan'
 complete -c sesh -n __sesh_no_command -a attach -d 'Attach to a session'

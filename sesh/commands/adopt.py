@@ -1,4 +1,4 @@
-"""sesh adopt: give what lives a record, so that it is a session again."""
+"""sesh adopt: give an orphan a record, so that it is a session again."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _chosen(name: str | None, config: Config, *, everything: bool) -> list[Found
 
 
 def _no_agent(name: str, census: orphans.Census) -> SeshError | None:
-    """What was left of a session may have no agent that a record could be of."""
+    """The error for what was left of a session without an agent, which no record could claim."""
     for stray in census.strays:
         if stray.name == name:
             what = "a tmux session in which no agent of sesh's lives"
@@ -100,7 +100,7 @@ def _not_an_orphan(name: str) -> SeshError:
 
 
 def _each(chosen: list[Found], config: Config) -> list[Seen]:
-    """Adopt them; one that fails is told, and in nobody's way. One alone fails as itself."""
+    """Adopt them. An error is reported, and the others continue; with a single one it is raised."""
     if len(chosen) == 1:
         return [_adopt(chosen[0], config)]
     adopted = []

@@ -1,4 +1,4 @@
-"""sesh pause: hold sessions."""
+"""sesh pause: pause sessions."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ def command(names: tuple[str, ...], group: str | None, freeze: bool) -> int:
 
 
 def _wanted(one: Seen) -> bool:
-    """Of a group: what runs; and what can't be asked, so that it is named."""
+    """Of a group: sessions that run, and those that cannot be queried, so that they are named."""
     return one.state in (State.RUNNING, State.UNKNOWN) and one.has_process

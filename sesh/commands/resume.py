@@ -1,4 +1,4 @@
-"""sesh resume: let paused sessions go on."""
+"""sesh resume: resume paused sessions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sesh.state.judge import Seen
 @names_argument
 @option("-g", "--group", metavar="GROUP", help="Resume the paused sessions of a group.")
 def command(names: tuple[str, ...], group: str | None) -> int:
-    """Let paused sessions go on: thawed, attachable, their limits running again."""
+    """Resume paused sessions: thaw them, allow attach and send, and count their limits again."""
     config = settings.load()
     found = choose(names, _wanted if group is not None else None, group, "--group")
     code, resumed = each(found, "resume", lambda one: resume(one, config))
@@ -23,5 +23,5 @@ def command(names: tuple[str, ...], group: str | None) -> int:
 
 
 def _wanted(one: Seen) -> bool:
-    """Of a group: what is paused; and what can't be asked, so that it is named."""
+    """Of a group: paused sessions, and those that cannot be queried, so that they are named."""
     return one.state in (State.PAUSED, State.UNKNOWN)

@@ -74,7 +74,7 @@ def command(
 
 
 def _losses(names: tuple[str, ...]) -> list[str]:
-    """What is in worktrees and nowhere else."""
+    """The work that exists in worktrees only."""
     found = []
     for name in dict.fromkeys(names):
         lookup.check_name(name)
@@ -91,9 +91,9 @@ def _losses(names: tuple[str, ...]) -> list[str]:
 def _remove(
     names: list[str], config: Config, grace: float, *, force: bool, discard: bool
 ) -> list[int]:
-    """Forget sessions; returns an exit code for each. A problem with one is reported and does not
-    stop the others; with a single name, it is raised. They are looked at, stopped and taken out of
-    tmux together."""
+    """Forget sessions; returns an exit code for each. A problem with one session is reported and
+    does not stop the others; with a single name, it is raised. The sessions are judged, stopped and
+    removed from tmux together."""
     codes = dict.fromkeys(names, errors.OK)
     problems: dict[str, SeshError] = {}
 
@@ -120,7 +120,7 @@ def _remove(
     living = [one for one in allowed if one.state in _LIVING]
     try:
         stopped = stop(living, config, grace)
-    except NoSessionError:  # another rm was faster with one of them
+    except NoSessionError:  # another rm has removed one
         each = (attempt(one.name, partial(stop, [one], config, grace)) for one in living)
         stopped = [one for some in each for one in some or ()]
     after = {one.name: one for one in stopped}
@@ -140,7 +140,7 @@ def _remove(
 
 
 def _end_unclaimed(name: str, config: Config, grace: float) -> int:
-    """There is no record to forget, but an agent or a container whose record is lost is ended."""
+    """End an agent or a container whose record is lost: there is no record to forget."""
     boxes = unclaimed.named(name, config)
     found: list[Orphan | Adrift] = [*lookup.orphans_named(name), *boxes]
     left = end_unclaimed(found, config, grace, output.note)

@@ -63,7 +63,7 @@ def command(
     """Stop sessions: ask (TERM), wait, kill, and confirm that all is gone.
 
     A container that sesh has made is removed, unless --keep is given; others never are.
-    What can't be confirmed stays `stopping` (exit 1); the next stop or pass goes on from there.
+    What cannot be confirmed stays `stopping` (exit 1); the next stop or pass continues.
     """
     config = settings.load()
     selected: Callable[[Seen], bool] | None = None

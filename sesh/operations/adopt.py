@@ -1,5 +1,5 @@
-"""Give what lives a record: an agent whose record is lost, a session that lives beside its record,
-or a tmux session that a person started by hand."""
+"""Adopt into a record: an agent whose record is lost, a session that runs although its record says
+otherwise, or a tmux session that a person started by hand."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def _now() -> datetime:
 
 
 def rebuild(orphan: Orphan, config: Config) -> Seen:
-    """Give a living agent that no record claims its record back, and whatever else was lost with
-    it: its launch's files, its server's socket, its log pipe."""
+    """Rebuild the record of a living agent that no record claims, and whatever was lost with it:
+    the files of its launch, the socket of its server, its log pipe."""
     records.prepare()
     run = processes.run_dir()
     word = orphans.launch_word(orphan, run)
     if word is None:
-        raise SeshError(f"{orphan.name}: its agent is gone, or can't be told from others")
+        raise SeshError(f"{orphan.name}: its agent is gone, or cannot be identified")
     _restore_files(orphan, word, run)
     record = _by_claim(orphan, word, run) or _by_processes(orphan, word, run)
     server = registry.of(record).tmux(record, config)
@@ -58,7 +58,7 @@ def rebuild(orphan: Orphan, config: Config) -> Seen:
 
 
 def _restore_files(orphan: Orphan, word: LaunchWord, run: str) -> None:
-    """What the keeper and other commands will look for in `run`."""
+    """Restore what the keeper and other commands look for in `run`."""
     launch_files.write_callback(run, paths.own_command())
     if launch_files.read_launch(run, orphan.id, orphan.generation) is None:
         launch_files.write_word(run, orphan.id, word)
@@ -66,7 +66,7 @@ def _restore_files(orphan: Orphan, word: LaunchWord, run: str) -> None:
 
 
 def _by_claim(orphan: Orphan, word: LaunchWord, run: str) -> Record | None:
-    """From the copy of the record that its launch has kept."""
+    """The record from the copy that its launch kept."""
     raw = launch_files.read_claim(run, orphan.id, orphan.generation)
     try:
         record = codec.decode(raw) if raw else None
@@ -75,11 +75,11 @@ def _by_claim(orphan: Orphan, word: LaunchWord, run: str) -> Record | None:
     if record is None or record.id != orphan.id or record.place.machine != processes.here():
         return None
     place = replace(record.place, agent=word.agent, pane=word.pane, server=word.server)
-    return replace(record, place=place, status=_going_on(record.status, word.at))
+    return replace(record, place=place, status=_continued(record.status, word.at))
 
 
 def _by_processes(orphan: Orphan, word: LaunchWord, run: str) -> Record:
-    """From what its processes show: the command line and directory as they are now."""
+    """A record from what its processes show: their command line and directory now."""
     pid = word.agent.process.pid
     cwd = processes.directory(pid) or "/"
     return Record(
@@ -102,7 +102,8 @@ def _by_processes(orphan: Orphan, word: LaunchWord, run: str) -> Record:
 
 
 def _command(pid: int) -> tuple[str, ...]:
-    """Its command line, as it could be run again: a login shell's is written with a dash."""
+    """The command line of a process, as it can be run again: a login shell's name starts with a
+    dash. Not by psutil, which splits a program's name at spaces."""
     argv = processes.command(pid)
     if not argv or not argv[0]:
         raise SeshError(f"process {pid}: its command line can't be seen")
@@ -110,7 +111,7 @@ def _command(pid: int) -> tuple[str, ...]:
 
 
 def _socket_of(word: LaunchWord) -> str:
-    """The socket of its server, by what tmux told the keeper."""
+    """The socket of its server, from the environment that tmux gave the keeper."""
     socket = orphans.socket_of(word)
     if not os.path.isabs(socket):
         raise CannotTellError(f"process {word.agent.process.pid}: which tmux it runs in is unknown")
@@ -121,8 +122,8 @@ def _status(launched: datetime, started: datetime) -> Status:
     return Status(desired=Desired.RUNNING, launched=launched, started=started)
 
 
-def _going_on(status: Status, started: datetime) -> Status:
-    """The same launch, in the same life."""
+def _continued(status: Status, started: datetime) -> Status:
+    """The status of the same launch, which continues."""
     return replace(
         _status(status.launched, started),
         lived=status.lived,
@@ -145,7 +146,7 @@ def _claim(record: Record) -> Entry:
 
 
 def _restore_pipe(record: Record, server: Tmux) -> None:
-    """Let its output go to its transcript again."""
+    """Write its output to its transcript again."""
     if not os.path.exists(paths.transcript(record.id)):
         launch_files.make_transcript(record.id)
         assert record.place.pane is not None
@@ -154,12 +155,12 @@ def _restore_pipe(record: Record, server: Tmux) -> None:
             raise CannotTellError(f"{record.name}: its output is not logged: tmux: {reply.text}")
 
 
-# --- a session that lives beside its record ------------------------------------------------------
+# --- a session that runs although its record says otherwise --------------------------------------
 
 
 def accept(found: Seen) -> Seen:
-    """Take an orphan for what it is, running: its record said that it had ended, or its terminal is
-    gone for good."""
+    """Record that an orphan is running: its record says that it has ended, or its terminal is gone
+    for good."""
     lookup.update(found, _accepted, lambda _, after: events.append("adopted", after.record))
     return lookup.one(found.name)
 
@@ -174,7 +175,7 @@ def _accepted(found: Seen) -> Record:
     if stat.tty != agent.tty:
         place = replace(place, agent=replace(agent, tty=stat.tty), pane=None)
     started = record.status.started or record.status.launched
-    accepted = replace(record, place=place, status=_going_on(record.status, started))
+    accepted = replace(record, place=place, status=_continued(record.status, started))
     launch_files.forget_exit(accepted)
     return accepted
 
@@ -184,7 +185,7 @@ def _accepted(found: Seen) -> Record:
 
 def take_over(name: str, config: Config) -> Seen:
     """Claim a session of the user's own tmux server. It has no keeper and no marker until its first
-    restart: how it ends will not be known."""
+    restart, so how it ends will be unknown."""
     if not valid_name(name):
         raise UsageError(
             f"invalid name {name!a} for a session; rename it first: tmux rename-session -t …"
@@ -223,7 +224,7 @@ def take_over(name: str, config: Config) -> Seen:
 
 
 def _take(record: Record, server: Tmux, made: HandMade) -> None:
-    """Write the record, then mark the tmux session; what fails leaves neither."""
+    """Write the record, then mark the tmux session. A failure leaves neither."""
     variables = processes.environment(made.pid)
     values = {os.fsencode(name): os.fsencode(value) for name, value in variables.items()}
     environment.save(record.place.snapshot, environment.clean(values))
@@ -250,8 +251,8 @@ def _forget(record: Record) -> None:
 
 
 def _users_socket(config: Config, run: str) -> str:
-    """The tmux around us, unless that is sesh's own; else the one that the settings name, or the
-    user's default server."""
+    """The tmux server that we run in, unless it is sesh's own; else the one that the settings name,
+    or the user's default server."""
     around = os.environ.get("TMUX", "").split(",")[0]
     if os.path.isabs(around) and around != f"{run}/tmux.sock":
         return around
@@ -262,7 +263,7 @@ def _users_socket(config: Config, run: str) -> str:
 
 
 def _hand_made(name: str, server: Tmux) -> HandMade:
-    """The session's pane, if it is there and nobody's yet."""
+    """The session's pane, if it exists and no session of sesh has it."""
     made = server.hand_made(name)
     if isinstance(made, Reply):
         if made.trouble in (tmux.Trouble.NO_TARGET, tmux.Trouble.NO_SERVER):

@@ -16,17 +16,17 @@ from sesh.state import events, lookup, records
 from sesh.state.judge import Seen
 from sesh.system import paths, processes
 
-Tell = Callable[[str], None]  # takes a remark for people
+Tell = Callable[[str], None]  # takes a remark for the user
 
-_NAMED = 3  # of files that are gone
+_NAMED = 3  # deleted files whose names are shown
 
 
 def forget(
     found: Seen, config: Config, tell: Tell, *, discard: bool = False, in_tmux: bool = True
 ) -> None:
-    """Delete an ended session's record and all its files. Its worktree is removed if nothing is
-    lost by that, or with `discard`; `tell` gets a remark on a worktree or files that matter.
-    `in_tmux` is False when `leave_tmux` was called."""
+    """Delete an ended session's record and all its files. Its worktree is removed if that loses
+    nothing, or with `discard`; `tell` gets a remark about a worktree that stays and about ignored
+    files. `in_tmux` is False when `leave_tmux` was called."""
     record = found.entry.record
     if isinstance(record, Damaged):
         records.remove(found.entry)
@@ -49,7 +49,7 @@ def forget(
 
 
 def what_goes(record: Record) -> str:
-    """What `forget` deletes, for the question before it."""
+    """What `forget` deletes, for the confirmation."""
     gone = ["its record", "its transcript"]
     made, tree = registry.of(record).made(record), record.spec.worktree
     if made:
@@ -62,13 +62,13 @@ def what_goes(record: Record) -> str:
 
 
 def leave_tmux(sessions: Iterable[Record], config: Config) -> None:
-    """Close what ended sessions of this host left in tmux, if tmux can be asked."""
+    """Close what ended sessions of this host left in tmux, if tmux answers."""
     for server, some in registry.by_server((r for r in sessions if r.place.calls_back), config):
         panes.leave(some, server)
 
 
 def check_discard(found: Seen) -> None:
-    """Raise when its worktree could not go even so: before it is stopped for nothing."""
+    """Raise when its worktree cannot be discarded, before the session is stopped in vain."""
     record = found.entry.record
     stays = worktrees.why_not_discarded(record) if isinstance(record, Record) else None
     if stays and isinstance(record, Record):
@@ -98,13 +98,13 @@ def _leave_worktree(record: Record, tell: Tell, *, discard: bool = False) -> Non
 
 
 def release(found: Seen | None, config: Config) -> None:
-    """Before an ended session's name is used again: what was made for it goes, or this raises."""
+    """Remove what was made for an ended session, before its name is used again; or raise."""
     if found and found.session:
         registry.of(found.session.record).release(found.session.record, config)
 
 
 def bury(record: Record, config: Config, tell: Tell) -> None:
-    """Put away what an ended session left in tmux and in run/: its name is used again."""
+    """Remove what an ended session left in tmux and in run/, because its name is used again."""
     leave_tmux([record], config)
     _leave_worktree(record, tell)
     _forget_launches(record)

@@ -1,5 +1,5 @@
-"""Pause sessions and resume them. A paused one is held: nobody is attached, nothing can be sent,
-its limits stand still. Frozen, it does not even run."""
+"""Pause and resume sessions. A paused session has no clients, takes no input, and its limits do not
+count. A frozen session does not run either."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sesh.state.judge import Seen
 
 
 def pause(found: Seen, config: Config, *, freeze: bool) -> None:
-    """Hold a running session; a paused session may still be frozen."""
+    """Pause a running session, or freeze a paused one."""
     record = lookup.must_be(found, State.RUNNING, State.PAUSED)
     if record.status.paused is None:
         _write(found, lambda status: replace(status, paused=datetime.now(UTC)), "paused")
@@ -47,8 +47,8 @@ def resume(found: Seen, config: Config) -> None:
 
 
 def supervise_again(resumed: Iterable[Seen], config: Config) -> None:
-    """Have a pass look at resumed sessions, one call for each server: their limits count again, and
-    the wake-ups that were set for them came while they were paused."""
+    """Run a pass for resumed sessions, one call for each server: their limits count again, and
+    their wake-ups came while they were paused."""
     sessions = [one.session.record for one in resumed if one.session]
     watched = [r for r in sessions if r.place.calls_back and r.spec.care.watched]
     for server, _ in registry.by_server(watched, config):
@@ -76,7 +76,7 @@ def _write(found: Seen, change: Callable[[Status], Status], event: str) -> None:
 
 
 def _thawed(found: Seen) -> Seen:
-    """A session, judged as if it were not frozen: that is what we change."""
+    """The session, judged as if it were not frozen: that is about to change."""
     session = found.intact
     sight = replace(session.seen, frozen=False, paused=False)
     return judge.seen_as(found.entry, session.record, sight)

@@ -1,4 +1,4 @@
-"""Record what an agent, or the program that runs it, reports of its progress."""
+"""Record the progress that an agent, or the program that runs it, reports."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sesh.state.judge import Seen
 
 
 def say(name: str, what: Report, only: str | None = None) -> Seen:
-    """Record what was said of a session; with `only`, of the session of that id."""
+    """Record a report about a session; with `only`, about the session with that id."""
 
     def change(record: Record) -> Record:
         if only is not None and record.id != only:
@@ -27,7 +27,7 @@ def say(name: str, what: Report, only: str | None = None) -> Seen:
 
 
 def prompted(record: Record) -> None:
-    """Record that its agent is given something to do, unless that is recorded."""
+    """Record that its agent gets a prompt, unless that is recorded."""
     if record.spec.kit is None or record.agent.prompted:
         return
 
@@ -48,7 +48,7 @@ def _update(name: str, change: Callable[[Record], Record]) -> Seen:
 
 
 def _look(name: str) -> Seen:
-    """Judge a session. A record without a process is judged without a look around."""
+    """Judge a session. A record without a process is judged by its files alone."""
     entry = lookup.find(name)
     record = entry.record
     if isinstance(record, Damaged) or record.place.has_process:

@@ -112,7 +112,8 @@ def _settle(
     verdict = with_retry(learned, sight, verdict, now)
     if learned == record and records.up_to_date(entry, record, verdict):
         return Seen(entry, session)
-    session = Session(record, sight, verdict)
+    if verdict is not session.verdict:
+        session = Session(record, sight, verdict)
     has_ended = learned.status.outcome is not record.status.outcome
     given_up = has_ended and verdict.state is State.TIMEOUT and verdict.cause is Cause.LAUNCH
     if given_up and not _withdraw(record):
@@ -121,7 +122,7 @@ def _settle(
         written = (ends.write if has_ended else records.swap)(entry, learned, verdict)
     except (SeshError, OSError) as error:
         return Seen(entry, session, trouble=str(error))
-    seen = Session(learned, sight, verdict)
+    seen = session if learned is record else Session(learned, sight, verdict)
     if written is None:
         return Seen(entry, seen, overtaken=True)
     return Seen(written, seen, has_ended=has_ended)

@@ -133,7 +133,7 @@ def _elsewhere(record: Record) -> str | None:
     there, here = record.place.machine, processes.here()
     if there.id != here.id:
         return "it runs on another machine"
-    if record.place.pids_here and there.boot == here.boot and there.pidns != here.pidns:
+    if there.pidns != here.pidns and there.boot == here.boot and record.place.pids_here:
         return "it runs in another pid namespace (a container, or its host)"
     return None
 

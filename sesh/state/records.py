@@ -242,10 +242,11 @@ def swap(old: Entry, record: Record, verdict: Verdict) -> Entry | None:
     with lock():
         if _bytes(old.path) != old.raw:
             return None
-        with files.temp_file(old.path, raw, reserve=_reserve()) as temp:
+        reserve = _reserve()
+        with files.temp_file(old.path, raw, reserve=reserve) as temp:
             os.replace(temp, old.path)
             files.sync_directory(os.path.dirname(old.path))
-        keep_reserve()
+        files.keep_reserve(reserve)
     return Entry(old.path, raw, _know(raw, record))
 
 

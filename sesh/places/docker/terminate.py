@@ -17,8 +17,8 @@ from sesh.system.subprocesses import Reply
 
 
 def terminate(record: Record, config: Config, grace: float) -> None:
-    """End the agent: ask, wait, kill; then remove the container, if sesh made it and it shall not
-    be kept. What could not be done shows at the next look."""
+    """End the agent, then remove the container, if sesh made it and it is not to be kept. The next
+    look shows what could not be done."""
     engine, container = session_files.place(record).engine, session_files.place(record).container
     if container is None:
         ownership.remove_container(record, config.docker.timeout * 2)
@@ -28,7 +28,7 @@ def terminate(record: Record, config: Config, grace: float) -> None:
         if facts is None:
             return
         if facts.running and facts.started == container.started:
-            with suppress(SeshError, OSError, ValueError):  # whatever the inside says: it goes
+            with suppress(SeshError, OSError, ValueError):  # the container goes in any case
                 _end_agent(record, engine, facts, config, grace)
         if container.made and not record.status.keep:
             ownership.remove_container(record, config.docker.timeout * 2)
@@ -46,8 +46,8 @@ def _end_agent(record: Record, engine: Engine, facts: Facts, config: Config, gra
 
 
 def _reap(record: Record, number: int, timeout: float) -> list[int] | Reply:
-    """Signal what is left of it, from inside. The agent that this machine sees alive all the same,
-    whatever the inside says, is signalled from here."""
+    """Signal what is left of the session, from inside. An agent that this machine still sees alive,
+    although the inside reports nothing, is signalled from here."""
     left = session_files.reap(record, number, timeout)
     agent = record.place.agent
     answered = left if isinstance(left, list) else left.trouble is not Trouble.NO_PROGRAM

@@ -6,9 +6,10 @@ other users' processes never get one. No record is written here: a `Journal` doe
 
 from __future__ import annotations
 
+import os
 import signal
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from math import inf
 
 from sesh.model.place import Agent, Process
@@ -151,10 +152,10 @@ class SessionTarget(Target):
         return {pid for pid, stat in members.items() if self.signalled.get(pid) != stat.start}
 
     def learn(self, agent: Agent, uid: int | None = None) -> None:
-        """Note its agent, and the user that the agent was seen with."""
-        old = self.mark
-        if agent is not self.agent or uid not in (None, *old.uids):
-            uids = old.uids if uid is None else (*old.uids, uid)
+        """Note its agent, and another user than ours that the agent was seen with."""
+        old, own = self.mark, os.getuid()
+        if agent is not self.agent or uid not in (None, own, *old.uids):
+            uids = old.uids if uid in (None, own) else (*old.uids, uid)
             self.agent, self.mark = agent, Mark(old.id, old.run, old.since, agent.process, uids)
 
     @property
@@ -185,14 +186,25 @@ def look(journal: Journal, sessions: Sequence[SessionTarget], now: float) -> Non
         living.keys() & _pids(session, table, family, marked[session.mark.id])
         for session in sessions
     ]
-    foreign = processes.foreign_among(set().union(*found))
+    every: set[int] = set().union(*found)
+    foreign = processes.foreign_among(every)
+    sure = _sure(sessions, marked) if every else set()
     for session, pids in zip(sessions, found, strict=True):
         session.foreign |= {living[pid].process for pid in pids & foreign}
         members = {pid: living[pid] for pid in pids - foreign}
         session.inside = not above.isdisjoint(members)
         if not session.inside:
-            _end(session, members, family, marked[session.mark.id], journal, now)
+            _end(session, members, family, sure, journal, now)
         session.done = session.inside or session.ended
+
+
+def _sure(sessions: Iterable[SessionTarget], marked: Mapping[str, Iterable[int]]) -> set[int]:
+    """The processes that their marker will identify at any time: the owner of the sessions runs
+    them."""
+    by_run: dict[str, set[int]] = {}
+    for session in sessions:
+        by_run.setdefault(session.mark.run, set()).update(marked[session.mark.id])
+    return set().union(*(process_marks.ours(pids, run) for run, pids in by_run.items()))
 
 
 def _learn_agents(sessions: Iterable[SessionTarget], table: Table) -> None:
@@ -235,7 +247,7 @@ def _end(
     session: SessionTarget,
     members: Table,
     family: dict[int, list[int]],
-    marked: Collection[int],
+    sure: set[int],
     journal: Journal,
     now: float,
 ) -> None:
@@ -245,9 +257,7 @@ def _end(
         if not members:
             session.clean = CLEAN_LOOKS  # what was to be ended is gone: this is the next launch
             return
-    fresh = session.fresh(members)
-    if fresh:
-        _remember(session, members, fresh - process_marks.ours(marked, session.mark.run), journal)
+    _remember(session, members, session.fresh(members) - sure, journal)
     _signal(session, members, now)
     starting = session.agent is None and now < session.launch_until
     session.clean = 0 if members or starting else session.clean + 1
