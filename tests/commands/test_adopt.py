@@ -110,7 +110,7 @@ def test_without_a_name_it_is_the_only_one_or_all_are_named(world: World) -> Non
 
 def test_what_is_no_orphan(world: World) -> None:
     world.start("a")
-    complains(world.sesh("adopt", "a"), 8, "no orphan")
+    complains(world.sesh("adopt", "a"), 8, "not an orphan")
     complains(world.sesh("adopt", "b"), 4, "no orphan named b")
     complains(world.sesh("adopt", "-x"), 2)
     complains(world.sesh("adopt", "a", "--all"), 2, "only one")

@@ -223,7 +223,7 @@ def test_a_claim_of_another_session_is_refused(boxed: World, engine: Engine) -> 
     listed = {(shown["container"], shown["state"]) for shown in boxed.ls("--all")}
     assert listed == {("sesh-one", "running"), ("sesh-two", "running"), ("twin", "orphan")}
     before = boxed.record("one").read_bytes()
-    complains(boxed.sesh("adopt", "one"), 8, "no orphan")
+    complains(boxed.sesh("adopt", "one"), 8, "not an orphan")
     assert boxed.record("one").read_bytes() == before
     forget_all(boxed)
     boxed.ok("adopt", "one")

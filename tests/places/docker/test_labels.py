@@ -51,7 +51,7 @@ def test_what_a_person_made_of_a_committed_image_is_never_removed(
     survives(boxed, engine, ["sesh-box"])
     boxed.ok("stop", "box")
     survives(boxed, engine, [])
-    complains(boxed.sesh("adopt", "box"), 8, "no orphan")
+    complains(boxed.sesh("adopt", "box"), 8, "not an orphan")
     boxed.ok("rm", "box")
     survives(boxed, engine, [])
     complains(boxed.sesh("adopt", "box"), 8, "mine-")
