@@ -11,13 +11,12 @@ from sesh.model.record import Damaged
 from sesh.model.states import State
 from sesh.model.text import quick_json
 from sesh.operations import adopt, recover
+from sesh.places.unclaimed import Orphan, Unclaimed, UnclaimedPlace
 from sesh.state import lookup, orphans, records, settings
 from sesh.state.judge import Seen
-from sesh.state.lookup import Orphan
-from sesh.state.unclaimed import Adrift
 from sesh.terminal import output, session_list
 
-Found = Orphan | Seen | Adrift
+Found = Orphan | Seen | UnclaimedPlace
 
 
 @declare("adopt")
@@ -54,8 +53,8 @@ def command(name: str | None, everything: bool, session: str | None, as_json: bo
 
 def _chosen(name: str | None, config: Config, *, everything: bool) -> list[Found]:
     census = orphans.census(config)
-    boxes = [one for one in census.adrift if not one.copied]
-    found: list[Found] = [*census.agents, *census.orphan_sessions, *boxes]
+    places = [one for one in census.places if not one.copied]
+    found: list[Found] = [*census.agents, *census.orphan_sessions, *places]
     if name is not None:
         lookup.check_name(name)
         mine = [one for one in found if one.name == name]
@@ -72,17 +71,10 @@ def _chosen(name: str | None, config: Config, *, everything: bool) -> list[Found
 
 def _no_agent(name: str, census: orphans.Census) -> SeshError | None:
     """The error for what was left of a session without an agent, which no record could claim."""
-    for stray in census.strays:
-        if stray.name == name:
-            what = "a tmux session in which no agent of sesh's lives"
-            return ConflictError(f"{name} is {what}; {stray.mend} is for that")
-    for box in census.adrift:
-        if box.name == name and box.keep and records.entry(name) is None:
-            return ConflictError(f"{name}: container {box.container} is left alone: {box.keep}")
-    if any(one.name == name for one in census.leftovers):
-        what = f"processes that outlive {name} can't be adopted, it has no agent any more"
-        return ConflictError(f"{what}; sesh stop --orphans ends them")
-    return None
+    left: list[Unclaimed] = [*census.strays]
+    left += census.places if records.entry(name) is None else ()
+    refusals = (one.refusal for one in (*left, *census.leftovers) if one.name == name)
+    return next((ConflictError(why) for why in refusals if why), None)
 
 
 def _damaged(name: str) -> bool:
@@ -113,7 +105,7 @@ def _each(chosen: list[Found], config: Config) -> list[Seen]:
 
 
 def _adopt(one: Found, config: Config) -> Seen:
-    if isinstance(one, Adrift):
+    if isinstance(one, UnclaimedPlace):
         return recover.rebuild(one, config)
     return adopt.rebuild(one, config) if isinstance(one, Orphan) else adopt.accept(one)
 

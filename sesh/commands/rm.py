@@ -27,8 +27,6 @@ from sesh.operations.stop.request import refused
 from sesh.operations.stop.stop import stop
 from sesh.state import judge, lookup, records, settings, unclaimed
 from sesh.state.judge import Seen
-from sesh.state.lookup import Orphan
-from sesh.state.unclaimed import Adrift
 from sesh.terminal import output
 
 TYPE_CHECKING = False
@@ -141,10 +139,9 @@ def _remove(
 
 def _end_unclaimed(name: str, config: Config, grace: float) -> int:
     """End an agent or a container whose record is lost: there is no record to forget."""
-    boxes = unclaimed.named(name, config)
-    found: list[Orphan | Adrift] = [*lookup.orphans_named(name), *boxes]
-    left = end_unclaimed(found, config, grace, output.note)
-    if boxes and not any(one in left for one in boxes) and records.entry(name) is not None:
+    places = unclaimed.named(name, config)
+    left = end_unclaimed([*lookup.orphans_named(name), *places], config, grace, output.note)
+    if places and not any(one in left for one in places) and records.entry(name) is not None:
         forget(lookup.one(name), config, output.note)
     return errors.FAILED if left else errors.OK
 

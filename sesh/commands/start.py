@@ -13,14 +13,12 @@ from sesh.agents.templates.template import Template
 from sesh.commands._care import care_options, taken
 from sesh.commands._declare import argument, declare, option
 from sesh.commands._options import json_option
-from sesh.model.configuration import Config
 from sesh.model.errors import UsageError
-from sesh.model.place import Boxing
 from sesh.model.states import ALIVE
 from sesh.operations import attach
 from sesh.operations.launch import start_request
+from sesh.places import registry
 from sesh.state import settings
-from sesh.system import container_engine
 from sesh.terminal import output, session_list
 
 # What can be said of a session that is only a record.
@@ -145,11 +143,11 @@ def command(
     care = taken(others)
     inside = others["no_mount"] or others["container"] is not None
     usual = _usual(template, None if inside else directory)
-    box = None if record_only else _box(**_place(others, usual))
+    box = None if record_only else registry.request(**_place(others, usual))
     if not box and (env_files or pull):
         raise UsageError("--env-file and --pull are for a container; give --image too")
-    if pull and box and box.image:
-        _pull(box.image, config)
+    if pull and box:
+        registry.pull(box, config)
     wish = start_request.Wish(
         *(name, ctx.obj or (), directory, variables, group, tags, max_age, max_idle),
         box=box,
@@ -191,38 +189,3 @@ def _place(given: dict[str, Any], usual: Template) -> dict[str, Any]:
     for key in keys if boxed else ():
         given[key] = given[key] if given[key] is not None else getattr(usual, key) or None
     return {**given, "mounts": (*usual.mounts, *given["mounts"]) if boxed else given["mounts"]}
-
-
-def _box(
-    image: str | None,
-    container: str | None,
-    no_mount: bool,
-    mounts: tuple[str, ...],
-    options: tuple[str, ...],
-    user: str | None,
-    **limits: str | None,
-) -> Boxing | None:
-    """The requested container, if any."""
-    for_new = no_mount or mounts or options or any(value is not None for value in limits.values())
-    if image is not None and container is not None:
-        raise UsageError("give --image or --container, but not both")
-    if "" in (image, container):
-        raise UsageError("the name of the image or container is empty")
-    if container is not None:
-        if for_new:
-            raise UsageError("mounts, limits and engine options are for a new container (--image)")
-        return Boxing(existing=container, mount=False, user=user)
-    if image is None:
-        if for_new or user is not None:
-            raise UsageError("these options are for a container; give --image too")
-        return None
-    return Boxing(
-        image=image, mount=not no_mount, mounts=mounts, options=options, user=user, **limits
-    )
-
-
-def _pull(image: str, config: Config) -> None:
-    engine = container_engine.chosen(config)
-    said = container_engine.ask(engine, "pull", image, timeout=container_engine.PULL_TIMEOUT)
-    if not said.ok:
-        raise container_engine.problem(engine, said)

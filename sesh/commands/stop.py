@@ -18,11 +18,11 @@ from sesh.commands._options import (
 from sesh.model import errors
 from sesh.model.configuration import Config
 from sesh.model.errors import UsageError
-from sesh.model.place import Engine, InContainer
-from sesh.model.record import Damaged
+from sesh.model.record import Damaged, Record
 from sesh.model.states import ALIVE, ENDED, State
 from sesh.model.text import formatting
 from sesh.operations.stop.stop import stop
+from sesh.places import registry
 from sesh.state import lookup, records, settings
 from sesh.state.judge import Seen
 from sesh.system import processes
@@ -30,9 +30,9 @@ from sesh.terminal import output
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from sesh.state.lookup import Orphan
+    from sesh.places.interface import Inventory
+    from sesh.places.unclaimed import Unclaimed
     from sesh.state.orphans import Census
-    from sesh.state.unclaimed import Adrift
 
 _SELECTIONS = "--all, --group or --idle"
 _LIVING = ALIVE | {State.ORPHAN}
@@ -67,11 +67,11 @@ def command(
     """
     config = settings.load()
     selected: Callable[[Seen], bool] | None = None
-    boxes = _Boxes(config, keep=keep)
+    places = _EndedPlaces(config, keep=keep)
     if idle is not None:
         selected = lambda one: _quiet(one, idle)  # noqa: E731  # reads better than a def here
     elif everything or group is not None:
-        selected = lambda one: _costs(one) or boxes.left(one)  # noqa: E731
+        selected = lambda one: _costs(one) or places.left(one)  # noqa: E731
     limit = config.stop.grace if grace is None else grace
     if left_behind:
         if names or selected:
@@ -86,9 +86,9 @@ def command(
     if given and not names:
         return errors.OK
     found = choose(names, selected, group, _SELECTIONS)
-    for name in boxes.unsure:
+    for name in places.unsure:
         output.note(f"{name}: no answer from its container engine; its container may be left")
-    if not found and boxes.unsure:
+    if not found and places.unsure:
         return errors.CANNOT_TELL
     if not found:
         output.note("nothing to stop")
@@ -105,35 +105,36 @@ def command(
     with _Progress() as progress:
         after = stop(able, config, limit, progress.show, keep=keep, tell=left.append)
     code = _report(able, unable, after, left)
-    return errors.PARTIAL if code == errors.OK and boxes.unsure else code
+    return errors.PARTIAL if code == errors.OK and places.unsure else code
 
 
-class _Boxes:
-    """The containers that sesh made for sessions that have ended. Each engine is asked once."""
+class _EndedPlaces:
+    """Places that sesh made for sessions that have ended. Each engine is asked once."""
 
     def __init__(self, config: Config, *, keep: bool) -> None:
-        self.unsure: list[str] = []  # whose engine gave no answer
+        self.unsure: list[str] = []  # the sessions whose place gave no answer
         self._settings = config
         self._keep = keep
-        self._standing: dict[Engine, set[str] | None] = {}
+        self._asked: list[Inventory] = []
 
     def left(self, one: Seen) -> bool:
-        """Has the session ended, and left a container that is not to be kept?"""
+        """Has it ended, and left a place that is not to be kept?"""
         record = one.session.record if one.session else None
-        if record is None or not isinstance(record.place, InContainer) or one.state not in ENDED:
+        if record is None or one.state not in ENDED or record.place.kind not in registry.ELSEWHERE:
             return False
         if self._keep or record.status.keep or record.place.machine.id != processes.here().id:
             return False
-        from sesh.state import unclaimed
-
-        engine = record.place.engine
-        if engine not in self._standing:
-            answers = unclaimed.ask_engines([engine], self._settings, processes.run_dir())
-            self._standing[engine] = unclaimed.standing(answers)
-        standing = self._standing[engine]
-        if standing is None:
+        there = self._inventory(record).has(record)
+        if there is None:
             self.unsure.append(one.name)
-        return standing is not None and record.id in standing
+        return there is True
+
+    def _inventory(self, record: Record) -> Inventory:
+        known = next((one for one in self._asked if one.covers(record)), None)
+        if known is None:
+            known = registry.elsewhere(record).inventory([record], self._settings, thorough=False)
+            self._asked.append(known)
+        return known
 
 
 def _costs(one: Seen) -> bool:
@@ -185,29 +186,14 @@ def _count(census: Census) -> int:
 
 def _listed(census: Census) -> list[str]:
     """A line for each: session, kind, age and size."""
-    rows = []
-    for one in census.orphan_sessions:
-        assert one.session is not None
-        rows.append((one.name, one.session.verdict.reason or "", ""))
-    for agent in census.agents:
-        pid = agent.agent.process.pid
-        rows.append((agent.name, f"process {pid}, no record claims it", ""))
-    for left in sorted(census.leftovers, key=lambda left: left.name):
-        age = formatting.short_time(time.time() - left.started)
-        what = f"process {left.process.pid}, {age}, {formatting.size(left.memory_bytes)}"
-        kept = f"   left alone: {left.keep}" if left.keep else ""
-        rows.append((left.name, what, formatting.command_line(left.command) + kept))
-    for stray in census.strays:
-        panes = formatting.number(len(stray.panes), "pane")
-        runs = ", ".join(formatting.command_line(one) for one in stray.commands)
-        kept = f"   left alone: {stray.keep}" if stray.keep else ""
-        rows.append((stray.name, f"tmux session, {panes}, no record claims it", runs + kept))
-    for box in census.adrift:
-        what = f"container {box.container}, {box.facts.status}, no record claims it"
-        rows.append((box.name, what, f"left alone: {box.keep}" if box.keep else ""))
-    return formatting.table(
-        [(name, f"{formatting.escape(what)}   {more}") for name, what, more in rows]
-    )
+    from sesh.places.unclaimed import row
+
+    rows = [
+        (one.name, f"{formatting.escape(one.intact.verdict.reason or '')}   ")
+        for one in census.orphan_sessions
+    ]
+    now = time.time()
+    return formatting.table(rows + [row(one, now) for one in census.unclaimed])
 
 
 def _stop_unclaimed(
@@ -225,7 +211,7 @@ def _stop_unclaimed(
     return tuple(name for name in names if not by_name.get(name)), bool(left)
 
 
-def _unclaimed(name: str, config: Config) -> Sequence[Orphan | Adrift]:
+def _unclaimed(name: str, config: Config) -> Sequence[Unclaimed]:
     """Found by the files of their launches or, where those are lost too, by a full census."""
     found = lookup.orphans_named(name)
     if found:
@@ -233,9 +219,8 @@ def _unclaimed(name: str, config: Config) -> Sequence[Orphan | Adrift]:
     from sesh.state import orphans
 
     census = orphans.census(config)
-    adrift = [one for one in census.adrift if not one.copied]
-    every: list[Orphan | Adrift] = [*census.agents, *adrift]
-    return [one for one in every if one.name == name]
+    places = [one for one in census.places if not one.copied]
+    return [one for one in (*census.agents, *places) if one.name == name]
 
 
 def _unreadable(name: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-from sesh.doctor import containers, files, machine, orphans, records, sessions, tmux
+from sesh.doctor import files, machine, orphans, places, records, sessions, tmux
 from sesh.doctor.scene import Check, Finding, Level, Scene, Step
 from sesh.model.errors import SeshError, UsageError
 from sesh.model.value_object import Value, replace
@@ -15,7 +15,7 @@ CHECKS = (
     *sessions.CHECKS,
     *orphans.CHECKS,
     *records.CHECKS,
-    *containers.CHECKS,
+    *places.CHECKS,
     *files.CHECKS,
     *machine.CHECKS,
 )

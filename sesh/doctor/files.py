@@ -92,15 +92,17 @@ def _for_a_container(path: str, status: os.stat_result) -> bool:
         return any(map(mount_owner, name.split("/")))
     session_id = name.removesuffix(".log")
     open_log = below == "transcripts" and stat.S_IMODE(status.st_mode) == 0o666
-    return open_log and _boxed(session_id)
+    return open_log and _shares_files(session_id)
 
 
-def _boxed(session_id: str) -> bool:
-    """Is this a session in a container, now or in the history? A damaged record may be."""
+def _shares_files(session_id: str) -> bool:
+    """Is this a session that writes its transcript from a container, now or in the history? A
+    damaged record may be."""
     found = (records.entry(name_of(session_id)), history.entry(session_id))
     known = [entry.record for entry in found if entry is not None]
     return any(
-        isinstance(one, Damaged) or (one.id == session_id and one.spec.box is not None)
+        isinstance(one, Damaged)
+        or (one.id == session_id and one.place.run != one.place.private_run)
         for one in known
     )
 

@@ -6,13 +6,12 @@ import os
 import time
 
 from sesh.doctor.scene import FIX, Check, Finding, Level, Scene, Step, few, number
-from sesh.model.record import Record, name_of
 from sesh.model.text import formatting
 from sesh.operations import adopt
+from sesh.places.unclaimed import Leftover, Orphan
 from sesh.state import records
 from sesh.state.judge import Seen
-from sesh.state.lookup import Orphan
-from sesh.state.orphans import Leftover, Stray
+from sesh.state.orphans import Stray
 
 
 def orphan_tmux(scene: Scene) -> list[Finding]:
@@ -20,25 +19,23 @@ def orphan_tmux(scene: Scene) -> list[Finding]:
     if not found:
         return []
     return [
-        _forgotten([one for one in found if one.mend == mend], mend)
-        for mend in sorted({one.mend for one in found})
+        _forgotten([one for one in found if one.remedy == remedy], remedy)
+        for remedy in sorted({one.remedy for one in found})
     ]
 
 
-def _forgotten(found: list[Stray], mend: str) -> Finding:
+def _forgotten(found: list[Stray], remedy: str) -> Finding:
     which = few([f"{one.name} ({number(one.panes, 'pane')})" for one in found])
     text = f"{number(found, 'tmux session')} of ours without a record: {which}"
     names = tuple(one.name for one in found)
     level = Level.FAIL if any(one.alive for one in found) else Level.WARN
-    return Finding(level, text, mend, subjects=names)
+    return Finding(level, text, remedy, subjects=names)
 
 
 def _unclaimed(found: Stray | Orphan) -> bool:
     """Still? A start may have written its record since the records were read."""
-    session_id = found.session_id if isinstance(found, Stray) else found.id
-    entry = records.entry(name_of(session_id))
-    record = entry.record if entry else None
-    if not isinstance(record, Record) or record.id != session_id:
+    record = records.of_id(found.session_id)
+    if record is None:
         return True
     return isinstance(found, Orphan) and record.place.generation != found.generation
 
@@ -60,8 +57,7 @@ def rebuild_all(scene: Scene) -> list[Step]:
 
 
 def rebuild(scene: Scene, orphan: Orphan) -> Step:
-    pid = orphan.agent.process.pid
-    what = f"rebuilt the record of {orphan.name}, which is alive (pid {pid})"
+    what = f"rebuilt the record of {orphan.name}, which is alive (pid {orphan.pid})"
     return Step(what, lambda: adopt.rebuild(orphan, scene.settings))
 
 
@@ -87,8 +83,7 @@ def _agents_finding(found: list[Orphan], mend: str | None) -> list[Finding]:
 
 
 def _who(orphan: Orphan) -> str:
-    age = formatting.long_time(time.time() - orphan.since.timestamp())
-    return f"pid {orphan.agent.process.pid}, for {age}"
+    return f"pid {orphan.pid}, for {formatting.long_time(orphan.age(time.time()))}"
 
 
 def _terminal_gone(one: Seen) -> bool:
@@ -129,7 +124,7 @@ def orphan_process(scene: Scene) -> list[Finding]:
 
 def _outliving(group: list[Leftover]) -> Finding:
     """The processes that outlive one session."""
-    memory = formatting.size(sum(one.memory_bytes for one in group))
+    memory = formatting.size(sum(one.size for one in group))
     verb = "processes outlive" if len(group) > 1 else "process outlives"
     which = few([_process(one) for one in group], 6)
     kept = sorted({one.keep for one in group if one.keep})
@@ -145,8 +140,8 @@ def _outliving(group: list[Leftover]) -> Finding:
 
 def _process(one: Leftover) -> str:
     name = os.path.basename(one.command[0]) if one.command else "?"
-    age = formatting.short_time(time.time() - one.started)
-    return f"{one.process.pid} {name} ({age}, {formatting.size(one.memory_bytes)})"
+    age = formatting.short_time(one.age(time.time()))
+    return f"{one.pid} {name} ({age}, {formatting.size(one.size)})"
 
 
 CHECKS = (

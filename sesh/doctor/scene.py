@@ -10,18 +10,19 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from enum import StrEnum
 from functools import cached_property
 
 from sesh.model.configuration import Config
-from sesh.model.place import InContainer
 from sesh.model.record import Record, name_of
 from sesh.model.session_json import LASTING, View, view
 from sesh.model.states import State
 from sesh.model.text import formatting, quick_json
+from sesh.model.text.formatting import few as few
 from sesh.model.value_object import Value, replace
+from sesh.places.finding import Finding as Finding
+from sesh.places.finding import Level as Level
 from sesh.places.host import tmux_server
-from sesh.places.interface import Answers
+from sesh.places.interface import Answers, Examined
 from sesh.places.launch_files import mount_owner
 from sesh.state import orphans, records
 from sesh.state.judge import Seen
@@ -34,23 +35,6 @@ PATIENCE = 1.5  # seconds that a server or an engine gets; the whole is to take 
 HURRY = 0.5  # seconds that further servers get once one hangs
 _FIELDS = frozenset(LASTING)
 FIX = "sesh doctor --fix"
-
-
-class Level(StrEnum):
-    OK = "ok"
-    WARN = "warn"
-    FAIL = "fail"
-
-
-class Finding(Value):
-    """One problem, and the command that fixes it."""
-
-    level: Level
-    text: str
-    mend: str | None = None
-    note: str | None = None  # what the command will do, where its name does not say it
-    subjects: tuple[str, ...] = ()  # the sessions, files or processes that it is about
-    id: str = ""  # of its check, which `examine` adds
 
 
 class Step(Value):
@@ -120,18 +104,20 @@ class Scene:
 
     @cached_property
     def living(self) -> list[View]:
-        """Sessions whose agent was seen alive, on this machine and in no container."""
+        """Sessions on this host whose agent was seen alive."""
         alive = (State.RUNNING, State.PAUSED)
         return [v for v in self.views if v["state"] in alive and v["place"] == "host"]
 
     @cached_property
-    def boxed(self) -> list[Record]:
-        """The records of all sessions in containers."""
-        return orphans.boxed_records(self.census.found, self.census.held)
+    def elsewhere(self) -> list[Record]:
+        """The records of all sessions that are not in a tmux of this host."""
+        return orphans.records_elsewhere(self.census.found, self.census.held)
 
-    @cached_property
-    def containers(self) -> list[InContainer]:
-        return [record.place for record in self.boxed if isinstance(record.place, InContainer)]
+    def examined(self, kind: str) -> Examined:
+        """What the checks of one kind of place look at."""
+        mine = tuple(record for record in self.elsewhere if record.place.kind == kind)
+        inventory = self.census.inventories[kind]
+        return Examined(mine, inventory, self.settings, self.config, self.mounts)
 
     @cached_property
     def sessions(self) -> int:
@@ -186,12 +172,6 @@ def _walk(root: str) -> Iterator[tuple[str, os.stat_result]]:
             yield path, status
             if stat.S_ISDIR(status.st_mode) and not mount_owner(path):
                 pending += [child.path for child in os.scandir(path)]
-
-
-def few(texts: Sequence[str], most: int = 4) -> str:
-    """Some of them, and how many more."""
-    more = f" and {len(texts) - most} more" if len(texts) > most else ""
-    return ", ".join(texts[:most]) + more
 
 
 def number(texts: Sequence[object], noun: str) -> str:

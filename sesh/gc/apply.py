@@ -20,12 +20,11 @@ from sesh.operations.stop.orphans import stop_leftovers
 from sesh.operations.stop.request import Ending, under_way
 from sesh.operations.stop.stop import continue_stops, stop
 from sesh.places import environment, panes, registry
-from sesh.places.docker import ownership
 from sesh.places.host import tmux_server
+from sesh.places.unclaimed import Leftover, UnclaimedPlace
 from sesh.state import clocks, events, history, judge, records, unclaimed
 from sesh.state.judge import Seen
-from sesh.state.orphans import Leftover, Stray
-from sesh.state.unclaimed import Adrift
+from sesh.state.orphans import Stray
 from sesh.supervision import run_pass
 from sesh.system import files, paths, processes, tmux
 
@@ -159,7 +158,7 @@ def _archive(steps: list[Step], config: Config, options: Options) -> Iterator[Ou
             yield skipped(step)
         elif isinstance(seen.entry.record, Record) and worktrees.stands(seen.entry.record):
             yield skipped(step, "its worktree stays")
-        elif why := _container_left(seen, config):
+        elif why := _place_left(seen, config):
             yield skipped(step, why)
         else:
             due[one.session_id] = (step, seen)
@@ -189,15 +188,16 @@ def _remove_worktrees(steps: list[Step], config: Config, options: Options) -> It
         yield skipped(step, stays) if stays else done(step)
 
 
-def _container_left(seen: Seen, config: Config) -> str | None:
-    """Remove the container of an ended session, unless it shall be kept; why that failed."""
+def _place_left(seen: Seen, config: Config) -> str | None:
+    """Remove what was made for an ended session, unless it is to be kept; why that failed."""
     record = seen.entry.record
-    if not isinstance(record, Record) or record.status.keep:
+    if not isinstance(record, Record) or record.place.kind not in registry.ELSEWHERE:
         return None
-    if record.spec.box is None or record.spec.box.image is None:
-        return None
-    said = ownership.remove_container(record, config.docker.timeout * 2)
-    return None if said.ok else f"its container: {said.text}"
+    try:
+        registry.elsewhere(record).clear(record, config, close_panes=False)
+    except SeshError as error:
+        return str(error).removeprefix(f"{record.name}: ")
+    return None
 
 
 def _release(sessions: Iterable[Record], config: Config) -> None:
@@ -289,8 +289,8 @@ def _close_stray(step: Step, config: Config, options: Options) -> Outcome:
 
 
 def _remove_container(step: Step, config: Config, options: Options) -> Outcome:
-    """Remove a container in which nothing runs and that still no record claims."""
-    assert isinstance(step.target, Adrift)
+    """Remove a place in which nothing runs and that still no record claims."""
+    assert isinstance(step.target, UnclaimedPlace)
     if not unclaimed.still(step.target, config):
         return skipped(step)
     removed = recover.remove(step.target, config)

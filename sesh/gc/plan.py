@@ -13,16 +13,17 @@ from enum import StrEnum
 from sesh.gc.scan import NEVER, NO_PILE, Ended, Running, Scene, ended_in, running_in
 from sesh.model import due
 from sesh.model.configuration import Gc
-from sesh.model.place import Engine, Process
+from sesh.model.place import Process
 from sesh.model.record import Record, name_of
 from sesh.model.states import State
 from sesh.model.text import formatting
 from sesh.model.text.units import span
 from sesh.model.value_object import Value
 from sesh.places.launch_files import mount_owner
+from sesh.places.unclaimed import Unclaimed
 from sesh.state.clocks import Naps
-from sesh.state.orphans import Census, Leftover, Stray
-from sesh.state.unclaimed import Adrift
+from sesh.state.orphans import Census
+from sesh.state.unclaimed import Inventories
 from sesh.supervision.notify import notices
 from sesh.system import paths, processes, tmux
 from sesh.system.subprocesses import Reply
@@ -81,8 +82,8 @@ class Step(Value):
     size: int = 0  # bytes on disk
     changed: float = 0.0  # the files' time when they were seen
     mend: str | None = None  # the command for a person, where gc does nothing
-    target: Leftover | Stray | Process | Adrift | None = None
-    engines: tuple[Engine, ...] = ()  # the engines that were asked
+    target: Unclaimed | Process | None = None
+    asked: Inventories | None = None  # the answers of places that it follows from
     generation: int = 0  # of a session that is ended or restarted
 
 
@@ -238,7 +239,7 @@ def _orphans(scene: Scene, gc: Gc, options: Options) -> Iterator[Step]:
             f"of {left.name}" + (f": {note}" if note else ""),
             left.session_id,
             size=left.memory_bytes,
-            mend=None if sure or left.keep else "sesh stop --orphans",
+            mend=None if sure or left.keep else left.remedy,
             target=left,
         )
     damaged = {one.name for one in scene.census.found if one.damaged}
@@ -247,9 +248,9 @@ def _orphans(scene: Scene, gc: Gc, options: Options) -> Iterator[Step]:
             Verb.KEEP,
             What.AGENT,
             agent.name,
-            f"of {agent.name}: alive, but no record claims it",
+            f"of {agent.name}: {agent.reason}",
             agent.id,
-            mend="sesh doctor --fix" if agent.name in damaged else f"sesh adopt {agent.name}",
+            mend="sesh doctor --fix" if agent.name in damaged else agent.remedy,
             target=agent.agent.process,
         )
 
@@ -261,17 +262,17 @@ def _containers(scene: Scene, gc: Gc, options: Options) -> Iterator[Step]:
     killing = options.kill_orphans or gc.kill_orphans
     taken = {one.name for one in scene.census.found}
     taken |= {name_of(one.id) for one in scene.census.held}
-    for one in scene.census.adrift:
+    for one in scene.census.places:
         may_go = one.proven and (one.left_over or (killing and not one.busy))
-        sure = may_go and _twice(scene, *one.sighting)
-        state = "in use" if one.busy else f"{one.facts.status}, nothing runs in it"
+        sure = may_go and one.sighting is not None and _twice(scene, *one.sighting)
+        state = "in use" if one.busy else f"{one.status}, nothing runs in it"
         waits = "" if sure or not may_go else "; removed by the next gc, a minute later"
         waits = f"; {one.keep}" if one.keep else waits
-        mend = "sesh stop --orphans" if one.name in taken else f"sesh adopt {one.name}"
+        mend = "sesh stop --orphans" if one.name in taken else one.remedy
         yield Step(
             Verb.REMOVE if sure else Verb.KEEP,
             What.CONTAINER,
-            one.container,
+            one.label,
             f"of {one.name}, which no record claims: {state}{waits}",
             one.session_id,
             mend=None if sure or not one.claim or one.copied else mend,
@@ -295,11 +296,10 @@ def _closes(
             yield Step(Verb.CLOSE, What.PANE, one.name, "of an ended agent", one.session_id)
     for stray in scene.census.strays:
         if stray.alive:
-            runs = ", ".join(formatting.command_line(one) for one in stray.commands)
-            why = f"of {stray.name}, which no record claims: {runs}"
+            why = f"of {stray.name}, which no record claims: {stray.runs}"
             yield Step(
                 *(Verb.KEEP, What.STRAY, stray.name, why, stray.session_id),
-                mend=stray.mend,
+                mend=stray.remedy,
             )
         elif now - _last_sign(scene, stray.session_id) > gc.close_after:
             yield Step(
@@ -391,7 +391,7 @@ def _listed(census: Census) -> set[str]:
     records = [one.entry.record for one in census.found]
     ids = {record.id for record in records if isinstance(record, Record)}
     ids |= {one.id for one in census.held} | {one.id for one in census.agents}
-    ids |= {one.session_id for one in census.adrift}
+    ids |= {one.session_id for one in census.places}
     return ids | {one.session_id for one in census.leftovers}
 
 
@@ -406,7 +406,7 @@ def _files(scene: Scene, gc: Gc, now: float, by_days: float) -> Iterator[Step]:
                 *(Verb.REMOVE, What.MOUNT, path, "whose container is gone", session_id),
                 paths=(path,),
                 changed=changed,
-                engines=tuple(scene.census.engines),
+                asked=scene.census.inventories,
             )
     for path, changed in scene.temps:
         if now - changed > TEMP_GRACE:

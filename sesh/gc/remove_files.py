@@ -11,10 +11,10 @@ from contextlib import suppress
 
 from sesh.gc.plan import Options, Outcome, Step, done, failed, skipped
 from sesh.model.configuration import Config
-from sesh.places.docker import session_files
+from sesh.places import launch_files
 from sesh.state import events, records, unclaimed
 from sesh.supervision.notify import notices
-from sesh.system import paths, processes
+from sesh.system import paths
 
 
 def remove_history(step: Step, *_: object) -> Outcome:
@@ -48,13 +48,12 @@ def drop_notice(step: Step, *_: object) -> Outcome:
 
 
 def remove_mount(step: Step, config: Config, options: Options) -> Outcome:
-    """Remove the private mount of a container, if every engine says again that it is gone."""
-    answers = unclaimed.ask_engines(step.engines, config, processes.run_dir())
-    standing = unclaimed.standing(answers)
+    """Remove the private mount of a place, if it is proven again that the place is gone."""
+    standing = unclaimed.ids(unclaimed.ask_again(step.asked or {}, config)) if step.asked else None
     gone = standing is not None and step.session_id not in standing
     if not gone or claimed(step.session_id) or not _unchanged(step.subject, step.changed):
         return skipped(step)
-    if session_files.remove(step.subject):
+    if launch_files.remove_mount(step.subject):
         return done(step)
     return failed(step, "not all of it is ours to remove")
 

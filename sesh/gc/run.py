@@ -13,13 +13,11 @@ from sesh.gc.scan import Scene
 from sesh.model.configuration import Config
 from sesh.model.due import Kind
 from sesh.model.errors import ConflictError, StateError
-from sesh.model.place import Process
 from sesh.model.record import Record
 from sesh.model.value_object import replace
+from sesh.places.unclaimed import Unclaimed
 from sesh.state import clocks, lookup, records, settings, sightings
 from sesh.state.judge import Seen
-from sesh.state.orphans import Leftover
-from sesh.state.unclaimed import Adrift
 from sesh.supervision import run_pass, supervise
 from sesh.system import files, paths, processes
 
@@ -135,10 +133,6 @@ def _remember(scene: Scene, steps: Iterable[Step], run: str) -> None:
 
 
 def _sighting(step: Step) -> sightings.Key | None:
-    target = step.target
-    if isinstance(target, Adrift):
-        return None if target.busy else target.sighting
-    process = target.process if isinstance(target, Leftover) else target
-    if not isinstance(process, Process) or not step.session_id:
-        return None
-    return process, step.session_id
+    if isinstance(step.target, Unclaimed):
+        return step.target.sighting
+    return (step.target, step.session_id) if step.target and step.session_id else None

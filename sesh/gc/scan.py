@@ -155,9 +155,8 @@ def _panes(census: Census, config: Config, run: str) -> dict[str, Sequence[Pane]
 
 
 def _mounts(census: Census, run: str) -> Iterator[tuple[str, float]]:
-    """The private mounts of containers that every engine says are gone, and whose session no record
-    names."""
-    standing = unclaimed.standing(census.engines)
+    """The private mounts of places that are proven to be gone and that no record names."""
+    standing = unclaimed.ids(census.inventories)
     if standing is None:
         return
     damaged = {one.name for one in census.found if one.damaged}

@@ -17,8 +17,8 @@ from sesh.model import digest
 from sesh.model.place import (
     KINDS,
     Agent,
-    Boxing,
     Container,
+    ContainerRequest,
     Engine,
     InContainer,
     Machine,
@@ -68,8 +68,8 @@ _LONGEST = 2e9  # seconds: beyond all that can be asked for, with what an engine
 
 _ENUMS = (Cause, Desired, Health, State)
 _TABLES = (
-    *(Agent, AgentWord, Answers, Boxing, BreakerLimits, Care, Container, Engine, Kit, Place),
-    *(Process, Spec, Status, Step, Worktree),
+    *(Agent, AgentWord, Answers, BreakerLimits, Care, Container, ContainerRequest, Engine, Kit),
+    *(Place, Process, Spec, Status, Step, Worktree),
 )
 # Left out when they have their default; every other field is written, unless it is None.
 _LEFT_OUT: Mapping[type[Value], tuple[str, ...]] = {
@@ -81,7 +81,7 @@ _LEFT_OUT: Mapping[type[Value], tuple[str, ...]] = {
 }
 # Must be there although the class has a default.
 _NEEDED: Mapping[type[Value], tuple[str, ...]] = {
-    Boxing: ("mount",),
+    ContainerRequest: ("mount",),
     Kit: ("conversation", "transcript", "rules"),
     Worktree: ("made_branch",),
     BreakerLimits: BreakerLimits.fields,
@@ -114,7 +114,7 @@ def _check_spec(spec: Spec) -> tuple[str, str] | None:
     return None if spec.launch_timeout > 0 else ("launch_timeout", "out of range")
 
 
-def _check_box(box: Boxing) -> tuple[str, str] | None:
+def _check_box(box: ContainerRequest) -> tuple[str, str] | None:
     either = (box.image is None) != (box.existing is None)
     return None if either else ("image", "either image or existing should be there")
 
@@ -158,7 +158,7 @@ def _plain(value: object) -> bool:
 _CHECKS: Mapping[type[Value], Callable[[Any], tuple[str, str] | None]] = {
     Record: _check_record,
     Spec: _check_spec,
-    Boxing: _check_box,
+    ContainerRequest: _check_box,
     Care: _check_care,
     Place: _check_place,
     Container: _check_container,

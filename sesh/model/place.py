@@ -25,7 +25,7 @@ class Process(Value):
 
 
 class Agent(Value):
-    """What the launch file wrote of itself just before it became the agent."""
+    """The identity that the launch file wrote just before it became the agent."""
 
     process: Process
     keeper: int  # the inner shell of the keeper, which waits for the agent; 0: adopted, none
@@ -33,8 +33,8 @@ class Agent(Value):
     tty: int  # the terminal's device number, 0 once the terminal is gone
 
 
-class Boxing(Value):
-    """The container that a session was asked to run in: a new one, or one that exists."""
+class ContainerRequest(Value):
+    """The container in which a session is to run: a new or an existing one."""
 
     image: str | None = None
     existing: str | None = None  # used, and never removed by sesh
@@ -44,11 +44,11 @@ class Boxing(Value):
     network: str | None = None
     memory: str | None = None
     cpus: str | None = None
-    options: tuple[str, ...] = ()  # passed on to the engine as they are
+    options: tuple[str, ...] = ()  # passed to the engine unchanged
 
 
 class Engine(Value):
-    """Which container engine: the program that speaks to it, and where it is, if that was said."""
+    """A container engine: the program that talks to it, and its address, if one was given."""
 
     command: str
     host: str | None = None
@@ -60,13 +60,13 @@ class Container(Value):
 
     id: str
     name: str
-    started: str  # as the engine says it: a container that was started again has another
+    started: str  # as the engine reports it; changes when the container is started again
     made: bool  # by sesh, so that sesh may remove it
-    mounted: bool  # its words come through the private mount
+    mounted: bool  # its launch files arrive through the private mount
     init: Process | None = None  # its first process; None: not on this machine
-    freezer: str | None = None  # the file by which the kernel says that it is paused
-    ooms: int = 0  # how often the kernel had killed there for want of memory before this launch
-    created: str = ""  # as the engine says it; empty: recorded before that was noted
+    freezer: str | None = None  # the file in which the kernel reports whether it is paused
+    ooms: int = 0  # out-of-memory kills before this launch
+    created: str = ""  # as the engine reports it; empty: by a version that did not record it
 
 
 class Place(Value):
@@ -122,23 +122,33 @@ class Host(Place):
     kind = "host"
 
 
-class InContainer(Place):
+class Elsewhere(Place):
+    """A place that is not a tmux server of this machine. Base of all such kinds: the processes of a
+    session may write into `run`, so sesh keeps its own files beside it."""
+
+    agent_files_here = False
+    calls_back = False
+
+    @property
+    def pids_here(self) -> bool:
+        return False
+
+    @property
+    def private_run(self) -> str:
+        return self.run.rpartition("/")[0]
+
+
+class InContainer(Elsewhere):
     """A container: of an engine on this machine, or on another one."""
 
     engine: Engine = Engine("docker")
     container: Container | None = None
 
     kind = "docker"
-    agent_files_here = False
-    calls_back = False
 
     @property
     def pids_here(self) -> bool:
         return self.container is None or self.container.init is not None
-
-    @property
-    def private_run(self) -> str:
-        return self.run.rpartition("/")[0]  # `run` itself is mounted into the container
 
     @property
     def guard(self) -> str:

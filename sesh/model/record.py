@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from types import MappingProxyType
 
-from sesh.model.place import Boxing, Place, Process
+from sesh.model.place import ContainerRequest, Place, Process
 from sesh.model.states import Cause, Desired, Health, Retry, State
 from sesh.model.text.pattern import lazy
 from sesh.model.value_object import Value
@@ -126,7 +126,7 @@ class Spec(Value):
     launch_timeout: float = 10.0
     max_age: float | None = None  # seconds it may run; 0: for ever; None: as the settings say
     max_idle: float | None = None  # seconds it may print nothing; the same
-    box: Boxing | None = None  # None: on this machine
+    box: ContainerRequest | None = None  # None: on this machine
     care: Care = Care()
     breaker: BreakerLimits | None = None  # None: as the settings say
     template: str | None = None

@@ -16,7 +16,7 @@ from sesh.model.reconcile import reconcile
 from sesh.model.record import Record, Spec, Status, session_id, valid_name
 from sesh.model.states import Desired
 from sesh.model.value_object import replace
-from sesh.places import environment, launch_files, registry
+from sesh.places import environment, keepers, launch_files, registry
 from sesh.places.host import tmux_server
 from sesh.state import events, lookup, orphans, records
 from sesh.state.judge import Seen
@@ -112,7 +112,7 @@ def _command(pid: int) -> tuple[str, ...]:
 
 def _socket_of(word: LaunchWord) -> str:
     """The socket of its server, from the environment that tmux gave the keeper."""
-    socket = orphans.socket_of(word)
+    socket = keepers.socket_of(word)
     if not os.path.isabs(socket):
         raise CannotTellError(f"process {word.agent.process.pid}: which tmux it runs in is unknown")
     return socket

@@ -8,13 +8,14 @@ in which nothing is made for a session but its tmux pane. mypy names what a kind
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from sesh.model.configuration import Config
 from sesh.model.errors import SeshError
 from sesh.model.observation import ExitWord, LaunchWord, Observation, unknown
-from sesh.model.place import Place
+from sesh.model.place import ContainerRequest, Place
 from sesh.model.record import Record, Spec
+from sesh.model.value_object import Value
 from sesh.places.environment import Environment
 from sesh.system.subprocesses import Reply
 from sesh.system.tmux import Keeper, Pane, Tmux
@@ -22,6 +23,10 @@ from sesh.system.tmux import Keeper, Pane, Tmux
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Protocol
+
+    from sesh.places.finding import Finding
+    from sesh.places.unclaimed import UnclaimedPlace
+    from sesh.system.directory_tree import Measure
 else:
     Protocol = object
 
@@ -34,6 +39,37 @@ UNREADABLE = (SeshError, OSError, ValueError, ArithmeticError, RecursionError)
 
 def unreadable(error: Exception) -> Observation:
     return Observation(unknown(f"cannot be looked at: {str(error) or type(error).__name__}"))
+
+
+class Recorded(Value):
+    """What records say of a session id. Asked again before every act."""
+
+    listed: Callable[[str], Record | None]  # its record in the list
+    archived: Callable[[str], Record | None]  # its record in the history
+
+
+class Inventory(Value):
+    """What is there of everything that one kind has made from this state directory."""
+
+    ids: frozenset[str] | None  # of the sessions of which something is there; None: unknown
+
+    def covers(self, record: Record) -> bool:
+        """Was the place of this session asked?"""
+        return True
+
+    def has(self, record: Record) -> bool | None:
+        """Is something of this session there? None: unknown."""
+        return None if self.ids is None else record.id in self.ids
+
+
+class Examined(Value):
+    """What the checks of `doctor` look at: sessions of one kind, and what is there of them."""
+
+    records: tuple[Record, ...]
+    inventory: Inventory
+    settings: Config  # with the user's own timeouts
+    config: Config  # with short timeouts
+    mounts: Mapping[str, Measure]  # session id → how much is in its private mount
 
 
 class PlaceKind(Protocol):
@@ -115,6 +151,24 @@ class Elsewhere(PlaceKind, Protocol):
         """After a confirmed end: close panes that stay, remove what was made, unless the record
         says that it is kept. (Not of places that call back, as above.)"""
 
+    def launch_timeout(self, seconds: float) -> float:
+        """The timeout to record for a launch whose agent may take this long to begin."""
+        return seconds
+
+    def shares_directory(self, request: ContainerRequest | None) -> bool:
+        """Is the session's directory one of this machine?"""
+        return False
+
+    def limits_memory(self, request: ContainerRequest | None) -> bool:
+        """Does the place itself enforce the limit on memory?"""
+        return False
+
+    def with_mounts(
+        self, request: ContainerRequest | None, directories: Sequence[str]
+    ) -> ContainerRequest | None:
+        """The request, with more directories of this machine."""
+        return request
+
     def check(self, spec: Spec, config: Config) -> Spec:
         """The request, completed; raises when it cannot be met."""
         return spec
@@ -177,3 +231,33 @@ class Elsewhere(PlaceKind, Protocol):
 
     def take_back(self, claimed: Record, config: Config) -> bool:
         """End what was begun in a place that stays; False when it cannot be asked."""
+
+    # --- what is left without a record ---
+
+    def inventory(self, sessions: Sequence[Record], config: Config, *, thorough: bool) -> Inventory:
+        """Look at everything that was made from here: one question to each place that sessions
+        name; if `thorough`, also to the place that a start would use."""
+
+    def ask_again(self, inventory: Inventory, config: Config) -> Inventory:
+        """The same question to the same places."""
+
+    def unclaimed(
+        self, inventory: Inventory, recorded: Recorded, config: Config
+    ) -> list[UnclaimedPlace]:
+        """The places that no record claims, also none that was written since they were listed."""
+
+    def still_unclaimed(
+        self, found: UnclaimedPlace, recorded: Recorded, config: Config
+    ) -> UnclaimedPlace | None:
+        """The same place, looked at again just before an act; None: gone, or claimed by now."""
+
+    def rebuild(self, found: UnclaimedPlace, config: Config) -> Record:
+        """The record of the session in it, as far as the place shows; raises when it cannot be
+        rebuilt."""
+
+    def remove_unclaimed(self, found: UnclaimedPlace, config: Config) -> bool:
+        """Remove it with everything in it; False: it is still there."""
+
+    def problems(self, check: str, look: Examined) -> list[Finding]:
+        """What is wrong, by one check of `doctor` (`doctor/places`)."""
+        return []

@@ -35,7 +35,7 @@ from sesh.model.record import Record
 from sesh.model.text import parse
 from sesh.model.text.pattern import lazy
 from sesh.model.text.shell_words import quote
-from sesh.system import paths
+from sesh.system import directory_tree, paths
 from sesh.system.files import make_private, open_regular, read_regular, write_private, writing
 
 WORD_SIZE = 128
@@ -89,6 +89,20 @@ _LIMITS = (
 
 def base(record: Record) -> str:
     return f"{record.place.run}/{record.launch}"
+
+
+def mount_path(run: str, session_id: str) -> str:
+    """The directory that a place elsewhere shares with this machine, or whose files are kept here:
+    the private mount of a container, for example."""
+    return f"{run}/{session_id}.box"
+
+
+def mounts_left(run: str) -> bool:
+    """Is there any such directory? Then a place may be left too."""
+    try:
+        return any(name.endswith(".box") for name in os.listdir(run))
+    except OSError:
+        return False
 
 
 def mount_owner(path: str) -> str | None:
@@ -173,6 +187,14 @@ def read_claim(run: str, session_id: str, generation: int) -> bytes | None:
         return read_regular(f"{run}/{session_id}.{generation}.claim", CLAIM_LIMIT)
     except OSError:
         return None
+
+
+def remove_mount(directory: str) -> bool:
+    """Delete the private mount of a place that is gone; False when not all of it could be
+    deleted."""
+    with suppress(FileNotFoundError):
+        os.unlink(f"{directory}.clients")
+    return directory_tree.remove(directory)
 
 
 def write_word(run: str, session_id: str, word: LaunchWord) -> None:

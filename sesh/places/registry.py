@@ -8,10 +8,16 @@ from contextlib import suppress
 
 from sesh.model.configuration import Config
 from sesh.model.errors import SeshError
-from sesh.model.place import Host, InContainer, RecordOnly
-from sesh.model.record import Record, Spec
+from sesh.model.place import ContainerRequest, Host, InContainer, RecordOnly
+from sesh.model.record import Record
 from sesh.places.interface import Elsewhere, PlaceKind
 from sesh.system.tmux import Tmux
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Protocol
+else:
+    Protocol = object
 
 
 def _host() -> PlaceKind:
@@ -49,9 +55,30 @@ def elsewhere(record: Record) -> Elsewhere:
     return ELSEWHERE[record.place.kind]()
 
 
-def requested(spec: Spec) -> Elsewhere | None:
+class Requesting(Protocol):
+    """A wish or a spec: something that may request a place elsewhere."""
+
+    @property
+    def box(self) -> ContainerRequest | None: ...
+
+
+def requested(by: Requesting) -> Elsewhere | None:
     """The kind of place that a new session asks for; None: this host."""
-    return _docker() if spec.box is not None else None
+    return _docker() if by.box is not None else None
+
+
+def request(**options: Any) -> ContainerRequest | None:
+    """The request that options of `start` make; None: this host."""
+    from sesh.places.docker.request import requested
+
+    return requested(**options)
+
+
+def pull(request: ContainerRequest, config: Config) -> None:
+    """Download what a new place needs."""
+    from sesh.places.docker.request import pull
+
+    pull(request, config)
 
 
 def by_server(records: Iterable[Record], config: Config) -> Iterator[tuple[Tmux, list[Record]]]:

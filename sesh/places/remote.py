@@ -1,9 +1,9 @@
 """A place that is reached by commands only: a shell somewhere, with tmux and a /tmp.
 
 The functions here take `run`, which runs a command in the place of a record; containers into which
-nothing can be mounted use them. `Remote` makes a whole kind of place of two primitives: `command`
-and `standing`. What comes back from a place may be forged: it is parsed strictly, and can only lie
-about its own session.
+nothing can be mounted use them. `Remote` makes a whole kind of place of three primitives:
+`command`, `standing` and `unclaimed_ids`. The answers of a place may be forged: they are parsed
+strictly, and can only lie about their own session.
 """
 
 from __future__ import annotations
@@ -11,23 +11,32 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 
 from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, SeshError, StateError
 from sesh.model.observation import ExitWord, LaunchWord, Observation, Sight, absent, seen, unknown
 from sesh.model.place import Place
-from sesh.model.record import Record, Spec
+from sesh.model.record import ID_PATTERN, Record, Spec, Status
 from sesh.model.states import Desired
 from sesh.model.text import parse
 from sesh.model.text.pattern import lazy
 from sesh.model.text.shell_words import quote
 from sesh.model.value_object import replace
-from sesh.places import environment, launch_files, panes
+from sesh.places import claims, environment, launch_files, panes
 from sesh.places.host import terminate
 from sesh.places.host.terminate import Target
-from sesh.places.interface import UNREADABLE, Answers, Elsewhere, Look, unreadable
+from sesh.places.interface import (
+    UNREADABLE,
+    Answers,
+    Elsewhere,
+    Inventory,
+    Look,
+    Recorded,
+    unreadable,
+)
+from sesh.places.unclaimed import UnclaimedPlace
 from sesh.system import files, paths, processes, subprocesses, tmux
 from sesh.system.container_engine import Trouble
 from sesh.system.subprocesses import NOTHING, PIPE, Reply
@@ -35,17 +44,21 @@ from sesh.system.tmux import Tmux
 
 Run = Callable[..., Reply]  # run(record, *argv, timeout=…, stdin=…, stdout=…)
 KEEPER_PATIENCE = 1.0  # seconds from an agent's end to its keeper's word
+_ID = lazy(ID_PATTERN)
 _LINE = lazy(r"(pid|exit|error) ([0-9]+) ([0-9]*) ?(.*)")
 
-# Prints what is known of one launch, a line each; its status says whether the agent lives.
+# Prints what is known of one launch, a line each; its status says whether the agent lives. It lives
+# as long as its keeper has not reported its end. Asked first: an end in between shows below.
 WORDS = """\
+alive=
+[ ! -e {base}.exit ] && read -r pid start keeper rest <{base}.pid &&
+  {{ [ -d "/proc/$pid" ] || [ -d "/proc/$keeper" ]; }} && alive=yes
 for kind in pid exit error; do
   file={base}.$kind line= at=
   [ -f "$file" ] && read -r line <"$file" && at=$(stat -c %Y "$file" 2>/dev/null)
   echo "$kind {generation} $at $line"
 done
-[ ! -e {base}.exit ] && read -r pid rest <{base}.pid && [ -d "/proc/$pid" ] &&
-  echo "alive {generation}"
+[ -n "$alive" ] && echo "alive {generation}"
 """
 
 # Signals whatever carries the session's marker; prints who that is. (No `grep -F`: busybox's ends
@@ -64,6 +77,10 @@ for file in $(grep -l "SESH_ID=$1" /proc/[0-9]*/environ 2>/dev/null); do
 done 2>/dev/null
 exit 0
 """
+
+
+# Prints who owns the sessions that are in a place, a line each.
+OWNERS = "cat /tmp/.sesh-*/owner 2>/dev/null; exit 0"
 
 
 def home(session_id: str) -> str:
@@ -104,6 +121,16 @@ def tools(record: Record, base: str) -> dict[str, bytes]:
         "tmux.conf": tmux.config_text("screen-256color").encode(),
     }
     return {**found, "hook.sh": _shipped("places/docker/hook.sh")} if record.spec.kit else found
+
+
+def _owner() -> str:
+    return f"{processes.here().id} {processes.run_dir()}"
+
+
+def owned(said: str) -> set[str]:
+    """The ids of sessions of this state directory, by what `OWNERS` printed in a place."""
+    lines = (line.partition(" ") for line in said.splitlines())
+    return {found for found, _, who in lines if who == _owner() and _ID.fullmatch(found)}
 
 
 def _shipped(name: str) -> bytes:
@@ -229,9 +256,15 @@ def await_last_word(ended: Callable[[], bool]) -> None:
 # --- a kind of place -----------------------------------------------------------------------------
 
 
+class Standing(Inventory):
+    """What is there of a kind: sessions with and without a record."""
+
+    unclaimed: frozenset[str]  # ids
+
+
 class Remote(Elsewhere):
-    """A kind of place: `command` and `standing` are what a subclass must have. Nothing is made for
-    a session but its tmux server and a directory."""
+    """A kind of place. A subclass must have `command`, `standing` and `unclaimed_ids`. Nothing is
+    made for a session but its tmux server and a directory."""
 
     place: type[Place]  # of `model/place`
     timeout = 20.0  # seconds that a command may take
@@ -242,6 +275,11 @@ class Remote(Elsewhere):
 
     def standing(self, records: Sequence[Record], config: Config) -> Mapping[str, Sight]:
         """Session id → is its place there? One question for all. ABSENT only on proof."""
+        raise NotImplementedError
+
+    def unclaimed_ids(self, known: Collection[str], config: Config) -> set[str]:
+        """The sessions that are there (`OWNERS`, `owned`) and not among the known ones. Raises when
+        a place gives no answer."""
         raise NotImplementedError
 
     def run(
@@ -375,7 +413,7 @@ class Remote(Elsewhere):
         return self.place(
             generation=generation,
             machine=processes.here(),
-            run=run,
+            run=launch_files.mount_path(run, identity),
             snapshot=environment.snapshot_path(identity, run),
             socket=f"{home(identity)}/tmux.sock",
         )
@@ -388,6 +426,7 @@ class Remote(Elsewhere):
         return replace(place, pane=old.place.pane), True
 
     def make_files(self, record: Record) -> None:
+        files.make_private(record.place.private_run)
         files.make_private(record.place.run)
         launch_files.make_transcript(record.id)
 
@@ -405,7 +444,8 @@ class Remote(Elsewhere):
         config: Config,
     ) -> None:
         contents = launch_contents(record, self.stem(record), variables, command, kit)
-        self._must(record, push(self.run, record, contents, self.timeout))
+        owner = {"owner": f"{record.id} {_owner()}\n".encode()}
+        self._must(record, push(self.run, record, {**contents, **owner}, self.timeout))
 
     def stem(self, record: Record) -> str:
         return f"{home(record.id)}/{record.launch}"
@@ -432,3 +472,84 @@ class Remote(Elsewhere):
             return False
         leave(self.run, claimed, self.timeout)
         return True
+
+    def remove_files(self, record: Record) -> None:
+        launch_files.remove_mount(record.place.run)
+
+    # --- what is left without a record ---
+
+    def inventory(self, sessions: Sequence[Record], config: Config, *, thorough: bool) -> Standing:
+        none: frozenset[str] = frozenset()
+        if not (sessions or thorough or launch_files.mounts_left(processes.run_dir())):
+            return Standing(none, none)
+        known = {record.id for record in sessions}
+        there = self.standing(sessions, config) if sessions else {}
+        try:
+            unclaimed = frozenset(self.unclaimed_ids(known, config))
+        except SeshError:
+            return Standing(None, none)
+        if any(sight.unknown for sight in there.values()):
+            return Standing(None, unclaimed)
+        present = {key for key, sight in there.items() if sight.present}
+        return Standing(unclaimed | present, unclaimed)
+
+    def ask_again(self, inventory: Inventory, config: Config) -> Standing:
+        return self.inventory([], config, thorough=True)
+
+    def unclaimed(
+        self, inventory: Inventory, recorded: Recorded, config: Config
+    ) -> list[UnclaimedPlace]:
+        assert isinstance(inventory, Standing)
+        found = (self._unclaimed(one, recorded) for one in sorted(inventory.unclaimed))
+        return [one for one in found if one is not None]
+
+    def _unclaimed(self, session_id: str, recorded: Recorded) -> UnclaimedPlace | None:
+        """Only a copy of the record that is on this machine proves that a session is ours, and says
+        where it runs."""
+        if recorded.listed(session_id) is not None:
+            return None
+        past = recorded.archived(session_id)
+        kept = [*claims.kept(processes.run_dir(), session_id), *((past,) if past else ())]
+        claim = max(kept, key=lambda one: one.place.generation, default=None)
+        return UnclaimedPlace(
+            session_id=session_id,
+            since=claim.spec.created if claim else None,
+            command=claim.spec.command if claim else (),
+            kind=self.place.kind,
+            label=home(session_id),
+            status="running",
+            claim=claim,
+            busy=True,
+            archived=past is not None,
+            proven=claim is not None,
+            copied=False,
+            spent=False,
+        )
+
+    def still_unclaimed(
+        self, found: UnclaimedPlace, recorded: Recorded, config: Config
+    ) -> UnclaimedPlace | None:
+        there = found.session_id in self.unclaimed_ids((), config)
+        return self._unclaimed(found.session_id, recorded) if there else None
+
+    def rebuild(self, found: UnclaimedPlace, config: Config) -> Record:
+        claim = found.claim
+        if claim is None:
+            raise SeshError(f"{found.name}: no copy of its record is left on this machine")
+        place = self._place(claim.id, claim.place.generation)
+        status = Status(desired=Desired.RUNNING, launched=claim.status.launched)
+        record = Record(claim.name, claim.id, claim.spec, place, status)
+        self.make_files(record)
+        listed = self.tmux(record, config).panes()
+        if isinstance(listed, Reply):
+            raise CannotTellError(f"{record.name}: tmux: {listed.text}")
+        pane = next((one.id for one in listed if one.sesh_id == record.id), None)
+        refresh(self.run, record, self.stem(record), self.timeout)
+        return replace(record, place=replace(place, pane=pane))
+
+    def remove_unclaimed(self, found: UnclaimedPlace, config: Config) -> bool:
+        claim = found.claim
+        if claim is None or not self.take_back(claim, config):
+            return False
+        self.remove_files(claim)
+        return self.standing([claim], config)[claim.id].absent

@@ -7,7 +7,7 @@ agents without a record are found by the files of their launches.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 
@@ -22,13 +22,13 @@ from sesh.model.errors import (
     UsageError,
 )
 from sesh.model.observation import Session, Verdict
-from sesh.model.place import Agent, Process
+from sesh.model.place import Process
 from sesh.model.reconcile import reconcile
 from sesh.model.record import Record, name_of, valid_name
 from sesh.model.states import ENDED, State
-from sesh.model.value_object import Value
 from sesh.places import launch_files
 from sesh.places.interface import Answers
+from sesh.places.unclaimed import Orphan as Orphan
 from sesh.state import ends, freshness, records
 from sesh.state.judge import Seen, judge
 from sesh.state.records import Entry
@@ -242,21 +242,6 @@ def write(
 # --- living agents without a record --------------------------------------------------------------
 
 
-class Orphan(Value):
-    """An agent that lives although no record claims it."""
-
-    name: str
-    id: str
-    generation: int
-    agent: Agent
-    since: datetime
-    keep = None  # why it must not be ended by us
-
-    @property
-    def key(self) -> Hashable:
-        return self.id, self.generation, self.agent.process
-
-
 def orphans_named(name: str) -> list[Orphan]:
     """The living agents of a name whose record is gone or damaged."""
     entry = records.entry(name)
@@ -291,5 +276,5 @@ def living(launches: Iterable[tuple[str, int]]) -> list[Orphan]:
         record = entry.record if entry else None
         if isinstance(record, Record) and _launch(record) == (session_id, generation):
             continue
-        alive.append(Orphan(name_of(session_id), session_id, generation, word.agent, word.at))
+        alive.append(Orphan(session_id, word.at, (), generation, word.agent))
     return alive

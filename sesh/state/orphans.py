@@ -1,14 +1,13 @@
 """What was left behind: agents that no record claims, processes that outlive their session, tmux
-sessions and containers of ours that nobody knows. Found here; ended elsewhere, and only when asked.
+sessions and places of ours without a record. Found here; ended elsewhere, and only on request.
 
-Neither parent nor terminal finds a detached child: the marker in its environment does. What cleared
-its environment, another user's processes and other machines are not seen.
+Neither parent nor terminal finds a detached child: the marker in its environment does. Processes
+that cleared their environment, of other users or on other machines are not found.
 """
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -18,56 +17,53 @@ from sesh.model.configuration import Config
 from sesh.model.digest import Digest
 from sesh.model.errors import CannotTellError
 from sesh.model.observation import LaunchWord
-from sesh.model.place import Agent, InContainer, Process
 from sesh.model.record import ID_PATTERN, Record, name_of
+from sesh.model.session_json import View
 from sesh.model.states import ENDED, State
+from sesh.model.text import formatting
 from sesh.model.text.pattern import lazy
 from sesh.model.value_object import Value, replace
-from sesh.places import launch_files
+from sesh.places import keepers, launch_files, registry
 from sesh.places.host import tmux_server
 from sesh.places.interface import Answers
+from sesh.places.unclaimed import Leftover, Orphan, Unclaimed, UnclaimedPlace
 from sesh.state import lookup, records, unclaimed
 from sesh.state.judge import Seen
-from sesh.state.lookup import Orphan
-from sesh.state.unclaimed import Adrift
+from sesh.state.unclaimed import Inventories
 from sesh.system import paths, process_marks, processes, tmux
 from sesh.system.processes import Stat, Table
 from sesh.system.subprocesses import Reply
 from sesh.system.tmux import Pane
 
 _ID = lazy(ID_PATTERN)
-_KEEPER = "/keeper.sh"
-_LAUNCH = lazy(r"(.+)\.([0-9]{1,9})")
 
 
-class Leftover(Value):
-    """A living process that outlives its session."""
+class Stray(Unclaimed):
+    """A tmux session of ours that no record claims and in which no agent lives."""
 
-    process: Process
-    session_id: str
-    command: tuple[str, ...]
-    started: float
-    memory_bytes: int
-    keep: str | None = None  # why it must not be ended by us
+    tmux_name: str
+    socket: str
+    panes: tuple[Pane, ...]
+    commands: tuple[tuple[str, ...], ...] = ()  # of its living panes
+    own: bool = True  # is it in sesh's own server, where users make no sessions?
+
+    reason = "a tmux session that no record claims"
 
     @property
     def name(self) -> str:
-        return name_of(self.session_id)
+        return self.tmux_name
 
     @property
-    def key(self) -> Hashable:
-        return self.process, self.session_id
+    def what(self) -> str:
+        return f"tmux session, {formatting.number(len(self.panes), 'pane')}"
 
+    @property
+    def runs(self) -> str:
+        return ", ".join(formatting.command_line(one) for one in self.commands)
 
-class Stray(Value):
-    """A tmux session of ours that no record claims and in which no agent lives."""
-
-    name: str
-    session_id: str
-    socket: str
-    panes: tuple[Pane, ...]
-    commands: tuple[tuple[str, ...], ...] = ()  # what runs in its panes
-    own: bool = True  # is it in sesh's own server, where nothing was made by hand?
+    @property
+    def pid(self) -> int | None:
+        return next((pane.pid for pane in self.panes if not pane.dead), None)
 
     @property
     def key(self) -> Hashable:
@@ -79,29 +75,34 @@ class Stray(Value):
 
     @property
     def keep(self) -> str | None:
-        """Why it must not be ended by us."""
         return "it is in your own tmux" if self.alive and not self.own else None
 
     @property
-    def mend(self) -> str:
-        """The command for a person who wants to be rid of it, or to have it back."""
+    def remedy(self) -> str:
         return f"sesh adopt --tmux {self.name}" if self.keep else "sesh stop --orphans"
+
+    @property
+    def refusal(self) -> str:
+        what = "a tmux session in which no agent of sesh's lives"
+        return f"{self.name} is {what}; {self.remedy} is for that"
+
+    @property
+    def extra(self) -> View:
+        return {"socket": self.socket}
 
 
 class Census(Value):
     """One look at everything: sessions, and what was left behind."""
 
-    found: tuple[Seen, ...]  # those that somebody had to look at
-    held: tuple[Digest, ...]  # those that are as recorded
+    found: tuple[Seen, ...]  # sessions that were judged
+    held: tuple[Digest, ...]  # sessions that are as recorded
     agents: tuple[Orphan, ...]
     leftovers: tuple[Leftover, ...]
     strays: tuple[Stray, ...]
     silent: bool  # is there a server that gave no usable answer, or no tmux to ask?
     answers: Mapping[str, list[Pane] | Reply] = MappingProxyType({})  # socket → what was said
-    engines: unclaimed.Answers = MappingProxyType(
-        {}
-    )  # engine → its containers that were made by us
-    adrift: tuple[Adrift, ...] = ()  # those that no record claims
+    inventories: Inventories = MappingProxyType({})  # kind of place → what is there
+    places: tuple[UnclaimedPlace, ...] = ()
 
     @property
     def panes(self) -> dict[str, list[Pane]]:
@@ -109,9 +110,10 @@ class Census(Value):
         return {socket: said for socket, said in self.answers.items() if isinstance(said, list)}
 
     @property
-    def unclaimed(self) -> list[Orphan | Leftover | Stray | Adrift]:
+    def unclaimed(self) -> list[Unclaimed]:
         """What was left behind and has no record."""
-        return [*self.agents, *self.leftovers, *self.strays, *self.adrift]
+        leftovers = sorted(self.leftovers, key=lambda one: one.name)
+        return [*self.agents, *leftovers, *self.strays, *self.places]
 
     @property
     def orphan_sessions(self) -> list[Seen]:
@@ -120,7 +122,7 @@ class Census(Value):
 
 
 def still(before: Census, now: Census) -> Census:
-    """What was left behind then, and is now: a person was asked in between."""
+    """What was left behind before and still is: the user was asked in between."""
     keys = {one.key for one in before.unclaimed}
     return replace(
         now,
@@ -128,7 +130,7 @@ def still(before: Census, now: Census) -> Census:
         agents=tuple(one for one in now.agents if one.key in keys),
         leftovers=tuple(one for one in now.leftovers if one.key in keys),
         strays=tuple(one for one in now.strays if one.key in keys),
-        adrift=tuple(one for one in now.adrift if one.key in keys),
+        places=tuple(one for one in now.places if one.key in keys),
     )
 
 
@@ -152,8 +154,8 @@ def quick() -> Census:
 
 
 def census(config: Config, *, thorough: bool = True) -> Census:
-    """Look at all records, all processes and all servers, once each. If `thorough`, an engine is
-    asked too that no record names."""
+    """Look at all records, all processes and all servers, once each. If `thorough`, also ask the
+    place that a start would use, even when no record names it."""
     run = processes.run_dir()
     answered = _ask_own_server(config, run)  # which works on its answer while we read
     # With many sessions, nearly all processes are agents that are as recorded, and their keepers.
@@ -161,7 +163,7 @@ def census(config: Config, *, thorough: bool = True) -> Census:
     others = [pid for pid in processes.pids() if pid not in explained]
     carriers, in_panes = process_marks.carriers(others, run)
     marked = set(carriers.values())
-    # An end is for ever, says a digest line; unless something of it lives.
+    # The digest line of an ended session holds, unless a process of it lives.
     held = {
         name: one
         for name, one in as_recorded.items()
@@ -174,7 +176,9 @@ def census(config: Config, *, thorough: bool = True) -> Census:
     known = _known(found, held.values()) | {orphan.id for orphan in agents}
     living = _living(found, held.values()) | {orphan.id for orphan in agents}
     damaged = {one.name for one in found if one.damaged}  # whose ids are not known
-    engines = unclaimed.ask(boxed_records(found, held.values()), config, run, thorough=thorough)
+    inventories = unclaimed.inventories(
+        records_elsewhere(found, held.values()), config, thorough=thorough
+    )
     living |= {session_id for session_id in marked if name_of(session_id) in damaged}
     return Census(
         found=tuple(found),
@@ -184,13 +188,13 @@ def census(config: Config, *, thorough: bool = True) -> Census:
         strays=tuple(_strays(panes, known, f"{run}/tmux.sock")),
         silent=silent,
         answers=answers,
-        engines=engines,
-        adrift=tuple(unclaimed.find(engines, damaged, config)),
+        inventories=inventories,
+        places=tuple(unclaimed.find(inventories, damaged, config)),
     )
 
 
 def _ask_own_server(config: Config, run: str) -> Callable[[], Answers]:
-    """What is returned waits for its answer."""
+    """Ask now; the returned function waits for the answer."""
     socket = f"{run}/tmux.sock"
     try:
         answered = tmux_server.server(socket, run, config).panes_later()
@@ -199,19 +203,21 @@ def _ask_own_server(config: Config, run: str) -> Callable[[], Answers]:
     return lambda: {socket: answered()}
 
 
-def boxed_records(found: Iterable[Seen], held: Iterable[Digest]) -> list[Record]:
-    """The records of this machine's sessions in containers, also of those that nobody had to look
-    at."""
+def records_elsewhere(found: Iterable[Seen], held: Iterable[Digest]) -> list[Record]:
+    """The records of this machine's sessions that are not in a tmux of this host, also of those
+    that were not judged."""
     entries = [one.entry for one in found]
     entries += [
         entry
         for one in held
-        if digest.text(one.view, "place") == InContainer.kind
+        if digest.text(one.view, "place") in registry.ELSEWHERE
         and (entry := records.entry(name_of(one.id)))
     ]
     here = processes.here().id
     recorded = [entry.record for entry in entries if isinstance(entry.record, Record)]
-    return [r for r in recorded if isinstance(r.place, InContainer) and r.place.machine.id == here]
+    return [
+        r for r in recorded if r.place.kind in registry.ELSEWHERE and r.place.machine.id == here
+    ]
 
 
 def _known(found: Iterable[Seen], held: Iterable[Digest]) -> set[str]:
@@ -233,86 +239,10 @@ def _agents(
     recorded = [one.entry.record for one in found if isinstance(one.entry.record, Record)]
     known = {*claimed, *((r.id, r.place.generation) for r in recorded)}
     known |= {(orphan.id, orphan.generation) for orphan in agents}
-    for session_id, word in by_keepers(run, in_panes):
+    for session_id, word in keepers.by_keepers(run, in_panes):
         if (session_id, word.generation) not in known:
-            agents.append(
-                Orphan(name_of(session_id), session_id, word.generation, word.agent, word.at)
-            )
+            agents.append(Orphan(session_id, word.at, (), word.generation, word.agent))
     return agents
-
-
-def by_keepers(run: str, among: Iterable[int] | None = None) -> list[tuple[str, LaunchWord]]:
-    """Every agent that one of our keepers waits for, as its launch file's word would say it. Among
-    these processes, or all."""
-    among = processes.pids() if among is None else among
-    lines = processes.commands(among, _KEEPER)
-    keepers = {pid: launch for pid, argv in lines.items() if (launch := _launch_of(pid, argv, run))}
-    if not keepers:
-        return []
-    table = processes.table()
-    family = processes.children(table)
-    found = []
-    for pid, (session_id, generation) in keepers.items():
-        word = _word(pid, table, family, generation)
-        if word:
-            found.append((session_id, word))
-    return found
-
-
-def hidden_server(socket: str, run: str) -> Process | None:
-    """The living server behind a socket that is gone, by the keepers in it: no record may be left
-    to name it."""
-    for _, word in by_keepers(run):
-        if socket_of(word) == socket:
-            return word.server
-    return None
-
-
-def socket_of(word: LaunchWord) -> str:
-    """The socket of an agent's server, by what tmux told its keeper; empty when that is unknown."""
-    return processes.environment(word.agent.leader).get("TMUX", "").split(",")[0]
-
-
-def _launch_of(pid: int, argv: list[str], run: str) -> tuple[str, int] | None:
-    """The launch (id, generation) that a keeper is of; None when it is no keeper of ours."""
-    if len(argv) != 7 or not argv[1].endswith(_KEEPER) or not argv[2].startswith(run + "/"):
-        return None
-    found = _LAUNCH.fullmatch(argv[2].removeprefix(run + "/"))
-    if found is None or found[1] != argv[3] or not _ID.fullmatch(found[1]):
-        return None
-    if not process_marks.ours([pid], run):
-        return None
-    return found[1], int(found[2])
-
-
-def _word(
-    keeper: int, table: Table, family: dict[int, list[int]], generation: int
-) -> LaunchWord | None:
-    """What the outer shell of a keeper, which its server has started, shows of its agent."""
-    outer = table.get(keeper)
-    server = table.get(outer.ppid) if outer else None
-    if outer is None or server is None or not processes.is_tmux(server):
-        return None
-    pane = processes.environment(keeper).get("TMUX_PANE", "")
-    agent = agent_below(outer, table, family)
-    if agent is None or not re.fullmatch(r"%\d+", pane):
-        return None
-    began = datetime.fromtimestamp(processes.started_at(table[agent.process.pid]), UTC)
-    return LaunchWord(generation, agent, pane, server.process, began)
-
-
-def agent_below(outer: Stat, table: Table, family: dict[int, list[int]]) -> Agent | None:
-    """Tell who the agent is from where it stands: the only child of the keeper's inner shell."""
-    inner = [pid for pid in family.get(outer.pid, ()) if _same_command(pid, outer.pid)]
-    children = family.get(inner[0], ()) if len(inner) == 1 else ()
-    agents = [table[pid] for pid in children if table[pid].alive]
-    if len(agents) != 1:
-        return None
-    return Agent(agents[0].process, inner[0], outer.pid, agents[0].tty)
-
-
-def _same_command(pid: int, other: int) -> bool:
-    return processes.command(pid) == processes.command(other)
 
 
 # --- processes -----------------------------------------------------------------------------------
@@ -339,7 +269,7 @@ def _first_launches(found: Iterable[Seen]) -> dict[str, int]:
 def _leftovers(
     carriers: dict[int, str], living: Collection[str], since: Mapping[str, int]
 ) -> list[Leftover]:
-    """The processes of sessions that have ended, or that nobody knows any more."""
+    """The processes of sessions that have ended, or that no record names."""
     suspects = {
         pid: session_id
         for pid, session_id in sorted(carriers.items())
@@ -347,7 +277,7 @@ def _leftovers(
     }
     if not suspects:
         return []
-    table = processes.table()  # all of it: what stands above a process may be a reason to keep it
+    table = processes.table()  # all of it: an ancestor may be a reason to keep a process
     return [
         _leftover(table[pid], session_id, table)
         for pid, session_id in suspects.items()
@@ -360,17 +290,17 @@ def _leftover(stat: Stat, session_id: str, table: Table) -> Leftover:
 
     details = process_usage.details(stat.pid)
     return Leftover(
-        process=stat.process,
         session_id=session_id,
-        command=details.command or (stat.comm,),
-        started=processes.started_at(stat),
+        since=datetime.fromtimestamp(processes.started_at(stat), UTC),
+        command=tuple(processes.command(stat.pid)) or (stat.comm,),
+        process=stat.process,
         memory_bytes=details.memory_bytes,
         keep=_why_keep(stat, table),
     )
 
 
 def _why_keep(stat: Stat, table: Table) -> str | None:
-    """Why a process that carries a marker must not be ended all the same."""
+    """Why a process that carries a marker must not be ended; None: it may."""
     above = processes.ancestors(table, stat.pid)
     if stat.pid in processes.ancestors(table):
         return "this very command runs in it"
@@ -426,7 +356,7 @@ def _panes(
 
 
 def _strays(listed: dict[str, list[Pane]], known: Collection[str], own: str) -> list[Stray]:
-    """In a server that is not only ours, another state directory's sessions may stand too."""
+    """A server that is not only ours may also hold sessions of another state directory."""
     strays = []
     for socket, panes in listed.items():
         for session_id in sorted({pane.sesh_id for pane in panes}):
@@ -434,23 +364,26 @@ def _strays(listed: dict[str, list[Pane]], known: Collection[str], own: str) -> 
             if _ID.fullmatch(session_id) and session_id not in known and ours:
                 mine = tuple(pane for pane in panes if pane.sesh_id == session_id)
                 strays.append(
-                    Stray(mine[0].name, session_id, socket, mine, _run_in(mine), own=socket == own)
+                    Stray(
+                        *(session_id, None, (), mine[0].name, socket, mine, _run_in(mine)),
+                        own=socket == own,
+                    )
                 )
     return strays
 
 
 def _run_in(panes: Iterable[Pane]) -> tuple[tuple[str, ...], ...]:
-    """The commands of the living."""
+    """The commands of living panes."""
     living = [pane.pid for pane in panes if not pane.dead]
     return tuple(tuple(processes.command(pid)) or (str(pid),) for pid in living)
 
 
 def launch_word(orphan: Orphan, run: str) -> LaunchWord | None:
-    """Who an orphaned agent is: its launch file's word or, where that is gone, what its keeper
-    shows."""
+    """The identity of an orphaned agent: by its launch's file or, where that is gone, by its
+    keeper."""
     word = launch_files.read_launch(run, orphan.id, orphan.generation)
     if word is not None:
         return word
-    launches = by_keepers(run)
+    launches = keepers.by_keepers(run)
     matching = (w for i, w in launches if i == orphan.id and w.generation == orphan.generation)
     return next(matching, None)

@@ -24,9 +24,9 @@ from sesh.model.text.pattern import lazy
 from sesh.model.value_object import Value, replace
 from sesh.operations.stop.request import take_over, under_way
 from sesh.operations.stop.stop import confirm, terminate
-from sesh.places import launch_files, panes, registry
+from sesh.places import keepers, launch_files, panes, registry
 from sesh.places.host import tmux_server
-from sesh.state import clocks, log_files, lookup, orphans, records, settings
+from sesh.state import clocks, log_files, lookup, records, settings
 from sesh.state.judge import Seen
 from sesh.state.lookup import Orphan
 from sesh.supervision import supervise
@@ -192,7 +192,7 @@ def _is_time(one: Seen) -> bool:
 def _sweep(left: Sequence[str], run: str) -> None:
     """Remove these files, unless a keeper shows that their agent lives. A search for keepers reads
     every process, so it is made only if there are files."""
-    kept = {session_id for session_id, _ in orphans.by_keepers(run)} if left else set()
+    kept = {session_id for session_id, _ in keepers.by_keepers(run)} if left else set()
     for path in left:
         if os.path.basename(path).partition(".")[0] not in kept:
             with suppress(FileNotFoundError):

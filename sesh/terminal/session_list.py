@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 
 from sesh.agents import activity, questions, screen
 from sesh.agents.activity import Launch
@@ -13,10 +12,12 @@ from sesh.model.digest import Digest
 from sesh.model.errors import CannotTellError
 from sesh.model.place import Process
 from sesh.model.record import Record
-from sesh.model.session_json import View, damaged_view, hide_after, orphan_view, view
+from sesh.model.session_json import View, damaged_view, hide_after, view
 from sesh.model.states import State
 from sesh.model.text import formatting, quick_json
-from sesh.places import registry
+from sesh.model.value_object import replace
+from sesh.places import registry, unclaimed
+from sesh.places.unclaimed import Orphan, Unclaimed
 from sesh.state import breakers, freshness, history, judge, log_files, lookup, settings
 from sesh.state.breakers import Circle, Opened
 from sesh.state.judge import Seen
@@ -25,8 +26,6 @@ from sesh.system import git, paths, processes
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from sesh.state.lookup import Orphan
-    from sesh.state.orphans import Leftover, Stray
-    from sesh.state.unclaimed import Adrift
 
 _NOT_HERE = (State.DAMAGED, State.UNKNOWN)  # UNKNOWN: on another machine, maybe
 
@@ -47,10 +46,7 @@ def gather(*, everything: bool, usage: bool, work: bool = False) -> tuple[list[V
         add_usage(views, lookup.agent_processes(found, held))
     if work:
         add_work(views)
-    views += _orphans(census.agents, views)
-    views += [_leftover(one) for one in census.leftovers]
-    views += [_stray(one) for one in census.strays]
-    views += [_adrift(one) for one in census.adrift]
+    views += _unclaimed(census.unclaimed, views)
     if everything:
         views += [complete(one) for one in judge.judge(history.entries())]
     return views, [one.trouble for one in found if one.trouble]
@@ -87,67 +83,18 @@ def _from_digest(found: Digest) -> View:
     return _finish(shown, found.id, launch)
 
 
-def _orphans(agents: Iterable[Orphan], views: list[View]) -> list[View]:
-    """Living agents that no record claims; one with a damaged record is added to its reason."""
+def _unclaimed(found: Iterable[Unclaimed], views: list[View]) -> list[View]:
+    """Things without a record; an agent with a damaged record is added to that record's reason."""
     damaged = {shown["name"]: shown for shown in views if shown["state"] == State.DAMAGED}
     rows = []
-    for orphan in agents:
-        pid = orphan.agent.process.pid
-        if orphan.name in damaged:
-            damaged[orphan.name]["reason"] += f"; its agent, process {pid}, lives"
+    for one in found:
+        if isinstance(one, Orphan) and one.name in damaged:
+            damaged[one.name]["reason"] += f"; its agent, {one.what}, lives"
             continue
-        shown = orphan_view(
-            orphan.id,
-            "alive, but no record claims it",
-            pid,
-            orphan.since,
-            command=processes.command(pid),
-            generation=orphan.generation,
-        )
-        rows.append(_finish(shown, orphan.id))
+        if isinstance(one, Orphan):
+            one = replace(one, command=tuple(processes.command(one.pid)))
+        rows.append(_finish(unclaimed.view(one), one.session_id))
     return rows
-
-
-def _leftover(found: Leftover) -> View:
-    """A process that outlives its session."""
-    keep = f" ({found.keep})" if found.keep else ""
-    shown = orphan_view(
-        found.session_id,
-        f"outlives its session{keep}",
-        found.process.pid,
-        datetime.fromtimestamp(found.started, UTC),
-        command=found.command,
-        memory_bytes=found.memory_bytes,
-    )
-    return _finish(shown, found.session_id)
-
-
-def _stray(found: Stray) -> View:
-    """A tmux session of ours in which no agent lives and that no record claims."""
-    pid = next((pane.pid for pane in found.panes if not pane.dead), None)
-    shown = orphan_view(found.session_id, "a tmux session that no record claims", pid, None)
-    return _finish({**shown, "socket": found.socket}, found.session_id)
-
-
-def _adrift(found: Adrift) -> View:
-    """A container that no record claims, with its label's account of its session."""
-    facts, claim = found.facts, found.claim
-    does = "does something" if found.busy else f"is {facts.status}"
-    why = f"its container {does}, but no record claims it"
-    if found.copied:
-        why = f"container {facts.name} carries its labels, but sesh did not make it"
-    elif found.keep:
-        why += "; only its labels say that sesh made it"
-    shown = orphan_view(
-        found.session_id,
-        why,
-        None,
-        claim.spec.created if claim else None,
-        command=claim.spec.command if claim else (),
-        generation=claim.place.generation if claim else None,
-    )
-    about = {"place": "docker", "container": facts.name, "image": facts.image}
-    return _finish({**shown, **about, "cwd": claim.spec.cwd if claim else None}, found.session_id)
 
 
 def _hidden(found: Seen) -> bool:

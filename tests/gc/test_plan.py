@@ -14,7 +14,8 @@ from sesh.model.configuration import Gc
 from sesh.model.place import Process
 from sesh.model.text.units import span
 from sesh.model.value_object import replace
-from sesh.state.orphans import Census, Leftover, Stray
+from sesh.places.unclaimed import Leftover
+from sesh.state.orphans import Census, Stray
 from sesh.state.sightings import Sightings
 from sesh.system.tmux import Pane
 
@@ -106,7 +107,9 @@ def test_dead_panes() -> None:
 
 def test_strays_go_when_all_their_panes_are_dead_for_a_while() -> None:
     strays = tuple(
-        Stray(name, ID.format(name), SOCKET, (pane(name, dead=dead), pane(name, dead=True)))
+        Stray(
+            ID.format(name), None, (), name, SOCKET, tuple(pane(name, dead=d) for d in (dead, True))
+        )
         for name, dead in (("dead", True), ("alive", False), ("young", True))
     )
     printed = {
@@ -186,7 +189,7 @@ def test_only_what_runs_reaches_a_limit(session: digest.Digest, ends: bool) -> N
 
 # --- orphans -----------------------------------------------------------------------------------
 
-LEFT = Leftover(Process(77, 5), ID.format("gone"), ("/usr/bin/node", "x"), 0.0, 1 << 20)
+LEFT = Leftover(ID.format("gone"), None, ("/usr/bin/node", "x"), Process(77, 5), 1 << 20)
 
 
 @pytest.mark.parametrize(

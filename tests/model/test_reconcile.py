@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sesh.model.observation import ExitWord, Observation, Presence, Sight, absent, seen, unknown
-from sesh.model.place import Boxing
+from sesh.model.place import ContainerRequest
 from sesh.model.reconcile import reconcile
 from sesh.model.record import Care, Damaged, Record
 from sesh.model.states import ENDED, OUTCOMES, Cause, Desired, State
@@ -35,11 +35,11 @@ RETRYING = record(
 )  # fmt: skip
 
 
-def boxed(box: Boxing, **care: object) -> Record:
+def boxed(box: ContainerRequest, **care: object) -> Record:
     return replace(RUNNING, spec=replace(RUNNING.spec, box=box, care=replace(Care(), **care)))
 
 
-BOXED = boxed(Boxing(image="box"), max_memory=50 << 20)
+BOXED = boxed(ContainerRequest(image="box"), max_memory=50 << 20)
 
 
 def ended(outcome: State, desired: Desired = Desired.RUNNING, cause: Cause | None = None) -> Record:
@@ -229,13 +229,13 @@ def test_a_container_over_the_limit_names_it(sight: Observation, reason: str) ->
 @pytest.mark.parametrize(
     "box",
     [
-        Boxing(image="box", memory="32m"),
-        Boxing(existing="mine"),
-        Boxing(image="box", options=("--memory=32m",)),
-        Boxing(image="box", options=("-m", "32m")),
+        ContainerRequest(image="box", memory="32m"),
+        ContainerRequest(existing="mine"),
+        ContainerRequest(image="box", options=("--memory=32m",)),
+        ContainerRequest(image="box", options=("-m", "32m")),
     ],
 )
-def test_memory_that_ran_out_at_another_limit_is_not_ours(box: Boxing) -> None:
+def test_memory_that_ran_out_at_another_limit_is_not_ours(box: ContainerRequest) -> None:
     rec = boxed(box, max_memory=50 << 20)
     verdict = reconcile(rec, Observation(GONE, exit=exit_word(137), oom=True), NOW)
     assert (verdict.state, verdict.cause) == (State.FAILED, Cause.OOM)

@@ -161,10 +161,13 @@ def cannot_be_asked(subject: Subject) -> None:
 
 
 def is_adopted(subject: Subject) -> None:
+    """What no record claims is listed and can be adopted."""
     subject.start("a", "cat")
     record = subject.world.record("a")
     kept = record.read_bytes()
     record.unlink()
+    shown = [one["state"] for one in subject.world.ls("--all") if one["name"] == "a"]
+    assert shown == (["orphan"] if subject.adopts else [])
     done = subject.world.sesh("adopt", "a")
     if not subject.adopts:
         assert done.code != 0

@@ -1,5 +1,5 @@
 """A kind of place for tests: a shell on this machine, reached by `sh -c` as if it were far away. It
-shows all that a new kind needs: a class for the record, two methods, and its registration."""
+shows all that a new kind needs: a class for the record, three methods, and its registration."""
 
 from __future__ import annotations
 
@@ -7,31 +7,25 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from sesh.model import place as places
 from sesh.model.configuration import Config
+from sesh.model.errors import CannotTellError
 from sesh.model.observation import Sight, absent, seen, unknown
-from sesh.model.place import Place
-from sesh.model.record import Record, Spec
+from sesh.model.record import Record
 from sesh.places import registry
 from sesh.places.interface import Elsewhere
-from sesh.places.remote import Remote, home
+from sesh.places.remote import OWNERS, Remote, home, owned
 from tests.world import World
 
 MUTE = "sesh-test-mute"  # a file in the runtime directory: while it is there, no answer comes
 _THERE = '[ -e "$XDG_RUNTIME_DIR/sesh-test-mute" ] && exit 255; '
 
 
-class ShellPlace(Place):
+class ShellPlace(places.Elsewhere):
     kind = "shell"
-    agent_files_here = False
-    calls_back = False
-
-    @property
-    def pids_here(self) -> bool:
-        return False
 
 
 class Shell(Remote):
@@ -52,12 +46,19 @@ class Shell(Remote):
         gone = absent("its shell is gone")
         return {key: seen("it is there") if path in there else gone for key, path in homes.items()}
 
+    def unclaimed_ids(self, known: Collection[str], config: Config) -> set[str]:
+        argv = ["sh", "-c", _THERE + OWNERS]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise CannotTellError("the shell gives no answer")
+        return owned(done.stdout) - {*known}
+
 
 def _shell() -> Elsewhere:
     return Shell()
 
 
-def _requested(spec: Spec) -> Elsewhere:
+def _requested(by: registry.Requesting) -> Elsewhere:
     return Shell()
 
 

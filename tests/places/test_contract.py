@@ -20,7 +20,7 @@ from tests.places import contract
 from tests.places.contract import Subject
 from tests.places.docker.boxes import run_box
 from tests.places.shell import MUTE, ShellPlace, ShellWorld, register
-from tests.world import World
+from tests.world import World, eventually
 
 
 def host(world: World, request: pytest.FixtureRequest) -> Subject:
@@ -74,7 +74,7 @@ def docker_unmounted(world: World, request: pytest.FixtureRequest) -> Subject:
 
 
 def shell(world: World, request: pytest.FixtureRequest) -> Subject:
-    """A remote place over `sh -c`, of which sesh knows nothing but two primitives."""
+    """A remote place over `sh -c`, of which sesh knows nothing but three primitives."""
     patch: pytest.MonkeyPatch = request.getfixturevalue("monkeypatch")
     register(patch.setitem)
     made = ShellWorld()
@@ -87,7 +87,8 @@ def shell(world: World, request: pytest.FixtureRequest) -> Subject:
 
     def lose(name: str) -> None:
         subprocess.run(["tmux", "-S", f"{there(name)}/tmux.sock", "kill-server"], check=True)
-        shutil.rmtree(there(name))
+        where = there(name)  # the keeper may be writing into it
+        assert eventually(lambda: _removed(where))
 
     @contextmanager
     def mute() -> Iterator[None]:
@@ -106,6 +107,11 @@ def shell(world: World, request: pytest.FixtureRequest) -> Subject:
         return done.stdout.splitlines()
 
     return Subject(made, (), ShellPlace.kind, lose, mute, left)
+
+
+def _removed(directory: str) -> bool:
+    shutil.rmtree(directory, ignore_errors=True)
+    return not os.path.exists(directory)
 
 
 def _with_engine(world: World, request: pytest.FixtureRequest) -> Engine:

@@ -6,7 +6,7 @@ import pytest
 
 from sesh.model.configuration import Config
 from sesh.model.observation import Observation, seen
-from sesh.model.place import Boxing, InContainer
+from sesh.model.place import ContainerRequest, InContainer
 from sesh.model.record import Record
 from sesh.model.value_object import replace
 from sesh.places.docker import observe as docker
@@ -18,7 +18,8 @@ def boxed(name: str) -> Record:
     made = record()
     host = made.place
     place = InContainer(host.generation, host.machine, host.run, host.snapshot, host.socket)
-    return replace(made, name=name, place=place, spec=replace(made.spec, box=Boxing(image="image")))
+    spec = replace(made.spec, box=ContainerRequest(image="image"))
+    return replace(made, name=name, place=place, spec=spec)
 
 
 @pytest.mark.parametrize("error", [ValueError("²"), OSError(21, "a directory"), RecursionError()])

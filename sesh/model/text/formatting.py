@@ -68,6 +68,12 @@ def ago(seconds: float | None, now: float) -> str:
     return "now" if now - seconds < 5 else f"{short_time(now - seconds)} ago"
 
 
+def few(texts: list[str] | tuple[str, ...], most: int = 4) -> str:
+    """Some of the texts, and how many more there are."""
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + more
+
+
 def number(count: int, noun: str) -> str:
     """`1 file`, `2 files`."""
     return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -81,11 +81,11 @@ def ready_server(socket: str, run: str, config: Config) -> tuple[Tmux, Words]:
 
 def _hidden_server(socket: str) -> Process | None:
     """The living server whose socket is gone, by a record or by the keepers in it."""
-    from sesh.state import orphans
+    from sesh.places import keepers
 
     sessions = [e.record for e in records.entries() if isinstance(e.record, Record)]
     known = hidden_server(socket, sessions)
-    return known or orphans.hidden_server(socket, processes.run_dir())
+    return known or keepers.hidden_server(socket, processes.run_dir())
 
 
 def stage(record: Record, *, resuming: bool) -> None:

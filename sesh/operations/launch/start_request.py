@@ -13,7 +13,7 @@ from sesh.agents.templates import template
 from sesh.agents.templates.template import Template
 from sesh.model.configuration import Config, Count
 from sesh.model.errors import ConflictError, SeshError, StateError, UsageError
-from sesh.model.place import Boxing
+from sesh.model.place import ContainerRequest
 from sesh.model.progress import Report
 from sesh.model.record import BreakerLimits, Care, Spec, Worktree
 from sesh.model.states import ENDED, Retry, State
@@ -25,10 +25,10 @@ from sesh.operations.forget import Tell
 from sesh.operations.launch import claim, record_only
 from sesh.operations.launch.claim import Order
 from sesh.operations.start import start
-from sesh.places import environment, launch_files
+from sesh.places import environment, launch_files, registry
 from sesh.state import lookup, settings
 from sesh.state.judge import Seen
-from sesh.system import container_engine, git, paths, tmux
+from sesh.system import git, paths, tmux
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Wish(Value):
     tags: tuple[str, ...] = ()
     max_age: float | None = None
     max_idle: float | None = None
-    box: Boxing | None = None
+    box: ContainerRequest | None = None
     env_files: tuple[str, ...] = ()
     care: Mapping[str, Any] = MappingProxyType({})  # by Care's fields, and breaker_failures …
     template: str | None = None
@@ -101,7 +101,8 @@ def fulfil(wish: Wish, config: Config, tell: Tell) -> Seen:
 
 def _fulfil(wish: Wish, config: Config, worktree: Worktree | None, tell: Tell) -> Seen:
     extra = environment.parse_options(wish.variables)
-    if wish.box:
+    kind = registry.requested(wish)
+    if kind is not None and wish.box:
         extra = {**environment.parse_files(wish.env_files), **extra}
         box = _checked(wish.box)
         cwd = (
@@ -112,7 +113,7 @@ def _fulfil(wish: Wish, config: Config, worktree: Worktree | None, tell: Tell) -
         surroundings = extra
         argv = wish.command or ("/bin/sh",)
         launch_files.check_command(argv)
-        patience = _patience(wish, config) + container_engine.RUN_TIMEOUT
+        patience = kind.launch_timeout(_patience(wish, config))
     else:
         box, patience = None, _patience(wish, config)
         cwd = launch_files.directory(wish.directory)
@@ -155,7 +156,7 @@ def _fulfil(wish: Wish, config: Config, worktree: Worktree | None, tell: Tell) -
 
 def _tell_scope(spec: Spec, tell: Tell) -> None:
     """Remark on a session that does not get the scope that was asked for."""
-    if spec.box is not None:
+    if registry.requested(spec) is not None:
         tell("--scope is not for containers: its engine limits what it uses")
     elif not tmux.scope_prefix():
         tell("--scope: no systemd user manager answers; it runs without a scope of its own")
@@ -163,8 +164,8 @@ def _tell_scope(spec: Spec, tell: Tell) -> None:
 
 def _tell_far_limits(spec: Spec, tell: Tell) -> None:
     """Remark on limits of a session on another machine, whose processes cannot be observed."""
-    limited = spec.box is not None and spec.box.image is not None  # by the engine itself
-    if spec.care.max_memory and not limited:
+    kind = registry.requested(spec)
+    if spec.care.max_memory and not (kind and kind.limits_memory(spec.box)):
         tell("--max-memory: nobody looks at it in a container of another machine's engine")
     if spec.care.max_cpu_time:
         tell("--max-cpu-time: on another machine's engine it is for each process alone")
@@ -283,10 +284,11 @@ def tell_end(found: Seen, tell: Tell) -> None:
 
 def _check_git(wish: Wish) -> None:
     """Check the options about branches before git is asked."""
+    kind = registry.requested(wish)
     for option, name in (("--branch", wish.branch), ("--worktree", wish.worktree)):
         if name is not None and not (name and name.isprintable()):
             raise UsageError(f"{option} {name!a}: invalid branch name")
-        if name is not None and wish.box and not wish.box.mount:
+        if name is not None and kind and not kind.shares_directory(wish.box):
             raise UsageError(f"{option} needs the directory in the container: mount it (--image)")
     if None not in (wish.branch, wish.worktree) and wish.branch != wish.worktree:
         raise UsageError("--branch and --worktree name different branches; one is enough")
@@ -307,20 +309,21 @@ def _check_branch(cwd: str, wanted: str) -> None:
 
 def _in_worktree(wish: Wish, made: worktrees.Made) -> Wish:
     """The request, in a worktree. In a container git needs the repository, too."""
-    if wish.box is None:
+    kind = registry.requested(wish)
+    if kind is None:
         return replace(wish, directory=made.cwd)
     shared = git.common_dir(made.cwd)
     if shared is None or ":" in shared:
         raise SeshError(f"{made.worktree.repository}: its git directory can't be mounted")
     whole = () if made.cwd == made.worktree.path else (made.worktree.path,)
-    mounts = (*wish.box.mounts, shared, *whole)
-    return replace(wish, directory=made.cwd, box=replace(wish.box, mounts=mounts))
+    box = kind.with_mounts(wish.box, (shared, *whole))
+    return replace(wish, directory=made.cwd, box=box)
 
 
 # --- containers ----------------------------------------------------------------------------------
 
 
-def _checked(box: Boxing) -> Boxing:
+def _checked(box: ContainerRequest) -> ContainerRequest:
     """Check the options of a container before the engine is asked."""
     for option, given in (("memory", box.memory), ("cpus", box.cpus)):
         if given is not None and (told := template.bad_limit(option, given)):

@@ -17,10 +17,9 @@ from sesh.operations.stop.stop import Journal, stop
 from sesh.places import launch_files, panes
 from sesh.places.host import terminate, tmux_server
 from sesh.places.host.terminate import SessionTarget
+from sesh.places.unclaimed import Leftover, Orphan, Unclaimed, UnclaimedPlace
 from sesh.state import orphans, unclaimed
-from sesh.state.lookup import Orphan
-from sesh.state.orphans import Census, Leftover, Stray
-from sesh.state.unclaimed import Adrift
+from sesh.state.orphans import Census, Stray
 from sesh.system import processes
 from sesh.system.process_marks import Mark
 
@@ -33,24 +32,22 @@ def end_all(census: Census, config: Config, grace: float) -> list[str]:
     leftovers = [one for one in census.leftovers if one.keep is None]
     left += [f"process {one.process.pid}" for one in stop_leftovers(leftovers, grace)]
     close_strays(census.strays, config)
-    boxes = [one for one in census.adrift if one.keep is None]
-    return left + [one.container for one in boxes if not recover.end(one, config, grace)]
+    places = [one for one in census.places if one.keep is None]
+    return left + [one.label for one in places if not recover.end(one, config, grace)]
 
 
 def end_unclaimed(
-    found: Sequence[Orphan | Adrift], config: Config, grace: float, tell: Tell
-) -> list[Orphan | Adrift]:
-    """End these agents and containers. Returns those that could not be ended; `tell` gets a line
-    for each of them."""
-    boxes = [one for one in found if isinstance(one, Adrift)]
-    unclaimed.check_ours(boxes)
+    found: Sequence[Unclaimed], config: Config, grace: float, tell: Tell
+) -> list[Unclaimed]:
+    """End these agents and places. Returns those that could not be ended, and reports them."""
+    places = [one for one in found if isinstance(one, UnclaimedPlace)]
+    unclaimed.check_ours(places)
     agents = stop_orphans([one for one in found if isinstance(one, Orphan)], config, grace)
-    for orphan in agents:
-        tell(f"{orphan.name}: process {orphan.agent.process.pid} could not be ended")
-    standing = [one for one in boxes if not recover.end(one, config, grace)]
-    for box in standing:
-        tell(f"{box.name}: container {box.container} could not be ended")
-    return [*agents, *standing]
+    standing = [one for one in places if not recover.end(one, config, grace)]
+    left: list[Unclaimed] = [*agents, *standing]
+    for one in left:
+        tell(f"{one.name}: {one.what} could not be ended")
+    return left
 
 
 def stop_orphans(found: Sequence[Orphan], config: Config, grace: float) -> list[Orphan]:

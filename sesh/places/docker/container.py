@@ -1,7 +1,7 @@
-"""The container of a session: asked for, made or found, and fit to be used.
+"""The container of a session: checked, created or found, and prepared for use.
 
-One that sesh makes carries labels that say which session it is of, in full; one that existed before
-is used and never removed.
+A container that sesh creates carries labels with the whole record of its session; one that existed
+before is used and never removed.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from contextlib import suppress
 from sesh.model import codec
 from sesh.model.configuration import Config
 from sesh.model.errors import ConflictError, SeshError
-from sesh.model.place import Boxing, Container, Engine, InContainer
+from sesh.model.place import Container, ContainerRequest, Engine, InContainer
 from sesh.model.record import Record, Spec
 from sesh.model.text import quick_json
 from sesh.model.value_object import replace
-from sesh.places import environment, remote
+from sesh.places import environment, launch_files, remote
 from sesh.places.docker import observe, ownership, session_files
 from sesh.system import container_engine, files, git, paths, processes, tmux
 from sesh.system.container_engine import Facts, Trouble
@@ -24,7 +24,7 @@ from sesh.system.subprocesses import Reply
 
 _LABEL_LIMIT = 60_000  # bytes: docker reads no longer lines
 _MAIN = 'trap "exit 0" TERM INT; while :; do sleep 3600 & wait $!; done'
-_HEALTH_EVERY = "5s"  # how old the word of an agent on a far engine may be
+_HEALTH_EVERY = "5s"  # how old the report of an agent on another machine may be
 _PREPARE = (
     "command -v tmux >/dev/null || {{ echo no tmux >&2; exit 1; }}; "
     "tmux -V && mkdir -p -m 700 {home}"
@@ -39,9 +39,9 @@ _NO_TMUX = (
 )
 
 
-def checked(spec: Spec, box: Boxing, engine: Engine, config: Config) -> Spec:
-    """What was asked for, if the engine has it; its directory is the image's where none is given
-    and none is mounted."""
+def checked(spec: Spec, box: ContainerRequest, engine: Engine, config: Config) -> Spec:
+    """The request, if the engine can meet it; its directory is the image's where none is given and
+    none is mounted."""
     timeout = config.docker.timeout
     if box.existing is not None:
         facts = existing(engine, box.existing, timeout)
@@ -57,11 +57,16 @@ def checked(spec: Spec, box: Boxing, engine: Engine, config: Config) -> Spec:
     return spec if spec.cwd else replace(spec, cwd=directory)
 
 
-def existing(engine: Engine, name: str, timeout: float) -> Facts:
+def find(engine: Engine, name: str, timeout: float) -> Facts | None:
+    """The container of this name or id; None when it is gone."""
     found = container_engine.inspect(engine, [name], timeout)
     if isinstance(found, Reply):
         raise container_engine.problem(engine, found)
-    facts = next(iter(found.values()), None)
+    return next(iter(found.values()), None)
+
+
+def existing(engine: Engine, name: str, timeout: float) -> Facts:
+    facts = find(engine, name, timeout)
     if facts is None:
         raise SeshError(f"no container {name}; docker ps shows those that run")
     if facts.paused:
@@ -75,7 +80,7 @@ def place_of(identity: str, generation: int, engine: Engine, run: str, spec: Spe
     return InContainer(
         generation=generation,
         machine=processes.here(),
-        run=session_files.path(run, identity),
+        run=launch_files.mount_path(run, identity),
         snapshot=environment.snapshot_path(identity, run),
         socket=f"{remote.home(identity)}/tmux.sock",
         branch=git.branch(spec.cwd) if spec.box and spec.box.mount else None,
@@ -84,19 +89,16 @@ def place_of(identity: str, generation: int, engine: Engine, run: str, spec: Spe
 
 
 def facts_of(record: Record, config: Config) -> Facts | None:
-    """What is true of its container; None when it is gone."""
-    engine, known = session_files.place(record).engine, session_files.container_of(record)
-    found = container_engine.inspect(engine, [known.id], config.docker.timeout)
-    if isinstance(found, Reply):
-        raise container_engine.problem(engine, found)
-    return found.get(known.id)
+    """The facts about its container; None when it is gone."""
+    known = session_files.container_of(record)
+    return find(session_files.place(record).engine, known.id, config.docker.timeout)
 
 
-# --- a new one -----------------------------------------------------------------------------------
+# --- a new container -----------------------------------------------------------------------------
 
 
-def make(record: Record, box: Boxing, engine: Engine, config: Config) -> Facts:
-    """A new container, and proof that it runs."""
+def make(record: Record, box: ContainerRequest, engine: Engine, config: Config) -> Facts:
+    """Create a container, and prove that it runs."""
     labels = f"{record.place.run}.labels"
     files.write_private(labels, _labels(record), durable=False)
     try:
@@ -109,18 +111,15 @@ def make(record: Record, box: Boxing, engine: Engine, config: Config) -> Facts:
         raise _name_taken(record, engine, config)
     if not said.ok:
         raise container_engine.problem(engine, said)
-    found = container_engine.inspect(engine, [said.out.strip()], config.docker.timeout * 2)
-    if isinstance(found, Reply):
-        raise container_engine.problem(engine, found)
-    facts = next(iter(found.values()), None)
+    facts = find(engine, said.out.strip(), config.docker.timeout * 2)
     if facts is None or not facts.running:
         raise SeshError(f"a container of {box.image} ends at once; has it /bin/sh and sleep?")
     return facts
 
 
 def _labels(record: Record) -> bytes:
-    """Who it is, in full: what is lost here can be rebuilt from there. (In a file: a command line
-    would show it to everybody.)"""
+    """The whole record: if it is lost here, it can be rebuilt from there. (In a file: all users can
+    see a command line.)"""
     labels = {
         ownership.LABEL: record.id,
         "sesh.name": record.name,
@@ -132,7 +131,7 @@ def _labels(record: Record) -> bytes:
     return b"".join(line + b"\n" for line in lines if len(line) < _LABEL_LIMIT)
 
 
-def _run_argv(record: Record, box: Boxing, labels: str, *, far: bool) -> list[str]:
+def _run_argv(record: Record, box: ContainerRequest, labels: str, *, far: bool) -> list[str]:
     assert box.image is not None
     name = ownership.container_name(record.name)
     argv = ["run", "--detach", "--init", "--pull", "never", "--name", name]
@@ -188,7 +187,7 @@ def _name_taken(record: Record, engine: Engine, config: Config) -> SeshError:
     )
 
 
-# --- one that stands -----------------------------------------------------------------------------
+# --- a running container -------------------------------------------------------------------------
 
 
 def container_of(facts: Facts, record: Record, *, mounted: bool) -> Container:
@@ -209,7 +208,7 @@ def container_of(facts: Facts, record: Record, *, mounted: bool) -> Container:
 
 
 def prepare(record: Record, config: Config) -> None:
-    """See that tmux is in there, and make the directory of its socket."""
+    """Check that it has tmux, and make the directory of its socket."""
     engine, box = session_files.place(record).engine, record.spec.box
     assert box is not None
     script = _PREPARE.format(home=remote.home(record.id))

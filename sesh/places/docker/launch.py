@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
-from sesh.model.place import Place
+from sesh.model.place import ContainerRequest, Place
 from sesh.model.record import Record, Spec
 from sesh.model.value_object import replace
 from sesh.places import environment, panes
@@ -26,6 +26,20 @@ _EMPTY = (Trouble.NO_CONTAINER, Trouble.NOT_RUNNING)  # nothing runs in it
 
 class LaunchInContainer(Elsewhere):
     """How a session is launched in a container."""
+
+    def launch_timeout(self, seconds: float) -> float:
+        return seconds + container_engine.RUN_TIMEOUT
+
+    def shares_directory(self, request: ContainerRequest | None) -> bool:
+        return request is not None and request.mount
+
+    def limits_memory(self, request: ContainerRequest | None) -> bool:
+        return request is not None and request.image is not None
+
+    def with_mounts(
+        self, request: ContainerRequest | None, directories: Sequence[str]
+    ) -> ContainerRequest | None:
+        return replace(request, mounts=(*request.mounts, *directories)) if request else None
 
     def check(self, spec: Spec, config: Config) -> Spec:
         assert spec.box is not None

@@ -15,18 +15,20 @@ from sesh.model.place import Process
 from sesh.model.record import Record, Spec
 from sesh.model.text import formatting
 from sesh.model.text.units import amount
-from sesh.places import panes, remote
+from sesh.places import launch_files, panes, remote
 from sesh.places.docker import observe, ownership, session_files
 from sesh.places.docker.container import facts_of
 from sesh.places.docker.launch import LaunchInContainer
+from sesh.places.docker.unclaimed import UnclaimedContainers
+from sesh.places.finding import Finding
 from sesh.places.host import tmux_server
-from sesh.places.interface import Answers, Look
+from sesh.places.interface import Answers, Examined, Look
 from sesh.system import container_engine, directory_tree, files, processes
 from sesh.system.subprocesses import Reply
 from sesh.system.tmux import Tmux
 
 
-class Docker(LaunchInContainer):
+class Docker(LaunchInContainer, UnclaimedContainers):
     """Sessions in containers."""
 
     def tmux(self, record: Record, config: Config) -> Tmux:
@@ -124,7 +126,7 @@ class Docker(LaunchInContainer):
         container, keep = session_files.place(record).container, record.status.keep
         if close_panes and container is not None and (keep or not container.made):
             panes.put_away([record], self.tmux(record, config))
-        if not keep:
+        if not keep and record.spec.box and record.spec.box.image:
             said = ownership.remove_container(record, config.docker.timeout * 2)
             if not said.ok:
                 raise CannotTellError(f"{record.name}: its container: {said.text}")
@@ -136,7 +138,7 @@ class Docker(LaunchInContainer):
             raise CannotTellError(f"{record.name}: its container: {said.text}; not forgotten")
 
     def remove_files(self, record: Record) -> None:
-        session_files.remove(record.place.run)
+        launch_files.remove_mount(record.place.run)
 
     def made(self, record: Record) -> str | None:
         container = session_files.place(record).container
@@ -144,6 +146,11 @@ class Docker(LaunchInContainer):
 
     def patience(self, spec: Spec) -> float:
         return session_files.patience(spec)
+
+    def problems(self, check: str, look: Examined) -> list[Finding]:
+        from sesh.places.docker import checks
+
+        return checks.CHECKS[check](look) if check in checks.CHECKS else []
 
 
 def _need_container(record: Record) -> None:

@@ -46,18 +46,6 @@ def container_of(record: Record) -> Container:
     return container
 
 
-def path(run: str, session_id: str) -> str:
-    return f"{run}/{session_id}.box"
-
-
-def left(run: str) -> bool:
-    """Is there a directory of any session in a container? Then its container may be left too."""
-    try:
-        return any(name.endswith(".box") for name in os.listdir(run))
-    except OSError:
-        return False
-
-
 def overfull(held: directory_tree.Measure) -> str | None:
     """How much is in a mount, if that is too much."""
     if held.size > LIMIT:
@@ -102,14 +90,6 @@ def stands(record: Record, engine: Engine, container_id: str, timeout: float) ->
     finally:
         with suppress(FileNotFoundError):
             os.unlink(path)
-
-
-def remove(directory: str) -> bool:
-    """Delete the directory of a container that is gone; False when not all of it could be
-    deleted."""
-    with suppress(FileNotFoundError):
-        os.unlink(f"{directory}.clients")
-    return directory_tree.remove(directory)
 
 
 # --- files for a launch --------------------------------------------------------------------------

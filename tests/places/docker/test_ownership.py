@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from sesh.model.place import Boxing, Container, Engine, InContainer
+from sesh.model.place import Container, ContainerRequest, Engine, InContainer
 from sesh.model.record import Record
 from sesh.model.value_object import replace
 from sesh.places.docker import ownership
@@ -26,7 +26,7 @@ def session(*, known: bool = True, created: str = CREATED, host: str | None = No
         engine=Engine("docker", host=host),
         container=container if known else None,
     )
-    return replace(made, place=place, spec=replace(made.spec, box=Boxing(image="img")))
+    return replace(made, place=place, spec=replace(made.spec, box=ContainerRequest(image="img")))
 
 
 def container(**other: object) -> Facts:
@@ -70,7 +70,7 @@ def test_a_container_is_ours_by_what_we_have_written(
 
 def test_one_that_existed_before_is_never_ours() -> None:
     mine = session()
-    theirs = replace(mine, spec=replace(mine.spec, box=Boxing(existing="theirs")))
+    theirs = replace(mine, spec=replace(mine.spec, box=ContainerRequest(existing="theirs")))
     assert not ownership.made_for(theirs, container())
 
 

@@ -1,0 +1,129 @@
+"""Checks of places other than this host: do they answer, does each have a record, can each session
+be started again? Their kinds find what only they can know (`problems`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sesh.doctor.scene import FIX, Check, Finding, Level, Scene, Step, few, number
+from sesh.model.session_json import View
+from sesh.model.states import Cause, State
+from sesh.operations import recover
+from sesh.places import registry
+from sesh.places.unclaimed import UnclaimedPlace
+from sesh.state import records
+
+
+def _by_kinds(check: str) -> Callable[[Scene], list[Finding]]:
+    """What each kind of place finds in this check."""
+    return lambda scene: [
+        finding
+        for kind, load in registry.ELSEWHERE.items()
+        for finding in load().problems(check, scene.examined(kind))
+    ]
+
+
+# --- without a record ----------------------------------------------------------------------------
+
+
+def orphan_container(scene: Scene) -> list[Finding]:
+    """Places of ours that no record claims, and that may hold a user's work."""
+    free = _rebuildable(scene)
+    taken = [one for one in scene.census.places if one.adoptable and one not in free]
+    strange = [one for one in scene.census.places if not one.adoptable and one.keep]
+    mine = _unclaimed(taken, "sesh stop --orphans")
+    return [*_unclaimed(free, None), *mine, *_labelled(strange)]
+
+
+def rebuild_all(scene: Scene) -> list[Step]:
+    return [_rebuild(scene, one) for one in _rebuildable(scene)]
+
+
+def _rebuild(scene: Scene, one: UnclaimedPlace) -> Step:
+    what = f"rebuilt the record of {one.name} from the labels of its {one.what}"
+    return Step(what, lambda: recover.rebuild(one, scene.settings))
+
+
+def _rebuildable(scene: Scene) -> list[UnclaimedPlace]:
+    adoptable = [one for one in scene.census.places if one.adoptable]
+    return [one for one in adoptable if records.entry(one.name) is None]
+
+
+def _labelled(found: Sequence[UnclaimedPlace]) -> list[Finding]:
+    """Places that sesh leaves alone: a user may have made them from an image of one of ours."""
+    if not found:
+        return []
+    names = tuple(one.label for one in found)
+    which = few([f"{one.label} ({one.status}, labels of {one.name})" for one in found])
+    text = f"{number(found, found[0].noun)} with labels of sesh, not made by it: {which}"
+    note = "shows what it is; sesh leaves it alone"
+    return [Finding(Level.WARN, text, found[0].inspect, note, names)]
+
+
+def _unclaimed(found: Sequence[UnclaimedPlace], mend: str | None) -> list[Finding]:
+    """For several at once, `doctor --fix` rebuilds all records."""
+    if not found:
+        return []
+    names = tuple(one.name for one in found)
+    which = few([f"{one.name} ({_how(one)})" for one in found])
+    text = f"{number(found, found[0].noun)} of ours without a record: {which}"
+    note = None
+    if mend is None:
+        mend = found[0].remedy if len(found) == 1 else FIX
+        note = "rebuilds their records" if len(found) > 1 else "rebuilds its record"
+    return [Finding(Level.FAIL, text, mend, note, names)]
+
+
+def _how(one: UnclaimedPlace) -> str:
+    up = one.status in ("running", "paused")
+    what = "running" if one.busy and up else one.status
+    idle = ", its agent gone" if up and not one.busy else ""
+    return f"{one.label}, {what}{idle}"
+
+
+def container_left(scene: Scene) -> list[Finding]:
+    """Places of failed or killed starts, and of archived sessions."""
+    found = [one for one in scene.census.places if one.left_over]
+    if not found:
+        return []
+    which = few([f"{one.label} ({one.status})" for one in found])
+    text = f"{number(found, found[0].noun)} left over: {which}"
+    names = tuple(one.label for one in found)
+    note = "removes what two passes a minute apart have seen"
+    return [Finding(Level.WARN, text, "sesh gc", note, names)]
+
+
+# --- with a record -------------------------------------------------------------------------------
+
+
+def container_gone(scene: Scene) -> list[Finding]:
+    """Sessions that were lost with their container."""
+    found = sorted(str(view["name"]) for view in scene.views if went_with_container(view))
+    if not found:
+        return []
+    reasons = {view["name"]: view["reason"] for view in scene.views}
+    which = few([f"{name} ({reasons[name]})" for name in found])
+    text = f"{number(found, 'session')} lost with the container: {which}"
+    mend = f"sesh restart {' '.join(found[:20])}"
+    return [Finding(Level.FAIL, text, mend, subjects=tuple(found))]
+
+
+def went_with_container(view: View) -> bool:
+    gone = view["state"] == State.LOST and view["cause"] == Cause.CONTAINER_GONE
+    return gone and bool(view["attention"])
+
+
+CHECKS = (
+    Check("engine", "every container engine in use answers", _by_kinds("engine")),
+    Check(
+        "orphan-container",
+        "every container of ours has a record",
+        orphan_container,
+        rebuild_all,
+    ),
+    Check("container-left", "no container is left over", container_left),
+    Check("container-gone", "no session has lost its container", container_gone),
+    Check("zombies", "no dead process stays in a container", _by_kinds("zombies")),
+    Check("mount-size", "no private mount holds too much", _by_kinds("mount-size")),
+    Check("image", "the images of sessions are there", _by_kinds("image")),
+)

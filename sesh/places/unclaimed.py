@@ -1,0 +1,272 @@
+"""What is left behind: agents, processes, tmux sessions and places of ours that no record claims.
+Data only. A subclass holds what proves the thing again just before it is ended. What users see of
+it is written here, once for all commands."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from datetime import datetime
+
+from sesh.model.place import Agent, Process
+from sesh.model.record import Record, name_of
+from sesh.model.session_json import View, orphan_view
+from sesh.model.text import formatting
+from sesh.model.value_object import Value
+
+
+class Unclaimed(Value):
+    """Something without a record."""
+
+    session_id: str
+    since: datetime | None
+    command: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The name of its session."""
+        return name_of(self.session_id)
+
+    def age(self, now: float) -> float:
+        """Seconds since it began; 0 when that is not known."""
+        return now - self.since.timestamp() if self.since else 0.0
+
+    @property
+    def what(self) -> str:
+        """What it is, in a few words."""
+        raise NotImplementedError
+
+    @property
+    def about(self) -> tuple[str, ...]:
+        """What else there is to know of it, in the list of `stop --orphans`."""
+        return ()
+
+    @property
+    def runs(self) -> str:
+        """The commands that run in it, for that list."""
+        return ""
+
+    @property
+    def reason(self) -> str:
+        """Why it is an orphan, as `ls` shows it."""
+        raise NotImplementedError
+
+    @property
+    def pid(self) -> int | None:
+        return None
+
+    @property
+    def size(self) -> int | None:
+        """The memory that it uses, in bytes, where that is known."""
+        return None
+
+    @property
+    def keep(self) -> str | None:
+        """Why sesh must not end it; None: it may."""
+        return None
+
+    @property
+    def remedy(self) -> str:
+        """The command for a user who wants to end it or to have it back."""
+        return "sesh stop --orphans"
+
+    @property
+    def refusal(self) -> str | None:
+        """Why it cannot be adopted; None: it can."""
+        return None
+
+    @property
+    def key(self) -> Hashable:
+        """What stays the same while it is the same thing."""
+        raise NotImplementedError
+
+    @property
+    def sighting(self) -> tuple[Process, str] | None:
+        """What two passes of gc must agree on before it is ended; None: gc does not end it."""
+        return None
+
+    @property
+    def extra(self) -> View:
+        """The fields of its JSON object that only its kind of thing has."""
+        return {}
+
+
+def row(one: Unclaimed, now: float) -> tuple[str, str]:
+    """A line of a list: the session's name, then what it is, since when, how large."""
+    facts = [one.what, *one.about]
+    if one.size is None:
+        facts.append("no record claims it")
+    else:
+        facts += [formatting.short_time(one.age(now)), formatting.size(one.size)]
+    kept = f"left alone: {one.keep}" if one.keep else ""
+    more = "   ".join(filter(None, (one.runs, kept)))
+    return one.name, f"{formatting.escape(', '.join(facts))}   {more}"
+
+
+def view(one: Unclaimed) -> View:
+    """Its JSON object."""
+    shown = orphan_view(one.session_id, one.reason, one.pid, one.since, command=one.command)
+    return {**shown, "memory_bytes": one.size, **one.extra}
+
+
+class Orphan(Unclaimed):
+    """An agent that lives although no record claims it."""
+
+    generation: int
+    agent: Agent
+
+    reason = "alive, but no record claims it"
+
+    @property
+    def id(self) -> str:
+        return self.session_id
+
+    @property
+    def what(self) -> str:
+        return f"process {self.pid}"
+
+    @property
+    def pid(self) -> int:
+        return self.agent.process.pid
+
+    @property
+    def remedy(self) -> str:
+        return f"sesh adopt {self.name}"
+
+    @property
+    def key(self) -> Hashable:
+        return self.session_id, self.generation, self.agent.process
+
+    @property
+    def extra(self) -> View:
+        return {"generation": self.generation}
+
+
+class Leftover(Unclaimed):
+    """A living process that outlives its session."""
+
+    process: Process
+    memory_bytes: int
+    keep: str | None = None
+
+    @property
+    def what(self) -> str:
+        return f"process {self.pid}"
+
+    @property
+    def runs(self) -> str:
+        return formatting.command_line(self.command)
+
+    @property
+    def reason(self) -> str:
+        return f"outlives its session ({self.keep})" if self.keep else "outlives its session"
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def size(self) -> int:
+        return self.memory_bytes
+
+    @property
+    def refusal(self) -> str:
+        gone = f"processes that outlive {self.name} can't be adopted, it has no agent any more"
+        return f"{gone}; sesh stop --orphans ends them"
+
+    @property
+    def key(self) -> Hashable:
+        return self.process, self.session_id
+
+    @property
+    def sighting(self) -> tuple[Process, str]:
+        return self.process, self.session_id
+
+
+class UnclaimedPlace(Unclaimed):
+    """A place that sesh made for a session, and that no record knows. A kind of place finds it by
+    labels or names, which are only claims:
+
+      proven   a record, the history or the launch's own file (`.claim`) names this very place: it
+               may be ended and removed
+      neither  all that sesh knew is lost, and everything is as the labels say: it is shown, and a
+               user may adopt it
+      copied   the labels are those of another place: it is shown, and left alone
+    """
+
+    kind: str  # of place, as in records
+    label: str  # the place's own name
+    status: str  # created, running, exited …
+    claim: Record | None  # the record as it was when the place was made
+    busy: bool  # something runs in it, or that is unknown
+    archived: bool  # the history knows its session
+    proven: bool
+    copied: bool
+    spent: bool  # its session's start failed, and its record does not know the place
+
+    noun = "place"
+
+    @property
+    def what(self) -> str:
+        return f"{self.noun} {self.label}"
+
+    @property
+    def about(self) -> tuple[str, ...]:
+        return (self.status,)
+
+    @property
+    def inspect(self) -> str | None:
+        """The command that shows more of it."""
+        return None
+
+    @property
+    def left_over(self) -> bool:
+        """Is there nothing to recover? A place that is not proven to be ours may hold anything."""
+        ended = self.claim is None or self.archived or self.spent or self.status == "created"
+        return self.proven and not self.busy and ended
+
+    @property
+    def adoptable(self) -> bool:
+        """Can a user have its session back?"""
+        return not (self.copied or self.left_over or self.status == "created")
+
+    @property
+    def reason(self) -> str:
+        if self.copied:
+            return f"{self.what} carries its labels, but sesh did not make it"
+        does = "does something" if self.busy else f"is {self.status}"
+        doubt = "; only its labels say that sesh made it" if self.keep else ""
+        return f"its {self.noun} {does}, but no record claims it{doubt}"
+
+    @property
+    def keep(self) -> str | None:
+        if self.proven:
+            return None
+        if self.copied:
+            return f"sesh did not make it: it carries labels of {self.name}"
+        return f"only its labels say that sesh made it (sesh adopt {self.name} rebuilds its record)"
+
+    @property
+    def remedy(self) -> str:
+        return f"sesh adopt {self.name}"
+
+    @property
+    def refusal(self) -> str | None:
+        return f"{self.name}: {self.what} is left alone: {self.keep}" if self.keep else None
+
+    @property
+    def key(self) -> Hashable:
+        return self.kind, self.label
+
+    @property
+    def sighting(self) -> tuple[Process, str] | None:
+        return None if self.busy else (Process(0, 0), f"{self.session_id}/{self.status}")
+
+    @property
+    def extra(self) -> View:
+        claim = self.claim
+        return {
+            "generation": claim.place.generation if claim else None,
+            "place": self.kind,
+            "container": self.label,
+            "cwd": claim.spec.cwd if claim else None,
+        }
