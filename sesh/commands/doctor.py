@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-import click
-
 from sesh import doctor
 from sesh.commands._declare import declare, option
 from sesh.commands._options import colour_option, json_option, yes_option
@@ -123,6 +121,8 @@ def _mend(chosen: Sequence[Check], scene: Scene, *, yes: bool, colour: bool) -> 
     def may(question: str) -> bool:
         if yes or not output.interactive():
             return yes
+        import click
+
         return click.confirm(formatting.escape(question), err=True)
 
     told = False
