@@ -1,4 +1,4 @@
-"""sesh for callers in Python: sessions that they run themselves, on the records of the commands.
+"""sesh for Python programs that run agents themselves, on the same records as the commands.
 
     from sesh import api
 
@@ -7,14 +7,14 @@
     answer = api.should_resume("fix-login")
     if answer.resume:
         print(api.get("fix-login").history)
-    api.finish("fix-login", "completed", summary="mended")
+    api.finish("fix-login", "completed", summary="fixed")
     api.cleanup()
 
-`create` makes a record without a process (`sesh start --record-only`); all others work on any
-session. What goes wrong is a `SeshError`, in one line: `NoSessionError`, `ConflictError` (the name
-is taken; it has finished), `UsageError` (no such phase, no such key, looks like a secret),
-`StateError` (a record or the disk). Nothing is kept in memory: many processes may do all of this at
-once, and see what the commands see.
+`create` makes a record without a process (`sesh start --record-only`); the other functions work on
+any session. Errors are `SeshError`s with a one-line message: `NoSessionError`, `ConflictError` (the
+name is taken, or the work has finished), `UsageError` (an unknown phase, an invalid key, a value
+that looks like a secret), `StateError` (a record or the disk). Nothing is kept in memory: many
+processes may call this concurrently, and see what the commands see.
 """
 
 from __future__ import annotations
@@ -73,13 +73,13 @@ __all__ = [
 
 
 class Session(Value):
-    """What is known of a session; the names are those of sesh-json(5). Times are whole seconds."""
+    """A session; the fields are those of sesh-json(5). Times are whole seconds."""
 
     name: str
     id: str
     state: State
     reason: str | None
-    place: str  # host, docker, or none: nothing of sesh's runs
+    place: str  # host, docker, or none: sesh runs no process
     group: str | None
     tags: tuple[str, ...]
     command: tuple[str, ...]
@@ -98,7 +98,7 @@ class Session(Value):
     metadata: Mapping[str, Any]
 
 
-# --- saying --------------------------------------------------------------------------------------
+# --- reports -------------------------------------------------------------------------------------
 
 
 def create(
@@ -114,8 +114,8 @@ def create(
     conversation: str | None = None,
     force: bool = False,
 ) -> Session:
-    """Make the record of a session that the caller runs. A name whose session has ended is used
-    again; a living one is a ConflictError. `command` is for people to read."""
+    """Create the record of a session that the caller runs. The name of an ended session is used
+    again; the name of a living one is a ConflictError. `command` is only shown."""
     _check_name(name)
     _check(str, "a text", group=group)
     words, labels = _words("command", command), _words("tags", tags)
@@ -128,8 +128,8 @@ def create(
         group=group,
         tags=tuple(dict.fromkeys(labels)),
     )
-    said = Report(phase, metadata, summary=summary, conversation=conversation, force=force)
-    return _of(record_only.create(name, spec, _checked(said), settings.load(), output.note))
+    report = Report(phase, metadata, summary=summary, conversation=conversation, force=force)
+    return _of(record_only.create(name, spec, _checked(report), settings.load(), output.note))
 
 
 def update(
@@ -143,23 +143,23 @@ def update(
     conversation: str | None = None,
     force: bool = False,
 ) -> Session:
-    """Say what the session is at. Metadata is merged, a None takes its key away; each error
-    counts. With nothing but the name: that it is at work."""
+    """Report progress. Metadata is merged, and None removes a key; errors are counted. With only a
+    name it is a heartbeat."""
     _check_name(name)
-    said = Report(phase, metadata, error, summary, resume_ready, conversation, force)
-    return _of(report_progress.say(name, _checked(said)))
+    report = Report(phase, metadata, error, summary, resume_ready, conversation, force)
+    return _of(report_progress.say(name, _checked(report)))
 
 
 def finish(name: str, outcome: str, *, summary: str | None = None) -> Session:
-    """Say that its work is over: `completed`, `failed` or `abandoned`. The last word, said once."""
+    """Report that the work has finished: `completed`, `failed` or `abandoned`. Only once."""
     _check_name(name)
     if outcome not in progress.FINAL:
-        raise UsageError(f"no outcome {outcome!a}; they are {', '.join(progress.FINAL)}")
-    said = Report(phase=outcome, summary=summary)
-    return _of(report_progress.say(name, _checked(said)))
+        raise UsageError(f"no outcome {outcome!a}; use one of {', '.join(progress.FINAL)}")
+    report = Report(phase=outcome, summary=summary)
+    return _of(report_progress.say(name, _checked(report)))
 
 
-# --- what callers may give, whatever their types say ---------------------------------------------
+# --- arguments of callers that use no type checker -----------------------------------------------
 
 
 def _check_name(name: str) -> None:
@@ -173,16 +173,16 @@ def _check(kind: type, what: str, **given: object) -> None:
             raise UsageError(f"{name} should be {what}, not {value!a:.40}")
 
 
-def _checked(said: Report) -> Report:
-    _check(str, "a text", phase=said.phase, error=said.error, summary=said.summary)
-    _check(str, "a text", conversation=said.conversation)
-    _check(Mapping, "a mapping", metadata=said.metadata)
-    _check(bool, "True or False", resume_ready=said.resume_ready, force=said.force)
-    return said
+def _checked(report: Report) -> Report:
+    _check(str, "a text", phase=report.phase, error=report.error, summary=report.summary)
+    _check(str, "a text", conversation=report.conversation)
+    _check(Mapping, "a mapping", metadata=report.metadata)
+    _check(bool, "True or False", resume_ready=report.resume_ready, force=report.force)
+    return report
 
 
 def _words(name: str, given: object) -> tuple[str, ...]:
-    """A text alone is a mistake: it would be taken apart into its letters."""
+    """A list of texts. A plain text is a mistake: it would be split into letters."""
     found = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (None,)
     if not all(isinstance(word, str) for word in found):
         raise UsageError(f"{name} should be a list of texts, not {given!a:.40}")
@@ -197,18 +197,18 @@ def _directory(given: object) -> str:
     return launch_files.directory(path)
 
 
-# --- asking --------------------------------------------------------------------------------------
+# --- queries -------------------------------------------------------------------------------------
 
 
 def should_resume(name: str) -> Answer:
-    """Can its work be resumed? `answer.resume`, and `answer.reason` in words. A session may
-    also be named by its id or its conversation; one that is missing or damaged is a no."""
+    """Can its work be resumed? See `answer.resume` and `answer.reason`. `name` may also be an id or
+    a conversation. For a missing or damaged session the answer is no."""
     _check(str, "a text", name=name)
     return resumable.check(resumable.find(name or ""), name, settings.load())
 
 
 def get(name: str) -> Session:
-    """One session as it is now."""
+    """The current state of a session."""
     _check_name(name)
     records.check_owner(paths.state_dir())
     held = _held([name])
@@ -221,8 +221,8 @@ def get(name: str) -> Session:
 
 
 def list(*, phase: str | None = None, group: str | None = None) -> builtins.list[Session]:
-    """All sessions that have a record in the list, by name: all, or those in one phase or group.
-    Damaged ones are left out; `sesh doctor` tells of them."""
+    """The sessions in the list, sorted by name: all, or those of a phase or group. Damaged records
+    are left out; `sesh doctor` reports them."""
     held = _held(None)
     seen = (one for one in lookup.everything(leaving_out=held) if not one.damaged)
     every = {name: _session(shown) for name, shown in held.items()}
@@ -236,8 +236,8 @@ def list(*, phase: str | None = None, group: str | None = None) -> builtins.list
 
 
 def cleanup(older_than: float = 0.0) -> builtins.list[str]:
-    """Move records of sessions that have no process, and finished so many seconds ago, to the
-    history; returns their names. All others are the business of `sesh gc`."""
+    """Move records without a process that finished at least `older_than` seconds ago to the
+    history; returns their names. `sesh gc` takes care of all others."""
     try:
         latest = timestamp(datetime.now(UTC) - timedelta(seconds=older_than)) or ""
     except (OverflowError, TypeError, ValueError):
@@ -252,20 +252,20 @@ def cleanup(older_than: float = 0.0) -> builtins.list[str]:
     moved = history.sweep(wanted)
     names = [name_of(one.id) for one in moved]
     now = events.new("archived", None, None, None)
-    told = [
+    archived = [
         {**now, "name": name, "id": one.id, "generation": int(one.generation)}
         for name, one in zip(names, moved, strict=True)
     ]
     with suppress(OSError):
-        events.write(*told)
+        events.write(*archived)
     return names
 
 
-# --- as recorded ---------------------------------------------------------------------------------
+# --- conversion ----------------------------------------------------------------------------------
 
 
 def _held(names: Iterable[str] | None) -> dict[str, View]:
-    """The sessions of which a digest line is still the truth; None: of all."""
+    """The sessions whose digest line is still valid, by name; `names` None: among all."""
     try:
         digests = lookup.held(names)
         return {name: json.loads(one.view) for name, one in digests.items()}

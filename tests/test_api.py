@@ -88,11 +88,11 @@ def test_what_goes_wrong(here: World) -> None:
     api.create("one")
     with pytest.raises(api.ConflictError, match="running already"):
         api.create("one")
-    with pytest.raises(api.UsageError, match="they are"):
+    with pytest.raises(api.UsageError, match="use one of"):
         api.update("one", phase="thinking")
     with pytest.raises(api.UsageError, match="--force"):
         api.update("one", metadata={"token": "x"})
-    with pytest.raises(api.UsageError, match="they are"):
+    with pytest.raises(api.UsageError, match="use one of"):
         api.finish("one", "planning")
     api.finish("one", "failed")
     with pytest.raises(api.ConflictError, match="has finished"):

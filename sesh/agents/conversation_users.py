@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from sesh.agents import claude, launch_kit
 from sesh.agents.launch_kit import Variables
-from sesh.model.errors import TwinError
+from sesh.model.errors import ConversationInUseError
 from sesh.model.place import Process
 from sesh.model.record import Record
 from sesh.model.text.parse import TICKS, number
@@ -23,7 +23,7 @@ def check(record: Record, conversation: str, variables: Variables) -> None:
     if who is None and record.place.agent_files_here:
         who = _process(record, conversation, variables)
     if who is not None:
-        raise TwinError(
+        raise ConversationInUseError(
             f"{record.name}: {who} uses its conversation {conversation}; end it first, or start a "
             f"new conversation: sesh restart --fresh {record.name}"
         )

@@ -1,4 +1,4 @@
-"""sesh answer: answer the question that an agent asks."""
+"""sesh answer: answer the question of an agent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sesh.terminal import output
 def command(name: str, answer: tuple[str, ...], about: str) -> int:
     """Answer the question that an agent asks: yes, no, always, the number of an option, or TEXT.
 
-    The screen is read right before a key is pressed and until the question is gone.
+    Reads the screen right before it presses a key, and until the question is gone.
     """
     word = " ".join(answer).strip()
     if not word:

@@ -78,7 +78,7 @@ def _losses(names: tuple[str, ...]) -> list[str]:
         lookup.check_name(name)
         entry = records.entry(name)
         record = entry.record if entry else None
-        if not isinstance(record, Record) or not worktrees.stands(record):
+        if not isinstance(record, Record) or not worktrees.exists(record):
             continue
         stays = None if worktrees.needed(record) else worktrees.why_it_stays(record)
         if stays and record.spec.worktree:

@@ -1,4 +1,4 @@
-"""sesh template: the kinds of sessions that there are: look at them, make, check and trust them."""
+"""sesh template: list, show, create, check and trust templates."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _WIDEST = 50  # columns of a name or command
 @declare("template")
 @argument("action", type=tuple(ACTIONS), metavar="ACTION")
 @argument("names", nargs=-1, metavar="[NAME]...")
-@option("-C", "--dir", "directory", metavar="DIR", help="Look for the project of DIR.")
-@option("--from", "model", metavar="NAME", help="With new: begin with a copy of another.")
-@option("--remove", is_flag=True, help="With trust: trust it no more.")
+@option("-C", "--dir", "directory", metavar="DIR", help="Use the project of DIR.")
+@option("--from", "model", metavar="NAME", help="With new: copy another template.")
+@option("--remove", is_flag=True, help="With trust: no longer trust it.")
 @yes_option
 @json_option("what ls or show print")
 def command(
@@ -43,8 +43,7 @@ def command(
     yes: bool,
     as_json: bool,
 ) -> int:
-    """List the templates of start -t, or show, make, check or trust one: ls, show, new, check or
-    trust."""
+    """List, show, create, check or trust templates of start -t: ls, show, new, check or trust."""
     _check_words(action, names, model=model, remove=remove, yes=yes, as_json=as_json)
     if action == "ls":
         return _ls(directory, as_json=as_json)
@@ -86,13 +85,13 @@ def _ls(directory: str | None, *, as_json: bool) -> int:
 
 
 class _Line(Value):
-    """A template in the list."""
+    """A line of the list."""
 
     name: str
     origin: Origin
     path: str
     trusted: bool
-    command: tuple[str, ...] | None  # None: it can't be understood
+    command: tuple[str, ...] | None  # None: it is not valid
     problem: str | None
 
     @staticmethod
@@ -118,7 +117,7 @@ def _row(line: _Line, directory: str | None) -> tuple[str, str, str, str]:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it."""
+    """A value for JSON."""
     if isinstance(value, Value):
         return {name: _plain(getattr(value, name)) for name in value.fields}
     if isinstance(value, Mapping):
@@ -144,7 +143,7 @@ def _show(found: Found, *, as_json: bool) -> int:
 
 
 def _lines(raw: bytes) -> list[str]:
-    """What a file holds, as a terminal may see it. Only a line feed ends a line."""
+    """The lines of a file, safe for a terminal. Only a line feed ends a line."""
     text = raw.decode("utf-8", "backslashreplace").removesuffix("\n")
     return ["\t".join(map(formatting.escape, line.split("\t"))) for line in text.split("\n")]
 
@@ -153,10 +152,10 @@ def _lines(raw: bytes) -> list[str]:
 
 _SKELETON = """\
 # A template of your own: sesh start -t {name}
-# What is commented out is the default; sesh-template(1) says more.
+# Commented lines show examples or defaults; see sesh-template(1).
 
 # command = ["claude"]          # what runs; without it, your shell
-# dir = "~/src/shop"            # where, unless -C says so
+# dir = "~/src/shop"            # the directory, unless -C is given
 # group = "shop"
 # tags = ["night"]
 # env = ["API_KEY", "MODE=fast"]  # as for -e: a name alone passes on your own value
@@ -187,12 +186,12 @@ _SKELETON = """\
 # max_silence = "30m"
 # scope = false
 
-# [breaker]                     # as in the settings: when its sessions are left alone
+# [breaker]                     # as in the settings: when its sessions are not retried
 # failures = 10
 # within = "10m"
 # cooldown = "30m"
 
-# [agent]                       # how it is launched, resumed and heard
+# [agent]                       # how it is launched, resumed and observed
 # kind = "claude"
 # conversation = "minted"       # or "learned" from its hooks, or "none"
 # start = ["--session-id", "{{conversation}}", "--settings", "{{hooks}}"]
@@ -227,7 +226,7 @@ def _new(name: str, model: str | None, directory: str | None) -> int:
 
 
 def _check(names: Sequence[str], directory: str | None) -> int:
-    """Say all that is wrong, a line each."""
+    """Print all problems, one per line."""
     found = [*_everything(directory)] if not names else []
     for name in names:
         found += _of_file(name) if "/" in name or name.endswith(".toml") else _of(name, directory)
@@ -237,7 +236,7 @@ def _check(names: Sequence[str], directory: str | None) -> int:
 
 
 def _everything(directory: str | None) -> Iterator[str]:
-    """Of all templates, and of one's own rules."""
+    """The problems of all templates and of the user's rules."""
     for one in catalog.every(directory):
         yield from (
             [one.problem] if isinstance(one, Bad) else template.examine(one.path, one.raw)[1]
@@ -270,7 +269,7 @@ def _of_file(path: str) -> list[str]:
 
 
 def _trust(name: str, directory: str | None, *, yes: bool) -> int:
-    """Show what is in it, ask, and remember exactly that."""
+    """Show the content, ask, and trust exactly this content."""
     found = catalog.of_project(name, directory)
     if found.trusted:
         output.say(f"{name} is trusted already")
@@ -278,19 +277,19 @@ def _trust(name: str, directory: str | None, *, yes: bool) -> int:
     meant = template.decode(found.path, found.raw)
     question = f"trust {formatting.escape(found.path)}?"
     if not yes and not output.interactive():
-        confirm(question, yes=False)  # raises: there is nobody to ask
+        confirm(question, yes=False)  # raises: there is no terminal
     for line in (f"{formatting.escape(found.path)}:", "", *_lines(found.raw), "", *_meaning(meant)):
         output.say(line)
     if not confirm(question, yes=yes):
         raise SeshError(f"{name} is not trusted")
     trust.add(found.path, found.raw)
     if catalog.find(name, directory).origin is Origin.OWN:
-        output.note(f"{name} is also a template of your own, which goes before it")
+        output.note(f"your own template {name} takes precedence over it")
     return errors.OK
 
 
 def _meaning(meant: Template) -> Iterator[str]:
-    """What would be run, last: a long file can't hide it above the screen."""
+    """What would run; printed last, so that a long file cannot scroll it off the screen."""
     command = formatting.command_line(meant.command) if meant.command else "your shell"
     yield f"it runs {command}"
     for what, value in (

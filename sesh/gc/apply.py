@@ -156,7 +156,7 @@ def _archive(steps: list[Step], config: Config, options: Options) -> Iterator[Ou
         one = scan.ended_of(seen) if seen else None
         if not seen or not one or not plan.archive_due(one, config.gc, options, time.time()):
             yield skipped(step)
-        elif isinstance(seen.entry.record, Record) and worktrees.stands(seen.entry.record):
+        elif isinstance(seen.entry.record, Record) and worktrees.exists(seen.entry.record):
             yield skipped(step, "its worktree stays")
         elif why := _place_left(seen, config):
             yield skipped(step, why)

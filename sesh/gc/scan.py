@@ -229,7 +229,7 @@ def worktrees_of(leaving: Iterable[Ended]) -> dict[str, Tree]:
         record = entry.record if entry else None
         if not isinstance(record, Record) or record.id != one.session_id:
             continue
-        if record.spec.worktree and worktrees.stands(record):
+        if record.spec.worktree and worktrees.exists(record):
             stays = worktrees.why_it_stays(record)
             found[record.id] = Tree(record.spec.worktree.path, stays)
     return found

@@ -11,7 +11,7 @@ MOST_RETRIES = 1000
 
 
 class Count(int):
-    """A plain number, where other whole numbers are sizes."""
+    """A plain number; other whole numbers are sizes."""
 
     lowest = 0
     highest = MOST
@@ -22,13 +22,13 @@ class Retries(Count):
 
 
 class Failures(Retries):
-    """How many of them count: one at least."""
+    """A number of failures, at least one."""
 
     lowest = 1
 
 
 class Start(Value):
-    """What a session gets that was not told otherwise: see model.Care."""
+    """Defaults for new sessions: see `record.Care`."""
 
     launch_timeout: float = 10.0
     timeout: float = 0.0
@@ -60,19 +60,19 @@ class Logs(Value):
 
 class Tmux(Value):
     socket: str = ""  # "": sesh's own server; "default": the user's own; else a path
-    include: str = ""  # one's own tmux settings for sesh's server
+    include: str = ""  # a file with tmux settings for sesh's own server
     timeout: float = 2.0
 
 
 class Gc(Value):
-    archive_after: float = 3600.0  # what ended well leaves the list
-    archive_failed_after: float = 30 * 86400.0  # what needs a person leaves the list
-    close_after: float = 3600.0  # the dead pane of what ended
+    archive_after: float = 3600.0  # completed sessions leave the list
+    archive_failed_after: float = 30 * 86400.0  # failed sessions leave the list
+    close_after: float = 3600.0  # the dead pane of an ended session
     keep_history: float = 30 * 86400.0
     max_history: Count = Count(1000)
-    max_transcripts: int = 1 << 30  # of all of them together
+    max_transcripts: int = 1 << 30  # bytes of all transcripts
     max_events: int = 10 << 20
-    max_age: float = 0.0  # limits end a session; 0: never
+    max_age: float = 0.0  # end older sessions; 0: off
     max_idle: float = 0.0
     kill_orphans: bool = False
 
@@ -83,20 +83,20 @@ class Docker(Value):
 
 
 class Git(Value):
-    worktree_dir: str = ""  # below it worktrees are made; "": beside the repository
+    worktree_dir: str = ""  # parent of new worktrees; "": beside the repository
 
 
 class Breaker(Value):
-    """When a group fails too often, it is not restarted by itself for a while."""
+    """When a group fails too often, retries pause for a while."""
 
-    failures: Count = Count(BreakerLimits.failures)  # more of them open it; 0: never
+    failures: Count = Count(BreakerLimits.failures)  # more failures open it; 0: off
     within: float = BreakerLimits.within
     cooldown: float = BreakerLimits.cooldown
 
 
 class Notify(Value):
-    command: str = ""  # run by sh, the event as JSON on its standard input
-    webhooks: tuple[str, ...] = ()  # addresses that get it by POST
+    command: str = ""  # run by sh, with the event as JSON on its standard input
+    webhooks: tuple[str, ...] = ()  # addresses that get the event by POST
     on: tuple[str, ...] = (
         *("failed", "timeout", "lost", "waiting", "failing", "hung", "breaker-opened"),
     )
@@ -105,10 +105,10 @@ class Notify(Value):
 
 
 class Resume(Value):
-    """Whose work may be gone on with."""
+    """Thresholds for resuming an agent's work."""
 
-    max_idle: float = 1800.0  # not heard of for so long: no more
-    max_errors: Count = Count(3)  # so many of them are too many; 0: however many
+    max_idle: float = 1800.0  # seconds since the last sign of life
+    max_errors: Count = Count(3)  # from this number of errors on, do not resume; 0: off
     phases: tuple[str, ...] = ("approval", "investigating", "planning")
 
 
@@ -129,8 +129,8 @@ _PATIENCE = 10.0  # seconds
 
 
 def patient(config: Config) -> Config:
-    """For what starts something: there a slow answer is worth waiting for. Who only looks is not
-    to wait for a tmux that hangs."""
+    """The settings for commands that start something: they wait longer for tmux. Commands that only
+    look must not wait for a tmux that hangs."""
     timeout = max(config.tmux.timeout, _PATIENCE)
     changed: Config = replace(config, tmux=replace(config.tmux, timeout=timeout))
     return changed

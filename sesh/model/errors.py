@@ -1,4 +1,4 @@
-"""What can go wrong, as exceptions that carry their exit code. Only `cli` turns one into an exit.
+"""Errors with their exit codes. Only `terminal/main` turns an error into an exit.
 
 The table of exit codes is the one in sesh(1); a test compares them.
 """
@@ -46,16 +46,16 @@ EXIT_CODES = {
 
 
 def of_many(codes: Sequence[int]) -> int:
-    """The exit code of work on many: OK, PARTIAL if some failed, else that of the first."""
+    """The exit code for many results: OK, PARTIAL if some failed, else that of the first."""
     bad = [code for code in codes if code]
     return OK if not bad else PARTIAL if len(bad) < len(codes) else bad[0]
 
 
 class SeshError(Exception):
-    """One line for a person: what is wrong, with what, what to do."""
+    """A one-line message: what is wrong, with what, what to do."""
 
     exit_code = FAILED
-    hint: tuple[str, ...] = ()  # what to do, where that needs a line of its own
+    hint: tuple[str, ...] = ()  # what to do, in extra lines
 
 
 class UsageError(SeshError):
@@ -71,19 +71,19 @@ class NoSessionError(SeshError):
 
 
 class CannotTellError(SeshError):
-    """Something could not be asked. Nothing was decided and nothing was done."""
+    """A question got no usable answer. Nothing was decided and nothing was done."""
 
     exit_code = CANNOT_TELL
 
 
 class StateError(SeshError):
-    """A file of ours can't be read or written."""
+    """A file of sesh cannot be read or written."""
 
     exit_code = STATE
 
 
 class ScarceError(StateError):
-    """The system gives us no more files or processes."""
+    """The system has no more files or processes for us."""
 
     exit_code = FAILED
 
@@ -93,14 +93,14 @@ class ConflictError(SeshError):
 
 
 class LockedError(SeshError):
-    """A stranger holds a lock of ours: no conflict that another try would decide."""
+    """Another program holds our lock: not a conflict that a new decision could solve."""
 
     exit_code = CONFLICT
 
 
 class NotPermittedError(SeshError):
-    """Its process is another user's. Nothing was done."""
+    """The process belongs to another user. Nothing was done."""
 
 
-class TwinError(ConflictError):
-    """Somebody else is in the conversation of an agent."""
+class ConversationInUseError(ConflictError):
+    """Another process uses the conversation of an agent."""

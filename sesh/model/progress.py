@@ -1,9 +1,8 @@
-"""What an agent says of its work: phases, errors, metadata; and whether it may be gone on with.
+"""Progress reports of an agent (phases, errors, metadata), and whether its work can be resumed.
 PURE: no I/O, no clock, no environment.
 
-A final phase is the last word: nothing can follow it. Metadata is kept as TOML and shown as JSON:
-texts, numbers, true, false, lists and tables. Neither has room for secrets, so what looks like one
-is refused.
+Nothing can follow a final phase. Metadata is stored as TOML and shown as JSON: texts, numbers,
+true, false, lists and tables. Values that look like secrets are refused.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ WORKING = ("initializing", "investigating", "planning", "approval", "executing",
 FINAL = ("completed", "failed", "abandoned")
 PHASES = WORKING + FINAL
 RESUMABLE = ("approval", "investigating", "planning")
-MOST_STEPS = 200  # of the history: the first one and the newest
+MOST_STEPS = 200  # in the history: the first and the newest steps
 MOST_KEYS = 64
 LONGEST_KEY = 64
 LARGEST = 32 << 10  # bytes of all metadata as JSON
@@ -41,51 +40,51 @@ _OUTCOMES = {"completed": State.COMPLETED, "failed": State.FAILED, "abandoned": 
 
 
 class Report(Value):
-    """What is said at one time. None: nothing about that."""
+    """A report. None: no change."""
 
     phase: str | None = None
-    metadata: Mapping[str, Any] | None = None  # a null takes the key away
+    metadata: Mapping[str, Any] | None = None  # null removes a key
     error: str | None = None
     summary: str | None = None
     resume_ready: bool | None = None
     conversation: str | None = None
-    force: bool = False  # also what looks like a secret
+    force: bool = False  # also keep values that look like secrets
 
 
-# --- saying something ----------------------------------------------------------------------------
+# --- reports -------------------------------------------------------------------------------------
 
 
-def apply(record: Record, what: Report, now: datetime) -> Record:
-    """The record with what was said; raises when that can't be."""
+def apply(record: Record, report: Report, now: datetime) -> Record:
+    """The record with a report; raises when the report is not valid."""
     word = record.agent
     if word.finished is not None or word.phase in FINAL:
         raise ConflictError(finished_message(record))
-    if what.phase is not None:
-        word = _entered(word, what.phase, now)
-    if what.metadata is not None:
-        word = replace(word, metadata=merge(word.metadata, what.metadata, force=what.force))
-    if what.error is not None:
-        word = replace(word, errors=word.errors + 1, last_error=_text(what.error))
-    if what.summary is not None:
-        word = replace(word, summary=_text(what.summary) or None)
-    if what.resume_ready is not None:
-        word = replace(word, resume_ready=what.resume_ready)
-    if what.conversation is not None:
-        word = replace(word, conversation=_conversation(what.conversation))
+    if report.phase is not None:
+        word = _entered(word, report.phase, now)
+    if report.metadata is not None:
+        word = replace(word, metadata=merge(word.metadata, report.metadata, force=report.force))
+    if report.error is not None:
+        word = replace(word, errors=word.errors + 1, last_error=_text(report.error))
+    if report.summary is not None:
+        word = replace(word, summary=_text(report.summary) or None)
+    if report.resume_ready is not None:
+        word = replace(word, resume_ready=report.resume_ready)
+    if report.conversation is not None:
+        word = replace(word, conversation=_conversation(report.conversation))
     record = replace(record, agent=replace(word, updated=now))
     return _ended(record, now) if word.finished and not record.place.has_process else record
 
 
 def finished_message(record: Record) -> str:
-    """Why nothing can be said any more."""
+    """Why no report is accepted any more."""
     word = record.agent
     when = f" at {word.finished:%Y-%m-%d %H:%M:%S} UTC" if word.finished else ""
-    return f"{record.name} has finished ({word.phase}{when}); nothing can follow"
+    return f"{record.name} has finished ({word.phase}{when}); no report can follow"
 
 
 def _entered(word: AgentWord, phase: str, now: datetime) -> AgentWord:
     if phase not in PHASES:
-        raise UsageError(f"no phase named {phase!a}; they are {', '.join(PHASES)}")
+        raise UsageError(f"no phase named {phase!a}; use one of {', '.join(PHASES)}")
     if phase == word.phase:
         return word
     steps = (*word.history, Step(phase, now))
@@ -96,7 +95,7 @@ def _entered(word: AgentWord, phase: str, now: datetime) -> AgentWord:
 
 
 def _ended(record: Record, now: datetime) -> Record:
-    """No process tells of the end of a record that has none: its own word does."""
+    """End a record without a process: only its own report can end it."""
     word = record.agent
     outcome = _OUTCOMES[word.phase or ""]
     why = f": {word.last_error}" if outcome is State.FAILED and word.last_error else ""
@@ -113,7 +112,7 @@ def _ended(record: Record, now: datetime) -> Record:
 
 
 def restarted(word: AgentWord, now: datetime) -> AgentWord:
-    """The word at a new launch: work that had finished begins again, its history kept."""
+    """The reports at a new launch: finished work starts over, with its history."""
     if word.finished is None:
         return word
     fresh = replace(word, phase=None, finished=None, errors=0, last_error=None, summary=None)
@@ -121,7 +120,7 @@ def restarted(word: AgentWord, now: datetime) -> AgentWord:
 
 
 def _text(text: str) -> str:
-    """Words for people; longer ones are cut."""
+    """Text for people, cut if it is too long."""
     text = text.strip().encode("utf-8", "replace").decode()
     return text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 1] + "…"
 
@@ -133,7 +132,7 @@ def _conversation(text: str) -> str:
 
 
 def duration(record: Record) -> float:
-    """Seconds from its making to its last word."""
+    """Seconds from the creation of the record to its final report."""
     end = record.agent.finished or record.spec.created
     return max(0.0, (end - record.spec.created).total_seconds())
 
@@ -142,7 +141,7 @@ def duration(record: Record) -> float:
 
 
 def parse(options: tuple[str, ...]) -> dict[str, Any]:
-    """`key=text` and `key:=json`, as on a command line; the last one of a key counts."""
+    """Parse `key=text` and `key:=json` of a command line; the last value of a key counts."""
     found: dict[str, Any] = {}
     for option in options:
         key, equals, text = option.partition("=")
@@ -160,7 +159,7 @@ def _json(key: str, text: str) -> Any:
 
 
 def merge(old: Mapping[str, Any], new: Mapping[str, Any], *, force: bool) -> dict[str, Any]:
-    """Both, the new one's keys first asked; a null takes a key away."""
+    """Merge metadata, after checking the new keys; null removes a key."""
     for key, value in new.items():
         _check_key(key)
         if value is not None:
@@ -170,50 +169,52 @@ def merge(old: Mapping[str, Any], new: Mapping[str, Any], *, force: bool) -> dic
     both = {**old, **new}
     left = {key: _copied(value) for key, value in both.items() if value is not None}
     if len(left) > MOST_KEYS:
-        raise UsageError(f"metadata of {len(left)} keys: there may be {MOST_KEYS}")
+        raise UsageError(f"metadata has {len(left)} keys, at most {MOST_KEYS} are allowed")
     size = len(quick_json.dumps(left).encode())
     if size > LARGEST:
-        raise UsageError(f"metadata of {size} bytes: there may be {LARGEST}; use a file")
+        raise UsageError(f"metadata has {size} bytes, at most {LARGEST} are allowed; use a file")
     return left
 
 
 def _check_key(key: object) -> None:
     if not isinstance(key, str) or not re.fullmatch(_KEY, key) or len(key) > LONGEST_KEY:
         raise UsageError(
-            f"{shown(str(key))} is no key for metadata: letters, digits, _ . and -, "
+            f"invalid key {shown(str(key))} for metadata: use letters, digits, _ . and -, "
             f"at most {LONGEST_KEY}"
         )
 
 
 def _check_value(key: str, value: object, depth: int = 1) -> None:
-    """Can it be kept, and come back as it is?"""
+    """Raise when TOML and JSON cannot represent a value."""
     if depth > DEEPEST:
         raise UsageError(f"metadata {key}: nested deeper than {DEEPEST}")
     if isinstance(value, Mapping):
         for inner, one in value.items():
             if not isinstance(inner, str) or not 0 < len(inner) <= LONGEST_KEY:
-                raise UsageError(f"metadata {key}: a key inside is no text of 1 to {LONGEST_KEY}")
+                raise UsageError(
+                    f"metadata {key}: a key inside is not a text of 1 to {LONGEST_KEY}"
+                )
             _check_value(key, inner, depth)
             _check_value(key, one, depth + 1)
     elif isinstance(value, list | tuple):
         for one in value:
             _check_value(key, one, depth + 1)
     elif value is None:
-        raise UsageError(f"metadata {key}: a null inside can't be kept; leave it out")
+        raise UsageError(f"metadata {key}: a null inside cannot be kept; leave it out")
     elif isinstance(value, str):
         if not _encodable(value):
             raise UsageError(f"metadata {key}: not valid Unicode")
     elif isinstance(value, float):
         if not isfinite(value):
-            raise UsageError(f"metadata {key}: a number without end can't be kept")
+            raise UsageError(f"metadata {key}: a number that is not finite cannot be kept")
     elif not isinstance(value, int):
-        raise UsageError(f"metadata {key}: a {type(value).__name__} can't be kept")
+        raise UsageError(f"metadata {key}: a {type(value).__name__} cannot be kept")
     elif value.bit_length() > 64:
-        raise UsageError(f"metadata {key}: a number of more than 64 bits can't be kept")
+        raise UsageError(f"metadata {key}: a number of more than 64 bits cannot be kept")
 
 
 def _copied(value: object) -> object:
-    """The same, of nobody else's."""
+    """A deep copy."""
     if isinstance(value, Mapping):
         return {key: _copied(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
@@ -222,15 +223,15 @@ def _copied(value: object) -> object:
 
 
 def _encodable(text: str) -> bool:
-    """No half of a surrogate pair, which UTF-8 can't have."""
+    """Without surrogates, which UTF-8 cannot encode."""
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
-# --- going on ------------------------------------------------------------------------------------
+# --- resuming ------------------------------------------------------------------------------------
 
 
 class Thresholds(Value):
-    """Whose work may be gone on with: see [resume] in the settings."""
+    """Thresholds for resuming an agent's work: see [resume] in the settings."""
 
     max_idle: float = 1800.0
     max_errors: int = 3
@@ -238,11 +239,11 @@ class Thresholds(Value):
 
 
 class Answer(Value):
-    """May it be gone on with?"""
+    """Can the work be resumed?"""
 
     resume: bool
     reason: str
-    idle: float | None = None  # seconds since it was heard of
+    idle: float | None = None  # seconds since the last sign of life
     phase: str | None = None
 
 
@@ -251,15 +252,15 @@ def resumable(
     now: datetime,
     thresholds: Thresholds,
     has_conversation: bool | None,
-    heard: datetime | None = None,
+    last_seen: datetime | None = None,
 ) -> Answer:
-    """Whether its work may be gone on with, and why not. `has_conversation`: None where none is
-    needed. `heard`: when something else than its word was heard of it."""
+    """Can its work be resumed? `has_conversation` is None when none is needed; `last_seen` is the
+    last sign of life beside its reports."""
     word = record.agent
-    last = max(filter(None, (word.updated, heard, record.spec.created)))
+    last = max(filter(None, (word.updated, last_seen, record.spec.created)))
     idle = max(0.0, (now - last).total_seconds())
     why = _why_not(word, idle, thresholds, has_conversation)
-    reason = why or f"in phase {word.phase}, heard of {round(idle)} s ago"
+    reason = why or f"in phase {word.phase}, last sign of life {round(idle)} s ago"
     return Answer(why is None, reason, idle, word.phase)
 
 
@@ -269,9 +270,9 @@ def _why_not(
     if word.finished is not None or word.phase in FINAL:
         return f"it has finished: {word.phase}"
     if not word.resume_ready:
-        return "it says that it is not ready to be resumed"
+        return "it reports that it is not ready to be resumed"
     if word.phase is None:
-        return "it has not said in which phase it is"
+        return "it has not reported a phase"
     if word.phase not in thresholds.phases:
         return f"in phase {word.phase}, not in {', '.join(thresholds.phases) or 'any'}"
     if thresholds.max_errors and word.errors >= thresholds.max_errors:

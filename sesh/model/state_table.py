@@ -1,7 +1,7 @@
-"""What is fixed for each state of a session, in one table. PURE.
+"""The properties of each state of a session, in one table. PURE.
 
-The keys are the values of `states.State`; a state without a row here fails at import. Read by fast
-lanes, which cannot afford an enum: imports next to nothing.
+The keys are the values of `states.State`; a state without a row fails at import. Fast lanes read it
+and cannot afford to import `enum`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Row(Value):
     colour: str
     exit_code: int  # of `sesh status`
     next: str  # commands that `sesh show` proposes; {0} is the name
-    remedy: str = "show"  # commands that `ls` proposes below its table when it needs a person
+    remedy: str = "show"  # commands that `ls` proposes below its table if it needs attention
     alive: bool = False
     ended: bool = False
     failure: bool = False

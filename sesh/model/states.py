@@ -8,7 +8,7 @@ from sesh.model.state_table import STATES
 
 
 class State(StrEnum):
-    """See `state_table` for what follows from each, and `reconcile` for when it is true."""
+    """`state_table` has the properties of each state; `reconcile` decides which one is true."""
 
     DAMAGED = "damaged"
     STARTING = "starting"
@@ -30,7 +30,7 @@ class State(StrEnum):
 ALIVE = frozenset(state for state in State if STATES[state].alive)
 ENDED = frozenset(state for state in State if STATES[state].ended)
 FAILURES = frozenset(state for state in State if STATES[state].failure)
-# The ends that a record can hold. `stale` is not one: it is an end beside something still up.
+# The ends that a record can hold. `stale` is not one of these: something of it still runs.
 OUTCOMES = ENDED - {State.STALE}
 ENDED_WELL = OUTCOMES - FAILURES
 
@@ -51,11 +51,11 @@ class Cause(StrEnum):
 
 
 class Health(StrEnum):
-    """What is known of an agent that lives, beside that it lives."""
+    """The health of a living agent."""
 
     OK = "ok"
-    FAILING = "failing"  # its health command says so
-    HUNG = "hung"  # it has been silent for too long
+    FAILING = "failing"  # its health check fails
+    HUNG = "hung"  # silent for too long
 
 
 class Retry(StrEnum):

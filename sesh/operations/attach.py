@@ -1,7 +1,7 @@
-"""Into a session's terminal: the three cases, each by handing this terminal over to tmux.
+"""Attach this terminal to a session, by handing it over to tmux. There are three cases.
 
-Plain terminal: become the tmux client (a child would have Ctrl-C and hangups between us). In the
-same server already: switch this client. In another tmux: a new window of that one.
+In a plain terminal: exec the tmux client (a parent process would get Ctrl-C and hangups too). In a
+client of the same server: switch this client. In another tmux: open a new window there.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from sesh.system.tmux import Tmux, barrier, find_binary
 
 def need_terminal() -> None:
     if not (os.isatty(0) and os.isatty(1)):
-        raise UsageError("attach needs a terminal; sesh logs shows what it printed")
+        raise UsageError("attach needs a terminal; sesh logs shows the output")
 
 
 def attach(record: Record, config: Config, *, read_only: bool, alone: bool) -> None:
-    """Attach this terminal. Returns only when another client or window was told to."""
+    """Attach this terminal. Returns only when another client or window does it."""
     place = registry.of(record)
     argv = place.attach_command(record, config, read_only=read_only, alone=alone)
     here = record.place.calls_back
-    if not here:  # its client tells nothing of how the session ended: always look afterwards
+    if not here:  # its client does not show how the session ended: always look afterwards
         argv = _client(record.name, argv, always=True)
     outer = os.environ.get("TMUX", "").split(",")[0]
     if not outer:
@@ -42,10 +42,10 @@ def attach(record: Record, config: Config, *, read_only: bool, alone: bool) -> N
 
 
 def _switch(server: Tmux, name: str, *, read_only: bool, alone: bool) -> None:
-    """In the same server already: send the client that looks at our pane over there."""
+    """Switch the client that shows our pane to the session."""
     client = _own_client(server)
     if client is None:
-        raise UsageError("nobody is attached to the session that this runs in")
+        raise UsageError("no client is attached to the session that this runs in")
     if alone:
         server.detach_all(name)
     how = ("-r",) if read_only and not client.endswith(" 1") else ()  # -r toggles
@@ -54,7 +54,7 @@ def _switch(server: Tmux, name: str, *, read_only: bool, alone: bool) -> None:
 
 
 def _own_client(server: Tmux) -> str | None:
-    """`TTY READONLY` of the client most lately active in our session."""
+    """`TTY READONLY` of the most recently active client of our session."""
     pane = os.environ.get("TMUX_PANE", "")
     if not re.fullmatch(r"%\d+", pane):
         return None
@@ -64,9 +64,9 @@ def _own_client(server: Tmux) -> str | None:
     return latest.partition(" ")[2] if latest else None
 
 
-# A client whose server was killed can't put its terminal right, nor say what came of the session: a
-# terminal that is not as it was tells. (The exit code does not: a menu may have come between.)
-# The shell around it does nothing else: no Python sits between a person and Ctrl-C or a hangup.
+# A client whose server was killed cannot restore the terminal or report the end of the session. We
+# notice that by changed terminal settings. (Not by the exit code: a menu may come in between.)
+# The shell around the client does nothing else, so that Ctrl-C and hangups reach no Python.
 _CLIENT = """\
 saved=$(stty -g)
 "$@"
@@ -86,8 +86,8 @@ def _become(client: list[str]) -> None:
 
 
 def _client(name: str, argv: list[str], *, always: bool = False) -> list[str]:
-    """The client, and what comes after it: a word about the session if the terminal was left in
-    disorder, or `always`."""
+    """The command of the client, followed by a report on the session if the terminal was not
+    restored, or `always`."""
     again = join([*paths.own_command(), "attach", "--ended", name])
     script = _CLIENT.format(again=again, keep="" if always else _IN_ORDER)
     return ["/bin/sh", "-c", script, "attach", *argv]

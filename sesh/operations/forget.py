@@ -54,8 +54,8 @@ def what_goes(record: Record) -> str:
     made, tree = registry.of(record).made(record), record.spec.worktree
     if made:
         gone.append(made)
-    stays = worktrees.why_it_stays(record) if worktrees.stands(record) else None
-    if tree is not None and worktrees.stands(record) and not stays:
+    stays = worktrees.why_it_stays(record) if worktrees.exists(record) else None
+    if tree is not None and worktrees.exists(record) and not stays:
         gone.append(f"worktree {formatting.escape(tree.path)}")
     text = f"{', '.join(gone[:-1])} and {gone[-1]}"
     return f"{text} (worktree {formatting.escape(_tree(record))} stays: {stays})" if stays else text
@@ -84,7 +84,7 @@ def _tree(record: Record) -> str:
 
 
 def _leave_worktree(record: Record, tell: Tell, *, discard: bool = False) -> None:
-    ignored = [] if discard or not worktrees.stands(record) else worktrees.ignored(record)
+    ignored = [] if discard or not worktrees.exists(record) else worktrees.ignored(record)
     stays = worktrees.remove(record, discard=discard)
     if stays and discard:
         raise _kept(record, stays)

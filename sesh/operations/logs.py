@@ -1,8 +1,8 @@
-"""What a session printed, as a person would read it.
+"""The output of a session, as a person would read it.
 
-While its pane stands, tmux knows (capture-pane); after that there is the saved capture; and after a
-crash the raw transcript, which a scratch tmux replays: no other program reads escape sequences as
-well as a terminal does.
+While its pane exists, it comes from tmux (capture-pane); after that from the saved capture; after a
+crash from the raw transcript, which a scratch tmux replays, because only a terminal interprets
+escape sequences completely.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sesh.state import log_files
 from sesh.system import files, paths, processes, tmux
 from sesh.system.tmux import Tmux
 
-REPLAY_LIMIT = 8 << 20  # of a raw transcript, from its end: more than the scrollback holds
+REPLAY_LIMIT = 8 << 20  # bytes at the end of a transcript: more than the scrollback holds
 REPLAY_PATIENCE = 10.0
 POLL = 0.1
 _CHUNK = 1 << 16
@@ -36,12 +36,12 @@ _UNFINISHED = lazy(rb"(?:\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]{0,4096}\x1b?|
 
 
 def fetch(record: Record, config: Config) -> None:
-    """Bring a transcript that is kept elsewhere up to date here."""
+    """Update our copy of a transcript that is kept elsewhere."""
     registry.of(record).fetch_transcript(record, config)
 
 
 def text(record: Record, config: Config) -> str:
-    """Screen and scrollback, from the best source there is."""
+    """Screen and scrollback, from the best available source."""
     captured = _captured(record, config)
     if captured is None:
         captured = _saved(record)
@@ -51,7 +51,7 @@ def text(record: Record, config: Config) -> str:
 
 
 def text_from(record: Record, offset: int) -> str:
-    """What was printed from an offset of the transcript on."""
+    """The output after an offset of the transcript."""
     return _tidy(_replayed(record, offset))
 
 
@@ -63,7 +63,7 @@ def _tidy(captured: str) -> str:
 
 
 def _captured(record: Record, config: Config) -> str | None:
-    """From the pane, while it stands."""
+    """From the pane, while it exists."""
     if record.place.pane is None or record.place.machine != processes.here():
         return None
     place = registry.of(record)
@@ -77,7 +77,7 @@ def _captured(record: Record, config: Config) -> str | None:
 
 
 def _saved(record: Record) -> str | None:
-    """From the capture that was saved when the pane was closed, unless it is of a launch before."""
+    """From the capture that was saved when the pane was closed, unless an older launch made it."""
     try:
         if os.stat(paths.screen(record.id)).st_mtime < record.status.launched.timestamp():
             return None
@@ -88,17 +88,17 @@ def _saved(record: Record) -> str | None:
 
 
 def _replayed(record: Record, offset: int = 0) -> str:
-    """From the raw transcript, played into a pane of a tmux server of its own."""
+    """From the raw transcript, replayed in a pane of a separate tmux server."""
     path = paths.transcript(record.id)
     if not os.path.exists(path):
         return ""
     offset = max(offset, log_files.begin(path), size(record) - REPLAY_LIMIT)
-    run = record.place.private_run  # who can reach its socket can have it run anything
+    run = record.place.private_run  # private: its socket lets others run anything
     socket = f"{run}/replay-{os.getpid()}.sock"
     tmux.check_socket(socket)
     scratch = Tmux(tmux.find_binary(), socket, run, own=False, timeout=5)
-    # The pane ends by itself if we are killed. A title at the end of the stream (behind the end of
-    # any sequence that was cut short) shows that tmux has read all of it.
+    # The pane ends by itself if we are killed. A title at the end of the stream (after a string
+    # terminator, which ends a truncated sequence) shows that tmux has read everything.
     mark = r"\033\\\033]2;played\007"
     play = f"tail -c +{offset + 1} \"$1\"; printf '{mark}'; exec sleep {REPLAY_PATIENCE * 2:g}"
     width, height = tmux.DEFAULT_SIZE
@@ -109,7 +109,7 @@ def _replayed(record: Record, offset: int = 0) -> str:
             *("/bin/sh", "-c", play, "replay", path),
         )
         if not reply.ok:
-            raise CannotTellError(f"{record.name}: its transcript can't be replayed: {reply.text}")
+            raise CannotTellError(f"{record.name}: its transcript cannot be replayed: {reply.text}")
         return _play(scratch)
     finally:
         scratch.ask("kill-session", "-t", "=replay")
@@ -126,7 +126,7 @@ def _play(scratch: Tmux) -> str:
 
 
 def size(record: Record) -> int:
-    """How much has been printed so far."""
+    """The size of the output so far."""
     return os.stat(paths.transcript(record.id)).st_size
 
 
@@ -140,8 +140,8 @@ def last_output(record: Record) -> float:
 
 
 def text_and_size(record: Record, config: Config) -> tuple[str, int]:
-    """What was printed, and up to where in the transcript: for one who goes on from there. Under a
-    flood the capture may hold a little more than that: lines come twice rather than never."""
+    """The output, and the offset in the transcript where it ends, so that a follower can continue
+    there. During heavy output the capture may hold more: lines come twice rather than never."""
     for _ in range(10):
         before = size(record)
         captured = text(record, config)
@@ -151,8 +151,8 @@ def text_and_size(record: Record, config: Config) -> tuple[str, int]:
 
 
 def unfinished(record: Record) -> str | None:
-    """Has it last printed part of a line? Then the blanks at its end (after a prompt, say), which
-    no captured text has."""
+    """If the last line is incomplete, the blanks at its end (for example after a prompt): captured
+    text lacks them. Else None."""
     with files.open_binary(paths.transcript(record.id)) as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - 256))
         end = Plain().feed(file.read()).decode(errors="replace")
@@ -160,7 +160,7 @@ def unfinished(record: Record) -> str | None:
 
 
 def raw(record: Record, offset: int = 0) -> Iterator[bytes]:
-    """The transcript as it was written, as far as it is kept."""
+    """The raw transcript, as far as it is kept."""
     path = paths.transcript(record.id)
     with files.open_binary(path) as file:
         file.seek(max(offset, log_files.begin(path)))
@@ -171,7 +171,7 @@ def raw(record: Record, offset: int = 0) -> Iterator[bytes]:
 def follow(
     record: Record, offset: int, alive: Callable[[], bool], wait: Callable[[float], bool]
 ) -> Iterator[bytes]:
-    """What is printed from `offset` on, until the session has ended and all of it was read."""
+    """The output after `offset`, until the session has ended and everything was read."""
     path = paths.transcript(record.id)
     while True:
         lives = alive()
@@ -188,7 +188,7 @@ def follow(
 
 
 class Plain:
-    """Takes escape sequences out of a stream, also those that are cut in two by a chunk's end."""
+    """Removes escape sequences from a stream, also those that are split between two chunks."""
 
     def __init__(self) -> None:
         self._rest = b""

@@ -1,7 +1,7 @@
-"""The hooks of orchestrators: before work is given to an agent, and when one has stopped.
+"""Hooks of orchestrators: before they give work to an agent, and after an agent has stopped.
 
-Whatever comes in, the answer is valid: one that is not understood is a no, with the reason. Nothing
-that is wrong here may break whoever asks.
+The answer is always valid: for invalid input it is no, with the reason. An error here must never
+break the caller.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _SAMPLE = "sample"
 
 
 class _Unusable(Exception):
-    """Why an input can't be understood."""
+    """Why an input is not usable."""
 
 
-def _understood(data: bytes) -> dict[str, Any]:
+def _parse(data: bytes) -> dict[str, Any]:
     if len(data) > stdin.LIMIT:
         raise _Unusable(f"the input is larger than {stdin.LIMIT >> 10} KiB")
     if not data.strip():
@@ -44,7 +44,7 @@ def _understood(data: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         raise _Unusable("the input is not valid JSON") from None
     if not isinstance(found, dict):
-        raise _Unusable("the input is no JSON object")
+        raise _Unusable("the input is not a JSON object")
     return found
 
 
@@ -53,30 +53,30 @@ def _refuse(constant: str) -> None:
 
 
 def _id(given: Mapping[str, Any]) -> str | None:
-    """Whose it is; raises when that is no text."""
+    """The id of the agent; raises when it is not text."""
     found = given.get("agent_id")
     if found is None or found == "":
         return None
     if not isinstance(found, str):
-        raise _Unusable("agent_id is no text")
+        raise _Unusable("agent_id is not text")
     return found
 
 
-# --- before work is given ------------------------------------------------------------------------
+# --- before an orchestrator gives work to an agent -----------------------------------------------
 
 
 def pre_delegate(data: bytes) -> str:
-    """Should a session be gone on with? The answer as JSON, always."""
+    """Should a session be resumed? Always returns JSON."""
     given: dict[str, Any] = {}
     try:
-        given = _understood(data)
+        given = _parse(data)
         key = _id(given)
         answer, entry = _asked(key)
     except _Unusable as error:
         answer, entry = Answer(False, str(error)), None
     except (SeshError, OSError) as error:
         answer, entry = Answer(False, f"cannot tell: {error}"), None
-    except Exception as error:  # a bug of ours is no reason to break somebody's work
+    except Exception as error:  # a bug of sesh must not break the caller
         bug_log.write(error)
         answer, entry = Answer(False, f"cannot tell: {type(error).__name__}"), None
     return _printed(_answer(given, answer, entry))
@@ -114,7 +114,7 @@ def _past(record: Record) -> dict[str, Any]:
 
 
 def _printed(answer: dict[str, Any]) -> str:
-    """One line of valid JSON. (A number that is too large for any would be printed as none.)"""
+    """One line of valid JSON. (`inf` and `nan` are not valid JSON.)"""
     try:
         return json.dumps(answer, allow_nan=False) + "\n"
     except (ValueError, RecursionError):
@@ -126,10 +126,10 @@ def _printed(answer: dict[str, Any]) -> str:
 
 
 def subagent_stop(data: bytes) -> str | None:
-    """Finish the session by how its agent ended. Returns what went wrong, if anything did; where
-    nobody is named, nothing happens."""
+    """Finish the session with the outcome of its agent. Returns an error message, or None. Without
+    an agent_id nothing happens."""
     try:
-        given = _understood(data)
+        given = _parse(data)
         key = _id(given)
         if key is None:
             return None
@@ -152,12 +152,12 @@ def _finish(record: Record, given: Mapping[str, Any]) -> None:
     code, error, summary = _exit_code(given), _words(given.get("error")), given.get("summary")
     failed = code != 0 if code is not None else error is not None
     why = error or (f"exit {code}" if code else None)
-    said = Report(
+    report = Report(
         phase="failed" if failed else "completed",
         error=why if failed else None,
         summary=_words(summary),
     )
-    report_progress.say(record.name, said, only=record.id)
+    report_progress.say(record.name, report, only=record.id)
 
 
 def _exit_code(given: Mapping[str, Any]) -> int | None:
@@ -174,7 +174,7 @@ def _exit_code(given: Mapping[str, Any]) -> int | None:
 
 
 def _words(value: object) -> str | None:
-    """A text, or anything else that says that something is wrong."""
+    """An error as text; None for values that mean no error."""
     if value is None or value is False or value in ("", 0):
         return None
     return value if isinstance(value, str) else json.dumps(value)
@@ -184,8 +184,8 @@ def _words(value: object) -> str | None:
 
 
 def try_out(kind: str) -> str:
-    """The hook on a sample of its own, in a state directory of its own: what came in, what came
-    out, and what became of the record."""
+    """Run the hook on a sample in a temporary state directory; show input, output and the resulting
+    record."""
     before = os.environ.get("XDG_STATE_HOME")
     with tempfile.TemporaryDirectory(prefix="sesh-test-") as directory:
         os.environ["XDG_STATE_HOME"] = directory
@@ -199,22 +199,22 @@ def try_out(kind: str) -> str:
 
 
 def _tried(kind: str) -> str:
-    said = Report(phase="approval", metadata={"plan": "three steps"})
+    report = Report(phase="approval", metadata={"plan": "three steps"})
     spec = Spec((), "/", datetime.now(UTC))
-    record_only.create(_SAMPLE, spec, said, settings.load())
+    record_only.create(_SAMPLE, spec, report, settings.load())
     sample: dict[str, Any] = {"agent_id": _SAMPLE, "agent_name": "tester", "task_id": "1"}
     if kind == "pre-delegate":
         sample |= {"task_description": "go on", "metadata": {}}
-        told = pre_delegate(json.dumps(sample).encode()).rstrip()
+        answer = pre_delegate(json.dumps(sample).encode()).rstrip()
     else:
         sample |= {"exit_code": 0}
-        told = subagent_stop(json.dumps(sample).encode()) or "nothing"
+        answer = subagent_stop(json.dumps(sample).encode()) or "nothing"
     entry = resumable.find(_SAMPLE)
     record = entry.record if entry else None
     phase = record.agent.phase if isinstance(record, Record) else "gone"
     return (
         f"the sample   a session named {_SAMPLE} in phase approval, made for this test alone\n"
         f"comes in     {json.dumps(sample)}\n"
-        f"goes out     {told}\n"
+        f"goes out     {answer}\n"
         f"afterwards   the session is in phase {phase}\n"
     )

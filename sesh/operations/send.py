@@ -1,8 +1,8 @@
-"""Typing into a session as a person would: after a look at what it asks, with a proof at the end.
+"""Type into a session: check for an open question first, and prove that the text arrived.
 
-The Enter after a text is dangerous: an open dialog ignores the paste, and the Enter takes whatever
-it has marked, mostly a yes. So the screen is read right before a text is typed, and again before
-the Enter. That it was typed proves nothing: see `_Proof`.
+The Enter after a text is dangerous: an open dialog ignores the paste, and Enter takes the marked
+option, usually a yes. So the screen is read right before a text is typed, and again before Enter.
+The echo proves nothing: see `_Proof`.
 """
 
 from __future__ import annotations
@@ -30,33 +30,33 @@ from sesh.system import files, paths, processes, tmux
 from sesh.system.subprocesses import Reply
 from sesh.system.tmux import Tmux
 
-PAUSE = 0.15  # between text and Enter: an agent that reads a paste must not swallow the key
-QUIET, LONG = 0.5, 4.0  # the same for an agent that sesh knows: quiet for so long, at most so long
-PATIENCE, LISTENING = 1.0, 10.0  # how long to wait for a proof, of a program and of an agent
+PAUSE = 0.15  # seconds between text and Enter, so that the key is not read as part of the paste
+QUIET, LONG = 0.5, 4.0  # for a known agent: wait for this silence, but not longer than that
+PATIENCE, LISTENING = 1.0, 10.0  # how long to wait for a proof: from a program, from an agent
 DRAWING = 1.0  # how long a dialog may take to be shown
 GONE = 5.0  # how long a dialog may stay after its answer
-AGAIN = 2.0  # when Enter is pressed once more, because the text is still in the agent's input
-USUAL = 0.1  # seconds that a tmux which is not slow needs at most
+AGAIN = 2.0  # when to press Enter again, because the text is still in the agent's input
+USUAL = 0.1  # seconds: a slower answer of tmux scales all times
 _TICK = 0.05
-_HEAD = 20  # characters by which a text is known again
+_HEAD = 20  # characters of a text that are searched for on the screen
 _PROMPTS = {"claude": claude.prompts, "codex": codex.prompts}
-_COMMANDS = ("/", "!", "#")  # an agent's own: they need not reach its conversation
+_COMMANDS = ("/", "!", "#")  # commands of an agent: they need not reach its conversation
 _INPUT = ("❯", "›", ">")
-_MOST = 1 << 22  # bytes of a transcript that may have come since
+_MOST = 1 << 22  # new bytes of a transcript that are read
 _LINE, _LABEL = 100, 40  # columns of a question, and of an answer
-# The end of a bracketed paste: behind it, text would be typed as keys. Terminals filter it too.
+# The end of a bracketed paste: text after it would be typed as keys. Terminals filter it too.
 _BRACKETS = (b"\x1b[201~", b"\xc2\x9b201~")
 
 
 def clean(data: bytes) -> bytes:
-    """A text without what could end its paste."""
+    """A text without sequences that would end the paste."""
     for bracket in _BRACKETS:
         data = data.replace(bracket, b"")
     return data
 
 
 class AskedError(ConflictError):
-    """It asks something, so nothing was typed; `hint` says how to answer."""
+    """The session asks a question, so nothing was typed; `hint` shows how to answer."""
 
     def __init__(self, text: str, *hint: str) -> None:
         super().__init__(text)
@@ -64,7 +64,7 @@ class AskedError(ConflictError):
 
 
 class Terminal:
-    """The terminal of a running session, which can be reached."""
+    """The terminal of a running session."""
 
     def __init__(self, found: Seen, settings: Config) -> None:
         record = lookup.must_be(found, State.RUNNING)
@@ -85,11 +85,11 @@ class Terminal:
     def screen(self) -> str:
         text = self.server.screen(self._pane)
         if text is None and self.lives():
-            raise CannotTellError(f"{self.name}: its screen can't be read")
+            raise CannotTellError(f"{self.name}: its screen cannot be read")
         return text or ""
 
     def asked(self) -> OpenQuestion | None:
-        """What it asks just now, by a new look at its screen."""
+        """The open question, from the current screen."""
         text = self.screen()
         return (
             screen.open_question(self.launch, text)
@@ -98,7 +98,7 @@ class Terminal:
         )
 
     def dialog(self) -> OpenQuestion | None:
-        """The same; what an agent asks may take a moment to be shown, and its hook to be heard."""
+        """The same, but wait a moment for the rest of the dialog and for the agent's hook."""
         deadline = time.monotonic() + DRAWING * self.slowness
         while (found := self.asked()) and not found.complete and time.monotonic() < deadline:
             time.sleep(_TICK)
@@ -119,7 +119,7 @@ class Terminal:
             raise SeshError(f"{self.name}: tmux: {reply.text}; nothing was sent")
 
     def printed(self) -> int:
-        """How much it has printed so far."""
+        """The size of its output so far."""
         logs.fetch(self.record, self.settings)
         try:
             return os.stat(paths.transcript(self.record.id)).st_size
@@ -137,12 +137,12 @@ class Terminal:
 def send(
     terminal: Terminal, data: bytes, keys: tuple[str, ...], *, enter: bool, force: bool
 ) -> None:
-    """Type a text and press Enter, then keys; raises when nothing proves that it arrived."""
+    """Type a text, press Enter, then keys; raises without a proof that it arrived."""
     if data and not force:
         _refuse(terminal, "nothing was sent")
     printed, proof = terminal.printed(), _Proof(terminal, data)
     if data:
-        with suppress(SeshError):  # a full disk keeps nobody from working
+        with suppress(SeshError):  # a full disk does not prevent a send
             report_progress.prompted(terminal.record)
         terminal.paste(data)
         if enter:
@@ -162,7 +162,7 @@ def send(
 
 
 def _refuse(terminal: Terminal, outcome: str) -> None:
-    """Raise when its agent asks something: what is typed would be taken for the answer."""
+    """Raise when a question is open: the text would be taken as its answer."""
     found = terminal.dialog()
     if found is None:
         return
@@ -177,13 +177,13 @@ def _refuse(terminal: Terminal, outcome: str) -> None:
 
 
 def brief(found: OpenQuestion) -> str:
-    """What is asked, in a line that a person can take in."""
+    """The question in a short line."""
     return formatting.cut(questions.line(found.question.text), _LINE)
 
 
 def settle(terminal: Terminal, before: int) -> None:
-    """Wait until an agent has shown the text and is quiet again: an Enter that comes while it still
-    reads is taken for a part of the text. Anything else gets a moment: it may echo nothing."""
+    """Wait until an agent has shown the text and is quiet: it takes an early Enter as part of the
+    text. Other programs get a fixed pause, because they may echo nothing."""
     deadline = time.monotonic() + (LONG if terminal.record.spec.kit else PAUSE) * terminal.slowness
     seen, quiet_since = before, time.monotonic()
     while (now := time.monotonic()) < deadline:
@@ -196,7 +196,7 @@ def settle(terminal: Terminal, before: int) -> None:
 
 
 def _prints(terminal: Terminal, before: int) -> bool:
-    """Has it printed anything since? Most programs echo what is typed."""
+    """Wait for any new output. Most programs echo what is typed."""
     deadline = time.monotonic() + PATIENCE * terminal.slowness
     while time.monotonic() < deadline:
         if terminal.printed() != before or not terminal.lives():
@@ -206,9 +206,8 @@ def _prints(terminal: Terminal, before: int) -> bool:
 
 
 class _Proof:
-    """That an agent has taken a prompt: its echo alone is none. Its prompt hook says so, or its
-    conversation has it; of others, and of what an agent does by itself, that the input is empty and
-    the screen another one."""
+    """The proof that an agent has taken a prompt: its prompt hook, or the text in its conversation.
+    For agents without these, and for their own commands: an empty input and a changed screen."""
 
     def __init__(self, terminal: Terminal, data: bytes) -> None:
         self._terminal = terminal
@@ -222,11 +221,11 @@ class _Proof:
         self._screen, self._since = "", 0.0
 
     def begin(self) -> None:
-        """Right before Enter is pressed."""
+        """Call this right before Enter is pressed."""
         self._screen, self._since = self._terminal.screen(), time.time()
 
     def comes(self) -> bool:
-        """Wait for it. In an agent's first second the key may be lost: then once more."""
+        """Wait for the proof. In its first second an agent may lose the key: press it again."""
         slowness = self._terminal.slowness
         begun, again = time.monotonic(), AGAIN * slowness
         while (passed := time.monotonic() - begun) < LISTENING * slowness:
@@ -239,17 +238,17 @@ class _Proof:
         return False
 
     def _is_taken(self) -> bool:
-        said = activity.last_hook(self._terminal.launch)
-        if said is not None and said.taken >= self._since:
+        event = activity.last_hook(self._terminal.launch)
+        if event is not None and event.taken >= self._since:
             return True
         files_here = self._terminal.record.place.agent_files_here
-        if not files_here and said is not None and said.at >= self._since and not self._busy:
-            return True  # only its last event is kept: it has begun since
+        if not files_here and event is not None and event.at >= self._since and not self._busy:
+            return True  # only the last event is kept: the turn has begun since
         if self._in_conversation():
             return True
-        speaks = self._kind in _PROMPTS and files_here
-        waits = self._kind == "codex" and self._busy  # until its turn is over
-        if speaks and not waits and not self._text.startswith(_COMMANDS):
+        readable = self._kind in _PROMPTS and files_here
+        queued = self._kind == "codex" and self._busy  # until its turn is over
+        if readable and not queued and not self._text.startswith(_COMMANDS):
             return False
         return self._terminal.screen() != self._screen and not self._still_there()
 
@@ -259,17 +258,17 @@ class _Proof:
             return False
         for path in self._files():
             added = _read(path, self._sizes.get(path, 0))
-            if any(self._text in _squeezed(one) for one in prompts(added)):
+            if any(self._text in _squeezed(prompt) for prompt in prompts(added)):
                 return True
         return False
 
     def _files(self) -> list[str]:
-        """The transcripts of its conversation; before it has one, what it holds open."""
+        """The transcripts of its conversation, or the transcript that it holds open."""
         record, kit = self._terminal.record, self._terminal.record.spec.kit
         if kit is None or not kit.transcript or not record.place.agent_files_here:
             return []
-        said = activity.last_hook(self._terminal.launch)
-        known = (said.conversation if said else None) or record.agent.conversation
+        event = activity.last_hook(self._terminal.launch)
+        known = (event.conversation if event else None) or record.agent.conversation
         if known is None and record.place.agent is not None:
             known = launch_kit.open_conversation(
                 kit, record.place.agent.process.pid, self._variables
@@ -277,7 +276,7 @@ class _Proof:
         return launch_kit.transcripts(kit, known, self._variables) if known else []
 
     def _still_there(self) -> bool:
-        """Does the text stand in the agent's input?"""
+        """Is the text still in the agent's input?"""
         lines = [line.strip(" │┃|") for line in self._terminal.screen().splitlines()]
         inputs = [line for line in lines if line.startswith(_INPUT)]
         last = _squeezed(inputs[-1]) if inputs else ""
@@ -288,7 +287,7 @@ class _Proof:
 
 
 def answer(terminal: Terminal, word: str, about: str = "") -> str:
-    """Answer the question that is open now, if it is about that; what was done, for people."""
+    """Answer the open question, if it contains `about`; returns what was done, for people."""
     name, answers = terminal.name, terminal.answers
     found = terminal.dialog()
     if found is None:
@@ -297,7 +296,7 @@ def answer(terminal: Terminal, word: str, about: str = "") -> str:
         raise ConflictError(f"{name} asks something else; nothing was typed: {brief(found)}")
     if found.dialog is None:
         raise ConflictError(
-            f"{name}: its question can't be read from its screen: {brief(found)}; "
+            f"{name}: its question cannot be read from its screen: {brief(found)}; "
             f"answer it there: sesh attach {name}"
         )
     choice = dialogs.choose(found.dialog, answers, word)
@@ -308,7 +307,7 @@ def answer(terminal: Terminal, word: str, about: str = "") -> str:
             f"{name}: the question has no answer {word}: {brief(found)}; it has {offered}"
         )
     keys = [choice.option.key if key == OPTION else key for key in answers.keys]
-    heard = activity.last_hook(terminal.launch)
+    event = activity.last_hook(terminal.launch)
     now = terminal.asked()  # immediately before
     if now is None or now.dialog is None or not dialogs.same(now.dialog, found.dialog):
         raise ConflictError(f"{name}: its question has changed; nothing was typed")
@@ -319,7 +318,7 @@ def answer(terminal: Terminal, word: str, about: str = "") -> str:
     terminal.press(*keys)
     if choice.text:
         _type_answer(terminal, choice, printed)
-    if not _is_gone(terminal, found.dialog, heard):
+    if not _is_gone(terminal, found.dialog, event):
         raise SeshError(
             f"{name}: not confirmed: the question is still open: {brief(found)}; "
             f"see sesh show {name}"
@@ -329,7 +328,7 @@ def answer(terminal: Terminal, word: str, about: str = "") -> str:
 
 
 def _mark(terminal: Terminal, dialog: Dialog, choice: Choice) -> None:
-    """Move the mark to an option that no key takes."""
+    """Move the mark to an option that has no key."""
     steps = int(choice.option.key) - int(dialog.marked)
     if steps:
         terminal.press(*(["Down"] * steps if steps > 0 else ["Up"] * -steps))
@@ -345,7 +344,7 @@ def _mark(terminal: Terminal, dialog: Dialog, choice: Choice) -> None:
 
 
 def _type_answer(terminal: Terminal, choice: Choice, printed: int) -> None:
-    """A text, into the field that its option has opened."""
+    """Type a text into the field that the option has opened."""
     settle(terminal, printed)
     now = terminal.asked()
     if now is None or now.dialog is None or now.dialog.marked != choice.option.key:
@@ -359,27 +358,27 @@ def _type_answer(terminal: Terminal, choice: Choice, printed: int) -> None:
     terminal.press("Enter")
 
 
-def _is_gone(terminal: Terminal, dialog: Dialog, heard: HookEvent | None) -> bool:
-    """Wait until the dialog is gone, or another one: seen twice, as a screen may be half drawn. Of
-    two that look the same, the agent's hooks tell."""
+def _is_gone(terminal: Terminal, dialog: Dialog, before: HookEvent | None) -> bool:
+    """Wait until the dialog is gone or replaced. Look twice, because a screen may be half drawn.
+    The agent's hooks distinguish two dialogs that look the same."""
     deadline, away = time.monotonic() + GONE * terminal.slowness, 0
     while away < 2:
         if not terminal.lives():
             return True
-        away = 0 if _is_same(terminal, dialog, heard) else away + 1
+        away = 0 if _is_same(terminal, dialog, before) else away + 1
         if away == 0 and time.monotonic() > deadline:
             return False
         time.sleep(_TICK)
     return True
 
 
-def _is_same(terminal: Terminal, dialog: Dialog, heard: HookEvent | None) -> bool:
+def _is_same(terminal: Terminal, dialog: Dialog, before: HookEvent | None) -> bool:
     now = dialogs.read(terminal.screen())
     if now is None or now.core != dialog.core or len(now.options) != len(dialog.options):
         return False
-    said = activity.last_hook(terminal.launch)
-    news = said and (not heard or (said.at, said.input) != (heard.at, heard.input))
-    return now.body == dialog.body or not news
+    event = activity.last_hook(terminal.launch)
+    newer = event and (not before or (event.at, event.input) != (before.at, before.input))
+    return now.body == dialog.body or not newer
 
 
 def _squeezed(text: str) -> str:

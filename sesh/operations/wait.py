@@ -1,4 +1,4 @@
-"""Waiting for states without busy work: what has not changed is seen from /proc and file times."""
+"""Wait for states. /proc and file times show cheaply which sessions have not changed."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from sesh.state.judge import Seen
 from sesh.system import paths, processes
 
 TICK = 0.1
-DOUBT = 1.0  # between looks at what only a look can tell (starting, stopping, unknown, …)
-GRACE = 3.0  # after an end: a restart, too, ends the session for a moment
+DOUBT = 1.0  # seconds between looks at states without a digest (starting, stopping, unknown …)
+GRACE = 3.0  # seconds after an end: a restart also ends the session for a moment
 
 
 class Wanted(Value):
-    """What is waited for: any of these."""
+    """What to wait for: any of these states and activities."""
 
     states: frozenset[State]
     activities: tuple[str, ...] = ()
-    words: str = ""  # the same, as it was asked for
+    words: str = ""  # the same, as the user wrote it
 
     def reachable(self, state: State) -> bool:
-        """Can a session in this state get there without a restart? What is stale may still be
-        found to have ended."""
+        """Can a session in this state get there without a restart? A stale session may still
+        end."""
         if state is State.STALE:
             return bool(self.states & OUTCOMES)
         return state not in OUTCOMES
@@ -42,7 +42,7 @@ class Reached(Value):
     name: str
     state: State
     exit_code: int | None
-    activity: str | None = None  # what was waited for, where that was no state
+    activity: str | None = None  # the activity, if that was reached
 
     @property
     def word(self) -> str:
@@ -50,29 +50,28 @@ class Reached(Value):
 
 
 class GaveUp(Value):
-    """One that can't be waited for, or not any more: forgotten, damaged, ended, or nobody will ever
-    know what it does."""
+    """A session that cannot be waited for: forgotten, damaged, ended, or without a known
+    activity."""
 
     name: str
     error: SeshError
 
 
 class _Watched:
-    """What is known of one session between two looks."""
+    """What is known about a session between two looks."""
 
     def __init__(self) -> None:
         self.stamp: tuple[int, int] | None = None
         self.digest: Digest | None = None
         self.look_after = 0.0
-        self.ended: float | None = None  # when it was first seen to be
+        self.ended: float | None = None  # when it was first seen as ended
 
 
 def until(
     names: Iterable[str], wanted: Wanted, deadline: float | None
 ) -> Iterator[Reached | GaveUp]:
-    """Each session as it gets to what is wanted; ends when all have, or at the deadline. One that
-    can't be waited for keeps no other waiting; only a name that nobody has is an error from the
-    beginning."""
+    """Yield each session when it reaches what is wanted; stop when all have, or at the deadline. A
+    session that cannot be waited for does not delay the others. An unknown name is an error."""
     watched = {name: _Watched() for name in names}
     for name in watched:
         lookup.find(name)
@@ -86,7 +85,7 @@ def until(
 
 
 def _news(watched: dict[str, _Watched], wanted: Wanted) -> Iterator[Reached | GaveUp]:
-    """Those that need not be watched any more, taken out."""
+    """Remove and yield the sessions that need not be watched any more."""
     survey = freshness.Survey()
     changed = [name for name, one in watched.items() if not _unchanged(name, one, survey)]
     found, forgotten = _look(changed)
@@ -103,7 +102,7 @@ def _news(watched: dict[str, _Watched], wanted: Wanted) -> Iterator[Reached | Ga
 
 
 def _doing(watched: dict[str, _Watched], activities: tuple[str, ...]) -> Iterator[Reached]:
-    """Those whose agents do what is waited for, taken out."""
+    """Remove and yield the sessions whose agents have reached one of these activities."""
     for name, one in [*watched.items()]:
         doing = _does(one)
         if doing in activities:
@@ -112,7 +111,7 @@ def _doing(watched: dict[str, _Watched], activities: tuple[str, ...]) -> Iterato
 
 
 def _look(names: Iterable[str]) -> tuple[list[Seen], list[GaveUp]]:
-    """Those that are there, judged together, and those that were forgotten meanwhile."""
+    """Judge these sessions together; also return those that were forgotten meanwhile."""
     entries, forgotten = [], []
     for name in names:
         try:
@@ -123,14 +122,14 @@ def _look(names: Iterable[str]) -> tuple[list[Seen], list[GaveUp]]:
 
 
 def _unchanged(name: str, one: _Watched, survey: freshness.Survey) -> bool:
-    """Is it as it was at the last look? False at the first."""
+    """Is the session as at the last look? False at the first."""
     try:
         status = os.stat(f"{paths.sessions_dir()}/{name}.toml")
     except OSError:
         return False
     stamp = (status.st_mtime_ns, status.st_ino)
     if one.stamp != stamp:
-        one.stamp = stamp  # of before the look: what is written after it will be noticed
+        one.stamp = stamp  # from before the look: later changes will be noticed
         return False
     if one.digest is not None:
         return survey.holds(one.digest)
@@ -138,7 +137,7 @@ def _unchanged(name: str, one: _Watched, survey: freshness.Survey) -> bool:
 
 
 def _check(found: Seen, wanted: Wanted) -> None:
-    """Raise when it can't be read, or when nobody will ever know what it does."""
+    """Raise when the record is damaged, or when the activity will never be known."""
     if found.session is None:
         raise StateError(f"{found.name}: its record is damaged; see sesh show {found.name}")
     if wanted.states:
@@ -152,19 +151,19 @@ def _check(found: Seen, wanted: Wanted) -> None:
 
 
 def _over(found: Seen, one: _Watched, wanted: Wanted) -> bool:
-    """Has it ended for good, where none of what is wanted can be reached any more?"""
+    """Has it ended for good, so that it cannot reach what is wanted?"""
     if wanted.reachable(found.state):
         one.ended = None
         return False
     one.ended = one.ended or time.monotonic()
-    one.digest = None  # which may hold for ever: look again
+    one.digest = None  # it may stay valid for ever: look again
     ended = found.session.verdict.ended if found.session else None
     age = time.time() - ended.timestamp() if ended else 0.0
     return max(age, time.monotonic() - one.ended) >= GRACE
 
 
 def _does(one: _Watched) -> str | None:
-    """What its agent does just now; None: unknown."""
+    """What its agent does now; None: unknown."""
     launch = activities.launch_in(one.digest, processes.run_dir()) if one.digest else None
     if launch is None or one.digest is None:
         return None
@@ -174,14 +173,14 @@ def _does(one: _Watched) -> str | None:
 
 
 def _ended(found: Seen) -> float:
-    """For those that are noticed at once: in the order of their ends."""
+    """Sort key: sessions that are noticed together come in the order of their ends."""
     ended = found.session.verdict.ended if found.session else None
     return ended.timestamp() if ended else 0.0
 
 
 def _note(found: Seen, one: _Watched, wanted: Wanted) -> Reached | GaveUp | None:
-    """Remember what was seen, and from when on to look again; None: go on waiting."""
-    known = digest.parse(found.entry.raw)  # what was judged, not what the file holds by now
+    """Remember this look, and when to look again; None: keep waiting."""
+    known = digest.parse(found.entry.raw)  # the bytes that were judged; the file may have changed
     one.digest = known if known is not None and known.mode != "look" else None
     one.look_after = time.monotonic() + DOUBT
     try:

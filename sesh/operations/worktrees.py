@@ -1,7 +1,7 @@
-"""The git worktree of a session: made for it, and removed only when nothing of it would be lost.
+"""The git worktree of a session: created for it, and removed only when no work would be lost.
 
-What may be lost by that is asked of git each time, just before. Everything that can't be told keeps
-it. The branch outlives its worktree, unless sesh has made it and all of it is merged.
+git proves that right before each removal; without a proof the worktree stays. The branch stays too,
+unless sesh created it and all of it is merged.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _LOCKED = "it is locked (git worktree unlock)"
 
 
 class Made(Value):
-    """A worktree that was just made."""
+    """A new worktree."""
 
     worktree: Worktree
-    source: str  # the directory whose HEAD a new branch begins at
-    cwd: str  # where the session shall run: in the worktree, as deep as `source` is in its own
+    source: str  # a new branch starts at the HEAD of this directory
+    cwd: str  # the session's directory: in the worktree, at the same depth as `source`
     commit: str | None
 
 
@@ -37,7 +37,7 @@ class Made(Value):
 
 
 def make(source: str, branch: str, config: Config) -> Made:
-    """Check a branch out in a worktree of its own; one that does not exist is made from HEAD."""
+    """Check out a branch in its own worktree; a missing branch is created from HEAD."""
     known = _checkouts(source)
     if not git.valid_branch(source, branch):
         raise UsageError(f"--worktree {branch!a}: invalid branch name")
@@ -73,12 +73,12 @@ def _check_free(branch: str, known: list[Checkout]) -> None:
             there = f"sesh start -C {quote(one.path)} --branch {quote(branch)} starts there"
             raise SeshError(f"branch {branch} is checked out at {one.path} already; {there}")
         if one.branch == branch:
-            mend = f"git -C {quote(known[0].path)} worktree prune clears that"
-            raise SeshError(f"branch {branch} has its worktree at {one.path}, now gone; {mend}")
+            fix = f"git -C {quote(known[0].path)} worktree prune clears that"
+            raise SeshError(f"branch {branch} has its worktree at {one.path}, now gone; {fix}")
 
 
 def _parent(repository: str, config: Config) -> str:
-    """Where worktrees of a repository are made: beside it, or as the settings say."""
+    """The directory for new worktrees of a repository: beside it, or from the settings."""
     base = os.path.basename(repository).removesuffix(".git")
     above = os.path.dirname(repository)
     name = base if base and not base.startswith(".") else os.path.basename(above)
@@ -89,7 +89,7 @@ def _parent(repository: str, config: Config) -> str:
 
 
 def _reserve(parent: str, branch: str) -> str:
-    """A new directory, called like the branch: whoever makes it has it."""
+    """Create a directory named after the branch; mkdir makes sure that it is ours."""
     stem = re.sub(r"[^\w.+@=-]+", "-", branch).strip("-.")[:100] or "worktree"
     try:
         os.makedirs(parent, exist_ok=True)
@@ -106,7 +106,7 @@ def _reserve(parent: str, branch: str) -> str:
         ) from None
     except UnicodeEncodeError:
         os.rmdir(path)
-        raise SeshError(f"{parent!a}: not valid UTF-8: a record can't hold it") from None
+        raise SeshError(f"{parent!a}: not valid UTF-8: a record cannot contain it") from None
     raise SeshError(f"all names from {stem} on are taken in {parent}")
 
 
@@ -118,7 +118,7 @@ def _same_depth(source: str, path: str) -> str:
 
 
 def _withdraw(made: Made) -> None:
-    """It came to nothing, or was interrupted half-way: nobody can have worked in it."""
+    """Undo a creation that failed or was interrupted: nothing can have worked in it."""
     git.remove_worktree(made.source, made.worktree.path, force=2)
     _tidy(made.worktree.path)
     if made.worktree.made_branch:
@@ -126,8 +126,7 @@ def _withdraw(made: Made) -> None:
 
 
 def take_back(made: Made) -> None:
-    """The start has failed: remove what was made for it, if nothing was done in it and nothing may
-    run in it."""
+    """After a failed start: remove the worktree, if it has no changes and no session runs in it."""
     tree = made.worktree
     entries = [entry for entry in records.entries() if _uses(entry.record, tree.path)]
     if any(seen.state not in ENDED for seen in judge.judge(entries)):
@@ -145,15 +144,15 @@ def take_back(made: Made) -> None:
 
 
 def check(record: Record) -> None:
-    """Raise when a session can't be launched again because its worktree is gone."""
+    """Raise when a session cannot be restarted because its worktree is gone."""
     tree = record.spec.worktree
     if tree is not None and not os.path.isdir(tree.path):
         where = f"-C {quote(tree.repository)} worktree add -f {quote(tree.path)}"
-        mend = f"git {where} {quote(tree.branch)} recreates it"
-        raise SeshError(f"{record.name}: its worktree {tree.path} is gone; {mend}")
+        fix = f"git {where} {quote(tree.branch)} recreates it"
+        raise SeshError(f"{record.name}: its worktree {tree.path} is gone; {fix}")
 
 
-def stands(record: Record) -> bool:
+def exists(record: Record) -> bool:
     tree = record.spec.worktree
     return tree is not None and os.path.isdir(tree.path)
 
@@ -162,15 +161,15 @@ def stands(record: Record) -> bool:
 
 
 def why_it_stays(record: Record) -> str | None:
-    """What would be lost with the worktree of an ended session, or why that is not known; None when
-    it may go."""
+    """What would be lost with the worktree of an ended session, or why that is unknown; None when
+    it may be removed."""
     tree = record.spec.worktree
     assert tree is not None
     return needed(record) or _doubt(tree) or _work_in(tree)
 
 
 def needed(record: Record) -> str | None:
-    """Is it the directory of another session, too? A record that can't be read may be one's."""
+    """Why another session needs it; a damaged record may belong to such a session."""
     tree = record.spec.worktree
     assert tree is not None
     for entry in records.entries():
@@ -178,7 +177,7 @@ def needed(record: Record) -> str | None:
             if entry.record.id != record.id and _uses(entry.record, tree.path):
                 return f"it is the directory of session {entry.record.name}"
         elif not entry.raw or tree.path.encode() in entry.raw:
-            return f"the record of {entry.record.name}, which can't be read, may need it"
+            return f"the record of {entry.record.name}, which cannot be read, may need it"
     return None
 
 
@@ -193,13 +192,13 @@ def _uses(record: object, path: str) -> bool:
 
 
 def _doubt(tree: Worktree) -> str | None:
-    """Is it still what it was, and is nobody in the middle of something?"""
+    """Is it still this worktree, not locked, and without an operation in progress?"""
     known = git.checkouts(tree.repository)
     if not isinstance(known, list):
-        return f"git could not be asked: {git.why(known)}"
+        return f"git does not answer: {git.why(known)}"
     mine = _among(known, tree)
     if mine is None or os.path.islink(tree.path):
-        return "it is no worktree of its repository any more"
+        return "it is not a worktree of its repository any more"
     if mine.locked:
         return _LOCKED
     under_way = git.under_way(tree.path)
@@ -217,11 +216,11 @@ def _work_in(tree: Worktree) -> str | None:
         return "git could not tell whether there is work in it"
     if work.dirty:
         return "untracked files" if work.untracked else "uncommitted changes"
-    overlooked = git.overlooked(tree.path)
-    if overlooked is None:
-        return "git could not tell which files it does not look at"
-    if overlooked:
-        return "changes that git was told to overlook (git ls-files -v)"
+    hidden = git.hidden_changes(tree.path)
+    if hidden is None:
+        return "git could not tell which files it ignores as unchanged"
+    if hidden:
+        return "changes that git is configured to ignore (git ls-files -v)"
     return _commits_in(tree)
 
 
@@ -242,25 +241,25 @@ def _commits(count: int) -> str:
 
 
 def why_not_discarded(record: Record) -> str | None:
-    """Why it stays although its work may be lost."""
+    """Why it stays even if its work may be discarded."""
     tree = record.spec.worktree
     if tree is None or not os.path.isdir(tree.path):
         return None
     known = git.checkouts(tree.repository)
     if not isinstance(known, list):
-        return needed(record) or f"git could not be asked: {git.why(known)}"
+        return needed(record) or f"git does not answer: {git.why(known)}"
     mine = _among(known, tree)
     return needed(record) or (_LOCKED if mine and mine.locked else None)
 
 
 def ignored(record: Record) -> list[str]:
-    """The files in it that git ignores: no work, but gone with it."""
+    """The files that git ignores: they are no work, but are deleted too."""
     return git.ignored(record.spec.worktree.path) if record.spec.worktree else []
 
 
 def remove(record: Record, *, discard: bool = False) -> str | None:
-    """Remove the worktree of an ended session, if nothing is lost by that, or if it shall be;
-    returns why it stays."""
+    """Remove the worktree of an ended session if no work would be lost, or with `discard`; returns
+    why it stays."""
     tree = record.spec.worktree
     if tree is None or not os.path.isdir(tree.path):
         return None
@@ -277,7 +276,7 @@ def remove(record: Record, *, discard: bool = False) -> str | None:
 
 
 def _tidy(path: str) -> None:
-    """The directories that were made for it, if nothing else is in them."""
+    """Remove the directories that were made for it, if they are empty."""
     for directory in (path, os.path.dirname(path)):
         with suppress(OSError):
             os.rmdir(directory)

@@ -17,10 +17,10 @@ from sesh.model.due import Action, Kind
 from sesh.model.errors import (
     CannotTellError,
     ConflictError,
+    ConversationInUseError,
     NoSessionError,
     SeshError,
     StateError,
-    TwinError,
 )
 from sesh.model.observation import Session, Verdict
 from sesh.model.reconcile import ended_by, reconcile
@@ -281,7 +281,7 @@ def _launch(one: Supervised, config: Config) -> Seen | None:
     attempt = one.record.status.retries + 1
     try:
         return restart(one.seen, config, attempt)
-    except TwinError as error:
+    except ConversationInUseError as error:
         return _hold_up(one, str(error))
     except ConflictError:
         return None  # another sesh was faster

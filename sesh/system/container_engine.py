@@ -1,7 +1,7 @@
-"""A container engine, spoken to through its command (docker or podman), in one way.
+"""Calls of a container engine through its command, docker or podman.
 
-Three-valued, as tmux is: "no such container" is an answer only in words that are known. A timeout,
-an engine that is down and an unknown text prove nothing.
+Answers are three-valued, as for tmux: "no such container" counts only as a known message. A
+timeout, an engine that is down and an unknown message prove nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-RUN_TIMEOUT = 120.0  # to make a container: the engine copies a whole image with some drivers
+RUN_TIMEOUT = 120.0  # to create a container: with some drivers the engine copies the whole image
 PULL_TIMEOUT = 3600.0
 STOP_TIMEOUT = 30.0
 _ID = lazy(r"[0-9a-f]{64}")
@@ -35,10 +35,10 @@ _TIME = lazy(r"([0-9-]{10}T[0-9:]{8})(?:\.([0-9]{1,9}))?(Z|[+-][0-9]{2}:[0-9]{2}
 class Trouble(Enum):
     DOWN = "the engine can't be reached"
     NO_ADDRESS = "the address is not one of an engine"
-    DENIED = "no permission to speak to the engine"
+    DENIED = "no permission to use the engine"
     NO_CONTAINER = "no such container"
     NO_IMAGE = "no such image"
-    NOT_RUNNING = "the container does not run"
+    NOT_RUNNING = "the container is not running"
     PAUSED = "the container is paused"
     NAME_TAKEN = "the container's name is taken"
     NO_PROGRAM = "the program is not in the container"
@@ -46,7 +46,7 @@ class Trouble(Enum):
     OTHER = "the engine gave no usable answer"
 
 
-# What it says in small letters, and what that means. (Compiled when something went wrong, only.)
+# Messages in lower case, and their meaning. (Compiled only after an error.)
 _MESSAGES = (
     (
         r"unable to resolve docker endpoint|invalid bind address|unable to parse docker host"
@@ -68,12 +68,12 @@ _MESSAGES = (
     (r"executable file .*not found|exec: .* no such file", Trouble.NO_PROGRAM),
 )
 _PREFIX = r"(?i)^(docker: |podman: )?(Error response from daemon: |Error: |error: )?"
-_WARNING = r"(?i)(WARNING: |\[DEPRECATION|time=\S+ level=warn)"  # what it says beside an answer
+_WARNING = r"(?i)(WARNING: |\[DEPRECATION|time=\S+ level=warn)"  # printed in addition to an answer
 _SUFFIX = r"\s*(See '\S+ .*--help'\.?|Run '\S+ .*--help' for more information)\s*$"
 
 
 class Facts(Value):
-    """What an engine says of one container."""
+    """What an engine reports about a container."""
 
     id: str
     name: str
@@ -86,7 +86,7 @@ class Facts(Value):
     labels: dict[str, str]
     image: str
     directory: str
-    word: str  # what its health check printed last
+    word: str  # the last output of its health check
     created: str = ""
 
     @property
@@ -99,7 +99,7 @@ class Facts(Value):
 
 
 def chosen(config: Config) -> Engine:
-    """The engine that commands of this user speak to now; recorded, so that cron finds it too."""
+    """The engine that the user's docker command would use; recorded, so that cron finds it too."""
     command = _program(config.docker.command)
     if command is None:
         raise CannotTellError(
@@ -112,7 +112,7 @@ def chosen(config: Config) -> Engine:
 
 
 def _program(given: str) -> str | None:
-    """A program by its name or path."""
+    """The path of a program, by name or path."""
     if "/" not in given:
         return paths.which(given)
     path = os.path.expanduser(given)
@@ -131,15 +131,17 @@ def _current_context() -> str | None:
 
 
 def far(engine: Engine) -> bool:
-    """Does it run on another machine, where no directory of ours can be mounted? A context may
-    point anywhere, so it counts as far too."""
+    """Does it run on another machine, where our directories cannot be mounted? A context may point
+    anywhere, so it counts as far."""
     here = engine.host is None or engine.host.startswith(("unix:", "/"))
     return not here or engine.context is not None
 
 
 def argv(engine: Engine, *args: str) -> list[str]:
-    """The command line that speaks to just this engine."""
-    program = engine.command if os.path.exists(engine.command) else _again(engine.command)
+    """The command line for exactly this engine."""
+    program = engine.command
+    if not os.path.exists(program):  # it has moved since it was recorded
+        program = paths.which(os.path.basename(program)) or program
     podman = os.path.basename(program).startswith("podman")
     where: tuple[str, ...] = ()
     if engine.host:
@@ -147,11 +149,6 @@ def argv(engine: Engine, *args: str) -> list[str]:
     elif engine.context:
         where = ("--connection" if podman else "--context", engine.context)
     return [program, *where, *args]
-
-
-def _again(command: str) -> str:
-    """The program has moved since it was recorded."""
-    return paths.which(os.path.basename(command)) or command
 
 
 def ask(
@@ -164,85 +161,80 @@ def ask(
         stdin=stdin,
         stdout=stdout,
     )
-    if answer.ok:
-        return Reply(answer.out)
-    return _said(answer)
+    return Reply(answer.out) if answer.ok else _failure(answer)
 
 
-def _said(answer: subprocesses.Answer) -> Reply:
-    said = answer.problem or answer.err.strip() or f"exit {answer.code} without a word"
-    trouble = Trouble.OTHER if answer.code is None else trouble_in(said)
-    return Reply(answer.out, trouble, tidy(said))
+def _failure(answer: subprocesses.Answer) -> Reply:
+    text = answer.problem or answer.err.strip() or f"exit {answer.code} without a message"
+    trouble = Trouble.OTHER if answer.code is None else trouble_in(text)
+    return Reply(answer.out, trouble, tidy(text))
 
 
-def trouble_in(said: str) -> Trouble:
-    return next((t for pattern, t in _MESSAGES if re.search(pattern, said.lower())), Trouble.OTHER)
+def trouble_in(text: str) -> Trouble:
+    return next((t for pattern, t in _MESSAGES if re.search(pattern, text.lower())), Trouble.OTHER)
 
 
-def tidy(said: str) -> str:
-    """One line of it, without what the command says about itself."""
-    lines = _answered(said) or said.strip().splitlines() or [""]
+def tidy(text: str) -> str:
+    """The line of a message that matters, without the name and the hints of the command."""
+    lines = _without_warnings(text) or text.strip().splitlines() or [""]
     known = [line for line in lines if trouble_in(line) is not Trouble.OTHER]
     line = (known or [line for line in lines if not re.match(_SUFFIX, line)] or lines)[0]
     return re.sub(_SUFFIX, "", re.sub(_PREFIX, "", line)).rstrip(".")[:300]
 
 
-def _answered(said: str) -> list[str]:
-    """The lines of it that are no warnings."""
-    lines = (line.strip() for line in said.splitlines())
+def _without_warnings(text: str) -> list[str]:
+    lines = (line.strip() for line in text.splitlines())
     return [line for line in lines if line and not re.match(_WARNING, line)]
 
 
-def problem(engine: Engine, said: Reply) -> SeshError:
-    """The error for a person: what is wrong, with what, what to do."""
+def problem(engine: Engine, reply: Reply) -> SeshError:
+    """The error message: what is wrong, with what, what to do."""
     where = engine.host or engine.context or "the engine of this machine"
-    if said.trouble is Trouble.NO_ADDRESS:
-        return CannotTellError(_no_address(engine, said))
-    if said.trouble is Trouble.DENIED:
-        return CannotTellError(
-            f"no permission to speak to {where}; a member of the group docker has it"
-        )
-    if said.trouble is Trouble.DOWN:
+    if reply.trouble is Trouble.NO_ADDRESS:
+        return CannotTellError(_no_address(engine, reply))
+    if reply.trouble is Trouble.DENIED:
+        return CannotTellError(f"no permission to use {where}; members of the group docker have it")
+    if reply.trouble is Trouble.DOWN:
         return CannotTellError(f"{where} does not answer; is dockerd running?")
-    if said.trouble is Trouble.NAME_TAKEN:
-        return ConflictError(said.text)
-    if said.trouble is Trouble.OTHER and "no answer within" in said.text:
-        return CannotTellError(f"{where}: {said.text}")
-    return SeshError(f"{os.path.basename(engine.command)}: {said.text}")
+    if reply.trouble is Trouble.NAME_TAKEN:
+        return ConflictError(reply.text)
+    if reply.trouble is Trouble.OTHER and "no answer within" in reply.text:
+        return CannotTellError(f"{where}: {reply.text}")
+    return SeshError(f"{os.path.basename(engine.command)}: {reply.text}")
 
 
-def _no_address(engine: Engine, said: Reply) -> str:
-    """Where the address comes from that the engine's command does not take."""
+def _no_address(engine: Engine, reply: Reply) -> str:
+    """The message about an address that the engine's command refuses, with its origin."""
     command = os.path.basename(engine.command)
     name = "DOCKER_HOST" if engine.host else "DOCKER_CONTEXT"
     value = engine.host or engine.context
     if value is None or os.environ.get(name) != value:
-        return f"{command} takes no such address: {said.text}; next: {command} context ls"
+        return f"{command} takes no such address: {reply.text}; next: {command} context ls"
     return f"{command} takes no such address: {name}={value}; next: unset {name}, or correct it"
 
 
-# --- looking -------------------------------------------------------------------------------------
+# --- questions -----------------------------------------------------------------------------------
 
 
 def inspect(engine: Engine, ids: Sequence[str], timeout: float) -> dict[str, Facts] | Reply:
-    """What is true of these containers: those that are missing in the answer are proven to be
-    gone. The reply when it proves nothing."""
+    """The facts about these containers; a container that is missing in the answer is proven to be
+    gone. If the reply proves nothing, the reply."""
     answer = subprocesses.call(
         argv(engine, "container", "inspect", *ids),
         timeout=timeout,
         env=subprocesses.engine_environment(),
     )
     if answer.code is None:
-        return _said(answer)
-    lines = _answered(answer.err)
+        return _failure(answer)
+    lines = _without_warnings(answer.err)
     if any(trouble_in(line) is not Trouble.NO_CONTAINER for line in lines):
-        return _said(answer)
+        return _failure(answer)
     try:
         found = [_facts(one) for one in json.loads(answer.out or "[]")]
     except (ValueError, KeyError, TypeError, AttributeError):
         return Reply("", Trouble.OTHER, "the engine answered in an unknown form")
     if len(found) + len(lines) < len(set(ids)):
-        return Reply("", Trouble.OTHER, "the engine's answer is not whole")
+        return Reply("", Trouble.OTHER, "the engine's answer is not complete")
     return {one.id: one for one in found}
 
 
@@ -271,7 +263,7 @@ def _facts(told: dict[str, Any]) -> Facts:
 
 
 def moment(text: str) -> datetime | None:
-    """A time as engines write it: with more digits than Python takes, and in any zone."""
+    """Parse a time of an engine, with more digits than Python takes and in any time zone."""
     found = _TIME.fullmatch(text)
     if found is None:
         return None
@@ -285,12 +277,12 @@ def moment(text: str) -> datetime | None:
 
 
 def labelled(engine: Engine, label: str, timeout: float) -> list[Facts] | Reply:
-    """All containers that carry a label, whatever they do."""
+    """All containers with a label, running or not."""
     form = ("--format", "{{.ID}}", "--no-trunc", "--filter", f"label={label}")
-    said = ask(engine, "ps", "--all", *form, timeout=timeout)
-    if not said.ok:
-        return said
-    ids = said.out.split()
+    reply = ask(engine, "ps", "--all", *form, timeout=timeout)
+    if not reply.ok:
+        return reply
+    ids = reply.out.split()
     if not ids:
         return []
     found = inspect(engine, ids, timeout)
@@ -298,12 +290,12 @@ def labelled(engine: Engine, label: str, timeout: float) -> list[Facts] | Reply:
 
 
 def directory_of(engine: Engine, image: str, timeout: float) -> str | Reply:
-    """The working directory that an image names, which proves that the image is here."""
-    said = ask(engine, "image", "inspect", "--format", "{{json .Config}}", image, timeout=timeout)
-    if not said.ok:
-        return said
+    """The working directory of an image, which proves that the image exists."""
+    reply = ask(engine, "image", "inspect", "--format", "{{json .Config}}", image, timeout=timeout)
+    if not reply.ok:
+        return reply
     try:
-        settings = json.loads(said.out) or {}
+        settings = json.loads(reply.out) or {}
     except ValueError:
         return Reply("", Trouble.OTHER, "the engine answered in an unknown form")
     return str(settings.get("WorkingDir") or "/")

@@ -1,5 +1,5 @@
-"""Directories that others may fill: measured and removed without recursion, without a path that
-could grow too long, and without following a link. Nothing here takes longer than its bounds allow.
+"""Measure and remove untrusted directories: without recursion, without long paths, without
+following links, and within fixed limits.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from contextlib import suppress
 
 from sesh.model.value_object import Value
 
-DEEPEST = 32  # levels that are measured
-MOST = 10_000  # entries that are counted
-_ROUNDS = 100_000  # of a removal: each takes away one level, or gives up
+DEEPEST = 32  # levels to measure
+MOST = 10_000  # entries to count
+_ROUNDS = 100_000  # of a removal: each removes one level, or gives up
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Measure(Value):
-    """How much is in a directory; not `whole`: at least that much."""
+    """The size of a directory; at least this much if not `whole`."""
 
     size: int  # bytes on disk
     entries: int
@@ -25,10 +25,10 @@ class Measure(Value):
 
 
 def measure(directory: str) -> Measure:
-    """Up to MOST entries, DEEPEST levels down."""
+    """Measure up to MOST entries, DEEPEST levels deep."""
     size = entries = 0
     whole = True
-    open_: list[tuple[int, list[str]]] = []  # of each level: the directory, what is left of it
+    open_: list[tuple[int, list[str]]] = []  # per level: the directory, and the names left in it
     try:
         _enter(open_, directory, None)
         while open_ and entries < MOST:
@@ -37,7 +37,7 @@ def measure(directory: str) -> Measure:
                 os.close(open_.pop()[0])
                 continue
             name = names.pop()
-            with suppress(OSError):  # gone, or not to be entered
+            with suppress(OSError):  # gone, or not readable
                 status = os.stat(name, dir_fd=fd, follow_symlinks=False)
                 entries += 1
                 size += status.st_blocks * 512
@@ -58,23 +58,23 @@ def _enter(open_: list[tuple[int, list[str]]], name: str, parent: int | None) ->
 
 
 def remove(directory: str) -> bool:
-    """Delete a directory and all that is in it; False when something in it could not be deleted."""
+    """Delete a directory with its content; False when something could not be deleted."""
     return remove_in(None, directory)
 
 
 def remove_in(parent: int | None, name: str) -> bool:
-    """The same, below an open directory. What is in a subdirectory is moved up before that goes: so
-    no name is ever more than two levels away, however deep somebody has made it."""
+    """The same, below an open directory. The content of a subdirectory is moved up before it is
+    removed, so that no name is ever more than two levels away, however deep the tree is."""
     try:
         top = os.open(name, _DIRECTORY, dir_fd=parent)
     except FileNotFoundError:
         return True
-    except OSError:  # no directory, or a closed one
-        return _unlinked(name, parent)
+    except OSError:  # not a directory, or not readable
+        return _unlink(name, parent)
     try:
         for _ in range(_ROUNDS):
             names = os.listdir(top)
-            if not names or not _any_taken(top, names):
+            if not names or not _remove_some(top, names):
                 break
     finally:
         os.close(top)
@@ -84,28 +84,27 @@ def remove_in(parent: int | None, name: str) -> bool:
     return False
 
 
-def _unlinked(name: str, parent: int | None) -> bool:
+def _unlink(name: str, parent: int | None) -> bool:
     with suppress(OSError):
         os.unlink(name, dir_fd=parent)
         return True
     return False
 
 
-def _any_taken(top: int, names: list[str]) -> bool:
-    return sum(_taken(top, one) for one in names) > 0
+def _remove_some(top: int, names: list[str]) -> bool:
+    return sum(_remove_entry(top, entry) for entry in names) > 0
 
 
-def _taken(top: int, name: str) -> bool:
-    """Take away one entry; of a directory that has others below it, one level. Was there any
-    progress?"""
-    if _unlinked(name, top):
+def _remove_entry(top: int, name: str) -> bool:
+    """Remove an entry or, of a deep directory, one level. Returns whether there was progress."""
+    if _unlink(name, top):
         return True
     try:
         fd = os.open(name, _DIRECTORY, dir_fd=top)
     except OSError:
         return False
     try:
-        done = [_unlinked(one, fd) or _lifted(fd, one, top) for one in os.listdir(fd)]
+        done = [_unlink(entry, fd) or _move_up(fd, entry, top) for entry in os.listdir(fd)]
     finally:
         os.close(fd)
     with suppress(OSError):
@@ -114,8 +113,8 @@ def _taken(top: int, name: str) -> bool:
     return any(done)
 
 
-def _lifted(fd: int, name: str, top: int) -> bool:
-    """Move a directory up, to a name that nobody can have taken."""
+def _move_up(fd: int, name: str, top: int) -> bool:
+    """Move a directory up, to a random name."""
     with suppress(OSError):
         os.rename(name, f".{os.urandom(16).hex()}", src_dir_fd=fd, dst_dir_fd=top)
         return True

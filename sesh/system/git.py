@@ -1,12 +1,14 @@
-"""What git knows of a directory, and the few things that sesh has it do.
+"""Facts that git knows about a directory, and the few commands that change a repository.
 
-The branch is read from git's files: cheap enough for every look. Where git is asked, a repository
-can run nothing: an agent in a container may have written its config. So git gets a directory of
-ours in place of the one that all worktrees share (GIT_COMMON_DIR): the same objects and refs, no
-hooks, and a config of our own, with copies of those settings that name no command. Filters, file
-monitors, signature programs, remotes to fetch from: git then knows of none, whenever the agent
-writes them. What can't be told without them, or does not answer, is unknown, and nothing may follow
-from it. (`worktree add` is the user's own act: it runs what the user's git would run.)
+The branch is read from git's files, which is cheap enough for every look. Where git itself is
+asked, the repository must not be able to run a command: an agent in a container may have written
+its config. So git gets our own directory in place of the one that all worktrees share
+(GIT_COMMON_DIR): the same objects and refs, no hooks, and our copy of the settings that name no
+command. git then knows no filters, file monitors, signature programs or remotes, whenever the agent
+adds them. An answer that needs them, or a timeout, is unknown, and nothing may follow from it.
+(`worktree add` is the user's own action: it runs what the user's git would run.)
+
+Commands that change a repository go through `sh`, questions do not: see `system/subprocesses`.
 """
 
 from __future__ import annotations
@@ -29,9 +31,9 @@ if TYPE_CHECKING:
     from typing import Self
 
 TIMEOUT = 2.0  # for one question
-LONG = 600.0  # for a checkout, and to remove one
+LONG = 600.0  # to create or remove a checkout
 ALL_TIMEOUT = 3.0  # for a question about many directories
-IGNORED_TIMEOUT = 10.0  # there may be many
+IGNORED_TIMEOUT = 10.0  # to list ignored files: there may be many
 _AT_ONCE = 8
 _LIMIT = 4096
 _HEADS = "refs/heads/"
@@ -40,7 +42,7 @@ _SHARED = (
     *("HEAD", "objects", "refs", "packed-refs", "reftable", "logs", "info", "shallow"),
     "worktrees",
 )
-# Settings that a look needs; none of them can name a command.
+# Settings that questions need; none of them can name a command.
 _HARMLESS = lazy(
     r"""core\.(repositoryformatversion | filemode | symlinks | ignorecase | precomposeunicode
         | autocrlf | eol | safecrlf | bigfilethreshold | checkroundtripencoding | trustctime
@@ -54,7 +56,7 @@ _HARMLESS = lazy(
 )
 _FILTER = lazy(r"filter\.(.+)\.(?:clean|process)", re.DOTALL)
 _MOST_ASKED = 100  # changed files whose attributes are asked for
-# What says to git which repository is meant, as for a hook: here the directory says it.
+# Variables that select a repository, as in a hook: here the directory selects it.
 _FOREIGN = frozenset(
     (
         *("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_PREFIX"),
@@ -62,7 +64,7 @@ _FOREIGN = frozenset(
         *("GIT_SHALLOW_FILE", "GIT_GRAFT_FILE", "GIT_IMPLICIT_WORK_TREE"),
     )
 )
-# No settings but those of the repository, which are ours then.
+# No settings but those of the repository, which is our copy.
 _UNCONFIGURED = {
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -71,7 +73,7 @@ _UNCONFIGURED = {
 }
 _ALONE = {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1"}
 _LEFT = lazy(r"checkout: moving from ([0-9a-f]{40,64}) to ")  # in a reflog
-# Files in a checkout's own git directory that say what is under way.
+# Files in the git directory of a checkout that show an operation in progress.
 _UNDER_WAY = {
     "rebase-merge": "a rebase",
     "rebase-apply": "a rebase",
@@ -83,13 +85,13 @@ _UNDER_WAY = {
 
 
 class Work(Value):
-    """What is in a checkout."""
+    """The state of a checkout."""
 
     branch: str | None  # None: HEAD is detached
     ahead: int | None  # of `ahead_of`; None: there is none
     behind: int | None
-    dirty: bool | None  # uncommitted changes, or files that git does not know; None: not known
-    untracked: bool = False  # nothing but such files
+    dirty: bool | None  # uncommitted changes or untracked files; None: unknown
+    untracked: bool = False  # only untracked files
     ahead_of: str | None = None  # its upstream or, in `works`, the main checkout's branch
 
 
@@ -105,7 +107,7 @@ class Checkout(Value):
 
 
 def top(directory: str) -> str | None:
-    """The checkout that a directory is in."""
+    """The top directory of the checkout that contains a directory."""
     directory = os.path.realpath(directory)
     while not os.path.exists(os.path.join(directory, ".git")):
         parent = os.path.dirname(directory)
@@ -129,7 +131,7 @@ def head(directory: str) -> Sight:
     try:
         return _branch_in(_git_dir(found))
     except (OSError, UnicodeDecodeError) as error:
-        return unknown(f"its branch can't be read: {error}")
+        return unknown(f"its branch cannot be read: {error}")
 
 
 def _git_dir(checkout: str) -> str:
@@ -152,7 +154,7 @@ def _branch_in(git_dir: str) -> Sight:
 
 
 def _being_worked_on(git_dir: str) -> Sight | None:
-    """The branch that a rebase or a bisection will come back to."""
+    """The branch that a rebase or a bisection will return to."""
     for name in ("rebase-merge/head-name", "rebase-apply/head-name", "BISECT_START"):
         try:
             text = _word(f"{git_dir}/{name}")
@@ -172,7 +174,7 @@ def _word(path: str) -> str:
 
 
 def under_way(checkout: str) -> str | None:
-    """What was begun there and is not finished."""
+    """The operation in progress in a checkout, if any."""
     try:
         git_dir = _git_dir(checkout)
     except (OSError, UnicodeDecodeError):
@@ -181,19 +183,19 @@ def under_way(checkout: str) -> str | None:
     return next(found, None)
 
 
-# --- asked of git --------------------------------------------------------------------------------
+# --- questions to git ----------------------------------------------------------------------------
 
 
 class _Repository(Value):
-    """Where a look finds what it looks at."""
+    """The directories of a repository."""
 
     git_dir: str  # of just this checkout
-    common: str  # what all its worktrees share
-    tree: str | None  # None: it is bare
+    common: str  # shared by all its worktrees
+    tree: str | None  # None: a bare repository
 
 
 def _repository(directory: str) -> _Repository | None:
-    """The repository that a directory is in."""
+    """The repository that contains a directory."""
     tree = top(directory)
     git_dir = os.path.realpath(directory) if tree is None else os.path.realpath(_git_dir(tree))
     if tree is None and not all(os.path.exists(f"{git_dir}/{name}") for name in ("HEAD", "refs")):
@@ -206,11 +208,11 @@ def _repository(directory: str) -> _Repository | None:
 
 
 class _Look:
-    """Questions to git about one repository, for which that can run nothing. What keeps them from
-    being asked is the answer to each."""
+    """Questions to git about a repository that cannot run a command meanwhile. If the preparation
+    fails, that failure is the answer to each question."""
 
     def __init__(self, directory: str, timeout: float) -> None:
-        self.filters: set[str] = set()  # that have a command
+        self.filters: set[str] = set()  # filters with a command
         self._directory = directory
         self._deadline = time.monotonic() + timeout
         self._env: dict[str, str] = {}
@@ -232,7 +234,7 @@ class _Look:
         return self._failed or self._call(self._env, *words)
 
     def act(self, *words: str) -> Answer:
-        """Have git change something, under the same protection."""
+        """Change the repository, with the same protection."""
         return self._failed or _do(self._directory, *_QUIETLY, *words, env={**_ALONE, **self._env})
 
     def _prepare(self) -> Answer | None:
@@ -263,7 +265,7 @@ class _Look:
 
 
 def _line(key: str, equals: str, value: str) -> str:
-    """A setting, as a config file has it: a section for each."""
+    """A setting as lines of a config file, each in its own section."""
     section, _, rest = key.partition(".")
     inner, _, name = rest.rpartition(".")
     quoted = [text.replace("\\", r"\\").replace('"', r"\"") for text in (inner, value)]
@@ -273,20 +275,20 @@ def _line(key: str, equals: str, value: str) -> str:
 
 
 def ask(directory: str, *words: str, timeout: float = TIMEOUT) -> Answer:
-    """A look: changes nothing, runs nothing of the repository."""
+    """Ask a question: changes nothing, and runs no command of the repository."""
     with _Look(directory, timeout) as look:
         return look.ask(*words)
 
 
 def _call(directory: str, *words: str, timeout: float, env: dict[str, str] | None = None) -> Answer:
-    """Ask git itself; what this asks must need neither objects nor files of a repository."""
+    """Ask git without protection; only for questions that read no objects and no files."""
     used = {**_environment(), **_ALONE, **(env or {})}
     argv = ["git", "-C", directory, *_QUIETLY, *words]
     return subprocesses.call(argv, timeout=timeout, env=used, errors="surrogateescape")
 
 
 def _do(directory: str, *words: str, env: dict[str, str] | None = None) -> Answer:
-    """Have git change a repository, which takes its time if that is large."""
+    """Change a repository, which may take long if it is large."""
     used = {**_environment(), **(env or {})}
     return subprocesses.tool(["git", "-C", directory, *words], timeout=LONG, env=used)
 
@@ -297,23 +299,23 @@ def _environment() -> dict[str, str]:
 
 
 def why(answer: Answer) -> str:
-    """Why git did not do it, in one line."""
+    """Why git failed, in one line."""
     if answer.problem:
         return answer.problem
-    said = [line for line in answer.err.splitlines() if line.startswith(("fatal: ", "error: "))]
-    text = said[-1].partition(": ")[2] if said else answer.err.strip().replace("\n", "; ")
+    errors = [line for line in answer.err.splitlines() if line.startswith(("fatal: ", "error: "))]
+    text = errors[-1].partition(": ")[2] if errors else answer.err.strip().replace("\n", "; ")
     return text.rstrip(";") or f"git: exit {answer.code}"
 
 
 def work(directory: str, timeout: float = TIMEOUT) -> Work | None:
-    """What is in the checkout of a directory; None outside of one, and when that is not known."""
+    """The state of the checkout of a directory; None outside of a checkout, or when unknown."""
     checkout = top(directory) if os.path.isdir(directory) else None
     if checkout is None:
         return None
     with _Look(directory, timeout) as look:
         answer = look.ask(
             *("status", "--porcelain=v2", "--branch", "-z", "--untracked-files=normal"),
-            "--ignore-submodules=dirty",  # a look into one would run what its own config names
+            "--ignore-submodules=dirty",  # a question to one would run commands of its config
         )
         if not answer.ok:
             return None
@@ -325,17 +327,17 @@ def work(directory: str, timeout: float = TIMEOUT) -> Work | None:
 
 
 def _all_filtered(look: _Look, changed: list[str]) -> bool:
-    """Is there a filter for each of these, so that only that could tell whether it changed?"""
+    """Does each of these files have a filter, without which git cannot tell whether it changed?"""
     if not look.filters:
         return False
     answer = look.ask("check-attr", "-z", "filter", "--", *changed[:_MOST_ASKED])
     return not answer.ok or set(answer.out.split("\0")[2::3]) <= look.filters
 
 
-def _work(said: str) -> tuple[Work, list[str]]:
-    """What git's status says; and the files that have other bytes than those in the index, if that
-    is all that makes it dirty."""
-    entries = iter(said.split("\0")[:-1])
+def _work(status: str) -> tuple[Work, list[str]]:
+    """Parse git's status; also returns the files whose content differs from the index, if there are
+    no other changes."""
+    entries = iter(status.split("\0")[:-1])
     facts: dict[str, str] = {}
     changes: list[str] = []
     for entry in entries:
@@ -345,7 +347,7 @@ def _work(said: str) -> tuple[Work, list[str]]:
             continue
         changes.append(entry)
         if entry.startswith("2 "):
-            next(entries, None)  # what it was called before
+            next(entries, None)  # its old name
     on, distance = facts.get("branch.head"), facts.get("branch.ab")
     ahead, behind = map(int, distance.split()) if distance else (None, None)
     found = Work(
@@ -361,7 +363,7 @@ def _work(said: str) -> tuple[Work, list[str]]:
 
 
 def works(directories: Iterable[str]) -> dict[str, Work | None]:
-    """The same of many directories: each checkout is asked about once, several at a time."""
+    """The same for many directories: one question per checkout, several at a time."""
     deadline = time.monotonic() + ALL_TIMEOUT
     tops = {directory: top(directory) for directory in directories}
     asked = sorted({one for one in tops.values() if one is not None})
@@ -384,7 +386,7 @@ def works(directories: Iterable[str]) -> dict[str, Work | None]:
 
 
 def _beside_main(checkout: str, found: Work, timeout: float) -> Work:
-    """Without an upstream, a worktree's branch is compared with that of the main checkout."""
+    """Compare a branch without an upstream with the branch of the main checkout."""
     base = _main_branch(checkout)
     if found.ahead is not None or None in (base, found.branch) or timeout <= 0:
         return found
@@ -397,7 +399,7 @@ def _beside_main(checkout: str, found: Work, timeout: float) -> Work:
 
 
 def _main_branch(checkout: str) -> str | None:
-    """The branch that the main checkout of a worktree is on; None: it is the main one itself."""
+    """The branch of the main checkout of a worktree; None: this is the main checkout."""
     try:
         git_dir = _git_dir(checkout)
         sight = _branch_in(os.path.join(git_dir, _word(f"{git_dir}/commondir")))
@@ -410,7 +412,7 @@ def _main_branch(checkout: str) -> str | None:
 
 
 def checkouts(directory: str) -> list[Checkout] | Answer:
-    """All worktrees of a repository, the main one first; or what git said instead."""
+    """All worktrees of a repository, the main checkout first; or the answer of git if it failed."""
     answer = _call(directory, "worktree", "list", "--porcelain", timeout=TIMEOUT)
     if not answer.ok:
         return answer
@@ -430,7 +432,7 @@ def valid_branch(directory: str, name: str) -> bool:
 
 
 def commit(directory: str, name: str) -> str | None:
-    """The commit that a name stands for; None when there is none, or that is not known."""
+    """The commit of a name; None when there is none, or it is unknown."""
     answer = ask(directory, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
     return answer.out.strip() if answer.ok else None
 
@@ -449,31 +451,30 @@ def common_dir(directory: str) -> str | None:
 
 
 def add_worktree(directory: str, path: str, name: str, *, new: bool) -> Answer:
-    """Check a branch out there; a new one begins at the HEAD of `directory`."""
+    """Check out a branch at `path`; a new branch starts at the HEAD of `directory`."""
     words = ("--no-track", "-b", name, path, "HEAD") if new else (path, name)
     return _do(directory, "worktree", "add", *words)
 
 
 def remove_worktree(repository: str, path: str, *, force: int = 0) -> Answer:
-    """Without force git itself refuses when there are changes; twice means: even half made."""
+    """Without force, git refuses to lose changes; force twice also removes a half-made worktree."""
     with _Look(repository, LONG) as look:
         return look.act("worktree", "remove", *["--force"] * force, path)
 
 
 def delete_merged(directory: str, name: str) -> bool:
-    """Delete a branch, if all of it is in the HEAD of `directory`. git itself looks again."""
+    """Delete a branch, if all of it is in the HEAD of `directory`. git checks that again."""
     with _Look(directory, LONG) as look:
         merged = look.ask("merge-base", "--is-ancestor", f"{_HEADS}{name}", "HEAD")
         deleted = merged.ok and look.act("branch", "-d", "--", name).ok
-    if deleted:  # git has removed its settings from our config only
+    if deleted:  # git has removed its settings only from our copy
         _do(directory, "config", "--remove-section", f"branch.{name}")
     return deleted
 
 
 def only_here(checkout: str, name: str) -> int | None:
     """How many commits of a worktree, and of the branch that it was made for, are neither in the
-    HEAD of the main checkout nor, as far as is known here, in any remote repository. None: that is
-    not known."""
+    HEAD of the main checkout nor in a known branch of a remote repository. None: unknown."""
     tips = ["HEAD"]
     if branch_commit(checkout, name) is not None:
         tips.append(f"{_HEADS}{name}")
@@ -487,9 +488,8 @@ def only_here(checkout: str, name: str) -> int | None:
 
 
 def left_behind(checkout: str) -> int | None:
-    """How many commits were made in a worktree on no branch, and left, so that only its own reflog
-    still has them. What a branch was reset from, or a commit amended, was meant to go. None: that
-    is not known."""
+    """How many commits were made on a detached HEAD and left, so that only the reflog of the
+    worktree has them. Commits that a reset or an amend dropped do not count. None: unknown."""
     answer = ask(
         *(checkout, "log", "--no-show-signature", "--walk-reflogs", "--format=%gs", "HEAD", "--")
     )
@@ -509,25 +509,24 @@ def _number(answer: Answer) -> int | None:
     return int(text) if answer.ok and text.isdecimal() else None
 
 
-def overlooked(checkout: str) -> bool | None:
-    """Are there files that git was told to take for unchanged, and that may have changed? None:
-    that is not known."""
+def hidden_changes(checkout: str) -> bool | None:
+    """May files have changed that git is configured to treat as unchanged? None: unknown."""
     answer = ask(checkout, "ls-files", "-v", "--stage", "-z")
     if not answer.ok:
         return None
-    return any(_overlooked(checkout, line) for line in answer.out.split("\0") if line)
+    return any(_may_have_changed(checkout, line) for line in answer.out.split("\0") if line)
 
 
-def _overlooked(checkout: str, line: str) -> bool:
-    """A lower-case tag: assumed unchanged. S: skipped; in a sparse checkout it is not there."""
+def _may_have_changed(checkout: str, line: str) -> bool:
+    """A lower-case tag means assume-unchanged, S skip-worktree (missing in a sparse checkout)."""
     facts, _, path = line.partition("\t")
     tag, _, known, _ = facts.split(" ")
     return tag.islower() or (tag == "S" and _differs(os.path.join(checkout, path), known))
 
 
 def _differs(path: str, known: str) -> bool:
-    """Is a file there that has other bytes than this object of git's? No filter is asked: what one
-    has changed differs, too."""
+    """Does a file exist whose bytes differ from this object? Filters are not run: a filtered file
+    differs, too."""
     from hashlib import sha1, sha256
     from pathlib import Path
 
@@ -543,7 +542,7 @@ def _differs(path: str, known: str) -> bool:
 
 
 def ignored(checkout: str) -> list[str]:
-    """The files that git ignores, as far as that is known."""
+    """The files that git ignores; empty when unknown."""
     words = ("ls-files", "--others", "--ignored", "--exclude-standard", "-z")
     answer = ask(checkout, *words, timeout=IGNORED_TIMEOUT)
     return answer.out.split("\0")[:-1] if answer.ok else []

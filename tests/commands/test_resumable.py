@@ -32,7 +32,7 @@ def asked(world: World, code: int, *args: str) -> str:
 def test_yes(world: World, phase: str) -> None:
     world.ok("start", "one", "--record-only")
     world.ok("update", "one", "--phase", phase)
-    assert asked(world, 0).startswith(f"yes: in phase {phase}, heard of ")
+    assert asked(world, 0).startswith(f"yes: in phase {phase}, last sign of life ")
     found = world.ok("resumable", "one", "--json").json
     assert list(found) == FIELDS
     assert (found["resumable"], found["phase"], found["errors"]) == (True, phase, 0)

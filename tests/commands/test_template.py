@@ -429,7 +429,7 @@ def test_what_is_no_template_hangs_and_harms_nobody(
 def test_a_project_cannot_take_the_place_of_ones_own(project: World) -> None:
     own(project, "deploy").write_text('command = ["sleep", "98"]\n')
     done = project.ok("template", "trust", "deploy", "-y")
-    assert "also a template of your own, which goes before it" in done.err
+    assert "takes precedence over it" in done.err
     assert listed(project)["deploy"]["origin"] == "own"
     assert start(project).code == 0
     assert project.session("one")["command"] == ["sleep", "98"]

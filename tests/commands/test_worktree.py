@@ -427,7 +427,7 @@ def test_something_else_in_its_place_stays(world: World, repo: Repository) -> No
     repo.git("worktree", "add", "-q", "-b", "other", str(other))
     tree.rename(world.root / "moved")
     tree.symlink_to(other)
-    complains(world.sesh("rm", "a"), 0, "no worktree of its repository any more")
+    complains(world.sesh("rm", "a"), 0, "not a worktree of its repository any more")
     assert other.exists()
 
 

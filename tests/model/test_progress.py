@@ -167,7 +167,7 @@ def test_keys_are_merged_and_a_null_takes_one_away() -> None:
 
 @pytest.mark.parametrize("key", ["", "a b", "ä", "a\n", "x" * 65, "-a", "a=b", "a:b", "\x1b"])
 def test_bad_keys(key: str) -> None:
-    with pytest.raises(UsageError, match="no key for metadata"):
+    with pytest.raises(UsageError, match=r"invalid key .* for metadata"):
         progress.merge({}, {key: 1}, force=True)
 
 
@@ -176,8 +176,8 @@ def test_bad_keys(key: str) -> None:
     [
         ([None], "null inside"),
         ({"a": {"b": None}}, "null inside"),
-        (float("inf"), "without end"),
-        (float("nan"), "without end"),
+        (float("inf"), "not finite"),
+        (float("nan"), "not finite"),
         ("\ud800", "Unicode"),
         ({"\udfff": 1}, "Unicode"),
         ({"": 1}, "a key inside"),
@@ -186,7 +186,7 @@ def test_bad_keys(key: str) -> None:
         (NOW, "datetime"),
         (b"x", "bytes"),
         ([[[[[[[[1]]]]]]]], "nested deeper"),
-        ("x" * (33 << 10), "bytes: there may be"),
+        ("x" * (33 << 10), "bytes, at most"),
     ],
 )
 def test_values_that_cannot_be_kept(value: object, why: str) -> None:
@@ -284,9 +284,9 @@ def test_values_that_look_like_secrets_are_refused(key: str) -> None:
 )
 def test_keys_that_are_called_like_secrets(key: str) -> None:
     for hidden in ("x", ["x"], {"value": "x"}):
-        with pytest.raises(UsageError, match="called"):
+        with pytest.raises(UsageError, match="a name for secrets"):
             progress.merge({}, {key: hidden}, force=False)
-    with pytest.raises(UsageError, match="called"):
+    with pytest.raises(UsageError, match="a name for secrets"):
         progress.merge({}, {"outer": {key: "x"}}, force=False)
     assert progress.merge({}, {key: 12}, force=False) == {key: 12}
     assert progress.merge({}, {key: ""}, force=False) == {key: ""}
@@ -330,7 +330,7 @@ def test_yes() -> None:
         ({"phase": "completed", "finished": NOW}, 0, True, "it has finished: completed"),
         ({"phase": "abandoned"}, 0, True, "it has finished: abandoned"),
         ({"resume_ready": False}, 0, True, "not ready"),
-        ({"phase": None}, 0, True, "not said in which phase"),
+        ({"phase": None}, 0, True, "not reported a phase"),
         ({"phase": "executing"}, 0, True, "in phase executing, not in approval"),
         ({"errors": 3, "last_error": "no disk"}, 0, True, "3 errors, of at most 2.*no disk"),
         ({}, 31, True, "idle for 31 minutes, of at most 30 minutes"),

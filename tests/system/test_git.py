@@ -173,7 +173,7 @@ def looks(path: Path) -> None:
     git.checkouts(text)
     git.only_here(text, "main")
     git.left_behind(text)
-    git.overlooked(text)
+    git.hidden_changes(text)
     git.ignored(text)
     git.commit(text, "HEAD")
     git.common_dir(text)

@@ -1,7 +1,4 @@
-"""Texts for people: times, sizes, escapes, widths.
-
-Imported by a fast lane: only light modules here.
-"""
+"""Format text for people: times, sizes, escapes, widths. Fast lanes use it: light imports only."""
 
 from __future__ import annotations
 
@@ -16,8 +13,7 @@ _DAYS_BEFORE_1970 = 719469
 
 
 def escape(text: str) -> str:
-    """Make what a stranger wrote harmless to a terminal: control and format characters are shown
-    as escapes."""
+    """Make untrusted text safe for a terminal: control and format characters become escapes."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(c if _harmless(c) else _escaped(c) for c in text)
@@ -34,7 +30,7 @@ def _escaped(char: str) -> str:
 
 
 def epoch(stamp: str | None) -> float | None:
-    """The inverse of `view.timestamp`."""
+    """The inverse of `session_json.timestamp`."""
     if not stamp:
         return None
     year, month, day = int(stamp[:4]), int(stamp[5:7]), int(stamp[8:10])
@@ -51,7 +47,7 @@ def stamp(seconds: float) -> str:
 
 
 def clock(seconds: float) -> str:
-    """A moment as people here write it."""
+    """A time in the local time zone."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
 
 
@@ -104,7 +100,7 @@ _UNQUOTED = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=
 
 
 def command_line(command: Sequence[str]) -> str:
-    words = [str(word) for word in command]  # a record of an older sesh may hold what is no text
+    words = [str(word) for word in command]  # a record of an older version may contain other types
     if all(word and not word.strip(_UNQUOTED) for word in words):
         return " ".join(words)
     from sesh.model.text.shell_words import join
@@ -174,8 +170,8 @@ _NARROWEST = 20  # columns in which texts are wrapped, however few there are
 
 
 def wrapped(text: str, width: int | None) -> list[str]:
-    """In lines of at most so many columns, broken between words; None: in one line. Only a word
-    that is longer than a line is broken itself."""
+    """Wrap at `width` columns between words; None: one line. Only words that are longer than a line
+    are broken."""
     if width is None:
         return [text]
     room = max(_NARROWEST, width)

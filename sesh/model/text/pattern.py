@@ -1,5 +1,5 @@
-"""Regular expressions that are compiled at their first use: a command uses few of those that its
-modules have, and to compile all of them costs as much as a start of Python."""
+"""Regular expressions that are compiled at their first use: a command uses few of the expressions
+in its modules, and compiling all of them takes as long as starting Python."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class _Pattern:
-    """Compiles itself when it is asked for anything."""
+    """Compiles itself at the first use of an attribute."""
 
     def __init__(self, source: Any, flags: int) -> None:
         self._source, self._flags = source, flags
@@ -24,5 +24,5 @@ class _Pattern:
 
 
 def lazy(source: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
-    """The same as re.compile, for the methods of a pattern."""
+    """Like re.compile, but lazy."""
     return _Pattern(source, flags)  # type: ignore[return-value]

@@ -1,11 +1,11 @@
-"""Does a value look like a secret? PURE. Names and well-known forms of keys and tokens decide."""
+"""Recognise values that look like secrets, by key names and well-known formats of tokens. PURE."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
 
-# Not compiled here: only whoever says something about metadata needs them.
+# Not compiled here: only reports with metadata need them.
 _CAPITAL = r"(?<=[a-z0-9])(?=[A-Z])"
 _SECRET_NAMES = (
     r"(^|_)(token|password|passwd|passphrase|pwd|secrets?|api_?key|access_?key|private_?key|ssh_?key"
@@ -27,11 +27,11 @@ _SECRET_VALUES = {
 
 
 def secret(key: str, value: object) -> str | None:
-    """Why it looks like a secret; None when it does not. Numbers are none: an agent may well count
+    """Why a value looks like a secret; None when it does not. Numbers do not: an agent may count
     its tokens."""
     for name, text in _texts(key, value):
         if text and re.search(_SECRET_NAMES, _words(name)):
-            return f"{shown(name)} is what secrets are called"
+            return f"{shown(name)} is a name for secrets"
         for what, pattern in _SECRET_VALUES.items():
             if re.search(pattern, text):
                 return f"it looks like {what}"
@@ -44,7 +44,7 @@ def _words(name: str) -> str:
 
 
 def _texts(key: str, value: object) -> Iterator[tuple[str, str]]:
-    """Every text inside, with the keys it stands under."""
+    """Every text in a value, with its path of keys."""
     if isinstance(value, Mapping):
         for inner, one in value.items():
             yield "", inner
@@ -57,5 +57,5 @@ def _texts(key: str, value: object) -> Iterator[tuple[str, str]]:
 
 
 def shown(text: str) -> str:
-    """A stranger's text in a message of ours."""
+    """Untrusted text for a message."""
     return ascii(text if len(text) <= 40 else text[:40] + "…")

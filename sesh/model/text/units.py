@@ -9,14 +9,14 @@ from sesh.model.text.pattern import lazy
 _NUMBER = lazy(r"\d+(?:\.\d+)?")
 _PART = lazy(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)\s*")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-# No more digits than anybody means: Python refuses to read thousands of them.
+# A limit on digits: Python refuses to convert thousands of them.
 _SIZE = lazy(r"(\d{1,20})(\.\d{1,20})?\s*([KMGT]?)I?B?", re.IGNORECASE)
 _BYTES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _SPANS = (("day", 86400), ("hour", 3600), ("minute", 60))
 
 
 def seconds(text: str) -> float | None:
-    """A time in seconds; None when that is no time. Of several units the largest comes first."""
+    """Parse a time; None when it is not valid. Larger units come first."""
     text = text.strip()
     if _NUMBER.fullmatch(text):
         return float(text)
@@ -29,7 +29,7 @@ def seconds(text: str) -> float | None:
 
 
 def size(text: str) -> int | None:
-    """A size in bytes; None when that is no size."""
+    """Parse a size in bytes; None when it is not valid."""
     found = _SIZE.fullmatch(text.strip())
     if found is None:
         return None
