@@ -231,8 +231,15 @@ def _next(
     snapshot = _snapshot(old, server.run)
     place = next_place(old, server, snapshot, pane)
     record = claim.next_generation(old, place, attempt)
-    variables = environment.load(snapshot) if old.spec.kit else {}
-    return claim.resumed(record, old, variables, fresh=fresh)
+    return claim.resumed(record, old, _variables(old, snapshot), fresh=fresh)
+
+
+def _variables(record: Record, snapshot: str) -> environment.Environment:
+    try:
+        return environment.load(snapshot)
+    except OSError as error:
+        why = f"its saved environment can't be read: {error.strerror}"
+        raise StateError(f"{record.name}: {why}") from None
 
 
 def _snapshot(record: Record, run: str) -> str:

@@ -132,6 +132,19 @@ def test_a_session_that_cannot_be_launched_does_not_affect_the_others(world: Wor
     assert generations(world) == {"a": ("running", 2), "b": ("failed", 2), "c": ("running", 2)}
 
 
+def test_an_environment_that_cannot_be_read_does_not_affect_the_others(world: World) -> None:
+    for name in ("a", "b", "c"):
+        world.start(name)
+    kill_server(world)
+    (path,) = world.runtime.glob("**/b-*.env")
+    path.unlink()
+    path.mkdir()
+    done = world.sesh("restart", "--lost")
+    assert (done.code, done.out) == (9, "a\nc\n")
+    assert done.err.startswith("sesh: b: its saved environment can't be read: ")
+    assert generations(world) == {"a": ("running", 2), "b": ("lost", 1), "c": ("running", 2)}
+
+
 def test_foreign_tmux_sessions_and_windows_do_not_affect_the_others(world: World) -> None:
     """The name of one session is taken by a tmux session that sesh did not start; in the session of
     another, only a window that a person opened is left."""
