@@ -205,7 +205,7 @@ def _release(sessions: Iterable[Record], config: Config) -> None:
     here, run = processes.here(), processes.run_dir()
     hosted = [r for r in sessions if r.place.calls_back and r.place.machine == here]
     for socket in {r.place.socket for r in hosted} - {f"{run}/tmux.sock"}:
-        with suppress(CannotTellError):  # without tmux nothing stands there
+        with suppress(CannotTellError):  # without tmux there is nothing to release
             server = tmux_server.server(socket, run, config)
             listed = server.panes()
             standing = {p.sesh_id for p in listed} if isinstance(listed, list) else set()

@@ -11,13 +11,13 @@ write into them.
   .error     why the command could not even be executed
   .claim     a copy of the record as it was when the launch began, should the record be lost
   .care      what passes remember of a session that they look after: see checkups.py
-  .check     stands while its health command is under way, and says who that is
+  .check     exists while its health command runs, and identifies it
   .health    the exit status of its health command, when that has ended
-  .beat      its time is that of the agent's last word by `sesh update`; in a box, `beat` is one too
+  .beat      its time is that of the agent's last `sesh update`; in a container, `beat` is one too
   .kit .hooks .said .seen .told   of an agent that sesh knows: see agents/
 
-Those of a session in a container are in its box, where what runs in the container may forge them:
-only what the keeper and the agent's shell write, and what they need. All else stays outside.
+Of a session in a container, the files that the keeper and the agent's shell write or need are in a
+shared directory, where processes in the container may forge them. All others stay outside.
 """
 
 from __future__ import annotations
@@ -245,7 +245,7 @@ def _script(record: Record, command: tuple[str, ...]) -> str:
     )
 
 
-def boxed_script(record: Record, command: tuple[str, ...], stem: str) -> str:
+def script_elsewhere(record: Record, command: tuple[str, ...], stem: str) -> str:
     """The same for a container: umask and limits are its own, and so are most variables; what was
     given is removed once it is loaded."""
     return _LAUNCH.format(
@@ -278,7 +278,7 @@ def _limits() -> str:
 
 
 def _processor_limit(record: Record) -> str:
-    """Should nobody look in time, the kernel ends each process a little later."""
+    """If no pass looks in time, the kernel ends each process a little later."""
     care = record.spec.care
     if not care.max_cpu_time:
         return ""
@@ -459,14 +459,14 @@ def known(run: str) -> set[tuple[str, int]]:
 
 
 def forget(record: Record, *, below: int | None = None) -> None:
-    """Delete a session's per-launch files, in its box and outside of it."""
+    """Delete a session's per-launch files, those that it shares with its place too."""
     for directory in {record.place.run, record.place.private_run}:
         remove(directory, record.id, below=below)
 
 
 def remove(run: str, session_id: str, *, below: int | None = None) -> None:
     """Delete a session's per-launch files, or those of the generations below one. Not the word of a
-    health command: without it nobody would end that."""
+    health command: without it, no pass would end that."""
     with suppress(FileNotFoundError):
         for name in os.listdir(run):
             if not name.startswith(session_id + ".") or name.endswith(".check"):

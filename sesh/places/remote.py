@@ -43,7 +43,7 @@ from sesh.system.subprocesses import NOTHING, PIPE, Reply
 from sesh.system.tmux import Tmux
 
 Run = Callable[..., Reply]  # run(record, *argv, timeout=…, stdin=…, stdout=…)
-KEEPER_PATIENCE = 1.0  # seconds from an agent's end to its keeper's word
+KEEPER_PATIENCE = 1.0  # seconds from an agent's end to its keeper's report
 _ID = lazy(ID_PATTERN)
 _LINE = lazy(r"(pid|exit|error) ([0-9]+) ([0-9]*) ?(.*)")
 
@@ -61,9 +61,9 @@ done
 [ -n "$alive" ] && echo "alive {generation}"
 """
 
-# Signals whatever carries the session's marker; prints who that is. (No `grep -F`: busybox's ends
-# at the first NUL.) Asked to end, a shell with a person in front (it ignores TSTP and TTOU) gets a
-# HUP too: it ignores TERM.
+# Signals all processes with the session's marker; prints their pids. (No `grep -F`: busybox's ends
+# at the first NUL.) With TERM, an interactive shell (it ignores TSTP and TTOU) gets HUP too: it
+# ignores TERM.
 _REAP = """\
 for file in $(grep -l "SESH_ID=$1" /proc/[0-9]*/environ 2>/dev/null); do
   pid=${file#/proc/} pid=${pid%/environ}
@@ -84,7 +84,7 @@ OWNERS = "cat /tmp/.sesh-*/owner 2>/dev/null; exit 0"
 
 
 def home(session_id: str) -> str:
-    """There: where its tmux socket is, and all files of its launches."""
+    """Inside: the directory of its tmux socket and of all files of its launches."""
     return f"/tmp/.sesh-{session_id[-8:]}"
 
 
@@ -106,14 +106,14 @@ def launch_contents(
         f"{stem}.pid": blank,
         f"{stem}.exit.tmp": blank,
         f"{stem}.env": environment.exports(variables),
-        f"{stem}.launch": launch_files.boxed_script(record, command, base).encode(),
+        f"{stem}.launch": launch_files.script_elsewhere(record, command, base).encode(),
         **{f"{stem}{ending}": data for ending, data in kit.items()},
         **tools(record, base),
     }
 
 
 def tools(record: Record, base: str) -> dict[str, bytes]:
-    """What every launch and every look needs there."""
+    """The files that every launch and every look needs there."""
     words = WORDS.format(base=quote(base), generation=record.place.generation)
     found = {
         "keeper.sh": _shipped("places/keeper.sh"),
@@ -139,7 +139,7 @@ def _shipped(name: str) -> bytes:
 
 
 def push(run: Run, record: Record, contents: Mapping[str, bytes], timeout: float) -> Reply:
-    """Hand files over as a shell script: nothing else is sure to be in there."""
+    """Transfer files as a shell script: no other program is sure to be there."""
     end = f"END-{os.urandom(8).hex()}"
     begin = f"umask 022; mkdir -p -m 700 {home(record.id)} && cd {home(record.id)} || exit 1\n"
     script = begin.encode()
@@ -148,7 +148,7 @@ def push(run: Run, record: Record, contents: Mapping[str, bytes], timeout: float
         here = b"rm -rf %s; cat >%s <<'%s' || exit 1\n%s%s\n"
         file = quote(name).encode()
         script += here % (file, file, end.encode(), whole, end.encode())
-    fd = os.memfd_create("sesh-box", os.MFD_CLOEXEC)
+    fd = os.memfd_create("sesh-files", os.MFD_CLOEXEC)
     try:
         files.write_all(fd, script)
         os.lseek(fd, 0, os.SEEK_SET)
@@ -157,17 +157,17 @@ def push(run: Run, record: Record, contents: Mapping[str, bytes], timeout: float
         os.close(fd)
 
 
-# --- words ---------------------------------------------------------------------------------------
+# --- reports -------------------------------------------------------------------------------------
 
 
 def look(run: Run, record: Record, base: str, timeout: float) -> str | Reply:
-    """The words of a launch, fetched by a command."""
+    """The reports of a launch, fetched by a command."""
     said = run(record, "sh", f"{os.path.dirname(base)}/words.sh", timeout=timeout)
     return said.out if said.ok or _LINE.search(said.out) else said
 
 
 def refresh(run: Run, record: Record, base: str, timeout: float) -> None:
-    """Fetch the words and keep them on this machine."""
+    """Fetch the reports and keep them on this machine."""
     said = look(run, record, base, timeout)
     if isinstance(said, str):
         keep_words(record, said)
@@ -178,7 +178,7 @@ def says_alive(record: Record, said: str) -> bool:
 
 
 def keep_words(record: Record, said: str) -> bool:
-    """Keep words of this generation as the keeper would have written them. Was there any?"""
+    """Keep reports of this generation as the keeper would have written them. Was there any?"""
     found = False
     for line in said[:4096].splitlines():
         match = _LINE.fullmatch(line.rstrip())
@@ -195,7 +195,7 @@ def _keep_word(file: str, word: str, at: str) -> None:
     with suppress(OSError):
         if files.read_regular(file, 4096).decode(errors="replace").split() == word.split():
             return
-    with suppress(StateError):  # something else is in its place: then there is no word
+    with suppress(StateError):  # another kind of file is in its place: then there is no report
         files.write_private(file, word.encode(errors="replace") + b"\n", durable=False)
         seconds = parse.number(at, int(time.time()))
         if seconds is not None:
@@ -203,9 +203,9 @@ def _keep_word(file: str, word: str, at: str) -> None:
 
 
 def reap(run: Run, record: Record, signal: int, timeout: float) -> list[int] | Reply:
-    """Signal (0: only look for) whatever carries the session's marker in there; its pids. As the
-    session's own user, whose environments not even root can read in there; and by a script from
-    here: one that lies in there may be anybody's."""
+    """Signal (0: only find) the processes with the session's marker in the place; their pids. As
+    the session's own user, because not even root can always read environments there; and by a
+    script from here, because one that is there may be forged."""
     script = ("sh", "-c", _REAP, "reap", record.id, str(int(signal)))
     said = run(record, *script, timeout=timeout)
     if not said.ok:
@@ -215,7 +215,7 @@ def reap(run: Run, record: Record, signal: int, timeout: float) -> list[int] | R
 
 
 def pull_transcript(run: Run, record: Record, log: str, timeout: float) -> Reply:
-    """Bring what was printed since the last time."""
+    """Fetch the output since the last time."""
     fd = files.open_regular(paths.transcript(record.id), os.O_WRONLY | os.O_APPEND)
     try:
         tail = ("tail", "-c", f"+{os.fstat(fd).st_size + 1}", log)
@@ -247,7 +247,7 @@ def end(reach: Callable[[int], list[int] | Reply], grace: float) -> None:
 
 
 def await_last_word(ended: Callable[[], bool]) -> None:
-    """Give the keeper a moment to say how the agent ended, before its place goes."""
+    """Give the keeper a moment to report how the agent ended, before its place is removed."""
     deadline = time.monotonic() + KEEPER_PATIENCE
     while time.monotonic() < deadline and not ended():
         time.sleep(0.02)
@@ -296,7 +296,7 @@ class Remote(Elsewhere):
         )
         if answer.ok:
             return Reply(answer.out)
-        text = answer.problem or answer.err.strip() or f"exit {answer.code} without a word"
+        text = answer.problem or answer.err.strip() or f"exit {answer.code} without a message"
         return Reply(answer.out, Trouble.OTHER, text)
 
     def _must(self, record: Record, said: Reply | list[int]) -> None:

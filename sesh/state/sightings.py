@@ -1,7 +1,7 @@
-"""When orphans were first seen: gc ends one only when two passes, some time apart, agree on it.
+"""When orphans were first seen: gc ends an orphan only when two passes, some time apart, see it.
 
 `run/MACHINE/orphans.seen` holds the boot id, then a line "PID START ID SECONDS" each; the seconds
-are since the boot, so that a moved clock changes nothing. Of another boot, it says nothing.
+are since the boot, so that a moved clock changes nothing. A file of another boot is ignored.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Sightings(Value):
 
 
 def read(run: str, boot: str) -> Sightings:
-    """What was seen before; nothing, where that can't be read or understood."""
+    """What was seen before; nothing, where the file cannot be read or parsed."""
     try:
         first, *lines = files.read_regular(_path(run), _LIMIT).decode().splitlines()
     except (OSError, ValueError):
@@ -42,7 +42,7 @@ def read(run: str, boot: str) -> Sightings:
 
 
 def remember(run: str, boot: str, before: Sightings, now: Iterable[Key], uptime: float) -> None:
-    """Write down what is seen now; what is gone is forgotten."""
+    """Record what is seen now; what is gone is forgotten."""
     known = {key: before.known.get(key, uptime) for key in now}
     if known == before.known:
         return

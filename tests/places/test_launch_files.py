@@ -31,7 +31,7 @@ def test_the_kernels_limit_lies_beyond_ours_by_a_minute_at_most(
 ) -> None:
     care = Care(max_cpu_time=limit, check_interval=interval)
     limited = replace(record(), spec=replace(record().spec, care=care))
-    script = launch_files.boxed_script(limited, ("true",), "/run/sesh/x")
+    script = launch_files.script_elsewhere(limited, ("true",), "/run/sesh/x")
     assert re.findall(r"ulimit -S -t (\d+)", script) == [str(kernel)]
 
 
@@ -90,7 +90,7 @@ def test_a_launch_changes_no_variable_of_its_place(tmp_path: Path, shell: str) -
     need(SHELLS[shell][0])
     (tmp_path / "x.env").write_text("")
     (tmp_path / "x.exit.tmp").write_text(" " * 127 + "\n")
-    script = launch_files.boxed_script(record(), ("env",), f"{tmp_path}/x")
+    script = launch_files.script_elsewhere(record(), ("env",), f"{tmp_path}/x")
     (tmp_path / "x.launch").write_text(script.replace(quote(record().spec.cwd), str(tmp_path)))
     tmux = f"x,{os.getpid()},0"
     done = subprocess.run(

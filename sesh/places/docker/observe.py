@@ -1,9 +1,9 @@
 """Sessions in containers → observations. Looks; never decides, never changes anything.
 
-On an engine of this machine an agent is known from /proc, as on the host, and how it ended from its
-box; the engine is asked only about what has ended or is being ended. On a far engine one question
-about all containers tells, with what their health checks have printed. Engines are asked at the
-same time.
+With an engine of this machine, /proc shows the agent, as on the host, and the shared files show how
+it ended; the engine is asked only about sessions that have ended or are being ended. An engine of
+another machine is asked once about all containers; its health checks report the agents. All engines
+are asked at the same time.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def near(facts: Facts) -> Process | None:
 
 
 def _is_of(pid: int, container_id: str) -> bool:
-    """Is it in this container, by its control group? (Anybody may read that.)"""
+    """Is it in this container, by its control group? (All users can read that.)"""
     return container_id.encode() in _read(f"/proc/{pid}/cgroup")
 
 
@@ -76,8 +76,8 @@ def _read(path: str) -> bytes:
 
 
 def host_agent(container: Container, inner: Agent) -> Agent | None:
-    """An agent as this machine counts processes: the one below the container's first process that
-    has this number in there."""
+    """An agent as this machine counts processes: the descendant of the container's first process
+    that has this pid inside."""
     assert container.init is not None
     table = processes.table()
     for pid in processes.tree(processes.children(table), container.init.pid):
@@ -98,19 +98,19 @@ def inner_pid(pid: int) -> int:
 
 
 def freezer(pid: int) -> str | None:
-    """The file by which the kernel says that a process's control group is paused."""
+    """The file in which the kernel reports whether a process's control group is paused."""
     return _control_file(pid, "freezer", "freezer.state", "cgroup.events")
 
 
 def ooms(pid: int) -> int:
-    """How often the kernel has killed for want of memory in a process's control group."""
+    """The number of out-of-memory kills in a process's control group."""
     path = _control_file(pid, "memory", "memory.oom_control", "memory.events")
     found = re.search(rb"^oom_kill (\d+)$", _read(path) if path else b"", re.M)
     return int(found[1]) if found else 0
 
 
 def _control_file(pid: int, controller: str, old: str, new: str) -> str | None:
-    """A file of a process's control group, in the first or the second version of those."""
+    """A file of a process's control group, of version 1 or 2."""
     root = "/sys/fs/cgroup"
     for line in os.fsdecode(_read(f"/proc/{pid}/cgroup")).splitlines():
         _, names, path = line.split(":", 2)
@@ -130,7 +130,7 @@ def is_paused(container: Container | None) -> bool:
 
 
 def words(record: Record) -> tuple[LaunchWord | None, ExitWord | None]:
-    """What the box says of this generation; who the agent is, as this machine counts."""
+    """The reports of this generation, with the agent as this machine counts processes."""
     place = record.place
     since = record.status.launched
     launch = launch_files.read_launch(place.run, record.id, place.generation, since)
@@ -146,7 +146,7 @@ def words(record: Record) -> tuple[LaunchWord | None, ExitWord | None]:
 
 
 def needs_engine(record: Record, sight: Observation) -> bool:
-    """Does the answer hang on the engine?"""
+    """Can only the engine answer?"""
     place, status = session_files.place(record), record.status
     if place.container is None or sight.rebooted or (sight.agent.unknown and place.pids_here):
         return False
@@ -159,8 +159,8 @@ def needs_engine(record: Record, sight: Observation) -> bool:
 
 
 def ask_engines(records: Sequence[Record], config: Config) -> dict[str, Answer]:
-    """Session id → what its engine says. One question to each engine about all of its containers,
-    all at the same time."""
+    """Session id → the answer of its engine. One question to each engine about all of its
+    containers, all at the same time."""
     wanted: dict[Engine, list[str]] = {}
     for record in records:
         place = session_files.place(record)
@@ -177,7 +177,7 @@ def ask_engines(records: Sequence[Record], config: Config) -> dict[str, Answer]:
 
 
 def at_once(question: Callable[[Engine], T], asked: Sequence[Engine]) -> dict[Engine, T]:
-    """Put the same question to several engines: one that hangs holds up no other."""
+    """Ask several engines the same question: one that hangs does not delay the others."""
     if len(asked) < 2:
         return {engine: question(engine) for engine in asked}
     from concurrent.futures import ThreadPoolExecutor
@@ -187,7 +187,7 @@ def at_once(question: Callable[[Engine], T], asked: Sequence[Engine]) -> dict[En
 
 
 def complete(looks: Sequence[Look], config: Config) -> list[Observation]:
-    """Add what engines know. A trouble with one container is only its own."""
+    """Add what engines know. A problem with one container does not affect the others."""
     told = ask_engines([record for record, sight in looks if needs_engine(record, sight)], config)
     return [_unbroken(*look, told.get(look[0].id), config) for look in looks]
 
@@ -204,7 +204,7 @@ def _unbroken(
 def _complete(
     record: Record, sight: Observation, answer: Answer | None, config: Config
 ) -> Observation:
-    """Add what the engine said, or what /proc says of the container itself."""
+    """Add the engine's answer, or what /proc shows of the container itself."""
     container = session_files.place(record).container
     if container is None:
         return _without_knowledge(record, sight, config)
@@ -228,8 +228,8 @@ def _stopping(record: Record) -> bool:
 
 
 def _without_knowledge(record: Record, sight: Observation, config: Config) -> Observation:
-    """Its record knows no container. One may be there all the same: of a start that was killed, or
-    that its engine has left without an answer."""
+    """Its record knows no container. There may be one: of a start that was killed, or that got no
+    answer from its engine."""
     if record.status.outcome is not None or sight.agent.unknown or sight.rebooted:
         return sight
     stopping = _stopping(record)
@@ -245,7 +245,7 @@ def _without_knowledge(record: Record, sight: Observation, config: Config) -> Ob
 
 
 def _abandoned(record: Record) -> bool:
-    """Is whoever had its container made gone, or over its time, and no agent launched?"""
+    """Is the process that starts its container gone or late, without having launched an agent?"""
     starter, status = record.status.starter, record.status
     if starter is None or record.spec.box is None or record.spec.box.image is None:
         return False
@@ -266,7 +266,7 @@ def _unmade(record: Record, config: Config) -> Sight:
 
 
 def by_init(record: Record, sight: Observation) -> Observation:
-    """By /proc alone. What has ended is stale while its container stands."""
+    """By /proc alone. An ended session is stale while its container exists."""
     container = session_files.place(record).container
     if sight.agent.present:
         return replace(sight, paused=is_paused(container))
@@ -289,7 +289,7 @@ def _without_engine(record: Record, sight: Observation, said: Reply) -> Observat
 
 
 def _without_container(sight: Observation, gone: Sight, facts: Facts | None = None) -> Observation:
-    """It is gone, or stands there without a process."""
+    """The container is gone, or has no process."""
     return replace(
         sight,
         agent=gone if not sight.agent.present else sight.agent,
@@ -324,7 +324,7 @@ def _in_running(record: Record, sight: Observation, facts: Facts, config: Config
 
 
 def _by_words(record: Record, sight: Observation, facts: Facts, config: Config) -> Observation:
-    """By what its health check has printed or, where there is none, by a look inside."""
+    """By what its health check printed or, without one, by a command inside."""
     container = session_files.container_of(record)
     if not container.mounted or not record.place.pids_here:
         said: str | Reply = facts.word
@@ -347,7 +347,7 @@ def _from_afar(record: Record, said: str, launch: LaunchWord | None) -> Sight:
 
 
 def _by_pane(record: Record, sight: Observation, config: Config) -> Observation:
-    """Its word is lost, with its box perhaps: a dead pane still knows how its keeper ended."""
+    """Its report is lost, perhaps with its files: a dead pane still shows how its keeper ended."""
     if record.place.pane is None:
         return sight
     form = "#{pane_dead} #{pane_dead_status}|#{@sesh_exit}"
@@ -365,16 +365,16 @@ def _by_pane(record: Record, sight: Observation, config: Config) -> Observation:
 
 
 def pane_status(generation: int, dead_status: str, kept: str = "") -> int | None:
-    """How a launch ended, by its dead pane: what the keeper has left there or, if that is of
-    another launch, what tmux has seen. None when nobody knows."""
+    """How a launch ended, by its dead pane: the status that the keeper left there or, if that is
+    of another launch, the one that tmux saw. None: unknown."""
     launch, _, status = kept.partition(" ")
     code = number(status, STATUS) if launch == str(generation) else None
     return number(dead_status, STATUS) if code is None else code
 
 
 def _remains(record: Record, container: Container, sight: Observation, config: Config) -> Sight:
-    """What has to go before a stop is confirmed: a container that sesh made, or every process that
-    carries the marker."""
+    """What must be gone before a stop is confirmed: a container that sesh made, or every process
+    that carries the marker."""
     if not _stopping(record):
         return sight.remains
     if container.made and not record.status.keep:

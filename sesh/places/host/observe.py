@@ -76,7 +76,7 @@ def _panes(host: Tmux, records: Iterable[Record], answers: Answers) -> Panes:
 
 
 def hidden_server(socket: str, records: Iterable[Record]) -> Process | None:
-    """A recorded server that is alive although nobody answers at its socket."""
+    """A recorded server that is alive although it does not answer at its socket."""
     here = processes.here()
     servers = {
         record.place.server
