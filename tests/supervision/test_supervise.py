@@ -739,18 +739,21 @@ def test_what_is_removed_while_it_is_ended_ends_no_pass(world: World) -> None:
 def test_one_that_can_not_be_launched_again_keeps_no_other_waiting(world: World) -> None:
     """Its saved environment can't be read: that is told, by an exit code too, and tried again."""
     options = ("--retries", "3", "--retry-delay", "300ms")
+    go = world.root / "go"
     for name in ("one", "two"):
-        world.start(name, "sh", "-c", "sleep 0.3; exit 1", options=options)
+        waiting = f"until [ -e {go} ]; do sleep 0.05; done; exit 1"
+        world.start(name, "sh", "-c", waiting, options=options)
     silence_timers(world)
     for path in world.runtime.glob("**/one-*.env"):
         path.unlink()
         path.mkdir()
-    time.sleep(1)
-    world.sesh("pass")
-    time.sleep(0.5)
-    done = world.sesh("pass")
-    assert done.code in (0, 6)
-    assert world.session("two")["generation"] > 1
+    go.touch()
+
+    def two_again() -> bool:
+        assert world.sesh("pass").code in (0, 6)
+        return bool(world.session("two")["generation"] > 1)
+
+    assert eventually(two_again)
     assert world.session("one")["generation"] == 1
 
 
