@@ -161,7 +161,7 @@ def _restore_pipe(record: Record, server: Tmux) -> None:
 def accept(found: Seen) -> Seen:
     """Record that an orphan is running: its record says that it has ended, or its terminal is gone
     for good."""
-    lookup.update(found, _accepted, lambda _, after: events.append("adopted", after.record))
+    lookup.update(found, _accepted, "adopted")
     return lookup.one(found.name)
 
 

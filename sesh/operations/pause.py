@@ -11,7 +11,7 @@ from sesh.model.record import Record, Status
 from sesh.model.states import State
 from sesh.model.value_object import replace
 from sesh.places import registry
-from sesh.state import events, judge, lookup
+from sesh.state import judge, lookup
 from sesh.state.judge import Seen
 
 
@@ -70,7 +70,7 @@ def _write(found: Seen, change: Callable[[Status], Status], event: str) -> None:
     lookup.update(
         _thawed(found),
         changed,
-        lambda _, after: events.append(event, after.record),
+        event,
         look=lambda _: _thawed(lookup.again(found)),
     )
 

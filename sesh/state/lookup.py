@@ -29,24 +29,24 @@ from sesh.model.states import ENDED, State
 from sesh.places import launch_files
 from sesh.places.interface import Answers
 from sesh.places.unclaimed import Orphan as Orphan
-from sesh.state import ends, freshness, records
+from sesh.state import ends, events, freshness, records
 from sesh.state.judge import Seen, judge
 from sesh.state.records import Entry
 from sesh.system import paths, processes, quick_read
 
-_TRIES = 200  # to change a record; at each of them another process was faster
+_TRIES = 200  # to change a record while other processes change it
 LOST = "its record is lost; sesh adopt {0} brings it back, sesh stop {0} ends it"
 
 
 def held(among: Iterable[str] | None = None) -> dict[str, Digest]:
-    """The records whose digest line still holds: nobody has to look at these. None: of all."""
+    """The records whose digest line still holds, so that they need no look. None: among all."""
     return held_and_explained(among)[0]
 
 
 def held_and_explained(
     among: Iterable[str] | None = None,
 ) -> tuple[dict[str, Digest], set[int]]:
-    """The same, and the processes that these records explain: living agents and their keepers."""
+    """The same, with the processes of these records: living agents and their keepers."""
     found = {}
     try:
         survey = freshness.Survey()
@@ -89,22 +89,22 @@ def everything(
     config: Config | None = None,
     answers: Answers | None = None,
 ) -> list[Seen]:
-    """All records, judged now."""
+    """Judge all records."""
     return judge(records.entries(leaving_out), config, answers)
 
 
 def one(name: str) -> Seen:
-    """One session, judged now; raises NoSessionError with a near name when there is none."""
+    """Judge one session. Raises NoSessionError, with a similar name, when there is none."""
     return judge([find(name)])[0]
 
 
 def some(names: Sequence[str]) -> list[Seen]:
-    """The named sessions, judged together; the first unknown name raises."""
+    """Judge the named sessions together. The first unknown name raises."""
     return judge([find(name) for name in dict.fromkeys(names)])
 
 
 def find(name: str) -> Entry:
-    """The record of a name that must exist."""
+    """The record of a session that must exist."""
     check_name(name)
     entry = records.entry(name)
     if entry is None:
@@ -127,7 +127,7 @@ def check_labels(group: str | None, tags: Iterable[str]) -> None:
 
 
 def must_be(found: Seen, *states: State) -> Record:
-    """The record of a session in one of these states; raises with what it is instead."""
+    """The record of a session in one of these states; any other state raises."""
     session = found.intact
     need_process(found)
     reason = session.verdict.reason
@@ -144,7 +144,7 @@ def must_be(found: Seen, *states: State) -> Record:
 
 
 def need_process(found: Seen) -> None:
-    """Raise when sesh runs no process of it, so that there is nothing to do this with."""
+    """Raise when sesh runs no process for the session."""
     if not found.has_process:
         raise ConflictError(
             f"{found.name} is a record only: sesh runs no process of it; sesh show {found.name} "
@@ -153,8 +153,8 @@ def need_process(found: Seen) -> None:
 
 
 def again(found: Seen) -> Seen:
-    """The same session, judged again because its record has changed (a pass has recorded its end,
-    say). Raises when it is another launch, or in another state."""
+    """Judge a session again because its record has changed (a pass has recorded its end, say).
+    Raises when it is another launch, or in another state."""
     fresh = one(found.name)
     if not same(found, fresh):
         raise ConflictError(f"{found.name} was changed by another sesh just now; try again")
@@ -167,7 +167,7 @@ def same(before: Seen, after: Seen) -> bool:
 
 
 def check_same_launch(before: Seen, after: Seen) -> None:
-    """Raise when another sesh has launched the session anew in between."""
+    """Raise when another sesh has launched the session again meanwhile."""
     if _launch_of(before) != _launch_of(after):
         raise ConflictError(f"{after.name} was started again by another sesh just now")
 
@@ -196,54 +196,69 @@ Tell = Callable[[Session, Session], None]  # appends the events of a change: bef
 
 def update(
     found: Seen,
-    change: Callable[[Seen], Record | None],
-    tell: Tell | None = None,
+    change: Record | Callable[[Seen], Record | None],
+    event: str | Tell | None = None,
     *,
     verdict: Verdict | None = None,
     look: Callable[[Seen], Seen | None] | None = None,
 ) -> Seen | None:
-    """Change a record, however many processes change it at the same time. When another sesh was
-    faster, `look` at the session again and `change` that; by default at what has its name by now.
-    Returns None when there is nothing to change: `change` or `look` returned None."""
-    name, now = found.name, found
+    """Change a record and append the event of the change.
+
+    A new record is written only if the old one is still as it was found; None when another process
+    has changed it meanwhile. A function is called again with the changed session, until its record
+    could be written; by default with the session that has the name by then, otherwise with what
+    `look` returns. None when the function or `look` returned None.
+    """
+    if isinstance(change, Record):
+        return _write(found, change, event, verdict)
+    now = found
     for _ in range(_TRIES):
         record = change(now)
         if record is None:
             return None
-        written = write(now, record, tell, verdict=verdict)
+        written = _write(now, record, event, verdict)
         if written is not None:
             return written
-        fresh = look(now) if look else one(name)
+        fresh = look(now) if look else one(now.name)
         if fresh is None:
             return None
         now = fresh
-    raise ConflictError(f"{name} is being changed by others; try again")
+    raise ConflictError(f"{found.name} is being changed by others; try again")
 
 
-def write(
-    found: Seen, record: Record, tell: Tell | None = None, *, verdict: Verdict | None = None
+def _write(
+    found: Seen, record: Record, event: str | Tell | None, verdict: Verdict | None
 ) -> Seen | None:
-    """Replace a record, and append the events: those of `tell`, and its end if this is its end.
-    Returns None when another sesh was faster: then the record stays as that one wrote it."""
+    """Replace a record and append its events, and that of its end if the change is an end."""
     before = found.intact
     verdict = verdict or reconcile(record, before.seen, datetime.now(UTC))
     after = Session(record, before.seen, verdict)
-    has_ended = record.status.outcome not in (None, before.record.status.outcome)
+    has_ended = _end_of(record) not in (None, _end_of(before.record))
     with ends.announced(record, ended=has_ended) as tell_end:
         entry = records.swap(found.entry, record, verdict)
-        if entry is not None and tell is not None:
-            tell(before, after)
-        if entry is not None and has_ended:
-            with suppress(OSError):  # the next look tells it
+        if entry is None:
+            return None
+        if isinstance(event, str):
+            events.append(event, record)
+        elif event is not None:
+            event(before, after)
+        if has_ended:
+            with suppress(OSError):  # the next look writes the event
                 tell_end()
-    return Seen(entry, after, has_ended=has_ended) if entry is not None else None
+    return Seen(entry, after, has_ended=has_ended)
+
+
+def _end_of(record: Record) -> tuple[State, str | None] | None:
+    """How it ended. A session that was to be retried and is given up ends once more."""
+    status = record.status
+    return (status.outcome, status.gave_up) if status.outcome else None
 
 
 # --- living agents without a record --------------------------------------------------------------
 
 
 def orphans_named(name: str) -> list[Orphan]:
-    """The living agents of a name whose record is gone or damaged."""
+    """The living agents of a name whose record is lost or damaged."""
     entry = records.entry(name)
     record = entry.record if entry else None
     claimed = {_launch(record)} if isinstance(record, Record) else set()
@@ -251,7 +266,7 @@ def orphans_named(name: str) -> list[Orphan]:
 
 
 def orphans(found: Iterable[Seen], others: Iterable[tuple[str, int]] = ()) -> list[Orphan]:
-    """Living agents of launches that no record claims; `others` are launches claimed besides."""
+    """Living agents of launches that no record claims; `others` are claimed launches, too."""
     sessions = [one.entry.record for one in found if isinstance(one.entry.record, Record)]
     return living(_launches() - {_launch(record) for record in sessions} - {*others})
 
@@ -265,8 +280,8 @@ def _launches() -> set[tuple[str, int]]:
 
 
 def living(launches: Iterable[tuple[str, int]]) -> list[Orphan]:
-    """The launches whose agent lives, and that no record claims by now: one may have been made
-    while we looked."""
+    """The launches whose agent lives and that no record claims. Records are read again: one may
+    have been created meanwhile."""
     alive = []
     for session_id, generation in sorted(launches):
         word = launch_files.read_launch(processes.run_dir(), session_id, generation)

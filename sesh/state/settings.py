@@ -1,11 +1,14 @@
-"""The user's settings: variables before config.toml before defaults. Strict: what is not understood
-is an error, and nothing is done. A pass goes on (`forgive`): a typing error must not end all care
-for sessions. So do the commands that look at sessions or end them, with a warning."""
+"""The user's settings: variables override config.toml, which overrides defaults.
+
+A setting that cannot be read is an error, and nothing is done. Only passes, and commands that show
+or end sessions, ignore such a setting (`forgive`): a typing error must not end the supervision of
+sessions. The file is read once, and again when it has changed: a watch lives long.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from sesh.model import progress
 from sesh.model.configuration import HIGHEST, SECTIONS, Config, Count
@@ -32,8 +35,8 @@ class Setting(Value):
     origin: str
 
 
-# What stands for a setting that may have been meant, where a default could do harm: kill early, or
-# delete what was to be kept.
+# Used instead of a setting that could not be read, where the default could kill too early or delete
+# too much.
 _HARMLESS = {
     "stop.grace": Setting(60.0, DEFAULT),
     "logs.max_size": Setting(1 << 60, DEFAULT),
@@ -41,7 +44,7 @@ _HARMLESS = {
 
 
 class _Forgiven:
-    """Whether this process goes on without what can't be read, and the first that could not."""
+    """Whether this process ignores settings that cannot be read, and the first error."""
 
     forgiving = False
     trouble: StateError | None = None
@@ -49,13 +52,13 @@ class _Forgiven:
 
 
 def forgive(warn: Callable[[str], None] | None = None) -> None:
-    """From now on, in this process, a setting that can't be read is left out; `warn` is called with
-    the first one. What was wrong before is forgotten: a watch looks whether it was fixed."""
+    """From now on, this process ignores settings that cannot be read; `warn` is called with the
+    first error. Earlier errors are forgotten: the user may have fixed them."""
     _Forgiven.forgiving, _Forgiven.trouble, _Forgiven.warn = True, None, warn
 
 
 def trouble() -> StateError | None:
-    """Why the settings are not all the user's, if that was forgiven."""
+    """The first error that was ignored."""
     return _Forgiven.trouble
 
 
@@ -69,8 +72,7 @@ def _refuse(error: StateError) -> None:
 
 
 def load() -> Config:
-    """The settings: those of the environment before those of the file; a missing file is all
-    defaults."""
+    """The settings of the environment and the file; defaults for all others."""
     given = {**_from_file(), **from_environment()}
     if _Forgiven.trouble:
         given = {**_HARMLESS, **given}
@@ -100,13 +102,26 @@ def variable(key: str) -> str:
 # --- where values come from ----------------------------------------------------------------------
 
 
-def _from_file() -> dict[str, Setting]:
+class _Read:
+    """The file as it was read last, without errors."""
+
+    identity: object = None
+    settings: Mapping[str, Setting] | None = None
+
+
+def _from_file() -> Mapping[str, Setting]:
     try:
         path = paths.config_file()
     except StateError:
-        return {}  # nobody's home: there can be no file either
+        return {}  # without a home there is no file
     try:
-        return _decode(path, read_regular(path, LIMIT))
+        identity = (path, _identity(os.stat(path)))  # before it is read: it may change meanwhile
+        if identity == _Read.identity and _Read.settings is not None:
+            return _Read.settings
+        found = _decode(path, read_regular(path, LIMIT))
+        if _Forgiven.trouble is None:
+            _Read.settings, _Read.identity = found, identity
+        return found
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
@@ -116,8 +131,12 @@ def _from_file() -> dict[str, Setting]:
     return {}
 
 
+def _identity(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
 def parse(path: str, raw: bytes) -> dict[str, Any]:
-    """A TOML file of the user's."""
+    """Parse a TOML file that the user wrote."""
     import tomllib
 
     try:
@@ -127,7 +146,7 @@ def parse(path: str, raw: bytes) -> dict[str, Any]:
 
 
 def brief(key: str) -> str:
-    """A key that a stranger wrote, for a line about it."""
+    """A key as an error message shows it."""
     return key if len(key) <= 40 else f"{key[:39]}…"
 
 
@@ -165,7 +184,7 @@ def _setting(path: str, section: str, name: str, value: Any, kind: type[Value]) 
 
 
 def from_environment() -> dict[str, Setting]:
-    """What is set for this one call. A list is separated by commas."""
+    """The settings in variables. Lists are separated by commas."""
     mine = {name for name in os.environ if name.startswith("SESH_")}
     if not mine - {"SESH_ID", "SESH_NAME", "SESH_RUN"}:
         return {}
@@ -185,7 +204,7 @@ def from_environment() -> dict[str, Setting]:
 
 
 def _read(text: str, default: Any) -> Any:
-    """The text of a variable as the file would have it."""
+    """The text of a variable as a value of TOML."""
     if isinstance(default, bool):
         return {"true": True, "1": True, "false": False, "0": False}.get(text.lower(), text)
     if isinstance(default, tuple):
@@ -199,7 +218,7 @@ def _read(text: str, default: Any) -> Any:
 
 
 def checked(value: Any, default: Any, where: str) -> Any:
-    """A value of the same kind as the default; raises with `where` in front."""
+    """A value of the same type as the default; `where` begins the error message."""
     if isinstance(default, bool):
         if type(value) is not bool:
             raise StateError(f"{where} should be true or false")
@@ -222,7 +241,7 @@ def checked(value: Any, default: Any, where: str) -> Any:
 
 
 def _known(key: str, value: Any, where: str) -> Any:
-    """What decides whose work is gone on with must be understood."""
+    """Check words that must be known."""
     if key == "resume.phases":
         for word in value:
             if word not in progress.WORKING:
@@ -232,13 +251,13 @@ def _known(key: str, value: Any, where: str) -> Any:
 
 
 def _range(count: Count, value: Any) -> str:
-    """The bounds; that of all numbers only to who has overstepped it."""
+    """The bounds as text; the highest number of all only if the value is above it."""
     bounded = count.highest < HIGHEST or (type(value) is int and value > count.highest)
     return f"{count.lowest} {f'to {count.highest}' if bounded else 'or more'}"
 
 
 def _seconds(value: Any, default: float, where: str) -> float:
-    """A time above 0; 0 too where that is the default, and means never."""
+    """A time above 0; or 0 if that is the default and means never."""
     number: Any = units.seconds(value) if type(value) is str else value
     lowest = 0.0 if default == 0 else 1e-9
     if type(number) in (int, float) and number >= HIGHEST:
@@ -250,7 +269,7 @@ def _seconds(value: Any, default: float, where: str) -> float:
 
 
 def _size(value: Any, default: int, where: str) -> int:
-    """A number of bytes, or a text such as "32 MB"; 0 where that is the default, and means none."""
+    """A number of bytes, or a text such as "32 MB"; or 0 if that is the default and means none."""
     count = units.size(str(value)) if type(value) in (int, str) else None
     if count is None or (count < SMALLEST and not (count == default == 0)):
         raise StateError(f'{where} should be a size, for example "32 MB", at least "64 KB"')

@@ -1,4 +1,7 @@
-"""The facts on which `model/due` decides: ages, silence, memory, processor time and health."""
+"""The facts on which `model/due` decides: ages, silence, memory, processor time and health.
+
+All facts of a pass are of one moment, so that sessions with the same deadline are due together.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import os
 import time
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from functools import cached_property
 
 from sesh.model import due
 from sesh.model.configuration import Config
@@ -18,86 +22,98 @@ from sesh.model.value_object import Value, replace
 from sesh.operations import logs
 from sesh.places import launch_files, registry
 from sesh.state import clocks
+from sesh.state.clocks import Naps
 from sesh.state.judge import Seen
 from sesh.supervision import health_checks
 from sesh.supervision.health_checks import Memory
 from sesh.system import paths, process_usage, processes
 from sesh.system.process_usage import Usage
 from sesh.system.subprocesses import Reply
+from sesh.system.tmux import Pane
 
 QUICK = 1.0  # seconds that a pass waits for health commands
 _POLL = 0.01
+Listed = dict[object, list[Pane] | Reply]  # the panes of each server that was asked
+
+
+class Moment(Value):
+    """One reading of the clocks, for all sessions of a pass."""
+
+    wall: float
+    uptime: float
+    naps: Naps
+
+    @property
+    def at(self) -> datetime:
+        return datetime.fromtimestamp(self.wall, UTC)
+
+
+def now() -> Moment:
+    reading = clocks.read()
+    return Moment(reading.wall, reading.uptime, clocks.naps())
 
 
 class Supervised(Value):
-    """A session under supervision, with what is known about it."""
+    """A session under supervision, with what is known about it at one moment."""
 
     seen: Seen
     memory: Memory
     facts: Facts
+    now: Moment
 
     @property
     def record(self) -> Record:
-        assert self.seen.session is not None
-        return self.seen.session.record
+        return self.seen.intact.record
 
+    @cached_property
     def due(self) -> tuple[Action, ...]:
-        assert self.seen.session is not None
-        return due.due(self.record, self.seen.session.verdict, self.facts, datetime.now(UTC))
+        return due.due(self.record, self.seen.intact.verdict, self.facts, self.now.at)
 
     def next_due(self) -> float | None:
         """When something is due again, in seconds of the epoch."""
-        assert self.seen.session is not None
-        verdict = self.seen.session.verdict
-        left = due.next_due(self.record, verdict, self.facts, datetime.now(UTC))
-        return None if left is None else time.time() + left
+        left = due.next_due(self.record, self.seen.intact.verdict, self.facts, self.now.at)
+        return None if left is None else self.now.wall + left
 
     def wants(self, kind: Kind) -> bool:
-        return any(action.kind is kind for action in self.due())
+        return any(action.kind is kind for action in self.due)
 
-    def with_facts(self, **changes: object) -> Supervised:
-        return Supervised(self.seen, self.memory, replace(self.facts, **changes))
+    def with_facts(self, noted: Memory | None = None, /, **changes: object) -> Supervised:
+        facts = replace(self.facts, **changes)
+        return Supervised(self.seen, noted or self.memory, facts, self.now)
 
 
-def gather(one: Seen, config: Config) -> Supervised:
-    """All facts about a session, the result of its health command included."""
-    assert one.session is not None
-    care = one.session.record.spec.care
+def fetch_output(one: Seen, config: Config) -> Seen:
+    """Fetch the output of a session elsewhere whose silence counts."""
+    record = one.intact.record
+    care = record.spec.care
     if one.state is State.RUNNING and (care.idle_timeout or care.max_silence):
-        logs.fetch(one.session.record, config)
-    known = remembered(one)
-    return _heard(known) if known.facts.checking else known
+        logs.fetch(record, config)
+    return one
 
 
-def remembered(one: Seen) -> Supervised:
-    """The facts that earlier passes have written down, and ages."""
-    assert one.session is not None
-    record = one.session.record
+def remembered(one: Seen, moment: Moment) -> Supervised:
+    """The ages of a session, and the facts that earlier passes have written."""
+    record = one.intact.record
     if one.state is State.RECOVERING:
-        return Supervised(one, Memory(), Facts(life=clocks.life_age(record)))
+        life = clocks.life_age(record, moment.uptime)
+        return Supervised(one, Memory(), Facts(life=life), moment)
     memory = health_checks.read(record)
-    return Supervised(one, memory, _facts(record, memory, processes.uptime()))
+    return Supervised(one, memory, _facts(record, memory, moment), moment)
 
 
-def refreshed(one: Supervised) -> Supervised:
-    """The facts as they are by now: a pass takes time."""
-    if one.seen.state is State.RECOVERING:
-        return one
-    return Supervised(one.seen, one.memory, _facts(one.record, one.memory, processes.uptime()))
-
-
-def _facts(record: Record, memory: Memory, now: float) -> Facts:
-    age = clocks.launch_age(record, now)
+def _facts(record: Record, memory: Memory, moment: Moment) -> Facts:
+    clock = moment.uptime
+    age = clocks.launch_age(record, clock)
     printed = _modified(paths.transcript(record.id))
     spoken = None if printed is None else max(printed, launch_files.last_beat(record))
     return Facts(
-        clock=now,
+        clock=clock,
         age=max(0.0, age - record.status.held),
-        life=clocks.life_age(record, now),
-        silent=_silence(record, age, printed),
-        unheard=_silence(record, age, spoken),
-        since_measure=age if memory.measured is None else now - memory.measured,
-        since_check=age if memory.begun is None else now - memory.begun,
+        life=clocks.life_age(record, clock),
+        silent=_silence(record, age, printed, moment),
+        unheard=_silence(record, age, spoken, moment),
+        since_measure=age if memory.measured is None else clock - memory.measured,
+        since_check=age if memory.begun is None else clock - memory.begun,
         checking=memory.process is not None,
         checks=memory.checks,
         failures=memory.failures,
@@ -111,16 +127,18 @@ def _facts(record: Record, memory: Memory, now: float) -> Facts:
 def silent_for(record: Record) -> float | None:
     """Seconds since a session printed something, or began; time in pause does not count. None: its
     transcript is gone."""
-    return _silence(record, clocks.launch_age(record), _modified(paths.transcript(record.id)))
+    moment = now()
+    age = clocks.launch_age(record, moment.uptime)
+    return _silence(record, age, _modified(paths.transcript(record.id)), moment)
 
 
-def _silence(record: Record, age: float, last: float | None) -> float | None:
+def _silence(record: Record, age: float, last: float | None, moment: Moment) -> float | None:
     if last is None:
         return None
     status = record.status
     started = status.started.timestamp() if status.started else 0.0
     resumed = status.resumed.timestamp() if status.resumed else 0.0
-    return due.silence(time.time(), age, started, max(last, resumed), clocks.naps())
+    return due.silence(moment.wall, age, started, max(last, resumed), moment.naps)
 
 
 def _modified(path: str) -> float | None:
@@ -130,9 +148,10 @@ def _modified(path: str) -> float | None:
         return None
 
 
-def with_proven_silence(one: Supervised, config: Config) -> Supervised:
+def with_proven_silence(one: Supervised, config: Config, listed: Listed) -> Supervised:
     """Before a session counts as silent, ask tmux whether its output is logged at all. A log pipe
-    that has died (a full disk) is started again, and silence counts from then on."""
+    that has died (a full disk) is started again, and silence counts from then on. `listed` keeps
+    the answers of servers."""
     care, facts, record = one.record.spec.care, one.facts, one.record
     silent = care.idle_timeout and (facts.silent or 0.0) >= care.idle_timeout
     hung = care.max_silence and (facts.unheard or 0.0) >= care.max_silence
@@ -144,10 +163,11 @@ def with_proven_silence(one: Supervised, config: Config) -> Supervised:
         server = registry.of(record).tmux(record, config)
     except CannotTellError:
         return not_known
-    listed = server.panes()
-    if isinstance(listed, Reply):
+    key = (server.prefix, server.socket)
+    panes = listed[key] if key in listed else listed.setdefault(key, server.panes())
+    if isinstance(panes, Reply):
         return not_known  # a server that hangs reads nothing of what its panes print
-    if not any(found.id == pane and not found.piped for found in listed):
+    if not any(found.id == pane and not found.piped for found in panes):
         return one
     launch_files.make_transcript(record.id)
     server.pipe(pane)
@@ -163,7 +183,7 @@ def measure(sessions: Sequence[Supervised]) -> list[Supervised]:
     table."""
     wanting = {one.record.id for one in sessions if one.wants(Kind.MEASURE)}
     if not wanting:
-        return list(sessions)
+        return [*sessions]
     measured = [one for one in sessions if one.record.id in wanting]
     limits = {one.record.id: one.record.spec.care.max_memory or float("inf") for one in measured}
     table = processes.table()
@@ -188,49 +208,56 @@ def _checking(sessions: Iterable[Supervised]) -> set[int]:
 
 
 def _measured(one: Supervised, used: Usage | None) -> Supervised:
-    now = processes.uptime()
-    memory = replace(one.memory, measured=now)
-    facts = replace(one.facts, clock=now, since_measure=0.0)
-    if used is not None:
+    memory = replace(one.memory, measured=one.now.uptime)
+    if used is None:
+        measured = one.with_facts(memory, since_measure=0.0)
+    else:
         memory = replace(memory, peak=max(memory.peak, used.memory_bytes))
-        facts = replace(facts, memory=used.memory_bytes, cpu=used.cpu_seconds)
+        found = {"memory": used.memory_bytes, "cpu": used.cpu_seconds}
+        measured = one.with_facts(memory, since_measure=0.0, **found)
     health_checks.write(one.record, memory)
-    return Supervised(one.seen, memory, facts)
+    return measured
 
 
 # --- health commands -----------------------------------------------------------------------------
 
 
 def begin_check(one: Supervised) -> Supervised:
-    """Start the health command of a session, if that is due. Results are collected for all
-    sessions together."""
+    """Start the health command of a session, if that is due."""
     if not one.wants(Kind.CHECK):
         return one
-    now = processes.uptime()
-    memory = health_checks.begin(one.record, one.memory, now)
+    memory = health_checks.begin(one.record, one.memory, processes.uptime())
     if memory.process is None:  # else the command has noted when it began
         health_checks.write(one.record, memory)
-    checking = memory.process is not None
-    facts = replace(one.facts, clock=now, since_check=0.0, checking=checking)
-    return Supervised(one.seen, memory, facts)
+    return one.with_facts(memory, since_check=0.0, checking=memory.process is not None)
 
 
-def collect_checks(sessions: Sequence[Supervised]) -> list[Supervised]:
-    """Collect the results of health commands that end quickly; a later pass collects the others."""
-    deadline = time.monotonic() + QUICK
-    found = list(sessions)
+def collect_checks(sessions: Sequence[Supervised], seconds: float = 0.0) -> list[Supervised]:
+    """Collect the results of health commands that have ended, or that end in the next `seconds`; a
+    later pass collects the others."""
+    deadline = time.monotonic() + seconds
+    found = _collected(sessions)
     while any(one.facts.checking for one in found) and time.monotonic() < deadline:
         time.sleep(_POLL)
-        found = [_heard(one) if one.facts.checking else one for one in found]
+        found = _collected(found)
     return found
 
 
-def _heard(one: Supervised) -> Supervised:
-    now = processes.uptime()
-    age = clocks.launch_age(one.record, now) - one.record.status.held
-    memory = health_checks.collect(one.record, one.memory, now, age)
+def _collected(sessions: Sequence[Supervised]) -> list[Supervised]:
+    checking = [one for one in sessions if one.facts.checking]
+    if not checking:
+        return [*sessions]
+    clock = processes.uptime()
+    ages = [clocks.launch_age(one.record, clock) - one.record.status.held for one in checking]
+    asked = [(one.record, one.memory, age) for one, age in zip(checking, ages, strict=True)]
+    after = dict(zip(map(id, checking), health_checks.collect(asked, clock), strict=True))
+    return [_heard(one, after[id(one)]) if id(one) in after else one for one in sessions]
+
+
+def _heard(one: Supervised, memory: Memory) -> Supervised:
     if memory == one.memory:
         return one
     health_checks.write(one.record, memory)
-    facts = _facts(one.record, memory, now)
-    return Supervised(one.seen, memory, replace(facts, memory=one.facts.memory, cpu=one.facts.cpu))
+    facts = _facts(one.record, memory, one.now)
+    facts = replace(facts, memory=one.facts.memory, cpu=one.facts.cpu)
+    return Supervised(one.seen, memory, facts, one.now)

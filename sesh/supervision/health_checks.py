@@ -1,13 +1,13 @@
-"""What passes remember of a session that they look after, and its health command.
+"""What passes remember of a supervised session, and its health command.
 
-No pass waits for a health command: one begins it, in a session of its own, and it writes its exit
-status into a file; the same pass, if it is quick, or a later one reads that. `ID.GEN.care` holds
-what has to be known until then, in seconds since the boot, so that a moved clock changes nothing.
-`ID.GEN.check` is there before the command is, and then says who that is: whoever is killed
-meanwhile, one that hangs is found and ended.
+No pass waits for a health command. A pass starts it in a session of its own, and the command writes
+its exit status to a file; the same pass, if the command is quick, or a later one reads the file.
+`ID.GEN.care` holds what has to be known until then, in seconds since the boot, so that a clock that
+is set changes nothing. `ID.GEN.check` exists before the command does and then names its process: a
+command that hangs is found and ended, even if the pass that started it was killed.
 
-None of these files is where a container could reach it. What can't be read is not known, and what
-can't be written is forgotten: neither is a reason to look after nobody.
+No container can reach these files. What cannot be read is not known, and what cannot be written is
+forgotten; supervision continues in both cases.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from math import ceil
 
@@ -38,13 +39,13 @@ _LIMIT = 1 << 16
 _MOST = 1 << 60  # no number that is remembered is larger
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _WIDTH = 40  # of a pid and start ticks
-_ROOM = 256  # what is written over itself keeps its length: nobody reads the rest of what was there
+_ROOM = 256  # a file that is overwritten keeps its length: no rest of the old text is read
 _BEGINNING = 50  # looks at most, until a command that has just been started has a command line
-_SLACK = 10.0  # seconds after its time in which somebody may still want to hear a command
+_SLACK = 10.0  # seconds after its time limit in which a pass may still collect a result
 
-# $1 is the stem of where words go: an exit status (or the step that failed) and a newline, written
-# at once. One shell does it all: a pass may begin a hundred of these. (Only a command that might
-# replace the shell, or its trap, gets one of its own.)
+# $1 is the stem of the file for the result: an exit status (or the step that failed) and a newline,
+# in one write. One shell does it all: a pass may start a hundred of these. (Only a command that may
+# replace the shell, or its trap, gets a shell of its own.)
 _HOST = """\
 umask 077
 exec >/dev/null 2>&1
@@ -60,8 +61,9 @@ shift
 """
 _PLAINLY, _APART = 'eval "$SESH_COMMAND"', '(trap - EXIT; eval "$SESH_COMMAND")'
 _NEEDS_ITS_OWN = lazy(r"exec|trap|eval|source|SESH_|\.\s")
-# An engine that does not answer prints no exit status: nobody knows then. That of its own command
-# is told too, for what it could not even begin in there; a few bytes of all that it may say.
+# An engine that does not answer prints no exit status: then the result is unknown. The exit status
+# of the engine's own command is written too, for a command that could not be started in there. Only
+# a few bytes of the output are read.
 _ENGINE = """\
 umask 077
 word=$1.health; shift
@@ -72,8 +74,8 @@ ask() {
 [ -x "$1" ] && said=$({ ask "$@" | head -c 4096; } 3>&1)
 echo "$said" >"$word"
 """
-# In whole seconds: not every `timeout` knows others, and not every image has one. Killed when its
-# time was up is another thing than killed.
+# In whole seconds: not every `timeout` takes fractions, and not every image has one. Killed at the
+# time limit is different from killed.
 _INSIDE = """\
 exec 3>&1 </dev/null >/dev/null 2>&1
 read -r up rest </proc/uptime
@@ -99,26 +101,26 @@ _UNDER_WAY = lazy(r"(?:(\d{1,10}) (\d{1,20}))? *\n(\d{1,10}) (\d{1,20}) (\d{1,12
 
 
 class Memory(Value):
-    """What is remembered of one launch, times in seconds since the boot."""
+    """What passes remember of one launch; times in seconds since the boot."""
 
     measured: float | None = None
     begun: float | None = None  # when the last health command began
-    process: Process | None = None  # the one that is under way
+    process: Process | None = None  # the health command that is running
     checks: int = 0
     failures: int = 0  # in a row
     last_failure: str = ""
-    peak: int = 0  # the most memory that was seen, in bytes
+    peak: int = 0  # the most memory that was measured, in bytes
 
 
 _TIMES, _COUNTS = ("measured", "begun"), ("checks", "failures", "peak")
 
 
 def read(record: Record) -> Memory:
-    """What the last pass knew; nothing, where that can't be read or understood."""
+    """What the last pass knew; nothing if that cannot be read."""
     memory, check = _read(launch_files.own(record)), _under_way(launch_files.own(record))
     if check is None:
         return memory
-    now = processes.uptime()  # who began it may not have come to say so
+    now = processes.uptime()  # the pass that began it may have been killed before it wrote that
     began = min(now, check.until - due.patience(record) - _SLACK)
     if check.process is not None:
         began = now - processes.age(check.process, now)
@@ -126,8 +128,8 @@ def read(record: Record) -> Memory:
 
 
 def peak(stem: str) -> int | None:
-    """The most memory that a launch was seen with; None: nobody has measured it. `stem` is that of
-    its files."""
+    """The most memory that was measured of a launch; None: never measured. `stem` is the common
+    part of its file names."""
     return _read(stem).peak or None
 
 
@@ -140,7 +142,7 @@ def _read(stem: str) -> Memory:
 
 
 def _decoded(told: dict[str, Any]) -> Memory:
-    """All of it as it was written, or nothing."""
+    """The whole memory as it was written, or an empty one."""
     known: dict[str, Any] = {name: told.get(name) for name in (*_TIMES, *_COUNTS, "last_failure")}
     times = [known[name] for name in _TIMES if known[name] is not None]
     good = type(known["last_failure"]) is str
@@ -150,7 +152,7 @@ def _decoded(told: dict[str, Any]) -> Memory:
 
 
 def write(record: Record, memory: Memory) -> None:
-    """A memory that can't be written is lost: then it is begun anew."""
+    """Write the memory. If that fails, counting starts over."""
     told = {name: getattr(memory, name) for name in (*_TIMES, *_COUNTS, "last_failure")}
     text = quick_json.dumps(told)
     _put(f"{launch_files.own(record)}.care", text.ljust(_ROOM * ceil(len(text) / _ROOM)))
@@ -168,7 +170,7 @@ def _put(path: str, text: str) -> bool:
 
 
 def begin(record: Record, memory: Memory, now: float) -> Memory:
-    """Start its health command. Not where that can't be written down first: nobody would end it."""
+    """Start the health command, unless its file cannot be written: no pass would end it then."""
     begun = replace(memory, begun=now, process=None)
     _forget(launch_files.own(record))
     if not _announce(record, now, None):
@@ -180,7 +182,7 @@ def begin(record: Record, memory: Memory, now: float) -> Memory:
     path = os.environ.get("PATH", _PATH)
     try:
         stat = processes.look(subprocesses.detach(argv, env={**env, "PATH": path}))
-    except OSError:  # no more processes can be had: nobody knows how it is
+    except OSError:  # no process can be started: its health is unknown
         stat = None
     if stat is None:
         return begun
@@ -189,7 +191,7 @@ def begin(record: Record, memory: Memory, now: float) -> Memory:
 
 
 def _announce(record: Record, now: float, process: Process | None) -> bool:
-    """Write down who it is, as soon as that is known, on whose account it runs and for how long."""
+    """Write the process of the command (if known), the agent that it checks, and its time limit."""
     agent = record.place.agent
     seen = agent is not None and record.place.pids_here
     whose = f"{agent.process.pid} {agent.process.start}" if agent and seen else "0 0"
@@ -206,7 +208,7 @@ def _forget(stem: str) -> None:
 
 
 def _command(record: Record) -> list[str]:
-    """The script, and its arguments."""
+    """The script and its arguments."""
     stem = launch_files.own(record)
     enter, care = registry.of(record).enter_command(record), record.spec.care
     if not enter:
@@ -228,39 +230,57 @@ def _on_this_machine(record: Record) -> str:
     )
 
 
-def collect(record: Record, memory: Memory, now: float, age: float) -> Memory:
-    """Hear what its health command has said, or end it if it takes too long. `age` is for how long
-    the agent has run, without what it was paused for."""
-    if memory.process is None or memory.begun is None:
+def collect(checks: Sequence[tuple[Record, Memory, float]], now: float) -> list[Memory]:
+    """Read the results of health commands, and end the commands that take too long. Each comes with
+    the number of seconds that its agent has run, without pauses."""
+    words = [_word(record, memory) for record, memory, _ in checks]
+    late = [
+        memory.process if word is None and _is_late(record, memory, now) else None
+        for (record, memory, _), word in zip(checks, words, strict=True)
+    ]
+    stems = [launch_files.own(record) for record, _, _ in checks]
+    _end([(process, stem) for process, stem in zip(late, stems, strict=True) if process])
+    return [
+        _after(record, memory, _too_late(record) if ended else word, now, age)
+        for (record, memory, age), word, ended in zip(checks, words, late, strict=True)
+    ]
+
+
+def _after(record: Record, memory: Memory, word: str | None, now: float, age: float) -> Memory:
+    """The memory after a result; None: the command still runs."""
+    if word is None or memory.process is None or memory.begun is None:
         return memory
-    said = _heard(record, memory.process, now - memory.begun)
-    if said is None:
-        return memory
+    taken = now - memory.begun
     subprocesses.reap(memory.process.pid)
     _forget(launch_files.own(record))
-    if not said or _held_since(record, now - memory.begun):
-        return replace(memory, process=None)  # nobody knows
+    if not word or _held_since(record, taken):
+        return replace(memory, process=None)  # the result is unknown
     heard = replace(memory, process=None, checks=memory.checks + 1)
-    if said == "0":
+    if word == "0":
         return replace(heard, failures=0, last_failure="")
-    if due.awake(now - memory.begun, clocks.naps()) < now - memory.begun:
-        return replace(memory, process=None)  # the machine stood still while it ran
-    if age - (now - memory.begun) < record.spec.care.health_start_period:
-        return heard  # it was still starting up
-    return replace(heard, failures=memory.failures + 1, last_failure=said)
+    if due.awake(taken, clocks.naps()) < taken:
+        return replace(memory, process=None)  # the machine was suspended meanwhile
+    if age - taken < record.spec.care.health_start_period:
+        return heard  # the agent was still starting
+    return replace(heard, failures=memory.failures + 1, last_failure=word)
 
 
-def _heard(record: Record, process: Process, taken: float) -> str | None:
-    """What its command says of it: 0 that it is well, nothing when nobody could ask, else what is
-    wrong. None while it is under way."""
-    said = _said(record)
-    if said is not None:
-        return said
-    if not processes.alive(process):
-        return _said(record) or ""  # between the two looks it may have spoken
-    if taken < due.patience(record):
-        return None
-    _end(process, launch_files.own(record))
+def _word(record: Record, memory: Memory) -> str | None:
+    """The result of a health command: 0 for healthy, "" for unknown, else what is wrong. None while
+    it runs."""
+    word = _said(record)
+    if word is None and memory.process and not processes.alive(memory.process):
+        return _said(record) or ""  # it may have written between the two looks
+    return word
+
+
+def _is_late(record: Record, memory: Memory, now: float) -> bool:
+    return memory.begun is not None and now - memory.begun >= due.patience(record)
+
+
+def _too_late(record: Record) -> str:
+    """The result of a command that was ended. In a container the command itself reports that; an
+    engine that is late tells nothing about the session."""
     return _too_long(record) if record.place.calls_back else ""
 
 
@@ -286,7 +306,7 @@ def _too_long(record: Record) -> str:
 
 
 def _held_since(record: Record, taken: float) -> bool:
-    """Was it paused at any time while its command ran, for `taken` seconds up to now?"""
+    """Was the session paused at any time in the last `taken` seconds, while its command ran?"""
     status = record.status
     resumed = status.resumed.timestamp() if status.resumed else 0.0
     return status.paused is not None or time.time() - taken < resumed
@@ -296,11 +316,11 @@ def _held_since(record: Record, taken: float) -> bool:
 
 
 class UnderWay(Value):
-    """A health command, as its file tells of it."""
+    """A running health command, as its file describes it."""
 
-    process: Process | None  # None: who began it did not come to say who it is
-    agent: Process | None  # on whose account it runs; None: not to be seen from here
-    until: float  # when nobody waits for it any more
+    process: Process | None  # None: not known yet
+    agent: Process | None  # that it checks; None: not visible from here
+    until: float  # no pass waits for it after that
 
 
 def _under_way(stem: str) -> UnderWay | None:
@@ -316,59 +336,67 @@ def _under_way(stem: str) -> UnderWay | None:
     return UnderWay(process, Process(agent, began) if agent > 1 else None, float(until))
 
 
-def end_forsaken(directory: str) -> None:
-    """End the commands that nobody will hear any more: their agent is gone, or its session was no
-    more looked after when their time was up."""
+def end_abandoned(directory: str) -> None:
+    """End the commands whose result no pass will read: their agent is gone, or their session was
+    not supervised any more when their time was over."""
     try:
         names = os.listdir(directory)
     except OSError:
         return
     now = processes.uptime()
-    for name in names:
-        if name.endswith(".check"):
-            stem = f"{directory}/{name.removesuffix('.check')}"
-            check = _under_way(stem)
-            if check is None or _is_forsaken(check, now):
-                _leave(check, stem)
+    stems = [f"{directory}/{name[:-6]}" for name in names if name.endswith(".check")]
+    checks = {stem: _under_way(stem) for stem in stems}
+    left = {stem: one for stem, one in checks.items() if one is None or _is_abandoned(one, now)}
+    known = [(one.process, stem) for stem, one in left.items() if one and one.process]
+    unknown = [stem for stem, one in left.items() if one and not one.process]
+    _end([*known, *_by_command_line(unknown)])
+    for process, _ in known:
+        subprocesses.reap(process.pid)
+    for stem in left:
+        _forget(stem)
 
 
-def _is_forsaken(check: UnderWay, now: float) -> bool:
-    """One of which it is not known yet who it is, or what it runs, may be about to be."""
+def _is_abandoned(check: UnderWay, now: float) -> bool:
+    """A command whose process, or command line, is not known yet may just be starting."""
     alone = check.agent is not None and not processes.alive(check.agent)
     begun = check.process is not None and not _is_beginning(check.process)
     return now >= check.until or (alone and begun)
 
 
 def _is_beginning(process: Process) -> bool:
-    """Who has started it goes on before the kernel has laid out its command line."""
+    """Has the kernel not set its command line yet? The process that starts it continues earlier."""
     return processes.alive(process) and not processes.command(process.pid)
 
 
-def _leave(check: UnderWay | None, stem: str) -> None:
-    if check and check.process:
-        _end(check.process, stem)
-        subprocesses.reap(check.process.pid)
-    elif check:  # whoever began it was killed just then: it is found by its command line
-        for stat in processes.table().values():
-            if _is_ours(stat, stem):
-                _end(stat.process, stem)
-    _forget(stem)
+def _by_command_line(stems: Sequence[str]) -> list[tuple[Process, str]]:
+    """The commands that were started by a process that was killed before it could write which."""
+    table = processes.table() if stems else {}
+    return [
+        (stat.process, stem) for stat in table.values() for stem in stems if _is_ours(stat, stem)
+    ]
 
 
-def _end(process: Process, stem: str) -> None:
-    """End a command that hangs, and all that it has started; nothing else that a file may name."""
+def _end(commands: Sequence[tuple[Process, str]]) -> None:
+    """End commands that hang and everything that they have started; no other process that a file
+    may name."""
+    leaders = [process for process, stem in commands if _leads(process, stem)]
+    if leaders:
+        terminate.kill_all(lambda table: [m for one in leaders for m in _members(table, one)])
+
+
+def _leads(process: Process, stem: str) -> bool:
+    """Is it our command? One that has just been started gets a moment for its command line."""
     for _ in range(_BEGINNING):
         if not _is_beginning(process):
             break
         time.sleep(0.01)
     leader = processes.look(process.pid)
-    if leader is not None and leader.process == process and _is_ours(leader, stem):
-        terminate.kill_all(lambda table: _members(table, process))
+    return leader is not None and leader.process == process and _is_ours(leader, stem)
 
 
 def _members(table: processes.Table, leader: Process) -> list[Process]:
-    """Everything alive below a session's leader, and in its session. None once its pid means
-    another process."""
+    """All living processes below a session's leader and in its session; none if the leader's pid
+    belongs to another process by now."""
     if leader.pid in table and table[leader.pid].process != leader:
         return []
     tree = processes.tree(processes.children(table), leader.pid)
@@ -378,6 +406,6 @@ def _members(table: processes.Table, leader: Process) -> list[Process]:
 
 
 def _is_ours(leader: processes.Stat, stem: str) -> bool:
-    """Does it lead a session of its own, and run our script for this launch, as our user?"""
+    """Does it lead a session and run our script for this launch, as our user?"""
     leads = leader.session == leader.pid and processes.runs(leader.pid, stem)
     return leads and bool(process_marks.ours([leader.pid], os.path.dirname(stem)))

@@ -22,15 +22,15 @@ from sesh.model.errors import (
     SeshError,
     StateError,
 )
-from sesh.model.observation import Session, Verdict
-from sesh.model.reconcile import ended_by, reconcile
+from sesh.model.observation import Verdict
+from sesh.model.reconcile import ended_by
 from sesh.model.record import name_of
 from sesh.model.states import Cause, Health, State
 from sesh.model.value_object import Value, replace
 from sesh.operations.launch.launch import LaunchError
 from sesh.operations.restart import restart
 from sesh.operations.stop.request import Ending, ask
-from sesh.state import breakers, clocks, ends, events, judge, lookup, observe, records, settings
+from sesh.state import breakers, clocks, events, judge, lookup, observe, records, settings
 from sesh.state.breakers import Circle
 from sesh.state.judge import Seen
 from sesh.supervision import facts, health_checks
@@ -64,21 +64,28 @@ def run_due(found: Sequence[Seen], config: Config, *, stopping_here: bool = True
     """Run all due actions. Sessions over a limit are only asked to stop here. An error with one
     session does not delay the others."""
     run = _Run(config, stopping_here=stopping_here)
-    sessions = run.each(filter(is_supervised, found), lambda one: facts.gather(one, config))
-    sessions = facts.collect_checks(run.each(facts.measure(sessions), facts.begin_check))
-    health_checks.end_forsaken(processes.run_dir())
-    before = {id(one) for one in sessions}
-    proven = run.each(sessions, lambda one: facts.with_proven_silence(one, config))
-    unsure = {one.record.name for one in proven if id(one) not in before}
+    wanted = run.each(filter(is_supervised, found), lambda one: facts.fetch_output(one, config))
+    now, listed = facts.now(), facts.Listed()
+    sessions = run.each(wanted, lambda one: facts.remembered(one, now))
+    sessions = run.together(sessions, facts.collect_checks)
+    sessions = run.each(run.together(sessions, facts.measure), facts.begin_check)
+    sessions = run.together(sessions, lambda some: facts.collect_checks(some, facts.QUICK))
+    health_checks.end_abandoned(processes.run_dir())
+    proven = run.each(sessions, lambda one: facts.with_proven_silence(one, config, listed))
+    same = {id(one) for one in sessions}
+    unsure = {one.record.name for one in proven if id(one) not in same}
     proven = run.apply_breakers(proven)
-    actions = [(one, action) for one in proven for action in one.due()]
+    actions = [(one, action) for one in proven for action in one.due]
     tried = unsure | {one.record.name for one, action in actions if action.kind in _WRITTEN}
     run.postpone_retries([one for one in proven if one.seen.state is State.RECOVERING])
     run.each(actions, run.act)
     changed = run.changed
-    left = [facts.refreshed(one) for one in proven if one.record.name not in changed]
-    left += run.each(filter(is_supervised, changed.values()), facts.remembered)
-    times = [(one.record.id, _next_look(one, tried)) for one in run.apply_breakers(left)]
+    left = [one for one in proven if one.record.name not in changed]
+    now = facts.now() if changed else now
+    after = run.each(
+        filter(is_supervised, changed.values()), lambda one: facts.remembered(one, now)
+    )
+    times = [(one.record.id, _next_look(one, tried, changed)) for one in (*left, *after)]
     return Outcome(
         [changed.get(one.name, one) for one in found],
         {record_id: at for record_id, at in times if at is not None},
@@ -107,6 +114,13 @@ class _Run:
             except Exception as error:  # a bug must not end the supervision of the others
                 self.troubles.append(error)
         return done
+
+    def together(
+        self, some: list[Supervised], work: Callable[[list[Supervised]], list[Supervised]]
+    ) -> list[Supervised]:
+        """Do something with all of them at once. After an error they are as they were."""
+        done = self.each([some], work)
+        return done[0] if done else some
 
     def apply_breakers(self, sessions: list[Supervised]) -> list[Supervised]:
         """An unhealthy session is not ended while its breaker is open, or when that is unknown."""
@@ -156,7 +170,7 @@ def _opens_later(one: Supervised, opened: Mapping[str, tuple[Circle, datetime]])
 
 def _with_breakers(sessions: Sequence[Supervised], config: Config) -> list[Supervised]:
     """Mark the unhealthy sessions that could not be retried, because their breaker is open."""
-    unwell = [one for one in sessions if any(task.cause is Cause.HEALTH for task in one.due())]
+    unwell = [one for one in sessions if any(task.cause is Cause.HEALTH for task in one.due)]
     opened = breakers.open_for([one.record for one in unwell], config) if unwell else {}
     return [_closed_off(one) if one.record.id in opened else one for one in sessions]
 
@@ -167,18 +181,18 @@ def _closed_off(one: Supervised) -> Supervised:
 
 def overdue(found: Sequence[Seen], config: Config) -> list[tuple[Seen, Action]]:
     """What `run_due` would end or retry, as far as that is known without doing anything."""
-    sessions = [facts.remembered(one) for one in found if is_supervised(one)]
+    now = facts.now()
+    sessions = [facts.remembered(one, now) for one in found if is_supervised(one)]
     sessions = _with_breakers(sessions, config)
-    return [
-        (one.seen, action) for one in sessions for action in one.due() if action.kind in _LASTING
-    ]
+    return [(one.seen, action) for one in sessions for action in one.due if action.kind in _LASTING]
 
 
 def neglected(found: Sequence[Seen], config: Config) -> list[tuple[Seen, Action]]:
     """Actions that are overdue: no timer runs a pass, or no pass completes."""
-    late = [_as_of(facts.remembered(one), LATE) for one in found if is_supervised(one)]
+    now = facts.now()
+    late = [_as_of(facts.remembered(one, now), LATE) for one in found if is_supervised(one)]
     late = _with_breakers(late, config)
-    return [(one.seen, action) for one in late for action in one.due() if _is_late(one, action)]
+    return [(one.seen, action) for one in late for action in one.due if _is_late(one, action)]
 
 
 def _as_of(one: Supervised, ago: float) -> Supervised:
@@ -190,7 +204,7 @@ def _as_of(one: Supervised, ago: float) -> Supervised:
 def _is_late(one: Supervised, action: Action) -> bool:
     at = one.record.status.retry_at
     if action.kind is Kind.RETRY and at is not None:
-        return (datetime.now(UTC) - at).total_seconds() >= LATE
+        return (one.now.at - at).total_seconds() >= LATE
     return action.kind in (Kind.END, Kind.GIVE_UP)
 
 
@@ -201,12 +215,16 @@ def supervised(found: Iterable[Seen], held: Iterable[Digest], config: Config) ->
     return [one for one in (*judge.judge(entries, config), *found) if is_supervised(one)]
 
 
-def _next_look(one: Supervised, tried: Collection[str]) -> float | None:
-    """When the session needs the next look. An action that was `tried` and is still due has failed:
-    it is tried again later. An action that has become due meanwhile is done at once."""
-    if one.record.name in tried and any(action.kind in _WRITTEN for action in one.due()):
-        return time.time() + AGAIN
-    return one.next_due()
+def _next_look(one: Supervised, tried: Collection[str], changed: Collection[str]) -> float | None:
+    """When the session needs the next look. An action that was `tried` and is not done, or is due
+    again at once, is tried later."""
+    at, name = one.next_due(), one.record.name
+    if name not in tried or (at is None and name in changed):
+        return at
+    later = time.time() + AGAIN
+    if at is None or at <= one.now.wall:
+        return later
+    return at if name in changed else min(at, later)
 
 
 def is_supervised(one: Seen) -> bool:
@@ -232,7 +250,7 @@ def _note(one: Supervised, action: Action) -> Seen | None:
     assert health is not None
     before = one.record.status
     record = replace(one.record, status=replace(before, health=health, health_reason=why))
-    written = lookup.write(one.seen, record)
+    written = lookup.update(one.seen, record)
     if written and not (health is Health.OK and before.health is None):
         events.append(_EVENTS[health], record, reason=why)
     return written
@@ -252,9 +270,8 @@ def _ask_to_stop(one: Supervised, ending: Ending, config: Config, *, mine: bool)
 
 def _comes_back(seen: Seen, ending: Ending) -> bool:
     """Will it be retried, so that its place is kept?"""
-    assert seen.session is not None
     how = Verdict(ended_by(ending.cause), cause=ending.cause)
-    record = seen.session.record
+    record = seen.intact.record
     record = replace(
         record, status=replace(record.status, retries=ending.retries_used(record.status))
     )
@@ -272,7 +289,7 @@ def _postpone(one: Supervised, circle: Circle, until: datetime, config: Config) 
     if clocks.time_left(record) <= (until - datetime.now(UTC)).total_seconds():
         return _give_up(one, f"{why}, and {retry.no_time(record.spec.care)}")
     record = replace(record, status=replace(record.status, retry_at=until, waits_for=why))
-    return lookup.write(one.seen, record)
+    return lookup.update(one.seen, record)
 
 
 def _launch(one: Supervised, config: Config) -> Seen | None:
@@ -303,17 +320,11 @@ def _hold_up(one: Supervised, why: str) -> Seen | None:
     until = datetime.now(UTC) + timedelta(seconds=AGAIN)
     told = why.removeprefix(f"{record.name}: ")
     status = replace(record.status, retry_at=until, waits_for=told)
-    return lookup.write(one.seen, replace(record, status=status))
+    return lookup.update(one.seen, replace(record, status=status))
 
 
 def _give_up(one: Supervised, why: str) -> Seen | None:
-    session = one.seen.session
-    assert session is not None
-    record, status = session.record, session.record.status
+    record = one.record
     told = f"not launched again: {why.removeprefix(f'{record.name}: ')}"
-    status = replace(status, retry_at=None, waits_for=None, gave_up=told, keep=False)
-    last = replace(record, status=status)
-    # Its end is reported once more: it was reported as an end with a retry.
-    verdict = reconcile(last, session.seen, datetime.now(UTC))
-    entry = ends.write(one.seen.entry, last, verdict)
-    return Seen(entry, Session(last, session.seen, verdict)) if entry else None
+    status = replace(record.status, retry_at=None, waits_for=None, gave_up=told, keep=False)
+    return lookup.update(one.seen, replace(record, status=status))

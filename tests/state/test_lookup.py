@@ -170,8 +170,8 @@ def test_another_launch_is_not_changed(state: Path) -> None:
     found = lookup.one("demo")
     known = found.intact.record
     later = replace(known, place=replace(known.place, generation=3))
-    assert lookup.write(found, later)
+    assert lookup.update(found, later)
     with pytest.raises(ConflictError, match="was changed by another sesh just now; try again"):
         lookup.update(found, lambda now: now.intact.record, look=lookup.again)
-    assert lookup.write(found, known) is None
+    assert lookup.update(found, known) is None
     assert lookup.one("demo").intact.record == later

@@ -50,7 +50,7 @@ def record(tmp_path: Path, agent: subprocess.Popen[bytes]) -> Iterator[Record]:
     yield made
     check = health_checks._under_way(stem(made))
     if check and check.process:
-        health_checks._end(check.process, stem(made))
+        health_checks._end([(check.process, stem(made))])
         assert eventually(lambda: not lives(check.process)), "a health command is left over"
 
 
@@ -68,7 +68,7 @@ def answer(record: Record, memory: Memory) -> Memory:
     """What is known when the command has been heard."""
 
     def heard() -> Memory | None:
-        after = health_checks.collect(record, memory, processes.uptime(), LONG_AGO)
+        (after,) = health_checks.collect([(record, memory, LONG_AGO)], processes.uptime())
         return None if after.process else after
 
     found = eventually(heard, 10)
@@ -86,7 +86,7 @@ def lives(process: Process | None) -> bool:
 
 def is_ended(record: Record, process: Process | None) -> bool:
     """Has a pass ended what nobody will hear?"""
-    health_checks.end_forsaken(record.place.run)
+    health_checks.end_abandoned(record.place.run)
     return not lives(process)
 
 
@@ -145,7 +145,7 @@ def test_a_directory_in_its_place_is_no_trouble(record: Record, kind: str) -> No
     health_checks.write(record, after)
     assert after.failures == (1 if kind == ".care" else 0)
     assert health_checks.read(record).process is None
-    health_checks.end_forsaken(record.place.run)
+    health_checks.end_abandoned(record.place.run)
 
 
 def test_a_full_disk_loses_only_what_is_remembered(
@@ -199,7 +199,7 @@ def test_a_word_between_the_two_looks_is_heard(
         return False
 
     monkeypatch.setattr(processes, "alive", alive)
-    after = health_checks.collect(record, memory, processes.uptime(), LONG_AGO)
+    (after,) = health_checks.collect([(record, memory, LONG_AGO)], processes.uptime())
     assert (after.process, after.failures) == (None, 1)
 
 
@@ -235,7 +235,7 @@ def test_what_it_starts_while_it_is_ended_is_ended_too(
     looks = iter([{process.pid: processes.table()[process.pid]}])
     whole = processes.table
     monkeypatch.setattr(processes, "table", lambda: next(looks, None) or whole())
-    health_checks._end(process, stem(record))
+    health_checks._end([(process, stem(record))])
     assert eventually(lambda: of_session(process.pid) == 0)
 
 
@@ -266,7 +266,7 @@ def test_that_of_an_agent_which_lives_is_left_alone(record: Record) -> None:
     record = checked_by(record, "sleep 87650")
     memory = begin(record)
     assert eventually(lambda: noted(record))
-    health_checks.end_forsaken(record.place.run)
+    health_checks.end_abandoned(record.place.run)
     assert lives(memory.process)
     assert noted(record) == memory.process
 
@@ -293,7 +293,7 @@ def test_one_that_is_not_yet_known_by_its_command_line_is_not_forgotten(
     agent.wait()
     with monkeypatch.context() as moment:
         moment.setattr(processes, "command", lambda pid: [])
-        health_checks.end_forsaken(record.place.run)
+        health_checks.end_abandoned(record.place.run)
     assert lives(process)
     assert noted(record) == process
     assert eventually(lambda: is_ended(record, process))
@@ -302,10 +302,10 @@ def test_one_that_is_not_yet_known_by_its_command_line_is_not_forgotten(
 def test_one_that_is_about_to_say_who_it_is_is_waited_for(record: Record) -> None:
     check = Path(f"{stem(record)}.check")
     check.write_text(f"{' ' * 47}\n9999999 1 {processes.uptime() + 60:.0f}\n")
-    health_checks.end_forsaken(record.place.run)
+    health_checks.end_abandoned(record.place.run)
     assert check.exists()
     check.write_text(f"{' ' * 47}\n9999999 1 1\n")
-    health_checks.end_forsaken(record.place.run)
+    health_checks.end_abandoned(record.place.run)
     assert not check.exists()
 
 
@@ -314,7 +314,7 @@ def test_that_which_nobody_came_for_is_ended(record: Record) -> None:
     record = checked_by(record, "sleep 87648")
     memory = health_checks.begin(record, Memory(), processes.uptime() - 60)
     assert eventually(lambda: noted(record))
-    health_checks.end_forsaken(record.place.run)
+    health_checks.end_abandoned(record.place.run)
     assert eventually(lambda: not lives(memory.process))
 
 
@@ -327,9 +327,9 @@ def test_nothing_is_ended_that_is_not_proven_to_be_ours(record: Record) -> None:
         assert noted(record) == stat.process
         hung = checked_by(record, "true", timeout=0.1)
         time.sleep(0.2)
-        health_checks.collect(hung, health_checks.read(hung), processes.uptime(), LONG_AGO)
+        health_checks.collect([(hung, health_checks.read(hung), LONG_AGO)], processes.uptime())
         Path(f"{stem(record)}.check").write_text(f"{stat.pid} {stat.start} \n0 0 1\n")
-        health_checks.end_forsaken(record.place.run)
+        health_checks.end_abandoned(record.place.run)
         time.sleep(0.1)
         assert victim.poll() is None
         victim.kill()
@@ -340,7 +340,7 @@ def test_nothing_is_ended_that_is_not_proven_to_be_ours(record: Record) -> None:
 def test_a_forged_word_names_nobody(record: Record, text: str) -> None:
     Path(f"{stem(record)}.check").write_text(text)
     assert noted(record) is None
-    health_checks.end_forsaken(record.place.run)
+    health_checks.end_abandoned(record.place.run)
 
 
 @pytest.mark.parametrize(

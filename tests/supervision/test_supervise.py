@@ -25,7 +25,7 @@ from sesh.model.value_object import replace
 from sesh.state import settings
 from sesh.state.judge import Seen
 from sesh.state.records import Entry
-from sesh.supervision import run_pass, supervise
+from sesh.supervision import facts, run_pass, supervise
 from sesh.supervision.facts import Supervised
 from sesh.supervision.health_checks import Memory
 from sesh.system import processes
@@ -666,9 +666,9 @@ def judged(record: Record, state: State) -> Seen:
 def test_what_is_due_by_the_end_of_a_pass_is_done_at_once_and_what_was_tried_later() -> None:
     record = samples.record()
     record = replace(record, spec=replace(record.spec, care=Care(timeout=60.0)))
-    one = Supervised(judged(record, State.RUNNING), Memory(), Facts(life=61.0))
-    soon = supervise._next_look(one, ())
-    late = supervise._next_look(one, {"demo"})
+    one = Supervised(judged(record, State.RUNNING), Memory(), Facts(life=61.0), facts.now())
+    soon = supervise._next_look(one, (), ())
+    late = supervise._next_look(one, {"demo"}, ())
     assert soon is not None
     assert late is not None
     assert abs(soon - time.time()) < 5

@@ -101,7 +101,7 @@ def take_over(found: Seen) -> Seen | None:
     record, status = found.session.record, found.session.record.status
     asked = status.stop_asked if _has_begun(status) else datetime.now(UTC)
     status = replace(status, stopper=processes.myself(), stop_asked=asked)
-    return lookup.write(found, replace(record, status=status))
+    return lookup.update(found, replace(record, status=status))
 
 
 def _has_begun(status: Status) -> bool:
@@ -150,7 +150,7 @@ def withdraw(found: Seen) -> None:
         stop_reason=None,
         stop_cause=None,
     )
-    lookup.write(found, replace(record, status=status))
+    lookup.update(found, replace(record, status=status))
 
 
 def grace_left(record: Record) -> float:

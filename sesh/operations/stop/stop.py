@@ -207,7 +207,7 @@ def _hand_over(name: str, config: Config) -> None:
     if found.session is None or found.state is not State.STOPPING:
         return
     record = found.session.record
-    lookup.write(found, replace(record, status=replace(record.status, stopper=None)))
+    lookup.update(found, replace(record, status=replace(record.status, stopper=None)))
     with suppress(CannotTellError):
         registry.of(record).tmux(record, config).call_back_now()
 
@@ -280,7 +280,7 @@ def _count_try(found: Seen) -> Seen:
     if under_way(found) and record.status.stopper != processes.myself():
         return found
     status = replace(record.status, stop_tries=record.status.stop_tries + 1, stopper=None)
-    return lookup.write(found, replace(record, status=status)) or found
+    return lookup.update(found, replace(record, status=status)) or found
 
 
 def _close_others(ids: Collection[str], server: Tmux) -> None:
