@@ -1,4 +1,4 @@
-"""What happened: one JSON line an event, appended to events.jsonl. Never the truth."""
+"""What happened: one line of JSON per event, appended to events.jsonl. No state follows from it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Event = dict[str, Any]
 else:
     Event = dict
-written: set[str] = set()  # kinds and states of what this process wrote since the last `tell`
+written: set[str] = set()  # kinds and states of the events of this process since the last `tell`
 KINDS = (
     *("started", "start-failed", "restarted", "restart-failed", "ended", "stopping", "stopped"),
     *("archived", "removed", "adopted", "paused", "resumed", "phase", "finished"),
@@ -29,8 +29,7 @@ KINDS = (
 
 
 def append(kind: str, record: Record, **details: Any) -> None:
-    """Append the event of something that has been done. A full disk loses the event, and nothing
-    else: what was done stays done."""
+    """Append the event of an action that is done. A full disk loses the event and nothing else."""
     with suppress(OSError):
         write(new(kind, record.name, record.id, record.place.generation, **details))
 
@@ -50,8 +49,8 @@ def new(
 
 
 def write(*happened: Event, unless: Callable[[], bool] | None = None) -> None:
-    """Append events with one write, so that lines of many processes never mix; not if `unless`,
-    called while no other process writes, returns True."""
+    """Append events in one write, so that lines of several processes never mix; not if `unless`,
+    which is called while no other process writes, returns True."""
     lines = (_compact(event) + b"\n" for event in happened)
     if not files.append_line(paths.events_file(), b"".join(lines), unless):
         return
@@ -63,7 +62,7 @@ def _compact(event: Event) -> bytes:
 
 
 def rotate() -> None:
-    """Begin a new file. Whoever has the old one open finishes its line in that."""
+    """Begin a new file. Processes that have the old file open finish their line there."""
     files.move_away(paths.events_file(), paths.older_events_file())
 
 
@@ -72,20 +71,21 @@ _HEAD = b'{"time":"'
 
 
 def read(since: datetime | None = None) -> Iterator[Event]:
-    """All events so far, or those since a moment. A line that a full disk cut short is passed
-    over."""
+    """All events so far, or those since a moment. A line that a full disk has cut is ignored. Most
+    earlier lines need not be parsed."""
+    if since is not None:  # events have milliseconds
+        since = since.replace(microsecond=since.microsecond // 1000 * 1000)
     begin = _line_of(since) if since else b""
     for file in _open_all():
         with file:
             for line in file:
-                if line >= begin or not line.startswith(_HEAD):
-                    event = _parse(line)
-                    if event is not None:
-                        yield event
+                event = None if line < begin and line.startswith(_HEAD) else _parse(line)
+                if event and (since is None or datetime.fromisoformat(event["time"]) >= since):
+                    yield event
 
 
 def _line_of(moment: datetime) -> bytes:
-    """How the line of an event at that moment begins: lines of ours sort like their times."""
+    """How the line of an event at that moment begins: our lines sort like their times."""
     return _HEAD + _stamp(moment).encode()
 
 
@@ -94,8 +94,8 @@ def _stamp(moment: datetime) -> str:
 
 
 def _open_all() -> list[BinaryIO]:
-    """The files, oldest first. The newest is opened first: rotated in between, it is found twice,
-    instead of missed."""
+    """The files, oldest first. The newest is opened first: if it is rotated meanwhile, it is found
+    twice instead of missed."""
     newest, older = _open(paths.events_file()), _open(paths.older_events_file())
     if newest and older and os.path.sameopenfile(newest.fileno(), older.fileno()):
         older.close()
@@ -104,21 +104,25 @@ def _open_all() -> list[BinaryIO]:
 
 
 def of_kind(kind: str, having: Sequence[Event] = ()) -> Iterator[Event]:
-    """All events of one kind so far, `having` one of these details if any are named; the other
-    lines are not even parsed."""
-    mark = f'"{kind}"'.encode()
-    details = [_compact(one)[1:-1] for one in having]
+    """All events of one kind so far, `having` one of these details if any are given. Lines without
+    the words are not parsed."""
+    mark = quick_json.dumps(kind).encode()
+    words = [quick_json.dumps(word).encode() for one in having for word in one.values()]
     for file in _open_all():
         with file:
-            lines = (line for line in file if mark in line)
-            if details:
-                lines = (line for line in lines if any(detail in line for detail in details))
-            found = (event for line in lines if (event := _parse(line)))
-            yield from (event for event in found if event["kind"] == kind)
+            for line in file:
+                if mark in line and (not words or any(word in line for word in words)):
+                    event = _parse(line)
+                    if event and event["kind"] == kind and _has(event, having):
+                        yield event
+
+
+def _has(event: Event, having: Sequence[Event]) -> bool:
+    return not having or any(one.items() <= event.items() for one in having)
 
 
 class Place(Value):
-    """How far somebody has read: in which file, by its inode, and up to which byte."""
+    """How far a reader has come: the inode of the file, and the offset in it."""
 
     inode: int
     offset: int
@@ -128,7 +132,7 @@ BEGIN, NOWHERE = Place(0, 0), Place(0, -1)
 
 
 def end() -> Place:
-    """The place behind all that was written so far."""
+    """The place after all events so far."""
     try:
         newest = os.stat(paths.events_file())
     except OSError:
@@ -137,8 +141,8 @@ def end() -> Place:
 
 
 def since(place: Place) -> tuple[list[Event], Place]:
-    """The events behind a place, also across a rotation, and the place behind them. Where the place
-    is not found any more, nothing is new: what was read once is never read again."""
+    """The events after a place, also across a rotation, and the place after them. None are new if
+    the place does not exist any more: no event is read twice."""
     with ExitStack() as closing:
         opened = [closing.enter_context(file) for file in _open_all()]
         if not opened:
@@ -169,8 +173,8 @@ def _holder(opened: list[BinaryIO], place: Place) -> int | None:
 
 
 def follow(wait: Callable[[float], bool]) -> Iterator[Event]:
-    """All events so far, then each as it happens, until `wait` says that nobody listens; also
-    across a rotation of the file, whose last lines are read before the new one is opened."""
+    """All events so far, then each as it happens, until `wait` returns False; also across a
+    rotation of the file, whose last lines are read before the new file is opened."""
     rest = b""
     opened = _open_all()
     file = opened.pop() if opened else None
@@ -199,7 +203,7 @@ def _open(path: str) -> BinaryIO | None:
 
 
 def _moved(file: BinaryIO) -> bool:
-    """Is another file in its place by now, or was it cut?"""
+    """Was the file replaced or truncated?"""
     try:
         status = os.stat(paths.events_file())
     except FileNotFoundError:
@@ -208,7 +212,7 @@ def _moved(file: BinaryIO) -> bool:
 
 
 def _parse(line: bytes) -> Event | None:
-    """A line of ours, or None: what somebody else wrote is passed over."""
+    """The event of a line, or None: lines that sesh did not write are ignored."""
     try:
         event = quick_json.loads(line)
         zone = datetime.fromisoformat(event["time"]).tzinfo
