@@ -1,20 +1,20 @@
-"""The digest line: a record's first line, a comment with what the fast lanes need.
+"""The digest line: a record's first line, a comment with the data for the fast lanes.
 
     #{"crc":N,"guard":"1 ID GEN MACHINE MODE PID START TTY HIDE","view":{…}}
 
-`crc` is over everything behind its comma, the TOML body included, so that any edit by hand shows.
-`guard` says under which conditions `view` is still the truth:
+`crc` covers everything after its comma, also the TOML body, so that any edit by hand shows. `guard`
+states under which conditions `view` is still true:
   MODE `pid`    while process PID with start ticks START lives, is neither zombie nor stopped, has
                 terminal TTY, and no exit file of ID.GEN exists, on MACHINE (id/boot/pid namespace);
-  MODE `box`    the same, its exit file being in the session's box; behind a colon may stand the
-                file of a control group that must not say that it is paused;
-  MODE `up`     while process PID with START lives: it has ended, and its container stands;
-  MODE `ended`  for ever: the end is proven and nothing is left up;
-  MODE `word`   until somebody says otherwise: no process of sesh's runs it, only its record tells;
-  MODE `look`   never: somebody has to look.
-HIDE is the time (epoch seconds) from which `ls` leaves it out without --all, or `-`.
+  MODE `box`    the same, with the exit file in the session's private mount; after a colon the file
+                of a control group that must not be frozen;
+  MODE `up`     while process PID with START lives: the session has ended, its container is up;
+  MODE `ended`  for ever: the end is proven and nothing is left running;
+  MODE `word`   until the next report: sesh runs no process for it;
+  MODE `look`   never: the session must be judged.
+HIDE is the time (epoch seconds) from which `ls` shows it only with --all, or `-`.
 
-Read by fast lanes, so it imports nothing but a checksum.
+Used by fast lanes, so it imports nothing but a checksum.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _VERSION = "1"
 
 
 class Digest:
-    """The parsed line; fields stay text, for a fast lane that compares and prints text."""
+    """The parsed line. Its fields are text: a fast lane compares and prints text."""
 
     __slots__ = ("generation", "hide", "id", "machine", "mode", "pid", "start", "tty", "view")
 
@@ -45,7 +45,7 @@ def encode(guard: tuple[str, ...], view: str, body: bytes) -> bytes:
 
 
 def says(raw: bytes, guard: tuple[str, ...], view: str) -> bool:
-    """Is the file intact, and does its digest line say just this?"""
+    """Is the file intact, with exactly this digest line?"""
     comma = raw.find(b",") + 1
     return intact(raw) and raw.startswith(_line(guard, view), comma)
 
@@ -61,7 +61,7 @@ def intact(raw: bytes) -> bool:
 
 
 def parse(raw: bytes) -> Digest | None:
-    """The digest of an intact file of this version, else None: then the full path must look."""
+    """The digest of an intact file of this version, else None: then the session must be judged."""
     head, _, rest = raw.partition(b",")
     if head != b"%s%d" % (_START, crc32(rest)):
         return None
@@ -75,15 +75,15 @@ def parse(raw: bytes) -> Digest | None:
 
 # --- the view, without parsing it ----------------------------------------------------------------
 #
-# To parse every view takes longer than all else that a fast lane does. Inside a JSON string every
-# quote has a backslash, so a name in quotes with a colon behind it can only be a key; and no object
-# with the same keys stands before the fields that are asked for here.
+# To parse every view takes longer than everything else in a fast lane. In a JSON string every quote
+# has a backslash, so a name in quotes with a colon after it can only be a key; and no object with
+# the same keys comes before the fields that are asked for here.
 
 _ATTENTION, _CARE, _AGENT = b'"attention":', b'"care":', b'"agent":'
 
 
 def field(view: bytes, name: str) -> bytes:
-    """The JSON of one field; empty when it is missing. Of an object, only the beginning."""
+    """The JSON of one field; empty when it is missing. Only the beginning of an object."""
     return _value(view, b'"%b":' % name.encode())
 
 
@@ -100,12 +100,12 @@ def _value(view: bytes, key: bytes) -> bytes:
 
 
 def _escapes(text: bytes) -> bool:
-    """Does a text end with a backslash that escapes what follows?"""
+    """Does a text end with a backslash that escapes the next character?"""
     return (len(text) - len(text.rstrip(b"\\"))) % 2 == 1
 
 
 def text(view: bytes, name: str) -> str | None:
-    """One field that is a string; None when it is null or missing."""
+    """The text of one field; None when it is null or missing."""
     found = field(view, name)
     if not found.startswith(b'"'):
         return None
@@ -140,7 +140,7 @@ def with_attention(view: bytes, why: str) -> bytes:
 
 
 def agent(view: bytes) -> bytes | None:
-    """The kind of agent in a view, if it is one that sesh knows."""
+    """The kind of the agent as JSON; None if it is not an agent that sesh knows."""
     found = _value(view, _AGENT)
     return None if found == b"null" else found
 

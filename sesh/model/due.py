@@ -1,7 +1,7 @@
-"""What is due for a session that nobody watches. PURE: no I/O, no clock, no environment.
+"""What is due for a supervised session. PURE: no I/O, no clock, no environment.
 
-`due` decides from record, verdict and facts what has to be done now, `next_due` when to look again.
-Ages are counted by a clock that nobody can set.
+`due` decides from record, verdict and facts which actions are due now, `next_due` when to look
+again. Ages count by a clock that cannot be set.
 """
 
 from __future__ import annotations
@@ -19,54 +19,54 @@ from sesh.model.text.units import amount, span
 from sesh.model.value_object import Value
 
 _SOON, _NEVER = 0.0, float("inf")
-_ENGINE = 5.0  # seconds that an engine may take beside what it was asked to do
+_ENGINE = 5.0  # seconds that an engine may take beyond the time limit of a command
 _UNWELL = (Health.FAILING, Health.HUNG)
-_HUNG_AGAIN = 30.0  # seconds until somebody looks again whether it speaks
+_HUNG_AGAIN = 30.0  # seconds until the next look at a hung session
 
 
 class Kind(StrEnum):
-    END = "end"  # bring it down, because of `cause`
+    END = "end"  # stop it, because of `cause`
     RETRY = "retry"  # launch the next generation
-    MEASURE = "measure"  # look at its memory and processor time
+    MEASURE = "measure"  # measure its memory and processor time
     CHECK = "check"  # run its health command
     NOTE = "note"  # its health has changed
-    GIVE_UP = "give-up"  # do not launch it again, though it was to be
+    GIVE_UP = "give-up"  # cancel its retry
 
 
 class Action(Value):
-    """One thing to be done for one session."""
+    """One action for one session."""
 
     kind: Kind
     why: str = ""
     cause: Cause | None = None
     health: Health | None = None
-    ran_well: bool = False  # for so long, before it became unwell, that it has all retries again
+    ran_well: bool = False  # it was healthy long enough to have all its retries again
 
 
 class Facts(Value):
-    """What is known of a living agent beside its record; None: not known, so not judged."""
+    """What is known of a living agent beside its record. Unknown facts (None) are not judged."""
 
-    clock: float = 0.0  # of the machine, in seconds: what has the same interval is due together
-    age: float | None = None  # seconds this launch has run, without those that it was paused
-    life: float | None = None  # the same of its whole life, and what was waited between launches
+    clock: float = 0.0  # the uptime in seconds: actions with the same interval are due together
+    age: float | None = None  # seconds that this launch has run, without pauses
+    life: float | None = None  # the same for all launches, with the waits between them
     silent: float | None = None  # seconds since its last output, or since it began
-    unheard: float | None = None  # the same, a word that it sent itself counting as output
+    unheard: float | None = None  # the same; a report of its own counts as output
     memory: int | None = None
     cpu: float | None = None
-    since_measure: float | None = None  # seconds since the last one, or since it began
+    since_measure: float | None = None  # seconds since the last measurement, or since it began
     since_check: float | None = None
-    checking: bool = False  # a health command is under way
-    checks: int = 0  # how many have ended
-    failures: int = 0  # the last ones in a row that failed, past the start period
+    checking: bool = False  # a health command is running
+    checks: int = 0  # health commands that have ended
+    failures: int = 0  # the last checks in a row that failed, after the start period
     last_failure: str = ""
-    closed_off: bool = False  # by a breaker: it would not be launched again for now
+    closed_off: bool = False  # a breaker is open: it would not be retried now
 
 
-# --- while it lives ------------------------------------------------------------------------------
+# --- actions -------------------------------------------------------------------------------------
 
 
 def due(record: Record, verdict: Verdict, facts: Facts, now: datetime) -> tuple[Action, ...]:
-    """What has to be done now. Nothing for what is unknown, paused, stopping or at its end."""
+    """The actions that are due now: none for unknown, paused, stopping and ended sessions."""
     care = record.spec.care
     if verdict.state is State.RECOVERING:
         if _life_left(care, facts) <= 0:
@@ -93,7 +93,7 @@ def due(record: Record, verdict: Verdict, facts: Facts, now: datetime) -> tuple[
 
 
 def _over(record: Record, facts: Facts) -> Action | None:
-    """The limit that it is over, if any."""
+    """The action for a limit that is exceeded, if any."""
     care = record.spec.care
     if care.timeout and _at_least(facts.life, care.timeout):
         earlier = ", earlier launches included" if record.status.lived else ""
@@ -114,7 +114,7 @@ def _over(record: Record, facts: Facts) -> Action | None:
 
 
 def _health(record: Record, facts: Facts) -> tuple[Health | None, str]:
-    """How it is, and why; None when nobody can tell yet."""
+    """Its health, and why; None when that is not known yet."""
     care = record.spec.care
     if care.max_silence and _at_least(facts.unheard, care.max_silence):
         return Health.HUNG, f"silent for {span(care.max_silence)}"
@@ -129,7 +129,7 @@ def _health(record: Record, facts: Facts) -> tuple[Health | None, str]:
 
 
 def _well_for(care: Care, facts: Facts) -> float:
-    """Seconds that it ran before it became as unwell as it is. What is not known is not well."""
+    """Seconds that it ran before it became unhealthy; 0 if not known."""
     well = facts.age or 0.0
     if care.max_silence and _at_least(facts.unheard, care.max_silence):
         well -= facts.unheard or 0.0
@@ -144,16 +144,16 @@ def _at_least(value: float | None, limit: float) -> bool:
 
 
 def _left(clock: float, since: float | None, interval: float) -> float:
-    """Seconds until something is due that happens at multiples of an interval by the machine's
-    clock, so that one pass does it for all sessions; the first time half an interval after the last
-    one (or the launch) at the earliest."""
+    """Seconds until an action is due that is done at multiples of an interval of the machine's
+    clock, so that one pass does it for all sessions; at the earliest half an interval after the
+    last time (or the launch)."""
     if not interval or since is None:
         return _NEVER
     return ceil((clock - since) / interval + 0.5) * interval - clock
 
 
 def _measured(care: Care) -> float:
-    """How often its memory and processor time are looked at; 0: never."""
+    """How often its memory and processor time are measured; 0: never."""
     return care.check_interval if care.max_memory or care.max_cpu_time else 0.0
 
 
@@ -162,7 +162,7 @@ def _checked(care: Care) -> float:
 
 
 def next_due(record: Record, verdict: Verdict, facts: Facts, now: datetime) -> float | None:
-    """In how many seconds something may be due; None: nothing will be."""
+    """Seconds until an action may be due; None: never."""
     care = record.spec.care
     if verdict.state is State.RECOVERING:
         return max(_SOON, min(_life_left(care, facts), wait(record, now)))
@@ -179,7 +179,7 @@ def next_due(record: Record, verdict: Verdict, facts: Facts, now: datetime) -> f
     ]
     if care.max_silence:
         silence = care.max_silence - (facts.unheard or 0.0)
-        hung = record.status.health is Health.HUNG  # it may speak again
+        hung = record.status.health is Health.HUNG  # it may print again
         waits.append(max(silence, _HUNG_AGAIN) if hung else silence)
     waits.append(_left(facts.clock, facts.since_measure, _measured(care)))
     if not facts.checking:
@@ -188,13 +188,13 @@ def next_due(record: Record, verdict: Verdict, facts: Facts, now: datetime) -> f
 
 
 def patience(record: Record) -> float:
-    """How long a health command is waited for. One in a container is ended there when its time is
-    up; that its engine says nothing even then tells nothing of the session."""
+    """Seconds that a health command may take. In a container it is ended in there at its time
+    limit; an engine that does not answer even then tells nothing about the session."""
     return record.spec.care.health_timeout + (0.0 if record.place.calls_back else _ENGINE)
 
 
 def first_due(record: Record, clock: float) -> float:
-    """In how many seconds after its launch something may be due for the first time."""
+    """Seconds from the launch to the first action that may be due."""
     care = record.spec.care
     life = max(_SOON, care.timeout - record.status.lived) if care.timeout else _NEVER
     limits = (care.idle_timeout or _NEVER, care.max_silence or _NEVER)
@@ -206,20 +206,21 @@ def first_due(record: Record, clock: float) -> float:
 def silence(
     now: float, age: float, started: float, last: float, naps: Sequence[tuple[float, float]] = ()
 ) -> float:
-    """For how long nothing was heard of it. Only the times of files tell: by as much as the clock
-    was set forward since it began, they are too old. While the machine stood still, so did it."""
+    """Seconds of silence. Only the times of files show that: if the clock was set forward since the
+    session began, they are too old by that much. Time in which the machine was suspended does not
+    count."""
     moved = max(0.0, now - age - started)
     return awake(max(0.0, min(age, now - max(last, started) - moved)), naps)
 
 
 def awake(seconds: float, naps: Sequence[tuple[float, float]]) -> float:
-    """How much of the last so many seconds the machine did not stand still. Of a nap it is only
-    known how long it was and how many seconds ago it was noticed: it was before that."""
+    """How many of the last `seconds` the machine was not suspended. Each nap comes with the number
+    of seconds since it was noticed and with its length: it ended before it was noticed."""
     return max(0.0, seconds - sum(min(still, max(0.0, seconds - ago)) for ago, still in naps))
 
 
 def _may_retry(record: Record, facts: Facts, *, ran_well: bool) -> bool:
-    """Would it be launched again, if it failed now?"""
+    """Would it be retried if it failed now?"""
     care, used = record.spec.care, 0 if ran_well else record.status.retries
     wanted = {Retry.FAILURE.value, Retry.ALWAYS.value} & set(care.retry_on)
     in_time = delay(care, used + 1, record.launch) < _life_left(care, facts)

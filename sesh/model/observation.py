@@ -1,4 +1,4 @@
-"""What was observed of a session, and the verdict that follows from it. Data only."""
+"""The observation of a session, and the verdict that follows from it. Data only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Presence(StrEnum):
 
 
 class Sight(Value):
-    """One thing that was looked for. ABSENT only on proof; UNKNOWN says why."""
+    """One thing that was looked for. ABSENT needs proof; UNKNOWN has a reason."""
 
     presence: Presence
     what: str
@@ -49,7 +49,7 @@ def unknown(why: str) -> Sight:
 
 
 class ExitWord(Value):
-    """The keeper's word of how one generation's agent ended."""
+    """How the agent of one generation ended, as its keeper wrote."""
 
     generation: int
     code: int
@@ -59,7 +59,7 @@ class ExitWord(Value):
 
 
 class LaunchWord(Value):
-    """The launch file's word that one generation's agent began."""
+    """That the agent of one generation began, as its launch wrote."""
 
     generation: int
     agent: Agent
@@ -69,26 +69,26 @@ class LaunchWord(Value):
 
 
 class Observation(Value):
-    """What a probe saw just now of one session."""
+    """What was found of one session just now."""
 
     agent: Sight
     terminal: Sight = Sight(Presence.UNKNOWN, "not looked for")
-    others: Sight = Sight(Presence.UNKNOWN, "not looked for")  # what costs: other live panes
+    others: Sight = Sight(Presence.UNKNOWN, "not looked for")  # other living panes
     remains: Sight = Sight(Presence.UNKNOWN, "not looked for")  # processes that carry its marker
     exit: ExitWord | None = None
     launch: LaunchWord | None = None
-    began: datetime | None = None  # when a launch did whose agent ended before anybody saw it
+    began: datetime | None = None  # when an agent began that ended before it was seen
     rebooted: bool = False
     frozen: bool = False  # the agent is stopped by a signal
     paused: bool = False  # its container is paused
     container: Sight = Sight(Presence.UNKNOWN, "not looked for")
-    oom: bool = False  # the kernel has killed for want of memory there
-    conversation: str | None = None  # the one that its hooks named last
+    oom: bool = False  # the kernel has killed a process there because of its memory
+    conversation: str | None = None  # that the agent is in
     branch: Sight = Sight(Presence.UNKNOWN, "not looked for")  # that its directory is on
 
 
 class Verdict(Value):
-    """The state that follows from record, observation and time; with its reason and evidence."""
+    """The state that follows from record, observation and time, with its reason and evidence."""
 
     state: State
     reason: str | None = None
@@ -103,7 +103,7 @@ class Verdict(Value):
 
 
 class Session(Value):
-    """A record beside what is true of it right now."""
+    """A record, with its observation and verdict."""
 
     record: Record
     seen: Observation

@@ -20,11 +20,11 @@ from sesh.model.value_object import replace
 _HIGHEST_SIGNAL = 64
 _MEMORY_OPTION = lazy(r"--memory(=.*)?|-m.*", re.DOTALL)  # for the engine, by a person
 NO_PROCESS = "a record only: no process of sesh's"
-MANY_TRIES = 5  # of a stop, after which a person should look
+MANY_TRIES = 5  # of a stop, after which the session needs attention
 
 
 def reconcile(record: Record | Damaged, seen: Observation, now: datetime) -> Verdict:
-    """Decide the state of one session. Everything it knows is in its arguments."""
+    """Decide the state of one session from the arguments alone."""
     if isinstance(record, Damaged):
         return Verdict(
             State.DAMAGED,
@@ -55,8 +55,8 @@ def reconcile(record: Record | Damaged, seen: Observation, now: datetime) -> Ver
 
 
 def _by_its_word(record: Record) -> Verdict:
-    """There is nothing to look at. Whoever runs it says that it has ended, and so knows: its end
-    needs nobody's attention."""
+    """There is no process to look at. The program that keeps the record reported its end, so that
+    needs no attention."""
     if record.status.outcome is not None:
         return replace(recorded_end(record), evidence=(NO_PROCESS, *_evidence_of_end(record)))
     return Verdict(State.RUNNING, reason=NO_PROCESS, evidence=(NO_PROCESS,))
@@ -118,7 +118,7 @@ _OF_CAUSE = {
 
 
 def ended_by(cause: Cause) -> State:
-    """The state of a session that sesh has ended by itself. An orphan was lost before."""
+    """The state of a session that sesh has ended because of a limit. An orphan was lost before."""
     return _OF_CAUSE.get(cause, State.TIMEOUT)
 
 
@@ -142,7 +142,7 @@ def _alive(record: Record, seen: Observation, word: ExitWord | None) -> Verdict:
 
 
 def off_branch(record: Record, seen: Observation) -> str | None:
-    """Where its directory is, if that is not the branch that it should be on."""
+    """The branch of its directory, if it is not the one that was asked for."""
     wanted, found = record.spec.branch, seen.branch
     if wanted is None or found.unknown or (found.present and found.what == wanted):
         return None
@@ -151,7 +151,7 @@ def off_branch(record: Record, seen: Observation) -> str | None:
 
 
 def _unwell(record: Record) -> str | None:
-    """Why somebody should look at an agent that lives."""
+    """Why a living agent needs attention."""
     status = record.status
     if status.health not in (Health.FAILING, Health.HUNG):
         return None
@@ -159,7 +159,7 @@ def _unwell(record: Record) -> str | None:
 
 
 def not_in_time(patience: float) -> Verdict:
-    """The end of a launch that nobody has heard of."""
+    """The end of a launch that wrote nothing."""
     why = f"no sign of the agent within {patience:g} s, its launch timeout"
     return Verdict(State.TIMEOUT, reason=why, cause=Cause.LAUNCH)
 
@@ -167,7 +167,7 @@ def not_in_time(patience: float) -> Verdict:
 def _starting(record: Record, seen: Observation, now: datetime) -> Verdict:
     if seen.rebooted:
         return _ended(record, seen)
-    if seen.container.absent:  # whoever started it is gone, or its container is
+    if seen.container.absent:  # the process that started it is gone, or its container is
         why = f"its start was interrupted: {seen.container.what}"
         return Verdict(
             State.FAILED,
@@ -228,14 +228,14 @@ def _ended(record: Record, seen: Observation) -> Verdict:
 def _attention(record: Record, how: Verdict) -> str | None:
     if how.state in ENDED_WELL:
         return None
-    # A person who has stopped what had ended already has seen it.
+    # A person who stopped an ended session has seen its end.
     asked = record.status.desired is Desired.STOPPED and record.status.stop_reason is None
     acknowledged = asked and how.state is not State.STALE
     return None if acknowledged else how.reason
 
 
 def how_it_ended(record: Record, seen: Observation) -> Verdict:
-    """The end alone: from the record, from the keeper's word, or from what is gone."""
+    """The end alone: from the record, from the exit file, or from what is gone."""
     word = _exit_word(record, seen)
     if record.status.outcome is not None:
         return recorded_end(record)
@@ -254,8 +254,8 @@ def how_it_ended(record: Record, seen: Observation) -> Verdict:
 
 
 def recorded_end(record: Record) -> Verdict:
-    """The end that its record holds. Where it was to be tried again and no more will be, it has
-    failed, whatever its last end was."""
+    """The end that its record holds. A session whose retry was given up has failed, whatever its
+    last end was."""
     status = record.status
     assert status.outcome is not None
     return Verdict(
@@ -269,14 +269,14 @@ def recorded_end(record: Record) -> Verdict:
 
 
 def _with_container(spec: Spec, seen: Observation) -> Verdict:
-    """Gone with its container, which the kernel may have ended for want of memory."""
+    """Gone with its container, which the kernel may have killed because of its memory."""
     gone = seen.container.what
     lost = Verdict(State.LOST, reason=gone, cause=Cause.CONTAINER_GONE)
     return _starved(spec, gone, gone) if seen.oom else lost
 
 
 def _limits_engine(spec: Spec) -> bool:
-    """Is its own limit on memory the one that its container has from us?"""
+    """Is the memory limit of its container the session's own?"""
     box = spec.box
     if box is None or box.image is None or box.memory is not None or not spec.care.max_memory:
         return False
@@ -284,8 +284,7 @@ def _limits_engine(spec: Spec) -> bool:
 
 
 def _starved(spec: Spec, why: str, detail: str | None = None) -> Verdict:
-    """Ended by the kernel for want of memory: at a limit of ours, which it has seen before we did,
-    or at one that is not."""
+    """Killed by the kernel because of its memory: at a limit that sesh set, or at another one."""
     if not _limits_engine(spec):
         return Verdict(State.FAILED, reason=why, cause=Cause.OOM)
     limit = f"killed at max-memory ({amount(spec.care.max_memory)})"
@@ -294,14 +293,14 @@ def _starved(spec: Spec, why: str, detail: str | None = None) -> Verdict:
 
 
 def _in_its_scope(signal: int, spec: Spec) -> str:
-    """A systemd scope is gone with its last process, and with it who has killed that."""
+    """A systemd scope is gone with its last process, and with it the reason of the kill."""
     if signal != Signals.SIGKILL or spec.box or not (spec.care.scope and spec.care.max_memory):
         return ""
     return f", perhaps by the kernel at max-memory ({amount(spec.care.max_memory)})"
 
 
 def kept(record: Record) -> bool:
-    """Does a keeper wait for its agent? Not for one that was adopted, until its first restart."""
+    """Does a keeper wait for its agent? An adopted agent has none until its first restart."""
     agent = record.place.agent
     return agent is None or agent.keeper > 0
 
@@ -315,7 +314,7 @@ def _by_exit_word(word: ExitWord, spec: Spec, *, oom: bool = False) -> Verdict:
 
 
 def _said(word: ExitWord, signal: int | None, spec: Spec, *, oom: bool) -> Verdict:
-    """What the keeper's word means."""
+    """The verdict that follows from an exit file."""
     if word.problem is not None:
         return Verdict(State.FAILED, reason=word.problem, cause=Cause.LAUNCH)
     if not word.terminal:  # in a container, the kernel may have chosen tmux instead of the agent

@@ -1,5 +1,4 @@
-"""The record of a session: what was asked for, and what is known of it. Data only: no I/O, no
-decisions."""
+"""The record of a session: what was asked for, and what is known of it. Data only."""
 
 from __future__ import annotations
 
@@ -28,35 +27,35 @@ def session_id(name: str, moment: datetime, salt: str) -> str:
 
 
 def name_of(session_id: str) -> str:
-    """The name that an id was made of."""
+    """The name in an id."""
     return session_id.rsplit("-", 3)[0]
 
 
 class Care(Value):
-    """How a session is looked after while nobody watches. Times in seconds; 0 and "": not at all.
-    All but `timeout` count for one launch."""
+    """How a session is supervised. Times in seconds; 0 and "": off. All but `timeout` count for one
+    launch."""
 
-    timeout: float = 0.0  # how long it may live, from a person's start on: retries included
+    timeout: float = 0.0  # how long it may live since a person started it, with all retries
     idle_timeout: float = 0.0  # how long it may print nothing
     retries: int = 0
     retry_delay: float = 10.0  # doubled from retry to retry
     retry_max_delay: float = 300.0
-    retry_reset: float = 600.0  # having run for so long, it has all its retries again
+    retry_reset: float = 600.0  # after this time without an end, all retries are available again
     retry_on: tuple[str, ...] = (Retry.FAILURE.value,)
     max_memory: int = 0  # bytes, of its whole tree
     max_cpu_time: float = 0.0  # of its whole tree
-    check_interval: float = 30.0  # between two looks at memory and processor time
+    check_interval: float = 30.0  # between two measurements of memory and processor time
     health_cmd: str = ""  # run by sh in the session's place
     health_interval: float = 30.0
     health_timeout: float = 30.0
     health_retries: int = 3  # failures in a row before it counts as failing
-    health_start_period: float = 0.0  # while it starts up, failures do not count
-    max_silence: float = 0.0  # no output and no word of its own for so long: hung
+    health_start_period: float = 0.0  # in this time after the start, failures do not count
+    max_silence: float = 0.0  # without output or a report for longer, it is hung
     scope: bool = False  # in a systemd scope of its own, whose memory the kernel limits
 
     @property
     def watched(self) -> bool:
-        """Is there anything to be looked at while it runs?"""
+        """Can anything become due while it runs?"""
         return bool(
             self.timeout
             or self.idle_timeout
@@ -68,9 +67,9 @@ class Care(Value):
 
 
 class BreakerLimits(Value):
-    """When the breaker of its group or template keeps a session from being launched again."""
+    """When the breaker of its group or template keeps a session from being retried."""
 
-    failures: int = 10  # of the whole circle; more of them open it; 0: never
+    failures: int = 10  # of all sessions of the group or template; more open it; 0: never
     within: float = 600.0
     cooldown: float = 1800.0
 
@@ -79,39 +78,39 @@ OPTION = "{option}"
 
 
 class Answers(Value):
-    """How an agent's questions are answered: which options mean it, by how they begin, and the keys
-    that take one. {option} is what stands in front of it on the screen."""
+    """How an agent's questions are answered: how the options for each answer begin, and the keys
+    that choose one. {option} is the number or letter of the option on the screen."""
 
     keys: tuple[str, ...] = (OPTION,)
-    marked: tuple[str, ...] = ("Enter",)  # of options without numbers: take the one that is marked
+    marked: tuple[str, ...] = ("Enter",)  # chooses the marked option, where options have no numbers
     yes: tuple[str, ...] = ("Yes",)
     no: tuple[str, ...] = ("No",)
     always: tuple[str, ...] = ("Yes, and don't ask again", "Yes, and always", "Always")
-    text: tuple[str, ...] = ()  # behind which a text can be typed
+    text: tuple[str, ...] = ()  # options after which a text can be typed
 
 
 class Kit(Value):
-    """What its template said of the agent: how it is launched, resumed and heard. Kept as it was at
-    the start: a template that changes later changes no session. In `start`, `resume`, `prompt` and
-    `transcript`, {conversation}, {hooks} and {prompt} stand for what is known at a launch."""
+    """The [agent] table of its template: how the agent is launched, resumed and followed. Kept as
+    it was at the start: a template that changes later changes no session. In `start`, `resume`,
+    `prompt` and `transcript`, {conversation}, {hooks} and {prompt} are replaced at a launch."""
 
-    kind: str  # whose protocol it speaks: claude, codex, aider …
-    conversation: str = ""  # minted (by us, at the start), learned (from its hooks), or none
-    start: tuple[str, ...] = ()  # words behind the command, at a launch without a conversation
-    resume: tuple[str, ...] = ()  # words behind the command, at a launch that goes on with one
-    prompt: tuple[str, ...] = ()  # words behind these, when a first prompt was given
-    transcript: str = ""  # where the agent keeps a conversation: a pattern for files
+    kind: str  # the protocol: claude, codex, aider …
+    conversation: str = ""  # minted (by sesh at the start), learned (from its hooks), or none
+    start: tuple[str, ...] = ()  # arguments at a launch without a conversation
+    resume: tuple[str, ...] = ()  # arguments at a launch that continues a conversation
+    prompt: tuple[str, ...] = ()  # further arguments when a first prompt was given
+    transcript: str = ""  # the files in which the agent keeps a conversation: a pattern
     rules: str = ""  # the rules for its title and its screen
     answers: Answers = Answers()
 
 
 class Worktree(Value):
-    """A git worktree that was made for the session."""
+    """A git worktree that was created for the session."""
 
     path: str
-    repository: str  # the main one's directory
+    repository: str  # the directory of the main worktree
     branch: str
-    made_branch: bool = False  # by us, for this
+    made_branch: bool = False  # sesh created the branch
 
 
 class Spec(Value):
@@ -124,14 +123,14 @@ class Spec(Value):
     tags: tuple[str, ...] = ()
     env: tuple[str, ...] = ()  # names given with -e; their values are only in the snapshot
     launch_timeout: float = 10.0
-    max_age: float | None = None  # seconds it may run; 0: for ever; None: as the settings say
-    max_idle: float | None = None  # seconds it may print nothing; the same
+    max_age: float | None = None  # seconds that it may run; 0: no limit; None: as in the settings
+    max_idle: float | None = None  # seconds without output; the same
     box: ContainerRequest | None = None  # None: on this machine
     care: Care = Care()
-    breaker: BreakerLimits | None = None  # None: as the settings say
+    breaker: BreakerLimits | None = None  # None: as in the settings
     template: str | None = None
     kit: Kit | None = None  # None: any command
-    prompt: str | None = None  # what an agent is to begin with; not said again when it is resumed
+    prompt: str | None = None  # the first prompt of an agent; not sent again when it is resumed
     branch: str | None = None  # that its directory should be on
     worktree: Worktree | None = None
 
@@ -154,20 +153,20 @@ class Status(Value):
     retry_at: datetime | None = None
     stop_asked: datetime | None = None
     stop_grace: float | None = None  # seconds between asking and killing
-    stopper: Process | None = None  # who brings it down; while that lives, no pass joins in
-    stop_tries: int = 0  # how often a stop was tried and could not be confirmed
-    stop_reason: str | None = None  # the limit that it was ended by; None: a person asked
-    stop_cause: Cause | None = None  # of which kind that limit is
-    remains: tuple[Process, ...] = ()  # of its tree, to be ended, and not found by its marker
+    stopper: Process | None = None  # the process that stops it; while it lives, no pass does
+    stop_tries: int = 0  # stops that could not be confirmed
+    stop_reason: str | None = None  # the limit because of which it is stopped; None: by a person
+    stop_cause: Cause | None = None  # the kind of that limit
+    remains: tuple[Process, ...] = ()  # processes to end that no marker finds
     keep: bool = False  # its container outlives the stop
-    starter: Process | None = None  # who has its container made; None: that is done, or needless
-    lived: float = 0.0  # seconds from a person's start to this launch; 0: this is what it wanted
-    held: float = 0.0  # seconds that this launch was paused for
-    resumed: datetime | None = None  # when that ended last
+    starter: Process | None = None  # the process that creates its container, while it does
+    lived: float = 0.0  # seconds from a person's start to this launch; 0: a person launched it
+    held: float = 0.0  # seconds in which this launch was paused
+    resumed: datetime | None = None  # when the last pause ended
     health: Health | None = None
     health_reason: str | None = None
-    waits_for: str | None = None  # what keeps the next retry waiting: a breaker, or a twin
-    gave_up: str | None = None  # why it is not tried again, although it was to be
+    waits_for: str | None = None  # what delays the retry: a breaker, or a used conversation
+    gave_up: str | None = None  # why it is not retried, although it was to be
 
 
 class Step(Value):
@@ -178,17 +177,17 @@ class Step(Value):
 
 
 class AgentWord(Value):
-    """What the agent says of itself."""
+    """What the agent reports about itself."""
 
     phase: str | None = None
     history: tuple[Step, ...] = ()
-    updated: datetime | None = None  # when it said something last
+    updated: datetime | None = None  # when it reported last
     finished: datetime | None = None
     errors: int = 0
     last_error: str | None = None
     resume_ready: bool = True
     conversation: str | None = None
-    prompted: bool = False  # by us, or it went on with its conversation: there is something in it
+    prompted: bool = False  # its conversation has a prompt
     summary: str | None = None
     metadata: Mapping[str, object] = MappingProxyType({})
 
@@ -204,22 +203,22 @@ class Record(Value):
 
     @property
     def heard(self) -> bool:
-        """Is it an agent whose launch sesh has equipped to be heard?"""
+        """Is it an agent whose hooks or files show what it does?"""
         return self.spec.kit is not None and self.place.has_process
 
     @property
     def directory_here(self) -> bool:
-        """Is its directory one of the machine that launched it?"""
+        """Is its directory on the machine that launched it?"""
         return self.place.pids_here and (self.spec.box is None or self.spec.box.mount)
 
     @property
     def launch(self) -> str:
-        """The stem of this generation's per-launch files."""
+        """The common part of the names of this generation's files."""
         return f"{self.id}.{self.place.generation}"
 
 
 class Damaged(Value):
-    """A record that can't be read: named, reported, never deleted, never in the way."""
+    """A record that cannot be read: reported, never deleted."""
 
     name: str
     path: str

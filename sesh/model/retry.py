@@ -24,29 +24,29 @@ _BY_SESH = (Cause.HEALTH, Cause.TIMEOUT, Cause.LIMIT)
 
 
 class After(Value):
-    """What follows from an end: another try at a time, or the last word."""
+    """What follows from an end: a retry, or none."""
 
     retry_at: datetime | None
     retries: int  # used so far
-    gave_up: str | None = None  # why it is not tried again, although it was to be
+    gave_up: str | None = None  # why it is not retried, although it was to be
 
 
 def after_end(
     record: Record, how: Verdict, ended: datetime, now: datetime, left: float = _NEVER
 ) -> After:
-    """Whether it is tried again, and when. Its timeout leaves it `left` seconds from now on."""
+    """Whether it is retried, and when. Its timeout leaves it `left` seconds from now on."""
     care, used = record.spec.care, record.status.retries
     if _ended_well(record, how, ended):
         used = 0
     by_hand = record.status.retries == 0
     if not care.retries or not _counts(care, how) or (how.cause is Cause.LAUNCH and by_hand):
-        return After(None, used)  # who has started it was told that it could not be launched
+        return After(None, used)  # the user has seen that it could not be launched
     if record.status.desired is Desired.STOPPED and record.status.stop_reason is None:
-        return After(None, used)  # a person wants it to stop, whatever else has happened to it
+        return After(None, used)  # a person wants it to stop
     if record.status.paused is not None:
         return After(None, used, "not launched again: it was paused")
     if how.state is State.TIMEOUT and left <= 0:
-        return After(None, used)  # its life was as long as it should be
+        return After(None, used)  # it has lived as long as it should
     if used >= care.retries:
         which = f"all {care.retries} retries are" if care.retries > 1 else "its one retry is"
         return After(None, used, f"{which} used up")
@@ -62,9 +62,9 @@ def no_time(care: Care) -> str:
 
 
 def _ended_well(record: Record, how: Verdict, ended: datetime) -> bool:
-    """Had it run well for so long that it has all retries again? Not what sesh had to end: what
-    hangs, or runs into the same limit every time, would be launched again for ever. (Whoever ends
-    what is unwell knows for how long it was well before: `ran_well`.)"""
+    """Had it run so long that all its retries are available again? Not if sesh ended it: a session
+    that hangs, or exceeds the same limit every time, would be retried for ever. (For unhealthy
+    sessions, `ran_well` decides.)"""
     started = record.status.started
     if started is None or how.cause in _BY_SESH or record.status.health in _UNWELL:
         return False
@@ -73,7 +73,7 @@ def _ended_well(record: Record, how: Verdict, ended: datetime) -> bool:
 
 
 def _counts(care: Care, how: Verdict) -> bool:
-    """Is this an end that is to be retried? Never one that a person asked for."""
+    """Is this end to be retried? Never if a person asked for it."""
     if how.state is State.STOPPED or how.exit_code == NEVER_AGAIN:
         return False
     kinds = {
@@ -82,20 +82,20 @@ def _counts(care: Care, how: Verdict) -> bool:
         State.TIMEOUT: {Retry.TIMEOUT},
     }
     what = kinds.get(how.state, set()) | {Retry.ALWAYS}
-    if how.cause is Cause.LAUNCH:  # too late is failed, too: nothing of it ever ran
+    if how.cause is Cause.LAUNCH:  # also if it was too late: nothing of it ever ran
         what |= {Retry.FAILURE}
     return not what.isdisjoint(care.retry_on)
 
 
 def delay(care: Care, attempt: int, seed: str) -> float:
-    """Seconds before the attempt: doubled each time, the same for the same launch."""
+    """Seconds before an attempt: doubled each time, the same for the same launch."""
     plain = care.retry_delay * 2.0 ** min(attempt - 1, 60)
     bent = plain * (1 - _JITTER + 2 * _JITTER * crc32(seed.encode()) / 0xFFFFFFFF)
     return min(bent, care.retry_max_delay)
 
 
 def wait(record: Record, now: datetime) -> float:
-    """Seconds until its next try. None is further off than any that was ever set: the clock was."""
+    """Seconds until the next retry. If that is longer than any delay, the clock was set: 0."""
     at = record.status.retry_at
     if at is None:
         return _SOON
@@ -108,8 +108,8 @@ def wait(record: Record, now: datetime) -> float:
 def open_until(
     failures: Iterable[datetime], limits: BreakerLimits, now: datetime
 ) -> datetime | None:
-    """Until when a group with these failures is left alone; None when it is not. What fails while
-    it is open (it ran before, or by a person's wish) does not keep it open."""
+    """Until when the breaker of these failures is open; None: closed. Failures while it is open (of
+    sessions that ran before, or that a person started) do not keep it open."""
     if not limits.failures:
         return None
     until: datetime | None = None

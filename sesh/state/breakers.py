@@ -1,8 +1,8 @@
-"""Breakers: a group, or a template, whose sessions fail too often is left alone for a while.
+"""Breakers: sessions of a group or template that fails too often are not retried for a while.
 
-No state of their own: whether one is open follows from the ends in the event log. Whoever finds one
-open leaves word until when (`paths.breakers_file`), so that `ls` need not read the log as long as
-there is none; it is only a reason to look.
+A breaker has no state of its own: whether it is open follows from the ends in the event log. A
+process that finds an open breaker writes until when it is open (`paths.breakers_file`), so that
+`ls` reads the log only if there may be one.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-# What is lost is lost with its place, as after a reboot: nobody's fault, and all are to come back.
+# Sessions that are lost with their place, as in a reboot, have not failed: all are to come back.
 _FAILURES = {State.FAILED.value, State.TIMEOUT.value}
 _LOST = {
     *(Cause.REBOOT.value, Cause.TERMINAL_GONE.value, Cause.CONTAINER_GONE.value),
     Cause.UNKNOWN.value,
-}  # also when it was given up then
+}  # also when no retry was made then
 Circle = tuple[str, str]  # `group` or `template`, and its name
 
 
 class Member(Value):
-    """Of a session, what its breakers depend on."""
+    """What the breakers of a session depend on."""
 
     id: str
     circles: tuple[Circle, ...]
@@ -48,7 +48,7 @@ class Member(Value):
 
 
 def circles(record: Record) -> tuple[Circle, ...]:
-    """What a session's failures count for."""
+    """The breakers for which a session's failures count."""
     return _circles(record.spec.group, record.spec.template)
 
 
@@ -58,7 +58,7 @@ def _circles(group: str | None, template: str | None) -> tuple[Circle, ...]:
 
 
 def limits_of(record: Record, config: Config) -> BreakerLimits:
-    """Its own, if it was started with some; else those of today's settings."""
+    """The session's own limits, or those of the settings."""
     return record.spec.breaker or _usual(config)
 
 
@@ -74,14 +74,14 @@ def _shown(view: View, config: Config) -> Member:
 
 
 class Opened(Value):
-    """A breaker that is open: until when at the latest, and for which sessions, by their ids."""
+    """An open breaker: until when at the latest, and for which sessions, by id."""
 
     until: datetime
     ids: frozenset[str]
 
 
 def open_for(records: Collection[Record], config: Config) -> dict[str, tuple[Circle, datetime]]:
-    """Of these sessions, by their ids, those with an open breaker: which, and until when; the one
+    """The sessions with an open breaker, by id: which breaker, and until when; of several, the one
     that is open longest."""
     members = [Member(one.id, circles(one), limits_of(one, config)) for one in records]
     found: dict[str, tuple[Circle, datetime]] = {}
@@ -92,7 +92,7 @@ def open_for(records: Collection[Record], config: Config) -> dict[str, tuple[Cir
 
 
 def open_among(views: Iterable[View], config: Config) -> dict[Circle, Opened]:
-    """All that are open for these sessions, as they are shown."""
+    """All breakers that are open for these sessions, given as session JSON."""
     found: dict[Circle, Opened] = {}
     for one, circle, until in _open([_shown(view, config) for view in views if view.get("id")]):
         before = found.get(circle, Opened(until, frozenset()))
@@ -117,7 +117,7 @@ def _open(members: Collection[Member]) -> list[tuple[Member, Circle, datetime]]:
 
 
 def _leave_word(until: datetime) -> None:
-    """That there is something to be seen until then."""
+    """Write until when a breaker is open."""
     moment = ceil(until.timestamp())
     if not freshness.breaker_open(paths.breakers_file(), moment - 1):
         with suppress(SeshError, OSError):  # it is for showing only
@@ -125,7 +125,7 @@ def _leave_word(until: datetime) -> None:
 
 
 def heed(ended: Collection[Record], config: Config | None = None) -> None:
-    """These have just ended: if that has opened a breaker, `ls` is to show it."""
+    """These sessions have just ended: if that has opened a breaker, `ls` shows it."""
     failed = [one for one in ended if circles(one) and _has_failed(recorded_end(one))]
     if not failed:
         return
@@ -138,7 +138,7 @@ def heed(ended: Collection[Record], config: Config | None = None) -> None:
 
 
 def _with_own_limits() -> list[View]:
-    """The sessions that were started with limits of their own, by their digest lines."""
+    """The sessions with limits of their own, by their digest lines."""
     directory = quick_read.directory(paths.sessions_dir())
     try:
         found = [
@@ -156,8 +156,8 @@ def _has_failed(how: Verdict) -> bool:
 def _failures_of(
     wanted: Collection[Circle], limits: Collection[BreakerLimits]
 ) -> dict[Circle, list[datetime]]:
-    """When sessions of these circles have failed, from the beginning of the log on: what was during
-    an earlier cool-down does not count, and when that was follows from what was before."""
+    """When sessions of these breakers have failed, since the beginning of the log: failures in an
+    earlier cool-down do not count, and its time follows from the failures before."""
     failures: dict[Circle, list[datetime]] = {circle: [] for circle in wanted}
     if not wanted or not any(one.failures for one in limits):
         return failures
@@ -169,7 +169,7 @@ def _failures_of(
 
 
 def _failures(wanted: Collection[Circle]) -> Iterator[dict[str, Any]]:
-    """The ends that count, one of each launch: that it was given up is no second failure."""
+    """The ends that count, one per launch: a retry that is given up is no second failure."""
     known = set()
     for event in events.of_kind("ended", [{kind: name} for kind, name in wanted]):
         if _is_failure(str(event.get("state")), str(event.get("cause"))):
@@ -188,7 +188,7 @@ def _circles_of(event: dict[str, Any]) -> list[Circle]:
 
 
 def note_open(record: Record, circle: Circle, until: datetime, config: Config) -> None:
-    """Write down that it opened, once."""
+    """Append the event that it opened, once."""
     opened = until - timedelta(seconds=limits_of(record, config).cooldown)
     for event in events.read(since=opened):
         if event["kind"] == "breaker-opened" and circle in _circles_of(event):

@@ -1,7 +1,8 @@
 """An end and its event belong together: the record is written first, then the event, once.
 
-A marker in `run/MACHINE/untold` is there from before the one until after the other. Killed in
-between, the next look finds it and writes what is missing; the log itself says whether it is.
+A marker in `run/MACHINE/untold` exists from before the record is written until after the event is.
+If the process is killed in between, the next look finds the marker and appends the event, unless
+the log has it.
 """
 
 from __future__ import annotations
@@ -30,18 +31,18 @@ if TYPE_CHECKING:
 
 KINDS = ("ended", "stopped")
 _LIMIT = 1 << 16
-_ABANDONED = 60.0  # seconds after which nobody is about to write the event
+_ABANDONED = 60.0  # seconds after which the process that made a marker will not continue
 
 
 class Marker(Value):
-    """That the event of an end is still to be written."""
+    """The event of an end is not written yet."""
 
-    place: Place  # the end of the log before: the event is behind it, if it was written
-    gave_up: str | None  # of the end that is meant: a launch that was to be retried ends twice
+    place: Place  # the end of the log before: the event comes after it, if it was written
+    gave_up: str | None  # which end: a launch that was to be retried and is given up ends twice
 
 
 def write(old: Entry, record: Record, verdict: Verdict) -> Entry | None:
-    """Replace a record by one that has ended, and tell it; None: somebody else was faster."""
+    """Write a record that has ended, and its event; None: another process was faster."""
     with announced(record) as tell:
         written = records.swap(old, record, verdict)
         if written is not None:
@@ -51,8 +52,8 @@ def write(old: Entry, record: Record, verdict: Verdict) -> Entry | None:
 
 @contextmanager
 def announced(record: Record, *, ended: bool = True) -> Iterator[Callable[[], None]]:
-    """Around the writing of an end and its event, for which it gives a function. What fails is left
-    for the next look, which asks the record. Without an end, there is nothing to announce."""
+    """Keep a marker while an end is written. Yields the function that appends the event. If that
+    fails, the marker stays for the next look. Does nothing if the session has not ended."""
     if not ended:
         yield lambda: None
         return
@@ -81,7 +82,7 @@ def _announce(path: str, marker: Marker) -> None:
 
 
 def _tell(record: Record, marker: Marker) -> None:
-    """Into the history of what happened: an end, and that it is not the last word. Once."""
+    """Append the event of an end, and that of its retry, once."""
     told = _events(record)
     events.write(*told, unless=lambda: _is_told(told[0], marker.place))
 
@@ -123,11 +124,11 @@ def _events(record: Record) -> list[Event]:
     return told
 
 
-# --- what was killed in between ------------------------------------------------------------------
+# --- markers of killed processes -----------------------------------------------------------------
 
 
 def tell_untold() -> None:
-    """Write the events that are missing."""
+    """Append the events that are missing."""
     try:
         names = os.listdir(_path())
     except OSError:

@@ -1,6 +1,6 @@
-"""Is a digest line still the truth? Asked of /proc and the per-launch files, without tmux.
+"""Is a digest line still true? /proc and the files of launches show that, without tmux.
 
-Read by fast lanes: imports next to nothing, on purpose.
+Used by fast lanes: imports next to nothing, on purpose.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _STATE_FIELD, _PARENT_FIELD, _LEADER_FIELD, _TTY_FIELD, _START_FIELD = 0, 1, 3, 
 
 
 class Survey:
-    """One look at the files of all launches, for questions about each."""
+    """One look at the files of all launches."""
 
     def __init__(self) -> None:
         machine = machine_id()
@@ -27,10 +27,10 @@ class Survey:
         self.exits = {name[:-5] for name in names if name.endswith(".exit")}
         self.unclaimed = {name[:-4] for name in names if name.endswith(".pid")}
         self.untold = {name.rpartition(".")[0] for name in _listed(f"{self.run}/untold")}
-        self.explained: list[tuple[str, str, str]] = []  # agents that hold, with their keepers
+        self.explained: list[tuple[str, str, str]] = []  # living agents with their keepers
 
     def holds(self, found: digest.Digest) -> bool:
-        """Is it as recorded? Takes the session's launch out of `unclaimed`."""
+        """Is the session as recorded? Removes its launch from `unclaimed`."""
         launch = f"{found.id}.{found.generation}"
         self.unclaimed.discard(launch)
         mode = found.mode
@@ -71,7 +71,7 @@ def _listed(directory: str) -> list[str]:
 
 
 def breaker_open(path: str, now: float) -> bool:
-    """Has anybody seen a breaker that is still open then?"""
+    """Is a breaker known that is still open at `now`?"""
     try:
         return int(read(path)) > now
     except (OSError, ValueError):
@@ -79,7 +79,7 @@ def breaker_open(path: str, now: float) -> bool:
 
 
 def digest_of(name: str, directory: int) -> digest.Digest | None:
-    """The digest of one record file, if it is intact and the file's own."""
+    """The digest of a record file, if it is intact and has the name of the file."""
     found = digest.parse(read(f"{name}.toml", directory))
     if found is None or not digest.is_of(found.view, name):
         return None
@@ -87,5 +87,5 @@ def digest_of(name: str, directory: int) -> digest.Digest | None:
 
 
 def names(directory: str) -> list[str]:
-    """The names of all records, damaged ones too."""
+    """The names of all records, also of damaged ones."""
     return sorted(n[:-5] for n in os.listdir(directory) if n.endswith(".toml") and n[0] != ".")

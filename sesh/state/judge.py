@@ -27,13 +27,13 @@ _LOOKS = 3  # at most, at a record that other processes keep changing
 
 
 class Seen(Value):
-    """One record file and what is true of it."""
+    """A record file and the session that was found by it."""
 
     entry: Entry
     session: Session | None  # None: the record is damaged
-    trouble: str | None = None  # why what was learned could not be written down
-    overtaken: bool = False  # since it was read, another sesh changed the record or it began
-    has_ended: bool = False  # this look has found, and written down, that it has ended
+    trouble: str | None = None  # why the record could not be updated
+    overtaken: bool = False  # another process changed the record, or the agent began, meanwhile
+    has_ended: bool = False  # this look has found, and recorded, its end
 
     @property
     def name(self) -> str:
@@ -45,14 +45,14 @@ class Seen(Value):
 
     @property
     def intact(self) -> Session:
-        """Its session. Raises when its record is damaged."""
+        """The session. Raises when the record is damaged."""
         if self.session is None:
             raise StateError(f"{self.name}: its record is damaged; see sesh show {self.name}")
         return self.session
 
     @property
     def has_process(self) -> bool:
-        """Does sesh run a process for it? A record that cannot be read may have one."""
+        """Does sesh run a process for it? A damaged record may have one."""
         return self.session is None or self.session.record.place.has_process
 
     @property
@@ -62,16 +62,16 @@ class Seen(Value):
 
 
 def seen_as(entry: Entry, record: Record, sight: Observation) -> Seen:
-    """A session, judged by what is known of it without a look."""
+    """A session, judged by a given observation."""
     return Seen(entry, Session(record, sight, reconcile(record, sight, datetime.now(UTC))))
 
 
 def judge(
     entries: Sequence[Entry], config: Config | None = None, answers: Answers | None = None
 ) -> list[Seen]:
-    """Look at them, decide, and write down what is new. What another sesh has changed meanwhile is
-    looked at anew: it may have written down an end and removed the word of it, so that to us it
-    looked like an end that nobody saw."""
+    """Observe records, decide their states and write what is new. A record that another process has
+    changed meanwhile is judged again: that process may have recorded an end and removed the exit
+    file, so that the end looked unexplained here."""
     config = config or settings.load()
     ends.tell_untold()
     found = _judge(entries, config, answers)
@@ -103,8 +103,7 @@ def _judge(entries: Sequence[Entry], config: Config, answers: Answers | None = N
 def _settle(
     entry: Entry, record: Record, sight: Observation, verdict: Verdict, now: datetime
 ) -> Seen:
-    """Write down what was learned, unless somebody else has changed the record meanwhile: then what
-    they wrote stands."""
+    """Write what was learned, unless another process has changed the record meanwhile."""
     session = Session(record, sight, verdict)
     if verdict.state is State.UNKNOWN:
         return Seen(entry, session)
@@ -129,13 +128,13 @@ def _settle(
 
 
 def _withdraw(record: Record) -> bool:
-    """A tmux that is late must not begin it now. False: the agent was faster, and lives."""
+    """Keep a slow tmux from starting the agent now. False: the agent was faster, and lives."""
     which = (record.place.run, record.id, record.place.generation)
     return launch_files.withdraw(record) or launch_files.read_launch(*which) is None
 
 
 def learn(record: Record, sight: Observation, verdict: Verdict, now: datetime) -> Record:
-    """The record with what was proven: who the agent is, that it ended and how."""
+    """The record with what was proven: the agent's identity, its end and how it ended."""
     word = sight.launch
     if word and word.generation == record.place.generation and record.place.agent is None:
         record = replace(
@@ -154,13 +153,13 @@ def learn(record: Record, sight: Observation, verdict: Verdict, now: datetime) -
 
 
 def _in_conversation(word: AgentWord, conversation: str | None) -> AgentWord:
-    """In another one than before, nobody has said anything yet, as far as we know."""
+    """Whether a conversation other than the one before has a prompt is not known."""
     still = word.prompted and word.conversation is None
     return replace(word, conversation=conversation, prompted=still)
 
 
 def ended(record: Record, how: Verdict, now: datetime) -> Record:
-    """The record of a session that has ended like this: for good, or to be tried again."""
+    """The record of a session that has ended like this, for good or until its retry."""
     moment = how.ended or now
     after = retry.after_end(record, how, moment, now, clocks.time_left(record))
     status = record.status
@@ -185,7 +184,7 @@ def ended(record: Record, how: Verdict, now: datetime) -> Record:
 
 
 def with_retry(record: Record, sight: Observation, verdict: Verdict, now: datetime) -> Verdict:
-    """What follows once it is known whether an end is the last one."""
+    """The verdict once it is known whether the session will be retried."""
     if verdict.state in ENDED and record.spec.care.retries:
         return reconcile(record, sight, now)
     return verdict

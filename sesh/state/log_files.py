@@ -1,10 +1,10 @@
-"""Transcripts as files: bounded while they are written, and with a note of what was printed when.
+"""Transcripts as files: limited in size while they are written, with notes of their growth.
 
-`cat` appends to a transcript all the time. Cutting its head off would lose what is appended in that
-moment and move every offset; so the old part is given back to the disk as a hole: nothing is lost,
-and whoever follows the file or remembers an offset stays right. Readers begin behind the hole.
+`cat` appends to a transcript all the time. To cut off its beginning would lose the output of that
+moment and move every offset; so the old part is returned to the disk as a hole. Nothing is lost,
+and the offsets of readers stay right. Readers begin after the hole.
 
-`ID.times` holds a line "SECONDS OFFSET" for moments at which somebody looked.
+`ID.times` has a line "SECONDS OFFSET" for each time at which a pass looked.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from sesh.system import files, paths
 _BLOCK = 1 << 16  # holes are made of whole blocks of any file system
 _KEEP_SIZE, _PUNCH_HOLE = 1, 2  # of fallocate(2)
 _TIMES_LIMIT = 1 << 16
-_FOLLOWED = 2.0  # seconds in which whoever follows a transcript has read what was printed
-_BURST = 8  # limits that a transcript may have while it grows so fast
+_FOLLOWED = 2.0  # seconds within which readers that follow a transcript have read new output
+_BURST = 8  # times the limit that a transcript may have while it grows fast
 
 
 def begin(path: str) -> int:
@@ -41,7 +41,7 @@ def _begin(fd: int) -> int:
 
 
 def kept(path: str) -> int:
-    """How many bytes of it there are."""
+    """The number of bytes that are kept."""
     return os.stat(path).st_size - begin(path)
 
 
@@ -56,7 +56,7 @@ def last_output(session_id: str) -> float | None:
 
 
 def tend(limit: int) -> None:
-    """Note how far each transcript is by now, and trim those that are too large."""
+    """Note the size of each transcript, and trim those that are too large."""
     entries: dict[str, os.DirEntry[str]] = {}
     with suppress(FileNotFoundError), os.scandir(paths.transcripts_dir()) as found:
         entries = {entry.name: entry for entry in found}
@@ -76,8 +76,8 @@ def _tend(log: os.DirEntry[str], times: os.DirEntry[str] | None, limit: int) -> 
 
 
 def trim(path: str, limit: int, before: int | None = None) -> None:
-    """Keep the last three quarters of `limit`, once there is more than `limit`; and all behind
-    `before`, which whoever follows may not have read yet."""
+    """Keep the last three quarters of `limit`, once there is more than `limit`; and all bytes after
+    `before`, which readers may not have read yet."""
     fd = files.open_regular(path, os.O_RDWR)
     try:
         was, start = os.fstat(fd), _begin(fd)
@@ -122,7 +122,7 @@ def _punch(fd: int, path: str, end: int) -> bool:
 
 
 def _cut(fd: int, end: int) -> None:
-    """The poorer way: move the rest to the front. What is appended in that very moment is lost."""
+    """Move the rest to the front. Output that is appended in this moment is lost."""
     target = 0
     while chunk := os.pread(fd, _BLOCK, end + target):
         os.pwrite(fd, chunk, target)

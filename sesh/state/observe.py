@@ -1,8 +1,8 @@
-"""Many records → observations, in few calls. Looks; never decides, never changes anything.
+"""Observe many records in few calls. Decides nothing, changes nothing.
 
-A live agent is known from /proc alone: its pid and start ticks say who it is, its terminal's number
-says that its pane stands (a hangup clears it). tmux is asked once a server, and only about sessions
-whose agent is not seen alive.
+/proc alone shows that an agent lives: pid and start ticks identify it, and the number of its
+terminal proves that its pane exists (a hangup clears it). Each tmux server is asked once, and only
+about sessions whose agent was not found alive.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from sesh.state import clocks
 from sesh.system import git, process_marks, processes
 from sesh.system.process_marks import Mark
 
-_SKEW = 2.0  # seconds that the clock of a machine may be off when it has just been started
+_SKEW = 2.0  # seconds by which a clock may be off just after the boot
 _TWIN = (
     "it runs on another machine{} with the same machine id; "
     "systemd-machine-id-setup gives each its own"
 )
-KEEPER_PATIENCE = 1.0  # how long a keeper may take from its agent's end to its word
+KEEPER_PATIENCE = 1.0  # seconds that a keeper may take to write how its agent ended
 
 
 def observe(
     records: Sequence[Record], config: Config, answers: Answers | None = None
 ) -> list[Observation]:
-    """Look at all of them. The order is kept. What tmux servers say is kept in `answers`."""
+    """Observe all records, in their order. `answers` keeps the answers of tmux servers."""
     answers = {} if answers is None else answers
     first = [_first_look(record) for record in records]
     done = [*first]
@@ -48,7 +48,7 @@ def observe(
 
 
 def _first_look(record: Record) -> Observation:
-    """What its files say in a container may be anything: a trouble with it is only its own."""
+    """Observe by files. A container may write anything: an error concerns only its session."""
     if record.place.calls_back:
         return heard(record, by_files(record))
     try:
@@ -61,13 +61,13 @@ def _first_look(record: Record) -> Observation:
 
 
 def by_files(record: Record) -> Observation:
-    """What the per-launch files and the process table say; and git's, if a branch was asked for."""
+    """Observe by the files of the launch and /proc, and by git if a branch was asked for."""
     sight = _by_files(record)
     return replace(sight, branch=git.head(record.spec.cwd)) if _has_branch(record) else sight
 
 
 def _has_branch(record: Record) -> bool:
-    """Should its directory be on a certain branch while it lives, and is it on this machine?"""
+    """Is it alive, in a directory of this machine that should be on a certain branch?"""
     if record.spec.branch is None or record.status.outcome is not None:
         return False
     return record.directory_here and record.place.machine.id == processes.here().id
@@ -100,8 +100,8 @@ def _by_files(record: Record) -> Observation:
 
 
 def _unseen(record: Record, exit_word: ExitWord | None) -> Observation:
-    """Nobody knows its process: it has not begun or, in a container, has ended before anybody could
-    find it among the processes of this machine."""
+    """Its process is not known: it has not begun or, in a container, has ended before it was found
+    among the processes of this machine."""
     place = record.place
     since = record.status.launched
     word = exit_word and launch_files.read_launch(place.run, record.id, place.generation, since)
@@ -111,7 +111,7 @@ def _unseen(record: Record, exit_word: ExitWord | None) -> Observation:
 
 
 def heard(record: Record, sight: Observation) -> Observation:
-    """Add the conversation that an agent's hooks have named."""
+    """Add the conversation that the agent is in."""
     if not record.heard or record.status.outcome is not None:
         return sight
     from sesh.agents import changes
@@ -121,7 +121,7 @@ def heard(record: Record, sight: Observation) -> Observation:
 
 
 def _still_carries(record: Record, agent: Agent | None) -> bool:
-    """Does the very agent live, whatever boot the record (edited by hand?) names?"""
+    """Does this agent live, although the record (edited by hand?) names another boot?"""
     if agent is None or not processes.alive(agent.process):
         return False
     stat = processes.look(agent.process.pid)
@@ -129,7 +129,7 @@ def _still_carries(record: Record, agent: Agent | None) -> bool:
 
 
 def _elsewhere(record: Record) -> str | None:
-    """Why its pids mean nothing here, if they don't."""
+    """Why its pids mean nothing here, if that is so."""
     there, here = record.place.machine, processes.here()
     if there.id != here.id:
         return "it runs on another machine"
@@ -139,9 +139,9 @@ def _elsewhere(record: Record) -> str | None:
 
 
 def twin_of(record: Record) -> str | None:
-    """Why another boot of our machine id is not an earlier one of this machine: clones share that
-    id. Who has shown a sign of life since we were started is another machine; who has another name
-    is, until we have been up for so long that its passes would have left one."""
+    """Why a boot with our machine id is another machine's, if it is: clones share that id. A boot
+    that has shown a sign of life since our boot is another machine's; so is one with another host
+    name, until we have been up long enough for its passes to leave such a sign."""
     place, status = record.place, record.status
     boot = clocks.boot_of(place.private_run, place.machine.boot)
     signs = [at.timestamp() for at in (status.launched, status.started, status.resumed) if at]
@@ -181,8 +181,8 @@ def _by_process(
 
 
 def _itself(record: Record, agent: Agent, stat: processes.Stat) -> bool:
-    """Is it alive, and not another process of the same pid and tick? Where its place does not show
-    that, its marker must."""
+    """Is it alive, and not another process with the same pid and start ticks? Its session or its
+    marker shows that."""
     if not stat.alive:
         return False
     return processes.belongs(stat, agent) or _carries(record, agent, stat)
@@ -194,7 +194,7 @@ def _carries(record: Record, agent: Agent, stat: processes.Stat) -> bool:
 
 
 def _await_exit(record: Record, agent: Agent) -> ExitWord | None:
-    """The agent has just ended: give its keeper a moment to say how."""
+    """The agent has just ended: give its keeper a moment to write how."""
     place, since = record.place, None if record.place.calls_back else record.status.launched
     read = partial(launch_files.read_exit, place.run, record.id, place.generation, since)
     deadline = time.monotonic() + KEEPER_PATIENCE
@@ -207,7 +207,7 @@ def _await_exit(record: Record, agent: Agent) -> ExitWord | None:
 
 
 def _keeper_alive(agent: Agent) -> bool:
-    """Is the shell that waits for the agent still there? (Its own start is not known: it is the
-    parent, or has the same session, so another process of that pid passes for dead.)"""
+    """Is the shell that waits for the agent alive? (Its start ticks are not known, but its session
+    is: another process with that pid counts as dead.)"""
     stat = processes.look(agent.keeper)
     return stat is not None and stat.alive and stat.session == agent.leader

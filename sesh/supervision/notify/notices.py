@@ -1,18 +1,18 @@
-"""Telling somebody what happened: new events go into an outbox, a process of its own delivers them.
+"""Notifications: new events go to an outbox, and a separate process delivers them.
 
-`collect` belongs to the pass and waits for nobody; `deliver` runs apart. The outbox is a directory:
+`collect` is part of the pass and never waits; `deliver` runs apart. The outbox is a directory:
 
-  cursor                  INODE OFFSET BATCH: how far events.jsonl was read, and what counts
-  STEM.BATCH.NUMBER.json  for one event and one target: what to tell, tries so far, when the next
-  .lock                   held by the one who collects
-  .TARGET.lock            held by the one who delivers to a target
-  .TARGET.again           somebody wants that: whoever is at work looks once more
+  cursor                  INODE OFFSET BATCH: how far events.jsonl was read, the last valid batch
+  STEM.BATCH.NUMBER.json  one event for one target: the message, tries so far, time of the next
+  .lock                   held by the process that collects
+  .TARGET.lock            held by the process that delivers to a target
+  .TARGET.again           a request to that process to look once more
 
-An event is taken once: files count when the cursor, which is written behind them, has reached their
-batch; those beyond it are of a `collect` that was killed, and the next one makes them anew. A file
-for each target keeps the failure of one from repeating the success of another. A try is counted
-before it is made: a `deliver` that is killed again and again tells no more often than `[notify]
-tries` says.
+An event is taken once: files are valid when the cursor, which is written after them, has reached
+their batch. Files beyond it were left by a `collect` that was killed; the next makes them again.
+Each target has its own file, so that a failure at one does not repeat a delivery to another. A try
+is counted before it is made: a `deliver` that is killed again and again sends no more often than
+`[notify] tries` allows.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-NEVER = ("notified", "notify-failed")  # of these nobody is told: there would be no end
+NEVER = ("notified", "notify-failed")  # never notified: there would be no end
 DELAYS = (10.0, 60.0, 300.0, 900.0, 3600.0)  # seconds before the next try
-KEEP = 86400.0  # seconds after which it is no news any more
+KEEP = 86400.0  # seconds after which a notification is too old to deliver
 LATE = "not delivered within a day"
-FRESH = 60.0  # seconds that still count as new where nothing was ever collected
-AGAIN = 60.0  # seconds until somebody looks whether what was due is delivered
-_LIMIT = 4 << 20  # bytes of a file: a session's object may have one, escaped
+FRESH = 60.0  # at the first collection, the age in seconds up to which events are new
+AGAIN = 60.0  # seconds until the next look at due notifications
+_LIMIT = 4 << 20  # bytes of a file: the JSON of a session may have 1 MiB before it is escaped
 _NAME = lazy(r".+\.(\d+)\.(\d+)\.json")
 _UNSAFE = lazy(r"[^A-Za-z0-9_:.-]")
 _LONGEST = 160  # characters of a file's stem
@@ -96,16 +96,16 @@ class Notice(Value):
     due: float = 0.0
 
     def is_due(self, now: float) -> bool:
-        """Is it time? None is further off than any that was ever set: then the clock was."""
+        """Is it time? If the time is further off than any delay, the clock was set: then it is."""
         return not now < self.due <= now + DELAYS[-1]
 
 
-# --- what the pass does --------------------------------------------------------------------------
+# --- in the pass ---------------------------------------------------------------------------------
 
 
 def tell(config: Config) -> None:
-    """What every pass does last: collect, and have delivered what is due. Never waits; a disk that
-    takes nothing is no reason not to go on, because the cursor stays where it is."""
+    """Collect events and start the delivery of due notifications: the last step of a pass. Never
+    waits. On a full disk the cursor stays where it is, and a later pass collects the events."""
     events.written.clear()
     with suppress(SeshError, OSError):
         if collect(config) and any(map(_unserved, _due())):
@@ -114,14 +114,13 @@ def tell(config: Config) -> None:
 
 
 def call_pass(config: Config) -> None:
-    """Have somebody told of what this process has written down, if that is wanted."""
+    """Start a pass if notifications are wanted for the events of this process."""
     if targets_of(config.notify) and not events.written.isdisjoint(config.notify.on):
         subprocesses.detach([*paths.own_command(), "pass"], env=targets.surroundings())
 
 
 def collect(config: Config) -> bool:
-    """Put into the outbox what is new in the event log and is to be told. True when something waits
-    there."""
+    """Put notifications of new events into the outbox. True when the outbox is not empty."""
     cursor = _cursor()
     if cursor is None or _news(cursor[0]):
         directory = paths.notices_dir()
@@ -133,26 +132,26 @@ def collect(config: Config) -> bool:
 
 
 def wake() -> float | None:
-    """In how many seconds something is to be done; None when nothing waits."""
+    """Seconds until the next notification is due; None when the outbox is empty."""
     now = time.time()
     waits = [AGAIN if one.is_due(now) else one.due - now for one in _outbox()]
     return min(waits) if waits else None
 
 
 def _due() -> set[Target]:
-    """Who is to be told something now."""
+    """The targets with a notification that is due."""
     now = time.time()
     return {notice.target for notice in _outbox() if notice.is_due(now)}
 
 
 def _unserved(target: Target) -> bool:
-    """Is nobody at work for it? Else that one looks once more, and a second would only go again."""
+    """Does no process deliver to it? A process that does looks once more."""
     with _serving(target) as mine:
         return mine
 
 
 def _news(place: Place) -> bool:
-    """Is there more in the log than was read?"""
+    """Has the log grown since it was read?"""
     try:
         status = os.stat(paths.events_file())
     except FileNotFoundError:
@@ -192,7 +191,7 @@ def targets_of(settings: Notify) -> list[Target]:
 
 
 def _wanted(found: Sequence[Event], on: Sequence[str]) -> Iterator[tuple[Event, View | None]]:
-    """Those that somebody wants to know of, with their sessions."""
+    """The events that are wanted, with their sessions."""
     retried = {_launch(e): number for number, e in enumerate(found) if e["kind"] == "recovering"}
     for number, event in enumerate(found):
         kind = event["kind"]
@@ -210,7 +209,7 @@ def _launch(event: Event) -> tuple[Any, Any]:
 
 
 def _recovers(event: Event, session: View | None) -> bool:
-    """Does the record say so already? It is written before the events are."""
+    """Does the record show it already? It is written before its events."""
     if session is None or session.get("state") != State.RECOVERING:
         return False
     return bool(session.get("generation") == event.get("generation"))
@@ -242,7 +241,7 @@ def _now() -> str:
     return formatting.stamp(time.time())
 
 
-# --- what is told --------------------------------------------------------------------------------
+# --- messages ------------------------------------------------------------------------------------
 
 
 def body(event: Event, session: View | None) -> Event:
@@ -265,13 +264,13 @@ def sentence(event: Event) -> str:
 
 
 def _circle(event: Event) -> str:
-    """Whose failures have opened the breaker."""
+    """The group or template whose failures have opened the breaker."""
     known = (f"{what} {event[what]}" for what in ("group", "template") if event.get(what))
     return next(known, "its group")
 
 
 def try_out(settings: Notify) -> list[tuple[Target, Sent]]:
-    """Send a test to every target at once, and wait for what comes of it."""
+    """Send a test to all targets at once, and wait for the results."""
     data = _data(body(events.new("test", None, None, None), None))
     told = targets_of(settings)
     results: dict[Target, Sent] = {}
@@ -299,12 +298,12 @@ def _at_once(threads: Iterable[Thread]) -> None:
 
 
 def deliver(config: Config) -> bool:
-    """Try once what is due, each target by itself; what came of it is in the event log. True when
-    something was tried, and something waits for a later try."""
+    """Try all due notifications once, each target by itself; the event log gets the results. True
+    when something was tried and something remains for a later try."""
     now = time.time()
     due: set[Target] = set()
     for path in waiting():
-        with suppress(OSError):  # another has delivered it meanwhile
+        with suppress(OSError):  # another process has delivered it meanwhile
             notice = _read(path)
             if notice is None:
                 drop(path, "its file can't be read")
@@ -316,8 +315,8 @@ def deliver(config: Config) -> bool:
 
 
 def _serve(target: Target, settings: Notify, tried: list[Notice]) -> None:
-    """All that one target is to be told. One process does that at a time: a second one leaves word
-    and goes."""
+    """Deliver all notifications of one target. One process at a time does that; a second one leaves
+    a request and ends."""
     again = f"{_key(target)}.again"
     with suppress(SeshError, OSError):
         wanted = True
@@ -333,7 +332,7 @@ def _serve(target: Target, settings: Notify, tried: list[Notice]) -> None:
 
 @contextmanager
 def _serving(target: Target) -> Iterator[bool]:
-    """True for the one who serves a target; all others have left word for that one."""
+    """True if this process delivers to a target; otherwise another one has got a request."""
     key = _key(target)
     files.write_private(f"{key}.again", b"", durable=False)
     with files.only_one(f"{key}.lock") as mine:
@@ -346,7 +345,7 @@ def _key(target: Target) -> str:
 
 
 def _tried(target: Target, settings: Notify) -> Iterator[Notice]:
-    """Try what is due for one target. What can't be counted is not tried."""
+    """Try the due notifications of one target. A try that cannot be counted is not made."""
     now = time.time()
     for notice in [one for one in _outbox() if one.target == target and one.is_due(now)]:
         with suppress(SeshError, OSError):
@@ -373,8 +372,8 @@ def _try(notice: Notice, settings: Notify) -> None:
 
 
 def drop(path: str, reason: str) -> None:
-    """Give one up. That it is lost is written down first: where that can't be, it stays. Raises
-    FileNotFoundError where it was delivered or given up meanwhile: then it is not lost."""
+    """Give up a notification. The event of that is written first; if that fails, the notification
+    stays. Raises FileNotFoundError if it was delivered or given up meanwhile."""
     _note("notify-failed", _read(path), reason=reason)
     with suppress(FileNotFoundError):
         os.unlink(path)
@@ -388,7 +387,7 @@ def _note(kind: str, notice: Notice | None, **details: str) -> None:
 
 
 def failures(within: float) -> list[Event]:
-    """What could not be delivered in the last seconds, oldest first."""
+    """The failed notifications of the last seconds, oldest first."""
     return [event for event in events.of_kind("notify-failed") if _age(event) < within]
 
 
@@ -396,7 +395,7 @@ def failures(within: float) -> list[Event]:
 
 
 def waiting() -> list[str]:
-    """The files of the outbox that count, oldest first."""
+    """The valid files of the outbox, oldest first."""
     directory, cursor = paths.notices_dir(), _cursor()
     return [
         f"{directory}/{name}" for name, batch in _files() if cursor is None or batch <= cursor[1]
@@ -427,7 +426,7 @@ def _last_batch() -> int:
 
 
 def _forget_beyond(batch: int) -> None:
-    """Remove what a killed `collect` has left: its events are still to be read."""
+    """Remove the files of a `collect` that was killed: its events are read again."""
     for name, written in _files():
         if written > batch:
             os.unlink(f"{paths.notices_dir()}/{name}")
@@ -452,8 +451,8 @@ def _write(notice: Notice) -> None:
 
 
 def _read(path: str) -> Notice | None:
-    """What a file says; None when it is damaged. Raises FileNotFoundError when it is gone: another
-    has delivered it, which is no loss."""
+    """The notification in a file; None when it is damaged. Raises FileNotFoundError when another
+    process has delivered it."""
     try:
         found = json.loads(files.read_regular(path, _LIMIT))
         target = Target(Kind(found["target"]["kind"]), str(found["target"]["what"]))
@@ -471,7 +470,7 @@ def _cursor_path() -> str:
 
 
 def _cursor() -> tuple[Place, int] | None:
-    """How far the log was read, and the last batch that counts; None when that is lost."""
+    """How far the log was read, and the last valid batch; None when that is lost."""
     try:
         words = files.read_regular(_cursor_path(), 256).split()
         inode, offset, batch = map(int, words)

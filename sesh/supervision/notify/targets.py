@@ -1,4 +1,4 @@
-"""Who can be told something: a shell command or a web address. One try, never beyond its timeout.
+"""Targets of notifications: a shell command or a web address. One try, never beyond its timeout.
 
 An address may hold a password or a token, also in its path; a command may print one. So what is
 said about a target (`shown`), and why it could not be told, holds nothing of either.
@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
-# What tells a process that it belongs to a session, or runs in its terminal.
+# The variables that show a process that it belongs to a session, or runs in its terminal.
 _OF_A_SESSION = ("SESH_ID", "SESH_NAME", "SESH_RUN", "TMUX", "TMUX_PANE")
 _ASSIGNMENT = lazy(r"\w+=")
 _LONGEST = 60  # characters of a command's first word
@@ -38,26 +38,26 @@ class Target(Value):
 
     @property
     def shown(self) -> str:
-        """What may be said of it: the command's first word, or the host."""
+        """Its name in messages: the first word of the command, or the host. No secrets."""
         return _program(self.what) if self.kind is Kind.COMMAND else _host(self.what)
 
 
 class Sent(Value):
-    """What came of one try."""
+    """The result of one try."""
 
-    problem: str | None = None  # None: it was told
-    said: str = ""  # by the command; for whoever looks on, and for no log
+    problem: str | None = None  # None: delivered
+    said: str = ""  # the output of the command; for a terminal, never for a log
 
 
 def send(target: Target, data: bytes, timeout: float) -> Sent:
-    """Tell one target."""
+    """Send to one target."""
     if target.kind is Kind.COMMAND:
         return _guarded(lambda: _run(target.what, data, timeout))
     return _within(timeout, lambda: _guarded(lambda: Sent(_post(target.what, data, timeout))))
 
 
 def _guarded(work: Callable[[], Sent]) -> Sent:
-    """What comes of it. A bug must not keep others from being told: it goes where bugs go."""
+    """The result. A bug is written to the bug log, so that other targets are served."""
     try:
         return work()
     except Exception as error:
@@ -66,7 +66,7 @@ def _guarded(work: Callable[[], Sent]) -> Sent:
 
 
 def surroundings() -> dict[str, str]:
-    """Our environment for what is not part of any session, even if we are."""
+    """The environment for a process outside of any session, even if we are in one."""
     return {name: value for name, value in os.environ.items() if name not in _OF_A_SESSION}
 
 
@@ -74,7 +74,7 @@ def surroundings() -> dict[str, str]:
 
 
 def _program(command: str) -> str:
-    """The first word that is no assignment: that may be of a secret."""
+    """The first word that is not an assignment, which may hold a secret."""
     from shlex import split
 
     try:
@@ -130,8 +130,8 @@ def _host(address: str) -> str:
 
 
 def _post(address: str, data: bytes, timeout: float) -> str | None:
-    """Why an address did not take it; None when it did. Who answers with another address has not
-    taken it: that is not followed."""
+    """Why an address did not accept it; None when it did. A redirection is not followed, and counts
+    as a failure."""
     from http import HTTPStatus
     from http.client import HTTPException
     from urllib.error import HTTPError, URLError
@@ -185,8 +185,8 @@ def _no_answer(timeout: float) -> str:
 
 
 def _within(timeout: float, work: Callable[[], Sent]) -> Sent:
-    """What comes of it, or that nothing came in time: a name server has no timeout that we could
-    set, and one who answers byte by byte would hold us for ever. (Who is late is left behind.)"""
+    """The result, or a timeout: the timeout of a name server cannot be set, and a server that
+    answers byte by byte would hold us for ever. (A late thread is left behind.)"""
     came: list[Sent] = []
     thread = Thread(target=lambda: came.append(work()), daemon=True)
     thread.start()

@@ -20,7 +20,7 @@ _WRITTEN = "Written by `sesh timer install`; `sesh timer remove` takes it away."
 
 
 class Job(Value):
-    """What is to run: a command with absolute paths, and the variables that it needs."""
+    """A command with absolute paths, and the variables that it needs."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
@@ -60,14 +60,14 @@ def cron_fields(every: float) -> str:
 
 
 def timer_lines(every: float) -> list[str]:
-    """Times of the clock where they fit: only those are made up for after the machine was off."""
+    """Times of day if possible: only those are caught up on after the machine was off."""
     if every in _CALENDAR:
         return [f"OnCalendar={_CALENDAR[int(every)]}", "Persistent=true"]
     return ["OnStartupSec=1min", f"OnUnitActiveSec={every:.12g}s"]
 
 
 def every_of(schedule: str) -> float | None:
-    """The inverse of both; None for what was edited by hand."""
+    """The inverse of both; None if the text was edited by hand."""
     for table in (_CRON, _CALENDAR):
         for every, text in table.items():
             if text == schedule:
@@ -102,7 +102,7 @@ def service_text(job: Job) -> str:
 
 
 def watch_text(job: Job) -> str:
-    """A service that runs all the time. What it launches again must outlive it, too."""
+    """A service that runs all the time. Sessions that it retries must outlive it."""
     return _lines(
         f"# {_WRITTEN}",
         "[Unit]",
@@ -197,7 +197,7 @@ def _quoted(text: str) -> str:
 
 
 class Crontab(Value):
-    """A crontab taken apart: what stands before our block, in it, and behind it."""
+    """A crontab in three parts: before our block, the block, after it."""
 
     before: bytes
     block: bytes | None
@@ -208,7 +208,7 @@ class Crontab(Value):
         return self.before + self.after
 
     def with_block(self, block: bytes) -> bytes:
-        """The block where it was, or at the end."""
+        """The crontab with the block where it was, or at the end."""
         before = self.before
         if before and not before.endswith(b"\n"):
             before += b"\n"

@@ -35,7 +35,7 @@ class Scheduler(StrEnum):
 
 
 class Timer(Value):
-    """What is installed, and how it fares."""
+    """The installed timer, and how it runs."""
 
     scheduler: Scheduler | None = None  # None: nothing is installed
     every: float | None = None  # seconds; None where `schedule` was edited by hand
@@ -54,7 +54,7 @@ class Timer(Value):
 
     @property
     def cares(self) -> bool:
-        """Are sessions looked after, by gc or by a watch?"""
+        """Are sessions supervised, by gc or by a watch?"""
         return self.installed or self.watch
 
     def late(self, now: float) -> bool:
@@ -66,8 +66,8 @@ class Timer(Value):
 
 
 def job(command: Sequence[str] = COMMAND) -> Job:
-    """This sesh with the command. Schedulers start it with next to nothing in the environment, so
-    it is told where its files, tmux and docker are."""
+    """The command of the timer. Schedulers start it with an almost empty environment, so it gets
+    the variables by which it finds its files, tmux and docker."""
     env = {"PATH": _search_path()}
     for name in ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"):
         value = os.environ.get(name, "")
@@ -77,8 +77,8 @@ def job(command: Sequence[str] = COMMAND) -> Job:
 
 
 def _search_path() -> str:
-    """The caller's, as far as it finds tmux, docker and what every machine has: in its order, so
-    that the same ones are found."""
+    """The directories of the caller's PATH that have tmux, docker or standard programs, in the same
+    order."""
     found = [paths.which(program) for program in ("tmux", "docker")]
     wanted = {*_USUAL_PATH, *(os.path.dirname(file) for file in found if file)}
     own = [one.rstrip("/") for one in os.environ.get("PATH", "").split(":") if os.path.isabs(one)]
@@ -98,7 +98,7 @@ def _account_home() -> str | None:
 
 
 def install(every: float, wanted: Scheduler | None, what: Job) -> tuple[Scheduler, list[str]]:
-    """Have it run by one scheduler, and no more by the other. Says which, and what to know."""
+    """Install the timer at one scheduler, remove it from the other. Returns which, and remarks."""
     schedules.check_every(every)
     chosen = _choose(wanted)
     if chosen is Scheduler.CRON:
@@ -129,14 +129,14 @@ def install_watch(what: Job) -> None:
 
 
 def remove() -> tuple[bool, list[str]]:
-    """Leave nothing of any. Says whether there was anything, and what to know."""
+    """Remove all timers. Returns whether there was one, and remarks."""
     had_units = bool(_installed("gc").found or _installed("watch").found)
     remarks = [*_remove_all("gc"), *_remove_all("watch")]
     return _remove_block() or had_units, remarks
 
 
 def _choose(wanted: Scheduler | None) -> Scheduler:
-    """What was asked for, else what the machine has."""
+    """The scheduler that was asked for, or the one that the machine has."""
     if wanted is not Scheduler.CRON:
         problem = _manager_problem()
         if problem is None:
@@ -161,7 +161,7 @@ def _choose(wanted: Scheduler | None) -> Scheduler:
 
 
 def _systemctl(*arguments: str, timeout: float = _ASK) -> subprocesses.Answer:
-    """Ask the user manager, also from where no login has set up the way to it (su, cron)."""
+    """Call the user manager, also without the variables that a login sets (su, cron)."""
     env = {**os.environ, "LC_ALL": "C"}
     runtime = f"/run/user/{os.getuid()}"
     if not env.get("XDG_RUNTIME_DIR") and os.path.isdir(runtime):
@@ -176,7 +176,7 @@ def _manager_problem() -> str | None:
 
 
 def _why(answer: subprocesses.Answer) -> str:
-    """What a program said of its failure, in one line."""
+    """The error message of a program, in one line."""
     said = answer.problem or " ".join((answer.err.strip() or answer.out.strip()).split())
     return said.encode(errors="replace").decode() or f"exit status {answer.code}"
 
@@ -185,11 +185,11 @@ class Units(Value):
     """The units of gc or of a watch, by their names."""
 
     service: str
-    main: str  # the one that is enabled: the timer, or the service itself
+    main: str  # the unit that is enabled: the timer, or the service itself
 
     @property
     def files(self) -> list[str]:
-        """The files that make them up, with the link that `enable` makes."""
+        """The files of the units, with the link that `enable` makes."""
         target = "timers" if self.main.endswith(".timer") else "default"
         names = dict.fromkeys((self.service, self.main, f"{target}.target.wants/{self.main}"))
         return [f"{paths.user_units()}/{name}" for name in names]
@@ -205,12 +205,12 @@ def _units(stem: str) -> Units:
 
 
 def _named(kind: str) -> Units:
-    """What `install` writes."""
+    """The units that `install` writes."""
     return _units(f"sesh-{kind}-{paths.key()}")
 
 
 def _older(kind: str) -> Units | None:
-    """What an older version wrote for this state directory."""
+    """The units that an older version wrote for this state directory."""
     units = _units(f"sesh-{kind}")
     if not units.found:
         return None
@@ -223,7 +223,7 @@ def _older(kind: str) -> Units | None:
 
 
 def _installed(kind: str) -> Units:
-    """Those that are there, by preference ours by name."""
+    """The installed units, preferably those of this version."""
     named = _named(kind)
     return named if named.found else _older(kind) or named
 
@@ -238,7 +238,7 @@ def _unit_text(name: str) -> str | None:
 
 
 def _install_units(texts: Mapping[str, str], units: Units) -> None:
-    """Write, load and start; what can't be started is taken away again."""
+    """Write, load and start the units; they are removed if they cannot be started."""
     directory = paths.user_units()
     with files.writing(directory):
         files.make_parents(directory)
@@ -316,8 +316,8 @@ def _read_crontab() -> bytes:
 
 
 def _write_crontab(old: bytes, new: bytes) -> None:
-    """Give it to crontab(1), which checks it first; an empty one is removed. Debian's shows a
-    carriage return as the two characters \\r: given back, they would be just that."""
+    """Install a crontab with crontab(1), which checks it first; an empty one is removed. Debian's
+    prints a carriage return as the two characters \\r, which would be installed as such."""
     from tempfile import TemporaryFile
 
     if re.search(rb"\\r$", old, re.M):
@@ -337,7 +337,7 @@ def _write_crontab(old: bytes, new: bytes) -> None:
 
 
 def _own_block(crontab: bytes) -> schedules.Crontab:
-    """The crontab taken apart at our block, or at that of an older version for us."""
+    """The crontab, split at our block, or at that of an older version."""
     older = schedules.parse(crontab).block
     if older is not None:
         ours = schedules.block_state(older, _account_home() or "") == paths.state_dir()
@@ -353,7 +353,7 @@ def _install_block(block: bytes) -> None:
 
 
 def _remove_block() -> bool:
-    """True when there was one."""
+    """Remove our block. True when there was one."""
     if paths.which("crontab") is None:
         return False
     old = _read_crontab()
@@ -364,11 +364,11 @@ def _remove_block() -> bool:
     return True
 
 
-# --- what is there -------------------------------------------------------------------------------
+# --- status --------------------------------------------------------------------------------------
 
 
 def state() -> Timer:
-    """What is installed, how often it runs, and when it did."""
+    """Which timer is installed, how often it runs, and when it ran."""
     return _with_watch(_gc_state())
 
 
@@ -436,7 +436,7 @@ def _timer_schedule(units: Units) -> str | None:
 
 
 def _activity_problem(unit: str, what: str) -> tuple[str | None, bool]:
-    """What is wrong with a unit as systemd has it, and whether systemd could tell."""
+    """The problem of a unit that systemd has loaded, and whether systemd answered."""
     answer = _systemctl("show", "--property=ActiveState", unit)
     if not answer.ok:
         return f"systemd's user manager does not answer: {_why(answer)}", False
