@@ -190,6 +190,15 @@ class Tmux(Value):
             adapting=True,
         )
 
+    def _begin(self, command: Sequence[str]) -> Callable[[], Reply]:
+        """`ask` in two steps: what is returned waits for the answer, and must be called."""
+        barred = self._barred()
+        if barred is not None:
+            return lambda: barred
+        argv = [*self._argv(), *command]
+        answered = subprocesses.begin(argv, timeout=self.timeout, env=self._environment())
+        return lambda: _reply(answered())
+
     def _barred(self) -> Reply | None:
         return None if self.prefix else barrier(self.socket)
 
@@ -225,12 +234,8 @@ class Tmux(Value):
 
     def panes_later(self) -> Callable[[], list[Pane] | Reply]:
         """The same, in two steps: what is returned waits for the answer, and must be called."""
-        barred = self._barred()
-        if barred is not None:
-            return lambda: barred
-        argv = [*self._argv(), *_LIST_PANES]
-        answered = subprocesses.begin(argv, timeout=self.timeout, env=self._environment())
-        return lambda: _panes(_reply(answered()))
+        answered = self._begin(_LIST_PANES)
+        return lambda: _panes(answered())
 
     def new_session(self, name: str, keeper: Keeper, cwd: str, size: tuple[int, int]) -> Step:
         """Start a session in a directory. (In a container the client is in it already.)"""
@@ -430,6 +435,10 @@ class Tmux(Value):
         if self.prefix:
             return Reply("")
         return self.ask(*_wake(at))
+
+    def wake_later(self, at: float) -> Callable[[], Reply]:
+        """The same, in two steps: what is returned waits for the answer, and must be called."""
+        return self._begin(_wake(at))
 
     def call_back_now(self) -> Reply:
         if self.prefix:

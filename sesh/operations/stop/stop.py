@@ -100,8 +100,8 @@ def terminate(
     look = partial(host.look, Journal([one.entry for one in asked]))
     with _ending_elsewhere([r for r in sessions if not r.place.calls_back], config):
         if targets:
-            look(targets, time.monotonic())  # the grace runs while a server that hangs is asked
-            _set_wakeups(hosted, config)
+            with _setting_wakeups(hosted, config):  # a server that hangs does not delay the signals
+                look(targets, time.monotonic())
         host.end_all(targets, look, progress)
     for target in targets:
         if target.inside:
@@ -155,11 +155,19 @@ def _still_wished(record: Record) -> Record | None:
     return now if wished and now.launch == record.launch else None
 
 
-def _set_wakeups(sessions: Sequence[Record], config: Config) -> None:
-    """Have a pass run after the grace: it continues if this process is killed."""
+@contextmanager
+def _setting_wakeups(sessions: Sequence[Record], config: Config) -> Iterator[None]:
+    """Have a pass run after the grace: it continues if this process is killed. The servers get the
+    command before the signals, because then all of their panes may end at once, and answer later.
+    """
     grace = max(record.status.stop_grace or 0.0 for record in sessions)
-    for server, _ in registry.by_server(sessions, config):
-        server.wake_at(time.time() + grace + host.KILL_PATIENCE)
+    at = time.time() + grace + host.KILL_PATIENCE
+    answers = [server.wake_later(at) for server, _ in registry.by_server(sessions, config)]
+    try:
+        yield
+    finally:
+        for answer in answers:
+            answer()
 
 
 class Journal:
