@@ -9,7 +9,7 @@ from types import MappingProxyType
 from sesh.model.place import ContainerRequest, Place, Process
 from sesh.model.states import Cause, Desired, Health, Retry, State
 from sesh.model.text.pattern import lazy
-from sesh.model.value_object import Value
+from sesh.model.value_object import Value, replace
 
 SCHEMA = 1
 NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}"
@@ -167,6 +167,19 @@ class Status(Value):
     health_reason: str | None = None
     waits_for: str | None = None  # what delays the retry: a breaker, or a used conversation
     gave_up: str | None = None  # why it is not retried, although it was to be
+
+    def without_stop(self) -> Status:
+        """The same for a session that is wanted: no stop of it is requested."""
+        return replace(
+            self,
+            desired=Desired.RUNNING,
+            stop_asked=None,
+            stop_grace=None,
+            stopper=None,
+            stop_tries=0,
+            stop_reason=None,
+            stop_cause=None,
+        )
 
 
 class Step(Value):

@@ -265,21 +265,8 @@ def still_wanted(before: Seen, why: str) -> None:
     status = record.status
     if status.desired is not Desired.STOPPED or status.stopper not in (None, processes.myself()):
         return
-    wanted = replace(
-        record,
-        status=replace(
-            status,
-            desired=Desired.RUNNING,
-            outcome=None,
-            stop_asked=None,
-            stop_grace=None,
-            stopper=None,
-            stop_tries=0,
-            stop_reason=None,
-            stop_cause=None,
-            keep=False,
-        ),
-    )
+    running = replace(status.without_stop(), outcome=None, keep=False)
+    wanted = replace(record, status=running)
     if status.outcome is not None:
         record_failure(entry, wanted, failed(f"not restarted: {why}"), "restarted")
         return

@@ -140,17 +140,7 @@ def withdraw(found: Seen) -> None:
     if found.session is None or found.state is not State.STOPPING:
         return
     record = found.session.record
-    status = replace(
-        record.status,
-        desired=Desired.RUNNING,
-        stop_asked=None,
-        stop_grace=None,
-        stopper=None,
-        stop_tries=0,
-        stop_reason=None,
-        stop_cause=None,
-    )
-    lookup.update(found, replace(record, status=status))
+    lookup.update(found, replace(record, status=record.status.without_stop()))
 
 
 def grace_left(record: Record) -> float:
