@@ -59,19 +59,19 @@ def _follow_up() -> None:
 def _lane(argv: list[str]) -> int | None:
     """Answer by a fast lane; None where there is none, or where somebody has to look."""
     if argv == ["ls", "--json"]:
-        from sesh.terminal import fast
+        from sesh.terminal import fast_answers
 
-        answer = fast.ls_json()
+        answer = fast_answers.ls_json()
         return None if answer is None else _answer(answer)
     if argv == ["ls"]:
-        from sesh.terminal import fast
+        from sesh.terminal import fast_answers
 
-        table = fast.ls_table()
+        table = fast_answers.ls_table()
         return None if table is None else _answer(*table)
     if argv[:1] == ["status"] and len(argv) == 2:
-        from sesh.terminal import fast
+        from sesh.terminal import fast_answers
 
-        said = fast.status(argv[1])
+        said = fast_answers.status(argv[1])
         return None if said is None else _answer(said[0]) or said[1]
     if argv[:2] == ["doctor", "--prompt"]:
         return _prompt(argv[2:])

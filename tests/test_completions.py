@@ -24,7 +24,7 @@ from sesh.state import events
 from sesh.terminal import command_table, filters, main
 from tests.conftest import need
 from tests.surroundings import settle_fish
-from tests.terminal.test_fast import LANES
+from tests.terminal.test_fast_answers import LANES
 from tests.world import SESH, World, eventually
 
 COMPLETIONS = Path(__file__).parents[1] / "completions"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sesh.terminal import fast
+from sesh.terminal import fast_answers
 from tests.world import SESH, World, eventually
 
 
@@ -154,11 +154,11 @@ def test_stop_by_name_abandons_it(one: World) -> None:
 
 def test_the_fast_lanes_hold(one: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", one.env["XDG_STATE_HOME"])
-    assert [json.loads(view)["state"] for view in fast.unchanged() or ()] == ["running"]
+    assert [json.loads(view)["state"] for view in fast_answers.unchanged() or ()] == ["running"]
     one.ok("update", "one", "--phase", "planning", "--meta", 'a:="\\"attention\\":1"')
-    assert [json.loads(view)["phase"] for view in fast.unchanged() or ()] == ["planning"]
+    assert [json.loads(view)["phase"] for view in fast_answers.unchanged() or ()] == ["planning"]
     one.ok("finish", "one", "failed", "--summary", '"state":"running"')
-    assert [json.loads(view)["state"] for view in fast.unchanged() or ()] == ["failed"]
+    assert [json.loads(view)["state"] for view in fast_answers.unchanged() or ()] == ["failed"]
 
 
 def _problems(world: World) -> set[str]:

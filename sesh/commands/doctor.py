@@ -9,7 +9,7 @@ from sesh import doctor
 from sesh.commands._declare import declare, option
 from sesh.commands._options import colour_option, json_option, yes_option
 from sesh.doctor import CHECKS, Done
-from sesh.doctor.scene import Check, Finding, Level, Scene
+from sesh.doctor.context import Check, Context, Finding, Level
 from sesh.model import errors
 from sesh.model.configuration import Config
 from sesh.model.errors import StateError, UsageError
@@ -64,14 +64,14 @@ def command(
     chosen = doctor.choose(only)
     if list_checks:
         return _list(chosen, as_json=as_json)
-    begin, scene = time.monotonic(), _look()
-    if fix and _mend(chosen, scene, yes=yes, colour=output.use_colour(colour, 2)):
-        begin, scene = time.monotonic(), _look()
-    findings = doctor.run(chosen, scene)
+    begin, context = time.monotonic(), _look()
+    if fix and _fix(chosen, context, yes=yes, colour=output.use_colour(colour, 2)):
+        begin, context = time.monotonic(), _look()
+    findings = doctor.run(chosen, context)
     if as_json:
         output.write(_array([_view(one) for one in findings]))
     else:
-        _print(findings, chosen, scene, begin, colour=output.use_colour(colour))
+        _print(findings, chosen, context, begin, colour=output.use_colour(colour))
     bad = (Level.WARN, Level.FAIL) if fail_on == Level.WARN else (Level.FAIL,)
     return errors.PROBLEMS if any(one.level in bad for one in findings) else errors.OK
 
@@ -87,12 +87,12 @@ def _prompt(*, exit_code: bool, refresh: bool) -> int:
     return errors.PROBLEMS if line and exit_code else errors.OK
 
 
-def _look() -> Scene:
+def _look() -> Context:
     """A fresh look; with the default settings where the user's can't be read."""
     try:
-        return Scene(settings.load())
+        return Context(settings.load())
     except StateError as error:
-        return Scene(Config(), str(error))
+        return Context(Config(), str(error))
 
 
 def _list(chosen: Sequence[Check], *, as_json: bool) -> int:
@@ -115,7 +115,7 @@ def _id_width(chosen: Sequence[Check]) -> int:
 # --- mending -------------------------------------------------------------------------------------
 
 
-def _mend(chosen: Sequence[Check], scene: Scene, *, yes: bool, colour: bool) -> bool:
+def _fix(chosen: Sequence[Check], context: Context, *, yes: bool, colour: bool) -> bool:
     """Do what is safe, each step told as it is done. False when there was nothing to do."""
 
     def may(question: str) -> bool:
@@ -126,7 +126,7 @@ def _mend(chosen: Sequence[Check], scene: Scene, *, yes: bool, colour: bool) -> 
         return click.confirm(formatting.escape(question), err=True)
 
     told = False
-    for done in doctor.fix(chosen, scene, _look, may):
+    for done in doctor.fix(chosen, context, _look, may):
         output.say(_told(done, colour=colour))
         told = True
     if told:
@@ -163,7 +163,7 @@ def _view(one: Finding) -> dict[str, object]:
 def _print(
     findings: Sequence[Finding],
     chosen: Sequence[Check],
-    scene: Scene,
+    context: Context,
     begin: float,
     *,
     colour: bool,
@@ -173,7 +173,7 @@ def _print(
     count = formatting.number(len(chosen), "check")
     took = f"{(time.monotonic() - begin) * 1000:.0f} ms"
     if not bad:
-        sessions = formatting.number(scene.sessions, "session")
+        sessions = formatting.number(context.sessions, "session")
         output.write(f"sesh doctor: no problems ({count}, {sessions}, {took})\n")
         return
     width = output.terminal_width()

@@ -10,9 +10,9 @@ from click.core import ParameterSource
 
 from sesh.agents.templates import catalog
 from sesh.agents.templates.template import Template
-from sesh.commands._care import care_options, taken
 from sesh.commands._declare import argument, declare, option
 from sesh.commands._options import json_option
+from sesh.commands._supervision_options import care_options, taken
 from sesh.model.errors import UsageError
 from sesh.model.states import ALIVE
 from sesh.operations import attach

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from sesh.doctor import files, machine, orphans, places, records, sessions, tmux
-from sesh.doctor.scene import Check, Finding, Level, Scene, Step
+from sesh.doctor.context import Check, Context, Finding, Level, Step
 from sesh.model.errors import SeshError, UsageError
 from sesh.model.value_object import Value, replace
 
@@ -43,15 +43,15 @@ def _unknown(wanted: str) -> UsageError:
     return UsageError(f"no check named {wanted}; {hint}")
 
 
-def run(chosen: Sequence[Check], scene: Scene) -> list[Finding]:
+def run(chosen: Sequence[Check], context: Context) -> list[Finding]:
     """The findings of all checks: at least one each, `ok` where all is well."""
-    return [finding for check in chosen for finding in examine(check, scene)]
+    return [finding for check in chosen for finding in examine(check, context)]
 
 
-def examine(check: Check, scene: Scene) -> list[Finding]:
+def examine(check: Check, context: Context) -> list[Finding]:
     """The findings of one check; an error in it is a finding too."""
     try:
-        found = check.find(scene)
+        found = check.find(context)
     except (SeshError, OSError) as error:
         found = [Finding(Level.FAIL, f"could not be checked: {_why(error)}")]
     return [replace(one, id=check.id) for one in found or [Finding(Level.OK, check.what)]]
@@ -77,27 +77,27 @@ class Done(Value):
 
 def fix(
     chosen: Sequence[Check],
-    scene: Scene,
-    look_again: Callable[[], Scene],
+    context: Context,
+    look_again: Callable[[], Context],
     may: Callable[[str], bool],
 ) -> Iterator[Done]:
     """Fix what these checks find, step by step. Look again after each check that had a step."""
     for check in sorted(chosen, key=_order):
-        steps = _steps(check, scene)
+        steps = _steps(check, context)
         for step in steps:
             yield _do(check.id, step, may)
         if steps:
-            scene = look_again()
+            context = look_again()
 
 
 def _order(check: Check) -> int:
     return _FIRST.index(check.id) if check.id in _FIRST else len(_FIRST)
 
 
-def _steps(check: Check, scene: Scene) -> list[Step]:
+def _steps(check: Check, context: Context) -> list[Step]:
     """The steps; none where the check itself fails, which its finding reports."""
     try:
-        return check.fix(scene) if check.fix else []
+        return check.fix(context) if check.fix else []
     except (SeshError, OSError):
         return []
 

@@ -7,7 +7,7 @@ import stat
 import time
 from contextlib import suppress
 
-from sesh.doctor.scene import FIX, Check, Finding, Level, Scene, Step, few, number, shown
+from sesh.doctor.context import FIX, Check, Context, Finding, Level, Step, few, number, shown
 from sesh.model.record import Damaged, name_of
 from sesh.model.text import formatting
 from sesh.model.text.pattern import lazy
@@ -37,8 +37,8 @@ class Wrong(Value):
     owner: int
 
 
-def permissions(scene: Scene) -> list[Finding]:
-    found = _wrong_permissions(scene)
+def permissions(context: Context) -> list[Finding]:
+    found = _wrong_permissions(context)
     foreign = [one for one in found if one.owner != os.getuid()]
     own = [one for one in found if one.owner == os.getuid()]
     findings = []
@@ -57,8 +57,8 @@ def permissions(scene: Scene) -> list[Finding]:
     return findings
 
 
-def make_private(scene: Scene) -> list[Step]:
-    wrong = [one for one in _wrong_permissions(scene) if one.owner == os.getuid()]
+def make_private(context: Context) -> list[Step]:
+    wrong = [one for one in _wrong_permissions(context) if one.owner == os.getuid()]
 
     def change() -> None:
         for one in wrong:
@@ -68,11 +68,11 @@ def make_private(scene: Scene) -> list[Step]:
     return [Step(f"made {number(wrong, 'file')} private", change)] if wrong else []
 
 
-def _wrong_permissions(scene: Scene) -> list[Wrong]:
+def _wrong_permissions(context: Context) -> list[Wrong]:
     """Files that others may read or write, that we may not, or that belong to another user. Only
     directories and regular files: no other kind holds anything of ours."""
     found = []
-    for path, status in scene.files:
+    for path, status in context.files:
         directory = stat.S_ISDIR(status.st_mode)
         if not directory and not stat.S_ISREG(status.st_mode):
             continue
@@ -107,14 +107,14 @@ def _shares_files(session_id: str) -> bool:
     )
 
 
-def settings(scene: Scene) -> list[Finding]:
-    if scene.trouble is None:
+def settings(context: Context) -> list[Finding]:
+    if context.trouble is None:
         return []
     path = paths.config_file()
     return [
         Finding(
             Level.FAIL,
-            scene.trouble,
+            context.trouble,
             f"${{EDITOR:-vi}} {path}",
             "see sesh-config(5)",
             (path,),
@@ -125,8 +125,8 @@ def settings(scene: Scene) -> list[Finding]:
 # --- left over -----------------------------------------------------------------------------------
 
 
-def temp_files(scene: Scene) -> list[Finding]:
-    found = _temp_files(scene)
+def temp_files(context: Context) -> list[Finding]:
+    found = _temp_files(context)
     if not found:
         return []
     which = few([shown(path) for path in found], 2)
@@ -134,8 +134,8 @@ def temp_files(scene: Scene) -> list[Finding]:
     return [Finding(Level.WARN, text, FIX, subjects=tuple(found))]
 
 
-def remove_temp_files(scene: Scene) -> list[Step]:
-    found = _temp_files(scene)
+def remove_temp_files(context: Context) -> list[Step]:
+    found = _temp_files(context)
 
     def remove() -> None:
         for path in found:
@@ -145,8 +145,8 @@ def remove_temp_files(scene: Scene) -> list[Step]:
     return [Step(f"removed {number(found, 'temporary file')}", remove)] if found else []
 
 
-def _temp_files(scene: Scene) -> list[str]:
-    return [path for path, status in scene.files if left_over(path, status)]
+def _temp_files(context: Context) -> list[str]:
+    return [path for path, status in context.files if left_over(path, status)]
 
 
 def left_over(path: str, status: os.stat_result) -> bool:
@@ -161,7 +161,7 @@ def left_over(path: str, status: os.stat_result) -> bool:
 # --- room ----------------------------------------------------------------------------------------
 
 
-def disk(scene: Scene) -> list[Finding]:
+def disk(context: Context) -> list[Finding]:
     place = paths.state_dir()
     while not os.path.exists(place):
         place = os.path.dirname(place)
@@ -189,9 +189,9 @@ def _mounted_at(place: str) -> str:
     return place
 
 
-def state_size(scene: Scene) -> list[Finding]:
-    size = sum(status.st_blocks * 512 for _, status in scene.files)
-    size += sum(mount.size for mount in scene.mounts.values())
+def state_size(context: Context) -> list[Finding]:
+    size = sum(status.st_blocks * 512 for _, status in context.files)
+    size += sum(mount.size for mount in context.mounts.values())
     if size <= LARGE:
         return []
     place = paths.state_dir()

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import time
 
-from sesh.doctor.scene import Check, Finding, Level, Scene, number
+from sesh.doctor.context import Check, Context, Finding, Level, number
 from sesh.model.text import formatting
 from sesh.model.text.shell_words import quote
 from sesh.supervision.notify import notices
@@ -18,7 +18,7 @@ _INSTALL = "sesh timer install"
 _TIMEOUT = 1.0  # of loginctl
 
 
-def other_sesh(scene: Scene) -> list[Finding]:
+def other_sesh(context: Context) -> list[Finding]:
     """There is another program of this name: a session manager for tmux, written in Go."""
     own = paths.own_command()
     first = paths.which("sesh")
@@ -29,14 +29,14 @@ def other_sesh(scene: Scene) -> list[Finding]:
     return [Finding(Level.WARN, text, mend, subjects=(first,))]
 
 
-def timer(scene: Scene) -> list[Finding]:
+def timer(context: Context) -> list[Finding]:
     """Was gc called lately, or does a watch supervise sessions? Not needed where nothing was ever
     started. The schedulers, which may be slow, are asked only if gc was not called within the hour.
     """
     if not os.path.exists(paths.sessions_dir()):
         return []
     try:
-        age = time.time() - os.stat(paths.gc_stamp(scene.run)).st_mtime
+        age = time.time() - os.stat(paths.gc_stamp(context.run)).st_mtime
     except FileNotFoundError:
         age = None
     ran = "" if age is None else f"; it last ran {formatting.long_time(age)} ago"
@@ -56,7 +56,7 @@ def timer(scene: Scene) -> list[Finding]:
     return [Finding(Level.WARN, text, _INSTALL if found.problem else "sesh gc")]
 
 
-def linger(scene: Scene) -> list[Finding]:
+def linger(context: Context) -> list[Finding]:
     """Does systemd end a user's processes with the last login?"""
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     program = paths.which("loginctl")
@@ -70,7 +70,7 @@ def linger(scene: Scene) -> list[Finding]:
     return [Finding(Level.WARN, text, f"loginctl enable-linger {user}")]
 
 
-def undelivered(scene: Scene) -> list[Finding]:
+def undelivered(context: Context) -> list[Finding]:
     """Were all notifications delivered?"""
     lost = notices.failures(DAY)
     if not lost:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from sesh.doctor.scene import FIX, Check, Finding, Level, Scene, Step, few, number
+from sesh.doctor.context import FIX, Check, Context, Finding, Level, Step, few, number
 from sesh.model.text import formatting
 from sesh.operations import adopt
 from sesh.places.unclaimed import Leftover, Orphan
@@ -14,8 +14,8 @@ from sesh.state.judge import Seen
 from sesh.state.orphans import Stray
 
 
-def orphan_tmux(scene: Scene) -> list[Finding]:
-    found = [stray for stray in scene.census.strays if _unclaimed(stray)]
+def orphan_tmux(context: Context) -> list[Finding]:
+    found = [stray for stray in context.census.strays if _unclaimed(stray)]
     if not found:
         return []
     return [
@@ -40,31 +40,33 @@ def _unclaimed(found: Stray | Orphan) -> bool:
     return isinstance(found, Orphan) and record.place.generation != found.generation
 
 
-def orphan_agent(scene: Scene) -> list[Finding]:
-    found = _unclaimed_agents(scene)
+def orphan_agent(context: Context) -> list[Finding]:
+    found = _unclaimed_agents(context)
     taken = [orphan for orphan in found if records.entry(orphan.name)]
     return [
         *_agents_finding([orphan for orphan in found if orphan not in taken], None),
         *_agents_finding(taken, "sesh stop --orphans"),
-        *map(_without_terminal, filter(_terminal_gone, scene.census.orphan_sessions)),
+        *map(_without_terminal, filter(_terminal_gone, context.census.orphan_sessions)),
     ]
 
 
-def rebuild_all(scene: Scene) -> list[Step]:
+def rebuild_all(context: Context) -> list[Step]:
     return [
-        rebuild(scene, one) for one in _unclaimed_agents(scene) if records.entry(one.name) is None
+        rebuild(context, one)
+        for one in _unclaimed_agents(context)
+        if records.entry(one.name) is None
     ]
 
 
-def rebuild(scene: Scene, orphan: Orphan) -> Step:
+def rebuild(context: Context, orphan: Orphan) -> Step:
     what = f"rebuilt the record of {orphan.name}, which is alive (pid {orphan.pid})"
-    return Step(what, lambda: adopt.rebuild(orphan, scene.settings))
+    return Step(what, lambda: adopt.rebuild(orphan, context.settings))
 
 
-def _unclaimed_agents(scene: Scene) -> list[Orphan]:
+def _unclaimed_agents(context: Context) -> list[Orphan]:
     """Living agents without a record. `record-damaged` reports those with a damaged record."""
-    damaged = {one.name for one in scene.census.found if one.damaged}
-    return [one for one in scene.census.agents if one.name not in damaged and _unclaimed(one)]
+    damaged = {one.name for one in context.census.found if one.damaged}
+    return [one for one in context.census.agents if one.name not in damaged and _unclaimed(one)]
 
 
 def _agents_finding(found: list[Orphan], mend: str | None) -> list[Finding]:
@@ -95,8 +97,8 @@ def _without_terminal(one: Seen) -> Finding:
     return Finding(Level.FAIL, text, f"sesh adopt {one.name}", subjects=(one.name,))
 
 
-def record_disagrees(scene: Scene) -> list[Finding]:
-    found = [one for one in scene.census.orphan_sessions if _says_ended(one)]
+def record_disagrees(context: Context) -> list[Finding]:
+    found = [one for one in context.census.orphan_sessions if _says_ended(one)]
     return [
         Finding(
             Level.FAIL,
@@ -115,9 +117,9 @@ def _says_ended(one: Seen) -> bool:
     return one.session.record.status.outcome is not None or one.session.seen.exit is not None
 
 
-def orphan_process(scene: Scene) -> list[Finding]:
+def orphan_process(context: Context) -> list[Finding]:
     groups: dict[str, list[Leftover]] = {}
-    for leftover in scene.census.leftovers:
+    for leftover in context.census.leftovers:
         groups.setdefault(leftover.session_id, []).append(leftover)
     return [_outliving(group) for group in groups.values()]
 

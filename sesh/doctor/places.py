@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from sesh.doctor.scene import FIX, Check, Finding, Level, Scene, Step, few, number
+from sesh.doctor.context import FIX, Check, Context, Finding, Level, Step, few, number
 from sesh.model.session_json import View
 from sesh.model.states import Cause, State
 from sesh.operations import recover
@@ -14,38 +14,38 @@ from sesh.places.unclaimed import UnclaimedPlace
 from sesh.state import records
 
 
-def _by_kinds(check: str) -> Callable[[Scene], list[Finding]]:
+def _by_kinds(check: str) -> Callable[[Context], list[Finding]]:
     """What each kind of place finds in this check."""
-    return lambda scene: [
+    return lambda context: [
         finding
         for kind, load in registry.ELSEWHERE.items()
-        for finding in load().problems(check, scene.examined(kind))
+        for finding in load().problems(check, context.examined(kind))
     ]
 
 
 # --- without a record ----------------------------------------------------------------------------
 
 
-def orphan_container(scene: Scene) -> list[Finding]:
+def orphan_container(context: Context) -> list[Finding]:
     """Places of ours that no record claims, and that may hold a user's work."""
-    free = _rebuildable(scene)
-    taken = [one for one in scene.census.places if one.adoptable and one not in free]
-    strange = [one for one in scene.census.places if not one.adoptable and one.keep]
+    free = _rebuildable(context)
+    taken = [one for one in context.census.places if one.adoptable and one not in free]
+    strange = [one for one in context.census.places if not one.adoptable and one.keep]
     mine = _unclaimed(taken, "sesh stop --orphans")
     return [*_unclaimed(free, None), *mine, *_labelled(strange)]
 
 
-def rebuild_all(scene: Scene) -> list[Step]:
-    return [_rebuild(scene, one) for one in _rebuildable(scene)]
+def rebuild_all(context: Context) -> list[Step]:
+    return [_rebuild(context, one) for one in _rebuildable(context)]
 
 
-def _rebuild(scene: Scene, one: UnclaimedPlace) -> Step:
+def _rebuild(context: Context, one: UnclaimedPlace) -> Step:
     what = f"rebuilt the record of {one.name} from the labels of its {one.what}"
-    return Step(what, lambda: recover.rebuild(one, scene.settings))
+    return Step(what, lambda: recover.rebuild(one, context.settings))
 
 
-def _rebuildable(scene: Scene) -> list[UnclaimedPlace]:
-    adoptable = [one for one in scene.census.places if one.adoptable]
+def _rebuildable(context: Context) -> list[UnclaimedPlace]:
+    adoptable = [one for one in context.census.places if one.adoptable]
     return [one for one in adoptable if records.entry(one.name) is None]
 
 
@@ -81,9 +81,9 @@ def _how(one: UnclaimedPlace) -> str:
     return f"{one.label}, {what}{idle}"
 
 
-def container_left(scene: Scene) -> list[Finding]:
+def container_left(context: Context) -> list[Finding]:
     """Places of failed or killed starts, and of archived sessions."""
-    found = [one for one in scene.census.places if one.left_over]
+    found = [one for one in context.census.places if one.left_over]
     if not found:
         return []
     which = few([f"{one.label} ({one.status})" for one in found])
@@ -96,12 +96,12 @@ def container_left(scene: Scene) -> list[Finding]:
 # --- with a record -------------------------------------------------------------------------------
 
 
-def container_gone(scene: Scene) -> list[Finding]:
+def container_gone(context: Context) -> list[Finding]:
     """Sessions that were lost with their container."""
-    found = sorted(str(view["name"]) for view in scene.views if went_with_container(view))
+    found = sorted(str(view["name"]) for view in context.views if went_with_container(view))
     if not found:
         return []
-    reasons = {view["name"]: view["reason"] for view in scene.views}
+    reasons = {view["name"]: view["reason"] for view in context.views}
     which = few([f"{name} ({reasons[name]})" for name in found])
     text = f"{number(found, 'session')} lost with the container: {which}"
     mend = f"sesh restart {' '.join(found[:20])}"

@@ -6,7 +6,7 @@ import os
 from datetime import UTC, datetime
 
 from sesh.doctor import orphans
-from sesh.doctor.scene import FIX, Check, Finding, Level, Scene, Step, few, shown
+from sesh.doctor.context import FIX, Check, Context, Finding, Level, Step, few, shown
 from sesh.model.digest import parse
 from sesh.model.errors import SeshError, StateError
 from sesh.model.observation import Observation, absent, seen
@@ -22,8 +22,8 @@ from sesh.system import paths
 from sesh.system.tmux import Pane
 
 
-def record_damaged(scene: Scene) -> list[Finding]:
-    found = [one.damaged for one in scene.census.found if one.damaged]
+def record_damaged(context: Context) -> list[Finding]:
+    found = [one.damaged for one in context.census.found if one.damaged]
     if not found:
         return []
     note = "moves it to quarantine" if len(found) == 1 else "moves them to quarantine"
@@ -31,14 +31,14 @@ def record_damaged(scene: Scene) -> list[Finding]:
     return [Finding(Level.FAIL, _damages(found), FIX, note, names)]
 
 
-def replace_damaged(scene: Scene) -> list[Step]:
+def replace_damaged(context: Context) -> list[Step]:
     """Move damaged records away, and rebuild those of living agents."""
     steps = []
-    for one in scene.census.found:
+    for one in context.census.found:
         if one.damaged:
             steps.append(_quarantine(one.entry))
-            agents = [agent for agent in scene.census.agents if agent.name == one.name]
-            steps += [orphans.rebuild(scene, agent) for agent in agents]
+            agents = [agent for agent in context.census.agents if agent.name == one.name]
+            steps += [orphans.rebuild(context, agent) for agent in agents]
     return steps
 
 
@@ -59,11 +59,11 @@ def _damages(found: list[Damaged]) -> str:
     return f"{len(found)} records can't be read: {which}"
 
 
-def digest(scene: Scene) -> list[Finding]:
+def digest(context: Context) -> list[Finding]:
     """Judging a session rewrites its digest line. Reported here: records that could not be written,
     and wrong digest lines that pass as valid, so that their session is never judged."""
-    unwritten = [one for one in scene.census.found if one.trouble]
-    lying = _lying_digests(scene)
+    unwritten = [one for one in context.census.found if one.trouble]
+    lying = _lying_digests(context)
     findings = []
     if unwritten:
         text = f"what was seen of {few([one.name for one in unwritten])} could not be written down"
@@ -76,9 +76,9 @@ def digest(scene: Scene) -> list[Finding]:
     return findings
 
 
-def rewrite_digests(scene: Scene) -> list[Step]:
-    names = [one.name for one in scene.census.found if one.trouble]
-    return [_rewrite(name) for name in [*names, *_lying_digests(scene)]]
+def rewrite_digests(context: Context) -> list[Step]:
+    names = [one.name for one in context.census.found if one.trouble]
+    return [_rewrite(name) for name in [*names, *_lying_digests(context)]]
 
 
 def _rewrite(name: str) -> Step:
@@ -92,8 +92,8 @@ def _rewrite(name: str) -> Step:
     return Step(f"rewrote the digest line of {name}", look_again)
 
 
-def _lying_digests(scene: Scene) -> list[str]:
-    return [one.record.name for one in scene.held_entries if _lies(one)]
+def _lying_digests(context: Context) -> list[str]:
+    return [one.record.name for one in context.held_entries if _lies(one)]
 
 
 def _lies(entry: Entry) -> bool:
@@ -113,8 +113,8 @@ def _lies(entry: Entry) -> bool:
 # --- transcripts ---------------------------------------------------------------------------------
 
 
-def log_pipe(scene: Scene) -> list[Finding]:
-    found = _unlogged(scene)
+def log_pipe(context: Context) -> list[Finding]:
+    found = _unlogged(context)
     if not found:
         return []
     names = tuple(str(view["name"]) for view in found)
@@ -124,14 +124,14 @@ def log_pipe(scene: Scene) -> list[Finding]:
     return [Finding(Level.FAIL, text, FIX, "logs it from now on", names)]
 
 
-def restore_logs(scene: Scene) -> list[Step]:
-    return [_log_again(scene, view) for view in _unlogged(scene)]
+def restore_logs(context: Context) -> list[Step]:
+    return [_log_again(context, view) for view in _unlogged(context)]
 
 
-def _log_again(scene: Scene, view: View) -> Step:
+def _log_again(context: Context, view: View) -> Step:
     def pipe() -> None:
         launch_files.make_transcript(view["id"])
-        server = tmux_server.server(view["socket"], scene.run, scene.settings)
+        server = tmux_server.server(view["socket"], context.run, context.settings)
         reply = server.pipe(view["pane"])
         if not reply.ok:
             raise SeshError(f"tmux: {reply.text}")
@@ -139,15 +139,15 @@ def _log_again(scene: Scene, view: View) -> Step:
     return Step(f"what {view['name']} prints is logged again", pipe)
 
 
-def _unlogged(scene: Scene) -> list[View]:
+def _unlogged(context: Context) -> list[View]:
     """Living sessions whose log pipe is down, or writes to a file that was deleted."""
     panes = {
         (socket, pane.sesh_id, pane.id): pane
-        for socket, answer in scene.answers.items()
+        for socket, answer in context.answers.items()
         if isinstance(answer, list)
         for pane in answer
     }
-    return [view for view in scene.living if not _logged(view, panes)]
+    return [view for view in context.living if not _logged(view, panes)]
 
 
 def _logged(view: View, panes: dict[tuple[str, str, str], Pane]) -> bool:

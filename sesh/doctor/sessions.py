@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from sesh.doctor.scene import FIX, Check, Finding, Level, Scene, Step, few, number
+from sesh.doctor.context import FIX, Check, Context, Finding, Level, Step, few, number
 from sesh.model.errors import SeshError
 from sesh.model.observation import Session
 from sesh.model.reconcile import off_branch
@@ -22,34 +22,34 @@ _DOWN = (State.RECOVERING, State.FAILED, State.TIMEOUT, State.LOST)
 STOP_PATIENCE = 10.0  # seconds after its grace that a stop may take to be confirmed
 
 
-def stale(scene: Scene) -> list[Finding]:
-    found = _needy(scene, State.STALE)
+def stale(context: Context) -> list[Finding]:
+    found = _needy(context, State.STALE)
     return _sessions(found, "{} ended and left something up", "restart --stale")
 
 
-def failed(scene: Scene) -> list[Finding]:
-    found = [v for v in _needy(scene, State.FAILED, State.TIMEOUT) if not _never_began(v)]
+def failed(context: Context) -> list[Finding]:
+    found = [v for v in _needy(context, State.FAILED, State.TIMEOUT) if not _never_began(v)]
     all_failed = all(view["state"] == State.FAILED for view in found)
     return _sessions(found, "{} failed", "restart --failed" if all_failed else None)
 
 
-def lost(scene: Scene) -> list[Finding]:
-    found = [v for v in _needy(scene, State.LOST) if v["cause"] != Cause.CONTAINER_GONE]
+def lost(context: Context) -> list[Finding]:
+    found = [v for v in _needy(context, State.LOST) if v["cause"] != Cause.CONTAINER_GONE]
     return _sessions(found, "{} lost", "restart --lost")
 
 
-def unwell(scene: Scene) -> list[Finding]:
-    running = [view for view in scene.views if view["state"] == State.RUNNING]
+def unwell(context: Context) -> list[Finding]:
+    running = [view for view in context.views if view["state"] == State.RUNNING]
     found = [view for view in running if view["health"] in (Health.HUNG, Health.FAILING)]
     return _sessions(found, "{} alive but not well", None)
 
 
-def overdue(scene: Scene) -> list[Finding]:
+def overdue(context: Context) -> list[Finding]:
     """Deadlines and retries that no pass has handled."""
-    readable = {view["id"] for view in scene.views}  # of others `digest` tells
-    held = [one for one in scene.census.held if one.id in readable]
-    cared = supervise.supervised(scene.census.found, held, scene.config)
-    late = {one.name: action for one, action in supervise.neglected(cared, scene.config)}
+    readable = {view["id"] for view in context.views}  # of others `digest` tells
+    held = [one for one in context.census.held if one.id in readable]
+    cared = supervise.supervised(context.census.found, held, context.config)
+    late = {one.name: action for one, action in supervise.neglected(cared, context.config)}
     if not late:
         return []
     names = tuple(sorted(late))
@@ -60,9 +60,9 @@ def overdue(scene: Scene) -> list[Finding]:
     return [Finding(Level.FAIL, text, "sesh pass", note, names)]
 
 
-def branch(scene: Scene) -> list[Finding]:
+def branch(context: Context) -> list[Finding]:
     """Living sessions whose directory is not on the branch that it should be on."""
-    return [_astray(one.session) for one in scene.judged(_off_branch) if one.session]
+    return [_astray(one.session) for one in context.judged(_off_branch) if one.session]
 
 
 def _off_branch(one: Seen) -> bool:
@@ -80,10 +80,10 @@ def _astray(session: Session) -> Finding:
     return Finding(Level.FAIL, text, mend, subjects=(session.name,))
 
 
-def breaker(scene: Scene) -> list[Finding]:
+def breaker(context: Context) -> list[Finding]:
     """Groups that fail too often: which sessions wait, and how to restart them at once."""
-    down = _needy(scene, *_DOWN)
-    found = breakers.open_among(scene.views, scene.config)
+    down = _needy(context, *_DOWN)
+    found = breakers.open_among(context.views, context.config)
     return [
         _closed_off(circle, opened, [view for view in down if view["id"] in opened.ids])
         for circle, opened in sorted(found.items())
@@ -104,16 +104,16 @@ def _closed_off(circle: Circle, opened: Opened, down: Sequence[View]) -> Finding
     return Finding(Level.WARN, text, mend, subjects=waiting)
 
 
-def stuck_starting(scene: Scene) -> list[Finding]:
-    found = [view for view in _needy(scene, State.FAILED, State.TIMEOUT) if _never_began(view)]
-    waiting = {one.name for one in scene.judged(_starts_too_long)}
-    found += [view for view in scene.views if view["name"] in waiting]
+def stuck_starting(context: Context) -> list[Finding]:
+    found = [view for view in _needy(context, State.FAILED, State.TIMEOUT) if _never_began(view)]
+    waiting = {one.name for one in context.judged(_starts_too_long)}
+    found += [view for view in context.views if view["name"] in waiting]
     return _sessions(found, "{} never said that it began", None)
 
 
-def _needy(scene: Scene, *states: State) -> list[View]:
+def _needy(context: Context, *states: State) -> list[View]:
     """The sessions in one of these states that need attention."""
-    return [view for view in scene.views if view["state"] in states and view["attention"]]
+    return [view for view in context.views if view["state"] in states and view["attention"]]
 
 
 def _never_began(view: View) -> bool:
@@ -146,8 +146,8 @@ def _with_reason(view: View) -> str:
     return f"{view['name']} ({view['reason']})" if view["reason"] else str(view["name"])
 
 
-def stuck_stopping(scene: Scene) -> list[Finding]:
-    found = scene.judged(_stops_too_long)
+def stuck_stopping(context: Context) -> list[Finding]:
+    found = context.judged(_stops_too_long)
     if not found:
         return []
     names = tuple(one.name for one in found)
@@ -156,13 +156,13 @@ def stuck_stopping(scene: Scene) -> list[Finding]:
     return [Finding(Level.FAIL, text, FIX, "continues it", names)]
 
 
-def finish_stops(scene: Scene) -> list[Step]:
-    return [_finish(scene, one) for one in scene.judged(_stops_too_long)]
+def finish_stops(context: Context) -> list[Step]:
+    return [_finish(context, one) for one in context.judged(_stops_too_long)]
 
 
-def _finish(scene: Scene, found: Seen) -> Step:
+def _finish(context: Context, found: Seen) -> Step:
     def finish() -> None:
-        after = continue_stops([found], scene.settings)[0]
+        after = continue_stops([found], context.settings)[0]
         if after.state is State.STOPPING and after.session:
             raise SeshError(after.session.verdict.reason or "not confirmed")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from sesh.doctor.scene import FIX, Check, Finding, Level, Scene, Step, hangs, shown
+from sesh.doctor.context import FIX, Check, Context, Finding, Level, Step, hangs, shown
 from sesh.model.errors import CannotTellError, SeshError
 from sesh.model.place import Process
 from sesh.model.text.shell_words import quote
@@ -25,12 +25,12 @@ _INSTALLERS = (
 )
 
 
-def installed(scene: Scene) -> list[Finding]:
+def installed(context: Context) -> list[Finding]:
     """Is there a tmux, new enough? One that hangs has been asked already."""
     try:
         binary = tmux.find_binary()
-        if not any(hangs(answer) for answer in scene.answers.values()):
-            tmux.check_version(binary, scene.config.tmux.timeout)
+        if not any(hangs(answer) for answer in context.answers.values()):
+            tmux.check_version(binary, context.config.tmux.timeout)
     except CannotTellError as error:
         return [Finding(Level.FAIL, str(error), _how_to_install())]
     return []
@@ -43,22 +43,22 @@ def _how_to_install() -> str | None:
 # --- servers that answer, and those that don't ---------------------------------------------------
 
 
-def silent_servers(scene: Scene) -> list[Finding]:
+def silent_servers(context: Context) -> list[Finding]:
     return [
-        _silent(scene, socket, answer)
-        for socket, answer in scene.answers.items()
+        _silent(context, socket, answer)
+        for socket, answer in context.answers.items()
         if isinstance(answer, Reply) and answer.trouble is not Trouble.NO_SERVER
     ]
 
 
-def _silent(scene: Scene, socket: str, answer: Reply) -> Finding:
-    living = _servers_at(scene, socket)
-    empty = [process for process in living if not _inhabited(scene, process)]
+def _silent(context: Context, socket: str, answer: Reply) -> Finding:
+    living = _servers_at(context, socket)
+    empty = [process for process in living if not _inhabited(context, process)]
     if answer.trouble is Trouble.EXITING and empty:
         pids = ", ".join(str(process.pid) for process in empty)
         text = f"tmux server {pids} is wedged: it answers every call with {answer.text!r}"
         return Finding(Level.FAIL, text, FIX, "asks, and ends it", (shown(socket),))
-    stopped = [one for one in living if (stat := scene.table.get(one.pid)) and stat.stopped]
+    stopped = [one for one in living if (stat := context.table.get(one.pid)) and stat.stopped]
     if stopped:
         text = f"tmux server {stopped[0].pid} is stopped by a signal: {answer.text}"
         mend, note = f"kill -CONT {stopped[0].pid}", "continues it"
@@ -68,31 +68,31 @@ def _silent(scene: Scene, socket: str, answer: Reply) -> Finding:
     return Finding(Level.FAIL, text, mend, note, (shown(socket),))
 
 
-def end_wedged(scene: Scene) -> list[Step]:
+def end_wedged(context: Context) -> list[Step]:
     return [
         Step(
             f"ended the wedged tmux server {process.pid}",
             partial(_end_server, process),
             f"end the wedged tmux server {process.pid}, in which nothing runs?",
         )
-        for process in _wedged(scene)
+        for process in _wedged(context)
     ]
 
 
-def _wedged(scene: Scene) -> list[Process]:
+def _wedged(context: Context) -> list[Process]:
     """The servers that answer nothing but that they are exiting, and in which nothing lives."""
     return [
         process
-        for socket, answer in scene.answers.items()
+        for socket, answer in context.answers.items()
         if isinstance(answer, Reply) and answer.trouble is Trouble.EXITING
-        for process in _servers_at(scene, socket)
-        if not _inhabited(scene, process)
+        for process in _servers_at(context, socket)
+        if not _inhabited(context, process)
     ]
 
 
-def _inhabited(scene: Scene, server: Process) -> bool:
+def _inhabited(context: Context, server: Process) -> bool:
     """Does anything live in it? Then it is not ours to end, whatever it says."""
-    return any(stat.ppid == server.pid and stat.alive for stat in scene.table.values())
+    return any(stat.ppid == server.pid and stat.alive for stat in context.table.values())
 
 
 def _has_panes(table: processes.Table, server: Process) -> bool:
@@ -101,21 +101,21 @@ def _has_panes(table: processes.Table, server: Process) -> bool:
     return any(stat.alive and stat.tty for stat in children)
 
 
-def _servers_at(scene: Scene, socket: str) -> list[Process]:
+def _servers_at(context: Context, socket: str) -> list[Process]:
     """The living tmux servers that belong to a socket: by their command line, and as those above
     its living sessions. The oldest first."""
-    above = _above_sessions(scene, socket)
+    above = _above_sessions(context, socket)
     stats = [
         stat
-        for stat in processes.tmux_servers(scene.table)
+        for stat in processes.tmux_servers(context.table)
         if stat.pid in above or _serves(stat.pid, socket)
     ]
     return [stat.process for stat in sorted(stats, key=lambda stat: stat.start)]
 
 
-def _above_sessions(scene: Scene, socket: str) -> set[int]:
-    pids = {view["pid"] for view in scene.living if view["socket"] == socket}
-    return {above for pid in pids for above in processes.ancestors(scene.table, pid)}
+def _above_sessions(context: Context, socket: str) -> set[int]:
+    pids = {view["pid"] for view in context.living if view["socket"] == socket}
+    return {above for pid in pids for above in processes.ancestors(context.table, pid)}
 
 
 def _serves(pid: int, socket: str) -> bool:
@@ -136,41 +136,41 @@ class Hidden(Value):
     idle: bool = False  # does nothing live in the hidden one?
 
 
-def sockets(scene: Scene) -> list[Finding]:
-    return [_unreachable(one) for one in _hidden_servers(scene)]
+def sockets(context: Context) -> list[Finding]:
+    return [_unreachable(one) for one in _hidden_servers(context)]
 
 
-def _hidden_servers(scene: Scene) -> list[Hidden]:
+def _hidden_servers(context: Context) -> list[Hidden]:
     return [
         hidden
-        for socket, answer in scene.answers.items()
-        for hidden in _hidden_at(scene, socket, answer)
+        for socket, answer in context.answers.items()
+        for hidden in _hidden_at(context, socket, answer)
     ]
 
 
-def _hidden_at(scene: Scene, socket: str, answer: list[Pane] | Reply) -> list[Hidden]:
-    living = _servers_at(scene, socket)
+def _hidden_at(context: Context, socket: str, answer: list[Pane] | Reply) -> list[Hidden]:
+    living = _servers_at(context, socket)
     if isinstance(answer, Reply):
         swept = answer.trouble is Trouble.NO_SERVER
         return [Hidden(socket, process) for process in living[:1] if swept]
-    pid = answer[0].server if answer else _who_answers(scene, socket) if living else None
-    by = scene.table.get(pid or 0)
+    pid = answer[0].server if answer else _who_answers(context, socket) if living else None
+    by = context.table.get(pid or 0)
     if by is None:
         return []
     return [
         Hidden(
             *(socket, process, by.process),
             empty=not answer,
-            idle=not _has_panes(scene.table, process),
+            idle=not _has_panes(context.table, process),
         )
         for process in living
         if process != by.process
     ]
 
 
-def _who_answers(scene: Scene, socket: str) -> int | None:
+def _who_answers(context: Context, socket: str) -> int | None:
     """A server without panes does not say who it is unless it is asked."""
-    return tmux_server.server(socket, scene.run, scene.config).server_pid()
+    return tmux_server.server(socket, context.run, context.config).server_pid()
 
 
 def _unreachable(one: Hidden) -> Finding:
@@ -189,18 +189,18 @@ def _unreachable(one: Hidden) -> Finding:
     return Finding(Level.FAIL, text, f"kill -USR1 {pid}", note, subjects)
 
 
-def reach_servers(scene: Scene) -> list[Step]:
+def reach_servers(context: Context) -> list[Step]:
     return [
-        _reach(scene, hidden)
-        for hidden in _hidden_servers(scene)
+        _reach(context, hidden)
+        for hidden in _hidden_servers(context)
         if hidden.by is None or hidden.empty or hidden.idle
     ]
 
 
-def _reach(scene: Scene, hidden: Hidden) -> Step:
+def _reach(context: Context, hidden: Hidden) -> Step:
     """Make a server that lives reachable again. A server removes the socket when it ends, so one
     that is in the way must go first."""
-    server = tmux_server.server(hidden.socket, scene.run, scene.settings)
+    server = tmux_server.server(hidden.socket, context.run, context.settings)
     blocking = hidden.by
     if blocking is not None and not hidden.empty:
         return _leave_one(server, hidden.process, blocking)

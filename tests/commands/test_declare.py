@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sesh.terminal import command_table
-from tests.terminal.test_fast import loaded
+from tests.terminal.test_fast_answers import loaded
 from tests.world import World
 
 # Calls of every day, which must not need click.

@@ -18,7 +18,7 @@ import pytest
 
 from sesh import doctor
 from sesh.doctor import files as file_checks
-from sesh.doctor.scene import Scene
+from sesh.doctor.context import Context
 from sesh.model import digest
 from sesh.model.configuration import Config
 from sesh.model.observation import Verdict
@@ -613,12 +613,12 @@ def test_a_large_state_directory(world: World, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("XDG_RUNTIME_DIR", world.env["XDG_RUNTIME_DIR"])
     world.start("one")
     (check,) = doctor.choose(["state-size"])
-    assert check.find(Scene(Config())) == []
+    assert check.find(Context(Config())) == []
     with (world.state / "transcripts" / "x.log").open("wb") as file:
         file.truncate(1 << 40)  # a hole takes no room
-    assert check.find(Scene(Config())) == []
+    assert check.find(Context(Config())) == []
     monkeypatch.setattr(file_checks, "LARGE", 4096)
-    (one,) = check.find(Scene(Config()))
+    (one,) = check.find(Context(Config()))
     assert one.mend == "sesh gc"
 
 

@@ -33,7 +33,7 @@ from tests.surroundings import (
     need_root,
     run,
 )
-from tests.terminal.test_fast import (
+from tests.terminal.test_fast_answers import (
     close_pane,
     delete_record,
     edit,

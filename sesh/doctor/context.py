@@ -1,7 +1,7 @@
 """What the checks share: the form of a check, a finding and a fix, and one look at everything.
 
-Every part of the scene is looked at when the first check asks for it, and once: a server that hangs
-is not asked again by the next check.
+Each part of the context is read once, when the first check asks for it: a server that hangs is not
+asked again by the next check.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ class Step(Value):
 class Check(Value):
     id: str
     what: str  # what is true when all is well
-    find: Callable[[Scene], list[Finding]]
-    fix: Callable[[Scene], list[Step]] | None = None
+    find: Callable[[Context], list[Finding]]
+    fix: Callable[[Context], list[Step]] | None = None
 
 
-class Scene:
+class Context:
     """Everything that checks look at."""
 
     def __init__(self, config: Config, trouble: str | None = None) -> None:
