@@ -285,9 +285,9 @@ def test_a_record_that_should_not_be_breaks_no_list(world: World) -> None:
 def test_a_lane_that_fails_hands_over(world: World, argv: list[str]) -> None:
     world.start("one")
     broken = f"""
-from sesh.terminal import fast
+from sesh.terminal import fast_answers
 def fail(): raise TypeError("odd")
-fast.ls_json = fast.ls_table = fail
+fast_answers.ls_json = fast_answers.ls_table = fail
 {_PROBE.format(argv=argv)}"""
     done = subprocess.run(
         [sys.executable, "-c", broken], env=world.env, capture_output=True, text=True
