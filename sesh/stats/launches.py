@@ -109,8 +109,8 @@ def history(
 
 
 def _ends(told: Sequence[_Told]) -> dict[Key, _End | None]:
-    """How each launch ended. That one was given up is told as its end once more, later: it ended
-    when that was told first."""
+    """How each launch ended. A session that is not retried has a second event of its end, later:
+    the first one has the time of the end."""
     found: dict[Key, _End | None] = {}
     for one in told:
         if one.kind in _ENDS:

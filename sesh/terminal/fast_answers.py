@@ -47,7 +47,7 @@ def ls_table() -> tuple[bytes, str | None] | None:
 
 
 def status(name: str) -> tuple[bytes, int] | None:
-    """The output of `status NAME`, and its exit code; None when somebody has to look."""
+    """The output of `status NAME`, and its exit code; None when the full path has to look."""
     try:
         if os.stat(paths.state_dir()).st_uid != os.getuid():
             return None
