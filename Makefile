@@ -18,9 +18,9 @@ demo: ## show a session's life: started, killed, found, restarted, stopped
 	@sh tests/demo.sh
 
 test: lint ## check style and types, run all tests
-	@echo ".venv/bin/python -m pytest -n 4 --dist worksteal"
+	@echo ".venv/bin/python -m pytest -n 6 --dist worksteal"
 	@scratch=$$(mktemp -d); \
-	TMPDIR=$$scratch .venv/bin/python -m pytest -n 4 --dist worksteal \
+	TMPDIR=$$scratch .venv/bin/python -m pytest -n 6 --dist worksteal \
 		|| { echo "test: the files of failed tests are in $$scratch" >&2; exit 1; }; \
 	chmod -R u+rwX "$$scratch"; rm -rf "$$scratch"
 
