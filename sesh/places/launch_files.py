@@ -324,18 +324,24 @@ def directory(given: str | None) -> str:
     return path
 
 
-# Where another call back has announced a pass that has not begun to look, that one will do; unless
-# it has died, which shows when the word is still there a second later.
+# A callback that finds a pass announced by another one leaves it to that pass. The announcement
+# holds the pid of its process: if the same one is still there after a second, that process may have
+# died, and one of the waiting callbacks announces the pass again. The others find its pid and exit.
 # Called with a number, it is what was held in reserve for a pass: needed only if that one has not
 # come to its end. A server that has just called us answers; `timeout` is for when the keeper did.
-# On a full disk neither word can be left (`:` alone would end the shell): the pass comes first.
+# On a full disk neither word can be left (`echo` may fail): the pass comes first.
 _CALLBACK = """\
 umask 077
-again={again} reserve={reserve}
+again={again} reserve={reserve} known= now=
 for word in "$again" "$reserve"; do [ ! -p "$word" ] || rm -f "$word"; done
 if [ -n "$1" ] && [ "$1" != "$(cat "$reserve" 2>/dev/null)" ]; then exit; fi
-if [ -e "$again" ] && sleep 1 && [ ! -e "$again" ]; then exit; fi
-command : >"$again"
+if [ -e "$again" ]; then
+  read -r known 2>/dev/null <"$again"
+  sleep 1
+  read -r now 2>/dev/null <"$again"
+  [ -e "$again" ] && [ "$now" = "$known" ] || exit 0
+fi
+echo $$ >"$again"
 {exports}if [ -O "${{TMUX%%,*}}" ]; then
   echo $$ >"$reserve"
   PATH="$PATH:/usr/local/bin:/opt/homebrew/bin" timeout 2 tmux -S "${{TMUX%%,*}}" \\
@@ -346,7 +352,7 @@ cd / && exec {command} pass
 
 
 def pass_announced(run: str) -> str:
-    """The file by which a pass is announced."""
+    """The file by which a pass is announced; it holds the pid of the process that will run it."""
     return f"{run}/pass.again"
 
 

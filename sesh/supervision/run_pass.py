@@ -97,7 +97,7 @@ def _announce(again: str) -> None:
     """Request another round of a running pass. On a full disk there is no request; this pass still
     runs."""
     with suppress(StateError):
-        files.write_private(again, b"", durable=False)
+        files.write_private(again, b"%d\n" % os.getpid(), durable=False)
 
 
 def _bring_down(done: Pass, config: Config) -> Iterator[Exception]:

@@ -16,6 +16,7 @@ from sesh.model.record import Care
 from sesh.model.value_object import replace
 from sesh.places import environment, launch_files
 from sesh.system import paths
+from tests import pace
 from tests.conftest import need
 from tests.places.test_keeper import SHELLS
 from tests.samples import record
@@ -132,6 +133,17 @@ def test_many_call_backs_at_once_are_few_passes(passes: Path) -> None:
     assert [one.wait(20) for one in (first, *rest)] == [0] * 21
     # On a busy machine some may come so late that the first pass is over.
     assert passes.read_text() in ["pass\n" * number for number in range(1, 5)]
+
+
+def test_many_call_backs_at_once_are_few_passes_however_slowly_these_begin(passes: Path) -> None:
+    """As on a busy machine: the first pass has not begun to look when the others stop waiting."""
+    run, many = passes.parent, 30
+    stand_in = run / "stand-in"
+    stand_in.write_text(stand_in.read_text().replace("sleep 0.3", "sleep 2"))
+    callback = launch_files.write_callback(str(run), [str(stand_in)])
+    calls = [subprocess.Popen(["/bin/sh", callback]) for _ in range(many)]
+    assert {one.wait(pace.seconds(60)) for one in calls} == {0}
+    assert 1 <= len(passes.read_text().splitlines()) <= many / 3
 
 
 def test_a_pass_that_was_announced_and_never_came_is_made_up_for(passes: Path) -> None:
