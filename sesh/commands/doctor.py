@@ -1,4 +1,4 @@
-"""sesh doctor: what is wrong, and the command that mends it; or mend it."""
+"""sesh doctor: find problems, and suggest or apply fixes."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _id_width(chosen: Sequence[Check]) -> int:
     return max(len(one.id) for one in chosen)
 
 
-# --- mending -------------------------------------------------------------------------------------
+# --- fixing --------------------------------------------------------------------------------------
 
 
 def _fix(chosen: Sequence[Check], context: Context, *, yes: bool, colour: bool) -> bool:
@@ -155,7 +155,7 @@ def _view(one: Finding) -> dict[str, object]:
         "id": one.id,
         "level": one.level.value,
         "text": one.text,
-        "mend": one.mend,
+        "mend": one.remedy,
         "subjects": list(one.subjects),
     }
 
@@ -197,8 +197,8 @@ def _together(bad: Sequence[Finding]) -> list[Finding]:
     """Checks that failed for the same reason are one block."""
     ids: dict[tuple[Level, str, str | None], list[str]] = {}
     for one in bad:
-        ids.setdefault((one.level, one.text, one.mend), []).append(one.id)
-    first = {(one.level, one.text, one.mend): one for one in reversed(bad)}
+        ids.setdefault((one.level, one.text, one.remedy), []).append(one.id)
+    first = {(one.level, one.text, one.remedy): one for one in reversed(bad)}
     return [
         first[key]
         if len(same) == 1
@@ -219,9 +219,9 @@ def _block(one: Finding, width: int | None, *, colour: bool) -> str:
     first, rest = ("", lines) if narrow else (lines[0], lines[1:])
     text = f"{level}  {one.id:<{pad}}{first}".rstrip() + "\n"
     text += "".join(f"{indent}{line}\n" for line in rest)
-    if one.mend is not None:
-        mend = f"{indent}fix: {formatting.escape(one.mend)}"
-        text += _if_it_fits(mend, f"   ({one.note})" if one.note else "", width) + "\n"
+    if one.remedy is not None:
+        fix = f"{indent}fix: {formatting.escape(one.remedy)}"
+        text += _if_it_fits(fix, f"   ({one.note})" if one.note else "", width) + "\n"
     return text
 
 

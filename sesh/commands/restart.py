@@ -83,5 +83,5 @@ def _print(name: str, result: Seen | SeshError) -> int:
 def _note_breakers(found: list[Seen], config: Config) -> None:
     """A breaker holds back automatic retries only, never a person."""
     opened = breakers.open_for([one.session.record for one in found if one.session], config)
-    for circle, until in sorted(set(opened.values())):
-        output.note(f"{breakers.sentence(circle, until)}: automatic retries are paused")
+    for circuit, until in sorted(set(opened.values())):
+        output.note(f"{breakers.sentence(circuit, until)}: automatic retries are paused")

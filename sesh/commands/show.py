@@ -213,7 +213,7 @@ def _retries(care: Care, shown: View) -> str:
 
 def _closing_off(record: Record) -> str:
     """When the failures of others keep it from being launched again."""
-    found = " and ".join(f"{kind} {name}" for kind, name in breakers.circles(record))
+    found = " and ".join(f"{kind} {name}" for kind, name in breakers.circuits(record))
     limits = breakers.limits_of(record, settings.load())
     if not found or not (record.spec.care.retries or record.spec.breaker):
         return ""

@@ -46,8 +46,8 @@ def permissions(context: Context) -> list[Finding]:
         which = few([f"{shown(one.path)} (uid {one.owner})" for one in foreign])
         text = f"{number(foreign, 'file')} of sesh not yours: {which}"
         subjects = tuple(one.path for one in foreign)
-        mend = f"sudo chown -R {os.getuid()} {paths.state_dir()}"
-        findings.append(Finding(Level.FAIL, text, mend, subjects=subjects))
+        remedy = f"sudo chown -R {os.getuid()} {paths.state_dir()}"
+        findings.append(Finding(Level.FAIL, text, remedy, subjects=subjects))
     if own:
         which = few([f"{shown(one.path)} ({one.mode:04o}, not {one.right:04o})" for one in own])
         verb = "has wrong permissions" if len(own) == 1 else "have wrong permissions"
@@ -169,8 +169,8 @@ def disk(context: Context) -> list[Finding]:
     if room.f_flag & os.ST_RDONLY:
         top = _mounted_at(place)
         text = f"nothing can be written: the file system of {shown(place)} is read-only"
-        mend = f"sudo mount -o remount,rw {quote(top)}"
-        return [Finding(Level.FAIL, text, mend, subjects=(place,))]
+        remedy = f"sudo mount -o remount,rw {quote(top)}"
+        return [Finding(Level.FAIL, text, remedy, subjects=(place,))]
     free, total = room.f_bavail * room.f_frsize, room.f_blocks * room.f_frsize
     if free < 1 << 20 or (room.f_files and not room.f_favail):
         what = "no room" if free < 1 << 20 else "no room for another file"

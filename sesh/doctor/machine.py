@@ -25,8 +25,8 @@ def other_sesh(context: Context) -> list[Finding]:
     if len(own) != 1 or first is None or os.path.samefile(first, own[0]):
         return []
     text = f"{first} comes before {own[0]} on PATH: that one runs when you type sesh"
-    mend = f"export PATH={quote(os.path.dirname(own[0]))}:$PATH"
-    return [Finding(Level.WARN, text, mend, subjects=(first,))]
+    remedy = f"export PATH={quote(os.path.dirname(own[0]))}:$PATH"
+    return [Finding(Level.WARN, text, remedy, subjects=(first,))]
 
 
 def timer(context: Context) -> list[Finding]:
@@ -50,8 +50,8 @@ def timer(context: Context) -> list[Finding]:
     if found.watch and not (found.installed or problem):
         return [Finding(Level.OK, f"a watch looks after sessions{ran}")]
     if not found.installed:
-        mend = f"{_INSTALL} --watch" if found.watch else _INSTALL
-        return [Finding(Level.WARN, f"gc is not scheduled{problem}{ran}", mend)]
+        remedy = f"{_INSTALL} --watch" if found.watch else _INSTALL
+        return [Finding(Level.WARN, f"gc is not scheduled{problem}{ran}", remedy)]
     text = f"gc does not run, though {found.scheduler} should call it{problem}{ran}"
     return [Finding(Level.WARN, text, _INSTALL if found.problem else "sesh gc")]
 

@@ -69,7 +69,7 @@ def _unclaimed_agents(context: Context) -> list[Orphan]:
     return [one for one in context.census.agents if one.name not in damaged and _unclaimed(one)]
 
 
-def _agents_finding(found: list[Orphan], mend: str | None) -> list[Finding]:
+def _agents_finding(found: list[Orphan], remedy: str | None) -> list[Finding]:
     """For several at once, `doctor --fix` rebuilds all records."""
     if not found:
         return []
@@ -77,11 +77,11 @@ def _agents_finding(found: list[Orphan], mend: str | None) -> list[Finding]:
     if len(found) > 1:
         which = few([f"{one.name} ({_who(one)})" for one in found])
         text = f"{len(found)} agents are alive, but no record claims them: {which}"
-        mend, note = mend or FIX, None if mend else "rebuilds their records"
-        return [Finding(Level.FAIL, text, mend, note, names)]
+        remedy, note = remedy or FIX, None if remedy else "rebuilds their records"
+        return [Finding(Level.FAIL, text, remedy, note, names)]
     text = f"{names[0]} is alive ({_who(found[0])}), but no record claims it"
-    mend = mend or f"sesh adopt {names[0]}"
-    return [Finding(Level.FAIL, text, mend, subjects=names)]
+    remedy = remedy or f"sesh adopt {names[0]}"
+    return [Finding(Level.FAIL, text, remedy, subjects=names)]
 
 
 def _who(orphan: Orphan) -> str:

@@ -60,7 +60,7 @@ def _labelled(found: Sequence[UnclaimedPlace]) -> list[Finding]:
     return [Finding(Level.WARN, text, found[0].inspect, note, names)]
 
 
-def _unclaimed(found: Sequence[UnclaimedPlace], mend: str | None) -> list[Finding]:
+def _unclaimed(found: Sequence[UnclaimedPlace], remedy: str | None) -> list[Finding]:
     """For several at once, `doctor --fix` rebuilds all records."""
     if not found:
         return []
@@ -68,10 +68,10 @@ def _unclaimed(found: Sequence[UnclaimedPlace], mend: str | None) -> list[Findin
     which = few([f"{one.name} ({_how(one)})" for one in found])
     text = f"{number(found, found[0].noun)} of ours without a record: {which}"
     note = None
-    if mend is None:
-        mend = found[0].remedy if len(found) == 1 else FIX
+    if remedy is None:
+        remedy = found[0].remedy if len(found) == 1 else FIX
         note = "rebuilds their records" if len(found) > 1 else "rebuilds its record"
-    return [Finding(Level.FAIL, text, mend, note, names)]
+    return [Finding(Level.FAIL, text, remedy, note, names)]
 
 
 def _how(one: UnclaimedPlace) -> str:
@@ -104,8 +104,8 @@ def container_gone(context: Context) -> list[Finding]:
     reasons = {view["name"]: view["reason"] for view in context.views}
     which = few([f"{name} ({reasons[name]})" for name in found])
     text = f"{number(found, 'session')} lost with the container: {which}"
-    mend = f"sesh restart {' '.join(found[:20])}"
-    return [Finding(Level.FAIL, text, mend, subjects=tuple(found))]
+    remedy = f"sesh restart {' '.join(found[:20])}"
+    return [Finding(Level.FAIL, text, remedy, subjects=tuple(found))]
 
 
 def went_with_container(view: View) -> bool:

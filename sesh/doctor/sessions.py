@@ -14,7 +14,7 @@ from sesh.model.states import ALIVE, Cause, Health, State
 from sesh.model.text.shell_words import quote
 from sesh.operations.stop.stop import continue_stops
 from sesh.state import breakers
-from sesh.state.breakers import Circle, Opened
+from sesh.state.breakers import Circuit, Opened
 from sesh.state.judge import Seen
 from sesh.supervision import supervise
 
@@ -75,9 +75,9 @@ def _where(session: Session) -> str | None:
 
 def _astray(session: Session) -> Finding:
     spec = session.record.spec
-    mend = f"git -C {quote(spec.cwd)} switch {quote(spec.branch or '')}"
+    remedy = f"git -C {quote(spec.cwd)} switch {quote(spec.branch or '')}"
     text = f"{session.name}: {_where(session)}"
-    return Finding(Level.FAIL, text, mend, subjects=(session.name,))
+    return Finding(Level.FAIL, text, remedy, subjects=(session.name,))
 
 
 def breaker(context: Context) -> list[Finding]:
@@ -85,23 +85,23 @@ def breaker(context: Context) -> list[Finding]:
     down = _needy(context, *_DOWN)
     found = breakers.open_among(context.views, context.config)
     return [
-        _closed_off(circle, opened, [view for view in down if view["id"] in opened.ids])
-        for circle, opened in sorted(found.items())
+        _closed_off(circuit, opened, [view for view in down if view["id"] in opened.ids])
+        for circuit, opened in sorted(found.items())
     ]
 
 
-def _closed_off(circle: Circle, opened: Opened, down: Sequence[View]) -> Finding:
-    why = breakers.sentence(circle, opened.until)
+def _closed_off(circuit: Circuit, opened: Opened, down: Sequence[View]) -> Finding:
+    why = breakers.sentence(circuit, opened.until)
     waiting = tuple(sorted(str(view["name"]) for view in down))
     if not waiting:
-        kind, name = circle
+        kind, name = circuit
         text = f"{why}: automatic retries are paused"
-        mend = f"sesh ls --all --filter {quote(f'{kind}={name}')}"
-        return Finding(Level.WARN, text, mend, "shows them")
+        remedy = f"sesh ls --all --filter {quote(f'{kind}={name}')}"
+        return Finding(Level.WARN, text, remedy, "shows them")
     waits = "waits" if len(waiting) == 1 else "wait"
-    mend = f"sesh restart {' '.join(waiting[:20])}"
+    remedy = f"sesh restart {' '.join(waiting[:20])}"
     text = f"{why}: {few(waiting)} {waits} for it"
-    return Finding(Level.WARN, text, mend, subjects=waiting)
+    return Finding(Level.WARN, text, remedy, subjects=waiting)
 
 
 def stuck_starting(context: Context) -> list[Finding]:

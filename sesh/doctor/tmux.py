@@ -61,11 +61,11 @@ def _silent(context: Context, socket: str, answer: Reply) -> Finding:
     stopped = [one for one in living if (stat := context.table.get(one.pid)) and stat.stopped]
     if stopped:
         text = f"tmux server {stopped[0].pid} is stopped by a signal: {answer.text}"
-        mend, note = f"kill -CONT {stopped[0].pid}", "continues it"
+        remedy, note = f"kill -CONT {stopped[0].pid}", "continues it"
     else:
         text = f"the tmux server of {shown(socket)} gives no usable answer: {answer.text}"
-        mend, note = f"tmux -S {quote(socket)} list-sessions", "shows what it says"
-    return Finding(Level.FAIL, text, mend, note, (shown(socket),))
+        remedy, note = f"tmux -S {quote(socket)} list-sessions", "shows what it says"
+    return Finding(Level.FAIL, text, remedy, note, (shown(socket),))
 
 
 def end_wedged(context: Context) -> list[Step]:

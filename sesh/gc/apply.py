@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from sesh.gc import plan, remove_files, scan
-from sesh.gc.plan import Options, Outcome, Step, Verb, What, done, failed, skipped
+from sesh.gc.plan import CHANGED, Options, Outcome, Step, Verb, What, done, failed, skipped
 from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, SeshError, StateError
+from sesh.model.observation import Session
 from sesh.model.record import Record
 from sesh.model.states import ALIVE, ENDED, Cause, State
 from sesh.operations import recover, worktrees
@@ -64,20 +65,14 @@ def _one_by_one(act: Callable[[Step, Config, Options], Outcome]) -> Doer:
 # --- sessions ------------------------------------------------------------------------------------
 
 
-def _again(steps: Iterable[Step]) -> list[tuple[Step, Seen | None]]:
+def _again(steps: Sequence[Step]) -> list[tuple[Step, Seen | None]]:
     """Each step with its session, judged now; None when the name means another session by now."""
-    steps = list(steps)
     entries = [entry for step in steps if (entry := records.entry(step.subject)) is not None]
-    fresh = {seen.name: seen for seen in judge.judge(entries)}
-    return [(step, _same(step, fresh.get(step.subject))) for step in steps]
+    fresh = {seen.record.id: seen for seen in judge.judge(entries) if seen.record}
+    return [(step, fresh.get(step.session_id or "")) for step in steps]
 
 
-def _same(step: Step, seen: Seen | None) -> Seen | None:
-    record = seen.entry.record if seen else None
-    return seen if isinstance(record, Record) and record.id == step.session_id else None
-
-
-def _split(steps: Iterable[Step], state: State) -> tuple[list[tuple[Step, Seen]], list[Outcome]]:
+def _split(steps: Sequence[Step], state: State) -> tuple[list[tuple[Step, Seen]], list[Outcome]]:
     """The steps whose sessions are still in this state, and the others as skipped."""
     still, changed = [], []
     for step, seen in _again(steps):
@@ -141,29 +136,38 @@ def _limit_of(seen: Seen, config: Config) -> str | None:
 def _close(steps: list[Step], config: Config, options: Options) -> Iterator[Outcome]:
     """Save the screens of ended sessions and close their dead panes."""
     for step, seen in _again(steps):
-        if seen is None or scan.ended_of(seen) is None or seen.session is None:
+        if seen is None or scan.ended_of(seen) is None:
             yield skipped(step)
             continue
-        record = seen.session.record
+        record = seen.intact.record
         panes.put_away([record], registry.of(record).tmux(record, config))
         yield done(step)
+
+
+def _leaving(
+    steps: Sequence[Step], config: Config, options: Options
+) -> Iterator[tuple[Step, Seen | None]]:
+    """Each step with its session; None when that must not leave the list any more."""
+    for step, seen in _again(steps):
+        one = scan.ended_of(seen) if seen else None
+        due = one and plan.archive_due(one, config.gc, options, time.time())
+        yield step, seen if due else None
 
 
 def _archive(steps: list[Step], config: Config, options: Options) -> Iterator[Outcome]:
     """Move records to the history, and remove the files that only a restart would need."""
     due = {}
-    for step, seen in _again(steps):
-        one = scan.ended_of(seen) if seen else None
-        if not seen or not one or not plan.archive_due(one, config.gc, options, time.time()):
+    for step, seen in _leaving(steps, config, options):
+        if seen is None:
             yield skipped(step)
-        elif isinstance(seen.entry.record, Record) and worktrees.exists(seen.entry.record):
+        elif worktrees.exists(seen.intact.record):
             yield skipped(step, "its worktree stays")
-        elif why := _place_left(seen, config):
+        elif why := _place_left(seen.intact.record, config):
             yield skipped(step, why)
         else:
-            due[one.session_id] = (step, seen)
+            due[seen.intact.record.id] = (step, seen)
     moved = history.archive([seen.entry for _, seen in due.values()])
-    sessions = {e.record.id: e.record for e in moved if isinstance(e.record, Record)}
+    sessions = {entry.readable.id: entry.readable for entry in moved if entry.readable}
     _forget_launches(sessions.values())
     _release(sessions.values(), config)
     for session_id, (step, _) in due.items():
@@ -175,23 +179,15 @@ def _archive(steps: list[Step], config: Config, options: Options) -> Iterator[Ou
 
 
 def _remove_worktrees(steps: list[Step], config: Config, options: Options) -> Iterator[Outcome]:
-    """Remove worktrees of sessions that still are to leave the list, if git says again that nothing
-    is lost by that."""
-    for step, seen in _again(steps):
-        one = scan.ended_of(seen) if seen else None
-        record = seen.entry.record if seen else None
-        due = one and plan.archive_due(one, config.gc, options, time.time())
-        if not due or not isinstance(record, Record):
-            yield skipped(step)
-            continue
-        stays = worktrees.remove(record)
+    """Remove worktrees of sessions that leave the list, if git says again that nothing is lost."""
+    for step, seen in _leaving(steps, config, options):
+        stays = worktrees.remove(seen.intact.record) if seen else CHANGED
         yield skipped(step, stays) if stays else done(step)
 
 
-def _place_left(seen: Seen, config: Config) -> str | None:
+def _place_left(record: Record, config: Config) -> str | None:
     """Remove what was made for an ended session, unless it is to be kept; why that failed."""
-    record = seen.entry.record
-    if not isinstance(record, Record) or record.place.kind not in registry.ELSEWHERE:
+    if record.place.kind not in registry.ELSEWHERE:
         return None
     try:
         registry.elsewhere(record).clear(record, config, close_panes=False)
@@ -234,20 +230,18 @@ def _kill_agents(steps: list[Step], config: Config, options: Options) -> Iterato
     """End the agents of sessions that are orphans: only the very processes that were planned."""
     still, changed = _split(steps, State.ORPHAN)
     yield from changed
-    endings = {seen.name: _as_orphan(seen) for step, seen in still if _is_agent(step, seen)}
+    endings = {seen.name: _as_orphan(seen.intact) for step, seen in still if _is_agent(step, seen)}
     yield from _stop(still, config, endings)
 
 
 def _is_agent(step: Step, seen: Seen) -> bool:
-    agent = seen.session.record.place.agent if seen.session else None
+    agent = seen.intact.record.place.agent
     return agent is not None and agent.process == step.target
 
 
-def _as_orphan(seen: Seen) -> Ending:
-    assert seen.session is not None
-    closed = seen.session.seen.terminal.absent
-    reason = f"ended by gc as an orphan: {seen.session.verdict.reason}"
-    return Ending(reason, Cause.TERMINAL_GONE if closed else Cause.UNKNOWN)
+def _as_orphan(session: Session) -> Ending:
+    reason = f"ended by gc as an orphan: {session.verdict.reason}"
+    return Ending(reason, Cause.TERMINAL_GONE if session.seen.terminal.absent else Cause.UNKNOWN)
 
 
 def _kill_processes(steps: list[Step], config: Config, options: Options) -> Iterator[Outcome]:
@@ -270,10 +264,9 @@ def _over(leftover: Leftover) -> bool:
     if entry is None:
         return True
     seen = judge.judge([entry])[0]
-    record = seen.entry.record
-    if not isinstance(record, Record):
+    if seen.record is None:
         return False
-    return record.id != leftover.session_id or seen.state in ENDED
+    return seen.record.id != leftover.session_id or seen.state in ENDED
 
 
 def _close_stray(step: Step, config: Config, options: Options) -> Outcome:
@@ -299,13 +292,12 @@ def _remove_container(step: Step, config: Config, options: Options) -> Outcome:
 
 def _save_screen(session_id: str, pane: str, server: tmux.Tmux) -> None:
     """Keep the last screen of a session whose transcript is kept."""
-    if os.path.exists(paths.transcript(session_id)) and not os.path.exists(
-        paths.screen(session_id)
-    ):
+    screen = paths.screen(session_id)
+    if os.path.exists(paths.transcript(session_id)) and not os.path.exists(screen):
         captured = server.capture(pane)
         if captured.ok:
             with suppress(StateError):  # a full disk: its transcript has it, too
-                files.write_private(paths.screen(session_id), captured.out.encode(), durable=False)
+                files.write_private(screen, captured.out.encode(), durable=False)
 
 
 # In the order in which they are taken.

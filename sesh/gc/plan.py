@@ -14,14 +14,15 @@ from sesh.gc.scan import NEVER, NO_PILE, Ended, Running, Scene, ended_in, runnin
 from sesh.model import due
 from sesh.model.configuration import Gc
 from sesh.model.place import Process
-from sesh.model.record import Record, name_of
+from sesh.model.record import name_of
 from sesh.model.states import State
 from sesh.model.text import formatting
 from sesh.model.text.units import span
-from sesh.model.value_object import Value
+from sesh.model.value_object import Value, replace
 from sesh.places.launch_files import mount_owner
 from sesh.places.unclaimed import Unclaimed
 from sesh.state.clocks import Naps
+from sesh.state.judge import readable
 from sesh.state.orphans import Census
 from sesh.state.unclaimed import Inventories
 from sesh.supervision.notify import notices
@@ -81,7 +82,7 @@ class Step(Value):
     paths: tuple[str, ...] = ()  # the files to remove
     size: int = 0  # bytes on disk
     changed: float = 0.0  # the files' time when they were seen
-    mend: str | None = None  # the command for a person, where gc does nothing
+    remedy: str | None = None  # the command for a person, where gc does nothing
     target: Unclaimed | Process | None = None
     asked: Inventories | None = None  # the answers of places that it follows from
     generation: int = 0  # of a session that is ended or restarted
@@ -104,7 +105,10 @@ def done(step: Step) -> Outcome:
     return Outcome(step, done=True)
 
 
-def skipped(step: Step, why: str = "changed meanwhile") -> Outcome:
+CHANGED = "changed meanwhile"
+
+
+def skipped(step: Step, why: str = CHANGED) -> Outcome:
     return Outcome(step, done=False, skipped=why)
 
 
@@ -188,11 +192,9 @@ def _doubtful(aged: Iterable[Step], by_clock: Iterable[Step]) -> Iterator[Step]:
     """The steps that would be due by a clock that has jumped."""
     certain = {(step.what, step.subject, step.session_id) for step in aged}
     for step in by_clock:
-        if (step.what, step.subject, step.session_id) not in certain:
-            yield Step(
-                *(Verb.KEEP, step.what, step.subject, f"{step.why}{_JUMPED}", step.session_id),
-                size=step.size,
-            )
+        key = what, subject, session_id = step.what, step.subject, step.session_id
+        if key not in certain:
+            yield Step(Verb.KEEP, what, subject, f"{step.why}{_JUMPED}", session_id, size=step.size)
 
 
 def _stops(census: Census) -> Iterator[Step]:
@@ -215,44 +217,29 @@ def _orphans(scene: Scene, gc: Gc, options: Options) -> Iterator[Step]:
     them."""
     killing = (options.kill_orphans or gc.kill_orphans) and not scene.census.silent
     for one in scene.census.orphan_sessions:
-        if one.session is None or one.session.record.place.agent is None:
+        record, agent = one.intact.record, one.intact.record.place.agent
+        if agent is None:
             continue
-        record, process = one.session.record, one.session.record.place.agent.process
-        sure = killing and _twice(scene, process, record.id)
+        sure = killing and _twice(scene, agent.process, record.id)
         waits = f"; {_NEXT}" if killing and not sure else ""
-        yield Step(
-            Verb.KILL if sure else Verb.KEEP,
-            What.AGENT,
-            one.name,
-            f"of {one.name}: {one.session.verdict.reason}{waits}",
-            record.id,
-            mend=None if sure else f"sesh stop {one.name}",
-            target=process,
-        )
+        why = f"of {one.name}: {one.intact.verdict.reason}{waits}"
+        remedy = None if sure else f"sesh stop {one.name}"
+        verb = Verb.KILL if sure else Verb.KEEP
+        yield Step(verb, What.AGENT, one.name, why, record.id, remedy=remedy, target=agent.process)
     for left in scene.census.leftovers:
         sure = killing and left.keep is None and _twice(scene, left.process, left.session_id)
         note = left.keep or (_NEXT if killing and not sure else None)
-        yield Step(
-            Verb.KILL if sure else Verb.KEEP,
-            What.PROCESS,
-            f"{left.process.pid} {os.path.basename(left.command[0])}",
-            f"of {left.name}" + (f": {note}" if note else ""),
-            left.session_id,
-            size=left.memory_bytes,
-            mend=None if sure or left.keep else left.remedy,
-            target=left,
-        )
+        subject = f"{left.pid} {os.path.basename(left.command[0])}"
+        why = f"of {left.name}" + (f": {note}" if note else "")
+        remedy = None if sure or left.keep else left.remedy
+        step = Step(Verb.KILL if sure else Verb.KEEP, What.PROCESS, subject, why, left.session_id)
+        yield replace(step, size=left.size, remedy=remedy, target=left)
     damaged = {one.name for one in scene.census.found if one.damaged}
-    for agent in scene.census.agents:
-        yield Step(
-            Verb.KEEP,
-            What.AGENT,
-            agent.name,
-            f"of {agent.name}: {agent.reason}",
-            agent.id,
-            mend="sesh doctor --fix" if agent.name in damaged else agent.remedy,
-            target=agent.agent.process,
-        )
+    for orphan in scene.census.agents:
+        name, process = orphan.name, orphan.agent.process
+        remedy = "sesh doctor --fix" if name in damaged else orphan.remedy
+        why = f"of {name}: {orphan.reason}"
+        yield Step(Verb.KEEP, What.AGENT, name, why, orphan.id, remedy=remedy, target=process)
 
 
 def _containers(scene: Scene, gc: Gc, options: Options) -> Iterator[Step]:
@@ -268,16 +255,12 @@ def _containers(scene: Scene, gc: Gc, options: Options) -> Iterator[Step]:
         state = "in use" if one.busy else f"{one.status}, nothing runs in it"
         waits = "" if sure or not may_go else "; removed by the next gc, a minute later"
         waits = f"; {one.keep}" if one.keep else waits
-        mend = "sesh stop --orphans" if one.name in taken else one.remedy
-        yield Step(
-            Verb.REMOVE if sure else Verb.KEEP,
-            What.CONTAINER,
-            one.label,
-            f"of {one.name}, which no record claims: {state}{waits}",
-            one.session_id,
-            mend=None if sure or not one.claim or one.copied else mend,
-            target=one,
-        )
+        why = f"of {one.name}, which no record claims: {state}{waits}"
+        remedy: str | None = "sesh stop --orphans" if one.name in taken else one.remedy
+        if sure or not one.claim or one.copied:
+            remedy = None
+        verb = Verb.REMOVE if sure else Verb.KEEP
+        yield Step(verb, What.CONTAINER, one.label, why, one.session_id, remedy=remedy, target=one)
 
 
 def _twice(scene: Scene, process: Process, session_id: str) -> bool:
@@ -295,17 +278,13 @@ def _closes(
         if any(p.dead for p in dead) and (leaves or now - one.ended > gc.close_after):
             yield Step(Verb.CLOSE, What.PANE, one.name, "of an ended agent", one.session_id)
     for stray in scene.census.strays:
+        name, session_id = stray.name, stray.session_id
         if stray.alive:
-            why = f"of {stray.name}, which no record claims: {stray.runs}"
-            yield Step(
-                *(Verb.KEEP, What.STRAY, stray.name, why, stray.session_id),
-                mend=stray.remedy,
-            )
-        elif now - _last_sign(scene, stray.session_id) > gc.close_after:
-            yield Step(
-                *(Verb.CLOSE, What.STRAY, stray.name, "without a live pane", stray.session_id),
-                target=stray,
-            )
+            why = f"of {name}, which no record claims: {stray.runs}"
+            yield Step(Verb.KEEP, What.STRAY, name, why, session_id, remedy=stray.remedy)
+        elif now - _last_sign(scene, session_id) > gc.close_after:
+            why = "without a live pane"
+            yield Step(Verb.CLOSE, What.STRAY, name, why, session_id, target=stray)
 
 
 def _last_sign(scene: Scene, session_id: str) -> float:
@@ -330,20 +309,18 @@ def _archives(
 ) -> Iterator[Step]:
     """A session stays in the list as long as its worktree has to stay: its record names it."""
     for one in ended:
-        why = archive_due(one, gc, options, now)
-        tree = scene.worktrees.get(one.session_id)
-        if why and tree and tree.stays:
-            yield Step(
-                *(Verb.KEEP, What.WORKTREE, one.name),
-                f"of {one.name} at {tree.path}: {tree.stays}",
-                one.session_id,
-                mend=f"sesh rm --discard {one.name}",
-            )
-        elif why:
+        name, session_id = one.name, one.session_id
+        due = archive_due(one, gc, options, now)
+        tree = scene.worktrees.get(session_id)
+        if due and tree and tree.stays:
+            why = f"of {name} at {tree.path}: {tree.stays}"
+            remedy = f"sesh rm --discard {name}"
+            yield Step(Verb.KEEP, What.WORKTREE, name, why, session_id, remedy=remedy)
+        elif due:
             if tree:
-                done = "with nothing but what git ignores or has elsewhere"
-                yield Step(Verb.REMOVE, What.WORKTREE, one.name, done, one.session_id)
-            yield Step(Verb.ARCHIVE, What.RECORD, one.name, why, one.session_id)
+                why = "with nothing but what git ignores or has elsewhere"
+                yield Step(Verb.REMOVE, What.WORKTREE, name, why, session_id)
+            yield Step(Verb.ARCHIVE, What.RECORD, name, due, session_id)
 
 
 def _prunes(scene: Scene, gc: Gc, now: float) -> Iterator[Step]:
@@ -366,33 +343,20 @@ def _prunes(scene: Scene, gc: Gc, now: float) -> Iterator[Step]:
             continue
         number -= 1
         total -= pile.size
-        yield Step(
-            *(Verb.REMOVE, What.HISTORY, name_of(session_id), why, session_id),
-            paths=pile.paths,
-            size=pile.size,
-            changed=left,
-        )
+        name = name_of(session_id)
+        yield Step(Verb.REMOVE, What.HISTORY, name, why, session_id, pile.paths, pile.size, left)
     for session_id, pile in scene.transcripts.items():
-        known = session_id in listed or session_id in scene.history
-        if known or name_of(session_id) in damaged:
-            continue
-        if now - pile.changed > gc.keep_history:
+        name, files = name_of(session_id), (pile.paths, pile.size, pile.changed)
+        known = session_id in listed or session_id in scene.history or name in damaged
+        if not known and now - pile.changed > gc.keep_history:
             why = f"without a record, older than {span(gc.keep_history)}"
-            yield Step(
-                *(Verb.REMOVE, What.TRANSCRIPT, name_of(session_id), why, session_id),
-                paths=pile.paths,
-                size=pile.size,
-                changed=pile.changed,
-            )
+            yield Step(Verb.REMOVE, What.TRANSCRIPT, name, why, session_id, *files)
 
 
 def _listed(census: Census) -> set[str]:
     """The ids whose files are in use: by a record in the list, or by something that lives."""
-    records = [one.entry.record for one in census.found]
-    ids = {record.id for record in records if isinstance(record, Record)}
-    ids |= {one.id for one in census.held} | {one.id for one in census.agents}
-    ids |= {one.session_id for one in census.places}
-    return ids | {one.session_id for one in census.leftovers}
+    ids = {record.id for record in readable(census.found)} | {one.id for one in census.held}
+    return ids | {o.session_id for o in (*census.agents, *census.places, *census.leftovers)}
 
 
 def _files(scene: Scene, gc: Gc, now: float, by_days: float) -> Iterator[Step]:
@@ -401,13 +365,8 @@ def _files(scene: Scene, gc: Gc, now: float, by_days: float) -> Iterator[Step]:
         yield _file(What.LAUNCH_FILE, path, "that no record names", changed, session_id)
     for path, changed in scene.mounts:
         if now - changed > ORPHAN_GRACE:
-            session_id = mount_owner(path) or ""
-            yield Step(
-                *(Verb.REMOVE, What.MOUNT, path, "whose container is gone", session_id),
-                paths=(path,),
-                changed=changed,
-                asked=scene.census.inventories,
-            )
+            step = _file(What.MOUNT, path, "whose container is gone", changed, mount_owner(path))
+            yield replace(step, asked=scene.census.inventories)
     for path, changed in scene.temps:
         if now - changed > TEMP_GRACE:
             yield _file(What.TEMP, path, f"older than {span(TEMP_GRACE)}", changed)
@@ -423,7 +382,7 @@ def _files(scene: Scene, gc: Gc, now: float, by_days: float) -> Iterator[Step]:
 
 
 def _file(what: What, path: str, why: str, changed: float, session_id: str | None = None) -> Step:
-    return Step(Verb.REMOVE, what, path, why, session_id, paths=(path,), changed=changed)
+    return Step(Verb.REMOVE, what, path, why, session_id, (path,), changed=changed)
 
 
 def _servers(census: Census) -> Iterator[Step]:
@@ -431,4 +390,4 @@ def _servers(census: Census) -> Iterator[Step]:
     for socket, said in sorted(census.answers.items()):
         if isinstance(said, Reply) and tmux.silent(said):
             why = f"as it is: {said.text}"
-            yield Step(Verb.KEEP, What.SERVER, socket, why, mend="sesh doctor")
+            yield Step(Verb.KEEP, What.SERVER, socket, why, remedy="sesh doctor")

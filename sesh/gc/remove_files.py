@@ -14,7 +14,7 @@ from sesh.model.configuration import Config
 from sesh.places import launch_files
 from sesh.state import events, records, unclaimed
 from sesh.supervision.notify import notices
-from sesh.system import paths
+from sesh.system import files, paths
 
 
 def remove_history(step: Step, *_: object) -> Outcome:
@@ -29,7 +29,7 @@ def remove_history(step: Step, *_: object) -> Outcome:
 
 def remove_files(step: Step, *_: object) -> Outcome:
     with records.lock():
-        newest = max((_changed(path) for path in step.paths), default=0.0)
+        newest = max((files.changed(path) or 0.0 for path in step.paths), default=0.0)
         if newest != step.changed or claimed(step.session_id):
             return skipped(step)
         _unlink(step.paths)
@@ -70,14 +70,7 @@ def _unlink(doomed: Iterable[str]) -> None:
 
 
 def _unchanged(path: str, changed: float) -> bool:
-    return _changed(path) == changed
-
-
-def _changed(path: str) -> float:
-    try:
-        return os.stat(path, follow_symlinks=False).st_mtime
-    except FileNotFoundError:
-        return 0.0
+    return files.changed(path) == changed
 
 
 def claimed(session_id: str | None) -> bool:

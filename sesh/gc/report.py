@@ -49,7 +49,7 @@ def _object(one: Outcome) -> dict[str, object]:
         "id": step.session_id,
         "why": step.why,
         "size_bytes": step.size or None,
-        "mend": step.mend,
+        "mend": step.remedy,
         "done": one.done,
         "skipped": one.skipped,
     }
@@ -81,7 +81,7 @@ def _groups(told: Iterable[Outcome]) -> list[list[Step]]:
     found: dict[tuple[str, str, str, str | None], list[Step]] = {}
     for one in sorted(told, key=lambda one: one.kept):
         step = one.step
-        found.setdefault((step.verb, step.what, step.why, step.mend), []).append(step)
+        found.setdefault((step.verb, step.what, step.why, step.remedy), []).append(step)
     return list(found.values())
 
 
@@ -104,12 +104,12 @@ def _right(steps: list[Step]) -> str:
     """The last column: the names, or the command for what gc leaves to a person."""
     first = steps[0]
     if first.verb is Verb.KEEP:
-        return _advice(first.mend) if first.mend else ""
+        return _advice(first.remedy) if first.remedy else ""
     if first.what in _FILES:
         return ""
     return ", ".join(formatting.escape(step.subject) for step in steps[:_NAMES_SHOWN])
 
 
-def _advice(mend: str) -> str:
-    said = mend.removeprefix("sesh ")
-    return next(f"{how} {mend}" for what, how in _ADVICE.items() if said.startswith(what))
+def _advice(remedy: str) -> str:
+    said = remedy.removeprefix("sesh ")
+    return next(f"{how} {remedy}" for what, how in _ADVICE.items() if said.startswith(what))

@@ -13,7 +13,6 @@ from sesh.gc.scan import Scene
 from sesh.model.configuration import Config
 from sesh.model.due import Kind
 from sesh.model.errors import ConflictError, StateError
-from sesh.model.record import Record
 from sesh.model.value_object import replace
 from sesh.places.unclaimed import Unclaimed
 from sesh.state import clocks, lookup, records, settings, sightings
@@ -94,15 +93,10 @@ def _overdue(found: Sequence[Seen], config: Config) -> list[Step]:
     """What a pass will do for these sessions."""
     steps = []
     for seen, action in supervise.overdue(found, config):
-        assert seen.session is not None
-        record = seen.session.record
+        record = seen.intact.record
         verb, why = _DEEDS[action.kind]
-        steps.append(
-            Step(
-                *(verb, What.SESSION, record.name, why or action.why, record.id),
-                generation=record.place.generation,
-            )
-        )
+        step = Step(verb, What.SESSION, record.name, why or action.why, record.id)
+        steps.append(replace(step, generation=record.place.generation))
     return steps
 
 
@@ -115,9 +109,8 @@ _DEEDS = {
 
 def _was_done(step: Step) -> Outcome:
     """The outcome of a step that the pass, or another sesh, has taken."""
-    entry = records.entry(step.subject)
-    record = entry.record if entry else None
-    if not isinstance(record, Record) or record.id != step.session_id:
+    record = records.of_id(step.session_id or "")
+    if record is None:
         return skipped(step)
     again, status = record.place.generation > step.generation, record.status
     over = {Verb.END: status.outcome is not None, Verb.GIVE_UP: status.gave_up is not None}

@@ -11,7 +11,7 @@ from sesh.model.configuration import Config, Gc
 from sesh.model.digest import is_limited
 from sesh.model.errors import CannotTellError
 from sesh.model.place import Process
-from sesh.model.record import ID_PATTERN, Record, name_of
+from sesh.model.record import ID_PATTERN, name_of
 from sesh.model.session_json import View, view
 from sesh.model.states import OUTCOMES, State
 from sesh.model.text import formatting, quick_json
@@ -27,7 +27,7 @@ from sesh.state.orphans import Census
 from sesh.state.sightings import Sightings
 from sesh.supervision import run_pass
 from sesh.supervision.notify import notices
-from sesh.system import paths, processes
+from sesh.system import files, paths, processes
 from sesh.system.tmux import Pane
 
 _ID = lazy(ID_PATTERN)
@@ -101,21 +101,18 @@ def survey(config: Config) -> Scene:
     machine = processes.here()
     run = processes.run_dir()
     census = orphans.census(config, thorough=False)
-    older = _stat(paths.older_events_file())
     newest = _stat(paths.events_file())
     sure_by_hours, sure_by_days = clocks.settled(run, HOUR, DAY)
     return Scene(
         census=census,
         uptime=processes.uptime(),
         panes=_panes(census, config, run),
-        launch_files=tuple(
-            _timed(run_pass.leavings(census.found, census.held, census.agents, run))
-        ),
+        launch_files=(*_timed(run_pass.leavings(census.found, census.held, census.agents, run)),),
         temps=tuple(_temps(run)),
         history=_history(),
         transcripts=_transcripts(),
         events=newest.st_size if newest else 0,
-        older_events=older.st_mtime if older else None,
+        older_events=files.changed(paths.older_events_file()),
         seen=sightings.read(run, machine.boot),
         mounts=tuple(_mounts(census, run)),
         notices=tuple(_timed(notices.waiting())),
@@ -132,12 +129,12 @@ def _stat(path: str) -> os.stat_result | None:
         return None
 
 
-def _timed(files: Iterable[str]) -> Iterator[tuple[str, float]]:
+def _timed(found: Iterable[str]) -> Iterator[tuple[str, float]]:
     """The files that still exist, with their time."""
-    for path in files:
-        status = _stat(path)
-        if status:
-            yield path, status.st_mtime
+    for path in found:
+        changed = files.changed(path)
+        if changed is not None:
+            yield path, changed
 
 
 def _panes(census: Census, config: Config, run: str) -> dict[str, Sequence[Pane]]:
@@ -182,10 +179,14 @@ def _temps(run: str) -> Iterator[tuple[str, float]]:
 
 def _history() -> dict[str, float]:
     directory = paths.history_dir()
-    toml_files = [name for name in _names(directory) if name.endswith(".toml")]
-    ids = [name[:-5] for name in toml_files if _ID.fullmatch(name[:-5])]
-    kept = _timed(f"{directory}/{session_id}.toml" for session_id in ids)
-    return {os.path.basename(path)[:-5]: left for path, left in kept}
+    stems = [name[:-5] for name in _names(directory) if name.endswith(".toml")]
+    left = {
+        stem: files.changed(f"{directory}/{stem}.toml") for stem in stems if _ID.fullmatch(stem)
+    }
+    return {session_id: changed for session_id, changed in left.items() if changed is not None}
+
+
+NO_PILE = Pile((), 0.0, 0, 0.0)
 
 
 def _transcripts() -> dict[str, Pile]:
@@ -193,25 +194,16 @@ def _transcripts() -> dict[str, Pile]:
     directory = paths.transcripts_dir()
     for name in _names(directory):
         session_id, _, kind = name.partition(".")
+        path, pile = f"{directory}/{name}", found.get(session_id, NO_PILE)
         ours = kind in ("log", "screen", "times") and _ID.fullmatch(session_id)
-        if ours and (status := _stat(f"{directory}/{name}")):
-            pile = found.get(session_id, NO_PILE)
-            found[session_id] = _larger(pile, f"{directory}/{name}", status, kind)
+        if ours and (status := _stat(path)):
+            found[session_id] = Pile(
+                (*pile.paths, path),
+                max(pile.changed, status.st_mtime),
+                pile.size + status.st_blocks * _BLOCK,
+                status.st_mtime if kind == "log" else pile.printed,
+            )
     return found
-
-
-NO_PILE = Pile((), 0.0, 0, 0.0)
-
-
-def _larger(pile: Pile, path: str, status: os.stat_result, kind: str) -> Pile:
-    """The pile, with one more file."""
-    changed = status.st_mtime
-    return Pile(
-        (*pile.paths, path),
-        max(pile.changed, changed),
-        pile.size + status.st_blocks * _BLOCK,
-        changed if kind == "log" else pile.printed,
-    )
 
 
 def _names(directory: str) -> list[str]:
@@ -225,11 +217,8 @@ def worktrees_of(leaving: Iterable[Ended]) -> dict[str, Tree]:
     """The existing worktrees of sessions that are to leave the list; git is asked about each."""
     found = {}
     for one in leaving:
-        entry = records.entry(one.name) if one.worktree else None
-        record = entry.record if entry else None
-        if not isinstance(record, Record) or record.id != one.session_id:
-            continue
-        if record.spec.worktree and worktrees.exists(record):
+        record = records.of_id(one.session_id) if one.worktree else None
+        if record and record.spec.worktree and worktrees.exists(record):
             stays = worktrees.why_it_stays(record)
             found[record.id] = Tree(record.spec.worktree.path, stays)
     return found
@@ -242,25 +231,21 @@ def ended_in(census: Census) -> Iterator[Ended]:
     """The sessions that have certainly ended, with nothing left up."""
     for digest in census.held:
         if digest.mode == "ended":
-            yield _ended(digest.id, quick_json.loads(digest.view))
-    for seen in census.found:
-        one = ended_of(seen)
-        if one:
-            yield one
+            yield _ended(quick_json.loads(digest.view))
+    yield from filter(None, map(ended_of, census.found))
 
 
 def ended_of(found: Seen) -> Ended | None:
     """The same of a session that was judged; None when it has not ended, or left something up."""
     if found.session is None or found.state not in OUTCOMES:
         return None
-    record = found.session.record
-    return _ended(record.id, view(record, found.session.verdict))
+    return _ended(view(found.session.record, found.session.verdict))
 
 
-def _ended(session_id: str, view: View) -> Ended:
+def _ended(view: View) -> Ended:
     return Ended(
         name=view["name"],
-        session_id=session_id,
+        session_id=view["id"],
         ended=_time(view["ended"]),
         needs_person=view["attention"] is not None,
         socket=view["socket"] or "",
@@ -281,11 +266,8 @@ def running_in(census: Census, gc: Gc) -> Iterator[Running]:
         if digest.pid != "-" and (anyway or is_limited(digest.view)):
             view = quick_json.loads(digest.view)
             if view["state"] == State.RUNNING:
-                yield _running(digest.id, view, Process(int(digest.pid), int(digest.start)))
-    for seen in census.found:
-        one = running_of(seen)
-        if one:
-            yield one
+                yield _running(view, Process(int(digest.pid), int(digest.start)))
+    yield from filter(None, map(running_of, census.found))
 
 
 def running_of(found: Seen) -> Running | None:
@@ -295,14 +277,13 @@ def running_of(found: Seen) -> Running | None:
     record = found.session.record
     if record.place.agent is None or record.status.started is None:
         return None
-    agent, shown = record.place.agent.process, view(record, found.session.verdict)
-    return _running(record.id, shown, agent)
+    return _running(view(record, found.session.verdict), record.place.agent.process)
 
 
-def _running(session_id: str, view: View, process: Process) -> Running:
+def _running(view: View, process: Process) -> Running:
     return Running(
         name=view["name"],
-        session_id=session_id,
+        session_id=view["id"],
         process=process,
         started=_time(view["started"]),
         max_age=view.get("max_age"),

@@ -59,7 +59,7 @@ class Facts(Value):
     checks: int = 0  # health commands that have ended
     failures: int = 0  # the last checks in a row that failed, after the start period
     last_failure: str = ""
-    closed_off: bool = False  # a breaker is open: it would not be retried now
+    breaker_open: bool = False  # a breaker is open: it would not be retried now
 
 
 # --- actions -------------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ def _may_retry(record: Record, facts: Facts, *, ran_well: bool) -> bool:
     care, used = record.spec.care, 0 if ran_well else record.status.retries
     wanted = {Retry.FAILURE.value, Retry.ALWAYS.value} & set(care.retry_on)
     in_time = delay(care, used + 1, record.launch) < _life_left(care, facts)
-    return bool(wanted) and used < care.retries and in_time and not facts.closed_off
+    return bool(wanted) and used < care.retries and in_time and not facts.breaker_open
 
 
 def _life_left(care: Care, facts: Facts) -> float:

@@ -18,7 +18,7 @@ class Finding(Value):
 
     level: Level
     text: str
-    mend: str | None = None
+    remedy: str | None = None
     note: str | None = None  # what the command will do, where its name does not say it
     subjects: tuple[str, ...] = ()  # the sessions, files or processes that it is about
     id: str = ""  # of its check, which `examine` adds

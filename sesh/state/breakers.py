@@ -8,7 +8,7 @@ process that finds an open breaker writes until when it is open (`paths.breakers
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from math import ceil
@@ -16,7 +16,6 @@ from math import ceil
 from sesh.model import digest, retry
 from sesh.model.configuration import Config
 from sesh.model.errors import SeshError
-from sesh.model.observation import Verdict
 from sesh.model.reconcile import recorded_end
 from sesh.model.record import BreakerLimits, Record
 from sesh.model.session_json import View, timestamp
@@ -36,23 +35,23 @@ _LOST = {
     *(Cause.REBOOT.value, Cause.TERMINAL_GONE.value, Cause.CONTAINER_GONE.value),
     Cause.UNKNOWN.value,
 }  # also when no retry was made then
-Circle = tuple[str, str]  # `group` or `template`, and its name
+Circuit = tuple[str, str]  # what has a breaker: `group` or `template`, and its name
 
 
 class Member(Value):
     """What the breakers of a session depend on."""
 
     id: str
-    circles: tuple[Circle, ...]
+    circuits: tuple[Circuit, ...]
     limits: BreakerLimits
 
 
-def circles(record: Record) -> tuple[Circle, ...]:
+def circuits(record: Record) -> tuple[Circuit, ...]:
     """The breakers for which a session's failures count."""
-    return _circles(record.spec.group, record.spec.template)
+    return _circuits(record.spec.group, record.spec.template)
 
 
-def _circles(group: str | None, template: str | None) -> tuple[Circle, ...]:
+def _circuits(group: str | None, template: str | None) -> tuple[Circuit, ...]:
     found = (("group", group), ("template", template))
     return tuple((kind, name) for kind, name in found if name is not None)
 
@@ -70,7 +69,7 @@ def _usual(config: Config) -> BreakerLimits:
 def _shown(view: View, config: Config) -> Member:
     own = view.get("breaker")
     limits = BreakerLimits(**own) if own else _usual(config)
-    return Member(view["id"], _circles(view.get("group"), view.get("template")), limits)
+    return Member(view["id"], _circuits(view.get("group"), view.get("template")), limits)
 
 
 class Opened(Value):
@@ -80,122 +79,111 @@ class Opened(Value):
     ids: frozenset[str]
 
 
-def open_for(records: Collection[Record], config: Config) -> dict[str, tuple[Circle, datetime]]:
+def open_for(records: Collection[Record], config: Config) -> dict[str, tuple[Circuit, datetime]]:
     """The sessions with an open breaker, by id: which breaker, and until when; of several, the one
     that is open longest."""
-    members = [Member(one.id, circles(one), limits_of(one, config)) for one in records]
-    found: dict[str, tuple[Circle, datetime]] = {}
-    for one, circle, until in _open(members):
+    members = [Member(one.id, circuits(one), limits_of(one, config)) for one in records]
+    found: dict[str, tuple[Circuit, datetime]] = {}
+    for one, circuit, until in _open(members):
         if one.id not in found or found[one.id][1] < until:
-            found[one.id] = circle, until
+            found[one.id] = circuit, until
     return found
 
 
-def open_among(views: Iterable[View], config: Config) -> dict[Circle, Opened]:
+def open_among(views: Iterable[View], config: Config) -> dict[Circuit, Opened]:
     """All breakers that are open for these sessions, given as session JSON."""
-    found: dict[Circle, Opened] = {}
-    for one, circle, until in _open([_shown(view, config) for view in views if view.get("id")]):
-        before = found.get(circle, Opened(until, frozenset()))
-        found[circle] = Opened(max(before.until, until), before.ids | {one.id})
+    found: dict[Circuit, Opened] = {}
+    for one, circuit, until in _open([_shown(view, config) for view in views if view.get("id")]):
+        before = found.get(circuit, Opened(until, frozenset()))
+        found[circuit] = Opened(max(before.until, until), before.ids | {one.id})
     return found
 
 
-def _open(members: Collection[Member]) -> list[tuple[Member, Circle, datetime]]:
-    breakers = {(circle, one.limits) for one in members for circle in one.circles}
-    failures = _failures_of({circle for circle, _ in breakers}, {limits for _, limits in breakers})
+def _open(members: Collection[Member]) -> list[tuple[Member, Circuit, datetime]]:
+    breakers = {(circuit, one.limits) for one in members for circuit in one.circuits}
+    failures = _failures_of(breakers)
     now = datetime.now(UTC)
     open_until = {key: retry.open_until(failures[key[0]], key[1], now) for key in breakers}
     found = [
-        (one, circle, until)
+        (one, circuit, until)
         for one in members
-        for circle in one.circles
-        if (until := open_until[circle, one.limits]) is not None
+        for circuit in one.circuits
+        if (until := open_until[circuit, one.limits]) is not None
     ]
     if found:
-        _leave_word(max(until for _, _, until in found))
+        last = ceil(max(until for _, _, until in found).timestamp())
+        if not freshness.breaker_open(paths.breakers_file(), last - 1):
+            with suppress(SeshError, OSError):  # it is for showing only
+                files.write_private(paths.breakers_file(), b"%d\n" % last, durable=False)
     return found
 
 
-def _leave_word(until: datetime) -> None:
-    """Write until when a breaker is open."""
-    moment = ceil(until.timestamp())
-    if not freshness.breaker_open(paths.breakers_file(), moment - 1):
-        with suppress(SeshError, OSError):  # it is for showing only
-            files.write_private(paths.breakers_file(), b"%d\n" % moment, durable=False)
-
-
-def heed(ended: Collection[Record], config: Config | None = None) -> None:
+def note_ended(ended: Collection[Record], config: Config | None = None) -> None:
     """These sessions have just ended: if that has opened a breaker, `ls` shows it."""
-    failed = [one for one in ended if circles(one) and _has_failed(recorded_end(one))]
+    failed = [one for one in ended if circuits(one) and _has_failed(one)]
     if not failed:
         return
     with suppress(SeshError, OSError):  # it is for showing only
         config = config or settings.load()
-        concerned = {circle for one in failed for circle in circles(one)}
-        members = [Member(one.id, circles(one), limits_of(one, config)) for one in failed]
+        concerned = {circuit for one in failed for circuit in circuits(one)}
+        members = [Member(one.id, circuits(one), limits_of(one, config)) for one in failed]
         own = (_shown(view, config) for view in _with_own_limits())
-        _open([*members, *(one for one in own if not concerned.isdisjoint(one.circles))])
+        _open([*members, *(one for one in own if not concerned.isdisjoint(one.circuits))])
 
 
 def _with_own_limits() -> list[View]:
     """The sessions with limits of their own, by their digest lines."""
     directory = quick_read.directory(paths.sessions_dir())
     try:
-        found = [
-            freshness.digest_of(name, directory) for name in freshness.names(paths.sessions_dir())
-        ]
+        names = freshness.names(paths.sessions_dir())
+        found = [freshness.digest_of(name, directory) for name in names]
     finally:
         os.close(directory)
     return [quick_json.loads(one.view) for one in found if one and digest.has_breaker(one.view)]
 
 
-def _has_failed(how: Verdict) -> bool:
-    return _is_failure(str(how.state), str(how.cause))
-
-
 def _failures_of(
-    wanted: Collection[Circle], limits: Collection[BreakerLimits]
-) -> dict[Circle, list[datetime]]:
+    breakers: Collection[tuple[Circuit, BreakerLimits]],
+) -> dict[Circuit, list[datetime]]:
     """When sessions of these breakers have failed, since the beginning of the log: failures in an
     earlier cool-down do not count, and its time follows from the failures before."""
-    failures: dict[Circle, list[datetime]] = {circle: [] for circle in wanted}
-    if not wanted or not any(one.failures for one in limits):
+    failures: dict[Circuit, list[datetime]] = {circuit: [] for circuit, _ in breakers}
+    if not any(limits.failures for _, limits in breakers):
         return failures
-    for event in _failures(wanted):
-        for circle in _circles_of(event):
-            if circle in failures:
-                failures[circle].append(datetime.fromisoformat(event["time"]))
+    known = set()  # one failure per launch: a retry that is given up is no second failure
+    for event in events.of_kind("ended", [{kind: name} for kind, name in failures]):
+        launch = (str(event.get("id")), str(event.get("generation")))
+        if launch in known or not _is_failure(event.get("state"), event.get("cause")):
+            continue
+        known.add(launch)
+        for circuit in _circuits_of(event):
+            if circuit in failures:
+                failures[circuit].append(datetime.fromisoformat(event["time"]))
     return failures
 
 
-def _failures(wanted: Collection[Circle]) -> Iterator[dict[str, Any]]:
-    """The ends that count, one per launch: a retry that is given up is no second failure."""
-    known = set()
-    for event in events.of_kind("ended", [{kind: name} for kind, name in wanted]):
-        if _is_failure(str(event.get("state")), str(event.get("cause"))):
-            launch = (str(event.get("id")), str(event.get("generation")))
-            if launch not in known:
-                known.add(launch)
-                yield event
+def _has_failed(record: Record) -> bool:
+    how = recorded_end(record)
+    return _is_failure(how.state, how.cause)
 
 
-def _is_failure(state: str, cause: str) -> bool:
-    return state in _FAILURES and cause not in _LOST
+def _is_failure(state: object, cause: object) -> bool:
+    return str(state) in _FAILURES and str(cause) not in _LOST
 
 
-def _circles_of(event: dict[str, Any]) -> list[Circle]:
+def _circuits_of(event: dict[str, Any]) -> list[Circuit]:
     return [(kind, str(event[kind])) for kind in ("group", "template") if event.get(kind)]
 
 
-def note_open(record: Record, circle: Circle, until: datetime, config: Config) -> None:
+def note_open(record: Record, circuit: Circuit, until: datetime, config: Config) -> None:
     """Append the event that it opened, once."""
     opened = until - timedelta(seconds=limits_of(record, config).cooldown)
     for event in events.read(since=opened):
-        if event["kind"] == "breaker-opened" and circle in _circles_of(event):
+        if event["kind"] == "breaker-opened" and circuit in _circuits_of(event):
             return
-    events.append("breaker-opened", record, **{circle[0]: circle[1]}, until=timestamp(until))
+    events.append("breaker-opened", record, **{circuit[0]: circuit[1]}, until=timestamp(until))
 
 
-def sentence(circle: Circle, until: datetime) -> str:
+def sentence(circuit: Circuit, until: datetime) -> str:
     when = formatting.clock(until.timestamp())
-    return f"the breaker of {circle[0]} {circle[1]} is open until {when}"
+    return f"the breaker of {circuit[0]} {circuit[1]} is open until {when}"

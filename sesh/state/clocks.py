@@ -183,9 +183,11 @@ def note(run: str) -> None:
     before = boot_of(run, boot)
     others = [] if before else _others(run, boot)
     with suppress(OSError, SeshError):
-        _write(run, boot, looked(before, others, read(), _wrote()))
+        _write(run, boot, looked(before, others, read(), files.changed(paths.events_file())))
         if before is None:
-            _forget(run)
+            by_age = sorted((_path(run, one) for one in _known(run)), key=os.path.getmtime)
+            for path in by_age[:-_MOST_BOOTS]:
+                os.unlink(path)
 
 
 def note_boot(run: str) -> None:
@@ -212,7 +214,7 @@ def settled(run: str, *settles: float) -> list[float]:
     """The times of day that can be trusted; see `believed`."""
     boot, now = processes.here().boot, read()
     others = _others(run, boot)
-    here = looked(boot_of(run, boot), others, now, _wrote())
+    here = looked(boot_of(run, boot), others, now, files.changed(paths.events_file()))
     return [believed(others, here, now, settle) for settle in settles]
 
 
@@ -236,22 +238,8 @@ def _known(run: str) -> list[str]:
     return [name.removeprefix(_PREFIX) for name in names if name.startswith(_PREFIX)]
 
 
-def _forget(run: str) -> None:
-    """Remove the files of the oldest boots."""
-    by_age = sorted((_path(run, one) for one in _known(run)), key=os.path.getmtime)
-    for path in by_age[:-_MOST_BOOTS]:
-        os.unlink(path)
-
-
 def _path(run: str, boot: str) -> str:
     return f"{run}/{_PREFIX}{boot}"
-
-
-def _wrote() -> float | None:
-    try:
-        return os.stat(paths.events_file()).st_mtime
-    except OSError:
-        return None
 
 
 def _write(run: str, boot: str, known: Boot) -> None:

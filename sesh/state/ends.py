@@ -84,15 +84,14 @@ def _announce(path: str, marker: Marker) -> None:
 def _tell(record: Record, marker: Marker) -> None:
     """Append the event of an end, and that of its retry, once."""
     told = _events(record)
-    events.write(*told, unless=lambda: _is_told(told[0], marker.place))
+    launch = record.id, record.place.generation
 
+    def is_told() -> bool:
+        later, _ = events.since(marker.place)
+        ends = (one for one in later if one["kind"] in KINDS)
+        return any((one.get("id"), one.get("generation")) == launch for one in ends)
 
-def _is_told(end: Event, place: Place) -> bool:
-    return any(_same(one, end) for one in events.since(place)[0])
-
-
-def _same(one: Event, other: Event) -> bool:
-    return one["kind"] in KINDS and all(one.get(key) == other[key] for key in ("id", "generation"))
+    events.write(*told, unless=is_told)
 
 
 def _events(record: Record) -> list[Event]:
@@ -112,15 +111,8 @@ def _events(record: Record) -> list[Event]:
         )
     ]
     if status.retry_at is not None:
-        told.append(
-            events.new(
-                "recovering",
-                *which,
-                retry=status.retries + 1,
-                retries_max=status.retries_max,
-                retry_at=timestamp(status.retry_at),
-            )
-        )
+        retry, most, at = status.retries + 1, status.retries_max, timestamp(status.retry_at)
+        told.append(events.new("recovering", *which, retry=retry, retries_max=most, retry_at=at))
     return told
 
 
@@ -166,8 +158,8 @@ def _record(launch: str) -> Record | None:
     """The record of a launch, in the list or in the history."""
     session_id = launch.rpartition(".")[0]
     for entry in (records.entry(name_of(session_id)), history.entry(session_id)):
-        if entry and isinstance(entry.record, Record) and entry.record.launch == launch:
-            return entry.record
+        if entry and entry.readable and entry.readable.launch == launch:
+            return entry.readable
     return None
 
 

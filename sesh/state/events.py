@@ -51,14 +51,10 @@ def new(
 def write(*happened: Event, unless: Callable[[], bool] | None = None) -> None:
     """Append events in one write, so that lines of several processes never mix; not if `unless`,
     which is called while no other process writes, returns True."""
-    lines = (_compact(event) + b"\n" for event in happened)
-    if not files.append_line(paths.events_file(), b"".join(lines), unless):
-        return
-    written.update(event[key] for event in happened for key in ("kind", "state") if event.get(key))
-
-
-def _compact(event: Event) -> bytes:
-    return quick_json.dumps(event, separators=(",", ":")).encode()
+    lines = [quick_json.dumps(event, separators=(",", ":")) + "\n" for event in happened]
+    if files.append_line(paths.events_file(), "".join(lines).encode(), unless):
+        keys = ("kind", "state")
+        written.update(event[key] for event in happened for key in keys if event.get(key))
 
 
 def rotate() -> None:
@@ -67,30 +63,31 @@ def rotate() -> None:
 
 
 POLL = 0.2
+# A log has megabytes, and most lines are of no interest to a reader. So lines that cannot be wanted
+# are recognised by their bytes; every other line is parsed, and what it says decides.
 _HEAD = b'{"time":"'
 
 
 def read(since: datetime | None = None) -> Iterator[Event]:
-    """All events so far, or those since a moment. A line that a full disk has cut is ignored. Most
-    earlier lines need not be parsed."""
+    """All events so far, or those since a moment. A line that a full disk has cut is ignored."""
+    begin = b""
     if since is not None:  # events have milliseconds
         since = since.replace(microsecond=since.microsecond // 1000 * 1000)
-    begin = _line_of(since) if since else b""
-    for file in _open_all():
-        with file:
-            for line in file:
-                event = None if line < begin and line.startswith(_HEAD) else _parse(line)
-                if event and (since is None or datetime.fromisoformat(event["time"]) >= since):
-                    yield event
-
-
-def _line_of(moment: datetime) -> bytes:
-    """How the line of an event at that moment begins: our lines sort like their times."""
-    return _HEAD + _stamp(moment).encode()
+        begin = _HEAD + _stamp(since).encode()  # our lines sort like their times
+    for line in _lines():
+        event = None if line < begin and line.startswith(_HEAD) else _parse(line)
+        if event and (since is None or datetime.fromisoformat(event["time"]) >= since):
+            yield event
 
 
 def _stamp(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _lines() -> Iterator[bytes]:
+    for file in _open_all():
+        with file:
+            yield from file
 
 
 def _open_all() -> list[BinaryIO]:
@@ -104,21 +101,15 @@ def _open_all() -> list[BinaryIO]:
 
 
 def of_kind(kind: str, having: Sequence[Event] = ()) -> Iterator[Event]:
-    """All events of one kind so far, `having` one of these details if any are given. Lines without
-    the words are not parsed."""
+    """All events of one kind so far, `having` one of these details if any are given."""
     mark = quick_json.dumps(kind).encode()
     words = [quick_json.dumps(word).encode() for one in having for word in one.values()]
-    for file in _open_all():
-        with file:
-            for line in file:
-                if mark in line and (not words or any(word in line for word in words)):
-                    event = _parse(line)
-                    if event and event["kind"] == kind and _has(event, having):
-                        yield event
-
-
-def _has(event: Event, having: Sequence[Event]) -> bool:
-    return not having or any(one.items() <= event.items() for one in having)
+    for line in _lines():
+        if mark in line and (not words or any(word in line for word in words)):
+            event = _parse(line)
+            fits = not having or any(one.items() <= (event or {}).items() for one in having)
+            if event and event["kind"] == kind and fits:
+                yield event
 
 
 class Place(Value):
@@ -155,7 +146,7 @@ def since(place: Place) -> tuple[list[Event], Place]:
         for file in opened[first:]:
             file.seek(place.offset)
             whole, newline, _ = file.read().rpartition(b"\n")
-            found += [event for line in whole.split(b"\n") if (event := _parse(line)) is not None]
+            found += filter(None, map(_parse, whole.split(b"\n")))
             end = place.offset + len(whole) + len(newline)
             read, place = Place(os.fstat(file.fileno()).st_ino, end), BEGIN
     return found, read
@@ -180,14 +171,14 @@ def follow(wait: Callable[[float], bool]) -> Iterator[Event]:
     file = opened.pop() if opened else None
     for one in opened:
         with one:
-            yield from (event for line in one if (event := _parse(line)) is not None)
+            yield from filter(None, map(_parse, one))
     while True:
         moved = file is not None and _moved(file)
         if file is None:
             file = _open(paths.events_file())
         if file is not None:
             *lines, rest = (rest + file.read()).split(b"\n")
-            yield from (event for line in lines if (event := _parse(line)) is not None)
+            yield from filter(None, map(_parse, lines))
         if moved and file is not None:
             file.close()
             file, rest = None, b""
@@ -215,10 +206,9 @@ def _parse(line: bytes) -> Event | None:
     """The event of a line, or None: lines that sesh did not write are ignored."""
     try:
         event = quick_json.loads(line)
-        zone = datetime.fromisoformat(event["time"]).tzinfo
+        zoned = datetime.fromisoformat(event["time"]).tzinfo is not None
+        typed = isinstance(event["kind"], str) and isinstance(event.get("reason"), str | None)
+        typed = typed and isinstance(event.get("command"), list | None)
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
-    typed = isinstance(event["kind"], str) if "kind" in event else False
-    typed = typed and isinstance(event.get("reason"), str | None)
-    typed = typed and isinstance(event.get("command"), list | None)
-    return event if typed and zone is not None else None
+    return event if typed and zoned else None

@@ -7,7 +7,7 @@ the state is shown nevertheless.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from sesh.model import retry
@@ -40,6 +40,11 @@ class Seen(Value):
         return self.entry.record.name
 
     @property
+    def record(self) -> Record | None:
+        """The record; None: it is damaged."""
+        return self.entry.readable
+
+    @property
     def state(self) -> State:
         return self.session.verdict.state if self.session else State.DAMAGED
 
@@ -59,6 +64,11 @@ class Seen(Value):
     def damaged(self) -> Damaged | None:
         record = self.entry.record
         return record if isinstance(record, Damaged) else None
+
+
+def readable(found: Iterable[Seen]) -> list[Record]:
+    """The records among these that are not damaged."""
+    return [one.record for one in found if one.record]
 
 
 def seen_as(entry: Entry, record: Record, sight: Observation) -> Seen:
@@ -82,21 +92,23 @@ def judge(
             break
         for at, one in zip(changed, _judge([*changed.values()], config), strict=True):
             found[at] = one
-    breakers.heed([one.session.record for one in found if one.has_ended and one.session], config)
+    sessions = [one.session for one in found if one.has_ended and one.session]
+    breakers.note_ended([s.record for s in sessions], config)
     return found
 
 
 def _judge(entries: Sequence[Entry], config: Config, answers: Answers | None = None) -> list[Seen]:
-    sessions = [entry.record for entry in entries if isinstance(entry.record, Record)]
+    sessions = [entry.readable for entry in entries if entry.readable]
     sights = iter(observe.observe(sessions, config, answers))
     found = []
     for entry in entries:
-        if isinstance(entry.record, Damaged):
+        record = entry.readable
+        if record is None:
             found.append(Seen(entry, None))
             continue
         sight = next(sights)
         now = datetime.now(UTC)
-        found.append(_settle(entry, entry.record, sight, reconcile(entry.record, sight, now), now))
+        found.append(_settle(entry, record, sight, reconcile(record, sight, now), now))
     return found
 
 

@@ -139,17 +139,10 @@ def mark(session_id: str) -> None:
     log, times = paths.transcript(session_id), paths.times(session_id)
     with suppress(OSError):
         status = os.stat(log)
-        if _mtime(times) < status.st_mtime:
+        if (files.changed(times) or 0.0) < status.st_mtime:
             files.append_line(times, b"%d %d\n" % (time.time(), status.st_size))
             if os.stat(times).st_size > _TIMES_LIMIT:
                 files.write_private(times, _newer_half(times), durable=False)
-
-
-def _mtime(path: str) -> float:
-    try:
-        return os.stat(path).st_mtime
-    except FileNotFoundError:
-        return 0.0
 
 
 def _newer_half(path: str) -> bytes:

@@ -30,7 +30,7 @@ from sesh.places import launch_files
 from sesh.places.interface import Answers
 from sesh.places.unclaimed import Orphan as Orphan
 from sesh.state import ends, events, freshness, records
-from sesh.state.judge import Seen, judge
+from sesh.state.judge import Seen, judge, readable
 from sesh.state.records import Entry
 from sesh.system import paths, processes, quick_read
 
@@ -74,10 +74,9 @@ def sockets(held: Iterable[Digest]) -> set[str]:
 def agent_processes(found: Iterable[Seen], held: Iterable[Digest] = ()) -> dict[str, Process]:
     """Session id → its agent, where pids mean something here: containers too."""
     here = processes.here()
-    recorded = [one.entry.record for one in found if isinstance(one.entry.record, Record)]
     judged = {
         r.id: r.place.agent.process
-        for r in recorded
+        for r in readable(found)
         if r.place.agent and r.place.machine == here and r.place.pids_here
     }
     alive = [one for one in held if one.mode == "pid" or one.mode.startswith("box")]
@@ -173,8 +172,7 @@ def check_same_launch(before: Seen, after: Seen) -> None:
 
 
 def _launch_of(found: Seen) -> str | None:
-    record = found.entry.record
-    return record.launch if isinstance(record, Record) else None
+    return found.record.launch if found.record else None
 
 
 def missing(name: str) -> NoSessionError:
@@ -259,20 +257,14 @@ def _end_of(record: Record) -> tuple[State, str | None] | None:
 
 def orphans_named(name: str) -> list[Orphan]:
     """The living agents of a name whose record is lost or damaged."""
-    entry = records.entry(name)
-    record = entry.record if entry else None
-    claimed = {_launch(record)} if isinstance(record, Record) else set()
-    return living({one for one in _launches() if name_of(one[0]) == name} - claimed)
+    return living(one for one in _launches() if name_of(one[0]) == name)
 
 
-def orphans(found: Iterable[Seen], others: Iterable[tuple[str, int]] = ()) -> list[Orphan]:
-    """Living agents of launches that no record claims; `others` are claimed launches, too."""
-    sessions = [one.entry.record for one in found if isinstance(one.entry.record, Record)]
-    return living(_launches() - {_launch(record) for record in sessions} - {*others})
-
-
-def _launch(record: Record) -> tuple[str, int]:
-    return record.id, record.place.generation
+def orphans(found: Iterable[Seen], held: Iterable[Digest]) -> list[Orphan]:
+    """Living agents of launches that none of these sessions is."""
+    claimed = {(record.id, record.place.generation) for record in readable(found)}
+    claimed |= {(one.id, int(one.generation)) for one in held}
+    return living(_launches() - claimed)
 
 
 def _launches() -> set[tuple[str, int]]:
@@ -287,9 +279,7 @@ def living(launches: Iterable[tuple[str, int]]) -> list[Orphan]:
         word = launch_files.read_launch(processes.run_dir(), session_id, generation)
         if word is None or not processes.alive(word.agent.process):
             continue
-        entry = records.entry(name_of(session_id))
-        record = entry.record if entry else None
-        if isinstance(record, Record) and _launch(record) == (session_id, generation):
-            continue
-        alive.append(Orphan(session_id, word.at, (), generation, word.agent))
+        record = records.of_id(session_id)
+        if record is None or record.place.generation != generation:
+            alive.append(Orphan(session_id, word.at, (), generation, word.agent))
     return alive

@@ -49,11 +49,11 @@ def observe(
 
 def _first_look(record: Record) -> Observation:
     """Observe by files. A container may write anything: an error concerns only its session."""
-    if record.place.calls_back:
-        return heard(record, by_files(record))
     try:
         return heard(record, by_files(record))
     except UNREADABLE as error:
+        if record.place.calls_back:
+            raise
         return unreadable(error)
 
 

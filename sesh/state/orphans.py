@@ -28,7 +28,7 @@ from sesh.places.host import tmux_server
 from sesh.places.interface import Answers
 from sesh.places.unclaimed import Leftover, Orphan, Unclaimed, UnclaimedPlace
 from sesh.state import lookup, records, unclaimed
-from sesh.state.judge import Seen
+from sesh.state.judge import Seen, readable
 from sesh.state.unclaimed import Inventories
 from sesh.system import paths, process_marks, processes, tmux
 from sesh.system.processes import Stat, Table
@@ -97,9 +97,9 @@ class Census(Value):
     found: tuple[Seen, ...]  # sessions that were judged
     held: tuple[Digest, ...]  # sessions that are as recorded
     agents: tuple[Orphan, ...]
-    leftovers: tuple[Leftover, ...]
-    strays: tuple[Stray, ...]
-    silent: bool  # is there a server that gave no usable answer, or no tmux to ask?
+    leftovers: tuple[Leftover, ...] = ()
+    strays: tuple[Stray, ...] = ()
+    silent: bool = False  # is there a server that gave no usable answer, or no tmux to ask?
     answers: Mapping[str, list[Pane] | Reply] = MappingProxyType({})  # socket → what was said
     inventories: Inventories = MappingProxyType({})  # kind of place → what is there
     places: tuple[UnclaimedPlace, ...] = ()
@@ -124,9 +124,10 @@ class Census(Value):
 def still(before: Census, now: Census) -> Census:
     """What was left behind before and still is: the user was asked in between."""
     keys = {one.key for one in before.unclaimed}
+    sessions = before.orphan_sessions
     return replace(
         now,
-        found=tuple(o for o in now.orphan_sessions if _among(o, before.orphan_sessions)),
+        found=tuple(o for o in now.orphan_sessions if any(lookup.same(b, o) for b in sessions)),
         agents=tuple(one for one in now.agents if one.key in keys),
         leftovers=tuple(one for one in now.leftovers if one.key in keys),
         strays=tuple(one for one in now.strays if one.key in keys),
@@ -134,23 +135,11 @@ def still(before: Census, now: Census) -> Census:
     )
 
 
-def _among(one: Seen, others: Iterable[Seen]) -> bool:
-    return any(lookup.same(other, one) for other in others)
-
-
 def quick() -> Census:
     """The sessions and the agents whose launch left its files, without a look at every process."""
     held = lookup.held()
-    found = lookup.everything(leaving_out=held)
-    claimed = [(one.id, int(one.generation)) for one in held.values()]
-    return Census(
-        tuple(found),
-        tuple(held.values()),
-        tuple(lookup.orphans(found, claimed)),
-        (),
-        (),
-        silent=False,
-    )
+    found, known = lookup.everything(leaving_out=held), held.values()
+    return Census(tuple(found), tuple(known), tuple(lookup.orphans(found, known)))
 
 
 def census(config: Config, *, thorough: bool = True) -> Census:
@@ -171,21 +160,23 @@ def census(config: Config, *, thorough: bool = True) -> Census:
     }
     answers = answered()
     found = lookup.everything(held, config, answers)
+    sessions = readable(found)
     agents = _agents(found, held.values(), in_panes, run)
-    panes, silent = _panes(_sockets(found, held.values(), config, run), config, run, answers)
-    known = _known(found, held.values()) | {orphan.id for orphan in agents}
-    living = _living(found, held.values()) | {orphan.id for orphan in agents}
+    panes, silent = _panes(_sockets(sessions, held.values(), config, run), config, run, answers)
+    claimed = {one.id for one in sessions} | {one.id for one in held.values()}
+    claimed |= {one.id for one in agents}
     damaged = {one.name for one in found if one.damaged}  # whose ids are not known
-    inventories = unclaimed.inventories(
-        records_elsewhere(found, held.values()), config, thorough=thorough
-    )
+    living = {one.record.id for one in found if one.record and one.state not in ENDED}
+    living |= {one.id for one in held.values() if one.mode != "ended"} | {one.id for one in agents}
     living |= {session_id for session_id in marked if name_of(session_id) in damaged}
+    far = records_elsewhere(found, held.values())
+    inventories = unclaimed.inventories(far, config, thorough=thorough)
     return Census(
         found=tuple(found),
         held=tuple(held.values()),
         agents=tuple(agents),
-        leftovers=tuple(_leftovers(carriers, living, _first_launches(found))),
-        strays=tuple(_strays(panes, known, f"{run}/tmux.sock")),
+        leftovers=tuple(_leftovers(carriers, living, sessions)),
+        strays=tuple(_strays(panes, claimed, f"{run}/tmux.sock")),
         silent=silent,
         answers=answers,
         inventories=inventories,
@@ -206,24 +197,12 @@ def _ask_own_server(config: Config, run: str) -> Callable[[], Answers]:
 def records_elsewhere(found: Iterable[Seen], held: Iterable[Digest]) -> list[Record]:
     """The records of this machine's sessions that are not in a tmux of this host, also of those
     that were not judged."""
-    entries = [one.entry for one in found]
-    entries += [
-        entry
-        for one in held
-        if digest.text(one.view, "place") in registry.ELSEWHERE
-        and (entry := records.entry(name_of(one.id)))
-    ]
+    far = [one.id for one in held if digest.text(one.view, "place") in registry.ELSEWHERE]
+    sessions = [*readable(found), *filter(None, map(records.of_id, far))]
     here = processes.here().id
-    recorded = [entry.record for entry in entries if isinstance(entry.record, Record)]
     return [
-        r for r in recorded if r.place.kind in registry.ELSEWHERE and r.place.machine.id == here
+        r for r in sessions if r.place.kind in registry.ELSEWHERE and r.place.machine.id == here
     ]
-
-
-def _known(found: Iterable[Seen], held: Iterable[Digest]) -> set[str]:
-    """The ids that a readable record names."""
-    recorded = (one.entry.record for one in found)
-    return {r.id for r in recorded if isinstance(r, Record)} | {one.id for one in held}
 
 
 # --- agents --------------------------------------------------------------------------------------
@@ -234,11 +213,10 @@ def _agents(
 ) -> list[Orphan]:
     """Living agents that no record claims: by their launch's files and, where those are gone too,
     by their keepers, which tmux has started in panes."""
-    claimed = [(one.id, int(one.generation)) for one in held]
-    agents = lookup.orphans(found, claimed)
-    recorded = [one.entry.record for one in found if isinstance(one.entry.record, Record)]
-    known = {*claimed, *((r.id, r.place.generation) for r in recorded)}
-    known |= {(orphan.id, orphan.generation) for orphan in agents}
+    agents = lookup.orphans(found, held)
+    known = {(r.id, r.place.generation) for r in readable(found)}
+    known |= {(one.id, int(one.generation)) for one in held}
+    known |= {(one.id, one.generation) for one in agents}
     for session_id, word in keepers.by_keepers(run, in_panes):
         if (session_id, word.generation) not in known:
             agents.append(Orphan(session_id, word.at, (), word.generation, word.agent))
@@ -248,26 +226,8 @@ def _agents(
 # --- processes -----------------------------------------------------------------------------------
 
 
-def _living(found: Iterable[Seen], held: Iterable[Digest]) -> set[str]:
-    """The ids of sessions that have not ended for certain."""
-    recorded = ((one.entry.record, one.state) for one in found)
-    living = {r.id for r, state in recorded if isinstance(r, Record) and state not in ENDED}
-    return living | {one.id for one in held if one.mode != "ended"}
-
-
-def _first_launches(found: Iterable[Seen]) -> dict[str, int]:
-    """Session id → the start ticks of its first launch, where they are known here."""
-    recorded = (one.entry.record for one in found)
-    here = processes.here()
-    return {
-        record.id: process_marks.mark(record).since
-        for record in recorded
-        if isinstance(record, Record) and record.place.machine == here
-    }
-
-
 def _leftovers(
-    carriers: dict[int, str], living: Collection[str], since: Mapping[str, int]
+    carriers: dict[int, str], living: Collection[str], sessions: Iterable[Record]
 ) -> list[Leftover]:
     """The processes of sessions that have ended, or that no record names."""
     suspects = {
@@ -277,6 +237,9 @@ def _leftovers(
     }
     if not suspects:
         return []
+    here = processes.here()
+    # Processes that began before the first launch of their session do not belong to it.
+    since = {r.id: process_marks.mark(r).since for r in sessions if r.place.machine == here}
     table = processes.table()  # all of it: an ancestor may be a reason to keep a process
     return [
         _leftover(table[pid], session_id, table)
@@ -323,12 +286,13 @@ def still_left(leftover: Leftover) -> bool:
 # --- tmux ----------------------------------------------------------------------------------------
 
 
-def _sockets(found: Iterable[Seen], held: Iterable[Digest], config: Config, run: str) -> set[str]:
+def _sockets(
+    sessions: Iterable[Record], held: Iterable[Digest], config: Config, run: str
+) -> set[str]:
     """Every server that we know of: sesh's own, those of sessions, and the one that the settings
     name, in which all sessions may be forgotten."""
     here = processes.here()
-    recorded = [one.entry.record for one in found if isinstance(one.entry.record, Record)]
-    sockets = {r.place.socket for r in recorded if r.place.machine == here and r.place.calls_back}
+    sockets = {r.place.socket for r in sessions if r.place.machine == here and r.place.calls_back}
     sockets |= lookup.sockets(held)
     chosen = tmux_server.chosen_socket(config, run)
     return {f"{run}/tmux.sock", *sockets, *([chosen] if os.path.exists(chosen) else [])}
@@ -363,19 +327,11 @@ def _strays(listed: dict[str, list[Pane]], known: Collection[str], own: str) -> 
             ours = socket == own or os.path.exists(paths.transcript(session_id))
             if _ID.fullmatch(session_id) and session_id not in known and ours:
                 mine = tuple(pane for pane in panes if pane.sesh_id == session_id)
-                strays.append(
-                    Stray(
-                        *(session_id, None, (), mine[0].name, socket, mine, _run_in(mine)),
-                        own=socket == own,
-                    )
-                )
+                pids = [pane.pid for pane in mine if not pane.dead]
+                runs = tuple(tuple(processes.command(pid)) or (str(pid),) for pid in pids)
+                stray = Stray(session_id, None, (), mine[0].name, socket, mine, runs, socket == own)
+                strays.append(stray)
     return strays
-
-
-def _run_in(panes: Iterable[Pane]) -> tuple[tuple[str, ...], ...]:
-    """The commands of living panes."""
-    living = [pane.pid for pane in panes if not pane.dead]
-    return tuple(tuple(processes.command(pid)) or (str(pid),) for pid in living)
 
 
 def launch_word(orphan: Orphan, run: str) -> LaunchWord | None:

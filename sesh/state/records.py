@@ -40,6 +40,11 @@ class Entry(Value):
     raw: bytes
     record: Record | Damaged
 
+    @property
+    def readable(self) -> Record | None:
+        """The record; None: it is damaged."""
+        return self.record if isinstance(self.record, Record) else None
+
 
 # --- directories -------------------------------------------------------------------------------
 
@@ -121,8 +126,8 @@ def entry(name: str) -> Entry | None:
 def of_id(session_id: str) -> Record | None:
     """The record in the list that has this id."""
     found = entry(name_of(session_id))
-    record = found.record if found else None
-    return record if isinstance(record, Record) and record.id == session_id else None
+    record = found.readable if found else None
+    return record if record and record.id == session_id else None
 
 
 def claimed(session_id: str) -> bool:
@@ -139,14 +144,12 @@ def claimed(session_id: str) -> bool:
 def having(field: str, text: str) -> list[tuple[Record, Entry]]:
     """The records with this text in a field of their session JSON. The digest lines are compared;
     only records that match, or whose line is not intact, are parsed."""
-    names = freshness.names(paths.sessions_dir())
-    found = [entry(name) for name in names if _may(name, field, text)]
-    return [(one.record, one) for one in found if one and isinstance(one.record, Record)]
-
-
-def _may(name: str, field: str, text: str) -> bool:
-    line = digest.parse(_bytes(_path(name)) or b"")
-    return line is None or digest.text(line.view, field) == text
+    found = []
+    for name in freshness.names(paths.sessions_dir()):
+        line = digest.parse(_bytes(_path(name)) or b"")
+        if line is None or digest.text(line.view, field) == text:
+            found.append(entry(name))
+    return [(one.readable, one) for one in found if one and one.readable]
 
 
 def again(before: Entry) -> Entry | None:

@@ -191,10 +191,9 @@ def from_environment() -> dict[str, Setting]:
     found = {}
     for section, kind in SECTIONS.items():
         for name in kind.fields:
-            given = variable(f"{section}.{name}")
+            key, given = f"{section}.{name}", variable(f"{section}.{name}")
             if given in mine:
                 default = getattr(kind, name)
-                key = f"{section}.{name}"
                 try:
                     value = checked(_read(os.environ[given], default), default, given)
                     found[key] = Setting(_known(key, value, given), f"${given}")
@@ -227,7 +226,10 @@ def checked(value: Any, default: Any, where: str) -> Any:
         return _seconds(value, default, where)
     if isinstance(default, Count):
         if type(value) is not int or not default.lowest <= value <= default.highest:
-            raise StateError(f"{where} should be a whole number, {_range(default, value)}")
+            # The highest number of all is shown only if the value is above it.
+            bounded = default.highest < HIGHEST or (type(value) is int and value > default.highest)
+            most = f"to {default.highest}" if bounded else "or more"
+            raise StateError(f"{where} should be a whole number, {default.lowest} {most}")
         return Count(value)
     if isinstance(default, int):
         return _size(value, default, where)
@@ -248,12 +250,6 @@ def _known(key: str, value: Any, where: str) -> Any:
                 choices = ", ".join(progress.WORKING)
                 raise StateError(f"{where}: {brief(word)}: should be of {choices}")
     return value
-
-
-def _range(count: Count, value: Any) -> str:
-    """The bounds as text; the highest number of all only if the value is above it."""
-    bounded = count.highest < HIGHEST or (type(value) is int and value > count.highest)
-    return f"{count.lowest} {f'to {count.highest}' if bounded else 'or more'}"
 
 
 def _seconds(value: Any, default: float, where: str) -> float:

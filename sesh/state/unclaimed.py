@@ -19,8 +19,7 @@ Inventories = Mapping[str, Inventory]  # by kind of place
 def archived(session_id: str) -> Record | None:
     """The record in the history."""
     entry = history.entry(session_id)
-    record = entry.record if entry else None
-    return record if isinstance(record, Record) else None
+    return entry.readable if entry else None
 
 
 RECORDED = Recorded(records.of_id, archived)
@@ -61,7 +60,7 @@ def find(found: Inventories, damaged: Collection[str], config: Config) -> list[U
 
 def named(name: str, config: Config) -> list[UnclaimedPlace]:
     """Those of a session of this name."""
-    sessions = [e.record for e in records.entries() if isinstance(e.record, Record)]
+    sessions = [entry.readable for entry in records.entries() if entry.readable]
     found = find(inventories(sessions, config, thorough=True), (), config)
     return [one for one in found if one.name == name and not one.copied]
 
@@ -88,5 +87,4 @@ def check_ours(found: Iterable[Unclaimed]) -> None:
 def kept(session_id: str) -> bool:
     """Was its place to be kept when its session was stopped? If the history is unreadable: yes."""
     entry = history.entry(session_id)
-    record = entry.record if entry else None
-    return record is not None and (not isinstance(record, Record) or record.status.keep)
+    return entry is not None and (entry.readable is None or entry.readable.status.keep)

@@ -160,8 +160,7 @@ def _work(config: Config, run: str, tried: Collection[str], *, stopping_here: bo
     known = {*held, *(one.name for one in outcome.found)}
     found = [*outcome.found, *lookup.everything(leaving_out=known)]
     _note_waiting_agents(held.values(), run)
-    claimed = [(one.id, int(one.generation)) for one in held.values()]
-    _sweep(leavings(found, held.values(), lookup.orphans(found, claimed), run), run)
+    _sweep(leavings(found, held.values(), lookup.orphans(found, held.values()), run), run)
     tend(found, held.values(), config, run, times)
     due = [*times.values()]
     if any(one.state is State.STOPPING for one in found):

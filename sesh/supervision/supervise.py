@@ -31,7 +31,7 @@ from sesh.operations.launch.launch import LaunchError
 from sesh.operations.restart import restart
 from sesh.operations.stop.request import Ending, ask
 from sesh.state import breakers, clocks, events, judge, lookup, observe, records, settings
-from sesh.state.breakers import Circle
+from sesh.state.breakers import Circuit
 from sesh.state.judge import Seen
 from sesh.supervision import facts, health_checks
 from sesh.supervision.facts import Supervised
@@ -125,7 +125,7 @@ class _Run:
     def apply_breakers(self, sessions: list[Supervised]) -> list[Supervised]:
         """An unhealthy session is not ended while its breaker is open, or when that is unknown."""
         applied = self.each([sessions], lambda some: _with_breakers(some, self.config))
-        return applied[0] if applied else [_closed_off(one) for one in sessions]
+        return applied[0] if applied else [_breaker_open(one) for one in sessions]
 
     def postpone_retries(self, waiting: Sequence[Supervised]) -> None:
         """Postpone retries for which the breaker is open longer than they wait anyway. When that is
@@ -139,8 +139,8 @@ class _Run:
         self.postponed = {one.record.name for one in late}
         self.each(late, lambda one: self._postpone(one, *opened[0][one.record.id]))
 
-    def _postpone(self, one: Supervised, circle: Circle, until: datetime) -> None:
-        self._became(one, _postpone(one, circle, until, self.config))
+    def _postpone(self, one: Supervised, circuit: Circuit, until: datetime) -> None:
+        self._became(one, _postpone(one, circuit, until, self.config))
 
     def act(self, task: tuple[Supervised, Action]) -> None:
         one, action = task
@@ -162,7 +162,7 @@ class _Run:
             self.changed[one.record.name] = after
 
 
-def _opens_later(one: Supervised, opened: Mapping[str, tuple[Circle, datetime]]) -> bool:
+def _opens_later(one: Supervised, opened: Mapping[str, tuple[Circuit, datetime]]) -> bool:
     _, until = opened.get(one.record.id, (None, None))
     at = one.record.status.retry_at
     return until is not None and (at is None or at < until)
@@ -172,11 +172,11 @@ def _with_breakers(sessions: Sequence[Supervised], config: Config) -> list[Super
     """Mark the unhealthy sessions that could not be retried, because their breaker is open."""
     unwell = [one for one in sessions if any(task.cause is Cause.HEALTH for task in one.due)]
     opened = breakers.open_for([one.record for one in unwell], config) if unwell else {}
-    return [_closed_off(one) if one.record.id in opened else one for one in sessions]
+    return [_breaker_open(one) if one.record.id in opened else one for one in sessions]
 
 
-def _closed_off(one: Supervised) -> Supervised:
-    return one.with_facts(closed_off=True)
+def _breaker_open(one: Supervised) -> Supervised:
+    return one.with_facts(breaker_open=True)
 
 
 def overdue(found: Sequence[Seen], config: Config) -> list[tuple[Seen, Action]]:
@@ -282,10 +282,10 @@ def _comes_back(seen: Seen, ending: Ending) -> bool:
 # --- retries -------------------------------------------------------------------------------------
 
 
-def _postpone(one: Supervised, circle: Circle, until: datetime, config: Config) -> Seen | None:
+def _postpone(one: Supervised, circuit: Circuit, until: datetime, config: Config) -> Seen | None:
     record = one.record
-    why = breakers.sentence(circle, until)
-    breakers.note_open(record, circle, until, config)
+    why = breakers.sentence(circuit, until)
+    breakers.note_open(record, circuit, until, config)
     if clocks.time_left(record) <= (until - datetime.now(UTC)).total_seconds():
         return _give_up(one, f"{why}, and {retry.no_time(record.spec.care)}")
     record = replace(record, status=replace(record.status, retry_at=until, waits_for=why))

@@ -91,6 +91,14 @@ def open_binary(path: str, *, follow: bool = False) -> BinaryIO:
     return open(open_regular(path, follow=follow), "rb")
 
 
+def changed(path: str) -> float | None:
+    """When a file was last written to; None when it is gone or cannot be looked at."""
+    try:
+        return os.lstat(path).st_mtime
+    except OSError:
+        return None
+
+
 def read_regular(path: str, limit: int) -> bytes:
     """The bytes of a regular file: a FIFO can't hang us, a link or a huge file can't fool us."""
     if not stat.S_ISREG(os.lstat(path).st_mode):  # merely to open a device may do something

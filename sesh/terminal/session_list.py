@@ -19,7 +19,7 @@ from sesh.model.value_object import replace
 from sesh.places import registry, unclaimed
 from sesh.places.unclaimed import Orphan, Unclaimed
 from sesh.state import breakers, freshness, history, judge, log_files, lookup, settings
-from sesh.state.breakers import Circle, Opened
+from sesh.state.breakers import Circuit, Opened
 from sesh.state.judge import Seen
 from sesh.system import git, paths, processes
 
@@ -59,15 +59,15 @@ def open_breakers(views: Iterable[View]) -> list[str]:
     views = [*views]
     found = breakers.open_among(views, settings.load())
     return [
-        f"{breakers.sentence(circle, opened.until)}: automatic retries are paused"
-        + _for_whom(circle, opened, views)
-        for circle, opened in sorted(found.items())
+        f"{breakers.sentence(circuit, opened.until)}: automatic retries are paused"
+        + _for_whom(circuit, opened, views)
+        for circuit, opened in sorted(found.items())
     ]
 
 
-def _for_whom(circle: Circle, opened: Opened, views: Sequence[View]) -> str:
+def _for_whom(circuit: Circuit, opened: Opened, views: Sequence[View]) -> str:
     """The sessions that it keeps waiting, if not all: a session can have its own limits."""
-    kind, name = circle
+    kind, name = circuit
     members = [view for view in views if view.get(kind) == name]
     concerned = [view["name"] for view in members if view["id"] in opened.ids]
     return "" if len(concerned) == len(members) else f" (only {', '.join(concerned)})"

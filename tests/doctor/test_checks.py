@@ -619,7 +619,7 @@ def test_a_large_state_directory(world: World, monkeypatch: pytest.MonkeyPatch) 
     assert check.find(Context(Config())) == []
     monkeypatch.setattr(file_checks, "LARGE", 4096)
     (one,) = check.find(Context(Config()))
-    assert one.mend == "sesh gc"
+    assert one.remedy == "sesh gc"
 
 
 # --- the machine -------------------------------------------------------------------------------

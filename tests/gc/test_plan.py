@@ -39,6 +39,7 @@ def held(name: str, state: str, **view: Any) -> digest.Digest:
     guard = ["1", ID.format(name), "1", "m/b/p", mode, "4711", "5000000", "0", "-"]
     shown = {
         "name": name,
+        "id": ID.format(name),
         "state": state,
         "attention": None,
         "socket": SOCKET,
@@ -303,4 +304,4 @@ def test_a_worktree_goes_before_its_record_and_both_stay_together() -> None:
     assert [one.session_id for one in leaving(found, Gc(), Options(), NOW)] == ids[:2]
     kept = decide(found, Gc(), Options(), NOW)[-1]
     assert kept.why == "of b at /w/b: untracked files"
-    assert kept.mend == "sesh rm --discard b"
+    assert kept.remedy == "sesh rm --discard b"

@@ -41,9 +41,9 @@ def test_who_is_unwell_is_ended_only_if_it_may_be_launched_again() -> None:
     unwell = {"age": 60.0, "failures": 1, "checks": 1, "last_failure": "exit 1"}
     (ended,) = due_now(care, unwell)
     assert (ended.kind, ended.cause) == (Kind.END, Cause.HEALTH)
-    (noted,) = due_now(care, {**unwell, "closed_off": True})
+    (noted,) = due_now(care, {**unwell, "breaker_open": True})
     assert (noted.kind, noted.health) == (Kind.NOTE, Health.FAILING)
-    assert due_now(care, {**unwell, "closed_off": True}, health=Health.FAILING) == ()
+    assert due_now(care, {**unwell, "breaker_open": True}, health=Health.FAILING) == ()
 
 
 @pytest.mark.parametrize(

@@ -91,10 +91,10 @@ def failed(record: Record, **changes: Any) -> Record:
 
 def test_who_finds_one_open_leaves_word_until_when(record: Record) -> None:
     now = datetime.now(UTC).replace(microsecond=0)
-    breakers.heed([failed(record)], Config())
+    breakers.note_ended([failed(record)], Config())
     assert not word().exists()
     log(*[now] * 11)
-    breakers.heed([failed(record)], Config())
+    breakers.note_ended([failed(record)], Config())
     assert int(word().read_text()) == now.timestamp() + LIMITS.cooldown
     assert word().stat().st_mode & 0o777 == 0o600
 
@@ -111,7 +111,7 @@ def test_without_the_word_all_else_goes_on(record: Record) -> None:
     """It is for showing only."""
     word().mkdir()
     log(*[datetime.now(UTC)] * 11)
-    breakers.heed([failed(record)], Config())
+    breakers.note_ended([failed(record)], Config())
     assert until(record) is not None
 
 
@@ -121,7 +121,7 @@ def test_settings_that_can_not_be_read_keep_no_end_from_being_noted(
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     Path(paths.config_file()).parent.mkdir(exist_ok=True)
     Path(paths.config_file()).write_text("[[[")
-    breakers.heed([failed(record)])
+    breakers.note_ended([failed(record)])
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_settings_that_can_not_be_read_keep_no_end_from_being_noted(
 )
 def test_only_a_failure_opens_one(record: Record, changes: dict[str, Any], counts: bool) -> None:
     log(*[datetime.now(UTC)] * 11)
-    breakers.heed([failed(record, **changes)], Config())
+    breakers.note_ended([failed(record, **changes)], Config())
     assert word().exists() == counts
 
 
@@ -147,7 +147,7 @@ def test_one_that_is_open_only_for_others(record: Record) -> None:
     records.claim(strict, Verdict(State.RUNNING), None)
     log(*[datetime.now(UTC)] * 3)
     other = failed(replace(record, id="other-20261118-000000-00000001", name="other"))
-    breakers.heed([other], Config())
+    breakers.note_ended([other], Config())
     assert word().exists()
 
 

@@ -283,7 +283,7 @@ def _note_end(ended: Record, tell: Callable[[], None], *, told: bool) -> None:
     if told:
         with suppress(OSError):
             tell()
-        breakers.heed([ended])
+        breakers.note_ended([ended])
 
 
 def _note_failure(event: str, record: Record, how: Verdict) -> None:

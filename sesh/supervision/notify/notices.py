@@ -258,12 +258,12 @@ def sentence(event: Event) -> str:
     if kind == "recovering":
         reason = f"retry {event.get('retry')} of {event.get('retries_max')}"
     if kind == "breaker-opened":
-        reason = f"{_circle(event)} fails too often"
+        reason = f"{_circuit(event)} fails too often"
     name = event.get("name") or "sesh"
     return f"{name} {what}: {reason}" if reason else f"{name} {what}"
 
 
-def _circle(event: Event) -> str:
+def _circuit(event: Event) -> str:
     """The group or template whose failures have opened the breaker."""
     known = (f"{what} {event[what]}" for what in ("group", "template") if event.get(what))
     return next(known, "its group")
