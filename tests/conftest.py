@@ -65,24 +65,24 @@ def a_world() -> Iterator[World]:
 
 
 @pytest.fixture(scope="session")
-def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory for the images' archives: one for all workers of a test run."""
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory for what is made once: one for all workers of a test run."""
     own = tmp_path_factory.getbasetemp()
     return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
 
 
 @pytest.fixture(scope="session")
-def engine(images: Path) -> Iterator[Engine]:
+def engine(shared: Path) -> Iterator[Engine]:
     """The engine that the tests of a worker share; see `boxed`."""
-    with _started(images) as made:
+    with _started(shared) as made:
         yield made
 
 
 @pytest.fixture
-def own_engine(images: Path) -> Iterator[Callable[..., Engine]]:
+def own_engine(shared: Path) -> Iterator[Callable[..., Engine]]:
     """Starts engines that the test may stop, kill and start again; options as of `Engine`."""
     with ExitStack() as made:
-        yield lambda **options: made.enter_context(_started(images, **options))
+        yield lambda **options: made.enter_context(_started(shared, **options))
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """What an installation brings: the script, the manual, the completions; pip, `make install`."""
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -28,7 +29,7 @@ def run(*command: str | Path, path: str = os.environ["PATH"]) -> str:
     environment = {key: value for key, value in os.environ.items() if not key.startswith(unwanted)}
     environment |= {"PYTHON": sys.executable, "PATH": path}
     if WHEELS.is_dir():
-        environment |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(WHEELS)}
+        environment |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(WHEELS), "PIP_NO_COMPILE": "1"}
     done = subprocess.run(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
@@ -50,10 +51,14 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def prefix(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where `make install` has put everything."""
-    where = tmp_path_factory.mktemp("prefix")
-    run("make", "-C", source, f"PREFIX={where}", "install")
+def prefix(source: Path, shared: Path) -> Path:
+    """Where `make install` has put everything: once for all workers, as it takes long."""
+    where, done = shared / "prefix", shared / "prefix.done"
+    with (shared / "prefix.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not done.exists():
+            run("make", "-C", source, f"PREFIX={where}", "install")
+            done.touch()
     return where
 
 
@@ -126,13 +131,6 @@ def imported(script: str, words: tuple[str, ...], world: World) -> set[str]:
     return {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if "|" in line}
 
 
-def test_a_long_prefix_keeps_the_script_of_pip(source: Path, tmp_path: Path) -> None:
-    long = tmp_path / ("x" * 100)
-    run("make", "-C", source, f"PREFIX={long}", "install")
-    assert "-IS" not in (long / "lib" / "sesh" / "bin" / "sesh").read_text()
-    assert sesh.__version__ in run(long / "bin" / "sesh", "--version")
-
-
 def test_the_installed_command_runs(installed: Path) -> None:
     assert sesh.__version__ in run(installed / "bin" / "sesh", "--version")
 
@@ -201,17 +199,24 @@ def everything_but(program: str, directory: Path) -> str:
     return str(directory)
 
 
-def test_make_install_again_and_uninstall(source: Path, prefix: Path, tmp_path: Path) -> None:
-    """The last: it takes away what the others look at."""
-    make = ("make", "-C", source, f"PREFIX={prefix}")
-    for again in (False, True):
-        if again:
-            said = run(*make, "install", path=everything_but("tmux", tmp_path))
-            assert f"install: {prefix}/bin is not in your PATH" in said
-            assert "install: tmux is missing" in said
-        assert sesh.__version__ in run(prefix / "bin" / "sesh", "--version")
-        assert files_below(prefix / "share") == shared_files()
-    assert (prefix / "bin" / "sesh").resolve() == (prefix / "lib/sesh/bin/sesh").resolve()
+def test_make_install_again_at_a_long_prefix_and_uninstall(
+    source: Path, prefix: Path, tmp_path: Path
+) -> None:
+    """Over a copy of what is installed. The long prefix keeps the script of pip."""
+    long = tmp_path / ("x" * 100)
+    shutil.copytree(prefix, long, symlinks=True)
+    (long / "share" / "man" / "man1" / "sesh-stale.1").touch()
+    (long / "lib" / "sesh" / "share" / "man" / "man1" / "sesh-stale.1").touch()
+    make = ("make", "-C", source, f"PREFIX={long}")
+    (tmp_path / "path").mkdir()
+    said = run(*make, "install", path=everything_but("tmux", tmp_path / "path"))
+    assert f"install: {long}/bin is not in your PATH" in said
+    assert "install: tmux is missing" in said
+    for where in (prefix, long):
+        assert sesh.__version__ in run(where / "bin" / "sesh", "--version")
+        assert files_below(where / "share") == shared_files()
+        assert (where / "bin" / "sesh").resolve() == (where / "lib/sesh/bin/sesh").resolve()
+    assert "-IS" not in (long / "lib" / "sesh" / "bin" / "sesh").read_text()
 
     run(*make, "uninstall")
-    assert files_below(prefix) == set()
+    assert files_below(long) == set()

@@ -18,10 +18,10 @@ def boxed(boxed: World) -> World:
     return boxed
 
 
-@pytest.fixture(scope="module")
-def far_engine(engine: Engine, images: Path) -> Iterator[Engine]:
+@pytest.fixture(scope="session")
+def far_engine(engine: Engine, shared: Path) -> Iterator[Engine]:
     """An engine that is spoken to by network. (Where `engine` can't be had, nor can this one.)"""
-    made = Engine(images, tcp=True)
+    made = Engine(shared, tcp=True)
     try:
         made.start()
         yield made

@@ -62,14 +62,14 @@ class Podman:
 
 
 @pytest.fixture(scope="module")
-def podman(images: Path) -> Iterator[Podman]:
+def podman(shared: Path) -> Iterator[Podman]:
     found = shutil.which("podman")
     if found is None or os.getuid() != 0:
         do_without("podman", "podman is not installed, or we are not root")
     directory = Path(tempfile.mkdtemp(prefix="sesh-podman-", dir="/tmp"))
     made = Podman(directory, found)
     try:
-        if problem := made.problem(image_archive(images)):
+        if problem := made.problem(image_archive(shared)):
             do_without("podman", problem)
         yield made
     finally:
