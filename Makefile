@@ -42,7 +42,8 @@ lint: ## check style and types
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
 
-CAMPAIGNS = tests/faults tests/commands/test_logs.py tests/commands/test_wait.py tests/supervision/test_supervise.py
+CAMPAIGNS = tests/faults tests/model tests/commands/test_declare.py tests/commands/test_logs.py \
+	tests/commands/test_wait.py tests/supervision/test_supervise.py tests/system/test_files.py
 
 faults: ## inject every fault hundreds of times (long)
 	@sh tests/setup.sh test

@@ -14,10 +14,15 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.engine import Engine, EngineError, lacking
-from tests.world import World
+from tests.world import World, count
 
 # Timings are never asserted: a busy machine makes no test wrong.
-settings.register_profile("sesh", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "sesh",
+    deadline=None,
+    max_examples=count(40, 100),
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("sesh")
 
 # A shell's background job ignores Ctrl-C; programs that a test interrupts must not inherit that.

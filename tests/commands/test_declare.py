@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sesh.terminal import command_table
 from tests.terminal.test_fast_answers import loaded
-from tests.world import World
+from tests.world import World, count
 
 # Calls of every day, which must not need click.
 EVERYDAY = [
@@ -88,7 +88,7 @@ def calls(draw: st.DrawFn) -> tuple[str, list[str]]:
     return name, draw(st.lists(words, max_size=5))
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=count(300, 1500), deadline=None)
 @given(calls())
 def test_whatever_is_accepted_click_reads_the_same_way(call: tuple[str, list[str]]) -> None:
     name, argv = call

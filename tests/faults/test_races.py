@@ -14,7 +14,7 @@ from tests.world import SESH, World, count
 
 pytestmark = pytest.mark.timeout(count(600, 3600))
 
-MANY = count(20, 50)
+MANY = count(12, 50)
 NO_DEADLOCK = 100.0  # seconds within which all must have ended
 ALIVE = ("running", "starting", "stopping")
 ENDED = ("stopped", "failed", "timeout", "lost", "completed")

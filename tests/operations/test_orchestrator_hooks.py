@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from sesh import api
 from sesh.operations import orchestrator_hooks
 from sesh.system import stdin
+from tests.world import count
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -37,7 +38,7 @@ def state(tmp_path_factory: pytest.TempPathFactory) -> Any:
     patch.undo()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=count(50, 200), deadline=None)
 @given(INPUTS)
 def test_any_input_is_answered(data: bytes) -> None:
     answer = json.loads(orchestrator_hooks.pre_delegate(data), parse_constant=pytest.fail)
@@ -46,7 +47,7 @@ def test_any_input_is_answered(data: bytes) -> None:
     assert answer["agent_id"] is None or isinstance(answer["agent_id"], str)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=count(30, 100), deadline=None)
 @given(INPUTS)
 def test_any_end_leaves_whole_records(data: bytes) -> None:
     if api.get("one").finished:

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sesh.model.text import quick_json, quick_toml, shell_words
+from tests.world import count
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 plain = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | texts
@@ -29,7 +30,7 @@ toml = st.recursive(
 )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=count(15, 50), deadline=None)
 @given(values)
 def test_json_is_read_and_written_as_by_json(value: Any) -> None:
     for options in ({}, {"separators": (",", ":")}, {"ensure_ascii": False}):
@@ -45,14 +46,14 @@ def test_what_is_no_json_is_a_value_error(text: str | bytes) -> None:
         quick_json.loads(text)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=count(15, 50), deadline=None)
 @given(st.dictionaries(bare_keys, toml))
 def test_toml_that_sesh_writes_is_read_as_by_tomllib(table: dict[str, Any]) -> None:
     text = tomli_w.dumps(table)
     assert quick_toml.loads(text) == tomllib.loads(text)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=count(15, 50), deadline=None)
 @given(st.dictionaries(texts, toml))
 def test_toml_with_other_keys_is_read_rightly_or_not_at_all(table: dict[str, Any]) -> None:
     text = tomli_w.dumps(table)
@@ -71,7 +72,7 @@ def test_other_toml_is_left_to_tomllib(text: str) -> None:
     assert quick_toml.loads(text) is None
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=count(15, 50), deadline=None)
 @given(st.lists(st.text()))
 def test_words_are_quoted_as_by_shlex(words: list[str]) -> None:
     assert shell_words.join(words) == shlex.join(words)
