@@ -28,6 +28,16 @@ settings.load_profile("sesh")
 # A shell's background job ignores Ctrl-C; programs that a test interrupts must not inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "long: begins first, so that a run does not end with it")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes long begins first: if it began last, the other workers would wait for it."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
 _REQUIRED = os.environ.get("SESH_TEST_REQUIRE", "").split(",")
 
 

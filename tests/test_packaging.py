@@ -83,6 +83,7 @@ def files_below(directory: Path) -> set[str]:
     return {str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file()}
 
 
+@pytest.mark.long
 def test_the_script_imports_nothing_that_it_need_not(installed: Path) -> None:
     assert (CHECKOUT / "sesh" / "bin" / "sesh").read_text().splitlines() == ["#!python", *SCRIPT]
     shebang, *rest = (installed / "bin" / "sesh").read_text().splitlines()
@@ -199,6 +200,7 @@ def everything_but(program: str, directory: Path) -> str:
     return str(directory)
 
 
+@pytest.mark.long
 def test_make_install_again_at_a_long_prefix_and_uninstall(
     source: Path, prefix: Path, tmp_path: Path
 ) -> None:

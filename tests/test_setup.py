@@ -73,6 +73,7 @@ def test_a_checkout_that_cannot_be_written_to(checkout: Path) -> None:
     assert f"{checkout} is read-only: copy the checkout" in said
 
 
+@pytest.mark.long
 def test_without_a_network(checkout: Path) -> None:
     """At once: a name that can't be resolved is no reason to try for minutes."""
     before = time.monotonic()

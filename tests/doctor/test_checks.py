@@ -269,6 +269,7 @@ def test_the_unwell_are_those_that_run(world: World) -> None:
     assert found(world, "unwell") == []
 
 
+@pytest.mark.long
 def test_what_no_pass_has_seen_to(world: World) -> None:
     """Ten seconds are given to whoever is about to."""
     world.start("one", "sleep", "99", options=("--timeout", "4s"))

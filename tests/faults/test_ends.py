@@ -101,6 +101,7 @@ def check(world: World, name: str) -> None:
     assert not [*world.state.glob("run/*/untold/*")]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("prepare", SCENARIOS)
 def test_killed_between_an_end_and_its_event(
     world: World, campaign: Campaign, prepare: Prepare

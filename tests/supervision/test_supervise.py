@@ -224,6 +224,7 @@ def test_what_does_not_end_gracefully_is_killed(world: World, limit: tuple[str, 
     assert ends(world, "one") == 1
 
 
+@pytest.mark.long
 def test_a_graceful_end_comes_before_a_kill_while_tmux_hangs(world: World) -> None:
     world.configure('[stop]\ngrace = "2s"\n')
     word = world.root / "word"
@@ -949,6 +950,7 @@ def test_silence_is_told_once_and_a_word_ends_it(world: World) -> None:
     assert eventually(lambda: "healthy" in kinds(world, "one"))
 
 
+@pytest.mark.long
 def test_a_word_of_the_agent_counts(world: World) -> None:
     silence = pace.seconds(3)
     script = f"while :; do {SESH} update; sleep 0.4; done"

@@ -156,6 +156,7 @@ def test_a_file_system_without_locks(
 # --- all of it ---------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_fifo_in_the_place_of_any_file_hangs_no_command(world: World) -> None:
     """Whatever a command makes of it, it ends."""
     world.configure('[notify]\ncommand = "cat >/dev/null"\n')
@@ -214,6 +215,7 @@ def test_the_log_of_events_locked_by_a_stranger_stops_nothing(world: World) -> N
     assert eventually(lambda: wanted <= {(one["name"], one["kind"]) for one in world.events()})
 
 
+@pytest.mark.long
 def test_records_locked_by_a_stranger(world: World) -> None:
     world.start("a")
     world.start("c")

@@ -228,6 +228,7 @@ def test_the_agents_own_127_is_no_failed_launch(world: World) -> None:
 # --- slow machines -----------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_slow_tmux_is_not_a_dead_one(world: World) -> None:
     """Each answer takes longer than `[tmux] timeout`, and than the launch timeout."""
     limit = pace.seconds(2.5)

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.engine import Engine
 from tests.places.docker.boxes import PATIENCE, inside, lives, run_box, start_also
 from tests.world import World, eventually
@@ -17,6 +19,7 @@ _LIARS = (
 _END = "kill -9 $pid $keeper $leader"
 _PANE = "tmux -S /tmp/.sesh-$short/tmux.sock set-option -p -t %0 @sesh_exit '1 {0}'; rm -f $id.*; "
 _TIMES = f"{_END}; echo 3 here >$id.1.exit; touch -d '{{0}}' $id.1.exit $id.1.pid /run/sesh.log"
+_HUNDRED = "d/" * 100
 ATTACKS = {
     "digit": _LIARS.format("²"),
     "endless": _LIARS.format("9" * 5000),
@@ -28,7 +31,7 @@ ATTACKS = {
     "future": _TIMES.format("9999-12-31 23:59"),
     "past": _TIMES.format("1910-01-01 00:00"),
     "long": f"{_END}; n={'9' * 3000}; echo $n 1 1 1 1 %0 1 1 >$id.1.pid; echo $n here >$id.1.exit",
-    "deep": "i=0; while [ $i -lt 1500 ]; do mkdir d && cd d; i=$((i+1)); done",
+    "deep": f"for i in $(seq 15); do mkdir -p {_HUNDRED} && cd {_HUNDRED}; done",
 }
 
 
@@ -43,6 +46,7 @@ def attack(world: World, engine: Engine, name: str, script: str, *options: str) 
     return shown
 
 
+@pytest.mark.long
 def test_no_word_from_inside_is_more_than_data(boxed: World, engine: Engine) -> None:
     retried = ("--retries", "1", "--retry-delay", "1h", "--retry-max-delay", "1h")
     begun = {n: attack(boxed, engine, n, script, *retried) for n, script in ATTACKS.items()}
