@@ -52,9 +52,11 @@ def _count(report: str, argv: list[str]) -> int:
 
 
 def _importing(frame: FrameType) -> bool:
-    """Is it a module's own body, or called by one?"""
-    back = frame.f_back
-    return "<module>" in (frame.f_code.co_name, back.f_code.co_name if back else "")
+    """Is it a module's own body, or called by one, also by the body of a class in it?"""
+    back: FrameType | None = frame
+    while back is not None and back.f_code.co_name != "<module>":
+        back = back.f_back
+    return back is not None and back.f_globals["__name__"] != "__main__"
 
 
 # --- the table -----------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ from sesh.model.place import Agent, Process
 from sesh.model.record import Record
 from sesh.model.text import parse
 from sesh.model.text.pattern import lazy
-from sesh.model.text.shell_words import quote
+from sesh.model.text.shell_words import join, quote
 from sesh.system import directory_tree, paths
 from sesh.system.files import make_private, open_regular, read_regular, write_private, writing
 
@@ -123,15 +123,17 @@ def stage(record: Record, command: tuple[str, ...], before: tuple[str, ...] = ()
     make_private(record.place.run)
     script = _script(record, (*before, *command))
     files = {".pid": _BLANK, ".exit.tmp": _BLANK, ".launch": script.encode()}
+    stem = base(record)
     for kind, data in files.items():
-        write_private(_staged(record, kind), data, durable=False)
+        write_private(_staged(stem, kind), data, durable=False)
 
 
 def commit(record: Record) -> None:
     """The generation is ours: give its files their names."""
+    stem = base(record)
     try:
         for kind in (".pid", ".exit.tmp", ".launch"):
-            os.replace(_staged(record, kind), base(record) + kind)
+            os.replace(_staged(stem, kind), stem + kind)
     except FileNotFoundError:
         raise ConflictError(f"{record.name} was removed by another sesh just now") from None
 
@@ -222,26 +224,28 @@ def reserve_exit(run: str, session_id: str, generation: int) -> None:
 
 
 def discard(record: Record) -> None:
+    stem = base(record)
     for kind in (".pid", ".exit.tmp", ".launch"):
         with suppress(FileNotFoundError):
-            os.unlink(_staged(record, kind))
+            os.unlink(_staged(stem, kind))
 
 
-def _staged(record: Record, kind: str) -> str:
-    return f"{base(record)}{kind}.{os.getpid()}"
+def _staged(stem: str, kind: str) -> str:
+    return f"{stem}{kind}.{os.getpid()}"
 
 
 def _script(record: Record, command: tuple[str, ...]) -> str:
+    stem = quote(base(record))
     return _LAUNCH.format(
         umask=f"{_umask():04o}",
         width=WORD_SIZE - 1,
-        base=quote(base(record)),
-        trap=quote(f'umask 077; echo "$SESH_STEP" >{quote(base(record))}.error'),
+        base=stem,
+        trap=quote(f'umask 077; echo "$SESH_STEP" >{stem}.error'),
         cwd=quote(record.spec.cwd),
         snapshot=quote(record.place.snapshot),
         forget="",
         limits=_limits() + _processor_limit(record),
-        command=" ".join(quote(word) for word in command),
+        command=join(command),
     )
 
 
@@ -257,7 +261,7 @@ def script_elsewhere(record: Record, command: tuple[str, ...], stem: str) -> str
         snapshot=f"{quote(stem)}.env",
         forget=f"rm -f {quote(stem)}.env\n",
         limits=_processor_limit(record),
-        command=" ".join(quote(word) for word in command),
+        command=join(command),
     )
 
 
@@ -367,14 +371,12 @@ def write_callback(run: str, command: list[str]) -> str:
     environment do not know."""
     path = f"{run}/callback"
     names = ("HOME", "PATH", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR")
-    exports = "".join(
-        f"export {name}={quote(os.environ[name])}\n" for name in names if name in os.environ
-    )
+    exports = join([f"{name}={os.environ[name]}" for name in names if name in os.environ])
     text = _CALLBACK.format(
         again=quote(pass_announced(run)),
         reserve=quote(reserve(run)),
-        exports=exports,
-        command=" ".join(map(quote, command)),
+        exports=f"export {exports}\n" if exports else "",
+        command=join(command),
     ).encode()
     try:
         if read_regular(path, 1 << 16) == text:
@@ -396,9 +398,8 @@ def read_launch(
     fields, at = word
     if len(fields) != 8 or not _PANE.fullmatch(fields[5]):
         return None
-    told = zip([*fields[:5], *fields[6:]], _LAUNCH_WORD, strict=True)
-    numbers = [value for text, most in told if (value := parse.number(text, most)) is not None]
-    if len(numbers) != len(_LAUNCH_WORD):
+    numbers = parse.numbers([*fields[:5], *fields[6:]], _LAUNCH_WORD)
+    if numbers is None:
         return None
     pid, start, keeper, leader, tty, server, server_start = numbers
     agent = Agent(Process(pid, start), keeper, leader, tty)
@@ -424,9 +425,11 @@ def read_exit(
 
 def _word(path: str, since: datetime | None) -> tuple[list[str], datetime] | None:
     """What a file says, and when it was written: in a container, where its time can be set to
-    anything, not before the launch and not later than now."""
+    anything, not before the launch and not later than now. None while it says nothing."""
     try:
         text = read_regular(path, 4096).decode("ascii", errors="replace")
+        if not text.strip():
+            return None
         written = os.lstat(path).st_mtime
     except OSError:
         return None

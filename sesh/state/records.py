@@ -226,17 +226,17 @@ def lock() -> AbstractContextManager[None]:
 def claim(record: Record, verdict: Verdict, over: Entry | None) -> Entry:
     """Create a record, which claims its name. `over` is the ended record that it replaces, if any;
     that moves to the history. Raises ConflictError when the name is not as it was seen."""
-    raw = render(record, verdict)
+    raw, path = render(record, verdict), _path(record.name)
     with lock():
-        if _bytes(_path(record.name)) != (over.raw if over else None):
+        if _bytes(path) != (over.raw if over else None):
             raise ConflictError(f"{record.name} was taken by another sesh just now")
-        with files.temp_file(_path(record.name), raw) as temp:
+        with files.temp_file(path, raw) as temp:
             if over is not None and isinstance(over.record, Record):
                 to_history(over)
                 files.sync_directory(paths.history_dir())
-            os.replace(temp, _path(record.name))
-            files.sync_directory(paths.sessions_dir())
-    return Entry(_path(record.name), raw, _know(raw, record))
+            os.replace(temp, path)
+            files.sync_directory(os.path.dirname(path))
+    return Entry(path, raw, _know(raw, record))
 
 
 def swap(old: Entry, record: Record, verdict: Verdict) -> Entry | None:

@@ -150,15 +150,18 @@ def _work(config: Config, run: str, tried: Collection[str], *, stopping_here: bo
     this pass has `tried` without success is left to a later one."""
     begin = datetime.now(UTC)
     clocks.note(run)
-    found = lookup.everything(leaving_out=unattended())
+    held = lookup.held()
+    found = lookup.everything(leaving_out=_unattended(held))
     stopping = [one for one in found if one.state is State.STOPPING and one.name not in tried]
     left = [one for one in stopping if not under_way(one)]
     troubles: list[Exception] = []
     asked = _taken_over(left, troubles) if stopping_here else list(filter(_is_time, left))
     outcome = supervise.run_due(found, config, stopping_here=stopping_here)
-    times, held = outcome.times, lookup.held()
-    known = {*held, *(one.name for one in outcome.found)}
-    found = [*outcome.found, *lookup.everything(leaving_out=known)]
+    times = outcome.times
+    if found:  # each look may change records; nothing was looked at when all are held
+        held = lookup.held()
+        known = {*held, *(one.name for one in outcome.found)}
+        found = [*outcome.found, *lookup.everything(leaving_out=known)]
     _note_waiting_agents(held.values(), run)
     _sweep(leavings(found, held.values(), lookup.orphans(found, held.values()), run), run)
     tend(found, held.values(), config, run, times)
@@ -198,9 +201,8 @@ def _sweep(left: Sequence[str], run: str) -> None:
                 os.unlink(path)
 
 
-def unattended() -> set[str]:
-    """The sessions that need no look: unchanged and not supervised."""
-    held = lookup.held()
+def _unattended(held: Mapping[str, Digest]) -> set[str]:
+    """The sessions of these that need no look: unchanged and not supervised."""
     attended = {name for name, one in held.items() if digest.cared_for(one.view)}
     attended |= _in_another_conversation(held)
     return {name for name, one in held.items() if one.mode == "ended" or name not in attended}

@@ -6,6 +6,10 @@ time is never before its launch and never in the future.
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 PID = 1 << 22  # the kernel's maximum
 TICKS = (1 << 63) - 1
 DEVICE = (1 << 32) - 1
@@ -19,6 +23,13 @@ def number(text: str, most: int) -> int | None:
         return None
     value = int(text)
     return value if value <= most else None
+
+
+def numbers(texts: Sequence[str], most: Sequence[int]) -> list[int] | None:
+    """As many numbers as there are limits, else None."""
+    found = [number(text, limit) for text, limit in zip(texts, most, strict=False)]
+    known = [value for value in found if value is not None]
+    return known if len(known) == len(texts) == len(most) else None
 
 
 def moment(seconds: float, now: float, since: float = 0.0) -> float:

@@ -188,15 +188,16 @@ def _confirm(
     """Wait for the agents and record what became of them. `begin` is the uptime at which tmux was
     asked to launch them."""
     results: Results = {}
-    gone = in_tmux.wait([(one.record, pane) for one, pane in begun])
-    silent = [(one, pane) for one, pane in begun if not in_tmux.spoke(one.record)]
-    ended = [pane.pane for one, pane in silent if one.record.id in gone]
+    late = in_tmux.wait([(one.record, pane) for one, pane in begun])
+    unfinished = [(one, pane) for one, pane in begun if one.record.id in late]
+    silent = [(one, pane) for one, pane in unfinished if not in_tmux.spoke(one.record)]
+    ended = [pane.pane for one, pane in silent if late[one.record.id]]
     said = in_tmux.last_lines(ended, server) if ended else {}
     left = []
     for one, pane in silent:
         with noted(results, one.record.name):
             how = not_in_time(one.record.spec.launch_timeout)
-            if one.record.id in gone:  # no process could be had, say
+            if late[one.record.id]:  # no process could be had, say
                 why = said.get(pane.pane) or "no process for it"
                 how = failed(f"its keeper could not run it: {why}")
             if given_up(one.entry, one.record, how, event):

@@ -247,7 +247,8 @@ def _breaker(wish: Wish, config: Config) -> BreakerLimits | None:
     settings apply at any time."""
     names = BreakerLimits.fields
     said = {*wish.usual.breaker} | {name for name in names if _flag("breaker", name) in wish.care}
-    said |= {name for name in names if f"breaker.{name}" in settings.from_environment()}
+    variables = settings.from_environment()
+    said |= {name for name in names if f"breaker.{name}" in variables}
     if not said:
         return None
     chosen = {name: _plain(_chosen("breaker", name, wish, config)) for name in names}

@@ -234,31 +234,43 @@ def _is_wordless(reply: Reply) -> bool:
 # --- the agent -----------------------------------------------------------------------------------
 
 
-def wait(launched: Sequence[tuple[Record, Launched]]) -> set[str]:
+class _Waiting:
+    """An agent that is waited for."""
+
+    def __init__(self, record: Record, keeper: int) -> None:
+        self.id = record.id
+        self.keeper = keeper
+        self.timeout = record.spec.launch_timeout
+        self._which = (record.place.run, record.id, record.place.generation)
+        self._script = launch_files.base(record) + ".launch"
+        self._agent: Process | None = None
+
+    def over(self) -> bool:
+        """Has it become its command, or ended? Its launch file's word is read until it is there."""
+        if self._agent is None:
+            word = launch_files.read_launch(*self._which)
+            self._agent = word.agent.process if word else None
+        if self._agent and processes.became(self._agent.pid, self._script):
+            return True
+        return launch_files.read_exit(*self._which) is not None
+
+
+def wait(launched: Sequence[tuple[Record, Launched]]) -> dict[str, bool]:
     """Wait until each agent has become its command or has ended, or its launch timeout is over: all
-    of them in one loop. Returns the ids of those whose keeper ended before."""
+    of them in one loop. Returns those that have done neither: id → has their keeper ended?"""
     begin, pause = time.monotonic(), 0.001
-    waiting, gone = [*launched], set[str]()
-    while waiting := [one for one in waiting if not _became(one[0])]:
-        gone |= {record.id for record, pane in waiting if panes.gone(pane.pane_pid)}
+    waiting = [_Waiting(record, pane.pane_pid) for record, pane in launched]
+    left: dict[str, bool] = {}
+    while waiting := [one for one in waiting if not one.over()]:
         taken = time.monotonic() - begin
-        waiting = [
-            (record, pane)
-            for record, pane in waiting
-            if record.id not in gone and taken < record.spec.launch_timeout
-        ]
+        gone = {one.id: panes.gone(one.keeper) for one in waiting}
+        given_up = [one.id for one in waiting if gone[one.id] or taken >= one.timeout]
+        left |= {id_: gone[id_] for id_ in given_up}
+        waiting = [one for one in waiting if one.id not in left]
         if waiting:
             time.sleep(pause)
             pause = min(pause * 1.2, 0.02)
-    return gone
-
-
-def _became(record: Record) -> bool:
-    word, exit_word = _words(record)
-    script = launch_files.base(record) + ".launch"
-    return exit_word is not None or (
-        word is not None and processes.became(word.agent.process.pid, script)
-    )
+    return left
 
 
 def spoke(record: Record) -> bool:
