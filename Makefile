@@ -8,7 +8,7 @@ PREFIX = /usr/local
 export PYTHON
 unexport PYTHONDONTWRITEBYTECODE # starts without bytecode are slow, and that would be what is measured
 
-.PHONY: help demo test test-agents test-fresh test-vm lint faults soak docs bench install uninstall clean
+.PHONY: help demo test test-agents test-fresh test-vm lint faults soak docs picture bench install uninstall clean
 
 help: ## show this help
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -53,9 +53,13 @@ soak: ## random commands, kills and gc for SECONDS (900); SEED repeats the choic
 	@tests/setup.sh test
 	.venv/bin/python -m tests.soak --seconds $(or $(SECONDS),900) $(if $(SEED),--seed $(SEED))
 
-docs: ## generate the manual and the completions anew
+docs: ## generate the manual and the completions from commands and prose
 	@sh tests/setup.sh test
 	.venv/bin/python -m man.generate
+
+picture: ## draw the README's picture from a real run
+	@sh tests/setup.sh test
+	.venv/bin/python -m tests.picture
 
 bench: ## measure against the limits and against other tools
 	@sh tests/setup.sh test

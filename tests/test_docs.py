@@ -346,7 +346,13 @@ def test_an_example_is_a_command_line_that_sesh_takes(words: tuple[str, ...]) ->
 
 
 def test_links_in_the_documents_lead_somewhere() -> None:
-    for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"):
+    for name in (
+        "README.md",
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "docs/comparison.md",
+    ):
         for link in re.findall(r"\]\(([^)#:]+)\)", (CHECKOUT / name).read_text()):
             assert (CHECKOUT / link).exists(), f"{name}: {link}"
 

@@ -6,6 +6,8 @@ import os
 import pty
 import re
 import select
+import shlex
+import signal
 import socket
 import subprocess
 import termios
@@ -18,13 +20,9 @@ from sesh.model import errors
 from sesh.system import paths
 from sesh.terminal import command_table
 from tests.conftest import need
-from tests.test_docs import CHECKOUT, README, examples
-from tests.world import SESH, World
-
-
-def test_exit_codes_in_the_readme() -> None:
-    codes = re.findall(r"^\| (\d+) \|", README, re.M)
-    assert [int(code) for code in codes] == sorted(errors.EXIT_CODES)
+from tests.schedulers import no_manager, put_first
+from tests.test_docs import CHECKOUT, README, command_of, examples, section, source
+from tests.world import SESH, World, eventually
 
 
 def test_the_readme_names_only_commands_that_exist() -> None:
@@ -34,14 +32,32 @@ def test_the_readme_names_only_commands_that_exist() -> None:
     assert named <= set(command_table.COMMANDS)
 
 
-def test_the_readme_begins_with_the_two_commands_that_do_everything() -> None:
-    first = re.search(r"^```\w*\n(.*?)^```", README, re.S | re.M)
-    assert first
-    targets = [line.partition("#")[0].strip() for line in first[1].splitlines()]
-    assert targets == ["make demo", "make test"]
+def blocks(kind: str) -> list[list[str]]:
+    """The lines of the README's blocks of one kind, without their comments."""
+    found = re.findall(rf"^```{kind}\n(.*?)^```", README, re.S | re.M)
+    return [[line.partition(" # ")[0].rstrip() for line in one.splitlines()] for one in found]
+
+
+def test_the_first_screen_has_installation_commands_and_the_two_for_contributors() -> None:
+    before, _, after = README.partition("<picture>")
+    assert re.fullmatch(r"# sesh\n\n[^.]+\.\n\n", before), "one sentence"
+    install, commands, contributors = blocks("sh")[:3]
+    assert install == ["make install PREFIX=$HOME/.local"]
+    assert [line.split()[1] for line in commands] == ["start", "ls", "attach", "restart"]
+    assert contributors == ["make demo", "make test"]
+    assert after.index("make test") < after.index("\n## ")
     makefile = (CHECKOUT / "Makefile").read_text()
     for target in re.findall(r"`?make ([a-z-]+)", README):
         assert re.search(rf"^{target}:", makefile, re.M), target
+
+
+COMMAND_LINES = "".join(f"$ {line}\n" for block in blocks("sh") for line in block)
+
+
+@pytest.mark.parametrize("words", sorted({*examples(COMMAND_LINES)}), ids=shlex.join)
+def test_a_command_of_the_readme_is_one_that_sesh_takes(words: tuple[str, ...]) -> None:
+    name, *arguments = words[1:]
+    command_of(name).make_context(f"sesh {name}", arguments)
 
 
 @pytest.mark.parametrize("page", ["README.md", "man/prose/start"])
@@ -61,11 +77,12 @@ def test_the_template_for_the_night_is_one_of_an_agent(world: World) -> None:
     assert (shown["agent"]["kind"], shown["start"]["retries"]) == ("claude", 5)
 
 
-def test_the_readme_names_every_file() -> None:
-    table = README.partition("## Files")[2].partition("## ")[0]
+def test_the_manual_names_every_file() -> None:
+    table = section(source("sesh.1"), "FILES")
     for name in (
         *(paths.trusted_file, paths.templates_dir, paths.rules_dir, paths.config_file),
         *(paths.sessions_dir, paths.history_dir, paths.notices_dir, paths.bug_log),
+        *(paths.transcripts_dir, paths.quarantine_dir, paths.events_file, paths.breakers_file),
     ):
         assert os.path.basename(name()) in table
 
@@ -74,7 +91,8 @@ class Shell:
     """Runs command lines in a terminal of 120 columns, as a person would who follows the tour."""
 
     def __init__(self, world: World) -> None:
-        self.cwd = world.root / "home" / "shop"
+        self.home = world.root / "home"
+        self.cwd = self.home / "shop"
         path = f"{Path(SESH).parent}:{world.env['PATH']}"
         self.env = {**world.env, "PATH": path, "NO_COLOR": "1", "LANG": "C.UTF-8"}
         self.cwd.mkdir()
@@ -102,8 +120,9 @@ class Shell:
                     shown += os.read(master, 1 << 16)
                 elif keys:
                     os.write(master, keys)
+        status = shell.wait(20)  # first: closing the terminal would hang up on a program that ends
         os.close(master)
-        assert shell.wait(20) == code, shown
+        assert status == code, shown
         return _CONTROLS.sub("", shown.decode().rpartition("\x1b[?1049l")[2])
 
 
@@ -148,3 +167,35 @@ def test_the_menu_of_the_readme_is_what_one_sees(world: World) -> None:
     ((line, expected),) = screens("text")
     shown = shell.run(line, keys=b"c", code=errors.ENDED)
     assert essence(shown.removesuffix("c\n")) == essence(expected), shown
+
+
+def test_the_four_commands_of_the_first_screen(world: World) -> None:
+    put_first(world, "npm", "echo ready; exec sleep 1000")
+    shell = Shell(world)
+    start, ls, attach, restart = blocks("sh")[1]
+    assert shell.run(start) == "web\n"
+    assert re.search(r"^web +running .* npm run dev$", shell.run(ls), re.M)
+    assert shell.run(attach, CTRL_B_D) == "[detached (from session web)]\n"
+    os.kill(world.server_pid(), signal.SIGKILL)
+    assert eventually(lambda: world.state_of("web") == "lost")
+    assert shell.run(restart) == "web\n"
+    assert world.state_of("web") == "running"
+
+
+def test_removing_everything_leaves_nothing(world: World) -> None:
+    """With the directories that the README names: the defaults."""
+    (commands,) = (block for block in blocks("sh") if block[-1].startswith("rm -rf"))
+    for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME"):
+        del world.env[name]
+    put_first(world, "crontab", "echo no crontab for me >&2; exit 1")
+    no_manager(world)
+    shell = Shell(world)
+    (shell.home / ".config" / "sesh").mkdir(parents=True)
+    world.start("web")
+    world.start("done", "true")
+    assert (shell.home / ".local" / "state" / "sesh").is_dir()
+    for line in commands:
+        shell.run(line.replace("make ", f"make -C {CHECKOUT} "))
+    assert eventually(lambda: not world.processes())
+    assert [path.name for path in shell.home.rglob("*") if path.name == "sesh"] == []
+    assert [*(world.root / "run").iterdir()] == []

@@ -21,6 +21,7 @@ TEXTS = [
     *sorted((CHECKOUT / "man" / "prose").iterdir()),
     *sorted((CHECKOUT / "sesh" / "terminal" / "shell").iterdir()),
     CHECKOUT / "README.md",
+    *sorted((CHECKOUT / "docs").glob("*.md")),
 ]
 MODULES = sorted((CHECKOUT / "sesh").rglob("*.py"))
 FIELDS = (".It Va mend ", '"ok") | .mend')  # a field of JSON keeps its name
