@@ -47,8 +47,9 @@ def suits(argv: Sequence[str], env: Mapping[str, str], stdin: str | None) -> boo
 def run(
     argv: Sequence[str], env: Mapping[str, str], cwd: Path, stdin: str | None, timeout: float
 ) -> tuple[int, str, str]:
-    """Run sesh to its end: its exit code, or minus the signal; what it wrote to both streams."""
-    request = {"argv": [SESH, *argv], "env": dict(env), "cwd": str(cwd)}
+    """Run sesh to its end: its exit code, or minus the signal; what it wrote to both streams.
+    `argv` begins with the name by which sesh is called."""
+    request = {"argv": [*argv], "env": dict(env), "cwd": str(cwd)}
     out, err, status = os.pipe(), os.pipe(), os.pipe()
     given = [_file(json.dumps(request)), _input(stdin), out[1], err[1], status[1]]
     socket.send_fds(_launcher(), [b"!"], given)
@@ -60,7 +61,7 @@ def run(
         for pipe in (out, err, status):
             os.close(pipe[0])
     if heard is None:
-        raise subprocess.TimeoutExpired([SESH, *argv], timeout)
+        raise subprocess.TimeoutExpired([*argv], timeout)
     return int(heard[2].split()[1]), _text(heard[0]), _text(heard[1])
 
 

@@ -11,6 +11,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from binascii import crc32
@@ -75,12 +76,19 @@ class World:
             "TERM": "xterm-256color",
         }
         self.cwd = self.root / "work"
+        self.caller = SESH  # the command by which what `start` leaves behind calls sesh
         self._born = int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK")) - 1
 
     @property
     def program(self) -> tuple[str, ...]:
         """The command that is `sesh` in this world."""
         return (SESH,)
+
+    @property
+    def _start_program(self) -> tuple[str, ...]:
+        """The same under the name of `caller`."""
+        code = f"import sys; sys.argv[0] = {self.caller!r}; from sesh.__main__ import script"
+        return (sys.executable, "-c", f"{code}; script()")
 
     @property
     def state(self) -> Path:
@@ -124,7 +132,8 @@ class World:
         timeout = pace.seconds(timeout)
         if FULL or self.program != (SESH,) or not prepared.suits(args, used, stdin):
             return self._run(*args, env=env, cwd=cwd, timeout=timeout, stdin=stdin)
-        code, out, err = prepared.run(args, used, cwd or self.cwd, stdin, timeout)
+        words = [self.caller if args[:1] == ("start",) else SESH, *args]
+        code, out, err = prepared.run(words, used, cwd or self.cwd, stdin, timeout)
         return Done(code, out, err)
 
     def exec(
@@ -146,8 +155,9 @@ class World:
         timeout: float,
         stdin: str | None,
     ) -> Done:
+        starts = self.caller != SESH and args[:1] == ("start",)
         done = subprocess.run(
-            [*self.program, *args],
+            [*(self._start_program if starts else self.program), *args],
             env=self.env if env is None else dict(env),
             cwd=cwd or self.cwd,
             capture_output=True,

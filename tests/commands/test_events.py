@@ -15,9 +15,13 @@ from tests.surroundings import complains
 from tests.world import World, eventually
 
 
+SCRIPT = "until [ -e go ]; do sleep 0.05; done; test -e flag && exec sleep 1000; exit 3"
+
+
 def history(world: World) -> None:
     """A session that fails, is started again, and is stopped; another one that runs."""
-    world.start("a", "sh", "-c", "test -e flag && exec sleep 1000; exit 3")
+    world.start("a", "sh", "-c", SCRIPT)
+    (world.cwd / "go").touch()
     assert eventually(lambda: world.state_of("a") == "failed")
     world.start("b")
     (world.cwd / "flag").touch()
@@ -103,7 +107,7 @@ def test_the_lines_for_people(world: World) -> None:
         re.sub(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  ", "TIME  ", line)
         for line in world.ok("events").out.splitlines()
     ]
-    command = "sh -c 'test -e flag && exec sleep 1000; exit 3'"
+    command = f"sh -c '{SCRIPT}'"
     assert lines == [
         f"TIME  a                     started         {command}",
         "TIME  a                     ended           failed: exit 3",

@@ -49,8 +49,9 @@ def test_stopped_and_lost_are_3(world: World) -> None:
 
 def test_stale_is_3(world: World) -> None:
     """The agent ended well, but the user's second window is still up."""
-    world.start("a", "sh", "-c", "sleep 0.3")
+    world.start("a", "sh", "-c", "until [ -e go ]; do sleep 0.05; done")
     world.tmux("new-window", "-d", "-t", "=a:", "sleep", "1000")
+    (world.cwd / "go").touch()
     assert eventually(lambda: world.state_of("a") == "stale"), world.session("a")
     done = world.sesh("status", "a")
     assert done.code == 3

@@ -202,8 +202,9 @@ def test_what_had_ended_already_is_told(world: World) -> None:
 
 
 def test_a_stale_session_loses_what_is_still_up(world: World) -> None:
-    world.start("a", "sh", "-c", "sleep 0.2")
+    world.start("a", "sh", "-c", "until [ -e go ]; do sleep 0.05; done")
     world.tmux("new-window", "-d", "-t", "=a:", "sleep", "1000")
+    (world.cwd / "go").touch()
     assert eventually(lambda: world.state_of("a") == "stale")
     world.sesh("stop", "a")
     assert world.state_of("a") == "completed"

@@ -24,13 +24,22 @@ HEEDING = ("env", "--default-signal=HUP,INT")  # whoever runs the tests may igno
 def watching(world: World, *options: str) -> subprocess.Popen[bytes]:
     pipe = subprocess.PIPE
     argv = [*HEEDING, SESH, "watch", *options]
-    return subprocess.Popen(argv, env=world.env, cwd=world.cwd, stdout=pipe, stderr=pipe)
+    watch = subprocess.Popen(argv, env=world.env, cwd=world.cwd, stdout=pipe, stderr=pipe)
+    assert eventually(lambda: catches(watch.pid, signal.SIGTERM))  # it is up
+    return watch
+
+
+def catches(pid: int, number: signal.Signals) -> bool:
+    """Has the process a handler for the signal?"""
+    status = Path(f"/proc/{pid}/status").read_text()
+    caught = int(status.partition("SigCgt:")[2].split()[0], 16)
+    return bool(caught >> (number - 1) & 1)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_it_does_what_is_due_and_ends_when_asked(world: World, number: int) -> None:
-    world.start("one", "sleep", "99", options=("--timeout", "1s"))
     silence_timers(world)
+    world.start("one", "sleep", "99", options=("--timeout", "1s"))
     watch = watching(world, "--interval", "60s")
     assert eventually(lambda: world.state_of("one") == "timeout", within=60)
     assert eventually(lambda: "ended" in [event["kind"] for event in world.events()])
@@ -43,8 +52,8 @@ def test_it_does_what_is_due_and_ends_when_asked(world: World, number: int) -> N
 
 def test_two_of_them_are_harmless(world: World) -> None:
     options = ("--retries", "3", "--retry-delay", "200ms")
-    world.start("one", "sh", "-c", "sleep 0.3; exit 1", options=options)
     silence_timers(world)
+    world.start("one", "sh", "-c", "sleep 0.3; exit 1", options=options)
     both = [watching(world, "-q", "--interval", "200ms") for _ in range(2)]
     assert eventually(lambda: world.state_of("one") == "failed", within=30)
     for watch in both:
@@ -60,8 +69,8 @@ def test_settings_that_can_not_be_read_are_told_when_they_change_and_care_goes_o
 ) -> None:
     told = world.root / "told"
     notify = f"[notify]\ncommand = 'cat >>{told}'\n"
-    world.start("one", "sleep", "99", options=("--timeout", "1s"))
     silence_timers(world)
+    world.start("one", "sleep", "99", options=("--timeout", "1s"))
     world.configure(f"{notify}[stop\n")
     watch = watching(world, "--interval", "200ms")
     assert watch.stderr is not None
@@ -111,8 +120,8 @@ def says_something(world: World, stream: IO[bytes], numbers: Iterator[int]) -> b
 
 
 def test_a_full_disk_below_its_output_is_told_once_and_care_goes_on(world: World) -> None:
-    world.start("one", "sleep", "99", options=("--timeout", "1s"))
     silence_timers(world)
+    world.start("one", "sleep", "99", options=("--timeout", "1s"))
     with open("/dev/full", "wb") as full:
         watch = subprocess.Popen(
             [SESH, "watch", "--interval", "200ms"],
@@ -159,12 +168,11 @@ def test_it_collects_no_dead_children(world: World) -> None:
     """Health commands and notifications are children that nobody waits for."""
     world.configure('[notify]\ncommand = "cat >/dev/null"\non = ["failed"]\n')
     health = ("--health-cmd", "true", "--health-interval", "200ms")
-    world.start("one", "sleep", "99", options=health)
     silence_timers(world)
+    world.start("one", "sleep", "99", options=health)
     watch = watching(world, "-q", "--interval", "100ms")
     assert eventually(lambda: world.session("one")["health"] == "ok", within=60)
     world.start("two", "false")
-    silence_timers(world)
     time.sleep(2)
     dead = [child for child in children(watch.pid) if state(child) == "Z"]
     assert len(dead) <= 1  # that of this very moment

@@ -272,10 +272,10 @@ def test_the_unwell_are_those_that_run(world: World) -> None:
 @pytest.mark.long
 def test_what_no_pass_has_seen_to(world: World) -> None:
     """Ten seconds are given to whoever is about to."""
+    silence_timers(world)
     world.start("one", "sleep", "99", options=("--timeout", "4s"))
     world.start("two", "false", options=("--retries", "1", "--retry-delay", "4s"))
     world.start("three", "sleep", "99", options=("--timeout", "1h"))
-    silence_timers(world)
     assert world.state_of("two") == "recovering"
     time.sleep(5)
     assert found(world, "overdue") == []

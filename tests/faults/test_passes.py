@@ -27,10 +27,10 @@ AGENT = "sleep 0.05; exit 1"
 def prepare(world: World) -> None:
     world.configure("[start]\nlaunch_timeout = 3\n[stop]\ngrace = 1\n")
     options = ("--retries", str(RETRIES), "--retry-delay", "20ms", "--retry-max-delay", "20ms")
+    silence_timers(world)
     world.start("fails", "sh", "-c", AGENT, options=options)
     limits = ("--idle-timeout", "100ms", "--retry-on", "timeout,failure,lost")
     world.start("late", "sleep", "99", options=(*options, *limits))
-    silence_timers(world)
 
 
 def kill_a_pass(world: World, campaign: Campaign) -> None:

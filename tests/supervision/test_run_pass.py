@@ -169,9 +169,9 @@ def test_care_goes_on_with_settings_that_can_not_be_read(
     world.configure(notify)
     world.start("first")
     world.ok("pass")  # from now on events are delivered, however old they are
+    silence_timers(world)
     world.start("one", "sleep", "99", options=("--timeout", "1s"))
     world.start("two", "false", options=("--retries", "1", "--retry-delay", "500ms"))
-    silence_timers(world)
     world.configure(f"{text}\n{notify}")
     time.sleep(1.2)
     done = world.sesh(*how)

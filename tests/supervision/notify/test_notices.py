@@ -598,8 +598,8 @@ def test_who_is_told_of_an_end_that_no_pass_has_found(
 ) -> None:
     """Whoever writes it down: the pass that the keeper calls may have been too early."""
     configure(world, there, on=["failed", "stopped"])
-    world.start("a")
     silence_timers(world)
+    world.start("a")
     if command[0] != "stop":
         os.kill(world.session("a")["pid"], signal.SIGKILL)
         assert eventually(lambda: [*world.state.glob("run/*/*.exit")])
