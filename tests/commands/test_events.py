@@ -14,7 +14,6 @@ from tests.emulator import reading
 from tests.surroundings import complains
 from tests.world import World, eventually
 
-
 SCRIPT = "until [ -e go ]; do sleep 0.05; done; test -e flag && exec sleep 1000; exit 3"
 
 
