@@ -269,7 +269,7 @@ def _why_keep(stat: Stat, table: Table) -> str | None:
         return "this very command runs in it"
     if any(processes.is_tmux(table[pid]) for pid in above if pid in table):
         return "it runs in a tmux of its own"
-    if not processes.same_namespace(stat.pid):
+    if processes.namespace(stat.pid) != processes.here().pidns:
         return "it runs in another pid namespace"
     return None
 

@@ -7,18 +7,13 @@ measures through /proc, and comes here only for a session that seems to be over 
 
 from __future__ import annotations
 
-import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from sesh.model.place import Process
 from sesh.model.value_object import Value
 from sesh.system import process_marks, processes
 from sesh.system.process_marks import Mark
-from sesh.system.processes import Stat, Table
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from sesh.system.processes import Table
 
 
 class Usage(Value):
@@ -134,47 +129,6 @@ def written_by(pid: int) -> set[str]:
         return {one.path for one in psutil.Process(pid).open_files() if one.mode != "r"}
     except (psutil.Error, OSError):
         return set()
-
-
-# --- systems without /proc -----------------------------------------------------------------------
-
-
-def portable_stats(among: Iterable[int] | None = None) -> Iterator[Stat]:
-    """The process table, with centiseconds since boot instead of start ticks."""
-    import psutil
-
-    states = {psutil.STATUS_ZOMBIE: "Z", psutil.STATUS_STOPPED: "T", psutil.STATUS_DEAD: "X"}
-    for pid in psutil.pids() if among is None else among:
-        try:
-            process = psutil.Process(pid)
-            with process.oneshot():
-                cpu = process.cpu_times()
-                yield Stat(
-                    pid=pid,
-                    comm=process.name(),
-                    state=states.get(process.status(), "S"),
-                    ppid=process.ppid(),
-                    session=os.getsid(pid),
-                    tty=1 if process.terminal() else 0,
-                    start=round((process.create_time() - psutil.boot_time()) * 100),
-                    cpu_seconds=cpu.user + cpu.system,
-                    memory_bytes=process.memory_info().rss,
-                )
-        except (psutil.Error, OSError):
-            continue
-
-
-def portable(pids: Iterable[int], what: str) -> dict[int, Any]:
-    """What a method of psutil's processes returns, for those that it can see."""
-    import psutil
-
-    found = {}
-    for pid in pids:
-        try:
-            found[pid] = getattr(psutil.Process(pid), what)()
-        except (psutil.Error, OSError):
-            continue
-    return found
 
 
 def boot_time() -> float:

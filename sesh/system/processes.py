@@ -11,18 +11,17 @@ from __future__ import annotations
 
 import os
 import signal as signals
-import sys
 import time
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from functools import cache
-from types import ModuleType
 
 from sesh.model.place import Agent, Machine, Process
 from sesh.model.value_object import Value
 from sesh.system import paths, quick_read
 
-LINUX = sys.platform.startswith("linux")
+_TICKS = os.sysconf("SC_CLK_TCK")  # a second
+_PAGE = os.sysconf("SC_PAGE_SIZE")  # bytes
 _DEAD_STATES = "ZXx"
 _STOPPED_STATES = "Tt"
 _FIRST_WORDS = 3  # of a command line, among which the program is
@@ -63,9 +62,19 @@ def here() -> Machine:
     """The machine, boot and pid namespace in which our pids mean something."""
     return Machine(
         quick_read.machine_id(),
-        _first_line("/proc/sys/kernel/random/boot_id") or f"boot-{_boot_time():.0f}",
+        _boot(),
         _link("/proc/self/ns/pid") or "none",
     )
+
+
+def _boot() -> str:
+    """The id of this boot; where the kernel hides it, the time of the boot."""
+    with suppress(OSError):
+        if found := quick_read.read("/proc/sys/kernel/random/boot_id").decode().strip():
+            return found
+    from sesh.system import process_usage
+
+    return f"boot-{process_usage.boot_time():.0f}"
 
 
 def myself() -> Process:
@@ -86,14 +95,6 @@ def run_dir() -> str:
     return paths.run_dir(machine.id, machine.pidns)
 
 
-def _first_line(path: str) -> str:
-    try:
-        with open(path, encoding="ascii", errors="replace") as file:
-            return file.readline().strip()
-    except OSError:
-        return ""
-
-
 def _link(path: str) -> str:
     try:
         return os.readlink(path)
@@ -107,8 +108,6 @@ def _link(path: str) -> str:
 def look(pid: int) -> Stat | None:
     """One process, or None when no process has that pid or we may not see it. Where /proc has the
     option hidepid, other users' processes are hidden; ours never are."""
-    if not LINUX:
-        return next(_portable().portable_stats([pid]), None)
     try:
         return _parse_stat(quick_read.read(f"/proc/{pid}/stat"))
     except _UNSEEN:
@@ -127,11 +126,6 @@ def foreign(pid: int) -> bool:
     return False
 
 
-def foreign_among(pids: Iterable[int]) -> set[int]:
-    """Those that belong to processes of other users."""
-    return {pid for pid in pids if foreign(pid)}
-
-
 def alive(process: Process) -> bool:
     """Is exactly this process alive: not gone, not a zombie, not another process with its pid?"""
     stat = look(process.pid)
@@ -140,27 +134,13 @@ def alive(process: Process) -> bool:
 
 def table() -> Table:
     """Every process that can be seen, in one pass."""
-    if not LINUX:
-        return {stat.pid: stat for stat in _portable().portable_stats()}
     lines = quick_read.of_processes(pids(), "stat", passing=_UNSEEN)
     return {pid: _parse_stat(line) for pid, line in lines.items()}
 
 
 def pids() -> list[int]:
     """The pid of every process that can be seen."""
-    if not LINUX:
-        return [*table()]
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
-
-
-@cache
-def _ticks_per_second() -> int:
-    return os.sysconf("SC_CLK_TCK")
-
-
-@cache
-def _page_size() -> int:
-    return os.sysconf("SC_PAGE_SIZE")
 
 
 def _parse_stat(line: bytes) -> Stat:
@@ -178,8 +158,8 @@ def _parse_stat(line: bytes) -> Stat:
         session=int(field[3]),
         tty=int(field[4]),
         start=int(field[19]),
-        cpu_seconds=sum(map(int, field[11:15])) / _ticks_per_second(),
-        memory_bytes=int(field[21]) * _page_size(),
+        cpu_seconds=sum(map(int, field[11:15])) / _TICKS,
+        memory_bytes=int(field[21]) * _PAGE,
     )
     return stat
 
@@ -225,8 +205,6 @@ def uid(pid: int) -> int | None:
 
 def uids(pids: Iterable[int]) -> dict[int, int]:
     """The real users of those processes that we may see."""
-    if not LINUX:
-        return {pid: one.real for pid, one in _portable().portable(pids, "uids").items()}
     found = quick_read.of_processes(pids, "status", (b"\nUid:",))
     return {
         pid: int(status.partition(b"\nUid:")[2].split(None, 1)[0]) for pid, status in found.items()
@@ -235,7 +213,7 @@ def uids(pids: Iterable[int]) -> dict[int, int]:
 
 def now() -> int:
     """The start ticks of a process that starts now."""
-    return int(uptime() * (_ticks_per_second() if LINUX else 100))
+    return int(uptime() * _TICKS)
 
 
 def is_tmux(stat: Stat) -> bool:
@@ -267,13 +245,7 @@ def environment(pid: int) -> dict[str, str]:
 
 def environs(among: Iterable[int], words: Collection[bytes] = (b"",)) -> dict[int, bytes]:
     """The environments that contain one of `words`, of those that we may see."""
-    if LINUX:
-        return quick_read.of_processes(among, "environ", words)
-    found = {
-        pid: b"\0".join(f"{key}={value}".encode() for key, value in variables.items())
-        for pid, variables in _portable().portable(among, "environ").items()
-    }
-    return {pid: entries for pid, entries in found.items() if any(w in entries for w in words)}
+    return quick_read.of_processes(among, "environ", words)
 
 
 def ancestors(processes: Table | None = None, pid: int | None = None) -> set[int]:
@@ -312,9 +284,6 @@ def command(pid: int) -> list[str]:
 
 def commands(among: Iterable[int], part: str = "") -> dict[int, list[str]]:
     """The command lines that contain `part` anywhere, of those processes that we may see."""
-    if not LINUX:
-        lists = _portable().portable(among, "cmdline").items()
-        return {pid: words for pid, words in lists if part in "\0".join(words)}
     lines = quick_read.of_processes(among, "cmdline", (os.fsencode(part),))
     return {pid: os.fsdecode(line).split("\0")[:-1] for pid, line in lines.items()}
 
@@ -335,11 +304,6 @@ def directory(pid: int) -> str | None:
     return _link(f"/proc/{pid}/cwd") or None
 
 
-def same_namespace(pid: int) -> bool:
-    """Is it proven to be in our pid namespace, so that pids mean the same to both of us?"""
-    return not LINUX or namespace(pid) == here().pidns
-
-
 def namespace(pid: int) -> str:
     """Its pid namespace; empty when it is gone or we may not see it."""
     return _link(f"/proc/{pid}/ns/pid")
@@ -347,30 +311,22 @@ def namespace(pid: int) -> str:
 
 def started_at(stat: Stat) -> float:
     """When it started, in seconds of the epoch by the clock as it is set now."""
-    if not LINUX:
-        return _boot_time() + stat.start / 100
-    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + stat.start / _ticks_per_second()
+    return time.time() - uptime() + stat.start / _TICKS
 
 
 def age(process: Process, now: float) -> float:
     """How long ago it started, if `now` is the uptime."""
-    return now - process.start / (_ticks_per_second() if LINUX else 100)
+    return now - process.start / _TICKS
 
 
 def uptime() -> float:
     """Seconds since this machine booted, including suspends, by a clock that cannot be set."""
-    if LINUX:
-        return time.clock_gettime(time.CLOCK_BOOTTIME)
-    return time.time() - _boot_time()
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def asleep() -> float:
     """Seconds of the uptime during which this machine was suspended."""
-    if not LINUX:
-        return 0.0
-    return max(
-        0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)
-    )
+    return max(0.0, uptime() - time.clock_gettime(time.CLOCK_MONOTONIC))
 
 
 def booted_at() -> float:
@@ -383,24 +339,11 @@ def booted_at() -> float:
     return time.time() - uptime() if first is None else started_at(first)
 
 
-def _boot_time() -> float:
-    moment: float = _portable().boot_time()
-    return moment
-
-
-def _portable() -> ModuleType:
-    """What reads processes on systems without /proc."""
-    from sesh.system import process_usage
-
-    return process_usage
-
-
 def became(pid: int, launch_file: str) -> bool:
     """Has the shell of the launch file become the agent, or ended? An exiting process has no
     command line any more; the keeper will soon record how it ended."""
     try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            line = file.read()
+        line = quick_read.read(f"/proc/{pid}/cmdline")
     except OSError:
         return True
     return bool(line) and launch_file.encode() not in line.split(b"\0")

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 
+import psutil
 import pytest
 
 from sesh.model.place import Process
@@ -128,23 +129,22 @@ def cpu_seconds(process: Process) -> float:
     return process_usage.usage(table, {"one": process})["one"].cpu_seconds
 
 
-def test_psutil_tells_the_same(sleeper: subprocess.Popen[bytes]) -> None:
-    """The portable way agrees with /proc in all but the unit of the start."""
-    ours = processes.look(sleeper.pid)
-    theirs = next(iter(process_usage.portable_stats([sleeper.pid])))
+def test_psutil_reads_the_same(sleeper: subprocess.Popen[bytes]) -> None:
+    ours, theirs = processes.look(sleeper.pid), psutil.Process(sleeper.pid)
     assert ours is not None
     assert (ours.pid, ours.comm, ours.ppid, ours.session) == (
         theirs.pid,
-        theirs.comm,
-        theirs.ppid,
-        theirs.session,
+        theirs.name(),
+        theirs.ppid(),
+        os.getsid(sleeper.pid),
     )
-    assert eventually(lambda: memory_agrees(sleeper.pid))  # once it has been loaded
+    assert processes.started_at(ours) == pytest.approx(theirs.create_time(), abs=1)
+    assert eventually(lambda: memory_agrees(theirs))  # once it has been loaded
 
 
-def memory_agrees(pid: int) -> bool:
-    ours, theirs = processes.look(pid), next(iter(process_usage.portable_stats([pid])))
-    return ours is not None and ours.memory_bytes == pytest.approx(theirs.memory_bytes, rel=0.5)
+def memory_agrees(theirs: psutil.Process) -> bool:
+    ours, size = processes.look(theirs.pid), theirs.memory_info().rss
+    return ours is not None and ours.memory_bytes == pytest.approx(size, rel=0.5)
 
 
 def test_a_name_with_parentheses_and_spaces_is_read() -> None:

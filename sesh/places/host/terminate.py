@@ -187,7 +187,7 @@ def look(journal: Journal, sessions: Sequence[SessionTarget], now: float) -> Non
         for session in sessions
     ]
     every: set[int] = set().union(*found)
-    foreign = processes.foreign_among(every)
+    foreign = {pid for pid in every if processes.foreign(pid)}
     sure = _sure(sessions, marked) if every else set()
     for session, pids in zip(sessions, found, strict=True):
         session.foreign |= {living[pid].process for pid in pids & foreign}
