@@ -34,11 +34,15 @@ Look = tuple[Record, Observation]  # a record, and what files and /proc show of 
 Answers = dict[str, list[Pane] | Reply]  # socket → what its server said, to ask each one once
 
 # What a look at files from a place that may be hostile may raise.
-UNREADABLE = (SeshError, OSError, ValueError, ArithmeticError, RecursionError)
+_UNREADABLE = (SeshError, OSError, ValueError, ArithmeticError, RecursionError)
 
 
-def unreadable(error: Exception) -> Observation:
-    return Observation(unknown(f"cannot be looked at: {str(error) or type(error).__name__}"))
+def guarded(look: Callable[..., Observation], *args: object) -> Observation:
+    """Look at one session: a problem with it does not affect the others."""
+    try:
+        return look(*args)
+    except _UNREADABLE as error:
+        return Observation(unknown(f"cannot be looked at: {str(error) or type(error).__name__}"))
 
 
 class Recorded(Value):

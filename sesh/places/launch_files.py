@@ -388,6 +388,14 @@ def write_callback(run: str, command: list[str]) -> str:
     return path
 
 
+def words(
+    record: Record, since: datetime | None = None
+) -> tuple[LaunchWord | None, ExitWord | None]:
+    """What the launch file and the keeper of this generation reported."""
+    which = (record.place.run, record.id, record.place.generation, since)
+    return read_launch(*which), read_exit(*which)
+
+
 def read_launch(
     run: str, session_id: str, generation: int, since: datetime | None = None
 ) -> LaunchWord | None:

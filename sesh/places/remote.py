@@ -1,9 +1,9 @@
 """A place that is reached by commands only: a shell somewhere, with tmux and a /tmp.
 
-The functions here take `run`, which runs a command in the place of a record; containers into which
-nothing can be mounted use them. `Remote` makes a whole kind of place of three primitives:
-`command`, `standing` and `unclaimed_ids`. The answers of a place may be forged: they are parsed
-strictly, and can only lie about their own session.
+The functions here take `run`, which runs a command in the place of a record. `Reached` has what all
+kinds with such a `run` share, containers too. `Remote` makes a whole kind of place of three
+primitives: `command`, `standing` and `unclaimed_ids`. The answers of a place may be forged: they
+are parsed strictly, and can only lie about their own session.
 """
 
 from __future__ import annotations
@@ -28,13 +28,12 @@ from sesh.places import claims, environment, launch_files, panes
 from sesh.places.host import terminate
 from sesh.places.host.terminate import Target
 from sesh.places.interface import (
-    UNREADABLE,
     Answers,
     Elsewhere,
     Inventory,
     Look,
     Recorded,
-    unreadable,
+    guarded,
 )
 from sesh.places.unclaimed import UnclaimedPlace
 from sesh.system import files, paths, processes, subprocesses, tmux
@@ -246,13 +245,6 @@ def end(reach: Callable[[int], list[int] | Reply], grace: float) -> None:
     terminate.end_all([Target("", time.monotonic() + grace)], look, pause=0.1)
 
 
-def await_last_word(ended: Callable[[], bool]) -> None:
-    """Give the keeper a moment to report how the agent ended, before its place is removed."""
-    deadline = time.monotonic() + KEEPER_PATIENCE
-    while time.monotonic() < deadline and not ended():
-        time.sleep(0.02)
-
-
 # --- a kind of place -----------------------------------------------------------------------------
 
 
@@ -262,12 +254,87 @@ class Standing(Inventory):
     unclaimed: frozenset[str]  # ids
 
 
-class Remote(Elsewhere):
+class Reached(Elsewhere):
+    """A kind whose places are reached by commands. A subclass must have `run`."""
+
+    def run(
+        self,
+        record: Record,
+        *argv: str,
+        timeout: float,
+        stdin: int = NOTHING,
+        stdout: int = PIPE,
+    ) -> Reply:
+        """Run a command in the place."""
+        raise NotImplementedError
+
+    def timeout(self, config: Config) -> float:
+        """The seconds that a command in the place may take."""
+        return 20.0
+
+    def reap(self, record: Record, number: int, config: Config) -> list[int] | Reply:
+        """Signal (0: only find) the processes of the session; their pids."""
+        return reap(self.run, record, number, self.timeout(config))
+
+    def refresh(self, record: Record, config: Config) -> None:
+        """Bring the reports of the launch on this machine up to date."""
+        refresh(self.run, record, self.stem(record), self.timeout(config))
+
+    def fetch_transcript(self, record: Record, config: Config) -> None:
+        with suppress(OSError):
+            pull_transcript(self.run, record, self.log(record), self.timeout(config))
+
+    def terminate(self, record: Record, config: Config, grace: float) -> None:
+        with suppress(SeshError, OSError):  # what could not be done shows at the next look
+            end(lambda number: self.reap(record, number, config), grace)
+            panes.save_screens([record], self.tmux(record, config))
+            self.fetch_transcript(record, config)
+            self._await_exit(record, config)
+
+    def _await_exit(self, record: Record, config: Config) -> None:
+        """Give the keeper a moment to report how the agent ended, before its place is removed."""
+        deadline = time.monotonic() + KEEPER_PATIENCE
+        while time.monotonic() < deadline:
+            self.refresh(record, config)
+            if self.words(record)[1] is not None:
+                return
+            time.sleep(0.02)
+
+    def await_agent(self, record: Record, config: Config) -> None:
+        deadline = time.monotonic() + self.patience(record.spec)
+        script = self.stem(record) + ".launch"
+        while time.monotonic() < deadline:
+            self.refresh(record, config)
+            launch, exit_word = self.words(record)
+            if exit_word is not None:
+                return
+            if launch is not None and (
+                not record.place.pids_here or processes.became(launch.agent.process.pid, script)
+            ):
+                return
+            time.sleep(self.pause(record))
+
+    def pause(self, record: Record) -> float:
+        """Seconds between two looks at a launch, each of which may run a command in the place."""
+        return 0.1
+
+    def old_pane(self, old: Record, config: Config) -> str | None:
+        """The pane of the last launch, if it is still there; its screen is saved."""
+        server = self.tmux(old, config)
+        if panes.find(old, server.panes()) is None:
+            return None
+        panes.save_screens([old], server)
+        return old.place.pane
+
+    def remove_files(self, record: Record) -> None:
+        launch_files.remove_mount(record.place.run)
+
+
+class Remote(Reached):
     """A kind of place. A subclass must have `command`, `standing` and `unclaimed_ids`. Nothing is
     made for a session but its tmux server and a directory."""
 
     place: type[Place]  # of `model/place`
-    timeout = 20.0  # seconds that a command may take
 
     def command(self, record: Record, *argv: str, terminal: bool = False) -> list[str]:
         """The command, on this machine, that runs `argv` in the place."""
@@ -309,7 +376,7 @@ class Remote(Elsewhere):
     def tmux(self, record: Record, config: Config) -> Tmux:
         prefix = tuple(self.command(record))
         there = home(record.id)
-        return Tmux("tmux", record.place.socket, there, timeout=self.timeout, prefix=prefix)
+        return Tmux("tmux", record.place.socket, there, timeout=self.timeout(config), prefix=prefix)
 
     def attach_command(
         self, record: Record, config: Config, *, read_only: bool, alone: bool
@@ -321,46 +388,39 @@ class Remote(Elsewhere):
     def enter_command(self, record: Record) -> list[str]:
         return self.command(record, "sh", "-c", 'cd "$0" && exec "$@"', record.spec.cwd)
 
-    def fetch_transcript(self, record: Record, config: Config) -> None:
-        with suppress(OSError):
-            pull_transcript(self.run, record, self.log(record), self.timeout)
-
     def freeze(self, record: Record, config: Config) -> None:
-        self._must(record, reap(self.run, record, signal.SIGSTOP, self.timeout))
+        self._must(record, self.reap(record, signal.SIGSTOP, config))
 
     def thaw(self, record: Record, config: Config) -> None:
-        self._must(record, reap(self.run, record, signal.SIGCONT, self.timeout))
+        self._must(record, self.reap(record, signal.SIGCONT, config))
 
     # --- what is seen of it ---
 
     def words(self, record: Record) -> tuple[LaunchWord | None, ExitWord | None]:
-        place, since = record.place, record.status.launched
-        which = (place.run, record.id, place.generation, since)
-        return launch_files.read_launch(*which), launch_files.read_exit(*which)
+        return launch_files.words(record, record.status.launched)
 
     def complete(
         self, looks: Sequence[Look], config: Config, answers: Answers
     ) -> list[Observation]:
         asked = [record for record, _ in looks if record.status.outcome is None]
         there = self.standing(asked, config) if asked else {}
-        return [self._complete(*one, there.get(one[0].id)) for one in looks]
+        return [
+            guarded(self._complete, record, sight, there[record.id], config)
+            if record.id in there
+            else sight
+            for record, sight in looks
+        ]
 
-    def _complete(self, record: Record, sight: Observation, where: Sight | None) -> Observation:
-        if where is None:
-            return sight
-        try:
-            return self._look(record, sight, where)
-        except UNREADABLE as error:
-            return unreadable(error)
-
-    def _look(self, record: Record, sight: Observation, where: Sight) -> Observation:
+    def _complete(
+        self, record: Record, sight: Observation, where: Sight, config: Config
+    ) -> Observation:
         sight = replace(sight, container=where)
         if where.unknown:
             return replace(sight, agent=where, others=where, remains=where)
         if where.absent:
             gone = absent("nothing of it")
             return replace(sight, agent=where, terminal=where, others=gone, remains=gone)
-        said = look(self.run, record, self.stem(record), self.timeout)
+        said = look(self.run, record, self.stem(record), self.timeout(config))
         if isinstance(said, Reply):
             return replace(sight, agent=unknown(said.text), remains=unknown(said.text))
         keep_words(record, said)
@@ -369,28 +429,15 @@ class Remote(Elsewhere):
         if says_alive(record, said):
             agent = seen("it lives there")
         sight = replace(sight, agent=agent, launch=launch, exit=exit_word)
-        stopping = record.status.desired is Desired.STOPPED
-        return replace(sight, remains=self._remains(record)) if stopping else sight
-
-    def _remains(self, record: Record) -> Sight:
-        found = reap(self.run, record, 0, self.timeout)
+        if record.status.desired is not Desired.STOPPED:
+            return sight
+        found = self.reap(record, 0, config)
         if isinstance(found, Reply):
-            return unknown(found.text)
-        text = f"{len(found)} of its processes are left"
-        return seen(text) if found else absent("no process of it is left")
+            return replace(sight, remains=unknown(found.text))
+        left = seen(f"{len(found)} of its processes are left")
+        return replace(sight, remains=left if found else absent("no process of it is left"))
 
     # --- the end ---
-
-    def terminate(self, record: Record, config: Config, grace: float) -> None:
-        with suppress(SeshError, OSError):  # what could not be done shows at the next look
-            end(lambda number: reap(self.run, record, number, self.timeout), grace)
-            panes.save_screens([record], self.tmux(record, config))
-            self.fetch_transcript(record, config)
-            await_last_word(lambda: self._has_ended(record))
-
-    def _has_ended(self, record: Record) -> bool:
-        refresh(self.run, record, self.stem(record), self.timeout)
-        return self.words(record)[1] is not None
 
     def clear(self, record: Record, config: Config, *, close_panes: bool) -> None:
         if close_panes:
@@ -401,7 +448,7 @@ class Remote(Elsewhere):
         if there.unknown:
             raise CannotTellError(f"{record.name}: {there.what}; not forgotten")
         if there.present:
-            leave(self.run, record, self.timeout)
+            leave(self.run, record, self.timeout(config))
 
     # --- launches ---
 
@@ -419,11 +466,8 @@ class Remote(Elsewhere):
         )
 
     def next_place(self, old: Record, config: Config) -> tuple[Place, bool]:
-        place, server = self._place(old.id, old.place.generation + 1), self.tmux(old, config)
-        if panes.find(old, server.panes()) is None:
-            return place, False
-        panes.save_screens([old], server)
-        return replace(place, pane=old.place.pane), True
+        place, pane = self._place(old.id, old.place.generation + 1), self.old_pane(old, config)
+        return replace(place, pane=pane), pane is not None
 
     def make_files(self, record: Record) -> None:
         files.make_private(record.place.private_run)
@@ -432,7 +476,7 @@ class Remote(Elsewhere):
 
     def provide(self, record: Record, config: Config) -> Place:
         ready = f"tmux -V >/dev/null && mkdir -p -m 700 {home(record.id)}"
-        self._must(record, self.run(record, "sh", "-c", ready, timeout=self.timeout))
+        self._must(record, self.run(record, "sh", "-c", ready, timeout=self.timeout(config)))
         return record.place
 
     def put(
@@ -445,7 +489,7 @@ class Remote(Elsewhere):
     ) -> None:
         contents = launch_contents(record, self.stem(record), variables, command, kit)
         owner = {"owner": f"{record.id} {_owner()}\n".encode()}
-        self._must(record, push(self.run, record, {**contents, **owner}, self.timeout))
+        self._must(record, push(self.run, record, {**contents, **owner}, self.timeout(config)))
 
     def stem(self, record: Record) -> str:
         return f"{home(record.id)}/{record.launch}"
@@ -459,22 +503,11 @@ class Remote(Elsewhere):
     def refused(self, record: Record, reply: Reply) -> SeshError:
         return CannotTellError(f"{record.name}: tmux: {reply.text}")
 
-    def await_agent(self, record: Record, config: Config) -> None:
-        deadline = time.monotonic() + record.spec.launch_timeout
-        while time.monotonic() < deadline:
-            refresh(self.run, record, self.stem(record), self.timeout)
-            if any(self.words(record)):
-                return
-            time.sleep(0.1)
-
     def take_back(self, claimed: Record, config: Config) -> bool:
-        if isinstance(reap(self.run, claimed, signal.SIGKILL, self.timeout), Reply):
+        if isinstance(self.reap(claimed, signal.SIGKILL, config), Reply):
             return False
-        leave(self.run, claimed, self.timeout)
+        leave(self.run, claimed, self.timeout(config))
         return True
-
-    def remove_files(self, record: Record) -> None:
-        launch_files.remove_mount(record.place.run)
 
     # --- what is left without a record ---
 
@@ -544,7 +577,7 @@ class Remote(Elsewhere):
         if isinstance(listed, Reply):
             raise CannotTellError(f"{record.name}: tmux: {listed.text}")
         pane = next((one.id for one in listed if one.sesh_id == record.id), None)
-        refresh(self.run, record, self.stem(record), self.timeout)
+        self.refresh(record, config)
         return replace(record, place=replace(place, pane=pane))
 
     def remove_unclaimed(self, found: UnclaimedPlace, config: Config) -> bool:

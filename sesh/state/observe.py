@@ -18,7 +18,7 @@ from sesh.model.place import Agent
 from sesh.model.record import Record
 from sesh.model.value_object import replace
 from sesh.places import launch_files, registry
-from sesh.places.interface import UNREADABLE, Answers, unreadable
+from sesh.places.interface import Answers, guarded
 from sesh.state import clocks
 from sesh.system import git, process_marks, processes
 from sesh.system.process_marks import Mark
@@ -49,12 +49,9 @@ def observe(
 
 def _first_look(record: Record) -> Observation:
     """Observe by files. A container may write anything: an error concerns only its session."""
-    try:
+    if record.place.calls_back:
         return heard(record, by_files(record))
-    except UNREADABLE as error:
-        if record.place.calls_back:
-            raise
-        return unreadable(error)
+    return guarded(lambda: heard(record, by_files(record)))
 
 
 # --- files and /proc ---------------------------------------------------------------------------

@@ -3,18 +3,20 @@ launch fails."""
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
 from sesh.model.place import ContainerRequest, Place
 from sesh.model.record import Record, Spec
 from sesh.model.value_object import replace
-from sesh.places import environment, panes
+from sesh.places import environment, remote
 from sesh.places.docker import container, observe, ownership, session_files
-from sesh.places.interface import Elsewhere
+from sesh.places.remote import Reached
 from sesh.system import container_engine, processes
 from sesh.system.container_engine import Facts, Trouble
 from sesh.system.subprocesses import Reply
@@ -24,7 +26,7 @@ AFTERTHOUGHT = 3.0  # seconds in which an engine finishes an interrupted command
 _EMPTY = (Trouble.NO_CONTAINER, Trouble.NOT_RUNNING)  # nothing runs in it
 
 
-class LaunchInContainer(Elsewhere):
+class LaunchInContainer(Reached):
     """How a session is launched in a container."""
 
     def launch_timeout(self, seconds: float) -> float:
@@ -58,7 +60,7 @@ class LaunchInContainer(Elsewhere):
         if facts is None or known.container is None:
             return place, False
         if facts.started == known.container.started:
-            place = replace(place, pane=_pane(old, config))
+            place = replace(place, pane=self.old_pane(old, config))
         same = container.container_of(facts, old, mounted=known.container.mounted)
         return replace(place, container=same), True
 
@@ -110,20 +112,12 @@ class LaunchInContainer(Elsewhere):
         return observe.server(record, config, "--workdir", record.spec.cwd)
 
     def await_agent(self, record: Record, config: Config) -> None:
-        """Wait until the agent has reported its identity and become its command, or has ended."""
-        deadline = time.monotonic() + session_files.patience(record.spec)
-        pause = 0.005 if session_files.container_of(record).mounted else 0.1
-        script = session_files.base(record) + ".launch"
-        while time.monotonic() < deadline:
-            session_files.refresh(record, config.docker.timeout)
-            word, exit_word = observe.words(record)
-            became = word and (
-                not record.place.pids_here or processes.became(word.agent.process.pid, script)
-            )
-            if exit_word or became:
-                break
-            time.sleep(pause)
-        session_files.forget_variables(record)
+        super().await_agent(record, config)
+        with suppress(OSError):  # the agent has read its variables, or never will
+            os.unlink(f"{record.place.run}/{record.launch}.env")
+
+    def pause(self, record: Record) -> float:
+        return 0.005 if session_files.container_of(record).mounted else super().pause(record)
 
     def refused(self, record: Record, reply: Reply) -> SeshError:
         if container_engine.trouble_in(reply.text) is Trouble.NO_DIRECTORY:
@@ -152,10 +146,10 @@ class LaunchInContainer(Elsewhere):
         known = session_files.place(claimed).container
         if known is None or known.made:
             return True
-        left = session_files.reap(claimed, signal.SIGKILL, config.docker.timeout * 2)
+        left = remote.reap(self.run, claimed, signal.SIGKILL, self.timeout(config))
         if isinstance(left, Reply) and left.trouble not in _EMPTY:
             return False
-        session_files.leave(claimed, config.docker.timeout * 2)
+        remote.leave(self.run, claimed, self.timeout(config))
         return True
 
 
@@ -180,12 +174,3 @@ def _standing(old: Record, config: Config) -> Facts | None:
             raise container_engine.problem(engine, said)
         facts = container.facts_of(old, config)
     return facts
-
-
-def _pane(old: Record, config: Config) -> str | None:
-    """Its old pane, if that is still there."""
-    server = observe.server(old, config)
-    if panes.find(old, server.panes()) is None:
-        return None
-    panes.save_screens([old], server)
-    return old.place.pane

@@ -24,7 +24,7 @@ from sesh.model.text.pattern import lazy
 from sesh.model.value_object import replace
 from sesh.places import launch_files, remote
 from sesh.places.docker import ownership, session_files
-from sesh.places.interface import UNREADABLE, Look, unreadable
+from sesh.places.interface import Look, guarded
 from sesh.system import container_engine, processes, quick_read
 from sesh.system.container_engine import Facts
 from sesh.system.subprocesses import Reply
@@ -131,13 +131,10 @@ def is_paused(container: Container | None) -> bool:
 
 def words(record: Record) -> tuple[LaunchWord | None, ExitWord | None]:
     """The reports of this generation, with the agent as this machine counts processes."""
-    place = record.place
-    since = record.status.launched
-    launch = launch_files.read_launch(place.run, record.id, place.generation, since)
-    exit_word = launch_files.read_exit(place.run, record.id, place.generation, since)
+    launch, exit_word = launch_files.words(record, record.status.launched)
     container = session_files.place(record).container
     if launch is not None and container is not None and container.init is not None:
-        agent = place.agent or host_agent(container, launch.agent)
+        agent = record.place.agent or host_agent(container, launch.agent)
         launch = replace(launch, agent=agent) if agent else None
     return launch, exit_word
 
@@ -188,17 +185,10 @@ def at_once(question: Callable[[Engine], T], asked: Sequence[Engine]) -> dict[En
 
 def complete(looks: Sequence[Look], config: Config) -> list[Observation]:
     """Add what engines know. A problem with one container does not affect the others."""
-    told = ask_engines([record for record, sight in looks if needs_engine(record, sight)], config)
-    return [_unbroken(*look, told.get(look[0].id), config) for look in looks]
-
-
-def _unbroken(
-    record: Record, sight: Observation, answer: Answer | None, config: Config
-) -> Observation:
-    try:
-        return _complete(record, sight, answer, config)
-    except UNREADABLE as error:
-        return unreadable(error)
+    found = ask_engines([record for record, sight in looks if needs_engine(record, sight)], config)
+    return [
+        guarded(_complete, record, sight, found.get(record.id), config) for record, sight in looks
+    ]
 
 
 def _complete(
@@ -329,21 +319,19 @@ def _by_words(record: Record, sight: Observation, facts: Facts, config: Config) 
     if not container.mounted or not record.place.pids_here:
         said: str | Reply = facts.word
         if not remote.keep_words(record, facts.word):
-            said = session_files.look_inside(record, config.docker.timeout)
+            base = session_files.base(record)
+            said = remote.look(session_files.run_inside, record, base, config.docker.timeout)
         if isinstance(said, Reply):
             return replace(sight, agent=unknown(f"container engine: {said.text}"))
         remote.keep_words(record, said)
         launch, exit_word = words(record)
         sight = replace(sight, launch=launch or sight.launch, exit=exit_word)
         if not record.place.pids_here:
-            sight = replace(sight, agent=_from_afar(record, said, launch))
+            agent = absent("it is gone" if launch else "it has not said that it began")
+            if remote.says_alive(record, said):
+                agent = seen("it lives in its container")
+            sight = replace(sight, agent=agent)
     return sight if sight.exit or not sight.agent.absent else _by_pane(record, sight, config)
-
-
-def _from_afar(record: Record, said: str, launch: LaunchWord | None) -> Sight:
-    if remote.says_alive(record, said):
-        return seen("it lives in its container")
-    return absent("it is gone" if launch else "it has not said that it began")
 
 
 def _by_pane(record: Record, sight: Observation, config: Config) -> Observation:
@@ -379,7 +367,7 @@ def _remains(record: Record, container: Container, sight: Observation, config: C
         return sight.remains
     if container.made and not record.status.keep:
         return seen(f"its container {container.name} is there")
-    found = session_files.reap(record, 0, config.docker.timeout)
+    found = remote.reap(session_files.run_inside, record, 0, config.docker.timeout)
     if isinstance(found, Reply):
         return unknown(f"container engine: {found.text}")
     if found:

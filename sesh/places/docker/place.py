@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from sesh.model.configuration import Config
-from sesh.model.errors import CannotTellError
+from sesh.model.errors import CannotTellError, SeshError
 from sesh.model.observation import ExitWord, LaunchWord, Observation
 from sesh.model.place import Process
 from sesh.model.record import Record, Spec
 from sesh.model.text import formatting
 from sesh.model.text.units import amount
-from sesh.places import launch_files, panes, remote
+from sesh.places import panes, remote
 from sesh.places.docker import observe, ownership, session_files
 from sesh.places.docker.container import facts_of
 from sesh.places.docker.launch import LaunchInContainer
@@ -24,6 +24,7 @@ from sesh.places.finding import Finding
 from sesh.places.host import tmux_server
 from sesh.places.interface import Answers, Examined, Look
 from sesh.system import container_engine, directory_tree, files, processes
+from sesh.system.container_engine import Trouble
 from sesh.system.subprocesses import Reply
 from sesh.system.tmux import Tmux
 
@@ -57,9 +58,35 @@ class Docker(LaunchInContainer, UnclaimedContainers):
         container = session_files.place(record).container
         return container is not None and (container.init is None or processes.alive(container.init))
 
+    run = staticmethod(session_files.run_inside)
+
+    def timeout(self, config: Config) -> float:
+        return config.docker.timeout * 2
+
+    def refresh(self, record: Record, config: Config) -> None:
+        if not _mounted(record):
+            super().refresh(record, config)
+
     def fetch_transcript(self, record: Record, config: Config) -> None:
-        with suppress(OSError):
-            session_files.pull_transcript(record, config.docker.timeout)
+        if not _mounted(record):
+            super().fetch_transcript(record, config)
+
+    def reap(self, record: Record, number: int, config: Config) -> list[int] | Reply:
+        """From inside. An agent that this machine still sees alive, although the inside reports
+        nothing, is signalled from here."""
+        left = super().reap(record, number, config)
+        silent = left.trouble is Trouble.NO_PROGRAM if isinstance(left, Reply) else not left
+        agent = record.place.agent
+        if (
+            not silent
+            or not record.place.pids_here
+            or not agent
+            or not processes.alive(agent.process)
+        ):
+            return left
+        if number:
+            processes.send(agent.process, number)
+        return [agent.process.pid]
 
     def usage(self, record: Record) -> str | None:
         if not os.path.isdir(record.place.run):
@@ -100,10 +127,10 @@ class Docker(LaunchInContainer, UnclaimedContainers):
         timeout = config.docker.timeout * 2
         if container.made:
             said = container_engine.ask(engine, "pause", container.id, timeout=timeout)
-            if not said.ok and said.trouble is not container_engine.Trouble.PAUSED:
+            if not said.ok and said.trouble is not Trouble.PAUSED:
                 raise container_engine.problem(engine, said)
         else:  # other processes may run in it
-            _check(record, session_files.reap(record, signal.SIGSTOP, timeout))
+            _check(record, remote.reap(self.run, record, signal.SIGSTOP, timeout))
 
     def thaw(self, record: Record, config: Config) -> None:
         _need_container(record)
@@ -115,12 +142,28 @@ class Docker(LaunchInContainer, UnclaimedContainers):
             if not said.ok:
                 raise container_engine.problem(engine, said)
         if not container.made:
-            _check(record, session_files.reap(record, signal.SIGCONT, timeout))
+            _check(record, remote.reap(self.run, record, signal.SIGCONT, timeout))
 
     def terminate(self, record: Record, config: Config, grace: float) -> None:
-        from sesh.places.docker import terminate as ending
-
-        ending.terminate(record, config, grace)
+        """End the agent, then remove the container, if sesh made it and it is not to be kept."""
+        container = session_files.place(record).container
+        if container is None:
+            ownership.remove_container(record, self.timeout(config))
+            return
+        with suppress(SeshError):
+            facts = facts_of(record, config)
+            if facts is None:
+                return
+            if facts.running and facts.started == container.started:
+                with suppress(OSError, ValueError):  # the container goes in any case
+                    if facts.paused:
+                        engine = session_files.place(record).engine
+                        container_engine.ask(
+                            engine, "unpause", facts.id, timeout=config.docker.timeout
+                        )
+                    super().terminate(record, config, grace)
+            if container.made and not record.status.keep:
+                ownership.remove_container(record, self.timeout(config))
 
     def clear(self, record: Record, config: Config, *, close_panes: bool) -> None:
         container, keep = session_files.place(record).container, record.status.keep
@@ -132,13 +175,12 @@ class Docker(LaunchInContainer, UnclaimedContainers):
                 raise CannotTellError(f"{record.name}: its container: {said.text}")
 
     def release(self, record: Record, config: Config) -> None:
-        session_files.leave(record, config.docker.timeout * 2)
+        container = session_files.place(record).container
+        if container is not None and not container.made:
+            remote.leave(self.run, record, self.timeout(config))
         said = ownership.remove_container(record, config.docker.timeout * 2)
         if not said.ok:
             raise CannotTellError(f"{record.name}: its container: {said.text}; not forgotten")
-
-    def remove_files(self, record: Record) -> None:
-        launch_files.remove_mount(record.place.run)
 
     def made(self, record: Record) -> str | None:
         container = session_files.place(record).container
@@ -151,6 +193,12 @@ class Docker(LaunchInContainer, UnclaimedContainers):
         from sesh.places.docker import checks
 
         return checks.CHECKS[check](look) if check in checks.CHECKS else []
+
+
+def _mounted(record: Record) -> bool:
+    """Do its files arrive by themselves? (Without a container there are none.)"""
+    container = session_files.place(record).container
+    return container is None or container.mounted
 
 
 def _need_container(record: Record) -> None:

@@ -79,7 +79,9 @@ def _with_launch(record: Record, config: Config) -> Record:
         record = replace(record, place=place)
     if not container.mounted and record.place.pids_here:
         _equip(record, config)
-    session_files.refresh(record, config.docker.timeout)
+    if not container.mounted:
+        base = session_files.base(record)
+        remote.refresh(session_files.run_inside, record, base, config.docker.timeout)
     launch, exit_word = observe.words(record)
     if pane is not None and pane.dead and exit_word is None and pane.code is not None:
         remote.keep_words(record, f"exit {pane.generation} {pane.at} {pane.code} here")

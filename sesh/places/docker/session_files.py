@@ -144,12 +144,6 @@ def _put(directory: int, name: str, data: bytes) -> None:
             os.replace(temp, name, src_dir_fd=directory, dst_dir_fd=directory)
 
 
-def forget_variables(record: Record) -> None:
-    """Delete the file with the values of variables: the agent has read it, or never will."""
-    with suppress(OSError):
-        os.unlink(f"{record.place.run}/{record.launch}.env")
-
-
 def run_inside(
     record: Record, *argv: str, timeout: float, stdin: int = NOTHING, stdout: int = PIPE
 ) -> Reply:
@@ -164,36 +158,3 @@ def run_inside(
 def as_user(record: Record) -> tuple[str, ...]:
     box = record.spec.box
     return ("--user", box.user) if box and box.user else ()
-
-
-# --- through the engine --------------------------------------------------------------------------
-
-
-def look_inside(record: Record, timeout: float) -> str | Reply:
-    return remote.look(run_inside, record, base(record), timeout)
-
-
-def refresh(record: Record, timeout: float) -> None:
-    """Fetch the launch's reports where no mount brings them."""
-    container = place(record).container
-    if container is not None and not container.mounted:
-        remote.refresh(run_inside, record, base(record), timeout)
-
-
-def reap(record: Record, signal: int, timeout: float) -> list[int] | Reply:
-    return remote.reap(run_inside, record, signal, timeout)
-
-
-def pull_transcript(record: Record, timeout: float) -> Reply:
-    """Fetch the output since the last time, where no mount brings it."""
-    container = place(record).container
-    if container is None or container.mounted:
-        return Reply("")
-    return remote.pull_transcript(run_inside, record, log(record), timeout)
-
-
-def leave(record: Record, timeout: float) -> None:
-    """Remove our files from a container that sesh does not own."""
-    container = place(record).container
-    if container is not None and not container.made:
-        remote.leave(run_inside, record, timeout)

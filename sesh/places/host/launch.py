@@ -13,7 +13,6 @@ from enum import Enum
 
 from sesh.model import due
 from sesh.model.configuration import Config
-from sesh.model.observation import ExitWord, LaunchWord
 from sesh.model.place import Host, Process
 from sesh.model.record import Record, name_of
 from sesh.model.value_object import Value
@@ -275,12 +274,7 @@ def wait(launched: Sequence[tuple[Record, Launched]]) -> dict[str, bool]:
 
 def spoke(record: Record) -> bool:
     """Has its launch file or its keeper said anything?"""
-    return _words(record) != (None, None)
-
-
-def _words(record: Record) -> tuple[LaunchWord | None, ExitWord | None]:
-    which = (record.place.run, record.id, record.place.generation)
-    return launch_files.read_launch(*which), launch_files.read_exit(*which)
+    return any(launch_files.words(record))
 
 
 def last_lines(ids: Sequence[str], server: Tmux) -> dict[str, str]:
