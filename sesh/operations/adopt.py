@@ -7,7 +7,6 @@ import os
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from sesh.model import codec
 from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, ConflictError, NoSessionError, SeshError, UsageError
 from sesh.model.observation import LaunchWord, Observation, seen
@@ -16,7 +15,7 @@ from sesh.model.reconcile import reconcile
 from sesh.model.record import Record, Spec, Status, session_id, valid_name
 from sesh.model.states import Desired
 from sesh.model.value_object import replace
-from sesh.places import environment, keepers, launch_files, registry
+from sesh.places import claims, environment, keepers, launch_files, registry
 from sesh.places.host import tmux_server
 from sesh.state import events, lookup, orphans, records
 from sesh.state.judge import Seen
@@ -67,12 +66,8 @@ def _restore_files(orphan: Orphan, word: LaunchWord, run: str) -> None:
 
 def _by_claim(orphan: Orphan, word: LaunchWord, run: str) -> Record | None:
     """The record from the copy that its launch kept."""
-    raw = launch_files.read_claim(run, orphan.id, orphan.generation)
-    try:
-        record = codec.decode(raw) if raw else None
-    except codec.DecodeError:
-        return None
-    if record is None or record.id != orphan.id or record.place.machine != processes.here():
+    record = claims.read(run, orphan.id, orphan.generation)
+    if record is None or record.place.machine != processes.here():
         return None
     place = replace(record.place, agent=word.agent, pane=word.pane, server=word.server)
     return replace(record, place=place, status=_continued(record.status, word.at))

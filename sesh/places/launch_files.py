@@ -40,7 +40,6 @@ from sesh.system.files import make_private, open_regular, read_regular, write_pr
 
 WORD_SIZE = 128
 _BLANK = b" " * (WORD_SIZE - 1) + b"\n"
-CLAIM_LIMIT = 1 << 20
 KINDS = (
     *(".launch", ".pid", ".exit.tmp", ".exit", ".error", ".claim"),
     *(".care", ".check", ".health", ".beat", ".kit", ".hooks", ".said", ".seen"),
@@ -183,14 +182,6 @@ def forget_exit(record: Record) -> None:
         os.unlink(base(record) + ".exit")
 
 
-def read_claim(run: str, session_id: str, generation: int) -> bytes | None:
-    """The copy of the record of a launch, if there is one."""
-    try:
-        return read_regular(f"{run}/{session_id}.{generation}.claim", CLAIM_LIMIT)
-    except OSError:
-        return None
-
-
 def remove_mount(directory: str) -> bool:
     """Delete the private mount of a place that is gone; False when not all of it could be
     deleted."""
@@ -200,12 +191,10 @@ def remove_mount(directory: str) -> bool:
 
 
 def write_word(run: str, session_id: str, word: LaunchWord) -> None:
-    """Write down again who an agent is: its launch file's word was lost."""
+    """Write the identity of an agent again: what its launch file wrote is lost."""
     agent, server = word.agent, word.server
-    text = (
-        f"{agent.process.pid} {agent.process.start} {agent.keeper} {agent.leader} {agent.tty} "
-        f"{word.pane} {server.pid} {server.start}"
-    )
+    numbers = (agent.process.pid, agent.process.start, agent.keeper, agent.leader, agent.tty)
+    text = " ".join(map(str, (*numbers, word.pane, server.pid, server.start)))
     path = f"{run}/{session_id}.{word.generation}.pid"
     write_private(path, text.ljust(WORD_SIZE - 1).encode() + b"\n", durable=False)
     os.utime(path, (word.at.timestamp(), word.at.timestamp()))
@@ -235,9 +224,11 @@ def _staged(stem: str, kind: str) -> str:
 
 
 def _script(record: Record, command: tuple[str, ...]) -> str:
+    mask = os.umask(0o077)
+    os.umask(mask)
     stem = quote(base(record))
     return _LAUNCH.format(
-        umask=f"{_umask():04o}",
+        umask=f"{mask:04o}",
         width=WORD_SIZE - 1,
         base=stem,
         trap=quote(f'umask 077; echo "$SESH_STEP" >{stem}.error'),
@@ -250,25 +241,20 @@ def _script(record: Record, command: tuple[str, ...]) -> str:
 
 
 def script_elsewhere(record: Record, command: tuple[str, ...], stem: str) -> str:
-    """The same for a container: umask and limits are its own, and so are most variables; what was
-    given is removed once it is loaded."""
+    """The same for a container: umask and limits are its own, and so are most variables; the given
+    ones are removed once they are loaded."""
+    stem = quote(stem)
     return _LAUNCH.format(
         umask="0022",
         width=WORD_SIZE - 1,
-        base=quote(stem),
-        trap=quote(f'echo "$SESH_STEP" >{quote(stem)}.error'),
+        base=stem,
+        trap=quote(f'echo "$SESH_STEP" >{stem}.error'),
         cwd=quote(record.spec.cwd),
-        snapshot=f"{quote(stem)}.env",
-        forget=f"rm -f {quote(stem)}.env\n",
+        snapshot=f"{stem}.env",
+        forget=f"rm -f {stem}.env\n",
         limits=_processor_limit(record),
         command=join(command),
     )
-
-
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
 
 
 def _limits() -> str:
@@ -459,20 +445,15 @@ def _problem(stem: str, code: int) -> str | None:
     return "command not found" if code == 127 else "the command can't be executed"
 
 
-def known(run: str) -> set[tuple[str, int]]:
-    """Every launch (id, generation) that has files in `run`."""
-    found = set()
+def known(run: str, kind: str = ".pid") -> set[tuple[str, int]]:
+    """Every launch (id, generation) that has a file of this kind in `run`."""
     try:
-        names = os.listdir(run)
+        names = [name for name in os.listdir(run) if name.endswith(kind)]
     except OSError:
         return set()
-    for name in names:
-        stem, _, kind = name.partition(".pid")
-        session_id, _, generation = stem.rpartition(".")
-        launch = parse.number(generation, parse.GENERATION)
-        if kind == "" and name.endswith(".pid") and session_id and launch is not None:
-            found.add((session_id, launch))
-    return found
+    launches = (name.removesuffix(kind).rpartition(".") for name in names)
+    numbered = ((owner, parse.number(text, parse.GENERATION)) for owner, _, text in launches)
+    return {(owner, launch) for owner, launch in numbered if owner and launch is not None}
 
 
 def forget(record: Record, *, below: int | None = None) -> None:
@@ -488,8 +469,7 @@ def remove(run: str, session_id: str, *, below: int | None = None) -> None:
         for name in os.listdir(run):
             if not name.startswith(session_id + ".") or name.endswith(".check"):
                 continue
-            generation = name.removeprefix(session_id + ".").partition(".")[0]
-            launch = parse.number(generation, parse.GENERATION)
+            launch = parse.number(name.split(".")[1], parse.GENERATION)
             if below is None or (launch is not None and launch < below):
                 with suppress(FileNotFoundError, IsADirectoryError):  # forged, in a container
                     os.unlink(f"{run}/{name}")
