@@ -147,13 +147,8 @@ def push(run: Run, record: Record, contents: Mapping[str, bytes], timeout: float
         here = b"rm -rf %s; cat >%s <<'%s' || exit 1\n%s%s\n"
         file = quote(name).encode()
         script += here % (file, file, end.encode(), whole, end.encode())
-    fd = os.memfd_create("sesh-files", os.MFD_CLOEXEC)
-    try:
-        files.write_all(fd, script)
-        os.lseek(fd, 0, os.SEEK_SET)
+    with files.unnamed(script) as fd:
         return run(record, "sh", timeout=timeout, stdin=fd)
-    finally:
-        os.close(fd)
 
 
 # --- reports -------------------------------------------------------------------------------------
@@ -215,12 +210,9 @@ def reap(run: Run, record: Record, signal: int, timeout: float) -> list[int] | R
 
 def pull_transcript(run: Run, record: Record, log: str, timeout: float) -> Reply:
     """Fetch the output since the last time."""
-    fd = files.open_regular(paths.transcript(record.id), os.O_WRONLY | os.O_APPEND)
-    try:
+    with files.opened(paths.transcript(record.id), os.O_WRONLY | os.O_APPEND) as fd:
         tail = ("tail", "-c", f"+{os.fstat(fd).st_size + 1}", log)
         return run(record, *tail, timeout=timeout, stdout=fd)
-    finally:
-        os.close(fd)
 
 
 def leave(run: Run, record: Record, timeout: float) -> None:

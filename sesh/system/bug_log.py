@@ -13,7 +13,7 @@ _ENOUGH = 1 << 20  # bytes; what is older is in a second file, until there is as
 
 
 def write(error: BaseException) -> str | None:
-    """Write it down; the log's path, if that could be done."""
+    """Log a traceback; returns the log's path, if that could be done."""
     import traceback
 
     try:

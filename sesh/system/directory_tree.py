@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable
 from contextlib import suppress
 
 from sesh.model.value_object import Value
@@ -70,52 +71,40 @@ def remove_in(parent: int | None, name: str) -> bool:
     except FileNotFoundError:
         return True
     except OSError:  # not a directory, or not readable
-        return _unlink(name, parent)
+        return _done(os.unlink, name, dir_fd=parent)
     try:
         for _ in range(_ROUNDS):
-            names = os.listdir(top)
-            if not names or not _remove_some(top, names):
+            progress = [_remove_entry(top, entry) for entry in os.listdir(top)]
+            if not any(progress):
                 break
     finally:
         os.close(top)
-    with suppress(OSError):
-        os.rmdir(name, dir_fd=parent)
-        return True
-    return False
-
-
-def _unlink(name: str, parent: int | None) -> bool:
-    with suppress(OSError):
-        os.unlink(name, dir_fd=parent)
-        return True
-    return False
-
-
-def _remove_some(top: int, names: list[str]) -> bool:
-    return sum(_remove_entry(top, entry) for entry in names) > 0
+    return _done(os.rmdir, name, dir_fd=parent)
 
 
 def _remove_entry(top: int, name: str) -> bool:
     """Remove an entry or, of a deep directory, one level. Returns whether there was progress."""
-    if _unlink(name, top):
+    if _done(os.unlink, name, dir_fd=top):
         return True
     try:
         fd = os.open(name, _DIRECTORY, dir_fd=top)
     except OSError:
         return False
     try:
-        done = [_unlink(entry, fd) or _move_up(fd, entry, top) for entry in os.listdir(fd)]
+        moved = [
+            _done(os.unlink, entry, dir_fd=fd)
+            or _done(os.rename, entry, f".{os.urandom(16).hex()}", src_dir_fd=fd, dst_dir_fd=top)
+            for entry in os.listdir(fd)
+        ]
     finally:
         os.close(fd)
-    with suppress(OSError):
-        os.rmdir(name, dir_fd=top)
-        return True
-    return any(done)
+    return _done(os.rmdir, name, dir_fd=top) or any(moved)
 
 
-def _move_up(fd: int, name: str, top: int) -> bool:
-    """Move a directory up, to a random name."""
-    with suppress(OSError):
-        os.rename(name, f".{os.urandom(16).hex()}", src_dir_fd=fd, dst_dir_fd=top)
-        return True
-    return False
+def _done(change: Callable[..., None], *names: str, **where: int | None) -> bool:
+    """Could this be done?"""
+    try:
+        change(*names, **where)
+    except OSError:
+        return False
+    return True

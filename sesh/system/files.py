@@ -2,7 +2,7 @@
 
 Knows nothing of what is in them. Private under any umask; a replaced file is either the old or the
 new one, whatever happens. Every file is opened by `open_regular`, and every lock has a time limit:
-a FIFO in the place of a file, or a stranger that holds a lock, must not keep anybody waiting.
+neither a FIFO in the place of a file nor another user's lock may block a command.
 """
 
 from __future__ import annotations
@@ -99,18 +99,38 @@ def changed(path: str) -> float | None:
         return None
 
 
+@contextmanager
+def opened(path: str, flags: int) -> Iterator[int]:
+    """`open_regular` for a block."""
+    fd = open_regular(path, flags)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def unnamed(data: bytes) -> Iterator[int]:
+    """A file in memory that holds these bytes, for a program to read: none on disk, and none on a
+    command line."""
+    fd = os.memfd_create("sesh", os.MFD_CLOEXEC)
+    try:
+        write_all(fd, data)
+        os.lseek(fd, 0, os.SEEK_SET)
+        yield fd
+    finally:
+        os.close(fd)
+
+
 def read_regular(path: str, limit: int) -> bytes:
     """The bytes of a regular file: a FIFO can't hang us, a link or a huge file can't fool us."""
     if not stat.S_ISREG(os.lstat(path).st_mode):  # merely to open a device may do something
         raise _irregular(path)
-    fd = open_regular(path)
-    try:
-        status = os.fstat(fd)
-        if status.st_size > limit:
+    with opened(path, os.O_RDONLY) as fd:
+        size = os.fstat(fd).st_size
+        if size > limit:
             raise OSError(errno.EFBIG, f"larger than {limit >> 10} KiB")
-        return os.read(fd, status.st_size + 1)
-    finally:
-        os.close(fd)
+        return os.read(fd, size + 1)
 
 
 # --- locks ---------------------------------------------------------------------------------------
@@ -174,12 +194,9 @@ def _try_lock(fd: int, path: str) -> bool:
     except BlockingIOError:
         return False
     except OSError as error:
-        if error.errno in _NO_LOCKS:
-            raise StateError(
-                f"{path} can't be locked: {error.strerror}; keep the state directory on a file "
-                "system with locks (flock): set XDG_STATE_HOME"
-            ) from None
-        raise StateError(f"{path} can't be locked: {error.strerror}") from None
+        where = "keep the state directory on a file system with locks (flock): set XDG_STATE_HOME"
+        advice = f"; {where}" if error.errno in _NO_LOCKS else ""
+        raise StateError(f"{path} can't be locked: {error.strerror}{advice}") from None
     return True
 
 
@@ -203,8 +220,7 @@ def append_line(path: str, line: bytes, unless: Callable[[], bool] | None = None
     for the look at its end: in the middle of another's write that would see half a line. While a
     stranger holds that lock, the line is written without it: an empty line more does no harm.
     False: `unless`, asked under the lock, has said that it is not wanted."""
-    fd = open_regular(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
-    try:
+    with opened(path, os.O_RDWR | os.O_APPEND | os.O_CREAT) as fd:
         os.fchmod(fd, 0o600)
         with suppress(StateError):  # no locks here
             _lock_within(fd, path, _LINE_TIMEOUT)
@@ -215,11 +231,13 @@ def append_line(path: str, line: bytes, unless: Callable[[], bool] | None = None
         end = os.fstat(fd).st_size
         if end > 0 and os.pread(fd, 1, end - 1) != b"\n":  # a full disk cut the last one short
             line = b"\n" + line
-        if os.write(fd, line) != len(line):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+        _write_at_once(fd, line, path)
         return True
-    finally:
-        os.close(fd)
+
+
+def _write_at_once(fd: int, data: bytes, path: str) -> None:
+    if os.write(fd, data) != len(data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
 
 
 def _moved(path: str, fd: int) -> bool:
@@ -233,13 +251,10 @@ def _moved(path: str, fd: int) -> bool:
 
 def move_away(path: str, to: str) -> None:
     """Move a file that lines are appended to, not in the middle of a line."""
-    fd = open_regular(path, os.O_RDWR)
-    try:
+    with opened(path, os.O_RDWR) as fd:
         _acquire(fd, path, _LINE_TIMEOUT)
         if not _moved(path, fd):
             os.replace(path, to)
-    finally:
-        os.close(fd)
 
 
 def write_private(path: str, data: bytes, *, durable: bool = True) -> None:
@@ -251,14 +266,10 @@ def write_private(path: str, data: bytes, *, durable: bool = True) -> None:
 def jot(path: str, data: bytes) -> None:
     """Write a small file over itself, by one write: a tenth of what a new one costs. Only for what
     may be lost: on a full disk half of it may be there."""
-    fd = open_regular(path, os.O_WRONLY | os.O_CREAT)
-    try:
+    with opened(path, os.O_WRONLY | os.O_CREAT) as fd:
         os.fchmod(fd, 0o600)
-        if os.write(fd, data) != len(data):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+        _write_at_once(fd, data, path)
         os.ftruncate(fd, len(data))
-    finally:
-        os.close(fd)
 
 
 @contextmanager
@@ -266,7 +277,7 @@ def temp_file(
     path: str, data: bytes, *, durable: bool = True, reserve: str | None = None
 ) -> Iterator[str]:
     """A finished, durable temp file beside `path`, to be moved over it inside the block. On a full
-    disk it is made of the `reserve`: that needs no new file, and no room."""
+    disk the `reserve` becomes the temp file: that needs no new file, and no room."""
     directory, name = os.path.split(path)
     temp = f"{directory}/.{name}.{os.getpid()}.tmp"
     try:
@@ -289,27 +300,20 @@ def temp_file(
 def _fill(path: str, data: bytes, *, durable: bool) -> None:
     """Write over what is there, and cut the rest off: what a reserve has is used, not given back
     first."""
-    fd = open_regular(path, os.O_WRONLY | os.O_CREAT)
-    try:
+    with opened(path, os.O_WRONLY | os.O_CREAT) as fd:
         os.fchmod(fd, 0o600)
         write_all(fd, data)
         os.ftruncate(fd, len(data))
         if durable:
             os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def keep_reserve(path: str) -> None:
-    """See that there is a reserve, with room in it, while the disk has some."""
-    with suppress(OSError):
-        fd = open_regular(path, os.O_WRONLY | os.O_CREAT)
-        try:
-            if os.fstat(fd).st_size < _RESERVE:
-                os.fchmod(fd, 0o600)  # whatever the umask
-                os.posix_fallocate(fd, 0, _RESERVE)
-        finally:
-            os.close(fd)
+    """Create the reserve, with room in it, while the disk has some."""
+    with suppress(OSError), opened(path, os.O_WRONLY | os.O_CREAT) as fd:
+        if os.fstat(fd).st_size < _RESERVE:
+            os.fchmod(fd, 0o600)  # whatever the umask
+            os.posix_fallocate(fd, 0, _RESERVE)
 
 
 def write_all(fd: int, data: bytes) -> None:
@@ -327,7 +331,7 @@ def sync_directory(directory: str) -> None:
 
 
 def sync_open_directory(fd: int) -> None:
-    """Where the file system can't do that, it was not needed or can't be helped."""
+    """Some file systems cannot sync a directory: that is no error."""
     try:
         os.fsync(fd)
     except OSError as error:

@@ -21,6 +21,7 @@ from errno import ENOENT
 from sesh.model.errors import SCARCE
 from sesh.model.value_object import Value
 from sesh.system import paths
+from sesh.system.files import unnamed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -306,20 +307,20 @@ def feed(
 ) -> Answer:
     """Run a user's command with `data` on its standard input; only its stderr is kept. After
     `timeout` seconds its whole process group is killed."""
-    with open(os.memfd_create("sesh-feed"), "w+b") as given:
-        given.write(data)
-        given.seek(0)
-        try:
-            with _Child(argv, env, given.fileno(), NOTHING, cwd, leader=True) as child:
-                answer = _listen(child, timeout)
-                if answer.code is None:
-                    with suppress(ProcessLookupError):
-                        os.killpg(child.pid, signal.SIGKILL)
-                return answer
-        except OSError as error:
-            return Answer(None, "", "", f"{error.filename or argv[0]}: {error.strerror}")
-        except ValueError as error:  # an embedded null byte
-            return Answer(None, "", "", f"{argv[0]}: {error}")
+    try:
+        with (
+            unnamed(data) as given,
+            _Child(argv, env, given, NOTHING, cwd, leader=True) as child,
+        ):
+            answer = _listen(child, timeout)
+            if answer.code is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(child.pid, signal.SIGKILL)
+            return answer
+    except OSError as error:
+        return Answer(None, "", "", f"{error.filename or argv[0]}: {error.strerror}")
+    except ValueError as error:  # an embedded null byte
+        return Answer(None, "", "", f"{argv[0]}: {error}")
 
 
 def _listen(child: _Child, timeout: float) -> Answer:

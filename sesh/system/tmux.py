@@ -21,7 +21,7 @@ from sesh.model.text.pattern import lazy
 from sesh.model.text.shell_words import join, quote
 from sesh.model.value_object import Value, replace
 from sesh.system import paths, subprocesses
-from sesh.system.files import make_private, write_private
+from sesh.system.files import make_private, unnamed, write_private
 from sesh.system.subprocesses import NOTHING, Reply
 
 OLDEST = (3, 2)
@@ -344,13 +344,8 @@ class Tmux(Value):
         line could not take many."""
         lines = [" ; ".join(map(join, commands)) + "\n" for commands in lists]
         timeout = self.timeout + _EACH * sum(map(len, lists))
-        fd = os.memfd_create("sesh-commands", os.MFD_CLOEXEC)
-        try:
-            os.write(fd, "".join(lines).encode(errors="surrogateescape"))
-            os.lseek(fd, 0, os.SEEK_SET)
+        with unnamed("".join(lines).encode(errors="surrogateescape")) as fd:
             return self._call((*before, "source-file", "-"), timeout, wrap=wrap, stdin=fd)
-        finally:
-            os.close(fd)
 
     def close_all(self, dead: Iterable[str], gone: Iterable[tuple[str, int]] = ()) -> None:
         """Close panes: those that are still dead, and those that still belong to this process,
@@ -409,21 +404,15 @@ class Tmux(Value):
 
     def paste(self, pane: str, text: bytes) -> Reply:
         """Put text into a pane as a terminal pastes it: in brackets where the program asks for
-        them, so that its newlines are no Enter keys. Through a buffer of our own and a file
-        without a name: no text on a command line, none on disk."""
-        fd = os.memfd_create("sesh-send", os.MFD_CLOEXEC)
-        try:
-            os.write(fd, text)
-            os.lseek(fd, 0, os.SEEK_SET)
-            buffer = f"sesh-{os.getpid()}"
+        them, so that its newlines are no Enter keys."""
+        buffer = f"sesh-{os.getpid()}"
+        with unnamed(text) as fd:
             return self.ask(
                 *_leave_mode(pane),
                 *(";", "load-buffer", "-b", buffer, "-"),
                 *(";", "paste-buffer", "-d", "-p", "-r", "-b", buffer, "-t", pane),
                 stdin=fd,
             )
-        finally:
-            os.close(fd)
 
     def press(self, pane: str, *keys: str) -> Reply:
         """Press keys by their tmux names."""
