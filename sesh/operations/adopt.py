@@ -23,7 +23,7 @@ from sesh.state.lookup import Orphan
 from sesh.state.records import Entry
 from sesh.system import git, paths, processes, tmux
 from sesh.system.subprocesses import Reply
-from sesh.system.tmux import HandMade, Keeper, Tmux
+from sesh.system.tmux import Keeper, Pane, Tmux
 
 
 def _now() -> datetime:
@@ -192,7 +192,7 @@ def take_over(name: str, config: Config) -> Seen:
     made = _hand_made(name, server)
     stamp = _now()
     stat = processes.look(made.pid)
-    server_stat = processes.look(made.server_pid)
+    server_stat = processes.look(made.server)
     if stat is None or server_stat is None:
         raise SeshError(f"{name}: its process is gone")
     identity = session_id(name, stamp, os.urandom(4).hex())
@@ -208,8 +208,8 @@ def take_over(name: str, config: Config) -> Seen:
             snapshot=environment.snapshot_path(identity, run),
             socket=server.socket,
             branch=git.branch(cwd),
-            pane=made.pane,
-            server=Process(made.server_pid, server_stat.start),
+            pane=made.id,
+            server=Process(made.server, server_stat.start),
             agent=Agent(stat.process, keeper=0, leader=0, tty=stat.tty),
         ),
         status=_status(stamp, datetime.fromtimestamp(processes.started_at(stat), UTC)),
@@ -218,7 +218,7 @@ def take_over(name: str, config: Config) -> Seen:
     return lookup.one(name)
 
 
-def _take(record: Record, server: Tmux, made: HandMade) -> None:
+def _take(record: Record, server: Tmux, made: Pane) -> None:
     """Write the record, then mark the tmux session. A failure leaves neither."""
     variables = processes.environment(made.pid)
     values = {os.fsencode(name): os.fsencode(value) for name, value in variables.items()}
@@ -257,9 +257,9 @@ def _users_socket(config: Config, run: str) -> str:
     return f"{base}/tmux-{os.getuid()}/default"
 
 
-def _hand_made(name: str, server: Tmux) -> HandMade:
+def _hand_made(name: str, server: Tmux) -> Pane:
     """The session's pane, if it exists and no session of sesh has it."""
-    made = server.hand_made(name)
+    made = server.active_pane(name)
     if isinstance(made, Reply):
         if made.trouble in (tmux.Trouble.NO_TARGET, tmux.Trouble.NO_SERVER):
             raise NoSessionError(f"no tmux session named {name} in {server.socket}; see tmux ls")

@@ -29,21 +29,18 @@ def by_keepers(run: str, among: Iterable[int] | None = None) -> list[tuple[str, 
         return []
     table = processes.table()
     family = processes.children(table)
-    found = []
-    for pid, (session_id, generation) in keepers.items():
-        word = _word(pid, table, family, generation)
-        if word:
-            found.append((session_id, word))
-    return found
+    return [
+        (session_id, word)
+        for pid, (session_id, generation) in keepers.items()
+        if (word := _word(pid, table, family, generation))
+    ]
 
 
 def hidden_server(socket: str, run: str) -> Process | None:
     """The living server behind a socket that is gone, by the keepers in it: no record may be left
     to name it."""
-    for _, word in by_keepers(run):
-        if socket_of(word) == socket:
-            return word.server
-    return None
+    servers = (word.server for _, word in by_keepers(run) if socket_of(word) == socket)
+    return next(servers, None)
 
 
 def socket_of(word: LaunchWord) -> str:
@@ -81,13 +78,10 @@ def _word(
 
 def agent_below(outer: Stat, table: Table, family: dict[int, list[int]]) -> Agent | None:
     """The agent is the only child of the keeper's inner shell."""
-    inner = [pid for pid in family.get(outer.pid, ()) if _same_command(pid, outer.pid)]
+    command = processes.command(outer.pid)
+    inner = [pid for pid in family.get(outer.pid, ()) if processes.command(pid) == command]
     children = family.get(inner[0], ()) if len(inner) == 1 else ()
     agents = [table[pid] for pid in children if table[pid].alive]
     if len(agents) != 1:
         return None
     return Agent(agents[0].process, inner[0], outer.pid, agents[0].tty)
-
-
-def _same_command(pid: int, other: int) -> bool:
-    return processes.command(pid) == processes.command(other)

@@ -57,8 +57,7 @@ def leave(sessions: Collection[Record], server: Tmux) -> None:
 
 def by_name(names: Collection[str], server: Tmux) -> dict[str, list[Pane]]:
     """All panes of the tmux sessions of these names."""
-    listed = server.panes()
-    every = listed if isinstance(listed, list) else []
+    every = server.known_panes()
     return {name: [pane for pane in every if pane.name == name] for name in names}
 
 
@@ -67,9 +66,7 @@ def close_dead(names: Collection[str], server: Tmux) -> None:
     keeper makes a call before it ends: they get a moment."""
     deadline = time.monotonic() + PATIENCE
     while True:
-        listed = server.panes()
-        every = listed if isinstance(listed, list) else []
-        ours = [p for p in every if p.name in names and name_of(p.sesh_id) == p.name]
+        ours = [p for p in server.known_panes() if p.name in names and name_of(p.sesh_id) == p.name]
         living = [] if server.prefix else [p for p in ours if not p.dead]
         ended = [(p.id, p.pid) for p in living if gone(p.pid)]
         server.close_all([p.id for p in ours if p.dead], ended)
@@ -100,8 +97,7 @@ def tell_attached(names: Iterable[str], server: Tmux, watched: set[str]) -> None
 def keepers_gone(ids: Collection[str], server: Tmux) -> set[str]:
     """Those of the panes that tmux still calls active whose process is proven to be gone. A keeper
     makes a call before it ends: it gets a moment. (Pids of a container prove nothing here.)"""
-    listed = [] if server.prefix else server.panes()
-    found = [p for p in listed if p.id in ids] if isinstance(listed, list) else []
+    found = [p for p in ([] if server.prefix else server.known_panes()) if p.id in ids]
     await_gone([pane.pid for pane in found if is_keeper(pane.pid)], CALL_PATIENCE)
     return {pane.id for pane in found if gone(pane.pid)}
 

@@ -12,30 +12,18 @@ from sesh.model.errors import ConflictError
 from sesh.model.observation import ExitWord, LaunchWord, Observation
 from sesh.model.record import Record
 from sesh.places.interface import Answers, Look, PlaceKind
-from sesh.system.tmux import Tmux
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 
-def _nothing(record: Record) -> ConflictError:
-    return ConflictError(f"{record.name}: sesh runs no process of it")
+def _refused(_kind: object, record: Record, *_: object, **_options: object) -> NoReturn:
+    raise ConflictError(f"{record.name}: sesh runs no process of it")
 
 
 class RecordOnlyKind(PlaceKind):
-    def tmux(self, record: Record, config: Config) -> Tmux:
-        raise _nothing(record)
-
-    def attach_command(
-        self, record: Record, config: Config, *, read_only: bool, alone: bool
-    ) -> list[str]:
-        raise _nothing(record)
-
-    def enter_command(self, record: Record) -> list[str]:
-        raise _nothing(record)
-
-    def freeze(self, record: Record, config: Config) -> None:
-        raise _nothing(record)
-
-    def thaw(self, record: Record, config: Config) -> None:
-        raise _nothing(record)
+    tmux = attach_command = enter_command = freeze = thaw = _refused
 
     def words(self, record: Record) -> tuple[LaunchWord | None, ExitWord | None]:
         return None, None

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
 from sesh.model.configuration import Config
-from sesh.model.errors import SeshError
+from sesh.model.errors import SeshError, UsageError
 from sesh.model.place import ContainerRequest, Host, InContainer, RecordOnly
 from sesh.model.record import Record
 from sesh.places.interface import Elsewhere, PlaceKind
@@ -15,7 +15,7 @@ from sesh.system.tmux import Tmux
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Protocol
+    from typing import Protocol
 else:
     Protocol = object
 
@@ -67,18 +67,41 @@ def requested(by: Requesting) -> Elsewhere | None:
     return _docker() if by.box is not None else None
 
 
-def request(**options: Any) -> ContainerRequest | None:
-    """The request that options of `start` make; None: this host."""
-    from sesh.places.docker.request import requested
-
-    return requested(**options)
+def request(
+    image: str | None,
+    container: str | None,
+    no_mount: bool,
+    mounts: tuple[str, ...],
+    options: tuple[str, ...],
+    user: str | None,
+    **limits: str | None,
+) -> ContainerRequest | None:
+    """The container that options of `start` request; None: this host."""
+    for_new = no_mount or mounts or options or any(value is not None for value in limits.values())
+    if image is not None and container is not None:
+        raise UsageError("give --image or --container, but not both")
+    if "" in (image, container):
+        raise UsageError("the name of the image or container is empty")
+    if container is not None:
+        if for_new:
+            raise UsageError("mounts, limits and engine options are for a new container (--image)")
+        return ContainerRequest(existing=container, mount=False, user=user)
+    if image is None:
+        if for_new or user is not None:
+            raise UsageError("these options are for a container; give --image too")
+        return None
+    return ContainerRequest(
+        image=image, mount=not no_mount, mounts=mounts, options=options, user=user, **limits
+    )
 
 
 def pull(request: ContainerRequest, config: Config) -> None:
-    """Download what a new place needs."""
-    from sesh.places.docker.request import pull
+    """Download the image of a new container."""
+    from sesh.system import container_engine
 
-    pull(request, config)
+    if request.image is not None:
+        engine, timeout = container_engine.chosen(config), container_engine.PULL_TIMEOUT
+        container_engine.must(engine, "pull", request.image, timeout=timeout)
 
 
 def by_server(records: Iterable[Record], config: Config) -> Iterator[tuple[Tmux, list[Record]]]:

@@ -117,7 +117,7 @@ def tools(record: Record, base: str) -> dict[str, bytes]:
     found = {
         "keeper.sh": _shipped("places/keeper.sh"),
         "words.sh": words.encode(),
-        "tmux.conf": tmux.config_text("screen-256color").encode(),
+        "tmux.conf": tmux.CONFIG.format(terminal="screen-256color").encode(),
     }
     return {**found, "hook.sh": _shipped("places/docker/hook.sh")} if record.spec.kit else found
 

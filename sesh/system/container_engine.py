@@ -154,14 +154,31 @@ def argv(engine: Engine, *args: str) -> list[str]:
 def ask(
     engine: Engine, *args: str, timeout: float, stdin: int = NOTHING, stdout: int = PIPE
 ) -> Reply:
-    answer = subprocesses.call(
-        argv(engine, *args),
-        timeout=timeout,
-        env=subprocesses.engine_environment(),
-        stdin=stdin,
-        stdout=stdout,
-    )
+    answer = _call(engine, args, timeout, stdin, stdout)
     return Reply(answer.out) if answer.ok else _failure(answer)
+
+
+def must(engine: Engine, *args: str, timeout: float) -> Reply:
+    """The same; raises when the engine refuses."""
+    return checked(engine, ask(engine, *args, timeout=timeout))
+
+
+def checked(engine: Engine, reply: Reply) -> Reply:
+    if not reply.ok:
+        raise problem(engine, reply)
+    return reply
+
+
+def _call(
+    engine: Engine,
+    args: Sequence[str],
+    timeout: float,
+    stdin: int = NOTHING,
+    stdout: int = PIPE,
+) -> subprocesses.Answer:
+    env = subprocesses.engine_environment()
+    command = argv(engine, *args)
+    return subprocesses.call(command, timeout=timeout, env=env, stdin=stdin, stdout=stdout)
 
 
 def _failure(answer: subprocesses.Answer) -> Reply:
@@ -219,11 +236,7 @@ def _no_address(engine: Engine, reply: Reply) -> str:
 def inspect(engine: Engine, ids: Sequence[str], timeout: float) -> dict[str, Facts] | Reply:
     """The facts about these containers; a container that is missing in the answer is proven to be
     gone. If the reply proves nothing, the reply."""
-    answer = subprocesses.call(
-        argv(engine, "container", "inspect", *ids),
-        timeout=timeout,
-        env=subprocesses.engine_environment(),
-    )
+    answer = _call(engine, ("container", "inspect", *ids), timeout)
     if answer.code is None:
         return _failure(answer)
     lines = _without_warnings(answer.err)

@@ -33,7 +33,7 @@ _SERVER_ENVIRONMENT = lazy(
     r"PATH|HOME|USER|LOGNAME|SHELL|LANG|LC_.*|TZ|TMPDIR|XDG_.*|DBUS_SESSION_BUS_ADDRESS|TERMINFO.*"
 )
 
-_CONFIG = """\
+CONFIG = """\
 set-environment -gu LC_ALL
 set-option -g default-terminal {terminal}
 set-option -g history-limit 50000
@@ -59,8 +59,6 @@ _PANE_LINE = lazy(
     rf"(\${_NUMBER}) s([A-Za-z0-9_-]*) (.*)"
 )
 _LAUNCHED = rf"(%{_NUMBER}) ({_NUMBER}) ({_NUMBER})"
-_HAND_MADE_FORMAT = "#{pane_active} #{pane_id} #{pane_pid} #{pid} #{pane_pipe} s#{@sesh_id}"
-_HAND_MADE = rf"^1 (%{_NUMBER}) ({_NUMBER}) ({_NUMBER}) ([01]) s([A-Za-z0-9_-]*)$"
 _PIPE = "umask 077; exec cat >>#{@sesh_log}"
 CALLBACK = "#{@sesh_callback} >/dev/null 2>&1 || :"
 WORDLESS = " without a word"
@@ -127,16 +125,6 @@ class Launched(Value):
     pane: str
     pane_pid: int
     server_pid: int
-
-
-class HandMade(Value):
-    """The pane of a session that a person made."""
-
-    pane: str
-    pid: int
-    server_pid: int
-    piped: bool
-    sesh_id: str
 
 
 class Step(Value):
@@ -215,7 +203,7 @@ class Tmux(Value):
         """The config of a server of ours about to start."""
         if not self.own or self.prefix:
             return
-        text = config_text(_terminal())
+        text = CONFIG.format(terminal=_terminal())
         if self.include:
             text += f"source-file {quote(self.include)}\n"
         make_private(self.run)
@@ -231,6 +219,11 @@ class Tmux(Value):
             time.sleep(EXITING_PAUSE)
             answer = _panes(self.ask(*_LIST_PANES))
         return answer
+
+    def known_panes(self) -> list[Pane]:
+        """The same; empty when the server did not list them."""
+        answer = self.panes()
+        return [] if isinstance(answer, Reply) else answer
 
     def panes_later(self) -> Callable[[], list[Pane] | Reply]:
         """The same, in two steps: what is returned waits for the answer, and must be called."""
@@ -288,28 +281,28 @@ class Tmux(Value):
         of the first client stays that of the server."""
         words = [word for command in (*step.commands, _show(step)) for word in (*command, ";")]
         cwd = step.cwd if step.cwd and os.access(step.cwd, os.X_OK) else None
-        barred = self._barred()
-        answer = barred or _reply(self._call(words[:-1], self.timeout, cwd=cwd, wrap=wrap))
-        return _launched(answer)
+        reply = self._barred() or _reply(self._call(words[:-1], self.timeout, cwd=cwd, wrap=wrap))
+        if not reply.ok:
+            return reply
+        found = re.fullmatch(_LAUNCHED, reply.out.strip())
+        return Launched(found[1], int(found[2]), int(found[3])) if found else _UNKNOWN_FORM
 
     def pipe(self, pane: str) -> Reply:
         """Log a pane again, to the file in `@sesh_log` of its session: `cat` may have lost it."""
         return self.ask("pipe-pane", "-t", pane, ";", "pipe-pane", "-t", pane, _PIPE)
 
-    def hand_made(self, name: str) -> HandMade | Reply:
-        """The active pane of a session that a person made; the reply when there is none."""
-        reply = self.ask("list-panes", "-t", f"={name}:", "-F", _HAND_MADE_FORMAT)
-        if not reply.ok:
-            return reply
-        found = re.search(_HAND_MADE, reply.out, re.M)
-        if found is None:
-            return _UNKNOWN_FORM
-        return HandMade(found[1], int(found[2]), int(found[3]), found[4] == "1", found[5])
+    def active_pane(self, name: str) -> Pane | Reply:
+        """The active pane of a session; the reply when there is none."""
+        only = ("-f", "#{pane_active}", "-F", _PANES_FORMAT)
+        found = _panes(self.ask("list-panes", "-t", f"={name}:", *only))
+        if isinstance(found, Reply):
+            return found
+        return found[0] if len(found) == 1 else _UNKNOWN_FORM
 
-    def adopt(self, name: str, made: HandMade, keeper: Keeper) -> Reply:
+    def adopt(self, name: str, made: Pane, keeper: Keeper) -> Reply:
         """Mark a session that a person made as ours; log it, unless it is being logged already."""
         target = f"={name}:"
-        pipe = () if made.piped else (";", "pipe-pane", "-t", made.pane, _PIPE)
+        pipe = () if made.piped else (";", "pipe-pane", "-t", made.id, _PIPE)
         return self.ask(
             *("set-option", "-t", target, "@sesh_id", keeper.session_id),
             *(";", "set-option", "-t", target, "@sesh_log", quote(keeper.log)),
@@ -366,26 +359,19 @@ class Tmux(Value):
         """The same of many panes in one call; those that are gone are left out."""
         if len(panes) > 1 and not self.prefix:
             between = f"sesh-{os.urandom(16).hex()}"
-            said = self.ask_all(
-                [
-                    command
-                    for pane in panes
-                    for command in (
-                        ("display-message", "-p", between),
-                        _if(pane, "1", join((*_CAPTURE, pane))),
-                    )
-                ]
-            )
-            texts = said.out.split(f"{between}\n")[1:]
-            if said.ok and len(texts) == len(panes):
+            show = ("display-message", "-p", between)
+            each = [(show, _if(pane, "1", join((*_CAPTURE, pane)))) for pane in panes]
+            reply = self.ask_all([command for pair in each for command in pair])
+            texts = reply.out.split(f"{between}\n")[1:]
+            if reply.ok and len(texts) == len(panes):
                 return {pane: text for pane, text in zip(panes, texts, strict=True) if text}
         captured = {pane: self.capture(pane) for pane in panes}
         return {pane: reply.out for pane, reply in captured.items() if reply.ok}
 
     def screen(self, pane: str) -> str | None:
-        """What can be seen in it right now."""
-        said = self.ask("capture-pane", "-p", "-J", "-t", pane)
-        return said.out if said.ok else None
+        """What a person would see in it now."""
+        reply = self.ask("capture-pane", "-p", "-J", "-t", pane)
+        return reply.out if reply.ok else None
 
     def detach_all(self, name: str) -> Reply:
         """Detach all clients of a session."""
@@ -441,8 +427,7 @@ class Tmux(Value):
     def server_pid(self) -> int | None:
         """The pid of the server at this socket; None when no server answers."""
         reply = self.ask("display-message", "-p", "#{pid}")
-        said = reply.out.strip()
-        return int(said) if reply.ok and re.fullmatch(_NUMBER, said) else None
+        return int(reply.out) if reply.ok and re.fullmatch(_NUMBER, reply.out.strip()) else None
 
     def answers(self) -> bool:
         return self.ask("list-sessions").ok
@@ -483,11 +468,6 @@ def _panes(reply: Reply) -> list[Pane] | Reply:
     return panes
 
 
-def config_text(terminal: str) -> str:
-    """The settings of a server of ours."""
-    return _CONFIG.format(terminal=terminal)
-
-
 def _if(pane: str, condition: str, command: str) -> Words:
     """Run a command if a condition holds for a pane, and the pane exists."""
     exists = f"#{{&&:#{{==:#{{pane_id}},{pane}}},{condition}}}"
@@ -495,7 +475,7 @@ def _if(pane: str, condition: str, command: str) -> Words:
 
 
 def _leave_mode(pane: str) -> Words:
-    """Somebody may have left the pane scrolled back: then keys would move about in the history."""
+    """A pane that was left scrolled back would take keys as commands of its copy mode."""
     return ("if-shell", "-F", "-t", pane, "#{pane_in_mode}", f"send-keys -X -t {pane} cancel")
 
 
@@ -534,13 +514,6 @@ def _with_directory(step: Step) -> Commands:
     return (remember, (new, "-c", "#{@sesh_directory}", *words), *others)
 
 
-def _launched(reply: Reply) -> Launched | Reply:
-    if not reply.ok:
-        return reply
-    found = re.fullmatch(_LAUNCHED, reply.out.strip())
-    return Launched(found[1], int(found[2]), int(found[3])) if found else _UNKNOWN_FORM
-
-
 def _all_launched(answer: subprocesses.Answer, count: int) -> list[Launched | Reply]:
     """What came of each of `count` launches. Those that succeeded are named by their numbers; the
     others have one line each on stderr, in their order. If there are more or fewer lines, only what
@@ -565,8 +538,8 @@ def _environment() -> dict[str, str]:
 
 def _terminal() -> str:
     """The terminal type that panes get: the good one where the system knows it."""
-    places = ("/usr/share/terminfo", "/lib/terminfo", "/etc/terminfo", "/usr/lib/terminfo")
-    known = any(os.path.exists(f"{place}/t/tmux-256color") for place in places)
+    places = ("/usr/share", "/lib", "/etc", "/usr/lib")
+    known = any(os.path.exists(f"{place}/terminfo/t/tmux-256color") for place in places)
     return "tmux-256color" if known else "screen-256color"
 
 
@@ -634,7 +607,7 @@ def barrier(socket: str) -> Reply | None:
 
 
 def _others_may_write(status: os.stat_result) -> bool:
-    """One's own group is often one's alone."""
+    """The caller's own group does not count: it often has no other member."""
     group = status.st_mode & stat.S_IWGRP and status.st_gid not in (os.getgid(), 0)
     return bool(status.st_mode & stat.S_IWOTH or group)
 

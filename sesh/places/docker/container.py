@@ -109,9 +109,8 @@ def make(record: Record, box: ContainerRequest, engine: Engine, config: Config) 
             os.unlink(labels)
     if said.trouble is Trouble.NAME_TAKEN:
         raise _name_taken(record, engine, config)
-    if not said.ok:
-        raise container_engine.problem(engine, said)
-    facts = find(engine, said.out.strip(), config.docker.timeout * 2)
+    made = container_engine.checked(engine, said)
+    facts = find(engine, made.out.strip(), config.docker.timeout * 2)
     if facts is None or not facts.running:
         raise SeshError(f"a container of {box.image} ends at once; has it /bin/sh and sleep?")
     return facts
@@ -140,10 +139,10 @@ def _run_argv(record: Record, box: ContainerRequest, labels: str, *, far: bool) 
         argv += ["--health-cmd", f"sh {remote.home(record.id)}/words.sh"]
         argv += ["--health-interval", _HEALTH_EVERY, "--health-retries", "1"]
     else:
-        argv += _bind(record.place.run, session_files.MOUNT)
-        argv += _bind(paths.transcript(record.id), session_files.LOG)
+        argv += _mount("bind", record.place.run, session_files.MOUNT)
+        argv += _mount("bind", paths.transcript(record.id), session_files.LOG)
     if box.mount:
-        argv += _bind(record.spec.cwd, record.spec.cwd)
+        argv += _mount("bind", record.spec.cwd, record.spec.cwd)
     for mount in box.mounts:
         source, target, mode = mount.split(":")
         kind = "bind" if source.startswith("/") else "volume"
@@ -153,10 +152,6 @@ def _run_argv(record: Record, box: ContainerRequest, labels: str, *, far: bool) 
         value = getattr(box, option) or (limit if option == "memory" else None)
         argv += [f"--{option}", value] if value is not None else []
     return [*argv, *box.options, "--entrypoint", "/bin/sh", box.image, "-c", _MAIN]
-
-
-def _bind(source: str, target: str) -> list[str]:
-    return _mount("bind", source, target)
 
 
 def _mount(kind: str, source: str, target: str, *, read_only: bool = False) -> list[str]:
@@ -169,7 +164,7 @@ def _mount(kind: str, source: str, target: str, *, read_only: bool = False) -> l
 def _name_taken(record: Record, engine: Engine, config: Config) -> SeshError:
     name = ownership.container_name(record.name)
     found = container_engine.inspect(engine, [name], config.docker.timeout)
-    facts = next(iter(found.values()), None) if isinstance(found, dict) else None
+    facts = None if isinstance(found, Reply) else next(iter(found.values()), None)
     run = facts.labels.get("sesh.run") if facts else None
     if run == processes.run_dir():
         return ConflictError(

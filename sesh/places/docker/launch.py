@@ -66,9 +66,8 @@ class LaunchInContainer(Reached):
 
     def clear_before(self, old: Record, config: Config) -> None:
         """A start that was killed may have left a container that its record does not know."""
-        said = ownership.remove_container(old, config.docker.timeout * 2)
-        if not said.ok:
-            raise container_engine.problem(session_files.place(old).engine, said)
+        removed = ownership.remove_container(old, self.timeout(config))
+        container_engine.checked(session_files.place(old).engine, removed)
 
     def make_files(self, record: Record) -> None:
         session_files.make(record)
@@ -98,9 +97,8 @@ class LaunchInContainer(Reached):
         config: Config,
     ) -> None:
         container.prepare(record, config)
-        said = session_files.fill(record, variables, command, kit, config.docker.timeout * 4)
-        if not said.ok:
-            raise container_engine.problem(session_files.place(record).engine, said)
+        filled = session_files.fill(record, variables, command, kit, config.docker.timeout * 4)
+        container_engine.checked(session_files.place(record).engine, filled)
 
     def stem(self, record: Record) -> str:
         return session_files.base(record)
@@ -135,7 +133,7 @@ class LaunchInContainer(Reached):
             return True
         deadline = time.monotonic() + (0.0 if sure else AFTERTHOUGHT)
         while True:
-            said = ownership.remove_container(record, config.docker.timeout * 2)
+            said = ownership.remove_container(record, self.timeout(config))
             if said.out or time.monotonic() >= deadline:
                 return said.ok
             time.sleep(0.2)
@@ -169,8 +167,6 @@ def _standing(old: Record, config: Config) -> Facts | None:
         raise ConflictError(f"{old.name}: its container is paused; sesh resume {old.name}")
     if not facts.running:
         session_files.make(old)  # the directory that it mounts must exist
-        said = container_engine.ask(engine, "start", facts.id, timeout=container_engine.RUN_TIMEOUT)
-        if not said.ok:
-            raise container_engine.problem(engine, said)
+        container_engine.must(engine, "start", facts.id, timeout=container_engine.RUN_TIMEOUT)
         facts = container.facts_of(old, config)
     return facts

@@ -77,26 +77,18 @@ class Docker(LaunchInContainer, UnclaimedContainers):
         left = super().reap(record, number, config)
         silent = left.trouble is Trouble.NO_PROGRAM if isinstance(left, Reply) else not left
         agent = record.place.agent
-        if (
-            not silent
-            or not record.place.pids_here
-            or not agent
-            or not processes.alive(agent.process)
-        ):
-            return left
-        if number:
-            processes.send(agent.process, number)
-        return [agent.process.pid]
+        if silent and record.place.pids_here and agent and processes.alive(agent.process):
+            if number:
+                processes.send(agent.process, number)
+            return [agent.process.pid]
+        return left
 
     def usage(self, record: Record) -> str | None:
         if not os.path.isdir(record.place.run):
             return None
         held = directory_tree.measure(record.place.run)
-        much = (
-            session_files.overfull(held)
-            or f"{formatting.size(held.size)} of {amount(session_files.LIMIT)}"
-        )
-        return f"{much}   ({record.place.run})"
+        usual = f"{formatting.size(held.size)} of {amount(session_files.LIMIT)}"
+        return f"{session_files.overfull(held) or usual}   ({record.place.run})"
 
     def describe(self, record: Record) -> str:
         place, box = session_files.place(record), record.spec.box
@@ -113,10 +105,9 @@ class Docker(LaunchInContainer, UnclaimedContainers):
         _need_container(record)
         place, container = session_files.place(record), session_files.container_of(record)
         how = " ".join((*(("-r",) if read_only else ()), *(("-d",) if alone else ())))
+        terminal = ("-it", "-e", f"TERM={os.environ.get('TERM') or 'dumb'}")
         user = session_files.as_user(record)
-        argv = container_engine.argv(
-            place.engine, "exec", "-it", "-e", f"TERM={_terminal()}", *user, container.id
-        )
+        argv = container_engine.argv(place.engine, "exec", *terminal, *user, container.id)
         mine, gone = _clients(record)
         inside = ["sh", "-c", _INSIDE, "attach", remote.home(record.id), record.name, mine, how]
         return [*argv, *inside, *gone]
@@ -138,9 +129,7 @@ class Docker(LaunchInContainer, UnclaimedContainers):
         timeout = config.docker.timeout * 2
         facts = facts_of(record, config)
         if facts is not None and facts.paused:
-            said = container_engine.ask(engine, "unpause", container.id, timeout=timeout)
-            if not said.ok:
-                raise container_engine.problem(engine, said)
+            container_engine.must(engine, "unpause", container.id, timeout=timeout)
         if not container.made:
             _check(record, remote.reap(self.run, record, signal.SIGCONT, timeout))
 
@@ -170,17 +159,14 @@ class Docker(LaunchInContainer, UnclaimedContainers):
         if close_panes and container is not None and (keep or not container.made):
             panes.put_away([record], self.tmux(record, config))
         if not keep and record.spec.box and record.spec.box.image:
-            said = ownership.remove_container(record, config.docker.timeout * 2)
-            if not said.ok:
-                raise CannotTellError(f"{record.name}: its container: {said.text}")
+            _check(record, ownership.remove_container(record, self.timeout(config)))
 
     def release(self, record: Record, config: Config) -> None:
         container = session_files.place(record).container
         if container is not None and not container.made:
             remote.leave(self.run, record, self.timeout(config))
-        said = ownership.remove_container(record, config.docker.timeout * 2)
-        if not said.ok:
-            raise CannotTellError(f"{record.name}: its container: {said.text}; not forgotten")
+        removed = ownership.remove_container(record, self.timeout(config))
+        _check(record, removed, "; not forgotten")
 
     def made(self, record: Record) -> str | None:
         container = session_files.place(record).container
@@ -230,10 +216,6 @@ exit $code
 """
 
 
-def _terminal() -> str:
-    return os.environ.get("TERM") or "dumb"
-
-
 def _clients(record: Record) -> tuple[str, list[str]]:
     """A token for this terminal, and the tokens of terminals whose client was killed."""
     path = f"{record.place.run}.clients"
@@ -250,6 +232,6 @@ def _clients(record: Record) -> tuple[str, list[str]]:
     return mine, sorted(set(found) - set(living))
 
 
-def _check(record: Record, said: list[int] | Reply) -> None:
-    if isinstance(said, Reply):
-        raise CannotTellError(f"{record.name}: its container: {said.text}")
+def _check(record: Record, reply: list[int] | Reply, effect: str = "") -> None:
+    if isinstance(reply, Reply) and not reply.ok:
+        raise CannotTellError(f"{record.name}: its container: {reply.text}{effect}")

@@ -53,10 +53,9 @@ def rebuild(claim: Record, engine: Engine, facts: Facts, config: Config) -> Reco
 def _with_container(claim: Record, engine: Engine, facts: Facts, config: Config) -> Record:
     """The record of the container; only the request and the name come from its labels."""
     run = processes.run_dir()
-    there = os.path.isdir(launch_files.mount_path(run, claim.id))
-    launches = {
-        g for i, g in launch_files.known(launch_files.mount_path(run, claim.id)) if i == claim.id
-    }
+    mount = launch_files.mount_path(run, claim.id)
+    there = os.path.isdir(mount)
+    launches = [launch for owner, launch in launch_files.known(mount) if owner == claim.id]
     generation = max(launches, default=claim.place.generation)
     place = docker_container.place_of(claim.id, generation, engine, run, claim.spec)
     status = Status(desired=Desired.RUNNING, launched=claim.status.launched)
@@ -90,12 +89,10 @@ def _with_launch(record: Record, config: Config) -> Record:
         agent = _agent(container.init.pid, pane.pid)
     if agent is None:
         return record
-    began = launch.at if launch else _began(agent)
-    return replace(
-        record,
-        place=replace(record.place, agent=agent),
-        status=replace(record.status, started=began),
-    )
+    stat = None if launch else processes.look(agent.process.pid)
+    began = datetime.fromtimestamp(processes.started_at(stat), UTC) if stat else None
+    status = replace(record.status, started=launch.at if launch else began)
+    return replace(record, place=replace(record.place, agent=agent), status=status)
 
 
 def _newest_pane(record: Record, config: Config) -> _Pane | None:
@@ -122,10 +119,9 @@ def _pane(told: re.Match[str]) -> _Pane:
 
 def _equip(record: Record, config: Config) -> None:
     """Put tools and transcript where no mount is needed: the mount is dead."""
-    said = session_files.equip(record, config.docker.timeout * 4)
-    engine, pane = session_files.place(record).engine, record.place.pane
-    if not said.ok:
-        raise container_engine.problem(engine, said)
+    equipped = session_files.equip(record, config.docker.timeout * 4)
+    container_engine.checked(session_files.place(record).engine, equipped)
+    pane = record.place.pane
     if pane is not None:
         server = observe.server(record, config)
         server.ask("set-option", "-t", pane, "@sesh_log", session_files.log(record))
@@ -142,11 +138,6 @@ def _agent(init: int, keeper: int) -> Agent | None:
     return None
 
 
-def _began(agent: Agent) -> datetime | None:
-    stat = processes.look(agent.process.pid)
-    return datetime.fromtimestamp(processes.started_at(stat), UTC) if stat else None
-
-
 def _with_end(record: Record, facts: Facts) -> Record:
     """Where there is neither an agent nor its keeper's report: it is gone, and perhaps why."""
     if record.place.agent is not None or any(observe.words(record)):
@@ -157,13 +148,11 @@ def _with_end(record: Record, facts: Facts) -> Record:
         sight = replace(sight, container=absent(observe.how_it_stopped(facts)))
     how = how_it_ended(record, sight)
     ended = container_engine.moment(facts.finished) if not facts.running else None
-    return replace(
-        record,
-        status=replace(
-            record.status,
-            outcome=how.state,
-            cause=how.cause,
-            reason=how.reason,
-            ended=ended or datetime.now(UTC),
-        ),
+    status = replace(
+        record.status,
+        outcome=how.state,
+        cause=how.cause,
+        reason=how.reason,
+        ended=ended or datetime.now(UTC),
     )
+    return replace(record, status=status)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
 
@@ -178,7 +178,11 @@ def _beside(records: Sequence[Record], server: Tmux) -> dict[str, How | Launched
     """How to launch sessions whose names tmux sessions have already. Not in it: those whose tmux
     session is not of a sesh session of that name."""
     found = panes.by_name([record.name for record in records], server)
-    ours = {name for name, some in found.items() if some and _all_of(name, some)}
+    ours = {
+        name
+        for name, some in found.items()
+        if some and {name_of(p.sesh_id) for p in some} == {name}
+    }
     ways: dict[str, How | Launched | Reply] = {}
     for record in records:
         own = [pane for pane in found[record.name] if _runs(pane, record)]
@@ -192,10 +196,6 @@ def _beside(records: Sequence[Record], server: Tmux) -> dict[str, How | Launched
         way = How.WINDOW if some else How.SESSION
         ways[name] = Reply("", Trouble.DUPLICATE, LIVES) if alive else way
     return ways
-
-
-def _all_of(name: str, some: Iterable[Pane]) -> bool:
-    return all(name_of(pane.sesh_id) == name for pane in some)
 
 
 def _runs(pane: Pane, record: Record) -> bool:
@@ -218,16 +218,13 @@ def _before_the_next(troubles: Collection[Enum | None], server: Tmux) -> Words:
 
 def settled(replies: Sequence[Launched | Reply], server: Tmux) -> list[Launched | Reply]:
     """A tmux that cannot fork its server ends without a word: then nothing was launched."""
-    wordless = [one for one in replies if isinstance(one, Reply) and _is_wordless(one)]
+    refusals = [one for one in replies if isinstance(one, Reply) and one.trouble is Trouble.OTHER]
+    wordless = [one for one in refusals if one.text.endswith(tmux.WORDLESS)]
     listed = server.panes() if wordless else []
     if not isinstance(listed, Reply) or listed.trouble is not Trouble.NO_SERVER:
         return [*replies]
     refused = Reply("", Trouble.REFUSED, "no server could be started (too many processes?)")
     return [refused if one in wordless else one for one in replies]
-
-
-def _is_wordless(reply: Reply) -> bool:
-    return reply.trouble is Trouble.OTHER and reply.text.endswith(tmux.WORDLESS)
 
 
 # --- the agent -----------------------------------------------------------------------------------
@@ -295,11 +292,10 @@ def take_back(given_up: Sequence[Record], server: Tmux, since: float) -> None:
     panes. `since` is the uptime before the launch."""
     for record in given_up:
         launch_files.withdraw(record)
-    listed = server.panes()
     by_id = {record.id: record for record in given_up}
     server.kill_panes(
         pane.id
-        for pane in (listed if isinstance(listed, list) else ())
+        for pane in server.known_panes()
         if pane.sesh_id in by_id and (pane.dead or _runs(pane, by_id[pane.sesh_id]))
     )
     if server.own:
