@@ -222,7 +222,8 @@ def tree(value: Value) -> dict[str, Any]:
     table: dict[str, Any] = {"kind": value.kind} if isinstance(value, Place) else {}
     for name, _, write, left_out, _, flat in _fields(kind):
         one = getattr(value, name)
-        if one is None or (left_out and one == getattr(kind, name)):
+        usual = getattr(kind, name) if left_out else None
+        if one is usual or one is None or (left_out and one == usual):
             continue
         if flat is not None:
             table.update(zip(flat[1], one._values(), strict=True))

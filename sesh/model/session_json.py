@@ -169,7 +169,7 @@ def orphan_view(
 
 def guard(record: Record, verdict: Verdict) -> tuple[str, ...]:
     """The guard of a digest line: until when the session JSON beside it is true."""
-    agent, init = record.place.agent, record.place.init
+    agent = record.place.agent
     mode, pid, start, tty = "look", "-", "-", "-"
     expected = verdict.state is State.RUNNING or (
         verdict.state is State.PAUSED and record.status.paused is not None
@@ -179,7 +179,7 @@ def guard(record: Record, verdict: Verdict) -> tuple[str, ...]:
     if quiet and agent is not None and record.place.pids_here:
         mode = record.place.guard
         pid, start, tty = str(agent.process.pid), str(agent.process.start), str(agent.tty)
-    elif verdict.state is State.STALE and init is not None:
+    elif verdict.state is State.STALE and (init := record.place.init) is not None:
         mode, pid, start = "up", str(init.pid), str(init.start)
     elif verdict.state in OUTCOMES:
         mode = "ended"

@@ -76,9 +76,13 @@ def announced(record: Record, *, ended: bool = True) -> Iterator[Callable[[], No
 
 def _announce(path: str, marker: Marker) -> None:
     place = marker.place
+    told = quick_json.dumps([place.inode, place.offset, marker.gave_up]).encode()
     with suppress(OSError, SeshError):  # a full disk: then a kill can lose the event
-        files.make_private(os.path.dirname(path))
-        files.jot(path, quick_json.dumps([place.inode, place.offset, marker.gave_up]).encode())
+        try:
+            files.jot(path, told)
+        except FileNotFoundError:
+            files.make_private(os.path.dirname(path))
+            files.jot(path, told)
 
 
 def _tell(record: Record, marker: Marker) -> None:
@@ -87,6 +91,8 @@ def _tell(record: Record, marker: Marker) -> None:
     launch = record.id, record.place.generation
 
     def is_told() -> bool:
+        if not events.grown(marker.place):
+            return False
         later, _ = events.since(marker.place)
         ends = (one for one in later if one["kind"] in KINDS)
         return any((one.get("id"), one.get("generation")) == launch for one in ends)

@@ -131,6 +131,15 @@ def end() -> Place:
     return Place(newest.st_ino, newest.st_size)
 
 
+def grown(place: Place) -> bool:
+    """May there be events after a place?"""
+    try:
+        status = os.stat(paths.events_file())
+    except FileNotFoundError:
+        return True  # it may just have been rotated
+    return (status.st_ino, status.st_size) != (place.inode, place.offset)
+
+
 def since(place: Place) -> tuple[list[Event], Place]:
     """The events after a place, also across a rotation, and the place after them. None are new if
     the place does not exist any more: no event is read twice."""

@@ -98,11 +98,10 @@ def judge(
 
 
 def _judge(entries: Sequence[Entry], config: Config, answers: Answers | None = None) -> list[Seen]:
-    sessions = [entry.readable for entry in entries if entry.readable]
-    sights = iter(observe.observe(sessions, config, answers))
+    recorded = [entry.readable for entry in entries]
+    sights = iter(observe.observe([one for one in recorded if one], config, answers))
     found = []
-    for entry in entries:
-        record = entry.readable
+    for entry, record in zip(entries, recorded, strict=True):
         if record is None:
             found.append(Seen(entry, None))
             continue
@@ -116,24 +115,21 @@ def _settle(
     entry: Entry, record: Record, sight: Observation, verdict: Verdict, now: datetime
 ) -> Seen:
     """Write what was learned, unless another process has changed the record meanwhile."""
-    session = Session(record, sight, verdict)
     if verdict.state is State.UNKNOWN:
-        return Seen(entry, session)
+        return Seen(entry, Session(record, sight, verdict))
     learned = learn(record, sight, verdict, now)
     verdict = with_retry(learned, sight, verdict, now)
-    if learned == record and records.up_to_date(entry, record, verdict):
-        return Seen(entry, session)
-    if verdict is not session.verdict:
-        session = Session(record, sight, verdict)
+    if (learned is record or learned == record) and records.up_to_date(entry, record, verdict):
+        return Seen(entry, Session(record, sight, verdict))
     has_ended = learned.status.outcome is not record.status.outcome
     given_up = has_ended and verdict.state is State.TIMEOUT and verdict.cause is Cause.LAUNCH
     if given_up and not _withdraw(record):
-        return Seen(entry, session, overtaken=True)
+        return Seen(entry, Session(record, sight, verdict), overtaken=True)
     try:
         written = (ends.write if has_ended else records.swap)(entry, learned, verdict)
     except (SeshError, OSError) as error:
-        return Seen(entry, session, trouble=str(error))
-    seen = session if learned is record else Session(learned, sight, verdict)
+        return Seen(entry, Session(record, sight, verdict), trouble=str(error))
+    seen = Session(learned, sight, verdict)
     if written is None:
         return Seen(entry, seen, overtaken=True)
     return Seen(written, seen, has_ended=has_ended)

@@ -28,6 +28,8 @@ _TWIN = (
     "it runs on another machine{} with the same machine id; "
     "systemd-machine-id-setup gives each its own"
 )
+_TERMINAL = seen("its terminal is alive")
+_NO_TERMINAL = seen("it was adopted without a terminal")
 KEEPER_PATIENCE = 1.0  # seconds that a keeper may take to write how its agent ended
 
 
@@ -165,7 +167,7 @@ def _by_process(
                 waiting = unknown("it has ended, but its keeper has not reported how yet")
                 return Observation(waiting, launch=launch)
         return Observation(absent(f"{who} is gone"), exit=exit_word, launch=launch)
-    terminal = seen("its terminal is alive" if agent.tty else "it was adopted without a terminal")
+    terminal = _TERMINAL if agent.tty else _NO_TERMINAL
     if agent.tty and stat.tty != agent.tty:
         terminal = absent("its terminal was closed")
     return Observation(

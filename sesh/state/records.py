@@ -209,8 +209,7 @@ def _understand(name: str, path: str, raw: bytes) -> Record | Damaged:
         record = _decoded(raw)
     except DecodeError as error:
         return Damaged(name, path, str(error))
-    in_history = os.path.dirname(path) == paths.history_dir()
-    if name != (record.id if in_history else record.name):
+    if name != record.name and path != f"{paths.history_dir()}/{record.id}.toml":
         return Damaged(name, path, f"the record inside is of {record.name}")
     return record
 
@@ -241,15 +240,16 @@ def claim(record: Record, verdict: Verdict, over: Entry | None) -> Entry:
 
 def swap(old: Entry, record: Record, verdict: Verdict) -> Entry | None:
     """Replace a record; None when another process has changed it since it was read."""
-    raw = render(record, verdict)
-    with lock():
+    raw, directory = render(record, verdict), paths.sessions_dir()
+    with files.locked(f"{directory}/.lock"):
         if _bytes(old.path) != old.raw:
             return None
-        reserve = _reserve()
+        reserve = f"{directory}/.reserve"
         with files.temp_file(old.path, raw, reserve=reserve) as temp:
             os.replace(temp, old.path)
             files.sync_directory(os.path.dirname(old.path))
-        files.keep_reserve(reserve)
+        if not os.path.exists(reserve):  # the change was made of it
+            files.keep_reserve(reserve)
     return Entry(old.path, raw, _know(raw, record))
 
 

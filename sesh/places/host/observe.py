@@ -21,6 +21,11 @@ from sesh.system.tmux import Pane, Tmux, Trouble
 
 Panes = list[Pane] | str  # all panes of a server, or why they are not known
 
+_NO_PROCESS = absent("no process of it is left")
+_CLOSED = absent("its terminal was closed")
+_NO_SESSION = absent("no tmux session of it")
+_NO_OTHERS = absent("no other live pane")
+
 
 def complete(looks: Sequence[Look], config: Config, answers: Answers) -> list[Observation]:
     """Add what tmux says, and which processes are left of sessions that are being stopped."""
@@ -101,7 +106,7 @@ def _remains(records: Collection[Record]) -> dict[str, Sight]:
 
 def _remains_sight(pids: list[int]) -> Sight:
     if not pids:
-        return absent("no process of it is left")
+        return _NO_PROCESS
     count = "1 process is" if len(pids) == 1 else f"{len(pids)} processes are"
     return seen(f"{count} left: {', '.join(map(str, pids[:5]))}")
 
@@ -121,9 +126,9 @@ def _complete(
     others = [pane for pane in mine if not pane.dead and pane.id != own]
     terminal = seen(f"pane {own} exists") if any(p.id == own for p in mine) else None
     if terminal is None and own is not None:
-        terminal = absent("its terminal was closed")
+        terminal = _CLOSED
     if terminal is None:
-        terminal = seen("its tmux session exists") if mine else absent("no tmux session of it")
+        terminal = seen("its tmux session exists") if mine else _NO_SESSION
     if own is None:
         others = []
     return replace(
@@ -132,7 +137,7 @@ def _complete(
         others=(
             seen(f"{len(others)} other pane{'s' if len(others) > 1 else ''} of its tmux session")
             if others
-            else absent("no other live pane")
+            else _NO_OTHERS
         ),
     )
 

@@ -122,7 +122,7 @@ def call_pass(config: Config) -> None:
 def collect(config: Config) -> bool:
     """Put notifications of new events into the outbox. True when the outbox is not empty."""
     cursor = _cursor()
-    if cursor is None or _news(cursor[0]):
+    if cursor is None or events.grown(cursor[0]):
         directory = paths.notices_dir()
         fresh = not os.path.exists(directory)
         files.make_private(directory)
@@ -148,15 +148,6 @@ def _unserved(target: Target) -> bool:
     """Does no process deliver to it? A process that does looks once more."""
     with _serving(target) as mine:
         return mine
-
-
-def _news(place: Place) -> bool:
-    """Has the log grown since it was read?"""
-    try:
-        status = os.stat(paths.events_file())
-    except FileNotFoundError:
-        return True  # it may just have been rotated
-    return (status.st_ino, status.st_size) != (place.inode, place.offset)
 
 
 def _collect(settings: Notify, *, fresh: bool) -> None:
