@@ -64,7 +64,16 @@ def recorded() -> list[str]:
             terminal.type(line)
             wait_for_prompt(terminal, count + 1)
             wait_for_output(world)
-        return terminal.coloured().rstrip().splitlines()
+        return list(with_own_styles(terminal.coloured().rstrip().splitlines()))
+
+
+def with_own_styles(lines: Iterable[str]) -> Iterator[str]:
+    """tmux leaves out what the line before has set already; here every line says all of its own."""
+    style: tuple[str, ...] = ()
+    for line in lines:
+        yield "".join(f"\x1b[{code}m" for code in style) + line
+        for codes in SEQUENCE.findall(line):
+            style = styled(style, codes)
 
 
 def wait_for_prompt(terminal: Terminal, count: int) -> None:
@@ -96,7 +105,7 @@ def normalised(lines: Iterable[str]) -> list[str]:
         found = list(group)
         if kind == "table":
             found = list(aligned([re.split(r" {2,}", line) for line in found]))
-        made += sorted(found) if kind == "lost" else found
+        made += sorted(found, key=plain) if kind == "lost" else found
     return made
 
 

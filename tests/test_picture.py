@@ -15,7 +15,7 @@ from tests.test_docs import CHECKOUT, README
 def test_the_picture_is_what_a_run_looks_like() -> None:
     need("bash")
     for path, drawn in picture.pictures().items():
-        assert path.read_text() == drawn, "run make picture"
+        assert path.read_text().splitlines() == drawn.splitlines(), "run make picture"
 
 
 def test_the_readme_shows_both_variants() -> None:
@@ -47,4 +47,14 @@ def test_a_picture_has_the_same_times_in_every_run(up: str) -> None:
 
 
 def test_sessions_that_are_lost_together_are_in_one_order() -> None:
-    assert picture.normalised(["b lost", "a lost", "c"]) == ["a lost", "b lost", "c"]
+    shown = ["\x1b[0mb lost", "a lost", "c"]
+    assert picture.normalised(shown) == ["a lost", "\x1b[0mb lost", "c"]
+
+
+def test_a_line_has_the_style_that_the_one_before_has_left() -> None:
+    lines = list(picture.with_own_styles(["\x1b[1mbold", "still\x1b[0m plain", "plain"]))
+    assert [list(picture.runs(line)) for line in lines] == [
+        [(0, "bold", ("1",))],
+        [(0, "still", ("1",)), (6, "plain", ())],
+        [(0, "plain", ())],
+    ]
