@@ -121,7 +121,7 @@ complete -c sesh -n __sesh_no_command -a update -d 'Report progress of a session
 complete -c sesh -n __sesh_no_command -a resumable -d 'Check whether a session can be resumed'
 complete -c sesh -n __sesh_no_command -a finish -d 'Say that the work of a session is over'
 complete -c sesh -n __sesh_no_command -a hook -d 'Answer a hook'
-complete -c sesh -n __sesh_no_command -a watch -d 'Look after all sessions in the foreground'
+complete -c sesh -n __sesh_no_command -a watch -d 'Supervise all sessions in the foreground'
 complete -c sesh -n __sesh_no_command -a timer -d 'Have sesh gc --auto called regularly'
 complete -c sesh -n __sesh_no_command -a gc -d 'Clean up'
 complete -c sesh -n __sesh_no_command -a doctor -d 'Check everything'

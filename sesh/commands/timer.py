@@ -113,7 +113,7 @@ def _text(state: Timer, now: float) -> str:
 
 def _head(state: Timer) -> str:
     if state.watch and not state.installed:
-        return "sesh watch looks after sessions, by systemd; gc is not scheduled"
+        return "sesh watch supervises sessions, by systemd; gc is not scheduled"
     if not state.installed:
         known = "gc is not scheduled" if state.certain else "cannot tell whether gc is scheduled"
         return f"{known}; next: sesh timer install"

@@ -27,7 +27,7 @@ Remark = Callable[[str, str | None], None]  # about what, and what is wrong with
 @option("--interval", type="duration", default=10.0, help="How often to look (10s).")
 @option("-q", "--quiet", is_flag=True, help="Do not print what happens.")
 def command(interval: float, quiet: bool) -> int:
-    """Look after all sessions in the foreground, until it is ended (Ctrl-C, TERM).
+    """Supervise all sessions in the foreground, until it is ended (Ctrl-C, TERM).
 
     The same pass that the timers make, sooner when something is due. Prints what happens.
     """

@@ -4,6 +4,7 @@ new check is a line in the table of its area."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 
 from sesh.doctor import files, machine, orphans, places, records, sessions, tmux
 from sesh.doctor.context import Check, Context, Finding, Level, Step
@@ -31,16 +32,12 @@ def choose(only: Collection[str]) -> list[Check]:
     """The checks of these ids, or all."""
     for wanted in only:
         if wanted not in IDS:
-            raise _unknown(wanted)
+            from difflib import get_close_matches
+
+            near = get_close_matches(wanted, IDS, 1)
+            hint = f"did you mean {near[0]}?" if near else "sesh doctor --list-checks shows all"
+            raise UsageError(f"no check named {wanted}; {hint}")
     return [check for check in CHECKS if not only or check.id in only]
-
-
-def _unknown(wanted: str) -> UsageError:
-    from difflib import get_close_matches
-
-    near = get_close_matches(wanted, IDS, 1)
-    hint = f"did you mean {near[0]}?" if near else "sesh doctor --list-checks shows all"
-    return UsageError(f"no check named {wanted}; {hint}")
 
 
 def run(chosen: Sequence[Check], context: Context) -> list[Finding]:
@@ -82,24 +79,15 @@ def fix(
     may: Callable[[str], bool],
 ) -> Iterator[Done]:
     """Fix what these checks find, step by step. Look again after each check that had a step."""
-    for check in sorted(chosen, key=_order):
-        steps = _steps(check, context)
+    first = {check_id: number for number, check_id in enumerate(_FIRST)}
+    for check in sorted(chosen, key=lambda check: first.get(check.id, len(first))):
+        steps: list[Step] = []
+        with suppress(SeshError, OSError):  # its finding reports that the check itself fails
+            steps = check.fix(context) if check.fix else []
         for step in steps:
             yield _do(check.id, step, may)
         if steps:
             context = look_again()
-
-
-def _order(check: Check) -> int:
-    return _FIRST.index(check.id) if check.id in _FIRST else len(_FIRST)
-
-
-def _steps(check: Check, context: Context) -> list[Step]:
-    """The steps; none where the check itself fails, which its finding reports."""
-    try:
-        return check.fix(context) if check.fix else []
-    except (SeshError, OSError):
-        return []
 
 
 def _do(id_: str, step: Step, may: Callable[[str], bool]) -> Done:

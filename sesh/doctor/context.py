@@ -75,15 +75,11 @@ class Context:
 
     @cached_property
     def views(self) -> list[View]:
-        """Every readable session as `ls --json` shows it."""
-        judged = [one.session for one in self.census.found if one.session]
-        return self._held_views + [view(one.record, one.verdict) for one in judged]
-
-    @cached_property
-    def _held_views(self) -> list[View]:
-        """Sessions by their digest lines; the digest check reports lines that cannot be parsed."""
-        views = (_parsed(one.view) for one in self.census.held)
-        return [view for view in views if view is not None]
+        """Every readable session as `ls --json` shows it. (The digest check reports digest lines
+        that cannot be parsed.)"""
+        held = filter(None, (_parsed(one.view) for one in self.census.held))
+        judged = (one.session for one in self.census.found if one.session)
+        return [*held, *(view(one.record, one.verdict) for one in judged)]
 
     @cached_property
     def answers(self) -> Answers:
@@ -100,7 +96,7 @@ class Context:
     def held_entries(self) -> list[Entry]:
         """The records that were not judged, read in full."""
         entries = (records.entry(name_of(one.id)) for one in self.census.held)
-        return [one for one in entries if one is not None and isinstance(one.record, Record)]
+        return [one for one in entries if one is not None and one.readable]
 
     @cached_property
     def living(self) -> list[View]:

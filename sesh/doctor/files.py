@@ -111,15 +111,8 @@ def settings(context: Context) -> list[Finding]:
     if context.trouble is None:
         return []
     path = paths.config_file()
-    return [
-        Finding(
-            Level.FAIL,
-            context.trouble,
-            f"${{EDITOR:-vi}} {path}",
-            "see sesh-config(5)",
-            (path,),
-        )
-    ]
+    edit = f"${{EDITOR:-vi}} {path}"
+    return [Finding(Level.FAIL, context.trouble, edit, "see sesh-config(5)", (path,))]
 
 
 # --- left over -----------------------------------------------------------------------------------

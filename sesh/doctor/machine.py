@@ -11,7 +11,7 @@ from sesh.model.text import formatting
 from sesh.model.text.shell_words import quote
 from sesh.supervision.notify import notices
 from sesh.supervision.timer import timers
-from sesh.system import paths, subprocesses
+from sesh.system import files, paths
 
 HOUR, DAY = 3600.0, 86400.0
 _INSTALL = "sesh timer install"
@@ -35,10 +35,8 @@ def timer(context: Context) -> list[Finding]:
     """
     if not os.path.exists(paths.sessions_dir()):
         return []
-    try:
-        age = time.time() - os.stat(paths.gc_stamp(context.run)).st_mtime
-    except FileNotFoundError:
-        age = None
+    ran_at = files.changed(paths.gc_stamp(context.run))
+    age = None if ran_at is None else time.time() - ran_at
     ran = "" if age is None else f"; it last ran {formatting.long_time(age)} ago"
     well = Finding(Level.OK, f"gc is called{ran}")
     if age is not None and age < HOUR:
@@ -48,7 +46,7 @@ def timer(context: Context) -> list[Finding]:
     if age is not None and age < DAY and not (problem or found.late(time.time())):
         return [well]  # by a scheduler of the user's own, or rarely
     if found.watch and not (found.installed or problem):
-        return [Finding(Level.OK, f"a watch looks after sessions{ran}")]
+        return [Finding(Level.OK, f"a watch supervises sessions{ran}")]
     if not found.installed:
         remedy = f"{_INSTALL} --watch" if found.watch else _INSTALL
         return [Finding(Level.WARN, f"gc is not scheduled{problem}{ran}", remedy)]
@@ -59,15 +57,11 @@ def timer(context: Context) -> list[Finding]:
 def linger(context: Context) -> list[Finding]:
     """Does systemd end a user's processes with the last login?"""
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-    program = paths.which("loginctl")
-    if not runtime or not os.path.exists(f"{runtime}/systemd") or program is None:
-        return []
-    user = str(os.getuid())
-    answer = subprocesses.call([program, "show-user", user, "--property=Linger"], timeout=_TIMEOUT)
-    if not answer.ok or answer.out.strip() != "Linger=no":
+    here = runtime and os.path.exists(f"{runtime}/systemd") and paths.which("loginctl")
+    if not here or timers.lingering(_TIMEOUT) is not False:
         return []
     text = "sessions end with your last login: systemd does not let your processes linger"
-    return [Finding(Level.WARN, text, f"loginctl enable-linger {user}")]
+    return [Finding(Level.WARN, text, f"loginctl enable-linger {os.getuid()}")]
 
 
 def undelivered(context: Context) -> list[Finding]:

@@ -6,6 +6,7 @@ import os
 import time
 
 from sesh.doctor.context import FIX, Check, Context, Finding, Level, Step, few, number
+from sesh.model.observation import Session
 from sesh.model.text import formatting
 from sesh.operations import adopt
 from sesh.places.unclaimed import Leftover, Orphan
@@ -16,8 +17,6 @@ from sesh.state.orphans import Stray
 
 def orphan_tmux(context: Context) -> list[Finding]:
     found = [stray for stray in context.census.strays if _unclaimed(stray)]
-    if not found:
-        return []
     return [
         _forgotten([one for one in found if one.remedy == remedy], remedy)
         for remedy in sorted({one.remedy for one in found})
@@ -43,19 +42,31 @@ def _unclaimed(found: Stray | Orphan) -> bool:
 def orphan_agent(context: Context) -> list[Finding]:
     found = _unclaimed_agents(context)
     taken = [orphan for orphan in found if records.entry(orphan.name)]
+    sessions = [one for one in context.census.orphan_sessions if not _says_ended(one.intact)]
     return [
         *_agents_finding([orphan for orphan in found if orphan not in taken], None),
         *_agents_finding(taken, "sesh stop --orphans"),
-        *map(_without_terminal, filter(_terminal_gone, context.census.orphan_sessions)),
+        *(_to_adopt(one, "is alive, but its terminal is gone") for one in sessions),
     ]
+
+
+def record_disagrees(context: Context) -> list[Finding]:
+    sessions = [one for one in context.census.orphan_sessions if _says_ended(one.intact)]
+    return [_to_adopt(one, f"is {one.intact.verdict.reason}") for one in sessions]
+
+
+def _to_adopt(one: Seen, problem: str) -> Finding:
+    text, remedy = f"{one.name} {problem}", f"sesh adopt {one.name}"
+    return Finding(Level.FAIL, text, remedy, subjects=(one.name,))
+
+
+def _says_ended(session: Session) -> bool:
+    return session.record.status.outcome is not None or session.seen.exit is not None
 
 
 def rebuild_all(context: Context) -> list[Step]:
-    return [
-        rebuild(context, one)
-        for one in _unclaimed_agents(context)
-        if records.entry(one.name) is None
-    ]
+    lost = (one for one in _unclaimed_agents(context) if records.entry(one.name) is None)
+    return [rebuild(context, one) for one in lost]
 
 
 def rebuild(context: Context, orphan: Orphan) -> Step:
@@ -86,35 +97,6 @@ def _agents_finding(found: list[Orphan], remedy: str | None) -> list[Finding]:
 
 def _who(orphan: Orphan) -> str:
     return f"pid {orphan.pid}, for {formatting.long_time(orphan.age(time.time()))}"
-
-
-def _terminal_gone(one: Seen) -> bool:
-    return one.session is not None and not _says_ended(one)
-
-
-def _without_terminal(one: Seen) -> Finding:
-    text = f"{one.name} is alive, but its terminal is gone"
-    return Finding(Level.FAIL, text, f"sesh adopt {one.name}", subjects=(one.name,))
-
-
-def record_disagrees(context: Context) -> list[Finding]:
-    found = [one for one in context.census.orphan_sessions if _says_ended(one)]
-    return [
-        Finding(
-            Level.FAIL,
-            f"{one.name} is {one.session.verdict.reason}",
-            f"sesh adopt {one.name}",
-            subjects=(one.name,),
-        )
-        for one in found
-        if one.session
-    ]
-
-
-def _says_ended(one: Seen) -> bool:
-    if one.session is None:
-        return False
-    return one.session.record.status.outcome is not None or one.session.seen.exit is not None
 
 
 def orphan_process(context: Context) -> list[Finding]:

@@ -4,6 +4,7 @@ be started again? Their kinds find what only they can know (`problems`)."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from sesh.doctor.context import FIX, Check, Context, Finding, Level, Step, few, number
 from sesh.model.session_json import View
@@ -36,12 +37,13 @@ def orphan_container(context: Context) -> list[Finding]:
 
 
 def rebuild_all(context: Context) -> list[Step]:
-    return [_rebuild(context, one) for one in _rebuildable(context)]
-
-
-def _rebuild(context: Context, one: UnclaimedPlace) -> Step:
-    what = f"rebuilt the record of {one.name} from the labels of its {one.what}"
-    return Step(what, lambda: recover.rebuild(one, context.settings))
+    return [
+        Step(
+            f"rebuilt the record of {one.name} from the labels of its {one.what}",
+            partial(recover.rebuild, one, context.settings),
+        )
+        for one in _rebuildable(context)
+    ]
 
 
 def _rebuildable(context: Context) -> list[UnclaimedPlace]:
@@ -116,10 +118,7 @@ def went_with_container(view: View) -> bool:
 CHECKS = (
     Check("engine", "every container engine in use answers", _by_kinds("engine")),
     Check(
-        "orphan-container",
-        "every container of ours has a record",
-        orphan_container,
-        rebuild_all,
+        "orphan-container", "every container of ours has a record", orphan_container, rebuild_all
     ),
     Check("container-left", "no container is left over", container_left),
     Check("container-gone", "no session has lost its container", container_gone),

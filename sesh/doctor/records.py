@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from datetime import UTC, datetime
+from functools import partial
 
 from sesh.doctor import orphans
 from sesh.doctor.context import FIX, Check, Context, Finding, Level, Step, few, shown
@@ -77,19 +78,18 @@ def digest(context: Context) -> list[Finding]:
 
 
 def rewrite_digests(context: Context) -> list[Step]:
-    names = [one.name for one in context.census.found if one.trouble]
-    return [_rewrite(name) for name in [*names, *_lying_digests(context)]]
-
-
-def _rewrite(name: str) -> Step:
     """Judging a session rewrites a wrong digest line."""
 
-    def look_again() -> None:
+    def rewrite(name: str) -> None:
         found = lookup.one(name)
         if found.trouble:
             raise StateError(found.trouble)
 
-    return Step(f"rewrote the digest line of {name}", look_again)
+    names = [one.name for one in context.census.found if one.trouble]
+    return [
+        Step(f"rewrote the digest line of {name}", partial(rewrite, name))
+        for name in [*names, *_lying_digests(context)]
+    ]
 
 
 def _lying_digests(context: Context) -> list[str]:
@@ -125,18 +125,17 @@ def log_pipe(context: Context) -> list[Finding]:
 
 
 def restore_logs(context: Context) -> list[Step]:
-    return [_log_again(context, view) for view in _unlogged(context)]
-
-
-def _log_again(context: Context, view: View) -> Step:
-    def pipe() -> None:
+    def pipe(view: View) -> None:
         launch_files.make_transcript(view["id"])
         server = tmux_server.server(view["socket"], context.run, context.settings)
         reply = server.pipe(view["pane"])
         if not reply.ok:
             raise SeshError(f"tmux: {reply.text}")
 
-    return Step(f"what {view['name']} prints is logged again", pipe)
+    return [
+        Step(f"what {view['name']} prints is logged again", partial(pipe, view))
+        for view in _unlogged(context)
+    ]
 
 
 def _unlogged(context: Context) -> list[View]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from sesh.doctor.context import FIX, Check, Context, Finding, Level, Step, few, number
 from sesh.model.errors import SeshError
@@ -62,22 +63,15 @@ def overdue(context: Context) -> list[Finding]:
 
 def branch(context: Context) -> list[Finding]:
     """Living sessions whose directory is not on the branch that it should be on."""
-    return [_astray(one.session) for one in context.judged(_off_branch) if one.session]
+    sessions = [one.intact for one in context.judged(lambda one: one.state in ALIVE)]
+    found = [(one, off_branch(one.record, one.seen)) for one in sessions]
+    return [_off_branch(session, where) for session, where in found if where]
 
 
-def _off_branch(one: Seen) -> bool:
-    return one.state in ALIVE and one.session is not None and bool(_where(one.session))
-
-
-def _where(session: Session) -> str | None:
-    return off_branch(session.record, session.seen)
-
-
-def _astray(session: Session) -> Finding:
+def _off_branch(session: Session, where: str) -> Finding:
     spec = session.record.spec
     remedy = f"git -C {quote(spec.cwd)} switch {quote(spec.branch or '')}"
-    text = f"{session.name}: {_where(session)}"
-    return Finding(Level.FAIL, text, remedy, subjects=(session.name,))
+    return Finding(Level.FAIL, f"{session.name}: {where}", remedy, subjects=(session.name,))
 
 
 def breaker(context: Context) -> list[Finding]:
@@ -122,8 +116,7 @@ def _never_began(view: View) -> bool:
 
 def _starts_too_long(one: Seen) -> bool:
     """Only where tmux gave no answer, or the clock was moved; else it has failed by now."""
-    assert one.session is not None
-    record, verdict = one.session.record, one.session.verdict
+    record, verdict = one.intact.record, one.intact.verdict
     if State.STARTING not in (verdict.state, verdict.last_known):
         return False
     away = abs(datetime.now(UTC) - record.status.launched)
@@ -137,13 +130,9 @@ def _sessions(found: Sequence[View], text: str, selection: str | None) -> list[F
     found = sorted(found, key=lambda view: str(view["name"]))
     names = tuple(str(view["name"]) for view in found)
     head = text.format(number(found, "session"))
-    which = few([_with_reason(view) for view in found])
+    which = few([f"{v['name']} ({v['reason']})" if v["reason"] else v["name"] for v in found])
     many = selection if len(found) > 1 and selection else f"restart {' '.join(names[:20])}"
     return [Finding(Level.FAIL, f"{head}: {which}", f"sesh {many}", subjects=names)]
-
-
-def _with_reason(view: View) -> str:
-    return f"{view['name']} ({view['reason']})" if view["reason"] else str(view["name"])
 
 
 def stuck_stopping(context: Context) -> list[Finding]:
@@ -151,28 +140,25 @@ def stuck_stopping(context: Context) -> list[Finding]:
     if not found:
         return []
     names = tuple(one.name for one in found)
-    reasons = [f"{one.name} ({one.session.verdict.reason})" for one in found if one.session]
+    reasons = [f"{one.name} ({one.intact.verdict.reason})" for one in found]
     text = f"{number(names, 'stop')} not confirmed: {few(reasons)}"
     return [Finding(Level.FAIL, text, FIX, "continues it", names)]
 
 
 def finish_stops(context: Context) -> list[Step]:
-    return [_finish(context, one) for one in context.judged(_stops_too_long)]
-
-
-def _finish(context: Context, found: Seen) -> Step:
-    def finish() -> None:
+    def finish(found: Seen) -> None:
         after = continue_stops([found], context.settings)[0]
-        if after.state is State.STOPPING and after.session:
-            raise SeshError(after.session.verdict.reason or "not confirmed")
+        if after.state is State.STOPPING:
+            raise SeshError(after.intact.verdict.reason or "not confirmed")
 
-    return Step(f"finished the stop of {found.name}", finish)
+    found = context.judged(_stops_too_long)
+    return [Step(f"finished the stop of {one.name}", partial(finish, one)) for one in found]
 
 
 def _stops_too_long(one: Seen) -> bool:
-    if one.state is not State.STOPPING or one.session is None:
+    if one.state is not State.STOPPING:
         return False
-    status = one.session.record.status
+    status = one.intact.record.status
     grace = timedelta(seconds=(status.stop_grace or 0.0) + STOP_PATIENCE)
     return status.stop_asked is None or abs(datetime.now(UTC) - status.stop_asked) > grace
 

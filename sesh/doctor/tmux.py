@@ -32,12 +32,9 @@ def installed(context: Context) -> list[Finding]:
         if not any(hangs(answer) for answer in context.answers.values()):
             tmux.check_version(binary, context.config.tmux.timeout)
     except CannotTellError as error:
-        return [Finding(Level.FAIL, str(error), _how_to_install())]
+        install = next((how for program, how in _INSTALLERS if paths.which(program)), None)
+        return [Finding(Level.FAIL, str(error), install)]
     return []
-
-
-def _how_to_install() -> str | None:
-    return next((how for program, how in _INSTALLERS if paths.which(program)), None)
 
 
 # --- servers that answer, and those that don't ---------------------------------------------------
@@ -69,20 +66,13 @@ def _silent(context: Context, socket: str, answer: Reply) -> Finding:
 
 
 def end_wedged(context: Context) -> list[Step]:
+    """End the servers that answer nothing but that they are exiting, and in which nothing lives."""
     return [
         Step(
             f"ended the wedged tmux server {process.pid}",
             partial(_end_server, process),
             f"end the wedged tmux server {process.pid}, in which nothing runs?",
         )
-        for process in _wedged(context)
-    ]
-
-
-def _wedged(context: Context) -> list[Process]:
-    """The servers that answer nothing but that they are exiting, and in which nothing lives."""
-    return [
-        process
         for socket, answer in context.answers.items()
         if isinstance(answer, Reply) and answer.trouble is Trouble.EXITING
         for process in _servers_at(context, socket)
@@ -104,18 +94,14 @@ def _has_panes(table: processes.Table, server: Process) -> bool:
 def _servers_at(context: Context, socket: str) -> list[Process]:
     """The living tmux servers that belong to a socket: by their command line, and as those above
     its living sessions. The oldest first."""
-    above = _above_sessions(context, socket)
+    pids = {view["pid"] for view in context.living if view["socket"] == socket}
+    above = {one for pid in pids for one in processes.ancestors(context.table, pid)}
     stats = [
         stat
         for stat in processes.tmux_servers(context.table)
         if stat.pid in above or _serves(stat.pid, socket)
     ]
     return [stat.process for stat in sorted(stats, key=lambda stat: stat.start)]
-
-
-def _above_sessions(context: Context, socket: str) -> set[int]:
-    pids = {view["pid"] for view in context.living if view["socket"] == socket}
-    return {above for pid in pids for above in processes.ancestors(context.table, pid)}
 
 
 def _serves(pid: int, socket: str) -> bool:
@@ -153,7 +139,11 @@ def _hidden_at(context: Context, socket: str, answer: list[Pane] | Reply) -> lis
     if isinstance(answer, Reply):
         swept = answer.trouble is Trouble.NO_SERVER
         return [Hidden(socket, process) for process in living[:1] if swept]
-    pid = answer[0].server if answer else _who_answers(context, socket) if living else None
+    if answer:
+        pid: int | None = answer[0].server
+    else:  # a server without panes does not say who it is unless it is asked
+        server = tmux_server.server(socket, context.run, context.config)
+        pid = server.server_pid() if living else None
     by = context.table.get(pid or 0)
     if by is None:
         return []
@@ -166,11 +156,6 @@ def _hidden_at(context: Context, socket: str, answer: list[Pane] | Reply) -> lis
         for process in living
         if process != by.process
     ]
-
-
-def _who_answers(context: Context, socket: str) -> int | None:
-    """A server without panes does not say who it is unless it is asked."""
-    return tmux_server.server(socket, context.run, context.config).server_pid()
 
 
 def _unreachable(one: Hidden) -> Finding:

@@ -9,20 +9,20 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 
 from sesh.model import digest
-from sesh.model.digest import Digest
 from sesh.model.errors import StateError
 from sesh.model.observation import Verdict
 from sesh.model.place import Process
 from sesh.model.reconcile import recorded_end
 from sesh.model.record import Damaged, Record
-from sesh.model.session_json import View, damaged_view, orphan_view, view
+from sesh.model.session_json import View, damaged_view, view
 from sesh.model.states import ALIVE, State
+from sesh.places import unclaimed
 from sesh.state import events, freshness, history, lookup, orphans
 from sesh.state.judge import Seen
-from sesh.state.lookup import Orphan
 from sesh.stats import measures
 from sesh.stats.measures import Report
 from sesh.supervision import health_checks
@@ -80,7 +80,7 @@ def _sessions() -> tuple[list[View], list[str]]:
     damaged = {shown["name"] for shown in views if shown["state"] == State.DAMAGED}
     lost = [one for one in census.agents if one.name not in damaged]
     views += [json.loads(one.view) for one in census.held]
-    views += [_orphan(one) for one in lost]
+    views += map(unclaimed.view, lost)
     living = [one for one in census.found if one.state in ALIVE | {State.ORPHAN}]
     agents = lookup.agent_processes(living, census.held)
     _measure(views, {**agents, **{one.id: one.agent.process for one in lost}})
@@ -92,12 +92,6 @@ def _view(found: Seen) -> View:
         assert found.damaged is not None
         return damaged_view(found.damaged)
     return view(found.session.record, found.session.verdict)
-
-
-def _orphan(found: Orphan) -> View:
-    reason = "alive, but no record claims it"
-    pid = found.agent.process.pid
-    return orphan_view(found.id, reason, pid, found.since, generation=found.generation)
 
 
 def _measure(views: Sequence[View], agents: Mapping[str, Process]) -> None:
@@ -133,19 +127,13 @@ def _by_digests() -> dict[str, View]:
     found = {}
     try:
         for name in names:
-            line = _digest(name, directory)
-            if line is not None and line.id == name and line.mode == "ended":
-                found[name] = json.loads(line.view)
+            with suppress(OSError):
+                line = digest.parse(quick_read.read(f"{name}.toml", directory))
+                if line is not None and line.id == name and line.mode == "ended":
+                    found[name] = json.loads(line.view)
     finally:
         os.close(directory)
     return found
-
-
-def _digest(name: str, directory: int) -> Digest | None:
-    try:
-        return digest.parse(quick_read.read(f"{name}.toml", directory))
-    except OSError:
-        return None
 
 
 def _by_record(record: Record | Damaged) -> View:

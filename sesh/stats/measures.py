@@ -172,16 +172,12 @@ def _of_sessions(listed: Sequence[Object], archived: Sequence[Object]) -> dict[s
         "listed": len(listed),
         "archived": len(archived),
         "alive": sum(view["state"] in ALIVE for view in listed),
-        "healthy": sum(_healthy(view) for view in listed),
+        "healthy": sum(v["state"] in HEALTHY and not v.get("attention") for v in listed),
         "attention": sum(bool(view.get("attention")) for view in listed),
         "stale": states[State.STALE],
         "damaged": states[State.DAMAGED],
         "states": states,
     }
-
-
-def _healthy(view: Object) -> bool:
-    return view["state"] in HEALTHY and not view.get("attention")
 
 
 def _of_memory(listed: Sequence[Object]) -> dict[str, Any]:

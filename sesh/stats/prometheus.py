@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from sesh.stats.measures import Figures, Part, Report
+from sesh.stats.measures import Part, Report
 
 Number = int | float | None
 Sample = tuple[Mapping[str, str], Number]
@@ -83,16 +83,15 @@ def text(found: Report) -> str:
     causes = [({"cause": cause}, count) for cause, count in whole.causes.items()]
     families = [
         _family("sesh_sessions", "Sessions in the list and in the history, by state.", states),
-        *(_of_whole(metric, *about, whole) for metric, about in _PLAIN.items()),
+        *(
+            _family(metric, about, [({}, getattr(whole, field))])
+            for metric, (about, field) in _PLAIN.items()
+        ),
         _family("sesh_failures", "Failures among the remembered ends, by cause.", causes),
         *_of_parts("group", found.groups),
         *_of_parts("template", found.templates),
     ]
     return "".join(families)
-
-
-def _of_whole(metric: str, about: str, field: str, whole: Figures) -> str:
-    return _family(metric, about, [({}, getattr(whole, field))])
 
 
 def _of_parts(kind: str, parts: Sequence[Part]) -> Iterable[str]:

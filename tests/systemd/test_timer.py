@@ -298,13 +298,13 @@ def test_a_watch_that_systemd_keeps_running(user: User) -> None:
     assert (done.out, done.err) == ("", "sesh watch runs, by systemd\n")
     pid = main_pid(user, watch)
     assert user.machine.ok("cat", f"/proc/{pid}/cmdline").endswith("/sesh\0watch\0--quiet\0")
-    assert status(user).out == "sesh watch looks after sessions, by systemd; gc is not scheduled\n"
+    assert status(user).out == "sesh watch supervises sessions, by systemd; gc is not scheduled\n"
     assert (shown(user)["watch"], shown(user)["installed"]) == (True, False)
     user.machine.ok("kill", "-KILL", pid)
     assert eventually(lambda: main_pid(user, watch) not in ("0", pid)), "systemd starts it again"
     start(user, "a")
     (told,) = user.sesh("doctor", "--json", "--only", "timer").json
-    assert (told["level"], told["text"]) == ("ok", "a watch looks after sessions")
+    assert (told["level"], told["text"]) == ("ok", "a watch supervises sessions")
     user.systemctl("stop", watch)
     assert "systemd has not started the watch" in status(user).out
     (told,) = user.sesh("doctor", "--json", "--only", "timer").json

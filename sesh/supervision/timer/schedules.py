@@ -106,7 +106,7 @@ def watch_text(job: Job) -> str:
     return _lines(
         f"# {_WRITTEN}",
         "[Unit]",
-        "Description=Look after terminal sessions (sesh watch)",
+        "Description=Supervise terminal sessions (sesh watch)",
         "",
         "[Service]",
         "Type=exec",

@@ -389,9 +389,9 @@ def _with_watch(timer: Timer) -> Timer:
     if units.found != units.files:
         missing = "the watch is not enabled, or its unit is missing"
         return _with_problem(timer, f"{missing}; sesh timer install --watch fixes it")
-    lingering = _lingering() if timer.lingering is None else timer.lingering
+    lingers = lingering() if timer.lingering is None else timer.lingering
     problem, _ = _activity_problem(units.main, "the watch; sesh timer install --watch does")
-    return _with_problem(replace(timer, watch=True, lingering=lingering), problem)
+    return _with_problem(replace(timer, watch=True, lingering=lingers), problem)
 
 
 def _with_problem(timer: Timer, problem: str | None) -> Timer:
@@ -423,7 +423,7 @@ def _units_state() -> Timer:
         schedule=schedule,
         last_run=_last_run(),
         next_run=_next_run(units) if certain else None,
-        lingering=_lingering(),
+        lingering=lingering(),
         problem=problem,
         certain=certain,
     )
@@ -456,10 +456,10 @@ def _next_run(units: Units) -> float | None:
         return None  # an older systemd, which prints a table
 
 
-def _lingering() -> bool | None:
+def lingering(timeout: float = _ASK) -> bool | None:
     """Does the user manager live while the user is not logged in? None: cannot tell."""
     argv = ("loginctl", "show-user", str(os.getuid()), "--property=Linger")
-    answer = subprocesses.call(argv, timeout=_ASK)
+    answer = subprocesses.call(argv, timeout=timeout)
     return {"Linger=yes": True, "Linger=no": False}.get(answer.out.strip()) if answer.ok else None
 
 
