@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     Event = dict[str, Any]
 else:
     Event = dict
-written: set[str] = set()  # kinds and states of the events of this process since the last `tell`
+written: set[str] = (
+    set()
+)  # kinds and states of the events of this process since the last `send_new`
 KINDS = (
     *("started", "start-failed", "restarted", "restart-failed", "ended", "stopping", "stopped"),
     *("archived", "removed", "adopted", "paused", "resumed", "phase", "finished"),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 
@@ -15,7 +15,6 @@ from sesh.model import due
 from sesh.model.configuration import Config
 from sesh.model.due import Action, Facts, Kind
 from sesh.model.errors import CannotTellError
-from sesh.model.place import Process
 from sesh.model.record import Record
 from sesh.model.states import State
 from sesh.model.value_object import Value, replace
@@ -26,7 +25,7 @@ from sesh.state.clocks import Naps
 from sesh.state.judge import Seen
 from sesh.supervision import health_checks
 from sesh.supervision.health_checks import Memory
-from sesh.system import paths, process_usage, processes
+from sesh.system import files, paths, process_usage, processes
 from sesh.system.process_usage import Usage
 from sesh.system.subprocesses import Reply
 from sesh.system.tmux import Pane
@@ -104,7 +103,7 @@ def remembered(one: Seen, moment: Moment) -> Supervised:
 def _facts(record: Record, memory: Memory, moment: Moment) -> Facts:
     clock = moment.uptime
     age = clocks.launch_age(record, clock)
-    printed = _modified(paths.transcript(record.id))
+    printed = files.changed(paths.transcript(record.id))
     spoken = None if printed is None else max(printed, launch_files.last_beat(record))
     return Facts(
         clock=clock,
@@ -129,7 +128,7 @@ def silent_for(record: Record) -> float | None:
     transcript is gone."""
     moment = now()
     age = clocks.launch_age(record, moment.uptime)
-    return _silence(record, age, _modified(paths.transcript(record.id)), moment)
+    return _silence(record, age, files.changed(paths.transcript(record.id)), moment)
 
 
 def _silence(record: Record, age: float, last: float | None, moment: Moment) -> float | None:
@@ -139,13 +138,6 @@ def _silence(record: Record, age: float, last: float | None, moment: Moment) -> 
     started = status.started.timestamp() if status.started else 0.0
     resumed = status.resumed.timestamp() if status.resumed else 0.0
     return due.silence(moment.wall, age, started, max(last, resumed), moment.naps)
-
-
-def _modified(path: str) -> float | None:
-    try:
-        return os.stat(path).st_mtime
-    except OSError:
-        return None
 
 
 def with_proven_silence(one: Supervised, config: Config, listed: Listed) -> Supervised:
@@ -186,37 +178,26 @@ def measure(sessions: Sequence[Supervised]) -> list[Supervised]:
         return [*sessions]
     measured = [one for one in sessions if one.record.id in wanting]
     limits = {one.record.id: one.record.spec.care.max_memory or float("inf") for one in measured}
-    table = processes.table()
-    used = process_usage.quick_usage(table, _agents(measured), _checking(measured), limits)
+    places = {one.record.id: one.record.place for one in measured}
+    agents = {
+        key: place.agent.process for key, place in places.items() if place.agent and place.pids_here
+    }
+    # Running health commands carry the marker, but do not belong to the session.
+    checking = {one.memory.process.pid for one in measured if one.memory.process}
+    used = process_usage.quick_usage(processes.table(), agents, checking, limits)
     return [
         _measured(one, used.get(one.record.id)) if one.record.id in wanting else one
         for one in sessions
     ]
 
 
-def _agents(sessions: Iterable[Supervised]) -> dict[str, Process]:
-    """The agents whose processes can be seen from here."""
-    places = {one.record.id: one.record.place for one in sessions}
-    return {
-        key: place.agent.process for key, place in places.items() if place.agent and place.pids_here
-    }
-
-
-def _checking(sessions: Iterable[Supervised]) -> set[int]:
-    """Running health commands: they carry the marker, but do not belong to the session."""
-    return {one.memory.process.pid for one in sessions if one.memory.process}
-
-
 def _measured(one: Supervised, used: Usage | None) -> Supervised:
-    memory = replace(one.memory, measured=one.now.uptime)
-    if used is None:
-        measured = one.with_facts(memory, since_measure=0.0)
-    else:
+    memory, found = replace(one.memory, measured=one.now.uptime), {}
+    if used is not None:
         memory = replace(memory, peak=max(memory.peak, used.memory_bytes))
         found = {"memory": used.memory_bytes, "cpu": used.cpu_seconds}
-        measured = one.with_facts(memory, since_measure=0.0, **found)
     health_checks.write(one.record, memory)
-    return measured
+    return one.with_facts(memory, since_measure=0.0, **found)
 
 
 # --- health commands -----------------------------------------------------------------------------

@@ -233,65 +233,58 @@ def _on_this_machine(record: Record) -> str:
 def collect(checks: Sequence[tuple[Record, Memory, float]], now: float) -> list[Memory]:
     """Read the results of health commands, and end the commands that take too long. Each comes with
     the number of seconds that its agent has run, without pauses."""
-    words = [_word(record, memory) for record, memory, _ in checks]
-    late = [
-        memory.process if word is None and _is_late(record, memory, now) else None
-        for (record, memory, _), word in zip(checks, words, strict=True)
-    ]
-    stems = [launch_files.own(record) for record, _, _ in checks]
-    _end([(process, stem) for process, stem in zip(late, stems, strict=True) if process])
+    results = [_result(record, memory) for record, memory, _ in checks]
+    late = []
+    for at, (record, memory, _) in enumerate(checks):
+        overdue = memory.begun is not None and now - memory.begun >= due.patience(record)
+        if results[at] is None and memory.process and overdue:
+            late.append((memory.process, launch_files.own(record)))
+            # In a container the command itself reports that; a late engine tells nothing about the
+            # session.
+            results[at] = _too_long(record) if record.place.calls_back else ""
+    _end(late)
     return [
-        _after(record, memory, _too_late(record) if ended else word, now, age)
-        for (record, memory, age), word, ended in zip(checks, words, late, strict=True)
+        _after(record, memory, result, now, age)
+        for (record, memory, age), result in zip(checks, results, strict=True)
     ]
 
 
-def _after(record: Record, memory: Memory, word: str | None, now: float, age: float) -> Memory:
+def _after(record: Record, memory: Memory, result: str | None, now: float, age: float) -> Memory:
     """The memory after a result; None: the command still runs."""
-    if word is None or memory.process is None or memory.begun is None:
+    if result is None or memory.process is None or memory.begun is None:
         return memory
     taken = now - memory.begun
     subprocesses.reap(memory.process.pid)
     _forget(launch_files.own(record))
-    if not word or _held_since(record, taken):
+    if not result or _held_since(record, taken):
         return replace(memory, process=None)  # the result is unknown
     heard = replace(memory, process=None, checks=memory.checks + 1)
-    if word == "0":
+    if result == "0":
         return replace(heard, failures=0, last_failure="")
     if due.awake(taken, clocks.naps()) < taken:
         return replace(memory, process=None)  # the machine was suspended meanwhile
     if age - taken < record.spec.care.health_start_period:
         return heard  # the agent was still starting
-    return replace(heard, failures=memory.failures + 1, last_failure=word)
+    return replace(heard, failures=memory.failures + 1, last_failure=result)
 
 
-def _word(record: Record, memory: Memory) -> str | None:
+def _result(record: Record, memory: Memory) -> str | None:
     """The result of a health command: 0 for healthy, "" for unknown, else what is wrong. None while
     it runs."""
-    word = _said(record)
-    if word is None and memory.process and not processes.alive(memory.process):
-        return _said(record) or ""  # it may have written between the two looks
-    return word
+    result = _written(record)
+    if result is None and memory.process and not processes.alive(memory.process):
+        return _written(record) or ""  # it may have written between the two looks
+    return result
 
 
-def _is_late(record: Record, memory: Memory, now: float) -> bool:
-    return memory.begun is not None and now - memory.begun >= due.patience(record)
-
-
-def _too_late(record: Record) -> str:
-    """The result of a command that was ended. In a container the command itself reports that; an
-    engine that is late tells nothing about the session."""
-    return _too_long(record) if record.place.calls_back else ""
-
-
-def _said(record: Record) -> str | None:
+def _written(record: Record) -> str | None:
     try:
-        word = files.read_regular(f"{launch_files.own(record)}.health", _LIMIT)
+        text = files.read_regular(f"{launch_files.own(record)}.health", _LIMIT)
     except OSError:
         return None
-    if not word.endswith(b"\n"):  # it is being written
+    if not text.endswith(b"\n"):  # it is being written
         return None
-    lines = word.decode("ascii", "replace").split("\n")
+    lines = text.decode("ascii", "replace").split("\n")
     return next(filter(None, (_meaning(record, line) for line in lines)), "")
 
 
@@ -349,7 +342,14 @@ def end_abandoned(directory: str) -> None:
     left = {stem: one for stem, one in checks.items() if one is None or _is_abandoned(one, now)}
     known = [(one.process, stem) for stem, one in left.items() if one and one.process]
     unknown = [stem for stem, one in left.items() if one and not one.process]
-    _end([*known, *_by_command_line(unknown)])
+    # The pass that started these was killed before it could write which process it is.
+    table = processes.table() if unknown else {}
+    _end(
+        [
+            *known,
+            *((s.process, stem) for s in table.values() for stem in unknown if _is_ours(s, stem)),
+        ]
+    )
     for process, _ in known:
         subprocesses.reap(process.pid)
     for stem in left:
@@ -366,14 +366,6 @@ def _is_abandoned(check: UnderWay, now: float) -> bool:
 def _is_beginning(process: Process) -> bool:
     """Has the kernel not set its command line yet? The process that starts it continues earlier."""
     return processes.alive(process) and not processes.command(process.pid)
-
-
-def _by_command_line(stems: Sequence[str]) -> list[tuple[Process, str]]:
-    """The commands that were started by a process that was killed before it could write which."""
-    table = processes.table() if stems else {}
-    return [
-        (stat.process, stem) for stat in table.values() for stem in stems if _is_ours(stat, stem)
-    ]
 
 
 def _end(commands: Sequence[tuple[Process, str]]) -> None:

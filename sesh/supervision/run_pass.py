@@ -244,7 +244,7 @@ def tend(
         _tell_attached(sessions, config, answers)
         _tend_servers(sessions, held, config, run, times, answers)
     if settings.trouble() is None:  # else it is unknown whom to notify: later
-        notices.tell(config)
+        notices.send_new(config)
 
 
 def _tell_attached(sessions: Sequence[Session], config: Config, answers: Said) -> None:

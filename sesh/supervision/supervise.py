@@ -125,7 +125,7 @@ class _Run:
     def apply_breakers(self, sessions: list[Supervised]) -> list[Supervised]:
         """An unhealthy session is not ended while its breaker is open, or when that is unknown."""
         applied = self.each([sessions], lambda some: _with_breakers(some, self.config))
-        return applied[0] if applied else [_breaker_open(one) for one in sessions]
+        return applied[0] if applied else [o.with_facts(breaker_open=True) for o in sessions]
 
     def postpone_retries(self, waiting: Sequence[Supervised]) -> None:
         """Postpone retries for which the breaker is open longer than they wait anyway. When that is
@@ -149,7 +149,8 @@ class _Run:
         if action.kind is Kind.NOTE:
             self._became(one, _note(one, action))
         elif action.kind is Kind.END:
-            asked = _ask_to_stop(one, _ending(action), self.config, mine=self.stopping_here)
+            ending = Ending(action.why, action.cause or Cause.LIMIT, action.ran_well)
+            asked = _ask_to_stop(one, ending, self.config, mine=self.stopping_here)
             self._became(one, asked)
             self.asked += [asked] if asked else []
         elif action.kind is Kind.RETRY and one.record.name not in self.postponed:
@@ -172,11 +173,9 @@ def _with_breakers(sessions: Sequence[Supervised], config: Config) -> list[Super
     """Mark the unhealthy sessions that could not be retried, because their breaker is open."""
     unwell = [one for one in sessions if any(task.cause is Cause.HEALTH for task in one.due)]
     opened = breakers.open_for([one.record for one in unwell], config) if unwell else {}
-    return [_breaker_open(one) if one.record.id in opened else one for one in sessions]
-
-
-def _breaker_open(one: Supervised) -> Supervised:
-    return one.with_facts(breaker_open=True)
+    return [
+        one.with_facts(breaker_open=True) if one.record.id in opened else one for one in sessions
+    ]
 
 
 def overdue(found: Sequence[Seen], config: Config) -> list[tuple[Seen, Action]]:
@@ -256,10 +255,6 @@ def _note(one: Supervised, action: Action) -> Seen | None:
     return written
 
 
-def _ending(action: Action) -> Ending:
-    return Ending(action.why, action.cause or Cause.LIMIT, action.ran_well)
-
-
 def _ask_to_stop(one: Supervised, ending: Ending, config: Config, *, mine: bool) -> Seen | None:
     stays = _comes_back(one.seen, ending)
     try:
@@ -300,12 +295,10 @@ def _launch(one: Supervised, config: Config) -> Seen | None:
         return restart(one.seen, config, attempt)
     except ConversationInUseError as error:
         return _hold_up(one, str(error))
-    except ConflictError:
-        return None  # another sesh was faster
     except LaunchError:
         return lookup.one(one.record.name)
-    except CannotTellError:
-        return None
+    except (ConflictError, CannotTellError):
+        return None  # another sesh was faster, or it cannot be decided now
     except StateError as error:  # a full disk, say: try again later
         return _hold_up(one, str(error))
     except SeshError as error:

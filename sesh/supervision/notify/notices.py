@@ -61,23 +61,23 @@ _ANY = ("utf-8", "surrogatepass")
 _SENTENCES = {
     "started": "was started",
     "start-failed": "could not be started",
-    "restarted": "was started again",
-    "restart-failed": "could not be started again",
+    "restarted": "was restarted",
+    "restart-failed": "could not be restarted",
     "stopping": "is being stopped",
     "stopped": "was stopped",
     "archived": "was moved to the history",
-    "removed": "was forgotten",
+    "removed": "was removed",
     "adopted": "was adopted",
     "paused": "is paused",
-    "resumed": "goes on",
-    "recovering": "will be started again",
+    "resumed": "was resumed",
+    "recovering": "will be restarted",
     "failing": "is failing",
-    "hung": "hangs",
-    "healthy": "is well again",
+    "hung": "is hung",
+    "healthy": "is healthy again",
     "waiting": "is waiting",
-    "phase": "is in another phase",
+    "phase": "has entered another phase",
     "finished": "has finished",
-    "breaker-opened": "is left alone",
+    "breaker-opened": "is not retried",
     "completed": "completed",
     "failed": "failed",
     "timeout": "timed out",
@@ -103,12 +103,16 @@ class Notice(Value):
 # --- in the pass ---------------------------------------------------------------------------------
 
 
-def tell(config: Config) -> None:
+def send_new(config: Config) -> None:
     """Collect events and start the delivery of due notifications: the last step of a pass. Never
     waits. On a full disk the cursor stays where it is, and a later pass collects the events."""
     events.written.clear()
     with suppress(SeshError, OSError):
-        if collect(config) and any(map(_unserved, _due())):
+        now = time.time()
+        if not collect(config):
+            return
+        due = {notice.target for notice in _outbox() if notice.is_due(now)}
+        if any(map(_unserved, due)):
             argv = [*paths.own_command(), "pass", "--deliver"]
             subprocesses.detach(argv, env=targets.surroundings())
 
@@ -124,10 +128,10 @@ def collect(config: Config) -> bool:
     cursor = _cursor()
     if cursor is None or events.grown(cursor[0]):
         directory = paths.notices_dir()
-        fresh = not os.path.exists(directory)
+        first = NOWHERE if os.path.exists(directory) else BEGIN
         files.make_private(directory)
         with files.locked(f"{directory}/.lock"):
-            _collect(config.notify, fresh=fresh)
+            _collect(config.notify, first)
     return bool(waiting())
 
 
@@ -138,34 +142,30 @@ def wake() -> float | None:
     return min(waits) if waits else None
 
 
-def _due() -> set[Target]:
-    """The targets with a notification that is due."""
-    now = time.time()
-    return {notice.target for notice in _outbox() if notice.is_due(now)}
-
-
 def _unserved(target: Target) -> bool:
     """Does no process deliver to it? A process that does looks once more."""
     with _serving(target) as mine:
         return mine
 
 
-def _collect(settings: Notify, *, fresh: bool) -> None:
-    """Under the lock."""
-    cursor = _cursor()
-    place, batch = cursor or (BEGIN if fresh else NOWHERE, _last_batch())
+def _collect(settings: Notify, first: Place) -> None:
+    """Under the lock. Without a cursor, collecting begins at `first`."""
+    cursor, known = _cursor(), _files()
+    place, batch = cursor or (first, max((written for _, written in known), default=0))
     found, end = events.since(place)
     if cursor is None:
         found = [event for event in found if _age(event) < FRESH]
-    _forget_beyond(batch)
+    for name, written in known:
+        if written > batch:  # left by a `collect` that was killed: its events are read again
+            os.unlink(f"{paths.notices_dir()}/{name}")
     wanted = list(_wanted(found, settings.on))
-    told = targets_of(settings)
-    if wanted and told:
+    receivers = targets_of(settings)
+    if wanted and receivers:
         batch += 1
-        _write_batch(wanted, told, batch)
+        _write_batch(wanted, receivers, batch)
     if cursor != (end, batch):
         text = f"{end.inode} {end.offset} {batch}\n"
-        files.write_private(_cursor_path(), text.encode(), durable=bool(wanted and told))
+        files.write_private(_cursor_path(), text.encode(), durable=bool(wanted and receivers))
 
 
 def _age(event: Event) -> float:
@@ -190,8 +190,8 @@ def _wanted(found: Sequence[Event], on: Sequence[str]) -> Iterator[tuple[Event, 
         if kind in NEVER or not (kind in on or (ended and event.get("state") in on)):
             continue
         session = _session(event)
-        again = number < retried.get(_launch(event), -1) or _recovers(event, session)
-        if not (ended and again) or "recovering" in on:
+        retry_follows = number < retried.get(_launch(event), -1) or _recovers(event, session)
+        if not (ended and retry_follows) or "recovering" in on:
             yield event, session
 
 
@@ -224,12 +224,8 @@ def _session(event: Event) -> View | None:
     return {
         **activity.add_to(shown, doing),
         "last_output": None if last is None else formatting.stamp(last),
-        "checked_at": _now(),
+        "checked_at": formatting.stamp(time.time()),
     }
-
-
-def _now() -> str:
-    return formatting.stamp(time.time())
 
 
 # --- messages ------------------------------------------------------------------------------------
@@ -263,18 +259,18 @@ def _circuit(event: Event) -> str:
 def try_out(settings: Notify) -> list[tuple[Target, Sent]]:
     """Send a test to all targets at once, and wait for the results."""
     data = _data(body(events.new("test", None, None, None), None))
-    told = targets_of(settings)
+    receivers = targets_of(settings)
     results: dict[Target, Sent] = {}
 
     def serve(target: Target) -> None:
         results[target] = targets.send(target, data, settings.timeout)
 
-    _at_once(Thread(target=serve, args=(target,), daemon=True) for target in told)
-    return [(target, results[target]) for target in told]
+    _at_once(Thread(target=serve, args=(target,), daemon=True) for target in receivers)
+    return [(target, results[target]) for target in receivers]
 
 
-def _data(told: Event) -> bytes:
-    return json.dumps(told, separators=(",", ":")).encode() + b"\n"
+def _data(message: Event) -> bytes:
+    return json.dumps(message, separators=(",", ":")).encode() + b"\n"
 
 
 def _at_once(threads: Iterable[Thread]) -> None:
@@ -388,9 +384,8 @@ def failures(within: float) -> list[Event]:
 def waiting() -> list[str]:
     """The valid files of the outbox, oldest first."""
     directory, cursor = paths.notices_dir(), _cursor()
-    return [
-        f"{directory}/{name}" for name, batch in _files() if cursor is None or batch <= cursor[1]
-    ]
+    last = cursor[1] if cursor else None
+    return [f"{directory}/{name}" for name, batch in _files() if last is None or batch <= last]
 
 
 def _files() -> list[tuple[str, int]]:
@@ -412,21 +407,10 @@ def _outbox() -> list[Notice]:
     return [notice for notice in found if notice is not None]
 
 
-def _last_batch() -> int:
-    return max((batch for _, batch in _files()), default=0)
-
-
-def _forget_beyond(batch: int) -> None:
-    """Remove the files of a `collect` that was killed: its events are read again."""
-    for name, written in _files():
-        if written > batch:
-            os.unlink(f"{paths.notices_dir()}/{name}")
-
-
 def _write_batch(
-    wanted: Sequence[tuple[Event, View | None]], told: Sequence[Target], batch: int
+    wanted: Sequence[tuple[Event, View | None]], receivers: Sequence[Target], batch: int
 ) -> None:
-    pairs = [(event, session, target) for event, session in wanted for target in told]
+    pairs = [(event, session, target) for event, session in wanted for target in receivers]
     for number, (event, session, target) in enumerate(pairs):
         words = (event.get("id"), event.get("generation"), event["kind"], event["time"])
         stem = _UNSAFE.sub("_", "-".join(map(str, words)))[:_LONGEST]

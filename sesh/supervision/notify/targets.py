@@ -1,7 +1,7 @@
 """Targets of notifications: a shell command or a web address. One try, never beyond its timeout.
 
-An address may hold a password or a token, also in its path; a command may print one. So what is
-said about a target (`shown`), and why it could not be told, holds nothing of either.
+An address may hold a password or a token, also in its path; a command may print one. So the name of
+a target (`shown`) and the reason of a failure contain nothing of either.
 """
 
 from __future__ import annotations
@@ -86,19 +86,16 @@ def _program(command: str) -> str:
 
 
 def _run(command: str, data: bytes, timeout: float) -> Sent:
-    answer = subprocesses.feed(
-        ("/bin/sh", "-c", command), data, timeout=timeout, env=surroundings(), cwd=_home()
-    )
+    home = paths.home()
+    cwd = home if os.path.isdir(home) else "/"
+    argv = ("/bin/sh", "-c", command)
+    answer = subprocesses.feed(argv, data, timeout=timeout, env=surroundings(), cwd=cwd)
     if answer.code is None:
         return Sent(answer.problem, answer.err.strip())
     if answer.code == 0:
         return Sent()
     how = f"killed by signal {-answer.code}" if answer.code < 0 else f"exit {answer.code}"
     return Sent(how, answer.err.strip())
-
-
-def _home() -> str:
-    return home if os.path.isdir(home := paths.home()) else "/"
 
 
 # --- addresses -----------------------------------------------------------------------------------

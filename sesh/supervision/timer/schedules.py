@@ -1,6 +1,6 @@
-"""How often, and the texts that tell a scheduler: unit files for systemd, a block for a crontab.
+"""How often gc runs, and the texts for a scheduler: unit files for systemd, a block for a crontab.
 
-PURE: nothing is read, written or run here. Quoting is the whole art of it.
+PURE: nothing is read, written or run here. Most of it is correct quoting.
 """
 
 from __future__ import annotations
@@ -42,11 +42,6 @@ _CALENDAR = {
     **{h * 3600: f"*-*-* 0/{h}:00:00" for h in _HOURS},
     86400: "*-*-* 00:00:00",
 }
-
-
-def check_every(every: float) -> None:
-    if every < SHORTEST:
-        raise UsageError(f"--every {span(every)}: should be {span(SHORTEST)} at least")
 
 
 def cron_fields(every: float) -> str:
@@ -188,12 +183,8 @@ def cron_word(text: str) -> str:
     command at % and to one that doesn't; a backslash is never followed by % or another one, which
     some crons would take for one character."""
     _check_line(text)
-    pieces = re.split(r"([%\\])", text)
-    return "".join({"%": r"\%", "\\": r"'\'"}.get(piece) or _quoted(piece) for piece in pieces)
-
-
-def _quoted(text: str) -> str:
-    return quote(text) if text else ""
+    pieces = filter(None, re.split(r"([%\\])", text))
+    return "".join({"%": r"\%", "\\": r"'\'"}.get(piece) or quote(piece) for piece in pieces)
 
 
 class Crontab(Value):

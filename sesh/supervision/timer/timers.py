@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
 
-from sesh.model.errors import CannotTellError, SeshError, StateError
+from sesh.model.errors import CannotTellError, SeshError, StateError, UsageError
 from sesh.model.value_object import Value, replace
 from sesh.supervision.timer import schedules
 from sesh.supervision.timer.schedules import Job
@@ -99,7 +99,9 @@ def _account_home() -> str | None:
 
 def install(every: float, wanted: Scheduler | None, what: Job) -> tuple[Scheduler, list[str]]:
     """Install the timer at one scheduler, remove it from the other. Returns which, and remarks."""
-    schedules.check_every(every)
+    if every < schedules.SHORTEST:
+        given, shortest = schedules.span(every), schedules.span(schedules.SHORTEST)
+        raise UsageError(f"--every {given}: should be {shortest} at least")
     chosen = _choose(wanted)
     if chosen is Scheduler.CRON:
         _install_block(schedules.cron_block(what, every, paths.key()))
@@ -271,7 +273,11 @@ def _remove_units(units: Units | None) -> list[str]:
     for path in present:
         with files.writing(path), suppress(FileNotFoundError):
             os.unlink(path)
-    _remove_empty_directories()
+    directory = paths.user_units()
+    wants = [f"{directory}/{target}.target.wants" for target in ("timers", "default")]
+    for empty in (*wants, directory, os.path.dirname(directory)):
+        with suppress(OSError):  # not empty, or not there
+            os.rmdir(empty)
     if answer.code is not None:  # it is not hung
         answer = _systemctl("daemon-reload", timeout=_DO)
     if answer.ok:
@@ -281,14 +287,6 @@ def _remove_units(units: Units | None) -> list[str]:
         "the units are deleted, but systemd did not hear of it "
         f"({_why(answer)}): what it had loaded may still run until the next login"
     ]
-
-
-def _remove_empty_directories() -> None:
-    directory = paths.user_units()
-    wants = [f"{directory}/{target}.target.wants" for target in ("timers", "default")]
-    for one in (*wants, directory, os.path.dirname(directory)):
-        with suppress(OSError):  # not empty, or not there
-            os.rmdir(one)
 
 
 # --- cron ----------------------------------------------------------------------------------------
@@ -399,13 +397,6 @@ def _with_problem(timer: Timer, problem: str | None) -> Timer:
     return replace(timer, problem="; ".join(told) or None)
 
 
-def _last_run() -> float | None:
-    try:
-        return os.stat(paths.gc_stamp(processes.run_dir())).st_mtime
-    except OSError:
-        return None
-
-
 def _units_state() -> Timer:
     units = _installed("gc")
     if not units.found:
@@ -421,7 +412,7 @@ def _units_state() -> Timer:
         scheduler=Scheduler.SYSTEMD,
         every=schedules.every_of(schedule) if schedule else None,
         schedule=schedule,
-        last_run=_last_run(),
+        last_run=files.changed(paths.gc_stamp(processes.run_dir())),
         next_run=_next_run(units) if certain else None,
         lingering=lingering(),
         problem=problem,
@@ -479,6 +470,5 @@ def _block_state() -> Timer:
         scheduler=Scheduler.CRON,
         every=schedules.every_of(schedule),
         schedule=schedule,
-        last_run=_last_run(),
-        next_run=None,
+        last_run=files.changed(paths.gc_stamp(processes.run_dir())),
     )

@@ -105,7 +105,7 @@ def test_an_end_that_is_not_the_last_word_is_none(state: Path) -> None:
     fails(generation=2)
     happens("recovering", generation=2, retry=2, retries_max=2)
     told = collected(wanting("failed", "recovering"))
-    assert told == ["a failed: exit 3", "a will be started again: retry 2 of 2"]
+    assert told == ["a failed: exit 3", "a will be restarted: retry 2 of 2"]
     fails(generation=3)
     assert collected(wanting()) == ["a failed: exit 3"]
 
@@ -325,20 +325,20 @@ def test_nobody_is_sent_to_a_target_that_is_being_told(
     sent: list[Any] = []
     monkeypatch.setattr(subprocesses, "detach", lambda argv, **_: sent.append(argv[-1]))
     fails()
-    notices.tell(wanting())
+    notices.send_new(wanting())
     assert sent == ["--deliver"]
     (lock,) = (state / "notices").glob(".*[0-9a-f].lock")
     again = lock.with_suffix(".again")
     again.unlink()
     with files.only_one(str(lock)):
         for _ in range(3):
-            notices.tell(wanting())
+            notices.send_new(wanting())
     assert (sent, again.exists()) == (["--deliver"], True)
-    notices.tell(wanting())
+    notices.send_new(wanting())
     assert len(sent) == 2
     with files.only_one(str(lock)):  # another target is not kept waiting
         fails("b")
-        notices.tell(wanting(command="false"))
+        notices.send_new(wanting(command="false"))
     assert len(sent) == 3
 
 
@@ -374,7 +374,7 @@ def test_every_kind_and_every_end_has_words() -> None:
 )
 def test_a_breaker_is_told_with_who_fails(circle: dict[str, str], told: str) -> None:
     text = notices.sentence({"kind": "breaker-opened", "name": "a", **circle})
-    assert text == f"a is left alone: {told} fails too often"
+    assert text == f"a is not retried: {told} fails too often"
 
 
 # --- real sessions -------------------------------------------------------------------------------
