@@ -40,7 +40,7 @@ _TITLES = (b"\x1b]0;", b"\x1b]2;")
 _MARKS = (b"\x1b]7501;",)  # `state=working:app=codex`
 _ENDS = (b"\x07", b"\x1b\\")
 _LONGEST = 1 << 10  # bytes of a title or mark
-_TOLERANCE = 3.0  # seconds by which two sources may differ about the start of a wait
+TOLERANCE = 3.0  # seconds by which two sources may differ about the start of a wait
 
 
 class Activity(Value):
@@ -214,11 +214,12 @@ def examine(launch: Launch, seen: Activity | None = None) -> tuple[Activity | No
 def _asking(launch: Launch, kit: KitFile, found: Activity, hook: HookEvent | None) -> Activity:
     """Add the question: from the hook that reported the wait or, for Codex, from its transcript."""
     asked = None
-    older = hook is not None and hook.at < (found.since or 0.0) - _TOLERANCE
+    older = hook is not None and hook.at < (found.since or 0.0) - TOLERANCE
     if hook and hook.activity == WAITING and hook.what == found.what and not older:
         asked = questions.of_tool(hook.tool, hook.input, HOOK) if hook.input is not None else None
     elif found.what == "permission" and kit.kind == "codex" and not launch.in_container:
-        tool, given = _called(launch.pid)
+        path = _rollout(launch.pid)
+        tool, given = codex.last_call(_end_of(path)) if path else (None, None)
         asked = questions.of_tool(tool, given, questions.TRANSCRIPT)
         found = replace(found, what=claude.permission(tool))
     return replace(found, question=questions.plain(asked)) if asked else found
@@ -367,12 +368,6 @@ def last_sequence(printed: bytes, begins: tuple[bytes, ...]) -> str | None:
     return None
 
 
-def _called(pid: str) -> tuple[str | None, dict[str, Any] | None]:
-    """The tool that Codex wants to use, and its input, from the end of its transcript."""
-    path = _rollout(pid)
-    return codex.last_call(_end_of(path)) if path else (None, None)
-
-
 def _rollout(pid: str) -> str | None:
     """The transcript that Codex, or a child of it, holds open; of several, the newest."""
     from sesh.system import processes
@@ -384,26 +379,30 @@ def _rollout(pid: str) -> str | None:
         return None
 
 
+def _last_look(launch: Launch) -> dict[str, Any]:
+    """What `agents/screen` has written about its last look; empty when there was none."""
+    try:
+        found = quick_json.loads(quick_read.read(f"{launch.stem}.seen"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def _seen_screen(launch: Launch) -> tuple[bool, Activity | None]:
     """Is the last look at the screen still valid (nothing was printed since), and what did it
     show?"""
+    look = _last_look(launch)
+    look.pop("worked", None)
     try:
-        found = quick_json.loads(quick_read.read(f"{launch.stem}.seen"))
-        found.pop("worked", None)
-        fresh = os.stat(launch.transcript).st_mtime < found.pop("at")
-        return fresh, Activity(**found) if fresh and found else None
-    except (OSError, ValueError, TypeError, AttributeError, KeyError):
+        fresh = os.stat(launch.transcript).st_mtime < look.pop("at")
+        return fresh, Activity(**look) if fresh and look else None
+    except (OSError, TypeError, KeyError):
         return False, None
 
 
 def was_busy_on_screen(launch: Launch) -> bool | None:
     """True when a look at its screen ever found it busy; else None."""
-    try:
-        return (
-            quick_json.loads(quick_read.read(f"{launch.stem}.seen")).get("worked") is True or None
-        )
-    except (OSError, ValueError, AttributeError):
-        return None
+    return _last_look(launch).get("worked") is True or None
 
 
 # --- as JSON -------------------------------------------------------------------------------------

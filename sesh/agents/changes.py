@@ -17,8 +17,6 @@ from sesh.places import environment
 from sesh.state import events
 from sesh.system import files, processes, quick_read
 
-_TOLERANCE = 3.0  # seconds by which two sources may differ about the start of a wait
-
 
 def current_conversation(record: Record) -> str | None:
     """The conversation of a session's agent, from its last hook or from the transcript that it
@@ -64,7 +62,7 @@ def _report_wait(launch: Launch, doing: Activity | None) -> None:
         return
     since = doing.since or 0.0
     with suppress(FileNotFoundError, ValueError):
-        if since <= float(quick_read.read(path)) + _TOLERANCE:
+        if since <= float(quick_read.read(path)) + activity.TOLERANCE:
             return
     files.write_private(path, f"{since:.3f}\n".encode(), durable=False)
     event = events.new("waiting", name_of(launch.id), launch.id, launch.generation)

@@ -16,6 +16,7 @@ from sesh.agents.last_event import (
     WAITING,
     HookEvent,
     conversation_id,
+    entries,
     message_text,
     text,
     tool_input,
@@ -126,32 +127,30 @@ def permission(tool: str | None) -> str:
     return f"permission: {tool}" if tool else "permission"
 
 
+# The part of a transcript that was read may begin and end within a line, and a line (a large
+# prompt) may be longer than that part. So these two search its text instead of parsing lines.
+
+
 def turn_over(transcript: bytes) -> bool:
     """Does a transcript contain an answer, or the end of a turn without one?"""
     return any(mark in transcript for mark in _ANSWERS)
-
-
-def prompts(transcript: bytes) -> list[str]:
-    """The prompts in lines of a transcript, including queued prompts."""
-    found = []
-    for line in transcript.splitlines():
-        if b'"type":"user"' not in line and b'"queue-operation"' not in line:
-            continue
-        try:
-            entry = quick_json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(entry, dict) and entry.get("type") in ("user", "queue-operation"):
-            message = entry.get("message")
-            content = message.get("content") if isinstance(message, dict) else entry.get("content")
-            found.append(message_text(content))
-    return found
 
 
 def has_prompt(transcript: bytes) -> bool:
     """Does the beginning of a transcript contain a prompt? Claude can neither resume nor reuse the
     conversation of a transcript without one: it was killed before it wrote its first prompt."""
     return b'"type":"user"' in transcript
+
+
+def prompts(transcript: bytes) -> list[str]:
+    """The prompts in lines of a transcript, including queued prompts."""
+    found = []
+    for entry in entries(transcript.splitlines()):
+        if entry.get("type") in ("user", "queue-operation"):
+            message = entry.get("message")
+            content = message.get("content") if isinstance(message, dict) else entry.get("content")
+            found.append(message_text(content))
+    return found
 
 
 class Registered:

@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sesh.agents.last_event import IDLE, HookEvent, conversation_id, message_text, text, tool_input
+from sesh.agents.last_event import (
+    IDLE,
+    HookEvent,
+    conversation_id,
+    entries,
+    message_text,
+    text,
+    tool_input,
+)
 from sesh.model.text import quick_json
 
 TYPE_CHECKING = False
@@ -26,13 +34,8 @@ def notify(command: Sequence[str]) -> str:
 
 def last_call(transcript: bytes) -> tuple[str | None, dict[str, Any] | None]:
     """The last tool call in a transcript, with its input."""
-    for line in reversed(transcript.splitlines()):
-        if b'"function_call"' not in line and b'"custom_tool_call"' not in line:
-            continue
-        try:
-            payload = quick_json.loads(line).get("payload")
-        except (ValueError, RecursionError, AttributeError):
-            continue
+    for entry in entries(reversed(transcript.splitlines())):
+        payload = entry.get("payload")
         if isinstance(payload, dict) and payload.get("type") in _CALLS:
             return text(payload.get("name")), _arguments(payload)
     return None, None
@@ -51,13 +54,8 @@ def _arguments(payload: Mapping[str, object]) -> dict[str, Any] | None:
 def prompts(transcript: bytes) -> list[str]:
     """The prompts in lines of a transcript."""
     found = []
-    for line in transcript.splitlines():
-        if b'"user' not in line:
-            continue
-        try:
-            payload = quick_json.loads(line).get("payload")
-        except (ValueError, RecursionError, AttributeError):
-            continue
+    for entry in entries(transcript.splitlines()):
+        payload = entry.get("payload")
         if isinstance(payload, dict) and payload.get("type") == "user_message":
             found.append(message_text(payload.get("message")))
         elif isinstance(payload, dict) and payload.get("role") == "user":
@@ -66,7 +64,7 @@ def prompts(transcript: bytes) -> list[str]:
 
 
 def turn_over(transcript: bytes) -> bool:
-    """Does a transcript contain the end of a turn?"""
+    """Does a transcript contain the end of a turn? (See `claude.turn_over`: lines may be cut.)"""
     return b'"task_complete"' in transcript or b'"turn_aborted"' in transcript
 
 

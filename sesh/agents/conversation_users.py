@@ -19,7 +19,8 @@ from sesh.system.processes import Table
 
 def check(record: Record, conversation: str, variables: Variables) -> None:
     """Raise when another process uses the conversation. (For containers only records can tell.)"""
-    who = _session(record, conversation)
+    others = _others_in(record, conversation)
+    who = next((one.name for one in others if alive(one)), None)
     if who is None and record.place.agent_files_here:
         who = _process(record, conversation, variables)
     if who is not None:
@@ -55,12 +56,6 @@ def _others_in(record: Record, conversation: str) -> list[Record]:
     return [one for one in found if one.agent.conversation == conversation]
 
 
-def _session(record: Record, conversation: str) -> str | None:
-    """The name of another living session in this conversation."""
-    others = _others_in(record, conversation)
-    return next((one.name for one in others if alive(one)), None)
-
-
 def alive(record: Record) -> bool:
     """Is its agent a living process on this machine?"""
     agent, place = record.place.agent, record.place
@@ -78,7 +73,9 @@ def _process(record: Record, conversation: str, variables: Variables) -> str | N
     own = _own(record, table)
     others = _others(record, table, own)
     found = {*_registered(launch_kit.home(kit.kind, variables), conversation)} - own
-    found |= {pid for pid, words in others.items() if _names(words, conversation)}
+    for pid, words in others.items():  # on a command line: as an argument, or after `--resume=`
+        if any(word == conversation or word.endswith(f"={conversation}") for word in words):
+            found.add(pid)
     found |= _writers(others, launch_kit.transcripts(kit, conversation, variables))
     return f"process {min(found)}" if found else None
 
@@ -118,8 +115,3 @@ def _registered(home: str, conversation: str) -> list[int]:
             if start and isinstance(one.pid, int) and processes.alive(Process(one.pid, start)):
                 found.append(one.pid)
     return found
-
-
-def _names(words: Iterable[str], conversation: str) -> bool:
-    """Is the conversation on a command line: as an argument, or after `--resume=`?"""
-    return any(word == conversation or word.endswith(f"={conversation}") for word in words)

@@ -16,6 +16,7 @@ from sesh.agents.last_event import WAITING, HookEvent
 from sesh.model import digest
 from sesh.model.errors import OK, SeshError
 from sesh.model.text import quick_json
+from sesh.model.value_object import Value
 from sesh.state import freshness
 from sesh.system import bug_log, files, paths, quick_read, stdin, subprocesses
 
@@ -53,7 +54,9 @@ def _receive(kind: str, words: list[str]) -> None:
     asks = WAITING in (old.activity if old else None, new.activity)
     changed = asks and (old is None or (old.activity, old.what) != (new.activity, new.what))
     if changed or new.conversation not in (None, session.conversation):
-        _start_pass(session.run)
+        # In a clean environment: the processes of a pass do not belong to the agent.
+        kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+        subprocesses.detach(["/bin/sh", f"{session.run}/callback"], env=kept)
 
 
 def parse(kind: str, raw: bytes, now: float) -> HookEvent | None:
@@ -81,16 +84,13 @@ def _is_kept(new: HookEvent) -> bool:
 # --- who calls -----------------------------------------------------------------------------------
 
 
-class _Session:
+class _Session(Value):
     """The session that the caller's environment names."""
 
-    __slots__ = ("agent", "conversation", "run", "stem")
-
-    def __init__(self, run: str, stem: str, agent: int, conversation: str | None) -> None:
-        self.run = run
-        self.stem = stem
-        self.agent = agent
-        self.conversation = conversation
+    run: str
+    stem: str
+    agent: int
+    conversation: str | None
 
 
 def _session() -> _Session | None:
@@ -118,17 +118,13 @@ def _is_agent(session: _Session, kind: str, new: HookEvent) -> bool:
     for _ in range(_DEEPEST):
         if pid == session.agent:
             return True
-        comm, parent = _name_and_parent(pid)
-        left -= comm not in _SHELLS
+        head, _, tail = quick_read.read(f"/proc/{pid}/stat").rpartition(b") ")
+        parent = int(tail.split(None, 2)[1])
+        left -= head.partition(b" (")[2] not in _SHELLS
         if left < 0 or parent <= 1:
             return False
         pid = parent
     return False
-
-
-def _name_and_parent(pid: int) -> tuple[bytes, int]:
-    head, _, tail = quick_read.read(f"/proc/{pid}/stat").rpartition(b") ")
-    return head.partition(b" (")[2], int(tail.split(None, 2)[1])
 
 
 # --- what a call does ----------------------------------------------------------------------------
@@ -143,12 +139,6 @@ def _save(stem: str, new: HookEvent) -> tuple[HookEvent | None, HookEvent]:
         merged = last_event.merge(old, new)
         files.write_private(f"{stem}.said", last_event.encode(merged), durable=False)
     return old, merged
-
-
-def _start_pass(directory: str) -> None:
-    """Start a pass in a clean environment: its processes do not belong to the agent."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    subprocesses.detach(["/bin/sh", f"{directory}/callback"], env=kept)
 
 
 def _pass_on(event: str) -> None:

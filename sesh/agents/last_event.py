@@ -7,6 +7,7 @@ from sesh.model.value_object import Value, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
     from typing import Any
 
 BUSY, WAITING, IDLE = "busy", "waiting", "idle"
@@ -107,6 +108,18 @@ def tool_input(value: object) -> dict[str, Any] | None:
 def _cut(part: object) -> object:
     long = isinstance(part, str) and len(part) > _LONGEST_PART
     return f"{part[:_LONGEST_PART]}…" if isinstance(part, str) and long else part
+
+
+def entries(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    """The JSON objects in lines of an agent's transcript. Other lines (a line that was cut, say)
+    are left out."""
+    for line in lines:
+        try:
+            entry = quick_json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(entry, dict):
+            yield entry
 
 
 def message_text(content: object) -> str:

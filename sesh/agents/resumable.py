@@ -77,9 +77,9 @@ def _by_id(key: str) -> Entry | None:
     if not re.fullmatch(ID_PATTERN, key):
         return None
     entry = records.entry(name_of(key))
-    if entry is not None and isinstance(entry.record, Record) and entry.record.id == key:
+    if entry and entry.readable and entry.readable.id == key:
         return entry
-    return history.entry(key) or (entry if entry and not isinstance(entry.record, Record) else None)
+    return history.entry(key) or (entry if entry and not entry.readable else None)
 
 
 def _by_conversation(key: str) -> Entry | None:

@@ -106,13 +106,9 @@ def decode(name: str, path: str, raw: bytes) -> tuple[tuple[Rule, ...], list[str
             problems = _problems(rule, place, where)
             wrong += problems
             if not problems:
-                found.append(Rule(name, version, place, number, **_values(rule)))
+                lists = {key: _list(rule.get(key, [])) for key in ("contains", "lacks", "between")}
+                found.append(Rule(name, version, place, number, **{**rule, **lists}))
     return tuple(found), wrong
-
-
-def _values(rule: dict[str, Any]) -> dict[str, Any]:
-    lists = {key: _list(rule.get(key, [])) for key in ("contains", "lacks", "between")}
-    return {**rule, **lists}
 
 
 def _list(value: str | list[str]) -> tuple[str, ...]:

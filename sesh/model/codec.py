@@ -96,54 +96,50 @@ _LOWEST = {(Place, "generation"): 1, (Process, "pid"): 2}  # of other numbers: 0
 _MAY_BE_FIRST = {(Status, "stopper"), (Status, "starter")}  # a sesh, which may have pid 1
 
 
-def _check_record(record: Record) -> tuple[str, str] | None:
-    if not valid_name(record.name):
-        return "name", "not a valid name"
-    if not re.fullmatch(ID_PATTERN, record.id) or name_of(record.id) != record.name:
-        return "id", "does not fit the name"
-    if not record.spec.command and record.place.has_process:
-        return "spec.command", "missing"
-    if (record.spec.box is not None) != isinstance(record.place, InContainer):
-        return "spec.box", "should be there for a container, and only then"
-    return None
-
-
-def _check_spec(spec: Spec) -> tuple[str, str] | None:
-    if not spec.cwd.startswith("/"):
-        return "cwd", "should be an absolute path"
-    return None if spec.launch_timeout > 0 else ("launch_timeout", "out of range")
-
-
-def _check_box(box: ContainerRequest) -> tuple[str, str] | None:
-    either = (box.image is None) != (box.existing is None)
-    return None if either else ("image", "either image or existing should be there")
-
-
-def _check_care(care: Care) -> tuple[str, str] | None:
-    return None if set(care.retry_on) <= set(Retry) else ("retry_on", "unknown word")
-
-
-def _check_place(place: Place) -> tuple[str, str] | None:
-    if not place.has_process and (place.server or place.agent or place.pane):
-        return "kind", "nothing can run there"
-    known = place.pane is None or re.fullmatch(r"%\d+", place.pane)
-    return None if known else ("pane", "not a tmux pane id")
-
-
-def _check_container(container: Container) -> tuple[str, str] | None:
-    known = re.fullmatch(r"[0-9a-f]{64}", container.id)
-    return None if known else ("id", "not a container id")
-
-
-def _check_status(status: Status) -> tuple[str, str] | None:
-    known = status.outcome is None or status.outcome in OUTCOMES
-    return None if known else ("outcome", "not an end")
-
-
-def _check_word(word: AgentWord) -> tuple[str, str] | None:
-    if _plain(word.metadata):
-        return None
-    return "metadata", "should hold texts, numbers, true, false, lists and tables"
+# Each with the key that it is about, and the problem if it does not hold.
+_RULES: Mapping[type[Value], tuple[tuple[Callable[[Any], object], str, str], ...]] = {
+    Record: (
+        (lambda r: valid_name(r.name), "name", "not a valid name"),
+        (
+            lambda r: re.fullmatch(ID_PATTERN, r.id) and name_of(r.id) == r.name,
+            *("id", "does not fit the name"),
+        ),
+        (lambda r: r.spec.command or not r.place.has_process, "spec.command", "missing"),
+        (
+            lambda r: (r.spec.box is not None) == isinstance(r.place, InContainer),
+            *("spec.box", "should be there for a container, and only then"),
+        ),
+    ),
+    Spec: (
+        (lambda s: s.cwd.startswith("/"), "cwd", "should be an absolute path"),
+        (lambda s: s.launch_timeout > 0, "launch_timeout", "out of range"),
+    ),
+    ContainerRequest: (
+        (
+            lambda b: (b.image is None) != (b.existing is None),
+            *("image", "either image or existing should be there"),
+        ),
+    ),
+    Care: ((lambda c: set(c.retry_on) <= set(Retry), "retry_on", "unknown word"),),
+    Place: (
+        (
+            lambda p: p.has_process or not (p.server or p.agent or p.pane),
+            *("kind", "nothing can run there"),
+        ),
+        (
+            lambda p: p.pane is None or re.fullmatch(r"%\d+", p.pane),
+            *("pane", "not a tmux pane id"),
+        ),
+    ),
+    Container: ((lambda c: re.fullmatch(r"[0-9a-f]{64}", c.id), "id", "not a container id"),),
+    Status: ((lambda s: s.outcome is None or s.outcome in OUTCOMES, "outcome", "not an end"),),
+    AgentWord: (
+        (
+            lambda w: _plain(w.metadata),
+            *("metadata", "should hold texts, numbers, true, false, lists and tables"),
+        ),
+    ),
+}
 
 
 def _plain(value: object) -> bool:
@@ -154,17 +150,6 @@ def _plain(value: object) -> bool:
         return all(map(_plain, value))
     return isinstance(value, str | int) or (isinstance(value, float) and isfinite(value))
 
-
-_CHECKS: Mapping[type[Value], Callable[[Any], tuple[str, str] | None]] = {
-    Record: _check_record,
-    Spec: _check_spec,
-    ContainerRequest: _check_box,
-    Care: _check_care,
-    Place: _check_place,
-    Container: _check_container,
-    Status: _check_status,
-    AgentWord: _check_word,
-}
 
 # --- records -------------------------------------------------------------------------------------
 
@@ -251,9 +236,9 @@ def _decode(kind: type[T], data: dict[str, Any], where: str) -> T:
             raise DecodeError(f"{where}{key}: unknown key")
     value = kind(**values)
     for base in kind.__mro__:
-        problem = _CHECKS[base](value) if base in _CHECKS else None
-        if problem is not None:
-            raise DecodeError(f"{where}{problem[0]}: {problem[1]}")
+        for holds, key, problem in _RULES.get(base, ()):
+            if not holds(value):
+                raise DecodeError(f"{where}{key}: {problem}")
     return value
 
 

@@ -147,15 +147,12 @@ def parse(options: tuple[str, ...]) -> dict[str, Any]:
         key, equals, text = option.partition("=")
         if not equals:
             raise UsageError(f"--meta {shown(option)}: should be KEY=TEXT or KEY:=JSON")
-        found[key.removesuffix(":")] = _json(key, text) if key.endswith(":") else text
+        try:
+            value = quick_json.loads(text) if key.endswith(":") else text
+        except (ValueError, RecursionError):
+            raise UsageError(f"--meta {shown(key)}=…: what follows is not valid JSON") from None
+        found[key.removesuffix(":")] = value
     return found
-
-
-def _json(key: str, text: str) -> Any:
-    try:
-        return quick_json.loads(text)
-    except (ValueError, RecursionError):
-        raise UsageError(f"--meta {shown(key)}=…: what follows is not valid JSON") from None
 
 
 def merge(old: Mapping[str, Any], new: Mapping[str, Any], *, force: bool) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import re
 from datetime import datetime, timedelta
 from signal import Signals
 
-from sesh.model.observation import ExitWord, LaunchWord, Observation, Verdict
+from sesh.model.observation import ExitWord, Observation, Verdict
 from sesh.model.record import Damaged, Record, Spec
 from sesh.model.states import ENDED_WELL, Cause, Desired, Health, State
 from sesh.model.text.pattern import lazy
@@ -47,7 +47,8 @@ def reconcile(record: Record | Damaged, seen: Observation, now: datetime) -> Ver
         return _stopping(record, seen, exit_word)
     if seen.agent.present:
         return _alive(record, seen, exit_word)
-    if not ended and _launch_word(record, seen) is None and record.place.agent is None:
+    begun = seen.launch is not None and seen.launch.generation == record.place.generation
+    if not (ended or begun or record.place.agent):
         return _starting(record, seen, now)
     if record.status.retry_at is not None and record.status.desired is Desired.RUNNING:
         return _recovering(record, seen)
@@ -67,11 +68,6 @@ def _exit_word(record: Record, seen: Observation) -> ExitWord | None:
     return word if word is not None and word.generation == record.place.generation else None
 
 
-def _launch_word(record: Record, seen: Observation) -> LaunchWord | None:
-    word = seen.launch
-    return word if word is not None and word.generation == record.place.generation else None
-
-
 def _last_known(record: Record) -> State:
     if record.status.desired is Desired.STOPPED:
         return State.STOPPING
@@ -87,14 +83,12 @@ def _stopping(record: Record, seen: Observation, word: ExitWord | None) -> Verdi
     if gone and seen.remains.absent:
         limit = record.status.stop_reason
         cause = record.status.stop_cause or Cause.LIMIT
-        return Verdict(
-            State.STOPPED if limit is None else ended_by(cause),
+        return replace(
+            how,
+            state=State.STOPPED if limit is None else ended_by(cause),
             reason=limit or "stopped on request",
             cause=Cause.STOPPED if limit is None else cause,
             attention=limit,
-            exit_code=how.exit_code,
-            signal=how.signal,
-            ended=how.ended,
             evidence=_evidence(record, seen),
         )
     left = seen.agent if not gone else seen.remains
@@ -188,14 +182,11 @@ def _starting(record: Record, seen: Observation, now: datetime) -> Verdict:
 def _recovering(record: Record, seen: Observation) -> Verdict:
     how = how_it_ended(record, seen)
     status = record.status
-    return Verdict(
-        State.RECOVERING,
+    return replace(
+        how,
+        state=State.RECOVERING,
         reason=f"{how.reason}; retry {status.retries + 1} of {status.retries_max}",
         attention=status.waits_for,
-        cause=how.cause,
-        exit_code=how.exit_code,
-        signal=how.signal,
-        ended=how.ended,
         evidence=_evidence(record, seen),
     )
 
@@ -205,24 +196,8 @@ def _ended(record: Record, seen: Observation) -> Verdict:
     no_failure_known = how.state is State.COMPLETED or how.cause is Cause.UNKNOWN
     if seen.others.present and no_failure_known:
         why = f"{how.reason}, {seen.others.what} still up"
-        how = Verdict(
-            State.STALE,
-            reason=why,
-            cause=how.cause,
-            exit_code=how.exit_code,
-            signal=how.signal,
-            ended=how.ended,
-        )
-    return Verdict(
-        how.state,
-        reason=how.reason,
-        cause=how.cause,
-        exit_code=how.exit_code,
-        signal=how.signal,
-        ended=how.ended,
-        attention=_attention(record, how),
-        evidence=_evidence(record, seen),
-    )
+        how = replace(how, state=State.STALE, reason=why)
+    return replace(how, attention=_attention(record, how), evidence=_evidence(record, seen))
 
 
 def _attention(record: Record, how: Verdict) -> str | None:

@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     Event = dict[str, Any]
 else:
     Event = dict
-written: set[str] = (
-    set()
-)  # kinds and states of the events of this process since the last `send_new`
+# Kinds and states of the events that this process has written since the last `send_new`.
+written: set[str] = set()
 KINDS = (
     *("started", "start-failed", "restarted", "restart-failed", "ended", "stopping", "stopped"),
     *("archived", "removed", "adopted", "paused", "resumed", "phase", "finished"),

@@ -16,17 +16,10 @@ def escape(text: str) -> str:
     """Make untrusted text safe for a terminal: control and format characters become escapes."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(c if _harmless(c) else _escaped(c) for c in text)
-
-
-def _harmless(char: str) -> bool:
     from unicodedata import category
 
-    return char.isprintable() or category(char) == "Zs"
-
-
-def _escaped(char: str) -> str:
-    return char.encode("unicode_escape").decode()
+    harmless = {c for c in text if c.isprintable() or category(c) == "Zs"}
+    return "".join(c if c in harmless else c.encode("unicode_escape").decode() for c in text)
 
 
 def epoch(stamp: str | None) -> float | None:
