@@ -20,13 +20,11 @@ from sesh.agents.last_event import BUSY, IDLE, WAITING, HookEvent
 from sesh.agents.rules import Rule, from_plain, match
 from sesh.model import digest
 from sesh.model.text import parse, quick_json
-from sesh.model.value_object import Value, replace
+from sesh.model.value_object import Any, Value, replace
 from sesh.system import paths, quick_read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from sesh.model.digest import Digest
     from sesh.model.record import Record
 

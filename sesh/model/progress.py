@@ -18,11 +18,7 @@ from sesh.model.states import Cause, Desired, State
 from sesh.model.text import quick_json
 from sesh.model.text.secrets import secret, shown
 from sesh.model.text.units import span
-from sesh.model.value_object import Value, replace
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from sesh.model.value_object import Any, Value, replace
 
 WORKING = ("initializing", "investigating", "planning", "approval", "executing", "validating")
 FINAL = ("completed", "failed", "abandoned")

@@ -14,15 +14,9 @@ from sesh.model.codec import tree
 from sesh.model.observation import Verdict
 from sesh.model.record import Damaged, Record, Spec, name_of
 from sesh.model.states import ALIVE, ENDED, ENDED_WELL, OUTCOMES, State
-from sesh.model.value_object import Value
+from sesh.model.value_object import Any, Value
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    View = dict[str, Any]
-else:
-    View = dict
+View = dict[str, Any]
 KEEP_IN_LIST = timedelta(hours=1)  # how long `ls` shows sessions that ended well
 
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, ClassVar, TypeVar, dataclass_transform
+    from typing import Any as Any  # also for other modules: importing `typing` takes long
+    from typing import ClassVar, TypeVar, dataclass_transform
 
     T = TypeVar("T", bound="Value")
 else:
+    Any = object
 
     def dataclass_transform(**_):
         return lambda cls: cls

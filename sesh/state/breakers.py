@@ -21,13 +21,9 @@ from sesh.model.record import BreakerLimits, Record
 from sesh.model.session_json import View, timestamp
 from sesh.model.states import Cause, State
 from sesh.model.text import formatting, quick_json
-from sesh.model.value_object import Value
+from sesh.model.value_object import Any, Value
 from sesh.state import events, freshness, settings
 from sesh.system import files, paths, quick_read
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 # Sessions that are lost with their place, as in a reboot, have not failed: all are to come back.
 _FAILURES = {State.FAILED.value, State.TIMEOUT.value}

@@ -17,12 +17,8 @@ from contextlib import suppress
 from sesh.model.errors import SeshError
 from sesh.model.record import Record
 from sesh.model.text import quick_json
-from sesh.model.value_object import Value, replace
+from sesh.model.value_object import Any, Value, replace
 from sesh.system import files, paths, processes
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 Naps = Sequence[tuple[float, float]]  # of each: how many seconds ago it was noticed, its length
 FOR_EVER = float("inf")

@@ -19,15 +19,11 @@ from sesh.model.record import Record, name_of
 from sesh.model.session_json import timestamp
 from sesh.model.states import State
 from sesh.model.text import quick_json
-from sesh.model.value_object import Value
+from sesh.model.value_object import Any, Value
 from sesh.state import events, history, records
 from sesh.state.events import Event, Place
 from sesh.state.records import Entry
 from sesh.system import files, processes
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 KINDS = ("ended", "stopped")
 _LIMIT = 1 << 16

@@ -9,16 +9,14 @@ from datetime import UTC, datetime
 
 from sesh.model.record import Record
 from sesh.model.text import quick_json
-from sesh.model.value_object import Value
+from sesh.model.value_object import Any, Value
 from sesh.system import files, paths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, BinaryIO
+    from typing import BinaryIO
 
-    Event = dict[str, Any]
-else:
-    Event = dict
+Event = dict[str, Any]
 # Kinds and states of the events that this process has written since the last `send_new`.
 written: set[str] = set()
 KINDS = (

@@ -14,13 +14,9 @@ from sesh.model import progress
 from sesh.model.configuration import HIGHEST, SECTIONS, Config, Count
 from sesh.model.errors import StateError
 from sesh.model.text import units
-from sesh.model.value_object import Value
+from sesh.model.value_object import Any, Value
 from sesh.system import paths
 from sesh.system.files import read_regular
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 LIMIT = 64 << 10
 SMALLEST = 64 << 10  # of what is kept on disk

@@ -25,15 +25,11 @@ from sesh.model.record import Record
 from sesh.model.text import quick_json
 from sesh.model.text.pattern import lazy
 from sesh.model.text.shell_words import quote
-from sesh.model.value_object import Value, replace
+from sesh.model.value_object import Any, Value, replace
 from sesh.places import launch_files, registry
 from sesh.places.host import terminate
 from sesh.state import clocks
 from sesh.system import files, process_marks, processes, subprocesses
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 _LIMIT = 1 << 16
 _MOST = 1 << 60  # no number that is remembered is larger

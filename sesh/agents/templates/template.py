@@ -36,14 +36,10 @@ from sesh.model.errors import SeshError, StateError, UsageError
 from sesh.model.record import OPTION, Answers, Kit, valid_name
 from sesh.model.states import Retry
 from sesh.model.text.pattern import lazy
-from sesh.model.value_object import Value
+from sesh.model.value_object import Any, Value
 from sesh.places import environment
 from sesh.state import lookup, settings
 from sesh.system.tmux import KEY
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 MINTED, LEARNED, NONE = "minted", "learned", "none"
 ANSWERS = "agent.answers"

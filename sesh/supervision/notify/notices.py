@@ -35,16 +35,12 @@ from sesh.model.session_json import View
 from sesh.model.states import State
 from sesh.model.text import formatting
 from sesh.model.text.pattern import lazy
-from sesh.model.value_object import Value, replace
+from sesh.model.value_object import Any, Value, replace
 from sesh.state import events, log_files
 from sesh.state.events import BEGIN, NOWHERE, Event, Place
 from sesh.supervision.notify import targets
 from sesh.supervision.notify.targets import Kind, Sent, Target
 from sesh.system import files, paths, processes, quick_read, subprocesses
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 NEVER = ("notified", "notify-failed")  # never notified: there would be no end
 DELAYS = (10.0, 60.0, 300.0, 900.0, 3600.0)  # seconds before the next try
