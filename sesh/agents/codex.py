@@ -18,10 +18,7 @@ from sesh.agents.last_event import (
     tool_input,
 )
 from sesh.model.text import quick_json
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from sesh.model.value_object import Any
 
 TURN_COMPLETE = "agent-turn-complete"
 _CALLS = ("function_call", "custom_tool_call", "local_shell_call")

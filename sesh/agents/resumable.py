@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from sesh.agents import conversation_users
 from sesh.model import progress
 from sesh.model.configuration import Config
-from sesh.model.progress import Answer, Thresholds
+from sesh.model.progress import Answer
 from sesh.model.record import ID_PATTERN, Record, name_of
 from sesh.places import environment, launch_files
 from sesh.state import history, log_files, records
@@ -28,14 +28,8 @@ def check(entry: Entry | None, name: str, settings: Config) -> Answer:
     if not isinstance(record, Record):
         return Answer(False, f"its record is damaged: {record.reason}")
     now = datetime.now(UTC)
-    return progress.resumable(
-        record, now, thresholds(settings), has_conversation(record), last_sign_of_life(record)
-    )
-
-
-def thresholds(settings: Config) -> Thresholds:
-    resume = settings.resume
-    return Thresholds(resume.max_idle, int(resume.max_errors), resume.phases)
+    conversation, last = has_conversation(record), last_sign_of_life(record)
+    return progress.resumable(record, now, settings.resume, conversation, last)
 
 
 def has_conversation(record: Record) -> bool | None:

@@ -27,13 +27,10 @@ from sesh.agents import rules
 from sesh.agents.rules import Rule
 from sesh.model.errors import SeshError, StateError
 from sesh.model.record import valid_name
+from sesh.model.value_object import Any
 from sesh.state import settings
 from sesh.system import paths
 from sesh.system.files import read_regular
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 _KEYS = ("starts", "between", "contains", "lacks", "ends", "lines", "means", "what")
 _TESTS = ("starts", "between", "contains", "ends")

@@ -265,7 +265,7 @@ def _containers(scene: Scene, gc: Gc, options: Options) -> Iterator[Step]:
 
 def _twice(scene: Scene, process: Process, session_id: str) -> bool:
     """Has an earlier pass seen it, long enough ago?"""
-    first = scene.seen.first(process, session_id)
+    first = scene.seen.get((process, session_id))
     return first is not None and scene.uptime - first >= ORPHAN_GRACE
 
 

@@ -63,7 +63,7 @@ class Scene(Value):
     transcripts: Mapping[str, Pile]  # by session id
     events: int = 0  # size
     older_events: float | None = None  # time
-    seen: Sightings = Sightings({})
+    seen: Sightings = MappingProxyType({})
     mounts: tuple[tuple[str, float], ...] = ()  # of containers that are gone: path and time
     notices: tuple[tuple[str, float], ...] = ()  # not delivered yet: path and time
     worktrees: Mapping[str, Tree] = MappingProxyType({})  # by session id

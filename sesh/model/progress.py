@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from math import isfinite
 
+from sesh.model.configuration import Resume
 from sesh.model.errors import ConflictError, UsageError
 from sesh.model.record import AgentWord, Record, Step
 from sesh.model.states import Cause, Desired, State
@@ -23,7 +24,6 @@ from sesh.model.value_object import Any, Value, replace
 WORKING = ("initializing", "investigating", "planning", "approval", "executing", "validating")
 FINAL = ("completed", "failed", "abandoned")
 PHASES = WORKING + FINAL
-RESUMABLE = ("approval", "investigating", "planning")
 MOST_STEPS = 200  # in the history: the first and the newest steps
 MOST_KEYS = 64
 LONGEST_KEY = 64
@@ -223,14 +223,6 @@ def _encodable(text: str) -> bool:
 # --- resuming ------------------------------------------------------------------------------------
 
 
-class Thresholds(Value):
-    """Thresholds for resuming an agent's work: see [resume] in the settings."""
-
-    max_idle: float = 1800.0
-    max_errors: int = 3
-    phases: tuple[str, ...] = RESUMABLE
-
-
 class Answer(Value):
     """Can the work be resumed?"""
 
@@ -243,7 +235,7 @@ class Answer(Value):
 def resumable(
     record: Record,
     now: datetime,
-    thresholds: Thresholds,
+    thresholds: Resume,
     has_conversation: bool | None,
     last_seen: datetime | None = None,
 ) -> Answer:
@@ -258,7 +250,7 @@ def resumable(
 
 
 def _why_not(
-    word: AgentWord, idle: float, thresholds: Thresholds, has_conversation: bool | None
+    word: AgentWord, idle: float, thresholds: Resume, has_conversation: bool | None
 ) -> str | None:
     if word.finished is not None or word.phase in FINAL:
         return f"it has finished: {word.phase}"

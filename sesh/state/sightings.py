@@ -10,20 +10,14 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from sesh.model.place import Process
-from sesh.model.value_object import Value
 from sesh.system import files
 
 _LIMIT = 1 << 20
-Key = tuple[Process, str]
+Key = tuple[Process, str]  # with the session id
 
 
-class Sightings(Value):
-    """Process and session id → the seconds since the boot at which it was first seen."""
-
-    known: Mapping[Key, float]
-
-    def first(self, process: Process, session_id: str) -> float | None:
-        return self.known.get((process, session_id))
+# What was seen → the seconds since the boot at which it was first seen.
+Sightings = Mapping[Key, float]
 
 
 def read(run: str, boot: str) -> Sightings:
@@ -31,20 +25,20 @@ def read(run: str, boot: str) -> Sightings:
     try:
         first, *lines = files.read_regular(_path(run), _LIMIT).decode().splitlines()
     except (OSError, ValueError):
-        return Sightings({})
+        return {}
     known = {}
     if first == boot:
         for line in lines:
             with suppress(ValueError):
                 pid, start, session_id, seconds = line.split(" ")
                 known[Process(int(pid), int(start)), session_id] = float(seconds)
-    return Sightings(known)
+    return known
 
 
 def remember(run: str, boot: str, before: Sightings, now: Iterable[Key], uptime: float) -> None:
     """Record what is seen now; what is gone is forgotten."""
-    known = {key: before.known.get(key, uptime) for key in now}
-    if known == before.known:
+    known = {key: before.get(key, uptime) for key in now}
+    if known == before:
         return
     lines = [f"{p.pid} {p.start} {session_id} {at}" for (p, session_id), at in known.items()]
     files.write_private(_path(run), "\n".join([boot, *lines, ""]).encode(), durable=False)

@@ -16,7 +16,6 @@ from sesh.model.text.units import span
 from sesh.model.value_object import replace
 from sesh.places.unclaimed import Leftover
 from sesh.state.orphans import Census, Stray
-from sesh.state.sightings import Sightings
 from sesh.system.tmux import Pane
 
 NOW = 1_800_000_000.0
@@ -211,7 +210,7 @@ def test_orphans(
 ) -> None:
     known = {} if first is None else {(LEFT.process, LEFT.session_id): first}
     census = replace(NOBODY, leftovers=(replace(LEFT, **changes),), silent=silent)
-    found = scene(census=census, seen=Sightings(known))
+    found = scene(census=census, seen=known)
     (step,) = decide(found, Gc(), Options(**options), NOW)
     assert step.what is What.PROCESS
     assert step.verb is (Verb.KILL if killed else Verb.KEEP)

@@ -12,11 +12,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from sesh.model import codec, progress
-from sesh.model.configuration import Resume
+from sesh.model.configuration import Count, Resume
 from sesh.model.errors import ConflictError, UsageError
 from sesh.model.observation import Observation, unknown
 from sesh.model.place import RecordOnly
-from sesh.model.progress import Report, Thresholds
+from sesh.model.progress import Report
 from sesh.model.reconcile import reconcile
 from sesh.model.record import AgentWord, Record, Step
 from sesh.model.session_json import view
@@ -319,7 +319,7 @@ def working(**word: Any) -> Record:
 
 
 def test_yes() -> None:
-    answer = progress.resumable(working(), NOW + timedelta(seconds=90), Thresholds(), True)
+    answer = progress.resumable(working(), NOW + timedelta(seconds=90), Resume(), True)
     assert answer.resume
     assert (answer.idle, answer.phase) == (90, "approval")
 
@@ -340,18 +340,18 @@ def test_yes() -> None:
 )
 def test_no_and_why(word: dict[str, Any], minutes: int, there: bool, why: str) -> None:
     now = NOW + timedelta(minutes=minutes)
-    answer = progress.resumable(working(**word), now, Thresholds(), there)
+    answer = progress.resumable(working(**word), now, Resume(), there)
     assert not answer.resume
     assert re.search(why, answer.reason)
 
 
 def test_just_within_each_limit() -> None:
     now = NOW + timedelta(minutes=29, seconds=59)
-    assert progress.resumable(working(errors=2), now, Thresholds(), None).resume
+    assert progress.resumable(working(errors=2), now, Resume(), None).resume
 
 
 def test_the_thresholds_can_be_others() -> None:
-    other = Thresholds(60.0, 0, ("executing",))
+    other = Resume(60.0, Count(0), ("executing",))
     record = working(phase="executing", errors=99)
     assert progress.resumable(record, NOW + timedelta(seconds=59), other, None).resume
     assert not progress.resumable(record, NOW + timedelta(seconds=60), other, None).resume
@@ -360,10 +360,5 @@ def test_the_thresholds_can_be_others() -> None:
 def test_output_counts_as_a_sign_of_life_and_the_clock_may_be_set_back() -> None:
     now = NOW + timedelta(hours=2)
     heard = now - timedelta(minutes=1)
-    assert progress.resumable(working(), now, Thresholds(), None, heard).idle == 60
-    assert progress.resumable(working(), NOW - timedelta(hours=1), Thresholds(), None).idle == 0
-
-
-def test_the_settings_have_the_same_defaults() -> None:
-    config = Resume()
-    assert Thresholds(config.max_idle, config.max_errors, config.phases) == Thresholds()
+    assert progress.resumable(working(), now, Resume(), None, heard).idle == 60
+    assert progress.resumable(working(), NOW - timedelta(hours=1), Resume(), None).idle == 0

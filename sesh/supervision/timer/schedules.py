@@ -83,35 +83,20 @@ def span(seconds: float) -> str:
 
 
 def service_text(job: Job) -> str:
-    """KillMode: what gc started (a tmux server) must not be killed when gc has ended."""
-    return _lines(
-        f"# {_WRITTEN}",
-        "[Unit]",
-        "Description=Clean up after terminal sessions (sesh gc)",
-        "",
-        "[Service]",
-        "Type=oneshot",
-        *_how(job),
-        "KillMode=process",
-    )
+    return _service("Clean up after terminal sessions (sesh gc)", "oneshot", job)
 
 
 def watch_text(job: Job) -> str:
-    """A service that runs all the time. Sessions that it retries must outlive it."""
-    return _lines(
-        f"# {_WRITTEN}",
-        "[Unit]",
-        "Description=Supervise terminal sessions (sesh watch)",
-        "",
-        "[Service]",
-        "Type=exec",
-        *_how(job),
-        "KillMode=process",
-        "Restart=on-failure",
-        "",
-        "[Install]",
-        "WantedBy=default.target",
-    )
+    """A service that runs all the time."""
+    again = ("Restart=on-failure", "", "[Install]", "WantedBy=default.target")
+    return _service("Supervise terminal sessions (sesh watch)", "exec", job, *again)
+
+
+def _service(description: str, kind: str, job: Job, *more: str) -> str:
+    """KillMode: what gc has started (a tmux server) and what a watch has retried must not be killed
+    when it ends."""
+    head = (f"# {_WRITTEN}", "[Unit]", f"Description={description}", "", "[Service]")
+    return _lines(*head, f"Type={kind}", *_how(job), "KillMode=process", *more)
 
 
 def _how(job: Job) -> list[str]:
