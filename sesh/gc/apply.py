@@ -29,16 +29,17 @@ from sesh.state.orphans import Stray
 from sesh.supervision import run_pass
 from sesh.system import files, paths, processes, tmux
 
-Doer = Callable[[list[Step], Config, Options], Iterable[Outcome]]
+Action = Callable[[list[Step], Config, Options], Iterable[Outcome]]
 
 
 def apply(steps: Sequence[Step], config: Config, options: Options) -> list[Outcome]:
-    """Take the steps, those of one kind together. A failure is reported, and the others go on."""
+    """Take the steps, those of one kind together. A failure is reported and
+    does not stop the others."""
     told = [outcome for step in steps if (outcome := kept(step)) is not None]
-    for kind, doer in _DOERS.items():
+    for kind, act_on in _ACTIONS.items():
         some = [step for step in steps if (step.verb, step.what) == kind]
         if some:
-            told += _guarded(doer(some, config, options), some)
+            told += _guarded(act_on(some, config, options), some)
     return told
 
 
@@ -58,7 +59,7 @@ def _guarded(outcomes: Iterable[Outcome], steps: list[Step]) -> list[Outcome]:
     return told
 
 
-def _one_by_one(act: Callable[[Step, Config, Options], Outcome]) -> Doer:
+def _one_by_one(act: Callable[[Step, Config, Options], Outcome]) -> Action:
     return lambda steps, config, options: (act(step, config, options) for step in steps)
 
 
@@ -84,8 +85,8 @@ def _split(steps: Sequence[Step], state: State) -> tuple[list[tuple[Step, Seen]]
 
 
 def _stopped(step: Step, after: Seen) -> Outcome:
-    going_on = (ALIVE - {State.RECOVERING}) | {State.ORPHAN, State.UNKNOWN}
-    if after.state in going_on:
+    still_there = (ALIVE - {State.RECOVERING}) | {State.ORPHAN, State.UNKNOWN}
+    if after.state in still_there:
         reason = after.session.verdict.reason if after.session else None
         return failed(step, reason or after.state.value)
     return done(step)
@@ -94,7 +95,8 @@ def _stopped(step: Step, after: Seen) -> Outcome:
 def _finish(steps: list[Step], config: Config, options: Options) -> Iterator[Outcome]:
     still, changed = _split(steps, State.STOPPING)
     yield from changed
-    yield from (skipped(step, "another sesh is at it") for step, seen in still if under_way(seen))
+    stopping = "another sesh is stopping it"
+    yield from (skipped(step, stopping) for step, seen in still if under_way(seen))
     mine = [(step, seen) for step, seen in still if not under_way(seen)]
     after = continue_stops([seen for _, seen in mine], config)
     yield from (_stopped(step, now) for (step, _), now in zip(mine, after, strict=True))
@@ -301,7 +303,7 @@ def _save_screen(session_id: str, pane: str, server: tmux.Tmux) -> None:
 
 
 # In the order in which they are taken.
-_DOERS: dict[tuple[Verb, What], Doer] = {
+_ACTIONS: dict[tuple[Verb, What], Action] = {
     (Verb.FINISH, What.STOP): _finish,
     (Verb.END, What.SESSION): _end,
     (Verb.KILL, What.AGENT): _kill_agents,

@@ -72,7 +72,7 @@ class What(StrEnum):
 
 
 class Step(Value):
-    """One thing to do, or to leave alone on purpose."""
+    """One action, or one thing that is kept on purpose."""
 
     verb: Verb
     what: What
@@ -82,7 +82,7 @@ class Step(Value):
     paths: tuple[str, ...] = ()  # the files to remove
     size: int = 0  # bytes on disk
     changed: float = 0.0  # the files' time when they were seen
-    remedy: str | None = None  # the command for a person, where gc does nothing
+    remedy: str | None = None  # the command for a user, where gc does nothing
     target: Unclaimed | Process | None = None
     asked: Inventories | None = None  # the answers of places that it follows from
     generation: int = 0  # of a session that is ended or restarted
@@ -386,7 +386,7 @@ def _file(what: What, path: str, why: str, changed: float, session_id: str | Non
 
 
 def _servers(census: Census) -> Iterator[Step]:
-    """Servers that gave no answer, and were left alone."""
+    """Servers that gave no answer, and are left alone."""
     for socket, said in sorted(census.answers.items()):
         if isinstance(said, Reply) and tmux.silent(said):
             why = f"as it is: {said.text}"

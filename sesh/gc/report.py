@@ -28,7 +28,7 @@ _ADVICE = {
     "doctor": "see why with:",
 }
 _FILES = {What.TRANSCRIPT, What.TEMP, What.LAUNCH_FILE, What.MOUNT, What.EVENTS, What.NOTICE}
-_NAMES_SHOWN = 1000  # where no terminal cuts the line
+_NAMES_SHOWN = 1000  # when no terminal cuts the line
 
 
 def exit_code(told: Sequence[Outcome]) -> int:
@@ -64,7 +64,7 @@ def failures(told: Sequence[Outcome]) -> list[str]:
 
 
 def table(told: Sequence[Outcome], width: int | None, *, dry_run: bool) -> str:
-    """What was done and kept, a line a group; cut to the width from the right, never wrapped."""
+    """What was done and kept, one line per group; cut at the width, never wrapped."""
     shown = [one for one in told if one.done or one.kept or dry_run]
     rows = [_row(some, dry_run=dry_run) for some in _groups(shown)]
     return "".join(f"{line}\n" for line in formatting.table(rows, width))
@@ -101,7 +101,7 @@ def _plural(what: What, count: int) -> str:
 
 
 def _right(steps: list[Step]) -> str:
-    """The last column: the names, or the command for what gc leaves to a person."""
+    """The last column: the names, or the command for what gc leaves to the user."""
     first = steps[0]
     if first.verb is Verb.KEEP:
         return _advice(first.remedy) if first.remedy else ""

@@ -25,7 +25,7 @@ Done = tuple[list[Outcome], Exception | None]
 
 
 def run(options: Options, *, dry_run: bool, auto: bool, by_hand: bool) -> Done | None:
-    """One maintenance pass; None when another gc is at work, which a timer (`auto`) ignores."""
+    """One maintenance pass; None when another gc is running, which a timer (`auto`) ignores."""
     try:
         config = settings.load()
     except StateError:
@@ -58,7 +58,8 @@ def rehearse(config: Config, options: Options) -> list[Outcome]:
 
 
 def clean(config: Config, options: Options, run: str) -> Done:
-    """Make the pass, then plan, and do it. An error in the pass does not keep gc from cleaning."""
+    """Run the pass, then plan and carry out the steps. An error in the pass does not keep gc
+    from cleaning."""
     trouble: Exception | None = None
     clocks.note(run)
     scene = scan.survey(config)
@@ -94,13 +95,13 @@ def _overdue(found: Sequence[Seen], config: Config) -> list[Step]:
     steps = []
     for seen, action in supervise.overdue(found, config):
         record = seen.intact.record
-        verb, why = _DEEDS[action.kind]
+        verb, why = _VERBS[action.kind]
         step = Step(verb, What.SESSION, record.name, why or action.why, record.id)
         steps.append(replace(step, generation=record.place.generation))
     return steps
 
 
-_DEEDS = {
+_VERBS = {
     Kind.END: (Verb.END, ""),
     Kind.RETRY: (Verb.RESTART, "whose retry is due"),
     Kind.GIVE_UP: (Verb.GIVE_UP, "whose timeout is over before its retry"),

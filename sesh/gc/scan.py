@@ -32,7 +32,7 @@ from sesh.system.tmux import Pane
 
 _ID = lazy(ID_PATTERN)
 _BLOCK = 512  # of st_blocks
-NEVER = float("inf")  # when something ended of which that is not known
+NEVER = float("inf")  # the time of an end that is unknown
 
 
 class Pile(Value):
@@ -52,7 +52,7 @@ class Tree(Value):
 
 
 class Scene(Value):
-    """Everything that steps follow from."""
+    """Everything that the plan depends on."""
 
     census: Census
     uptime: float

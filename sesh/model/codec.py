@@ -1,7 +1,7 @@
 """Records as TOML and back. Strict: a wrong type or an unknown key is an error, never a guess.
 
 The classes of `record` and `place` are the table of fields: name, type and default of each. This
-module adds how a value of each type is written and read, and the rules that a type does not tell.
+module adds how a value of each type is written and read, and the rules that a type cannot express.
 A field of a type that is known here needs no line here.
 """
 
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     T = TypeVar("T", bound=Value)
-    Read = Callable[[Any, str], Any]  # a value of TOML, and where it stands; raises DecodeError
+    Read = Callable[[Any, str], Any]  # a value of TOML and its path; raises DecodeError
     Write = Callable[[Any], Any]
     Flat = tuple[type[Value], tuple[str, ...]]
     # One field as a key of the table of its class: name, how it is read and written (None: as it
@@ -62,9 +62,9 @@ if TYPE_CHECKING:
 
 _STRING = lazy(rb'"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'')
 _MAX_DOTS = 200  # tomllib takes seconds for a key of some thousand parts
-_LONGEST = 2e9  # seconds: beyond all that can be asked for, with what an engine gets on top
+_LONGEST = 2e9  # seconds: more than any option accepts, with the time for an engine
 
-# --- the rules that types do not tell ------------------------------------------------------------
+# --- what types cannot express -------------------------------------------------------------------
 
 _ENUMS = (Cause, Desired, Health, State)
 _TABLES = (
@@ -86,7 +86,7 @@ _NEEDED: Mapping[type[Value], tuple[str, ...]] = {
     Worktree: ("made_branch",),
     BreakerLimits: BreakerLimits.fields,
 }
-# Values without a table of their own: their fields are keys of the table around them.
+# Values whose fields are keys of the table around them.
 _FLAT: Mapping[tuple[type[Value], str], Flat] = {
     (Place, "machine"): (Machine, ("machine", "boot", "pidns")),
     (Agent, "process"): (Process, ("pid", "start")),
@@ -155,7 +155,7 @@ def _plain(value: object) -> bool:
 
 
 class DecodeError(Exception):
-    """Why a record can't be understood, in a few words."""
+    """Why a record cannot be read, in a few words."""
 
 
 def decode(raw: bytes) -> Record:
@@ -183,7 +183,7 @@ def _parse(raw: bytes) -> dict[str, Any]:
 
 
 def _parse_any(raw: bytes, text: str) -> dict[str, Any]:
-    """A record that sesh did not write, or that has something unusual."""
+    """A record that was edited by hand, or that `quick_toml` does not know."""
     import tomllib
 
     bare = _STRING.sub(b"", raw)
@@ -249,7 +249,7 @@ def _take(data: dict[str, Any], key: str, read: Read, where: str) -> Any:
 
 
 def _place(data: Any, where: str) -> Place:
-    """The kind of a place tells its class."""
+    """The kind of a place decides its class."""
     table = dict(_typed(dict)(data, where))
     kind = _take(table, "kind", _typed(str), f"{where}.")
     del table["kind"]
@@ -367,7 +367,7 @@ def _tables(kind: type[Value]) -> Read:
 
 
 def _first(value: Any, where: str) -> Process:
-    """A process that may be the first of all."""
+    """A process that may have pid 1: sesh in a container."""
     table = _typed(dict)(value, where)
     if table.get("pid") == 1 and type(table["pid"]) is int:
         return Process(1, _decode(Process, {**table, "pid": 2}, f"{where}.").start)

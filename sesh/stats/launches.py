@@ -1,9 +1,8 @@
 """The launches of sessions, from events and from records. PURE.
 
 A session may have had many launches. A launch is known by its events or, the newest one of a
-session, by its record; where both describe it, the record counts. Events may be of any shape: those
-that make no sense are ignored. There may be many, so each becomes a tuple, which costs a fifth of a
-Value.
+session, by its record; where both describe it, the record counts. Events that are not
+well formed are ignored. There may be many, so each becomes a tuple, which costs a fifth of a Value.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from sesh.model.states import FAILURES, OUTCOMES, Cause, State
 
 Object = Mapping[str, Any]  # a session or an event as in sesh-json(5)
 Key = tuple[str, int]  # session id and generation: one launch
+Labels = tuple[str | None, str | None]  # group and template
 
 RECOVERED_AFTER = 60.0  # seconds that a recovered session must not fail within
 HEALTHY = frozenset({State.RUNNING.value, State.PAUSED.value, State.STARTING.value})
@@ -35,7 +35,7 @@ class Launch(NamedTuple):
     template: str | None
     began: float | None
     ended: float | None
-    outcome: str | None  # None: not ended, as far as is known
+    outcome: str | None  # None: no end is known
     cause: str | None
 
     @property
@@ -50,7 +50,7 @@ class Launch(NamedTuple):
 
 
 class Restart(NamedTuple):
-    """A launch that was not the first of its session, or was meant to be one."""
+    """An attempt to launch a session again."""
 
     group: str | None
     template: str | None
@@ -62,8 +62,8 @@ class Restart(NamedTuple):
     resumed: bool | None  # the agent's conversation; None: not known
 
 
-class _Told(NamedTuple):
-    """An event that makes sense."""
+class _Event(NamedTuple):
+    """A well-formed event about a launch."""
 
     key: Key
     at: float
@@ -77,23 +77,23 @@ class _End(NamedTuple):
     cause: str | None
 
 
-def _understood(event: Object) -> _Told | None:
+def _parsed(event: Object) -> _Event | None:
     kind, session_id, generation = event.get("kind"), event.get("id"), event.get("generation")
     if not isinstance(kind, str) or kind not in _KINDS:
         return None
     at = moment(event.get("time"))
     if at is None or not isinstance(session_id, str) or not isinstance(generation, int):
         return None
-    return _Told((session_id, generation), at, kind, event)
+    return _Event((session_id, generation), at, kind, event)
 
 
 def history(
     views: Sequence[Object], events: Iterable[Object]
 ) -> tuple[list[Launch], list[Restart]]:
     """Every launch, and the restarts among them."""
-    told = [one for one in map(_understood, events) if one is not None]
-    began = {one.key: one.at for one in told if one.kind in _BEGINNINGS}
-    ends = _ends(told)
+    known = [one for one in map(_parsed, events) if one is not None]
+    began = {one.key: one.at for one in known if one.kind in _BEGINNINGS}
+    ends = _ends(known)
     for view in views:
         if view.get("generation") is None:  # a damaged record
             continue
@@ -102,17 +102,17 @@ def history(
         if started is not None:
             began[key] = started
         ends[key] = _end_by_record(view, ends.get(key))
-    kin = _kin(views, told)
-    restarts = _restarts([one for one in told if one.kind in _RESTARTS], kin, ends)
-    launches = [_launch(key, kin, began, ends) for key in {**began, **ends}]
+    labels = _labels(views, known)
+    restarts = _restarts([one for one in known if one.kind in _RESTARTS], labels, ends)
+    launches = [_launch(key, labels, began, ends) for key in {**began, **ends}]
     return launches, restarts
 
 
-def _ends(told: Sequence[_Told]) -> dict[Key, _End | None]:
+def _ends(known: Sequence[_Event]) -> dict[Key, _End | None]:
     """How each launch ended. A session that is not retried has a second event of its end, later:
     the first one has the time of the end."""
     found: dict[Key, _End | None] = {}
-    for one in told:
+    for one in known:
         if one.kind in _ENDS:
             before, end = found.get(one.key), _end(one)
             if before is not None and one.kind == "ended":
@@ -121,18 +121,18 @@ def _ends(told: Sequence[_Told]) -> dict[Key, _End | None]:
     return found
 
 
-def _end(told: _Told) -> _End:
-    state, cause = told.event.get("state"), told.event.get("cause")
-    by_kind = State.STOPPED.value if told.kind == "stopped" else State.FAILED.value
+def _end(known: _Event) -> _End:
+    state, cause = known.event.get("state"), known.event.get("cause")
+    by_kind = State.STOPPED.value if known.kind == "stopped" else State.FAILED.value
     outcome = state if isinstance(state, str) and state in OUTCOMES else by_kind
-    if told.kind in _NO_LAUNCHES:
-        return _End(told.at, outcome, Cause.LAUNCH.value)
-    return _End(told.at, outcome, cause if isinstance(cause, str) else None)
+    if known.kind in _NO_LAUNCHES:
+        return _End(known.at, outcome, Cause.LAUNCH.value)
+    return _End(known.at, outcome, cause if isinstance(cause, str) else None)
 
 
-def _end_by_record(view: Object, told: _End | None) -> _End | None:
-    """The end of a session's newest launch. `stale` and `recovering` do not say how it was; an
-    event may."""
+def _end_by_record(view: Object, known: _End | None) -> _End | None:
+    """The end of a session's newest launch. `stale` and `recovering` do not show how it
+    ended; an event may."""
     state, ended = view["state"], moment(view.get("ended"))
     if state in _NOT_ENDED:
         return None
@@ -140,20 +140,18 @@ def _end_by_record(view: Object, told: _End | None) -> _End | None:
         return _End(ended, state, view.get("cause"))
     if state in (State.STALE, State.RECOVERING):
         as_a_rule = State.COMPLETED if state == State.STALE else State.FAILED
-        outcome = told.outcome if told else as_a_rule.value
+        outcome = known.outcome if known else as_a_rule.value
         return _End(ended, outcome, view.get("cause"))
-    return told
+    return known
 
 
-def _kin(
-    views: Sequence[Object], told: Sequence[_Told]
-) -> dict[str, tuple[str | None, str | None]]:
-    """Session id → group and template: from its record, else from the last event that says so."""
-    found = {one.key[0]: _family(one.event) for one in told if "group" in one.event}
-    return {**found, **{view["id"]: _family(view) for view in views if "id" in view}}
+def _labels(views: Sequence[Object], known: Sequence[_Event]) -> dict[str, Labels]:
+    """Session id → group and template: from its record, else from the last event that has them."""
+    found = {one.key[0]: _labels_of(one.event) for one in known if "group" in one.event}
+    return {**found, **{view["id"]: _labels_of(view) for view in views if "id" in view}}
 
 
-def _family(one: Object) -> tuple[str | None, str | None]:
+def _labels_of(one: Object) -> Labels:
     group, template = one.get("group"), one.get("template")
     return (
         group if isinstance(group, str) else None,
@@ -163,12 +161,12 @@ def _family(one: Object) -> tuple[str | None, str | None]:
 
 def _launch(
     key: Key,
-    kin: Mapping[str, tuple[str | None, str | None]],
+    labels: Mapping[str, Labels],
     began: Mapping[Key, float],
     ends: Mapping[Key, _End | None],
 ) -> Launch:
     end = ends.get(key)
-    group, template = kin.get(key[0], (None, None))
+    group, template = labels.get(key[0], (None, None))
     return Launch(
         group,
         template,
@@ -180,18 +178,18 @@ def _launch(
 
 
 def _restarts(
-    told: Sequence[_Told],
-    kin: Mapping[str, tuple[str | None, str | None]],
+    known: Sequence[_Event],
+    labels: Mapping[str, Labels],
     ends: Mapping[Key, _End | None],
 ) -> list[Restart]:
-    """In a row of retries that came to nothing, all wait for the end before the first of them."""
+    """Retries that fail one after another all count from the end before the first of them."""
     found = []
     down: dict[str, float | None] = {}  # session id → since when, while its retries fail
-    for one in sorted(told, key=lambda one: (one.key, one.at)):
+    for one in sorted(known, key=lambda one: (one.key, one.at)):
         session_id, generation = one.key
         before = ends.get((session_id, generation - 1))
         since = down.get(session_id, before.ended if before else None)
-        restart = _restart(one, kin, ends.get(one.key), since)
+        restart = _restart(one, labels, ends.get(one.key), since)
         down.pop(session_id, None)
         if restart.retry >= 1 and not restart.recovered:
             down[session_id] = since
@@ -200,22 +198,22 @@ def _restarts(
 
 
 def _restart(
-    told: _Told,
-    kin: Mapping[str, tuple[str | None, str | None]],
+    known: _Event,
+    labels: Mapping[str, Labels],
     end: _End | None,
     since: float | None,
 ) -> Restart:
-    group, template = kin.get(told.key[0], (None, None))
-    retry, resumed = told.event.get("retry"), told.event.get("resumed_conversation")
-    launched = told.kind == "restarted"
+    group, template = labels.get(known.key[0], (None, None))
+    retry, resumed = known.event.get("retry"), known.event.get("resumed_conversation")
+    launched = known.kind == "restarted"
     return Restart(
         group=group,
         template=template,
-        at=told.at,
+        at=known.at,
         retry=retry if isinstance(retry, int) else 0,
         launched=launched,
-        recovered=launched and not _failed_soon(end, told.at),
-        waited=None if since is None else max(0.0, told.at - since),
+        recovered=launched and not _failed_soon(end, known.at),
+        waited=None if since is None else max(0.0, known.at - since),
         resumed=resumed if isinstance(resumed, bool) else None,
     )
 

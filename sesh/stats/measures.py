@@ -19,14 +19,14 @@ BOUNDS = (10, 60, 600, 3600, 6 * 3600, 86400)  # of the histogram of durations
 
 
 class Bucket(Value):
-    """Durations that are shorter than this, and not shorter than the one before."""
+    """The durations from the bound of the bucket before to this one."""
 
-    below_seconds: int | None  # None: however long
+    below_seconds: int | None  # None: no upper bound
     count: int
 
 
 class Figures(Value):
-    """The fields of sesh-json(5). Null: there is nothing to count it from."""
+    """The fields of sesh-json(5). Null: there is nothing to count."""
 
     total: int
     listed: int
@@ -83,16 +83,16 @@ def report(
     events: Iterable[Object],
     since: float | None = None,
 ) -> Report:
-    """Everything that can be said of these sessions and events, since a moment if one is given."""
+    """All figures of these sessions and events, or of those since a moment."""
     launches, restarts = history([*listed, *archived], events)
-    material = _Material(
+    given = _Input(
         [one for one in listed if _recent(one, since)],
         [one for one in archived if _recent(one, since)],
         [one for one in launches if _since(one.began, since)],
         [one for one in launches if _since(one.ended, since)],
         [one for one in restarts if _since(one.at, since)],
     )
-    return Report(_figures(material), _parts(material, "group"), _parts(material, "template"))
+    return Report(_figures(given), _parts(given, "group"), _parts(given, "template"))
 
 
 def as_json(found: Report) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def _plain(figures: Figures) -> dict[str, Any]:
 # --- launches and sessions → figures -----------------------------------------------------------
 
 
-class _Material(Value):
+class _Input(Value):
     """The input of figures."""
 
     listed: Sequence[Object]
@@ -137,12 +137,12 @@ def _since(at: float | None, since: float | None) -> bool:
     return at is not None and (since is None or at >= since)
 
 
-def _parts(material: _Material, by: str) -> tuple[Part, ...]:
+def _parts(given: _Input, by: str) -> tuple[Part, ...]:
     """The figures of each group or template by name, those without any last."""
-    split = {field: _split(getattr(material, field), by) for field in material.fields}
+    split = {field: _split(getattr(given, field), by) for field in given.fields}
     names = {name for some in split.values() for name in some}
     return tuple(
-        Part(name, _figures(_Material(*(some.get(name, []) for some in split.values()))))
+        Part(name, _figures(_Input(*(some.get(name, []) for some in split.values()))))
         for name in sorted(names, key=lambda name: (name is None, name or ""))
     )
 
@@ -155,13 +155,13 @@ def _split(things: Iterable[Any], by: str) -> dict[str | None, list[Any]]:
     return found
 
 
-def _figures(material: _Material) -> Figures:
+def _figures(given: _Input) -> Figures:
     return Figures(
-        **_of_sessions(material.listed, material.archived),
-        **_of_memory(material.listed),
-        **_of_ends(material.began, material.ended),
-        **_of_recoveries([one for one in material.restarts if one.retry >= 1]),
-        **_of_restarts([one for one in material.restarts if one.launched]),
+        **_of_sessions(given.listed, given.archived),
+        **_of_memory(given.listed),
+        **_of_ends(given.began, given.ended),
+        **_of_recoveries([one for one in given.restarts if one.retry >= 1]),
+        **_of_restarts([one for one in given.restarts if one.launched]),
     )
 
 
@@ -231,7 +231,7 @@ def _of_restarts(restarts: Sequence[Restart]) -> dict[str, Any]:
 
 
 def _counts(words: Iterable[Hashable], all_of: Iterable[str]) -> dict[str, int]:
-    """How often each of `all_of` occurs, with zeros."""
+    """The number of each word of `all_of`, also zero."""
     found = Counter(words)
     return {str(word): found[word] for word in all_of}
 
@@ -240,12 +240,12 @@ def _counts(words: Iterable[Hashable], all_of: Iterable[str]) -> dict[str, int]:
 
 
 def rate(some: int, out_of: int) -> float | None:
-    """Between 0 and 1; None: of nothing."""
+    """A share from 0 to 1; None when there is nothing to count."""
     return round(some / out_of, 4) if out_of else None
 
 
 def percentile(ordered: Sequence[float], share: float) -> float | None:
-    """The value below which that share of them lies, between two of them where need be."""
+    """The value below which that share of the values lies, interpolated between two values."""
     if not ordered:
         return None
     place = share * (len(ordered) - 1)
@@ -259,7 +259,7 @@ def _rounded(seconds: float | None) -> float | None:
 
 
 def histogram(lasted: Iterable[float]) -> tuple[Bucket, ...]:
-    """How many durations lie between each two bounds."""
+    """The number of durations in each bucket."""
     counts = [0] * (len(BOUNDS) + 1)
     for seconds in lasted:
         counts[bisect_right(BOUNDS, seconds)] += 1

@@ -1,7 +1,7 @@
 """The figures in Prometheus's text format, version 0.0.4. PURE.
 
-All are gauges: what is counted are the records and events that are kept, and `gc` removes old ones,
-so that none of the numbers only ever grows. What is not known is left out.
+All metrics are gauges, not counters: `gc` removes old records and events, so a number can also
+fall. Unknown numbers are left out.
 """
 
 from __future__ import annotations
@@ -13,55 +13,55 @@ from sesh.stats.measures import Part, Report
 Number = int | float | None
 Sample = tuple[Mapping[str, str], Number]
 
-# metric → its help text and its field
+# metric → help text, field of Figures
 _PLAIN = {
     "sesh_sessions_listed": ("Sessions in the list.", "listed"),
     "sesh_sessions_archived": ("Sessions in the history.", "archived"),
     "sesh_sessions_alive": ("Sessions that are alive.", "alive"),
-    "sesh_sessions_healthy": ("Sessions that live and need nobody.", "healthy"),
-    "sesh_sessions_attention": ("Sessions that need a person.", "attention"),
+    "sesh_sessions_healthy": ("Sessions that are alive and need no attention.", "healthy"),
+    "sesh_sessions_attention": ("Sessions that need attention.", "attention"),
     "sesh_memory_bytes": ("Resident memory of all living sessions.", "memory_bytes"),
     "sesh_session_memory_bytes_average": (
         "Resident memory of a living session, on average.",
         "memory_average_bytes",
     ),
     "sesh_session_memory_bytes_max": (
-        "The most resident memory that a listed session was seen with.",
+        "The largest resident memory that was measured of a listed session.",
         "memory_peak_bytes",
     ),
-    "sesh_launches": ("Launches that are remembered.", "launches"),
-    "sesh_ends": ("Ends of launches that are remembered.", "ends"),
-    "sesh_failure_ratio": ("Failures among all ends that are remembered.", "failure_rate"),
+    "sesh_launches": ("Launches on record.", "launches"),
+    "sesh_ends": ("Ends of launches on record.", "ends"),
+    "sesh_failure_ratio": ("Share of failures among the ends on record.", "failure_rate"),
     "sesh_session_duration_seconds_median": (
-        "How long launches ran that have ended, the median.",
+        "Median duration of ended launches.",
         "duration_median_seconds",
     ),
     "sesh_session_duration_seconds_p95": (
-        "How long launches ran that have ended, the 95th percentile.",
+        "95th percentile of the duration of ended launches.",
         "duration_p95_seconds",
     ),
     "sesh_session_duration_seconds_max": (
-        "None of the launches that ended ran longer.",
+        "Longest duration of an ended launch.",
         "duration_longest_seconds",
     ),
-    "sesh_recoveries": ("Automatic relaunches that are remembered.", "recoveries"),
+    "sesh_recoveries": ("Automatic restarts on record.", "recoveries"),
     "sesh_recoveries_successful": (
-        "Automatic relaunches that did not fail within a minute.",
+        "Automatic restarts that did not fail within a minute.",
         "recovered",
     ),
-    "sesh_recovery_ratio": ("Successful ones among all automatic relaunches.", "recovery_rate"),
+    "sesh_recovery_ratio": ("Share of automatic restarts that were successful.", "recovery_rate"),
     "sesh_recovery_seconds_median": (
-        "Time from the first end to its recovery, the median.",
+        "Median time from an end to its recovery.",
         "recovery_median_seconds",
     ),
     "sesh_recovery_seconds_p95": (
-        "Time from the first end to its recovery, the 95th percentile.",
+        "95th percentile of the time from an end to its recovery.",
         "recovery_p95_seconds",
     ),
-    "sesh_restarts": ("Restarts that are remembered, automatic or not.", "restarts"),
+    "sesh_restarts": ("Restarts on record, automatic or not.", "restarts"),
     "sesh_restarts_resumed": ("Restarts that resumed a conversation.", "resumed"),
     "sesh_resume_ratio": (
-        "Share of restarts that resumed a conversation, where that is known.",
+        "Share of restarts that resumed a conversation, if known.",
         "resume_rate",
     ),
 }
@@ -69,10 +69,10 @@ _PLAIN = {
 _OF_PARTS = {
     "sessions": ("Sessions in the list and in the history", "total"),
     "sessions_alive": ("Sessions that are alive", "alive"),
-    "sessions_attention": ("Sessions that need a person", "attention"),
+    "sessions_attention": ("Sessions that need attention", "attention"),
     "memory_bytes": ("Resident memory of living sessions", "memory_bytes"),
-    "ends": ("Ends of launches that are remembered", "ends"),
-    "failures": ("Failures among the ends that are remembered", "failures"),
+    "ends": ("Ends of launches on record", "ends"),
+    "failures": ("Failures among the ends on record", "failures"),
 }
 
 
@@ -87,7 +87,7 @@ def text(found: Report) -> str:
             _family(metric, about, [({}, getattr(whole, field))])
             for metric, (about, field) in _PLAIN.items()
         ),
-        _family("sesh_failures", "Failures among the remembered ends, by cause.", causes),
+        _family("sesh_failures", "Failures among the ends on record, by cause.", causes),
         *_of_parts("group", found.groups),
         *_of_parts("template", found.templates),
     ]
@@ -103,7 +103,7 @@ def _of_parts(kind: str, parts: Sequence[Part]) -> Iterable[str]:
 
 
 def _family(metric: str, about: str, samples: Iterable[Sample]) -> str:
-    """One metric with its lines; nothing when no number is known."""
+    """The lines of one metric; empty when no number is known."""
     lines = [
         f"{metric}{_labels(labels)} {number}\n" for labels, number in samples if number is not None
     ]
@@ -118,6 +118,6 @@ def _labels(labels: Mapping[str, str]) -> str:
 
 
 def _escaped(value: str) -> str:
-    """A label's value; bytes that are no Unicode text become question marks."""
+    """The value of a label; bytes that are not valid Unicode become question marks."""
     whole = value.encode("utf-8", "replace").decode()
     return whole.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")

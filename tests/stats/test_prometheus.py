@@ -50,7 +50,7 @@ def test_a_percentile_between_two_values_is_told_as_what_it_is() -> None:
     text = prometheus.text(report([], [{**one, "state": "completed"} for one in ended], []))
     name = "sesh_session_duration_seconds_p95"
     assert samples(text)[name] == "48.0"
-    assert f"# HELP {name} How long launches ran that have ended, the 95th percentile.\n" in text
+    assert f"# HELP {name} 95th percentile of the duration of ended launches.\n" in text
 
 
 def test_labels_are_escaped() -> None:
