@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from sesh.model.observation import ExitWord, LaunchWord
+from sesh.model.observation import ExitReport, LaunchReport
 from sesh.model.place import Agent, Host, Machine, Process
 from sesh.model.record import Record, Spec, Status
 from sesh.model.states import Desired
@@ -37,9 +37,9 @@ def record(*, launched: bool = True, generation: int = 2, **status: object) -> R
 
 def exit_word(
     code: int = 0, *, generation: int = 2, terminal: bool = True, problem: str | None = None
-) -> ExitWord:
-    return ExitWord(generation, code, terminal, NOW - timedelta(seconds=1), problem)
+) -> ExitReport:
+    return ExitReport(generation, code, terminal, NOW - timedelta(seconds=1), problem)
 
 
-def launch_word(*, generation: int = 2) -> LaunchWord:
-    return LaunchWord(generation, AGENT, "%3", Process(4000, 11), NOW - timedelta(seconds=4))
+def launch_word(*, generation: int = 2) -> LaunchReport:
+    return LaunchReport(generation, AGENT, "%3", Process(4000, 11), NOW - timedelta(seconds=4))

@@ -67,7 +67,8 @@ def _menu(lines: list[str]) -> Dialog | None:
     marked = [match["key"] for match in found if match["mark"]]
     below = [line for line in lines[at[-1] + 1 :] if not _BAR.fullmatch(line)]
     # A list above an input line with the same mark is an earlier prompt of the user.
-    if len(found) < 2 or len(marked) != 1 or len(below) > _BELOW or _has_mark(below):
+    earlier = any(line[0] in _MARKS for line in below)
+    if len(found) < 2 or len(marked) != 1 or len(below) > _BELOW or earlier:
         return None
     options = tuple(Option(match["key"], _label(match["label"])) for match in found)
     above = lines[max(0, at[0] - _ABOVE) : at[0]]
@@ -131,10 +132,6 @@ def _numbered(lines: list[str]) -> list[int]:
         if wanted == 0:
             return at
     return []
-
-
-def _has_mark(lines: list[str]) -> bool:
-    return any(line[0] in _MARKS for line in lines)
 
 
 def _from_question(above: list[str]) -> list[str]:

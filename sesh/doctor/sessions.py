@@ -102,7 +102,7 @@ def stuck_starting(context: Context) -> list[Finding]:
     found = [view for view in _needy(context, State.FAILED, State.TIMEOUT) if _never_began(view)]
     waiting = {one.name for one in context.judged(_starts_too_long)}
     found += [view for view in context.views if view["name"] in waiting]
-    return _sessions(found, "{} never said that it began", None)
+    return _sessions(found, "{} never began", None)
 
 
 def _needy(context: Context, *states: State) -> list[View]:

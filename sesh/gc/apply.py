@@ -35,12 +35,12 @@ Action = Callable[[list[Step], Config, Options], Iterable[Outcome]]
 def apply(steps: Sequence[Step], config: Config, options: Options) -> list[Outcome]:
     """Take the steps, those of one kind together. A failure is reported and
     does not stop the others."""
-    told = [outcome for step in steps if (outcome := kept(step)) is not None]
+    outcomes = [outcome for step in steps if (outcome := kept(step)) is not None]
     for kind, act_on in _ACTIONS.items():
         some = [step for step in steps if (step.verb, step.what) == kind]
         if some:
-            told += _guarded(act_on(some, config, options), some)
-    return told
+            outcomes += _guarded(act_on(some, config, options), some)
+    return outcomes
 
 
 def kept(step: Step) -> Outcome | None:
@@ -49,14 +49,14 @@ def kept(step: Step) -> Outcome | None:
 
 def _guarded(outcomes: Iterable[Outcome], steps: list[Step]) -> list[Outcome]:
     """An error ends this kind of step, not the others."""
-    told: list[Outcome] = []
+    taken: list[Outcome] = []
     try:
         for outcome in outcomes:
-            told.append(outcome)
+            taken.append(outcome)
     except (SeshError, OSError) as error:
-        reached = {id(one.step) for one in told}
-        told += [failed(step, str(error)) for step in steps if id(step) not in reached]
-    return told
+        reached = {id(one.step) for one in taken}
+        taken += [failed(step, str(error)) for step in steps if id(step) not in reached]
+    return taken
 
 
 def _one_by_one(act: Callable[[Step, Config, Options], Outcome]) -> Action:

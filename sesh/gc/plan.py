@@ -387,7 +387,7 @@ def _file(what: What, path: str, why: str, changed: float, session_id: str | Non
 
 def _servers(census: Census) -> Iterator[Step]:
     """Servers that gave no answer, and are left alone."""
-    for socket, said in sorted(census.answers.items()):
-        if isinstance(said, Reply) and tmux.silent(said):
-            why = f"as it is: {said.text}"
+    for socket, answer in sorted(census.answers.items()):
+        if isinstance(answer, Reply) and tmux.silent(answer):
+            why = f"as it is: {answer.text}"
             yield Step(Verb.KEEP, What.SERVER, socket, why, remedy="sesh doctor")

@@ -31,13 +31,13 @@ _FILES = {What.TRANSCRIPT, What.TEMP, What.LAUNCH_FILE, What.MOUNT, What.EVENTS,
 _NAMES_SHOWN = 1000  # when no terminal cuts the line
 
 
-def exit_code(told: Sequence[Outcome]) -> int:
-    tried = [one for one in told if one.done or one.failed]
+def exit_code(outcomes: Sequence[Outcome]) -> int:
+    tried = [one for one in outcomes if one.done or one.failed]
     return errors.of_many([errors.FAILED if one.failed else errors.OK for one in tried])
 
 
-def as_json(told: Sequence[Outcome]) -> str:
-    return quick_json.dumps([_object(one) for one in told]) + "\n"
+def as_json(outcomes: Sequence[Outcome]) -> str:
+    return quick_json.dumps([_object(one) for one in outcomes]) + "\n"
 
 
 def _object(one: Outcome) -> dict[str, object]:
@@ -55,31 +55,31 @@ def _object(one: Outcome) -> dict[str, object]:
     }
 
 
-def failures(told: Sequence[Outcome]) -> list[str]:
+def failures(outcomes: Sequence[Outcome]) -> list[str]:
     return [
         f"{one.step.subject}: could not {one.step.verb}: {one.skipped}"
-        for one in told
+        for one in outcomes
         if one.failed
     ]
 
 
-def table(told: Sequence[Outcome], width: int | None, *, dry_run: bool) -> str:
+def table(outcomes: Sequence[Outcome], width: int | None, *, dry_run: bool) -> str:
     """What was done and kept, one line per group; cut at the width, never wrapped."""
-    shown = [one for one in told if one.done or one.kept or dry_run]
+    shown = [one for one in outcomes if one.done or one.kept or dry_run]
     rows = [_row(some, dry_run=dry_run) for some in _groups(shown)]
     return "".join(f"{line}\n" for line in formatting.table(rows, width))
 
 
-def closing(told: Sequence[Outcome], *, dry_run: bool) -> str | None:
+def closing(outcomes: Sequence[Outcome], *, dry_run: bool) -> str | None:
     if dry_run:
         return "nothing was done (--dry-run)"
-    return None if any(one.done or one.failed for one in told) else "nothing to clean up"
+    return None if any(one.done or one.failed for one in outcomes) else "nothing to clean up"
 
 
-def _groups(told: Iterable[Outcome]) -> list[list[Step]]:
+def _groups(outcomes: Iterable[Outcome]) -> list[list[Step]]:
     """Steps of one kind and reason together, in the order of the plan; kept ones come last."""
     found: dict[tuple[str, str, str, str | None], list[Step]] = {}
-    for one in sorted(told, key=lambda one: one.kept):
+    for one in sorted(outcomes, key=lambda one: one.kept):
         step = one.step
         found.setdefault((step.verb, step.what, step.why, step.remedy), []).append(step)
     return list(found.values())
@@ -111,5 +111,5 @@ def _right(steps: list[Step]) -> str:
 
 
 def _advice(remedy: str) -> str:
-    said = remedy.removeprefix("sesh ")
-    return next(f"{how} {remedy}" for what, how in _ADVICE.items() if said.startswith(what))
+    words = remedy.removeprefix("sesh ")
+    return next(f"{how} {remedy}" for what, how in _ADVICE.items() if words.startswith(what))

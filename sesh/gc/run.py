@@ -71,13 +71,13 @@ def clean(config: Config, options: Options, run: str) -> Done:
     scene = _with_worktrees(scene, config, options)
     steps = plan.decide(scene, config.gc, options, time.time())
     _remember(scene, steps, run)
-    told = [*map(_was_done, overdue), *apply.apply(steps, config, options)]
+    outcomes = [*map(_was_done, overdue), *apply.apply(steps, config, options)]
     found, held = scene.census.found, scene.census.held
-    if any(one.done for one in told):
+    if any(one.done for one in outcomes):
         fresh = lookup.held()
         found, held = tuple(lookup.everything(leaving_out=fresh)), tuple(fresh.values())
     run_pass.tend(found, held, config, run, answers=scene.census.answers)
-    return told, trouble
+    return outcomes, trouble
 
 
 def _with_worktrees(scene: Scene, config: Config, options: Options) -> Scene:

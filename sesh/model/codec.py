@@ -28,7 +28,7 @@ from sesh.model.place import (
 from sesh.model.record import (
     ID_PATTERN,
     SCHEMA,
-    AgentWord,
+    AgentReport,
     Answers,
     BreakerLimits,
     Care,
@@ -68,7 +68,7 @@ _LONGEST = 2e9  # seconds: more than any option accepts, with the time for an en
 
 _ENUMS = (Cause, Desired, Health, State)
 _TABLES = (
-    *(Agent, AgentWord, Answers, BreakerLimits, Care, Container, ContainerRequest, Engine, Kit),
+    *(Agent, AgentReport, Answers, BreakerLimits, Care, Container, ContainerRequest, Engine, Kit),
     *(Place, Process, Spec, Status, Step, Worktree),
 )
 # Left out when they have their default; every other field is written, unless it is None.
@@ -77,7 +77,7 @@ _LEFT_OUT: Mapping[type[Value], tuple[str, ...]] = {
     Care: Care.fields,
     Place: ("since",),
     Status: ("stop_tries", "remains", "keep", "lived", "held"),
-    AgentWord: ("history", "errors", "resume_ready", "prompted", "metadata"),
+    AgentReport: ("history", "errors", "resume_ready", "prompted", "metadata"),
 }
 # Must be there although the class has a default.
 _NEEDED: Mapping[type[Value], tuple[str, ...]] = {
@@ -133,7 +133,7 @@ _RULES: Mapping[type[Value], tuple[tuple[Callable[[Any], object], str, str], ...
     ),
     Container: ((lambda c: re.fullmatch(r"[0-9a-f]{64}", c.id), "id", "not a container id"),),
     Status: ((lambda s: s.outcome is None or s.outcome in OUTCOMES, "outcome", "not an end"),),
-    AgentWord: (
+    AgentReport: (
         (
             lambda w: _plain(w.metadata),
             *("metadata", "should hold texts, numbers, true, false, lists and tables"),

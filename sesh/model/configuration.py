@@ -128,7 +128,7 @@ class Config(Value):
 _PATIENCE = 10.0  # seconds
 
 
-def patient(config: Config) -> Config:
+def with_long_timeout(config: Config) -> Config:
     """The settings for commands that start something: they wait longer for tmux. Commands that only
     look must not wait for a tmux that hangs."""
     timeout = max(config.tmux.timeout, _PATIENCE)

@@ -48,7 +48,7 @@ def unknown(why: str) -> Sight:
     return Sight(Presence.UNKNOWN, why)
 
 
-class ExitWord(Value):
+class ExitReport(Value):
     """How the agent of one generation ended, as its keeper wrote."""
 
     generation: int
@@ -58,7 +58,7 @@ class ExitWord(Value):
     problem: str | None = None  # why the command could not even be executed
 
 
-class LaunchWord(Value):
+class LaunchReport(Value):
     """That the agent of one generation began, as its launch wrote."""
 
     generation: int
@@ -75,8 +75,8 @@ class Observation(Value):
     terminal: Sight = Sight(Presence.UNKNOWN, "not looked for")
     others: Sight = Sight(Presence.UNKNOWN, "not looked for")  # other living panes
     remains: Sight = Sight(Presence.UNKNOWN, "not looked for")  # processes that carry its marker
-    exit: ExitWord | None = None
-    launch: LaunchWord | None = None
+    exit: ExitReport | None = None
+    launch: LaunchReport | None = None
     began: datetime | None = None  # when an agent began that ended before it was seen
     rebooted: bool = False
     frozen: bool = False  # the agent is stopped by a signal

@@ -14,7 +14,7 @@ from math import isfinite
 
 from sesh.model.configuration import Resume
 from sesh.model.errors import ConflictError, UsageError
-from sesh.model.record import AgentWord, Record, Step
+from sesh.model.record import AgentReport, Record, Step
 from sesh.model.states import Cause, Desired, State
 from sesh.model.text import quick_json
 from sesh.model.text.secrets import secret, shown
@@ -78,7 +78,7 @@ def finished_message(record: Record) -> str:
     return f"{record.name} has finished ({word.phase}{when}); no report can follow"
 
 
-def _entered(word: AgentWord, phase: str, now: datetime) -> AgentWord:
+def _entered(word: AgentReport, phase: str, now: datetime) -> AgentReport:
     if phase not in PHASES:
         raise UsageError(f"no phase named {phase!a}; use one of {', '.join(PHASES)}")
     if phase == word.phase:
@@ -107,7 +107,7 @@ def _ended(record: Record, now: datetime) -> Record:
     return replace(record, status=status)
 
 
-def restarted(word: AgentWord, now: datetime) -> AgentWord:
+def restarted(word: AgentReport, now: datetime) -> AgentReport:
     """The reports at a new launch: finished work starts over, with its history."""
     if word.finished is None:
         return word
@@ -250,7 +250,7 @@ def resumable(
 
 
 def _why_not(
-    word: AgentWord, idle: float, thresholds: Resume, has_conversation: bool | None
+    word: AgentReport, idle: float, thresholds: Resume, has_conversation: bool | None
 ) -> str | None:
     if word.finished is not None or word.phase in FINAL:
         return f"it has finished: {word.phase}"

@@ -1,7 +1,7 @@
 """The one place where a state is decided. PURE: no I/O, no clock, no environment.
 
 First match wins, in the order damaged, unknown, stopping, orphan, paused, running, starting,
-recovering, the ends. Word (an exit file, a launch file) of another generation is ignored.
+recovering, the ends. Reports (an exit file, a launch file) of another generation are ignored.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from datetime import datetime, timedelta
 from signal import Signals
 
-from sesh.model.observation import ExitWord, Observation, Verdict
+from sesh.model.observation import ExitReport, Observation, Verdict
 from sesh.model.record import Damaged, Record, Spec
 from sesh.model.states import ENDED_WELL, Cause, Desired, Health, State
 from sesh.model.text.pattern import lazy
@@ -33,9 +33,9 @@ def reconcile(record: Record | Damaged, seen: Observation, now: datetime) -> Ver
             evidence=(f"record {record.path}: {record.reason}",),
         )
     if not record.place.has_process:
-        return _by_its_word(record)
-    exit_word = _exit_word(record, seen)
-    ended = exit_word is not None or record.status.outcome is not None
+        return _as_reported(record)
+    exit_report = _exit_report(record, seen)
+    ended = exit_report is not None or record.status.outcome is not None
     if seen.agent.unknown and not ended:
         return Verdict(
             State.UNKNOWN,
@@ -44,9 +44,9 @@ def reconcile(record: Record | Damaged, seen: Observation, now: datetime) -> Ver
             evidence=_evidence(record, seen),
         )
     if record.status.desired is Desired.STOPPED and record.status.outcome is None:
-        return _stopping(record, seen, exit_word)
+        return _stopping(record, seen, exit_report)
     if seen.agent.present:
-        return _alive(record, seen, exit_word)
+        return _alive(record, seen, exit_report)
     begun = seen.launch is not None and seen.launch.generation == record.place.generation
     if not (ended or begun or record.place.agent):
         return _starting(record, seen, now)
@@ -55,7 +55,7 @@ def reconcile(record: Record | Damaged, seen: Observation, now: datetime) -> Ver
     return _ended(record, seen)
 
 
-def _by_its_word(record: Record) -> Verdict:
+def _as_reported(record: Record) -> Verdict:
     """There is no process to look at. The program that keeps the record reported its end, so that
     needs no attention."""
     if record.status.outcome is not None:
@@ -63,7 +63,7 @@ def _by_its_word(record: Record) -> Verdict:
     return Verdict(State.RUNNING, reason=NO_PROCESS, evidence=(NO_PROCESS,))
 
 
-def _exit_word(record: Record, seen: Observation) -> ExitWord | None:
+def _exit_report(record: Record, seen: Observation) -> ExitReport | None:
     word = seen.exit
     return word if word is not None and word.generation == record.place.generation else None
 
@@ -76,7 +76,7 @@ def _last_known(record: Record) -> State:
     return State.PAUSED if record.status.paused else State.RUNNING
 
 
-def _stopping(record: Record, seen: Observation, word: ExitWord | None) -> Verdict:
+def _stopping(record: Record, seen: Observation, word: ExitReport | None) -> Verdict:
     """A stop was asked for. `stopped` only when agent and remains are proven to be gone."""
     how = how_it_ended(record, seen)
     gone = seen.agent.absent or (word is not None and not seen.agent.present)
@@ -116,7 +116,7 @@ def ended_by(cause: Cause) -> State:
     return _OF_CAUSE.get(cause, State.TIMEOUT)
 
 
-def _alive(record: Record, seen: Observation, word: ExitWord | None) -> Verdict:
+def _alive(record: Record, seen: Observation, word: ExitReport | None) -> Verdict:
     evidence = _evidence(record, seen)
     if record.status.outcome is not None or word is not None:
         said = record.status.outcome or "ended"
@@ -211,11 +211,11 @@ def _attention(record: Record, how: Verdict) -> str | None:
 
 def how_it_ended(record: Record, seen: Observation) -> Verdict:
     """The end alone: from the record, from the exit file, or from what is gone."""
-    word = _exit_word(record, seen)
+    word = _exit_report(record, seen)
     if record.status.outcome is not None:
         return recorded_end(record)
     if word is not None:
-        return _by_exit_word(word, record.spec, oom=seen.oom)
+        return _by_exit_report(word, record.spec, oom=seen.oom)
     if seen.rebooted:
         return Verdict(State.LOST, reason="this machine was restarted", cause=Cause.REBOOT)
     if seen.container.absent:
@@ -280,7 +280,7 @@ def kept(record: Record) -> bool:
     return agent is None or agent.keeper > 0
 
 
-def _by_exit_word(word: ExitWord, spec: Spec, *, oom: bool = False) -> Verdict:
+def _by_exit_report(word: ExitReport, spec: Spec, *, oom: bool = False) -> Verdict:
     number = word.code - 128
     signal = number if 0 < number <= _HIGHEST_SIGNAL else None
     how = _said(word, signal, spec, oom=oom)
@@ -288,7 +288,7 @@ def _by_exit_word(word: ExitWord, spec: Spec, *, oom: bool = False) -> Verdict:
     return replace(how, exit_code=word.code, signal=known, ended=word.at)
 
 
-def _said(word: ExitWord, signal: int | None, spec: Spec, *, oom: bool) -> Verdict:
+def _said(word: ExitReport, signal: int | None, spec: Spec, *, oom: bool) -> Verdict:
     """The verdict that follows from an exit file."""
     if word.problem is not None:
         return Verdict(State.FAILED, reason=word.problem, cause=Cause.LAUNCH)

@@ -189,7 +189,7 @@ class Step(Value):
     at: datetime
 
 
-class AgentWord(Value):
+class AgentReport(Value):
     """What the agent reports about itself."""
 
     phase: str | None = None
@@ -211,7 +211,7 @@ class Record(Value):
     spec: Spec
     place: Place
     status: Status
-    agent: AgentWord = AgentWord()
+    agent: AgentReport = AgentReport()
     schema: int = SCHEMA
 
     @property

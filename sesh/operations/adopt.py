@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, ConflictError, NoSessionError, SeshError, UsageError
-from sesh.model.observation import LaunchWord, Observation, seen
+from sesh.model.observation import LaunchReport, Observation, seen
 from sesh.model.place import Agent, Host, Process
 from sesh.model.reconcile import reconcile
 from sesh.model.record import Record, Spec, Status, session_id, valid_name
@@ -38,7 +38,7 @@ def rebuild(orphan: Orphan, config: Config) -> Seen:
     the files of its launch, the socket of its server, its log pipe."""
     records.prepare()
     run = processes.run_dir()
-    word = orphans.launch_word(orphan, run)
+    word = orphans.launch_report(orphan, run)
     if word is None:
         raise SeshError(f"{orphan.name}: its agent is gone, or cannot be identified")
     _restore_files(orphan, word, run)
@@ -56,7 +56,7 @@ def rebuild(orphan: Orphan, config: Config) -> Seen:
     return lookup.one(record.name)
 
 
-def _restore_files(orphan: Orphan, word: LaunchWord, run: str) -> None:
+def _restore_files(orphan: Orphan, word: LaunchReport, run: str) -> None:
     """Restore what the keeper and other commands look for in `run`."""
     launch_files.write_callback(run, paths.own_command())
     if launch_files.read_launch(run, orphan.id, orphan.generation) is None:
@@ -64,7 +64,7 @@ def _restore_files(orphan: Orphan, word: LaunchWord, run: str) -> None:
     launch_files.reserve_exit(run, orphan.id, orphan.generation)
 
 
-def _by_claim(orphan: Orphan, word: LaunchWord, run: str) -> Record | None:
+def _by_claim(orphan: Orphan, word: LaunchReport, run: str) -> Record | None:
     """The record from the copy that its launch kept."""
     record = claims.read(run, orphan.id, orphan.generation)
     if record is None or record.place.machine != processes.here():
@@ -73,7 +73,7 @@ def _by_claim(orphan: Orphan, word: LaunchWord, run: str) -> Record | None:
     return replace(record, place=place, status=_continued(record.status, word.at))
 
 
-def _by_processes(orphan: Orphan, word: LaunchWord, run: str) -> Record:
+def _by_processes(orphan: Orphan, word: LaunchReport, run: str) -> Record:
     """A record from what its processes show: their command line and directory now."""
     pid = word.agent.process.pid
     cwd = processes.directory(pid) or "/"
@@ -105,7 +105,7 @@ def _command(pid: int) -> tuple[str, ...]:
     return (argv[0].removeprefix("-"), *argv[1:])
 
 
-def _socket_of(word: LaunchWord) -> str:
+def _socket_of(word: LaunchReport) -> str:
     """The socket of its server, from the environment that tmux gave the keeper."""
     socket = keepers.socket_of(word)
     if not os.path.isabs(socket):

@@ -10,7 +10,7 @@ import os
 from collections.abc import Container, Iterable, Mapping, Sequence
 from math import ceil
 
-from sesh.model.configuration import Config, patient
+from sesh.model.configuration import Config, with_long_timeout
 from sesh.model.errors import CannotTellError, ConflictError, SeshError, StateError
 from sesh.model.observation import Observation, unknown
 from sesh.model.reconcile import reconcile
@@ -155,7 +155,7 @@ def relaunch(
             else:
                 results[one.name] = start_elsewhere.restart(one, config, attempt, fresh=fresh)
     for socket, some in by_socket.items():
-        results |= _relaunch_here(socket, some, patient(config), attempt, fresh=fresh)
+        results |= _relaunch_here(socket, some, with_long_timeout(config), attempt, fresh=fresh)
     return results
 
 

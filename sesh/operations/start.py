@@ -6,7 +6,7 @@ killed in between leaves a record that the next look understands from the launch
 
 from __future__ import annotations
 
-from sesh.model.configuration import Config, patient
+from sesh.model.configuration import Config, with_long_timeout
 from sesh.operations.forget import bury, release
 from sesh.operations.launch import claim, start_elsewhere
 from sesh.operations.launch.claim import Order
@@ -31,7 +31,7 @@ def start(order: Order, config: Config) -> Seen:
     elsewhere = registry.requested(order.spec)
     if elsewhere is not None:
         return start_elsewhere.start(order, elsewhere, config)
-    config = patient(config)
+    config = with_long_timeout(config)
     records.prepare()
     run = processes.run_dir()
     socket = tmux_server.chosen_socket(config, run)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from sesh.model.configuration import Config
 from sesh.model.errors import SeshError
-from sesh.model.observation import ExitWord, LaunchWord, Observation, unknown
+from sesh.model.observation import ExitReport, LaunchReport, Observation, unknown
 from sesh.model.place import ContainerRequest, Place
 from sesh.model.record import Record, Spec
 from sesh.model.value_object import Value
@@ -90,7 +90,7 @@ class PlaceKind(Protocol):
     def enter_command(self, record: Record) -> list[str]:
         """The command that runs its arguments in the place; empty: they run here."""
 
-    def words(self, record: Record) -> tuple[LaunchWord | None, ExitWord | None]:
+    def words(self, record: Record) -> tuple[LaunchReport | None, ExitReport | None]:
         """What the launch file and the keeper of this generation reported, by files here. The word
         of the launch file may be left out when the record knows the agent."""
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from sesh.model.observation import LaunchWord
+from sesh.model.observation import LaunchReport
 from sesh.model.place import Agent, Process
 from sesh.model.record import ID_PATTERN
 from sesh.model.text.pattern import lazy
@@ -19,7 +19,7 @@ _KEEPER = "/keeper.sh"
 _LAUNCH = lazy(r"(.+)\.([0-9]{1,9})")
 
 
-def by_keepers(run: str, among: Iterable[int] | None = None) -> list[tuple[str, LaunchWord]]:
+def by_keepers(run: str, among: Iterable[int] | None = None) -> list[tuple[str, LaunchReport]]:
     """Every agent that a keeper of ours waits for, as its launch file would report it. Among these
     processes, or all."""
     among = processes.pids() if among is None else among
@@ -43,7 +43,7 @@ def hidden_server(socket: str, run: str) -> Process | None:
     return next(servers, None)
 
 
-def socket_of(word: LaunchWord) -> str:
+def socket_of(word: LaunchReport) -> str:
     """The socket of an agent's server, by what tmux told its keeper; empty when that is unknown."""
     return processes.environment(word.agent.leader).get("TMUX", "").split(",")[0]
 
@@ -62,7 +62,7 @@ def _launch_of(pid: int, argv: list[str], run: str) -> tuple[str, int] | None:
 
 def _word(
     keeper: int, table: Table, family: dict[int, list[int]], generation: int
-) -> LaunchWord | None:
+) -> LaunchReport | None:
     """What the outer shell of a keeper, which its server has started, shows of its agent."""
     outer = table.get(keeper)
     server = table.get(outer.ppid) if outer else None
@@ -73,7 +73,7 @@ def _word(
     if agent is None or not re.fullmatch(r"%\d+", pane):
         return None
     began = datetime.fromtimestamp(processes.started_at(table[agent.process.pid]), UTC)
-    return LaunchWord(generation, agent, pane, server.process, began)
+    return LaunchReport(generation, agent, pane, server.process, began)
 
 
 def agent_below(outer: Stat, table: Table, family: dict[int, list[int]]) -> Agent | None:

@@ -29,7 +29,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 from sesh.model.errors import ConflictError, SeshError, StateError, UsageError
-from sesh.model.observation import ExitWord, LaunchWord
+from sesh.model.observation import ExitReport, LaunchReport
 from sesh.model.place import Agent, Process
 from sesh.model.record import Record
 from sesh.model.text import parse
@@ -190,7 +190,7 @@ def remove_mount(directory: str) -> bool:
     return directory_tree.remove(directory)
 
 
-def write_word(run: str, session_id: str, word: LaunchWord) -> None:
+def write_word(run: str, session_id: str, word: LaunchReport) -> None:
     """Write the identity of an agent again: what its launch file wrote is lost."""
     agent, server = word.agent, word.server
     numbers = (agent.process.pid, agent.process.start, agent.keeper, agent.leader, agent.tty)
@@ -376,7 +376,7 @@ def write_callback(run: str, command: list[str]) -> str:
 
 def words(
     record: Record, since: datetime | None = None
-) -> tuple[LaunchWord | None, ExitWord | None]:
+) -> tuple[LaunchReport | None, ExitReport | None]:
     """What the launch file and the keeper of this generation reported."""
     which = (record.place.run, record.id, record.place.generation, since)
     return read_launch(*which), read_exit(*which)
@@ -384,7 +384,7 @@ def words(
 
 def read_launch(
     run: str, session_id: str, generation: int, since: datetime | None = None
-) -> LaunchWord | None:
+) -> LaunchReport | None:
     """The launch file's word, or None while there is none. `since`: when it was launched."""
     word = _word(f"{run}/{session_id}.{generation}.pid", since)
     if word is None:
@@ -397,12 +397,12 @@ def read_launch(
         return None
     pid, start, keeper, leader, tty, server, server_start = numbers
     agent = Agent(Process(pid, start), keeper, leader, tty)
-    return LaunchWord(generation, agent, fields[5], Process(server, server_start), at)
+    return LaunchReport(generation, agent, fields[5], Process(server, server_start), at)
 
 
 def read_exit(
     run: str, session_id: str, generation: int, since: datetime | None = None
-) -> ExitWord | None:
+) -> ExitReport | None:
     """The keeper's word, or None while there is none. `since`: when it was launched."""
     stem = f"{run}/{session_id}.{generation}"
     word = _word(stem + ".exit", since)
@@ -414,7 +414,7 @@ def read_exit(
     code = parse.number(fields[0], parse.STATUS)
     if code is None:
         return None
-    return ExitWord(generation, code, fields[1] == "here", at, _problem(stem, code))
+    return ExitReport(generation, code, fields[1] == "here", at, _problem(stem, code))
 
 
 def _word(path: str, since: datetime | None) -> tuple[list[str], datetime] | None:

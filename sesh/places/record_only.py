@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from sesh.model.configuration import Config
 from sesh.model.errors import ConflictError
-from sesh.model.observation import ExitWord, LaunchWord, Observation
+from sesh.model.observation import ExitReport, LaunchReport, Observation
 from sesh.model.record import Record
 from sesh.places.interface import Answers, Look, PlaceKind
 
@@ -25,7 +25,7 @@ def _refused(_kind: object, record: Record, *_: object, **_options: object) -> N
 class RecordOnlyKind(PlaceKind):
     tmux = attach_command = enter_command = freeze = thaw = _refused
 
-    def words(self, record: Record) -> tuple[LaunchWord | None, ExitWord | None]:
+    def words(self, record: Record) -> tuple[LaunchReport | None, ExitReport | None]:
         return None, None
 
     def complete(

@@ -16,7 +16,15 @@ from contextlib import suppress
 
 from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, SeshError, StateError
-from sesh.model.observation import ExitWord, LaunchWord, Observation, Sight, absent, seen, unknown
+from sesh.model.observation import (
+    ExitReport,
+    LaunchReport,
+    Observation,
+    Sight,
+    absent,
+    seen,
+    unknown,
+)
 from sesh.model.place import Place
 from sesh.model.record import ID_PATTERN, Record, Spec, Status
 from sesh.model.states import Desired
@@ -388,7 +396,7 @@ class Remote(Reached):
 
     # --- what is seen of it ---
 
-    def words(self, record: Record) -> tuple[LaunchWord | None, ExitWord | None]:
+    def words(self, record: Record) -> tuple[LaunchReport | None, ExitReport | None]:
         return launch_files.words(record, record.status.launched)
 
     def complete(

@@ -240,21 +240,21 @@ def _path(run: str, boot: str) -> str:
 
 def _write(run: str, boot: str, known: Boot) -> None:
     last = known.last
-    told = {
+    values = {
         "host": known.host,
         "last": [last.wall, last.uptime, last.asleep],
         "promise": known.promise,
         "naps": known.naps,
         "stretches": [[one.offset, one.first, one.last] for one in known.stretches],
     }
-    files.write_private(_path(run, boot), quick_json.dumps(told).encode(), durable=False)
+    files.write_private(_path(run, boot), quick_json.dumps(values).encode(), durable=False)
 
 
-def _decoded(told: Any) -> Boot:
+def _decoded(values: Any) -> Boot:
     return Boot(
-        str(told["host"]),
-        Reading(*map(float, told["last"])),
-        None if told["promise"] is None else float(told["promise"]),
-        tuple((float(until), float(still)) for until, still in told["naps"]),
-        tuple(Stretch(*map(float, one)) for one in told["stretches"]),
+        str(values["host"]),
+        Reading(*map(float, values["last"])),
+        None if values["promise"] is None else float(values["promise"]),
+        tuple((float(until), float(still)) for until, still in values["naps"]),
+        tuple(Stretch(*map(float, one)) for one in values["stretches"]),
     )

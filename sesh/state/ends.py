@@ -18,7 +18,7 @@ from sesh.model.reconcile import recorded_end
 from sesh.model.record import Record, name_of
 from sesh.model.session_json import timestamp
 from sesh.model.states import State
-from sesh.model.text import quick_json
+from sesh.model.text import parse, quick_json
 from sesh.model.value_object import Any, Value
 from sesh.state import events, history, records
 from sesh.state.events import Event, Place
@@ -83,23 +83,23 @@ def _announce(path: str, marker: Marker) -> None:
 
 def _tell(record: Record, marker: Marker) -> None:
     """Append the event of an end, and that of its retry, once."""
-    told = _events(record)
+    happened = _events(record)
     launch = record.id, record.place.generation
 
-    def is_told() -> bool:
+    def is_there() -> bool:
         if not events.grown(marker.place):
             return False
         later, _ = events.since(marker.place)
         ends = (one for one in later if one["kind"] in KINDS)
         return any((one.get("id"), one.get("generation")) == launch for one in ends)
 
-    events.write(*told, unless=is_told)
+    events.write(*happened, unless=is_there)
 
 
 def _events(record: Record) -> list[Event]:
     status, how = record.status, recorded_end(record)
     which: tuple[Any, ...] = (record.name, record.id, record.place.generation)
-    told = [
+    happened = [
         events.new(
             "stopped" if how.state is State.STOPPED else "ended",
             *which,
@@ -114,14 +114,15 @@ def _events(record: Record) -> list[Event]:
     ]
     if status.retry_at is not None:
         retry, most, at = status.retries + 1, status.retries_max, timestamp(status.retry_at)
-        told.append(events.new("recovering", *which, retry=retry, retries_max=most, retry_at=at))
-    return told
+        one = events.new("recovering", *which, retry=retry, retries_max=most, retry_at=at)
+        happened.append(one)
+    return happened
 
 
 # --- markers of killed processes -----------------------------------------------------------------
 
 
-def tell_untold() -> None:
+def append_missing() -> None:
     """Append the events that are missing."""
     try:
         names = os.listdir(_path())
@@ -135,17 +136,14 @@ def tell_untold() -> None:
 def _finish(name: str) -> None:
     path, (launch, _, writer) = _path(name), name.rpartition(".")
     abandoned = time.time() - os.stat(path).st_mtime > _ABANDONED
-    if not abandoned and _is_process(writer):
+    pid = parse.number(writer, parse.PID)
+    if not abandoned and pid and processes.look(pid):
         return
     marker = _read(path)
     record = _record(launch) if marker else None
     if marker and record and record.status.outcome and record.status.gave_up == marker.gave_up:
         _tell(record, marker)
     os.unlink(path)
-
-
-def _is_process(pid: str) -> bool:
-    return pid.isdecimal() and pid.isascii() and processes.look(int(pid)) is not None
 
 
 def _read(path: str) -> Marker | None:

@@ -15,7 +15,7 @@ from sesh.model.configuration import Config
 from sesh.model.errors import SeshError, StateError
 from sesh.model.observation import Observation, Session, Verdict
 from sesh.model.reconcile import how_it_ended, reconcile
-from sesh.model.record import AgentWord, Damaged, Record
+from sesh.model.record import AgentReport, Damaged, Record
 from sesh.model.states import ENDED, Cause, Desired, State
 from sesh.model.value_object import Value, replace
 from sesh.places import launch_files
@@ -83,7 +83,7 @@ def judge(
     changed meanwhile is judged again: that process may have recorded an end and removed the exit
     file, so that the end looked unexplained here."""
     config = config or settings.load()
-    ends.tell_untold()
+    ends.append_missing()
     found = _judge(entries, config, answers)
     for _ in range(_LOOKS - 1):
         fresh = {at: records.again(one.entry) for at, one in enumerate(found) if one.overtaken}
@@ -160,7 +160,7 @@ def learn(record: Record, sight: Observation, verdict: Verdict, now: datetime) -
     return ended(record, how, now)
 
 
-def _in_conversation(word: AgentWord, conversation: str | None) -> AgentWord:
+def _in_conversation(word: AgentReport, conversation: str | None) -> AgentReport:
     """Whether a conversation other than the one before has a prompt is not known."""
     still = word.prompted and word.conversation is None
     return replace(word, conversation=conversation, prompted=still)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from sesh.model.configuration import Config
-from sesh.model.observation import ExitWord, LaunchWord, Observation, absent, seen, unknown
+from sesh.model.observation import ExitReport, LaunchReport, Observation, absent, seen, unknown
 from sesh.model.place import Agent
 from sesh.model.record import Record
 from sesh.model.value_object import replace
@@ -79,34 +79,34 @@ def _by_files(record: Record) -> Observation:
     if elsewhere:
         return Observation(unknown(elsewhere))
     place = record.place
-    launch, exit_word = (
+    launch, exit_report = (
         registry.of(record).words(record) if record.status.outcome is None else (None, None)
     )
     agent = place.agent or (launch.agent if launch else None)
     if not place.pids_here:
-        over = record.status.outcome is not None or exit_word is not None
+        over = record.status.outcome is not None or exit_report is not None
         far = absent("it has ended") if over else unknown("its engine was not asked")
-        return Observation(far, exit=exit_word, launch=launch)
+        return Observation(far, exit=exit_report, launch=launch)
     if place.machine.boot != processes.here().boot and not _still_carries(record, agent):
         twin = twin_of(record)
         if twin is not None:
             return Observation(unknown(twin))
         gone = absent("this machine was restarted")
-        return Observation(gone, gone, gone, gone, exit=exit_word, launch=launch, rebooted=True)
+        return Observation(gone, gone, gone, gone, exit=exit_report, launch=launch, rebooted=True)
     if agent is None:
-        return _unseen(record, exit_word)
-    return _by_process(record, agent, launch, exit_word)
+        return _unseen(record, exit_report)
+    return _by_process(record, agent, launch, exit_report)
 
 
-def _unseen(record: Record, exit_word: ExitWord | None) -> Observation:
+def _unseen(record: Record, exit_report: ExitReport | None) -> Observation:
     """Its process is not known: it has not begun or, in a container, has ended before it was found
     among the processes of this machine."""
     place = record.place
     since = record.status.launched
-    word = exit_word and launch_files.read_launch(place.run, record.id, place.generation, since)
+    word = exit_report and launch_files.read_launch(place.run, record.id, place.generation, since)
     gone = word is not None or record.status.started is not None
     agent = absent("it is gone" if gone else "it has not said that it began")
-    return Observation(agent, exit=exit_word, began=word.at if word else None)
+    return Observation(agent, exit=exit_report, began=word.at if word else None)
 
 
 def heard(record: Record, sight: Observation) -> Observation:
@@ -154,26 +154,26 @@ def twin_of(record: Record) -> str | None:
 
 
 def _by_process(
-    record: Record, agent: Agent, launch: LaunchWord | None, exit_word: ExitWord | None
+    record: Record, agent: Agent, launch: LaunchReport | None, exit_report: ExitReport | None
 ) -> Observation:
     stat = processes.look(agent.process.pid)
     who = f"process {agent.process.pid}"
-    if stat is None and exit_word is None and processes.foreign(agent.process.pid):
+    if stat is None and exit_report is None and processes.foreign(agent.process.pid):
         return Observation(unknown(f"{who} is another user's, and hidden"), launch=launch)
     if stat is None or stat.start != agent.process.start or not _itself(record, agent, stat):
-        if exit_word is None and record.status.outcome is None:
-            exit_word = _await_exit(record, agent)
-            if exit_word is None and _keeper_alive(agent):
+        if exit_report is None and record.status.outcome is None:
+            exit_report = _await_exit(record, agent)
+            if exit_report is None and _keeper_alive(agent):
                 waiting = unknown("it has ended, but its keeper has not reported how yet")
                 return Observation(waiting, launch=launch)
-        return Observation(absent(f"{who} is gone"), exit=exit_word, launch=launch)
+        return Observation(absent(f"{who} is gone"), exit=exit_report, launch=launch)
     terminal = _TERMINAL if agent.tty else _NO_TERMINAL
     if agent.tty and stat.tty != agent.tty:
         terminal = absent("its terminal was closed")
     return Observation(
         seen(f"{who} is alive"),
         terminal,
-        exit=exit_word,
+        exit=exit_report,
         launch=launch,
         frozen=stat.stopped,
     )
@@ -192,7 +192,7 @@ def _carries(record: Record, agent: Agent, stat: processes.Stat) -> bool:
     return bool(process_marks.marked({stat.pid: stat}, [mark])[record.id])
 
 
-def _await_exit(record: Record, agent: Agent) -> ExitWord | None:
+def _await_exit(record: Record, agent: Agent) -> ExitReport | None:
     """The agent has just ended: give its keeper a moment to write how."""
     place, since = record.place, None if record.place.calls_back else record.status.launched
     read = partial(launch_files.read_exit, place.run, record.id, place.generation, since)

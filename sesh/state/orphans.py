@@ -16,7 +16,7 @@ from sesh.model import digest
 from sesh.model.configuration import Config
 from sesh.model.digest import Digest
 from sesh.model.errors import CannotTellError
-from sesh.model.observation import LaunchWord
+from sesh.model.observation import LaunchReport
 from sesh.model.record import ID_PATTERN, Record, name_of
 from sesh.model.session_json import View
 from sesh.model.states import ENDED, State
@@ -100,14 +100,14 @@ class Census(Value):
     leftovers: tuple[Leftover, ...] = ()
     strays: tuple[Stray, ...] = ()
     silent: bool = False  # is there a server that gave no usable answer, or no tmux to ask?
-    answers: Mapping[str, list[Pane] | Reply] = MappingProxyType({})  # socket → what was said
+    answers: Mapping[str, list[Pane] | Reply] = MappingProxyType({})  # by socket
     inventories: Inventories = MappingProxyType({})  # kind of place → what is there
     places: tuple[UnclaimedPlace, ...] = ()
 
     @property
     def panes(self) -> dict[str, list[Pane]]:
         """The panes of each server that answered, by its socket."""
-        return {socket: said for socket, said in self.answers.items() if isinstance(said, list)}
+        return {key: panes for key, panes in self.answers.items() if isinstance(panes, list)}
 
     @property
     def unclaimed(self) -> list[Unclaimed]:
@@ -334,7 +334,7 @@ def _strays(listed: dict[str, list[Pane]], known: Collection[str], own: str) -> 
     return strays
 
 
-def launch_word(orphan: Orphan, run: str) -> LaunchWord | None:
+def launch_report(orphan: Orphan, run: str) -> LaunchReport | None:
     """The identity of an orphaned agent: by its launch's file or, where that is gone, by its
     keeper."""
     word = launch_files.read_launch(run, orphan.id, orphan.generation)

@@ -187,13 +187,9 @@ def _bytes(path: str) -> bytes | None:
         return b""
 
 
-def _decoded(raw: bytes) -> Record:
+def _know(raw: bytes, record: Record) -> Record:
     """A command reads most records several times, a watch every second. Records are immutable, so
     the same bytes may share one."""
-    return _known.get(raw) or _know(raw, decode(raw))
-
-
-def _know(raw: bytes, record: Record) -> Record:
     if len(_known) >= _MOST_KNOWN:
         _known.clear()
     _known[raw] = record
@@ -206,7 +202,7 @@ def _understand(name: str, path: str, raw: bytes) -> Record | Damaged:
     if len(raw) > EDITED_LIMIT and not digest.intact(raw):
         return Damaged(name, path, f"checksum wrong and larger than {EDITED_LIMIT >> 10} KiB")
     try:
-        record = _decoded(raw)
+        record = _known.get(raw) or _know(raw, decode(raw))
     except DecodeError as error:
         return Damaged(name, path, str(error))
     if name != record.name and path != f"{paths.history_dir()}/{record.id}.toml":

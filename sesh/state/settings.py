@@ -111,7 +111,8 @@ def _from_file() -> Mapping[str, Setting]:
     except StateError:
         return {}  # without a home there is no file
     try:
-        identity = (path, _identity(os.stat(path)))  # before it is read: it may change meanwhile
+        of = os.stat(path)  # before it is read: it may change meanwhile
+        identity = path, of.st_dev, of.st_ino, of.st_size, of.st_mtime_ns, of.st_ctime_ns
         if identity == _Read.identity and _Read.settings is not None:
             return _Read.settings
         found = _decode(path, read_regular(path, LIMIT))
@@ -125,10 +126,6 @@ def _from_file() -> Mapping[str, Setting]:
     except StateError as error:
         _refuse(error)
     return {}
-
-
-def _identity(status: os.stat_result) -> tuple[int, ...]:
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def parse(path: str, raw: bytes) -> dict[str, Any]:

@@ -131,15 +131,15 @@ def peak(stem: str) -> int | None:
 
 def _read(stem: str) -> Memory:
     try:
-        told = quick_json.loads(files.read_regular(f"{stem}.care", _LIMIT))
+        values = quick_json.loads(files.read_regular(f"{stem}.care", _LIMIT))
     except (OSError, ValueError, RecursionError):
         return Memory()
-    return _decoded(told) if isinstance(told, dict) else Memory()
+    return _decoded(values) if isinstance(values, dict) else Memory()
 
 
-def _decoded(told: dict[str, Any]) -> Memory:
+def _decoded(values: dict[str, Any]) -> Memory:
     """The whole memory as it was written, or an empty one."""
-    known: dict[str, Any] = {name: told.get(name) for name in (*_TIMES, *_COUNTS, "last_failure")}
+    known: dict[str, Any] = {name: values.get(name) for name in (*_TIMES, *_COUNTS, "last_failure")}
     times = [known[name] for name in _TIMES if known[name] is not None]
     good = type(known["last_failure"]) is str
     good = good and all(type(one) in (int, float) and 0 <= one < _MOST for one in times)
@@ -149,8 +149,8 @@ def _decoded(told: dict[str, Any]) -> Memory:
 
 def write(record: Record, memory: Memory) -> None:
     """Write the memory. If that fails, counting starts over."""
-    told = {name: getattr(memory, name) for name in (*_TIMES, *_COUNTS, "last_failure")}
-    text = quick_json.dumps(told)
+    values = {name: getattr(memory, name) for name in (*_TIMES, *_COUNTS, "last_failure")}
+    text = quick_json.dumps(values)
     _put(f"{launch_files.own(record)}.care", text.ljust(_ROOM * ceil(len(text) / _ROOM)))
 
 
@@ -317,10 +317,10 @@ def _under_way(stem: str) -> UnderWay | None:
         text = files.read_regular(f"{stem}.check", _LIMIT).decode("ascii", "replace")
     except OSError:
         return None
-    told = _UNDER_WAY.fullmatch(text)
-    if told is None:
+    found = _UNDER_WAY.fullmatch(text)
+    if found is None:
         return None
-    pid, start, agent, began, until = (int(field or 0) for field in told.groups())
+    pid, start, agent, began, until = (int(field or 0) for field in found.groups())
     process = Process(pid, start) if pid > 1 else None
     return UnderWay(process, Process(agent, began) if agent > 1 else None, float(until))
 

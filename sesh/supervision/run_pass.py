@@ -18,7 +18,7 @@ from sesh.model.configuration import Config
 from sesh.model.digest import Digest
 from sesh.model.errors import OK, CannotTellError, NoSessionError, SeshError, StateError
 from sesh.model.observation import Session
-from sesh.model.record import ID_PATTERN, Record, name_of
+from sesh.model.record import ID_PATTERN, name_of
 from sesh.model.states import ALIVE, ENDED, State
 from sesh.model.text.pattern import lazy
 from sesh.model.value_object import Value, replace
@@ -27,7 +27,7 @@ from sesh.operations.stop.stop import confirm, terminate
 from sesh.places import keepers, launch_files, panes, registry
 from sesh.places.host import tmux_server
 from sesh.state import clocks, log_files, lookup, records, settings
-from sesh.state.judge import Seen
+from sesh.state.judge import Seen, readable
 from sesh.state.lookup import Orphan
 from sesh.supervision import supervise
 from sesh.supervision.notify import notices
@@ -41,7 +41,7 @@ STOP_AGAIN = 30.0  # seconds until an unfinished stop is tried again
 ROUNDS = 5  # of one pass, while others leave requests
 LEFTOVER_GRACE = 60.0  # seconds before a launch's files without a record count as left over
 
-Said = Mapping[str, list[tmux.Pane] | Reply]  # socket → what its server has said
+Answers = Mapping[str, list[tmux.Pane] | Reply]  # by socket
 
 
 class Pass(Value):
@@ -107,9 +107,8 @@ def _bring_down(done: Pass, config: Config) -> Iterator[Exception]:
     except (SeshError, OSError) as error:
         yield error
     for one in done.asked:
-        assert one.session is not None
         try:
-            confirm([one], config, close_panes=not one.session.record.status.keep)
+            confirm([one], config, close_panes=not one.intact.record.status.keep)
         except NoSessionError:
             continue  # it was removed meanwhile
         except (SeshError, OSError) as error:
@@ -185,8 +184,7 @@ def _taken_over(left: Sequence[Seen], troubles: list[Exception]) -> list[Seen]:
 
 def _is_time(one: Seen) -> bool:
     """Should a watch, which looks every second, retry this stop now?"""
-    assert one.session is not None
-    status, now = one.session.record.status, datetime.now(UTC)
+    status, now = one.intact.record.status, datetime.now(UTC)
     since = (now - (status.stop_asked or now)).total_seconds()
     return abs(since) >= status.stop_tries * STOP_AGAIN
 
@@ -233,11 +231,11 @@ def tend(
     config: Config,
     run: str,
     times: Mapping[str, float] = MappingProxyType({}),
-    answers: Said = MappingProxyType({}),
+    answers: Answers = MappingProxyType({}),
 ) -> None:
     """The work after every look: trim transcripts, show the menu to clients of ended sessions, set
     the next wake-ups, send notifications. `times`: when something is due, by session id; `answers`:
-    what servers have said in this look."""
+    what servers have answered in this look."""
     log_files.tend(config.logs.max_size)
     sessions = [one.session for one in found if one.session]
     with suppress(CannotTellError):
@@ -247,7 +245,7 @@ def tend(
         notices.send_new(config)
 
 
-def _tell_attached(sessions: Sequence[Session], config: Config, answers: Said) -> None:
+def _tell_attached(sessions: Sequence[Session], config: Config, answers: Answers) -> None:
     """Clients of ended sessions get the menu, or a line, instead. (In a container the keeper
     detaches them.)"""
     here = _of_this_machine(sessions)
@@ -258,7 +256,7 @@ def _tell_attached(sessions: Sequence[Session], config: Config, answers: Said) -
         panes.tell_attached([s.record.name for s in mine], server, server.watched())
 
 
-def _silent(answers: Said) -> set[str]:
+def _silent(answers: Answers) -> set[str]:
     """Servers without a usable answer in this look: another question would wait again."""
     return {socket for socket, answer in answers.items() if tmux.silent(answer)}
 
@@ -274,18 +272,11 @@ def leavings(
 ) -> list[str]:
     """Leftovers of a killed start or rm: old launch files and saved environments of ids that no
     record names and whose agent is gone."""
-    kept = {one.entry.record.id for one in found if isinstance(one.entry.record, Record)}
-    kept |= {one.id for one in held}
-    kept |= {orphan.id for orphan in agents}
+    kept = {r.id for r in readable(found)} | {one.id for one in held} | {one.id for one in agents}
     damaged = {one.name for one in found if one.damaged}
-    left = []
-    for path in launch_leavings(run, kept):
-        if name_of(os.path.basename(path).partition(".")[0]) in damaged:
-            continue
-        with suppress(FileNotFoundError):
-            if time.time() - os.stat(path).st_mtime > LEFTOVER_GRACE:
-                left.append(path)
-    return left
+    old = time.time() - LEFTOVER_GRACE
+    left = (path for path in launch_leavings(run, kept) if (files.changed(path) or old) < old)
+    return [p for p in left if name_of(os.path.basename(p).partition(".")[0]) not in damaged]
 
 
 def launch_leavings(run: str, kept: Collection[str] = ()) -> list[str]:
@@ -307,7 +298,7 @@ def _tend_servers(
     config: Config,
     run: str,
     times: Mapping[str, float],
-    answers: Said,
+    answers: Answers,
 ) -> None:
     """Set the next wake-up of each server with living sessions; let our own server exit when it has
     none."""
@@ -331,9 +322,9 @@ def _tend_servers(
     for socket in wake.keys() - _silent(answers):
         moment = wake[socket]
         if not tmux.woken_by(moment, answers.get(socket)):
-            said = tmux_server.server(socket, run, config).wake_at(moment)
-            armed &= said.ok or said.trouble is tmux.Trouble.NO_SERVER
-            if not said.ok:
+            reply = tmux_server.server(socket, run, config).wake_at(moment)
+            armed &= reply.ok or reply.trouble is tmux.Trouble.NO_SERVER
+            if not reply.ok:
                 continue
         promised.append(moment)
     if own not in wake and os.path.exists(own):

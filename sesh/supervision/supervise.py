@@ -311,13 +311,13 @@ def _hold_up(one: Supervised, why: str) -> Seen | None:
     """Try again later (another process uses its conversation, say), and show why it waits."""
     record = one.record
     until = datetime.now(UTC) + timedelta(seconds=AGAIN)
-    told = why.removeprefix(f"{record.name}: ")
-    status = replace(record.status, retry_at=until, waits_for=told)
+    reason = why.removeprefix(f"{record.name}: ")
+    status = replace(record.status, retry_at=until, waits_for=reason)
     return lookup.update(one.seen, replace(record, status=status))
 
 
 def _give_up(one: Supervised, why: str) -> Seen | None:
     record = one.record
-    told = f"not launched again: {why.removeprefix(f'{record.name}: ')}"
-    status = replace(record.status, retry_at=None, waits_for=None, gave_up=told, keep=False)
+    reason = f"not launched again: {why.removeprefix(f'{record.name}: ')}"
+    status = replace(record.status, retry_at=None, waits_for=None, gave_up=reason, keep=False)
     return lookup.update(one.seen, replace(record, status=status))

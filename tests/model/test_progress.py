@@ -18,7 +18,7 @@ from sesh.model.observation import Observation, unknown
 from sesh.model.place import RecordOnly
 from sesh.model.progress import Report
 from sesh.model.reconcile import reconcile
-from sesh.model.record import AgentWord, Record, Step
+from sesh.model.record import AgentReport, Record, Step
 from sesh.model.session_json import view
 from sesh.model.states import Cause, Desired, State
 from sesh.model.text import secrets
@@ -33,7 +33,7 @@ def bare(**word: Any) -> Record:
     """A record without a process."""
     record = samples.record(launched=False, generation=1)
     place = RecordOnly(1, record.place.machine, run="", snapshot="", socket="")
-    return replace(record, place=place, agent=AgentWord(**word))
+    return replace(record, place=place, agent=AgentReport(**word))
 
 
 # --- phases --------------------------------------------------------------------------------------
@@ -95,7 +95,7 @@ def test_a_launch_after_the_last_word_begins_anew() -> None:
     again = progress.restarted(word, NOW + timedelta(minutes=1))
     assert (again.phase, again.finished, again.errors) == ("initializing", None, 0)
     assert [step.phase for step in again.history] == ["failed", "initializing"]
-    working = AgentWord(phase="planning", errors=2)
+    working = AgentReport(phase="planning", errors=2)
     assert progress.restarted(working, NOW) == working
 
 
@@ -230,7 +230,7 @@ def test_what_is_accepted_comes_back_exactly(metadata: dict[str, Any]) -> None:
     assume(all(_depth(value) <= progress.DEEPEST for value in metadata.values()))
     word = progress.merge({}, metadata, force=True)
     assert word == metadata
-    record = replace(samples.record(), agent=AgentWord(metadata=word))
+    record = replace(samples.record(), agent=AgentReport(metadata=word))
     back = codec.decode(codec.encode(record))
     assert back.agent.metadata == metadata
     shown = json.loads(json.dumps(view(back, reconcile(back, UNSEEN, NOW))))
@@ -239,13 +239,13 @@ def test_what_is_accepted_comes_back_exactly(metadata: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("inside", ["2026-11-15T12:00:00Z", "inf", "nan", "[1, 12:00:00]"])
 def test_a_record_edited_to_hold_what_json_has_not_is_damaged(inside: str) -> None:
-    raw = codec.encode(replace(samples.record(), agent=AgentWord(metadata={"mark": 77})))
+    raw = codec.encode(replace(samples.record(), agent=AgentReport(metadata={"mark": 77})))
     with pytest.raises(codec.DecodeError, match="metadata"):
         codec.decode(raw.replace(b"= 77", f"= {inside}".encode()))
 
 
 def test_a_number_of_thousands_of_digits_is_damage_and_no_crash() -> None:
-    raw = codec.encode(replace(samples.record(), agent=AgentWord(metadata={"mark": 77})))
+    raw = codec.encode(replace(samples.record(), agent=AgentReport(metadata={"mark": 77})))
     with pytest.raises(codec.DecodeError, match="not valid TOML"):
         codec.decode(raw.replace(b"= 77", b"= " + b"1" * 5000))
 
@@ -315,7 +315,7 @@ def test_what_is_no_secret(key: str, value: str) -> None:
 
 def working(**word: Any) -> Record:
     known = {"phase": "approval", "updated": NOW, "conversation": "c-1", **word}
-    return replace(samples.record(), agent=AgentWord(**known))
+    return replace(samples.record(), agent=AgentReport(**known))
 
 
 def test_yes() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sesh.model.observation import ExitWord, Observation, Presence, Sight, absent, seen, unknown
+from sesh.model.observation import ExitReport, Observation, Presence, Sight, absent, seen, unknown
 from sesh.model.place import ContainerRequest
 from sesh.model.reconcile import reconcile
 from sesh.model.record import Care, Damaged, Record
@@ -319,7 +319,7 @@ def test_total_and_repeatable(rec: Record, sight: Observation, now: datetime) ->
     assert first == reconcile(rec, sight, now)
 
 
-def _word_of_this(rec: Record, sight: Observation) -> ExitWord | None:
+def _word_of_this(rec: Record, sight: Observation) -> ExitReport | None:
     word = sight.exit
     return word if word and word.generation == rec.place.generation else None
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sesh.model.observation import ExitWord
+from sesh.model.observation import ExitReport
 from sesh.places import launch_files
 from sesh.system import paths
 from tests.conftest import need
@@ -64,8 +64,8 @@ class Kept:
     def leader(self) -> int:
         return int(self.tmux("display-message", "-p", "-t", "=x:", "#{pane_pid}"))
 
-    def word(self) -> ExitWord | None:
-        found: ExitWord | None = eventually(
+    def word(self) -> ExitReport | None:
+        found: ExitReport | None = eventually(
             lambda: launch_files.read_exit(str(self.run), "x", 1), within=3
         )
         return found

@@ -22,7 +22,7 @@ from sesh.model.errors import ConflictError, StateError
 from sesh.model.observation import Observation, Verdict, seen
 from sesh.model.place import Process
 from sesh.model.reconcile import reconcile
-from sesh.model.record import AgentWord, Care, Damaged, Kit, Record, Step, Worktree
+from sesh.model.record import AgentReport, Care, Damaged, Kit, Record, Step, Worktree
 from sesh.model.session_json import view
 from sesh.model.states import Cause, State
 from sesh.model.value_object import replace
@@ -69,7 +69,7 @@ any_record = st.builds(
             branch=group,
             worktree=Worktree("/w", "/r", cwd, made_branch=bool(kit)),
         ),
-        agent=AgentWord(
+        agent=AgentReport(
             phase="planning",
             history=(Step("planning", NOW),),
             updated=NOW,

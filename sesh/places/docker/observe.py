@@ -15,7 +15,15 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from sesh.model.configuration import Config
-from sesh.model.observation import ExitWord, LaunchWord, Observation, Sight, absent, seen, unknown
+from sesh.model.observation import (
+    ExitReport,
+    LaunchReport,
+    Observation,
+    Sight,
+    absent,
+    seen,
+    unknown,
+)
 from sesh.model.place import Agent, Container, Engine, Process
 from sesh.model.record import Record
 from sesh.model.states import Desired, State
@@ -129,7 +137,7 @@ def is_paused(container: Container | None) -> bool:
     return container is not None and quick_read.frozen(container.freezer or "")
 
 
-def words(record: Record) -> tuple[LaunchWord | None, ExitWord | None]:
+def words(record: Record) -> tuple[LaunchReport | None, ExitReport | None]:
     """The reports of this generation, with the agent as this machine counts processes."""
     launch, exit_word = launch_files.words(record, record.status.launched)
     container = session_files.place(record).container
@@ -348,7 +356,7 @@ def _by_pane(record: Record, sight: Observation, config: Config) -> Observation:
     status = pane_status(record.place.generation, *said.split("|")[:2])
     if dead != "1" or status is None:
         return sight
-    word = ExitWord(record.place.generation, status, True, datetime.now(UTC))
+    word = ExitReport(record.place.generation, status, True, datetime.now(UTC))
     return replace(sight, exit=word, terminal=seen("its pane exists"))
 
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, SeshError
-from sesh.model.observation import ExitWord, LaunchWord, Observation
+from sesh.model.observation import ExitReport, LaunchReport, Observation
 from sesh.model.place import Process
 from sesh.model.record import Record, Spec
 from sesh.model.text import formatting
@@ -43,7 +43,7 @@ class Docker(LaunchInContainer, UnclaimedContainers):
         how = (*session_files.as_user(record), *where, session_files.container_of(record).id)
         return container_engine.argv(session_files.place(record).engine, "exec", *how)
 
-    def words(self, record: Record) -> tuple[LaunchWord | None, ExitWord | None]:
+    def words(self, record: Record) -> tuple[LaunchReport | None, ExitReport | None]:
         return observe.words(record)
 
     def complete(

@@ -6,7 +6,7 @@ import signal
 from collections.abc import Sequence
 
 from sesh.model.configuration import Config
-from sesh.model.observation import ExitWord, LaunchWord, Observation
+from sesh.model.observation import ExitReport, LaunchReport, Observation
 from sesh.model.record import Record
 from sesh.places import launch_files
 from sesh.places.host import observe, tmux_server
@@ -32,7 +32,7 @@ class HostKind(PlaceKind):
     def enter_command(self, record: Record) -> list[str]:
         return []
 
-    def words(self, record: Record) -> tuple[LaunchWord | None, ExitWord | None]:
+    def words(self, record: Record) -> tuple[LaunchReport | None, ExitReport | None]:
         which = (record.place.run, record.id, record.place.generation)
         launch = None if record.place.agent else launch_files.read_launch(*which)
         return launch, launch_files.read_exit(*which)

@@ -179,8 +179,8 @@ def _manager_problem() -> str | None:
 
 def _why(answer: subprocesses.Answer) -> str:
     """The error message of a program, in one line."""
-    said = answer.problem or " ".join((answer.err.strip() or answer.out.strip()).split())
-    return said.encode(errors="replace").decode() or f"exit status {answer.code}"
+    message = answer.problem or " ".join((answer.err.strip() or answer.out.strip()).split())
+    return message.encode(errors="replace").decode() or f"exit status {answer.code}"
 
 
 class Units(Value):
@@ -393,8 +393,8 @@ def _with_watch(timer: Timer) -> Timer:
 
 
 def _with_problem(timer: Timer, problem: str | None) -> Timer:
-    told = dict.fromkeys(one for one in (timer.problem, problem) if one)
-    return replace(timer, problem="; ".join(told) or None)
+    problems = dict.fromkeys(one for one in (timer.problem, problem) if one)
+    return replace(timer, problem="; ".join(problems) or None)
 
 
 def _units_state() -> Timer:
