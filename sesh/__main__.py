@@ -1,4 +1,4 @@
-"""Where sesh begins: the fast lanes by exact match, before anything heavy is imported; else cli."""
+"""The entry point: the fast lanes by exact match, before anything heavy is imported; else click."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ def main(argv: list[str] | None = None) -> int:
     try:
         code = _lane(argv)
     except Exception:
-        code = None  # an odd record, maybe: the full path knows what to say of it
+        code = None  # a damaged record, for example: the full path reports it
     if code is None:
         code = _full(argv)
         try:
             _follow_up()
-        except (ImportError, OSError):  # no open files left, maybe: the command is done anyway
+        except (ImportError, OSError):  # for example no open files left: the command is done
             pass
     return code
 
 
 def _follow_up() -> None:
-    """Refresh the line for prompts, and call a pass if a person wants to be told of what this
-    command wrote down: that may have come too late for the pass that was called when it
+    """Refresh the line for prompts, and call a pass if notifications are configured and this
+    command recorded events: these may have come too late for the pass that was called when they
     happened."""
     from sesh.terminal import prompt
 
@@ -57,7 +57,7 @@ def _follow_up() -> None:
 
 
 def _lane(argv: list[str]) -> int | None:
-    """Answer by a fast lane; None where there is none, or where somebody has to look."""
+    """Answer by a fast lane; None where there is none, or where a session must be judged."""
     if argv == ["ls", "--json"]:
         from sesh.terminal import fast_answers
 
@@ -71,13 +71,13 @@ def _lane(argv: list[str]) -> int | None:
     if argv[:1] == ["status"] and len(argv) == 2:
         from sesh.terminal import fast_answers
 
-        said = fast_answers.status(argv[1])
-        return None if said is None else _answer(said[0]) or said[1]
+        status = fast_answers.status(argv[1])
+        return None if status is None else _answer(status[0]) or status[1]
     if argv[:2] == ["doctor", "--prompt"]:
         return _prompt(argv[2:])
     if argv[:1] == ["init"]:
         return _init(argv[1:])
-    helping = argv[2:] in (["--help"], ["-h"])  # asked by a person: no agent says that
+    helping = argv[2:] in (["--help"], ["-h"])  # by a person: no agent calls it so
     if argv[:2] in (["hook", "claude"], ["hook", "codex"]) and not helping:
         from sesh.agents import hook_receiver
 
@@ -86,24 +86,16 @@ def _lane(argv: list[str]) -> int | None:
 
 
 def _full(argv: list[str]) -> int:
-    """A plain `start NAME -- COMMAND...`, the commonest, and `pass` and `gc --auto`, which timers
-    call, go without click, which costs as much as all the rest of a start."""
-    if argv[:1] == ["start"] and len(argv) > 3 and argv[2] == "--" and argv[1][:1] != "-":
-        from sesh.terminal import exit_codes
-
-        return exit_codes.guarded(lambda: _start(argv[1], tuple(argv[3:])))
-    if argv == ["gc", "--auto"]:
-        from sesh.gc.plan import Options
-        from sesh.terminal import exit_codes, gc_output
-
-        return exit_codes.guarded(lambda: gc_output.tidy(Options(), auto=True))
-    if argv == ["pass"]:
-        from sesh.supervision import run_pass
-        from sesh.terminal import exit_codes
-
-        return exit_codes.guarded(run_pass.run_anyway)
+    """A plain `start NAME -- COMMAND...` and `pass` import the least; then well-formed calls, which
+    need no click."""
     from sesh.terminal import exit_codes
 
+    if argv[:1] == ["start"] and len(argv) > 3 and argv[2] == "--" and argv[1][:1] != "-":
+        return exit_codes.guarded(lambda: _start(argv[1], tuple(argv[3:])))
+    if argv == ["pass"]:
+        from sesh.supervision import run_pass
+
+        return exit_codes.guarded(run_pass.run_anyway)
     return exit_codes.guarded(lambda: _command(argv))
 
 
@@ -133,7 +125,7 @@ def _command(argv: list[str]) -> int:
 
 
 def _prompt(options: list[str]) -> int | None:
-    """`doctor --prompt`; None for other options, which are the full path's."""
+    """`doctor --prompt`; None for other options: the full path reads them."""
     from sesh.model import errors
     from sesh.terminal import prompt
 
@@ -147,13 +139,13 @@ def _prompt(options: list[str]) -> int | None:
         return errors.OK
     try:
         os.write(1, f"{line}\n".encode())
-    except OSError:  # a prompt is no place for complaints
+    except OSError:  # a prompt shows no errors
         pass
     return errors.PROBLEMS if options else errors.OK
 
 
 def _init(arguments: list[str]) -> int | None:
-    """`init SHELL`, which every shell waits for when it starts; None where there is more to say."""
+    """`init SHELL`, which delays the start of every shell; None for any other call."""
     from sesh.model import errors
     from sesh.terminal import prompt
 
@@ -167,7 +159,7 @@ def _init(arguments: list[str]) -> int | None:
 
 
 def _answer(data: bytes, closing: str | None = None) -> int:
-    """Write a fast lane's answer; what stdout can't take is the full path's to explain."""
+    """Write a fast lane's answer; returns an exit code."""
     try:
         while data:
             data = data[os.write(1, data) :]

@@ -1,4 +1,4 @@
-"""The options of `start` that say how a session is looked after while nobody watches."""
+"""The options of `start` for limits, retries and health checks."""
 
 from __future__ import annotations
 
@@ -7,60 +7,63 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sesh.commands._declare import option
-from sesh.commands._types import Duration, Size
 from sesh.model.configuration import MOST, MOST_RETRIES
 from sesh.model.record import BreakerLimits, Care
 
 if TYPE_CHECKING:
     from sesh.commands._declare import F
 
-_OPTIONS: tuple[tuple[str, Any, str], ...] = (
-    ("--timeout", Duration(), "End it TIME after its start, retries included."),
-    ("--idle-timeout", Duration(), "End the session when it printed nothing for TIME."),
-    ("--launch-timeout", Duration(), "How long to wait for the command to start (10s)."),
-    ("--retries", click.IntRange(0, MOST_RETRIES), "Retry a failed session up to N times (0)."),
-    ("--retry-delay", Duration(), "Wait before the first retry (10s); doubled each time."),
-    ("--retry-max-delay", Duration(), "The longest wait between two retries (5m)."),
-    ("--retry-reset", Duration(), "Reset the count of retries after TIME without failure (10m)."),
-    ("--retry-on", None, "Which ends are retried: failure, lost, timeout, always (failure)."),
-    ("--max-memory", Size(), "End it when it and its children use more memory."),
-    ("--max-cpu-time", Duration(), "End it when it has used more processor time."),
-    ("--check-interval", Duration(), "How often to measure memory and processor time (30s)."),
-    ("--health-cmd", None, "A shell command that fails when the session is unhealthy."),
-    ("--health-interval", Duration(), "How often to run it (30s)."),
-    ("--health-timeout", Duration(), "How long it may take (30s)."),
-    ("--health-retries", click.IntRange(1, MOST_RETRIES), "How many failures in a row count (3)."),
-    ("--health-start-period", Duration(), "Failures this early do not count."),
+_TIME = {"type": "duration"}
+_SIZE = {"type": "size"}
+_FLAG = {"is_flag": True, "default": None}
+_RETRIES = {"type": click.IntRange(0, MOST_RETRIES), "metavar": "N"}
+_FAILURES = {"type": click.IntRange(1, MOST_RETRIES), "metavar": "N"}
+_OFTEN = {"type": click.IntRange(0, MOST), "metavar": "N"}
+
+_OPTIONS: tuple[tuple[str, dict[str, Any], str], ...] = (
+    ("--scope", _FLAG, "Run it in its own systemd scope."),
+    ("--no-scope", _FLAG, "Do not use a systemd scope (overrides settings and template)."),
+    ("--timeout", _TIME, "End it TIME after its start, retries included."),
+    ("--idle-timeout", _TIME, "End the session when it printed nothing for TIME."),
+    ("--launch-timeout", _TIME, "How long to wait for the command to start (10s)."),
+    ("--retries", _RETRIES, "Retry a failed session up to N times (0)."),
+    ("--retry-delay", _TIME, "Wait before the first retry (10s); doubled each time."),
+    ("--retry-max-delay", _TIME, "The longest wait between two retries (5m)."),
+    ("--retry-reset", _TIME, "Reset the count of retries after TIME without failure (10m)."),
     (
-        "--max-silence",
-        Duration(),
-        "Report it as hung when it printed and reported nothing for TIME.",
+        *("--retry-on", {"metavar": "ENDS"}),
+        "Which ends are retried: failure, lost, timeout, always (failure).",
     ),
+    ("--max-memory", _SIZE, "End it when it and its children use more memory."),
+    ("--max-cpu-time", _TIME, "End it when it has used more processor time."),
+    ("--check-interval", _TIME, "How often to measure memory and processor time (30s)."),
     (
-        *("--breaker-failures", click.IntRange(0, MOST)),
+        *("--health-cmd", {"metavar": "COMMAND"}),
+        "A shell command that fails when the session is unhealthy.",
+    ),
+    ("--health-interval", _TIME, "How often to run it (30s)."),
+    ("--health-timeout", _TIME, "How long it may take (30s)."),
+    ("--health-retries", _FAILURES, "How many failures in a row count (3)."),
+    ("--health-start-period", _TIME, "Failures this early do not count."),
+    ("--max-silence", _TIME, "Report it as hung when it printed and reported nothing for TIME."),
+    (
+        *("--breaker-failures", _OFTEN),
         "Stop retrying after N failures in the group or template (10; 0 = off).",
     ),
-    ("--breaker-within", Duration(), "The time in which these failures count (10m)."),
-    ("--breaker-cooldown", Duration(), "How long to stop retrying (30m)."),
+    ("--breaker-within", _TIME, "The time in which these failures count (10m)."),
+    ("--breaker-cooldown", _TIME, "How long to stop retrying (30m)."),
 )
-_METAVARS = {"--retry-on": "ENDS", "--health-cmd": "COMMAND", "--retries": "N"}
 
 
 def care_options(function: F) -> F:
-    """All of them, in this order; what is not given is None."""
-    for name, kind, told in reversed(_OPTIONS):
-        metavar = _METAVARS.get(name, "N" if isinstance(kind, click.IntRange) else None)
-        function = option(name, type=kind, metavar=metavar, help=told)(function)
-    for name, told in (
-        ("--no-scope", "Do not use a systemd scope (overrides settings and template)."),
-        ("--scope", "Run it in its own systemd scope."),
-    ):
-        function = option(name, is_flag=True, default=None, help=told)(function)
+    """All of them, in this order; the value of an option that is not given is None."""
+    for name, more, text in reversed(_OPTIONS):
+        function = option(name, help=text, **more)(function)
     return function
 
 
 def taken(options: dict[str, Any]) -> dict[str, Any]:
-    """The care that was asked for, taken out of a command's options."""
+    """The values of these options, taken out of all options of a command."""
     if options.pop("no_scope", None):
         options["scope"] = False
     breaker = {f"breaker_{name}" for name in BreakerLimits.fields}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,74 +12,70 @@ from sesh.commands._declare import COUNT
 from sesh.model.text import units
 from sesh.state import settings
 
-_LONGEST = 366 * 86400
+LONGEST = 366 * 86400  # seconds
 _EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST = datetime(9000, 1, 1, tzinfo=UTC)
 
 
-class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic since click 8.4
-    """`10`, `10s`, `1.5m`, `1h30m`: seconds."""
-
-    name = "TIME"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> float:
-        if isinstance(value, (int, float)):
-            return float(value)
-        seconds = units.seconds(value)
-        if seconds is None:
-            self.fail(f"{value!r} is not a time, for example 10s, 5m or 2h", param, ctx)
-        if seconds > _LONGEST:
-            self.fail(f"{value!r} is more than a year", param, ctx)
-        return seconds
-
-
-class Size(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic since click 8.4
-    """`500M`, `2G`: bytes; 0 is no limit."""
-
-    name = "SIZE"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> int:
-        if isinstance(value, int):
-            return value
-        count = units.size(value)
-        if count is None:
-            self.fail(f"{value!r} is not a size, for example 500M or 2G", param, ctx)
-        if 0 < count < settings.SMALLEST:
-            least = units.amount(settings.SMALLEST)
-            self.fail(f"{value!r} is less than {least}; 500M or 2G, say", param, ctx)
-        if count > settings.LARGEST:
-            self.fail(f"{value!r} is more than {units.amount(settings.LARGEST)}", param, ctx)
-        return count
-
-
-class Moment(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic since click 8.4
-    """`10m` (that long ago), `2026-11-15`, `2026-11-15T12:00:00Z`."""
-
-    name = "TIME"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> datetime:
-        if isinstance(value, datetime):
-            return value
-        seconds = units.seconds(value)
-        if seconds is not None:
-            return datetime.now(UTC) - timedelta(seconds=min(seconds, _LONGEST * 100))
-        try:
-            moment = datetime.fromisoformat(value)
-        except ValueError:
-            self.fail(
-                f"{value!r} is not a time, for example 10m or 2026-11-15T12:00:00Z", param, ctx
-            )
-        if not _EARLIEST.year <= moment.year < _LATEST.year:
-            # near the ends of the calendar there is no such time in another zone
-            return _EARLIEST if moment.year < _LATEST.year else _LATEST
-        return moment if moment.tzinfo else moment.astimezone()
-
-
 def named(kind: str | tuple[str, ...]) -> click.ParamType:  # type: ignore[type-arg,unused-ignore]
     """The type that a declaration names; a tuple is a choice."""
-    if isinstance(kind, tuple):
-        return click.Choice(kind)
-    return _NAMED[kind]
+    return click.Choice(kind) if isinstance(kind, tuple) else _NAMED[kind]
 
 
-_NAMED = {"duration": Duration(), "moment": Moment(), COUNT: click.IntRange(0)}
+class _Parsed(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic since click 8.4
+    """A text that `read` parses. Its ValueError completes the sentence "TEXT is …"."""
+
+    def __init__(self, name: str, read: Callable[[str], Any]) -> None:
+        self.name = name
+        self._read = read
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        try:
+            return self._read(value) if isinstance(value, str) else value
+        except ValueError as error:
+            self.fail(f"{value!r} is {error}", param, ctx)
+
+
+def _duration(text: str) -> float:
+    """Seconds: `10`, `10s`, `1.5m`, `1h30m`."""
+    seconds = units.seconds(text)
+    if seconds is None:
+        raise ValueError("not a time, for example 10s, 5m or 2h")
+    if seconds > LONGEST:
+        raise ValueError("more than a year")
+    return seconds
+
+
+def _size(text: str) -> int:
+    """Bytes: `500M`, `2G`; 0 is no limit."""
+    count = units.size(text)
+    if count is None:
+        raise ValueError("not a size, for example 500M or 2G")
+    if 0 < count < settings.SMALLEST:
+        raise ValueError(f"less than {units.amount(settings.SMALLEST)}; 500M or 2G, say")
+    if count > settings.LARGEST:
+        raise ValueError(f"more than {units.amount(settings.LARGEST)}")
+    return count
+
+
+def _moment(text: str) -> datetime:
+    """`10m` (that long ago), `2026-11-15`, `2026-11-15T12:00:00Z`."""
+    seconds = units.seconds(text)
+    if seconds is not None:
+        return datetime.now(UTC) - timedelta(seconds=min(seconds, LONGEST * 100))
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError("not a time, for example 10m or 2026-11-15T12:00:00Z") from None
+    if not _EARLIEST.year <= moment.year < _LATEST.year:
+        # near the ends of the calendar there is no such time in another zone
+        return _EARLIEST if moment.year < _LATEST.year else _LATEST
+    return moment if moment.tzinfo else moment.astimezone()
+
+
+_NAMED = {
+    "duration": _Parsed("TIME", _duration),
+    "moment": _Parsed("TIME", _moment),
+    "size": _Parsed("SIZE", _size),
+    COUNT: click.IntRange(0),
+}

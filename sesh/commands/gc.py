@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from sesh.commands._declare import declare, option
 from sesh.commands._options import json_option
+from sesh.gc import report
 from sesh.gc.plan import Options
-from sesh.terminal import gc_output
+from sesh.gc.run import run
+from sesh.model import errors
+from sesh.terminal import output
 
 
 @declare("gc")
@@ -34,4 +37,20 @@ def command(
     Living sessions are not touched, except by a limit or --kill-orphans.
     """
     options = Options(older_than, kill_orphans)
-    return gc_output.tidy(options, dry_run=dry_run, auto=auto, as_json=as_json)
+    result = run(options, dry_run=dry_run, auto=auto, by_hand=output.interactive())
+    if result is None:
+        return errors.OK
+    steps, trouble = result
+    if as_json:
+        output.write(report.as_json(steps))
+    else:
+        for failure in report.failures(steps):
+            output.note(failure)
+        if dry_run or not auto or any(step.done for step in steps):
+            output.write(report.table(steps, output.terminal_width(), dry_run=dry_run))
+            closing = report.closing(steps, dry_run=dry_run)
+            if closing:
+                output.say(closing)
+    if trouble is not None:
+        raise trouble
+    return report.exit_code(steps)
