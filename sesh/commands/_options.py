@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from sesh.commands._declare import argument, option
 from sesh.model import errors
 from sesh.model.errors import NoSessionError, SeshError, UsageError
+from sesh.operations.results import noted
 from sesh.state import lookup
 from sesh.state.judge import Seen
 from sesh.terminal import output
@@ -90,19 +91,28 @@ def choose(
 
 
 def each(found: Sequence[Seen], verb: str, work: Callable[[Seen], None]) -> tuple[int, list[Seen]]:
-    """Do the same with each session. An error is reported, and the other sessions go on. Returns
-    the exit code, and the sessions with which it was done."""
+    """Do the same with each session. Returns the exit code, and the sessions without an error."""
     if not found:
         output.note(f"nothing to {verb}")
-    codes, done = [], []
+    results: dict[str, object] = {}
+    done = []
     for one in found:
-        try:
+        with noted(results, one.name):
             work(one)
-            codes.append(errors.OK)
+            results[one.name] = None
             done.append(one)
-        except SeshError as error:
-            if len(found) == 1:
-                raise
-            output.note(str(error), hint=error.hint)
-            codes.append(error.exit_code)
-    return errors.of_many(codes), done
+    return report(results), done
+
+
+def report(results: Mapping[str, object]) -> int:
+    """Print the errors among results; returns the exit code. A single result is raised if it is an
+    error."""
+    codes = []
+    for name, result in results.items():
+        if isinstance(result, SeshError):
+            if len(results) == 1:
+                raise result
+            text = str(result)
+            output.note(text if name in text else f"{name}: {text}", hint=result.hint)
+        codes.append(result.exit_code if isinstance(result, SeshError) else errors.OK)
+    return errors.of_many(codes)

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from sesh.commands._declare import declare, option
-from sesh.commands._options import choose, confirm, grace_option, names_argument, yes_option
+from sesh.commands._options import (
+    choose,
+    confirm,
+    grace_option,
+    names_argument,
+    report,
+    yes_option,
+)
 from sesh.model import errors
 from sesh.model.configuration import Config
-from sesh.model.errors import SeshError
 from sesh.model.states import State
-from sesh.operations.launch.launch import only
 from sesh.operations.restart import LIVING, restart_all
 from sesh.state import breakers, settings
 from sesh.state.judge import Seen
@@ -67,17 +72,9 @@ def command(
     limit = config.stop.grace if grace is None else grace
     _note_breakers(found, config)
     results = restart_all(found, config, limit, fresh=fresh)
-    if len(found) == 1:
-        only(results)
-    return errors.of_many([_print(one.name, results[one.name]) for one in found])
-
-
-def _print(name: str, result: Seen | SeshError) -> int:
-    if isinstance(result, SeshError):
-        output.note(str(result) if name in str(result) else f"{name}: {result}")
-        return result.exit_code
-    output.write(f"{name}\n")
-    return errors.OK
+    restarted = [one.name for one in found if isinstance(results[one.name], Seen)]
+    output.write("".join(f"{name}\n" for name in restarted))
+    return report({one.name: results[one.name] for one in found})
 
 
 def _note_breakers(found: list[Seen], config: Config) -> None:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-
 from sesh.commands._declare import declare, option
-from sesh.commands._options import confirm, grace_option, names_argument, yes_option
+from sesh.commands._options import confirm, grace_option, names_argument, report, yes_option
 from sesh.model import errors
 from sesh.model.configuration import Config
 from sesh.model.errors import (
@@ -22,18 +19,13 @@ from sesh.model.states import ALIVE, State
 from sesh.model.text import formatting
 from sesh.operations import worktrees
 from sesh.operations.forget import check_discard, forget, leave_tmux
+from sesh.operations.results import noted
 from sesh.operations.stop.orphans import end_unclaimed, stop_orphans
 from sesh.operations.stop.request import refused
 from sesh.operations.stop.stop import stop
 from sesh.state import judge, lookup, records, settings, unclaimed
 from sesh.state.judge import Seen
 from sesh.terminal import output
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import TypeVar
-
-    T = TypeVar("T")
 
 _LIVING = ALIVE | {State.ORPHAN, State.STALE}
 
@@ -67,8 +59,7 @@ def command(
     losses = _losses(names) if discard else []
     if losses and not confirm(f"discard the work of {'; '.join(losses)}?", yes=yes):
         return errors.FAILED
-    each = _remove([*dict.fromkeys(names)], config, limit, force=force, discard=discard)
-    return errors.of_many(each)
+    return report(_remove([*dict.fromkeys(names)], config, limit, force=force, discard=discard))
 
 
 def _losses(names: tuple[str, ...]) -> list[str]:
@@ -88,62 +79,60 @@ def _losses(names: tuple[str, ...]) -> list[str]:
 
 def _remove(
     names: list[str], config: Config, grace: float, *, force: bool, discard: bool
-) -> list[int]:
-    """Forget sessions; returns an exit code for each. A problem with one session is reported and
-    does not stop the others; with a single name, it is raised. The sessions are judged, stopped and
-    removed from tmux together."""
-    codes = dict.fromkeys(names, errors.OK)
-    problems: dict[str, SeshError] = {}
-
-    def attempt(name: str, work: Callable[[], T]) -> T | None:
-        try:
-            return work()
-        except SeshError as error:
-            if force and isinstance(error, NoSessionError):
-                return None  # another rm was faster
-            if len(names) == 1:
-                raise
-            problems[name] = error
-            return None
-
+) -> dict[str, object]:
+    """Forget sessions, which are judged, stopped and removed from tmux together. Returns the errors
+    by name, and None for the others."""
     for name in names:
         lookup.check_name(name)
-    recorded = [name for name in names if not force or records.entry(name) is not None]
+    results: dict[str, object] = dict.fromkeys(names)
+    entries, allowed, ended = [], [], []
     for name in names:
-        if name not in recorded:
-            codes[name] = _end_unclaimed(name, config, grace)
-    entries = [attempt(name, partial(lookup.find, name)) for name in recorded]
-    found = judge.judge([entry for entry in entries if entry])
-    allowed = [one for one in found if attempt(one.name, partial(_check, one, force, discard))]
-    living = [one for one in allowed if one.state in _LIVING]
-    try:
-        stopped = stop(living, config, grace)
-    except NoSessionError:  # another rm has removed one
-        each = (attempt(one.name, partial(stop, [one], config, grace)) for one in living)
-        stopped = [one for some in each for one in some or ()]
-    after = {one.name: one for one in stopped}
-    allowed = [one for one in allowed if one not in living or one.name in after]
-    ended = []
+        with noted(results, name):
+            if force and records.entry(name) is None:
+                _end_unclaimed(name, config, grace)
+            else:
+                entries.append(lookup.find(name))
+    for one in judge.judge(entries):
+        with noted(results, one.name):
+            _check(one, force, discard)
+            allowed.append(one)
+    after = _stopped([one for one in allowed if one.state in _LIVING], config, grace, results)
     for one in allowed:
-        gone = attempt(one.name, partial(_ended, one, after.get(one.name, one), config, grace))
-        ended += [gone] if gone else []
+        with noted(results, one.name):
+            if one.name in after or one.state not in _LIVING:
+                ended.append(_ended(one, after.get(one.name, one), config, grace))
     leave_tmux([one.session.record for one in ended if one.session], config)
     for one in ended:
-        attempt(one.name, partial(forget, one, config, output.note, discard=discard, in_tmux=False))
-    for name in names:
-        if name in problems:
-            output.note(str(problems[name]))
-            codes[name] = problems[name].exit_code
-    return [*codes.values()]
+        with noted(results, one.name):
+            forget(one, config, output.note, discard=discard, in_tmux=False)
+    if force:  # another rm was faster
+        gone = [name for name, one in results.items() if isinstance(one, NoSessionError)]
+        results |= dict.fromkeys(gone)
+    return results
 
 
-def _end_unclaimed(name: str, config: Config, grace: float) -> int:
+def _end_unclaimed(name: str, config: Config, grace: float) -> None:
     """End an agent or a container whose record is lost: there is no record to forget."""
     places = unclaimed.named(name, config)
-    left = end_unclaimed([*lookup.orphans_named(name), *places], config, grace, output.note)
+    left = end_unclaimed([*lookup.orphans_named(name), *places], config, grace)
     if places and not any(one in left for one in places) and records.entry(name) is not None:
         forget(lookup.one(name), config, output.note)
-    return errors.FAILED if left else errors.OK
+    if left:
+        raise SeshError(f"{name}: {', '.join(one.what for one in left)} could not be ended")
+
+
+def _stopped(
+    living: list[Seen], config: Config, grace: float, results: dict[str, object]
+) -> dict[str, Seen]:
+    """Stop sessions together. Returns those that could be asked to stop, by name."""
+    try:
+        return {one.name: one for one in stop(living, config, grace)}
+    except NoSessionError:  # another rm has removed one
+        after: dict[str, Seen] = {}
+    for one in living:
+        with noted(results, one.name):
+            after |= {one.name: stop([one], config, grace)[0]}
+    return after
 
 
 def _check(one: Seen, force: bool, discard: bool) -> bool:

@@ -207,7 +207,9 @@ def _stop_unclaimed(
     from sesh.operations.stop.orphans import end_unclaimed
 
     found = [one for some in by_name.values() for one in some]
-    left = end_unclaimed(found, config, grace, output.note)
+    left = end_unclaimed(found, config, grace)
+    for one in left:
+        output.note(f"{one.name}: {one.what} could not be ended")
     return tuple(name for name in names if not by_name.get(name)), bool(left)
 
 

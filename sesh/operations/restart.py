@@ -21,16 +21,14 @@ from sesh.operations import worktrees
 from sesh.operations.launch import claim, start_elsewhere
 from sesh.operations.launch.launch import (
     Claimed,
-    Results,
     failed,
     launch,
-    noted,
     now,
-    only,
     ready_server,
     record_failure,
     stage,
 )
+from sesh.operations.results import Results, noted, only
 from sesh.operations.stop.request import refused
 from sesh.operations.stop.stop import stop
 from sesh.places import environment, launch_files, panes

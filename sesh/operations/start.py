@@ -14,10 +14,10 @@ from sesh.operations.launch.launch import (
     Claimed,
     forget_files,
     launch,
-    only,
     ready_server,
     stage,
 )
+from sesh.operations.results import only
 from sesh.places import environment, registry
 from sesh.places.host import tmux_server
 from sesh.places.host.launch import first_place

@@ -7,8 +7,8 @@ affect the others.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 from sesh.model.configuration import Config
@@ -19,6 +19,7 @@ from sesh.model.reconcile import not_in_time, reconcile, recorded_end
 from sesh.model.record import Record
 from sesh.model.states import Cause, State
 from sesh.model.value_object import Value, replace
+from sesh.operations.results import Results, noted
 from sesh.places import environment, launch_files
 from sesh.places.host import launch as in_tmux
 from sesh.places.host import tmux_server
@@ -45,28 +46,8 @@ class Claimed(Value):
     record: Record
 
 
-Results = dict[str, Seen | SeshError]  # by name: the session afterwards, or the error
-
-
 def now() -> datetime:
     return datetime.now(UTC)
-
-
-@contextmanager
-def noted(results: Results, name: str) -> Iterator[None]:
-    """Note an error with one of several sessions; the work on the others continues."""
-    try:
-        yield
-    except SeshError as error:
-        results[name] = error
-
-
-def only(results: Results) -> Seen:
-    """The result of one session; an error is raised."""
-    (result,) = results.values()
-    if isinstance(result, SeshError):
-        raise result
-    return result
 
 
 # --- before the claim ----------------------------------------------------------------------------

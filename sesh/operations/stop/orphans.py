@@ -12,7 +12,6 @@ from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError
 from sesh.model.states import ALIVE, State
 from sesh.operations import recover
-from sesh.operations.forget import Tell
 from sesh.operations.stop.stop import Journal, stop
 from sesh.places import launch_files, panes
 from sesh.places.host import terminate, tmux_server
@@ -36,18 +35,12 @@ def end_all(census: Census, config: Config, grace: float) -> list[str]:
     return left + [one.label for one in places if not recover.end(one, config, grace)]
 
 
-def end_unclaimed(
-    found: Sequence[Unclaimed], config: Config, grace: float, tell: Tell
-) -> list[Unclaimed]:
-    """End these agents and places. Returns those that could not be ended, and reports them."""
+def end_unclaimed(found: Sequence[Unclaimed], config: Config, grace: float) -> list[Unclaimed]:
+    """End these agents and places. Returns those that could not be ended."""
     places = [one for one in found if isinstance(one, UnclaimedPlace)]
     unclaimed.check_ours(places)
     agents = stop_orphans([one for one in found if isinstance(one, Orphan)], config, grace)
-    standing = [one for one in places if not recover.end(one, config, grace)]
-    left: list[Unclaimed] = [*agents, *standing]
-    for one in left:
-        tell(f"{one.name}: {one.what} could not be ended")
-    return left
+    return [*agents, *(one for one in places if not recover.end(one, config, grace))]
 
 
 def stop_orphans(found: Sequence[Orphan], config: Config, grace: float) -> list[Orphan]:
