@@ -105,10 +105,10 @@ def _start(name: str, command: tuple[str, ...]) -> int:
     from sesh.state import settings
     from sesh.terminal import output
 
-    wish = start_request.Wish(name, command)
-    found = start_request.fulfil(wish, settings.load(), output.note)
+    request = start_request.Request(name, command)
+    found = start_request.start_session(request, settings.load(), output.note)
     output.write(f"{found.name}\n")
-    start_request.tell_end(found, output.note)
+    start_request.note_end(found, output.note)
     return 0
 
 

@@ -147,7 +147,7 @@ def update(
     name it is a heartbeat."""
     _check_name(name)
     report = Report(phase, metadata, error, summary, resume_ready, conversation, force)
-    return _of(report_progress.say(name, _checked(report)))
+    return _of(report_progress.update(name, _checked(report)))
 
 
 def finish(name: str, outcome: str, *, summary: str | None = None) -> Session:
@@ -156,7 +156,7 @@ def finish(name: str, outcome: str, *, summary: str | None = None) -> Session:
     if outcome not in progress.FINAL:
         raise UsageError(f"no outcome {outcome!a}; use one of {', '.join(progress.FINAL)}")
     report = Report(phase=outcome, summary=summary)
-    return _of(report_progress.say(name, _checked(report)))
+    return _of(report_progress.update(name, _checked(report)))
 
 
 # --- arguments of callers that use no type checker -----------------------------------------------
@@ -214,10 +214,7 @@ def get(name: str) -> Session:
     held = _held([name])
     if name in held:
         return _session(held[name])
-    found = lookup.one(name)
-    if found.damaged:
-        raise StateError(f"{name}: its record is damaged ({found.damaged.reason})")
-    return _of(found)
+    return _of(lookup.one(name))
 
 
 def list(*, phase: str | None = None, group: str | None = None) -> builtins.list[Session]:
@@ -237,7 +234,7 @@ def list(*, phase: str | None = None, group: str | None = None) -> builtins.list
 
 def cleanup(older_than: float = 0.0) -> builtins.list[str]:
     """Move records without a process that finished at least `older_than` seconds ago to the
-    history; returns their names. `sesh gc` takes care of all others."""
+    history; returns their names. `sesh gc` archives the others."""
     try:
         latest = timestamp(datetime.now(UTC) - timedelta(seconds=older_than)) or ""
     except (OverflowError, TypeError, ValueError):
@@ -274,8 +271,7 @@ def _held(names: Iterable[str] | None) -> dict[str, View]:
 
 
 def _of(found: Seen) -> Session:
-    assert found.session is not None
-    return _session(view(found.session.record, found.session.verdict))
+    return _session(view(found.intact.record, found.intact.verdict))
 
 
 def _session(shown: View) -> Session:

@@ -1,4 +1,4 @@
-"""The menu that attach shows for a session that has ended: restart, tear down, logs, cancel."""
+"""The menu that attach shows for an ended session: restart, tear down, logs, cancel."""
 
 from __future__ import annotations
 
@@ -37,8 +37,7 @@ def headline(session: Session) -> str:
 
 
 def menu(found: Seen, config: Config) -> int:
-    assert found.session is not None
-    session = found.session
+    session = found.intact
     if not (os.isatty(0) and os.isatty(2)):
         raise EndedError(f"{headline(session)}; sesh restart {found.name} brings it back")
     output.say(headline(session))
@@ -70,16 +69,14 @@ def _restart(found: Seen, config: Config) -> int:
     if trouble is not None:
         raise trouble
     done = restart(found, config)
-    assert done.session is not None
     if done.state in ENDED:
         return menu(done, config)
-    attach.attach(done.session.record, config, read_only=False, alone=False)
+    attach.attach(done.intact.record, config, read_only=False, alone=False)
     return 0
 
 
 def _ask(question: str, keys: Iterator[str]) -> str:
-    """One key, without Enter; the terminal is left as it was, whatever happens. Nothing when it has
-    gone."""
+    """Read one key, without Enter, and restore the terminal. Empty when the terminal is gone."""
     try:
         os.write(2, question.encode())
         before = termios.tcgetattr(0)
@@ -95,14 +92,14 @@ def _ask(question: str, keys: Iterator[str]) -> str:
 
 
 def _only_new_keys() -> Iterator[str]:
-    """What was typed before the next question is no answer to it."""
+    """Discard what was typed before the next question: it is no answer to it."""
     with suppress(termios.error):
         termios.tcflush(0, termios.TCIFLUSH)
     return _keys()
 
 
 def _keys() -> Iterator[str]:
-    """What each key sends: a character, or ESC and more. What was typed ahead comes key by key."""
+    """Yield what each key sends: a character, or ESC and more."""
     while True:
         typed = os.read(0, 32).decode(errors="replace").lower()
         yield from _KEY.findall(typed) or [""]

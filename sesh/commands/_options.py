@@ -1,4 +1,4 @@
-"""What several commands take: options in the same words, and the one way to ask a question."""
+"""Options that several commands have, selection of sessions, and questions to the user."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def names_argument(function: F) -> F:
 
 
 def named(name: str | None) -> str:
-    """The name that was given, or that of the session in which this is called."""
+    """The name, which by now is given or that of the surrounding session."""
     if not name:
         raise UsageError("which session? give its name, or call it inside of one")
     return name
@@ -56,7 +56,7 @@ def colour_option(function: F) -> F:
 
 
 def confirm(question: str, *, yes: bool) -> bool:
-    """Ask, unless answered beforehand; without a terminal there is nobody to ask."""
+    """Ask the user, unless `yes`; without a terminal it is an error."""
     if yes:
         return True
     if not output.interactive():
@@ -78,7 +78,7 @@ def check_choice(names: Sequence[str], *, selecting: bool, how: str) -> None:
 def choose(
     names: Sequence[str], wanted: Callable[[Seen], bool] | None, group: str | None, how: str
 ) -> list[Seen]:
-    """The sessions that names or a selection mean; exactly one of both must be given."""
+    """The sessions that are named or selected; exactly one of both must be given."""
     check_choice(names, selecting=wanted is not None or group is not None, how=how)
     if names:
         return lookup.some(names)

@@ -14,6 +14,7 @@ from sesh.operations import adopt, recover
 from sesh.places.unclaimed import Orphan, Unclaimed, UnclaimedPlace
 from sesh.state import lookup, orphans, records, settings
 from sesh.state.judge import Seen
+from sesh.state.records import Entry
 from sesh.terminal import output, session_list
 
 Found = Orphan | Seen | UnclaimedPlace
@@ -40,14 +41,10 @@ def command(name: str | None, everything: bool, session: str | None, as_json: bo
         raise UsageError("give a name, or --all, or --tmux, but only one of them")
     config = settings.load()
     if session is not None:
-        adopted = [adopt.take_over(session, config)]
-        wanted = 1
+        adopted, failed = [adopt.take_over(session, config)], 0
     else:
-        chosen = _chosen(name, config, everything=everything)
-        wanted = len(chosen)
-        adopted = _each(chosen, config)
+        adopted, failed = _each(_chosen(name, config, everything=everything), config)
     _print(adopted, as_json=as_json)
-    failed = wanted - len(adopted)
     return errors.of_many([errors.OK] * len(adopted) + [errors.FAILED] * failed)
 
 
@@ -58,8 +55,9 @@ def _chosen(name: str | None, config: Config, *, everything: bool) -> list[Found
     if name is not None:
         lookup.check_name(name)
         mine = [one for one in found if one.name == name]
-        if not mine or _damaged(name):
-            raise _no_agent(name, census) or _not_an_orphan(name)
+        entry = records.entry(name)
+        if not mine or (entry and isinstance(entry.record, Damaged)):
+            raise _no_agent(name, census, entry) or _not_an_orphan(name, entry)
         return mine
     if not found:
         raise NoSessionError("no orphan to adopt; sesh ls shows all sessions")
@@ -69,39 +67,35 @@ def _chosen(name: str | None, config: Config, *, everything: bool) -> list[Found
     return found
 
 
-def _no_agent(name: str, census: orphans.Census) -> SeshError | None:
+def _no_agent(name: str, census: orphans.Census, entry: Entry | None) -> SeshError | None:
     """The error for what was left of a session without an agent, which no record could claim."""
-    left: list[Unclaimed] = [*census.strays]
-    left += census.places if records.entry(name) is None else ()
+    left: list[Unclaimed] = [*census.strays, *(census.places if entry is None else ())]
     refusals = (one.refusal for one in (*left, *census.leftovers) if one.name == name)
     return next((ConflictError(why) for why in refusals if why), None)
 
 
-def _damaged(name: str) -> bool:
-    entry = records.entry(name)
-    return entry is not None and isinstance(entry.record, Damaged)
-
-
-def _not_an_orphan(name: str) -> SeshError:
-    if records.entry(name) is None:
+def _not_an_orphan(name: str, entry: Entry | None) -> SeshError:
+    if entry is None:
         return NoSessionError(f"no orphan named {name}; sesh ls --all shows all")
-    if _damaged(name):
+    if isinstance(entry.record, Damaged):
         return ConflictError(f"{name}: its record is damaged; sesh doctor --fix repairs it")
     lookup.need_process(lookup.one(name))
     return ConflictError(f"{name} is not an orphan; see: sesh show {name}")
 
 
-def _each(chosen: list[Found], config: Config) -> list[Seen]:
-    """Adopt them. An error is reported, and the others continue; with a single one it is raised."""
-    if len(chosen) == 1:
-        return [_adopt(chosen[0], config)]
-    adopted = []
+def _each(chosen: list[Found], config: Config) -> tuple[list[Seen], int]:
+    """Adopt them. Returns the sessions, and the number of errors, which are reported; the error of
+    a single one is raised."""
+    adopted, failed = [], 0
     for one in chosen:
         try:
             adopted.append(_adopt(one, config))
         except SeshError as error:
+            if len(chosen) == 1:
+                raise
             output.note(str(error))
-    return adopted
+            failed += 1
+    return adopted, failed
 
 
 def _adopt(one: Found, config: Config) -> Seen:

@@ -1,18 +1,18 @@
-"""sesh attach: into a session's terminal, or a menu when there is nothing to attach to."""
+"""sesh attach: attach to a session, or show a menu for one that has ended."""
 
 from __future__ import annotations
 
 import time
 
 from sesh.commands._declare import argument, declare, option
-from sesh.model.errors import CannotTellError, ConflictError, StateError, UsageError
+from sesh.model.errors import CannotTellError, ConflictError, UsageError
 from sesh.model.states import ALIVE, ENDED, ENDED_WELL, State
 from sesh.operations import attach
 from sesh.state import lookup, settings
 from sesh.state.judge import Seen
 from sesh.terminal import output
 
-END_PATIENCE = 5.0  # seconds that a keeper may take to say how its agent ended
+END_PATIENCE = 5.0  # seconds that a keeper may take to write how its agent ended
 
 
 @declare("attach")
@@ -28,31 +28,30 @@ def command(name: str | None, read_only: bool, detach_others: bool, ended: bool)
     """
     found = _choose() if name is None else _settled(name) if ended else lookup.one(name)
     config = settings.load()
-    if found.session is None:
-        raise StateError(f"{found.name}: its record is damaged; see sesh show {found.name}")
+    session = found.intact
     lookup.need_process(found)
     if found.state is State.UNKNOWN:
-        raise CannotTellError(f"{found.name}: {found.session.verdict.reason}")
+        raise CannotTellError(f"{found.name}: {found.reason}")
     if found.state in ENDED | {State.RECOVERING}:
         from sesh.commands import _menu
 
         if ended and found.state in ENDED_WELL:
-            output.say(_menu.headline(found.session))
+            output.say(_menu.headline(session))
             return 0
         return _menu.menu(found, config)
     if found.state is State.ORPHAN:
-        raise ConflictError(f"{found.name}: {found.session.verdict.reason}; nothing to attach to")
+        raise ConflictError(f"{found.name}: {found.reason}; nothing to attach to")
     if found.state is State.PAUSED:
         raise ConflictError(f"{found.name} is paused; sesh resume {found.name} first")
-    if ended:  # the client has left it, or failed although it lives: its own words say why
-        return 1 if found.session.record.place.calls_back else 0
+    if ended:  # the client has detached, or failed and printed why although the session lives
+        return 1 if session.record.place.calls_back else 0
     attach.need_terminal()
-    attach.attach(found.session.record, config, read_only=read_only, alone=detach_others)
+    attach.attach(session.record, config, read_only=read_only, alone=detach_others)
     return 0
 
 
 def _settled(name: str) -> Seen:
-    """The session whose terminal has just gone; how it ended may take a moment to be said."""
+    """The session whose terminal has just gone; its end may take a moment to be recorded."""
     deadline = time.monotonic() + END_PATIENCE
     unsettled = (State.UNKNOWN, State.STOPPING)
     while (found := lookup.one(name)).state in unsettled and time.monotonic() < deadline:
@@ -61,7 +60,7 @@ def _settled(name: str) -> Seen:
 
 
 def _choose() -> Seen:
-    """The only living session, or the one that a person picks."""
+    """The only living session, or the one that the user picks."""
     living = [one for one in lookup.everything() if _attachable(one)]
     if not living:
         raise UsageError("no living session to attach to; sesh ls shows all")

@@ -1,4 +1,4 @@
-"""sesh completion: the completions of a shell, from the commands as they are."""
+"""sesh completion: generate the completions of a shell from the commands."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCRIPTS = {"bash": completion.bash, "zsh": completion.zsh, "fish": completion.fi
 
 _STATES = tuple(state.value for state in State)
 _LIVING = tuple(state for state in _STATES if state in ALIVE | {State.STALE, State.ORPHAN})
-# What is offered for the value of an option, and for the arguments of a command: see shells.Offer.
+# The completions of the value of an option, and of the arguments of a command: see Offer.
 _VALUES: dict[str, Offer] = {
     "--dir": "directories",
     "--env": "variables",

@@ -1,4 +1,4 @@
-"""sesh config: the settings and where they come from; whether they make sense; who is told."""
+"""sesh config: show the settings and their origin, check them, or send a test notification."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sesh.system import paths
 from sesh.terminal import output
 
 ACTIONS = ("show", "check", "path", "test-notify")
-_TOLD_OF = {*events.KINDS, *OUTCOMES} - {*notices.NEVER}
+_NOTIFIABLE = {*events.KINDS, *OUTCOMES} - {*notices.NEVER}
 
 
 @declare("config")
@@ -50,10 +50,11 @@ def _show(*, origin: bool, as_json: bool) -> int:
         objects = {key: {"value": one.value, "origin": _origin(one)} for key, one in found.items()}
         output.write(json.dumps(objects) + "\n")
         return errors.OK
-    lines = {f"{key} = {_toml(one.value)}": one for key, one in found.items()}
+    lines = {f"{key} = {_toml(one.value)}": _origin(one) for key, one in found.items()}
     width = min(40, max(map(len, lines)))
-    for line, one in lines.items():
-        output.write(f"{line:<{width}}  # {_comment(one)}\n" if origin else f"{line}\n")
+    for line, source in lines.items():
+        comment = f"  # {formatting.escape(source)}"
+        output.write(f"{line:<{width}}{comment}\n" if origin else f"{line}\n")
     return errors.OK
 
 
@@ -61,12 +62,8 @@ def _origin(setting: Setting) -> str:
     return paths.config_file() if setting.origin == settings.FILE else setting.origin
 
 
-def _comment(setting: Setting) -> str:
-    return formatting.escape(_origin(setting))
-
-
 def _toml(value: Any) -> str:
-    """A value as the file would have it. What a terminal must not see is escaped, as TOML does."""
+    """A value as TOML; control characters are escaped."""
     if isinstance(value, tuple):
         return f"[{', '.join(map(_toml, value))}]"
     if isinstance(value, str):
@@ -86,10 +83,8 @@ def _escaped(char: str) -> str:
 
 
 def _check(config: Config) -> int:
-    """What can be read and yet makes no sense."""
-    checks = (_start, _notify, _tmux)
-    found = [remark for check in checks for remark in check(config)]
-    found += _variables()
+    """Report settings that can be read but make no sense."""
+    found = [*_start(config), *_notify(config), *_tmux(config), *_variables()]
     for remark in found:
         output.note(remark)
     return errors.FAILED if found else errors.OK
@@ -110,7 +105,7 @@ def _start(config: Config) -> Iterator[str]:
 def _notify(config: Config) -> Iterator[str]:
     notify = config.notify
     for word in notify.on:
-        if word not in _TOLD_OF:
+        if word not in _NOTIFIABLE:
             yield f"notify.on: {word}: no such event or end; {_near(word)}"
     if notices.targets_of(notify) and not notify.on:
         yield "notify.on is empty: no notifications are sent"
@@ -122,7 +117,7 @@ def _notify(config: Config) -> Iterator[str]:
 def _near(word: str) -> str:
     from difflib import get_close_matches
 
-    near = get_close_matches(word, _TOLD_OF, 1)
+    near = get_close_matches(word, _NOTIFIABLE, 1)
     return f"did you mean {near[0]}?" if near else "sesh-json(5) lists them"
 
 
@@ -133,7 +128,7 @@ def _tmux(config: Config) -> Iterator[str]:
 
 
 def _variables() -> Iterator[str]:
-    """Those that are called like a section of ours, and yet like no setting."""
+    """Environment variables with the prefix of a section that name no setting."""
     known = {settings.variable(key) for key in settings.resolve()}
     sections = tuple(f"SESH_{section.upper()}_" for section in SECTIONS)
     for name in sorted(os.environ):
@@ -155,7 +150,6 @@ def _test(config: Config) -> int:
         shown = formatting.escape(target.shown)
         line = f"ok      {shown}" if sent.problem is None else f"failed  {shown}: {sent.problem}"
         output.write(f"{formatting.escape(line)}\n")
-        for said in sent.said.splitlines():
-            output.write(f"        {formatting.escape(said)}\n")
-    failed = [sent.problem is not None for _, sent in results]
-    return errors.of_many([errors.FAILED if one else errors.OK for one in failed])
+        for line in sent.said.splitlines():
+            output.write(f"        {formatting.escape(line)}\n")
+    return errors.of_many([errors.FAILED if sent.problem else errors.OK for _, sent in results])

@@ -1,9 +1,9 @@
-"""sesh detach: send everybody home."""
+"""sesh detach: detach all clients from sessions."""
 
 from __future__ import annotations
 
 from sesh.commands._declare import argument, declare
-from sesh.model.errors import CannotTellError, StateError
+from sesh.model.errors import CannotTellError
 from sesh.places import registry
 from sesh.state import lookup, settings
 from sesh.system import tmux
@@ -14,17 +14,14 @@ from sesh.system import tmux
 def command(names: tuple[str, ...]) -> int:
     """Detach all clients from the named sessions, or from all sessions."""
     config = settings.load()
-    for found in lookup.some(names) if names else lookup.everything():
-        if found.session is None:
-            if names:
-                raise StateError(f"{found.name}: its record is damaged")
+    found = lookup.some(names) if names else lookup.everything()
+    for one in found:
+        if names:
+            lookup.need_process(one)
+        elif one.damaged or not one.has_process:
             continue
-        if not found.has_process:
-            if names:
-                lookup.need_process(found)
-            continue
-        server = registry.of(found.session.record).tmux(found.session.record, config)
-        reply = server.detach_all(found.name)
+        server = registry.of(one.intact.record).tmux(one.intact.record, config)
+        reply = server.detach_all(one.name)
         if reply.trouble is tmux.Trouble.OTHER:
-            raise CannotTellError(f"{found.name}: tmux: {reply.text}")
+            raise CannotTellError(f"{one.name}: tmux: {reply.text}")
     return 0

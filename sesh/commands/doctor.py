@@ -1,4 +1,4 @@
-"""sesh doctor: find problems, and suggest or apply fixes."""
+"""sesh doctor: find problems, show the commands that fix them, or fix them."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from sesh.state import settings
 from sesh.terminal import output, prompt
 
 _NARROW = 64  # columns below which texts stand under their ids, not beside them
+_ID_WIDTH = max(len(one.id) for one in CHECKS)
 _COLOURS = {Level.FAIL: "failed", Level.WARN: "stale"}
 
 
@@ -99,7 +100,7 @@ def _list(chosen: Sequence[Check], *, as_json: bool) -> int:
     if as_json:
         output.write(_array([{"id": one.id, "text": one.what} for one in chosen]))
     else:
-        output.write("".join(f"{one.id:<{_id_width(CHECKS)}}   {one.what}\n" for one in chosen))
+        output.write("".join(f"{one.id:<{_ID_WIDTH}}   {one.what}\n" for one in chosen))
     return errors.OK
 
 
@@ -108,15 +109,11 @@ def _array(objects: Sequence[dict[str, object]]) -> str:
     return "[" + ",\n".join(quick_json.dumps(one, separators=(",", ":")) for one in objects) + "]\n"
 
 
-def _id_width(chosen: Sequence[Check]) -> int:
-    return max(len(one.id) for one in chosen)
-
-
 # --- fixing --------------------------------------------------------------------------------------
 
 
 def _fix(chosen: Sequence[Check], context: Context, *, yes: bool, colour: bool) -> bool:
-    """Do what is safe, each step told as it is done. False when there was nothing to do."""
+    """Apply safe fixes, and print each. False when there was nothing to do."""
 
     def may(question: str) -> bool:
         if yes or not output.interactive():
@@ -144,7 +141,7 @@ def _told(done: Done, *, colour: bool) -> str:
         word, text = "fixed", step.what
     state = {"fixed": "running", "failed": "failed"}.get(word, "stale")
     painted = output.paint(f"{word:<6}", state, colour=colour)
-    return f"{painted}  {done.id:<{_id_width(CHECKS)}}  {formatting.escape(text)}"
+    return f"{painted}  {done.id:<{_ID_WIDTH}}  {formatting.escape(text)}"
 
 
 # --- the report ----------------------------------------------------------------------------------
@@ -184,34 +181,28 @@ def _print(
 
 def _summary(bad: Sequence[Finding]) -> str:
     problems = sum(one.level is Level.FAIL for one in bad)
-    warnings = len(bad) - problems
-    words = [
-        formatting.number(count, noun)
-        for count, noun in ((problems, "problem"), (warnings, "warning"))
-        if count
-    ]
-    return ", ".join(words)
+    counts = ((problems, "problem"), (len(bad) - problems, "warning"))
+    return ", ".join(formatting.number(count, noun) for count, noun in counts if count)
 
 
 def _together(bad: Sequence[Finding]) -> list[Finding]:
-    """Checks that failed for the same reason are one block."""
-    ids: dict[tuple[Level, str, str | None], list[str]] = {}
+    """One finding for checks that failed for the same reason."""
+    groups: dict[tuple[Level, str, str | None], list[Finding]] = {}
     for one in bad:
-        ids.setdefault((one.level, one.text, one.remedy), []).append(one.id)
-    first = {(one.level, one.text, one.remedy): one for one in reversed(bad)}
-    return [
-        first[key]
-        if len(same) == 1
-        else Finding(key[0], f"{key[1]} ({', '.join(same)})", key[2], id=f"{len(same)} checks")
-        for key, same in ids.items()
-    ]
+        groups.setdefault((one.level, one.text, one.remedy), []).append(one)
+    joined = []
+    for (level, text, remedy), same in groups.items():
+        ids = ", ".join(one.id for one in same)
+        many = Finding(level, f"{text} ({ids})", remedy, id=f"{len(same)} checks")
+        joined.append(many if len(same) > 1 else same[0])
+    return joined
 
 
 def _block(one: Finding, width: int | None, *, colour: bool) -> str:
     """A finding: level, id and text, and the command under it."""
     level = output.paint(f"{one.level.value:<4}", _COLOURS[one.level], colour=colour)
     narrow = width is not None and width < _NARROW
-    pad = _id_width(CHECKS) + 3
+    pad = _ID_WIDTH + 3
     indent = " " * (6 if narrow else 6 + pad)
     lines = formatting.wrapped(
         formatting.escape(one.text), None if width is None else width - len(indent)
@@ -226,6 +217,6 @@ def _block(one: Finding, width: int | None, *, colour: bool) -> str:
 
 
 def _if_it_fits(text: str, aside: str, width: int | None) -> str:
-    """With what need not be said, where there is room for it."""
+    """The text, with an optional part where there is room for it."""
     fits = width is None or formatting.display_width(text + aside) <= width
     return text + aside if fits else text

@@ -1,4 +1,4 @@
-"""sesh events: what happened, and what happens now."""
+"""sesh events: show what happened."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""sesh finish: the last word about the work of a session."""
+"""sesh finish: report that the work of a session is finished."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sesh.terminal import output, session_list
 
 
 class _Outcome(click.Command):
-    """`[NAME] OUTCOME`: inside a session the name is known, and only the last word is given."""
+    """`[NAME] OUTCOME`: inside a session the name is known and may be left out."""
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         return ["[OPTIONS]", "[NAME]", "OUTCOME"]
@@ -37,9 +37,8 @@ def command(words: tuple[str, ...], summary: str | None, as_json: bool) -> int:
         raise UsageError(f"give a name, if need be, and one of {', '.join(progress.FINAL)}")
     outcome = words[-1]
     name = named(words[0] if len(words) == 2 else os.environ.get("SESH_NAME"))
-    found = report_progress.say(name, Report(phase=outcome, summary=summary))
-    assert found.session is not None
-    seconds = progress.duration(found.session.record)
+    found = report_progress.update(name, Report(phase=outcome, summary=summary))
+    seconds = progress.duration(found.intact.record)
     if as_json:
         shown = {**session_list.complete(found), "duration": round(seconds, 3)}
         output.write(quick_json.dumps(shown) + "\n")

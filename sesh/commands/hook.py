@@ -1,4 +1,4 @@
-"""sesh hook: what agents and orchestrators ask, and tell, by their hooks. Always ends with 0."""
+"""sesh hook: handle the hook calls of agents and orchestrators. The exit status is always 0."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _subagent_stop(data: bytes) -> None:
         output.note(f"hook subagent-stop: {problem}; nothing was changed")
 
 
-# kind → what is done with its input. None of them may fail.
+# kind → the function that handles its input. None of them may fail.
 _HANDLERS: dict[str, Callable[[bytes], None]] = {
     "pre-delegate": _pre_delegate,
     "subagent-stop": _subagent_stop,

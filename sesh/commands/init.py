@@ -1,4 +1,4 @@
-"""sesh init: the code that puts what needs attention into a shell's prompt."""
+"""sesh init: print the code that shows in a shell's prompt which sessions need attention."""
 
 from __future__ import annotations
 

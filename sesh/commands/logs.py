@@ -1,18 +1,21 @@
-"""sesh logs: what a session printed."""
+"""sesh logs: show what a session printed."""
 
 from __future__ import annotations
 
+import os
 import time
 from datetime import datetime
 
 from sesh.commands._declare import COUNT, argument, declare, option
 from sesh.model.configuration import Config
-from sesh.model.errors import SeshError, StateError, UsageError
+from sesh.model.errors import SeshError, UsageError
 from sesh.model.record import Record
 from sesh.model.states import ALIVE, State
 from sesh.model.text import formatting
 from sesh.operations import logs
+from sesh.places import registry
 from sesh.state import log_files, lookup, settings
+from sesh.system import paths
 from sesh.terminal import output
 
 FETCH_EVERY = 1.0  # seconds between questions to an engine for more output
@@ -27,15 +30,13 @@ FETCH_EVERY = 1.0  # seconds between questions to an engine for more output
 def command(name: str, lines: int | None, follow: bool, since: datetime | None, raw: bool) -> int:
     """Show a session's screen and scrollback as a person would read them, also after its end."""
     found = lookup.one(name)
-    if found.session is None:
-        raise StateError(f"{name}: its record is damaged; its transcript is in the state directory")
+    record = found.intact.record
     lookup.need_process(found)
-    record = found.session.record
     if raw and lines is not None:
         raise UsageError("--raw has no lines; use tail")
     config = settings.load()
     try:
-        logs.fetch(record, config)
+        registry.of(record).fetch_transcript(record, config)
         log_files.mark(record.id)
         begin = _offset(record, since) if since else 0
         end = _show_raw(record, begin) if raw else _show_text(record, begin, lines, follow=follow)
@@ -47,8 +48,8 @@ def command(name: str, lines: int | None, follow: bool, since: datetime | None, 
 
 
 def _offset(record: Record, since: datetime) -> int:
-    """Where in the transcript that moment is; or, when nobody looked just then, a little before."""
-    if logs.last_output(record) < since.timestamp():
+    """The offset of that moment in the transcript, or of a known moment a little before."""
+    if os.stat(paths.transcript(record.id)).st_mtime < since.timestamp():
         return logs.size(record)
     offset, known = log_files.offset_at(record.id, since.timestamp())
     younger = known == 0 and since <= record.spec.created
@@ -59,8 +60,8 @@ def _offset(record: Record, since: datetime) -> int:
 
 
 def _show_raw(record: Record, begin: int) -> int:
-    """All bytes so far; returns up to where that is."""
-    end = max(begin, logs.begin(record))
+    """Print all bytes so far; returns the offset of their end."""
+    end = max(begin, log_files.begin(paths.transcript(record.id)))
     for chunk in logs.raw(record, end):
         output.write_bytes(chunk)
         end += len(chunk)
@@ -68,7 +69,7 @@ def _show_raw(record: Record, begin: int) -> int:
 
 
 def _show_text(record: Record, begin: int, lines: int | None, *, follow: bool) -> int:
-    """Screen and scrollback; returns up to where in the transcript that is."""
+    """Print screen and scrollback; returns the offset in the transcript where they end."""
     end = logs.size(record)
     if begin == 0:
         text, end = logs.text_and_size(record, settings.load())
@@ -77,14 +78,13 @@ def _show_text(record: Record, begin: int, lines: int | None, *, follow: bool) -
     text = _last(text, lines)
     blanks = logs.unfinished(record) if follow and text else None
     if blanks is not None:
-        text = text.removesuffix("\n") + blanks  # what comes next goes on in that line
+        text = text.removesuffix("\n") + blanks  # the next output continues that line
     output.write(text)
     return end
 
 
 def _last(text: str, lines: int | None) -> str:
-    """The text, safe for a terminal: what tmux captured has no escape sequences, but a file that
-    somebody edited may."""
+    """The last lines, safe for a terminal: an edited file may contain escape sequences."""
     wanted = text.splitlines() if lines is None else text.splitlines()[-lines:] if lines else []
     return "".join(formatting.escape(line) + "\n" for line in wanted)
 
@@ -96,7 +96,7 @@ def _follow(record: Record, start: int, config: Config, *, raw: bool) -> None:
     def lives() -> bool:
         nonlocal fetched
         if time.monotonic() > fetched + FETCH_EVERY:
-            logs.fetch(record, config)
+            registry.of(record).fetch_transcript(record, config)
             fetched = time.monotonic()
         state = lookup.one(record.name).state
         return state in ALIVE or state is State.ORPHAN

@@ -1,4 +1,4 @@
-"""sesh man: the manual, also where man(1) does not look (sesh in a directory of its own)."""
+"""sesh man: show the manual, also where man(1) does not find it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sesh.model.errors import SeshError, UsageError
 from sesh.system import paths
 
 _SECTIONS = ("1", "5")
-# What shows a page, the first of these that is there.
+# Programs that show a page; the first that is installed is used.
 _VIEWERS = (("man", "-l"), ("mandoc", "-a"), ("groff", "-mdoc", "-Tutf8"))
 
 

@@ -1,4 +1,4 @@
-"""sesh pass: one pass over every session. What the keeper's call back and the timers run."""
+"""sesh pass: run one supervision pass, for the keepers and the timers."""
 
 from __future__ import annotations
 

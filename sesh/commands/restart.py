@@ -1,4 +1,4 @@
-"""sesh restart: bring sessions back, each in its own place."""
+"""sesh restart: restart sessions, each in its own place."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sesh.model.configuration import Config
 from sesh.model.states import State
 from sesh.operations.restart import LIVING, restart_all
 from sesh.state import breakers, settings
-from sesh.state.judge import Seen
+from sesh.state.judge import Seen, readable
 from sesh.terminal import output
 
 
@@ -79,6 +79,6 @@ def command(
 
 def _note_breakers(found: list[Seen], config: Config) -> None:
     """A breaker holds back automatic retries only, never a person."""
-    opened = breakers.open_for([one.session.record for one in found if one.session], config)
+    opened = breakers.open_for(readable(found), config)
     for circuit, until in sorted(set(opened.values())):
         output.note(f"{breakers.sentence(circuit, until)}: automatic retries are paused")

@@ -1,4 +1,4 @@
-"""sesh resumable: may the work of a session be gone on with?"""
+"""sesh resumable: check whether a session can be resumed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from sesh.commands._declare import argument, declare
 from sesh.commands._options import json_option, named
 from sesh.model import errors
 from sesh.model.progress import Answer
-from sesh.model.record import Record
 from sesh.model.text import formatting
 from sesh.state import lookup, settings
 from sesh.state.records import Entry
@@ -37,8 +36,7 @@ def command(name: str | None, as_json: bool) -> int:
 
 
 def _shown(name: str, entry: Entry | None, answer: Answer) -> dict[str, object]:
-    record = entry.record if entry else None
-    known = record if isinstance(record, Record) else None
+    known = entry.readable if entry else None
     return {
         "name": name,
         "id": known.id if known else None,

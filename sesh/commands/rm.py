@@ -14,7 +14,6 @@ from sesh.model.errors import (
     StateError,
     UsageError,
 )
-from sesh.model.record import Record
 from sesh.model.states import ALIVE, State
 from sesh.model.text import formatting
 from sesh.operations import worktrees
@@ -24,7 +23,7 @@ from sesh.operations.stop.orphans import end_unclaimed, stop_orphans
 from sesh.operations.stop.request import refused
 from sesh.operations.stop.stop import stop
 from sesh.state import judge, lookup, records, settings, unclaimed
-from sesh.state.judge import Seen
+from sesh.state.judge import Seen, readable
 from sesh.terminal import output
 
 _LIVING = ALIVE | {State.ORPHAN, State.STALE}
@@ -68,12 +67,13 @@ def _losses(names: tuple[str, ...]) -> list[str]:
     for name in dict.fromkeys(names):
         lookup.check_name(name)
         entry = records.entry(name)
-        record = entry.record if entry else None
-        if not isinstance(record, Record) or not worktrees.exists(record):
+        record = entry.readable if entry else None
+        tree = worktrees.existing(record) if record else None
+        if not record or not tree or worktrees.needed(record, tree):
             continue
-        stays = None if worktrees.needed(record) else worktrees.why_it_stays(record)
-        if stays and record.spec.worktree:
-            found.append(f"{name} ({stays} in {formatting.escape(record.spec.worktree.path)})")
+        stays = worktrees.why_it_stays(record)
+        if stays:
+            found.append(f"{name} ({stays} in {formatting.escape(tree.path)})")
     return found
 
 
@@ -101,7 +101,7 @@ def _remove(
         with noted(results, one.name):
             if one.name in after or one.state not in _LIVING:
                 ended.append(_ended(one, after.get(one.name, one), config, grace))
-    leave_tmux([one.session.record for one in ended if one.session], config)
+    leave_tmux(readable(ended), config)
     for one in ended:
         with noted(results, one.name):
             forget(one, config, output.note, discard=discard, in_tmux=False)
@@ -143,11 +143,8 @@ def _check(one: Seen, force: bool, discard: bool) -> bool:
         if not force:
             raise _damaged(one)
         return True
-    assert one.session is not None
     if one.state is State.UNKNOWN:
-        raise CannotTellError(
-            f"{one.name}: {one.session.verdict.reason}; not forgotten ({one.entry.path})"
-        )
+        raise CannotTellError(f"{one.name}: {one.reason}; not forgotten ({one.entry.path})")
     if force or one.state not in _LIVING:
         return True
     if not one.has_process:
@@ -169,5 +166,5 @@ def _ended(one: Seen, after: Seen, config: Config, grace: float) -> Seen:
 
 
 def _damaged(one: Seen) -> StateError:
-    why = f"its record is damaged ({one.damaged.reason if one.damaged else ''})"
+    why = f"its record is damaged ({one.reason})"
     return StateError(f"{one.name}: {why}; rm --force ends its agent and forgets it")

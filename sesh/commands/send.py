@@ -1,4 +1,4 @@
-"""sesh send: type into a session as a person would."""
+"""sesh send: type into a session."""
 
 from __future__ import annotations
 

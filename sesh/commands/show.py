@@ -1,9 +1,10 @@
-"""sesh show: everything known of one session, with the evidence."""
+"""sesh show: everything known about one session, with the evidence."""
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 
 from sesh.agents import activity, questions, screen
 from sesh.commands._declare import argument, declare
@@ -18,11 +19,10 @@ from sesh.model.text import formatting, quick_json
 from sesh.model.text.units import amount, span
 from sesh.places import launch_files, registry
 from sesh.state import breakers, clocks, log_files, lookup, settings
-from sesh.state.judge import Seen
 from sesh.system import paths
 from sesh.terminal import output, session_list
 
-_NEXT_SAID = "sesh update {0} --phase …   ·   sesh finish {0} completed"
+_NEXT_RECORD_ONLY = "sesh update {0} --phase …   ·   sesh finish {0} completed"
 _NEXT_BARE = "sesh restart {0} gives it a terminal   ·   sesh stop {0}"
 _NOT_OVER = (State.RUNNING, State.PAUSED, State.RECOVERING)
 _INDENT = 13  # columns in front of each value
@@ -47,20 +47,12 @@ def command(name: str, as_json: bool, colour: str) -> int:
         evidence = verdict.evidence if verdict else (f"{shown['path']}: {shown['reason']}",)
         output.write(quick_json.dumps({**shown, "evidence": evidence}) + "\n")
     elif found.session is None:
-        _show_damaged(found)
+        advice = STATES[State.DAMAGED].next.format(found.name)
+        rows = [("record", found.entry.path), ("why", found.reason or ""), ("next", advice)]
+        _print(formatting.escape(found.name), State.DAMAGED, None, rows, colour=False)
     else:
         _show(found.session, shown, colour=output.use_colour(colour))
     return 0
-
-
-def _show_damaged(found: Seen) -> None:
-    assert found.damaged is not None
-    rows = [
-        ("record", found.damaged.path),
-        ("why", found.damaged.reason),
-        ("next", STATES[State.DAMAGED].next.format(found.name)),
-    ]
-    _print(formatting.escape(found.name), State.DAMAGED, None, rows, colour=False)
 
 
 def _show(session: Session, shown: View, *, colour: bool) -> None:
@@ -78,7 +70,7 @@ def _show(session: Session, shown: View, *, colour: bool) -> None:
         rows.append(("worktree", f"{_from_home(tree.path)}{gone}, {of}"))
     if record.place.has_process:
         rows += [
-            ("memory", f"{_memory(record, shown)}   cpu {_cpu(shown)}"),
+            ("memory", _usage(record, shown)),
             ("output", _output(shown)),
         ]
     mount = registry.of(record).usage(record)
@@ -86,7 +78,7 @@ def _show(session: Session, shown: View, *, colour: bool) -> None:
         rows.append(("mount", mount))
     if record.heard:
         rows += _doing(record, shown)
-    rows += _word(record)
+    rows += _reports(record)
     if not kept(record):
         rows.append(("keeper", "none: adopted, so how it ends will not be known before a restart"))
     if verdict.cause:
@@ -97,31 +89,36 @@ def _show(session: Session, shown: View, *, colour: bool) -> None:
         rows.append(
             ("group", f"{record.spec.group or '–'}   tags {', '.join(record.spec.tags) or '–'}")
         )
-    if (
-        shown["care"]
-        or shown["breaker"]
-        or registry.of(record).patience(record.spec) != Spec.launch_timeout
-    ):
-        rows += [("care" if i == 0 else "", line) for i, line in enumerate(_care(record, shown))]
+    launching = _launching(record)
+    if shown["care"] or shown["breaker"] or launching:
+        rows += _labelled("care", [*_care(record, shown), *launching])
     if record.spec.env:
         rows.append(("variables", ", ".join(record.spec.env)))
-    rows += [("why" if i == 0 else "", line) for i, line in enumerate(verdict.evidence)]
-    advice = STATES[verdict.state].next
-    if verdict.state is State.RUNNING and record.place.calls_back and record.place.pane is None:
-        advice = _NEXT_BARE
+    rows += _labelled("why", verdict.evidence)
     breaker = _breaker(session)
     if breaker:
         rows.append(("breaker", breaker))
-    if not record.place.has_process:
-        advice = _NEXT_SAID if verdict.state is State.RUNNING else "sesh rm {0}"
-    if shown["question"]:
-        advice = f"sesh answer {{0}} …   ·   {advice}"
-    rows.append(("next", advice.format(record.name)))
+    rows.append(("next", _advice(session, shown).format(record.name)))
     _print(record.name, verdict.state, verdict.reason, rows, colour=colour)
 
 
+def _labelled(label: str, lines: Sequence[str]) -> list[tuple[str, str]]:
+    """Rows with the label beside the first one."""
+    return [(label if at == 0 else "", line) for at, line in enumerate(lines)]
+
+
+def _advice(session: Session, shown: View) -> str:
+    state, place = session.verdict.state, session.record.place
+    advice = STATES[state].next
+    if not place.has_process:
+        advice = _NEXT_RECORD_ONLY if state is State.RUNNING else "sesh rm {0}"
+    elif state is State.RUNNING and place.calls_back and place.pane is None:
+        advice = _NEXT_BARE
+    return f"sesh answer {{0}} …   ·   {advice}" if shown["question"] else advice
+
+
 def _breaker(session: Session) -> str | None:
-    """What keeps it from being launched again, if anything."""
+    """The open breaker that holds back its retries, if any."""
     if session.verdict.state not in ENDED | {State.RECOVERING}:
         return None
     record = session.record
@@ -130,7 +127,7 @@ def _breaker(session: Session) -> str | None:
 
 
 def _doing(record: Record, shown: View) -> list[tuple[str, str]]:
-    """What its agent does, and who says so."""
+    """What its agent does, and the source of that."""
     if shown["state"] != State.RUNNING:
         return []
     doing = screen.doing(activity.launch_of(record), shown["socket"], shown["pane"])
@@ -148,8 +145,8 @@ def _doing(record: Record, shown: View) -> list[tuple[str, str]]:
     return rows
 
 
-def _word(record: Record) -> list[tuple[str, str]]:
-    """What the agent, or whoever runs it, said of its work."""
+def _reports(record: Record) -> list[tuple[str, str]]:
+    """What the agent, or the program that runs it, has reported about its work."""
     word = record.agent
     rows = []
     if word.phase:
@@ -168,12 +165,12 @@ def _word(record: Record) -> list[tuple[str, str]]:
 
 
 def _care(record: Record, shown: View) -> list[str]:
-    """How it is looked after, and what came of it so far."""
+    """Its limits, retries and health checks, and their results so far."""
     care = record.spec.care
     lines = [_limits(care, _timeout(record, shown))]
     if care.retries:
         lines.append(_retries(care, shown))
-    lines += [_health(record, shown), _closing_off(record), _launching(record)]
+    lines += [_health(record, shown), _breaker_limits(record)]
     return [line for line in lines if line]
 
 
@@ -211,8 +208,8 @@ def _retries(care: Care, shown: View) -> str:
     return f"{shown['retries']} of {care.retries} retries used ({how}){due}"
 
 
-def _closing_off(record: Record) -> str:
-    """When the failures of others keep it from being launched again."""
+def _breaker_limits(record: Record) -> str:
+    """When the failures of other sessions stop its retries."""
     found = " and ".join(f"{kind} {name}" for kind, name in breakers.circuits(record))
     limits = breakers.limits_of(record, settings.load())
     if not found or not (record.spec.care.retries or record.spec.breaker):
@@ -224,8 +221,7 @@ def _closing_off(record: Record) -> str:
 
 
 def _health(record: Record, shown: View) -> str:
-    """How it is, as far as that is looked at, and what its health command is. (That it is silent
-    for too long, no command has said.)"""
+    """Its health, as far as that is checked, and its health command."""
     care, parts = record.spec.care, []
     if (care.health_cmd or care.max_silence) and shown["state"] not in ENDED:
         why = record.status.health_reason if shown["health"] else None
@@ -247,20 +243,20 @@ def _checkup(care: Care) -> str:
     return ", ".join(how)
 
 
-def _launching(record: Record) -> str:
-    lines, patience = [], registry.of(record).patience(record.spec)
-    if patience != Spec.launch_timeout:
-        lines.append(f"launch timeout {span(patience)}")
+def _launching(record: Record) -> list[str]:
+    parts, timeout = [], registry.of(record).patience(record.spec)
+    if timeout != Spec.launch_timeout:
+        parts.append(f"launch timeout {span(timeout)}")
     if record.spec.care.scope:
-        lines.append("in a systemd scope of its own, where a user manager answers")
-    return "; ".join(lines)
+        parts.append("in a systemd scope of its own, where a user manager answers")
+    return ["; ".join(parts)] if parts else []
 
 
 def _print(
     name: str, state: State, reason: str | None, rows: list[tuple[str, str]], *, colour: bool
 ) -> None:
-    """Each row under its label, wrapped on a terminal. The reason stands beside the state or, where
-    there is no room, below it."""
+    """Print each row beside its label, wrapped on a terminal. The reason is beside the state or,
+    where there is no room, below it."""
     width = output.terminal_width()
     aside = f"    {formatting.escape(reason)}" if reason else ""
     fits = width is None or formatting.display_width(f"{name}  {state}{aside}") <= width
@@ -311,18 +307,16 @@ def _life(shown: View) -> str:
     return ", ".join(parts)
 
 
-def _memory(record: Record, shown: View) -> str:
-    """How much it uses, and the most that passes have seen."""
+def _usage(record: Record, shown: View) -> str:
+    """Its memory now, and the peak that passes have measured."""
     now, most, stem = formatting.size(shown["memory_bytes"]), None, launch_files.own(record)
     if os.path.exists(f"{stem}.care"):
         from sesh.supervision import health_checks
 
         most = health_checks.peak(stem)
-    return f"{now}, at most {formatting.size(most)} seen" if most else now
-
-
-def _cpu(shown: View) -> str:
-    return "–" if shown["cpu_seconds"] is None else f"{shown['cpu_seconds']:.1f} s"
+    memory = f"{now}, at most {formatting.size(most)} seen" if most else now
+    cpu = "–" if shown["cpu_seconds"] is None else f"{shown['cpu_seconds']:.1f} s"
+    return f"{memory}   cpu {cpu}"
 
 
 def _output(shown: View) -> str:

@@ -1,4 +1,4 @@
-"""sesh start: make a session."""
+"""sesh start: start a session."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sesh.places import registry
 from sesh.state import settings
 from sesh.terminal import output, session_list
 
-# What can be said of a session that is only a record.
+# The options that also apply to a session that is only a record.
 _OF_A_RECORD = (*("names", "directory", "template", "group", "tags", "as_json", "record_only"),)
 
 
@@ -57,7 +57,9 @@ class _WithCommand(click.Command):
 @option("-g", "--group", metavar="GROUP", help="Put the session into a group.")
 @option("--tag", "tags", multiple=True, metavar="TAG", help="Tag the session (repeatable).")
 @option(
-    "--branch", metavar="BRANCH", help="Only if the directory is on BRANCH; tell when it leaves it."
+    "--branch",
+    metavar="BRANCH",
+    help="Only if the directory is on BRANCH; report when it leaves it.",
 )
 @option(
     "--worktree", metavar="BRANCH", help="Run in a new git worktree of the repository, on BRANCH."
@@ -148,7 +150,7 @@ def command(
         raise UsageError("--env-file and --pull are for a container; give --image too")
     if pull and box:
         registry.pull(box, config)
-    wish = start_request.Wish(
+    request = start_request.Request(
         *(name, ctx.obj or (), directory, variables, group, tags, max_age, max_idle),
         box=box,
         env_files=env_files,
@@ -160,9 +162,9 @@ def command(
         worktree=worktree,
         record_only=record_only,
     )
-    found = start_request.fulfil(wish, config, output.note)
+    found = start_request.start_session(request, config, output.note)
     output.write(json.dumps(session_list.complete(found)) + "\n" if as_json else f"{found.name}\n")
-    start_request.tell_end(found, output.note)
+    start_request.note_end(found, output.note)
     if at_once and found.session and found.state in ALIVE:
         attach.attach(found.session.record, config, read_only=False, alone=False)
     return 0
@@ -174,7 +176,7 @@ def _usual(template: str | None, directory: str | None) -> Template:
 
 
 def _nothing_to_run(ctx: click.Context) -> None:
-    """Refuse options about a process."""
+    """Refuse options that need a process."""
     for param in ctx.command.params:
         given = ctx.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE
         if given and param.name not in _OF_A_RECORD:

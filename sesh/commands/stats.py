@@ -1,4 +1,4 @@
-"""sesh stats: figures on all sessions, for people, scripts and Prometheus."""
+"""sesh stats: statistics of all sessions, for people, scripts and Prometheus."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sesh.terminal import output
 
 _BAR = 24  # cells
 _EIGHTHS = " ▏▎▍▌▋▊▉"
-_INDENT = " " * 13  # what stands below a row's text
+_INDENT = " " * 13  # in front of lines below a row's text
 # Words behind a number that are painted like a state, beside the states themselves.
 _LIKE = {"healthy": "running", "need": "stale", "needs": "stale"}
 
@@ -53,7 +53,11 @@ def command(as_json: bool, as_metrics: bool, since: datetime | None, path: str |
     elif as_metrics:
         _put(prometheus.text(found), path)
     elif found.empty:
-        _say_nothing(since)
+        output.note(
+            "nothing has started or ended since then; sesh stats counts all that is kept"
+            if since
+            else "nothing to count yet; start a session with: sesh start NAME -- COMMAND"
+        )
     else:
         _print(found, since)
     for trouble in troubles[:1]:
@@ -79,29 +83,20 @@ def _json(found: Report, since: datetime | None) -> str:
 # --- for people ----------------------------------------------------------------------------------
 
 
-def _say_nothing(since: datetime | None) -> None:
-    output.note(
-        "nothing has started or ended since then; sesh stats counts all that is kept"
-        if since
-        else "nothing to count yet; start a session with: sesh start NAME -- COMMAND"
-    )
-
-
 def _print(found: Report, since: datetime | None) -> None:
-    room, colour = output.terminal_width(), output.use_colour("auto")
-    lines = [_painted(_cut(line, room), colour=colour) for line in _summary(found, since, room)]
+    width, colour = output.terminal_width(), output.use_colour("auto")
+    lines = _summary(found, since, bars=width is not None)
+    if width is not None:
+        lines = [formatting.cut(line, width) for line in lines]
+    lines = [_painted(line, colour=colour) for line in lines]
     for title, parts in (("GROUP", found.groups), ("TEMPLATE", found.templates)):
         if any(part.name is not None for part in parts):
-            lines += ["", *_table(title, parts, room)]
+            lines += ["", *_table(title, parts, width)]
     output.write("\n".join(lines) + "\n")
 
 
-def _cut(line: str, room: int | None) -> str:
-    return line if room is None else formatting.cut(line, room)
-
-
 def _painted(line: str, *, colour: bool) -> str:
-    """Numbers that point at something, in the colour of their state."""
+    """The numbers of a state in the colour of that state."""
 
     def paint(found: re.Match[str]) -> str:
         return output.paint(found[0], _LIKE.get(found[1], found[1]), colour=colour)
@@ -109,17 +104,20 @@ def _painted(line: str, *, colour: bool) -> str:
     return re.sub(r"\b[1-9]\d* ([a-z]+)(?: attention)?", paint, line)
 
 
-def _summary(found: Report, since: datetime | None, room: int | None) -> list[str]:
+def _summary(found: Report, since: datetime | None, *, bars: bool) -> list[str]:
     whole = found.whole
     lines = [_head(whole, since), _row("states", _states(whole))]
     if whole.healthy or whole.attention:
-        lines.append(_row("health", _health(whole)))
+        need = "needs" if whole.attention == 1 else "need"
+        lines.append(
+            _row("health", f"{whole.healthy} healthy · {whole.attention} {need} attention")
+        )
     if whole.memory_peak_bytes is not None:
         lines.append(_row("memory", _memory(whole)))
     if whole.ends:
         lines.append(_row("ends", _ends(whole)))
     if whole.duration_median_seconds is not None:
-        lines += [_row("durations", _durations(whole)), *_histogram(whole.durations, room)]
+        lines += [_row("durations", _durations(whole)), *_histogram(whole.durations, bars=bars)]
     if whole.recoveries:
         lines.append(_row("recovery", _recovery(whole)))
     if whole.restarts:
@@ -142,17 +140,10 @@ def _states(whole: Figures) -> str:
     return " · ".join(known) or formatting.NOTHING
 
 
-def _health(whole: Figures) -> str:
-    need = "needs" if whole.attention == 1 else "need"
-    return f"{whole.healthy} healthy · {whole.attention} {need} attention"
-
-
 def _memory(whole: Figures) -> str:
-    average, peak = (
-        formatting.size(whole.memory_average_bytes),
-        formatting.size(whole.memory_peak_bytes),
-    )
-    return f"{average} on average · {peak} at most · {formatting.size(whole.memory_bytes)} in all"
+    sizes = (whole.memory_average_bytes, whole.memory_peak_bytes, whole.memory_bytes)
+    average, peak, total = map(formatting.size, sizes)
+    return f"{average} on average · {peak} at most · {total} in all"
 
 
 def _ends(whole: Figures) -> str:
@@ -189,8 +180,8 @@ def _restarts(whole: Figures) -> str:
     return f"{whole.restarts} · {whole.resumed} resumed a conversation ({share} of those with one)"
 
 
-def _histogram(buckets: Sequence[Bucket], room: int | None) -> list[str]:
-    """The durations from the shortest to the longest that occur; with bars where somebody looks."""
+def _histogram(buckets: Sequence[Bucket], *, bars: bool) -> list[str]:
+    """The durations from the shortest to the longest that occur; on a terminal with bars."""
     used = [at for at, bucket in enumerate(buckets) if bucket.count]
     shown = buckets[used[0] : used[-1] + 1]
     most = max(bucket.count for bucket in shown)
@@ -199,23 +190,23 @@ def _histogram(buckets: Sequence[Bucket], room: int | None) -> list[str]:
     for bucket in shown:
         bound = bucket.below_seconds
         label = "longer" if bound is None else f"under {formatting.short_time(bound)}"
-        bar = _bar(bucket.count / most) if room is not None else ""
+        bar = _bar(bucket.count / most) if bars else ""
         lines.append(f"{_INDENT}{label:<9}  {bucket.count:>{digits}}  {bar}".rstrip())
     return lines
 
 
 def _bar(share: float) -> str:
-    """Up to _BAR cells, to an eighth of one; never nothing for something."""
+    """Up to _BAR cells, to an eighth of a cell; at least an eighth if there is any."""
     eighths = round(share * _BAR * 8) or (1 if share else 0)
     return "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
 
 
-def _table(title: str, parts: Sequence[Part], room: int | None) -> list[str]:
+def _table(title: str, parts: Sequence[Part], width: int | None) -> list[str]:
     """A line for each group or template: the name on the left, numbers on the right; columns are
     dropped from the right until it fits."""
     heads = (title, "SESSIONS", "ALIVE", "ENDS", "FAILED", "MEDIAN", "RECOVERED", "MEMORY")
     rows = [heads, *(_cells(part) for part in parts)]
-    return formatting.table(rows, room, drop=True, numbers=True)
+    return formatting.table(rows, width, drop=True, numbers=True)
 
 
 def _cells(part: Part) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""sesh status: one line, and the state as exit code."""
+"""sesh status: show a session's state in one line and as the exit code."""
 
 from __future__ import annotations
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 _SELECTIONS = "--all, --group or --idle"
 _LIVING = ALIVE | {State.ORPHAN}
+_UNABLE = (State.UNKNOWN, State.DAMAGED)
 _COSTLY = _LIVING | {State.STALE, State.UNKNOWN}
 
 
@@ -71,7 +72,8 @@ def command(
     if idle is not None:
         selected = lambda one: _quiet(one, idle)  # noqa: E731  # reads better than a def here
     elif everything or group is not None:
-        selected = lambda one: _costs(one) or places.left(one)  # noqa: E731
+        # A session that is a record only is stopped by name alone: another program runs its agent.
+        selected = lambda one: (one.state in _COSTLY and one.has_process) or places.left(one)  # noqa: E731
     limit = config.stop.grace if grace is None else grace
     if left_behind:
         if names or selected:
@@ -79,12 +81,10 @@ def command(
             raise UsageError(f"give --orphans, or {others}, but not both")
         return _stop_orphans(config, limit, yes=yes)
     check_choice(names, selecting=selected is not None, how=_SELECTIONS)
-    given = bool(names)
-    names, some_left = _stop_unclaimed(names, config, limit)
-    if some_left:
-        return errors.FAILED
-    if given and not names:
-        return errors.OK
+    if names:
+        names, some_left = _stop_unclaimed(names, config, limit)
+        if some_left or not names:
+            return errors.FAILED if some_left else errors.OK
     found = choose(names, selected, group, _SELECTIONS)
     for name in places.unsure:
         output.note(f"{name}: no answer from its container engine; its container may be left")
@@ -93,23 +93,22 @@ def command(
     if not found:
         output.note("nothing to stop")
         return errors.OK
-    able: list[Seen] = []
-    unable: list[Seen] = []
-    for one in found:
-        (unable if one.state in (State.UNKNOWN, State.DAMAGED) else able).append(one)
+    unable = [one for one in found if one.state in _UNABLE]
+    able = [one for one in found if one.state not in _UNABLE]
     if len(able) > 1 and not confirm(f"stop {len(able)} sessions?", yes=yes):
         return errors.FAILED
     for one in unable:
-        output.note(f"{one.name}: {_why(one)}; left as it is")
+        why = f"its record is damaged ({one.reason})" if one.damaged else one.reason
+        output.note(f"{one.name}: {why or 'cannot tell'}; left as it is")
     left: list[str] = []
     with _Progress() as progress:
-        after = stop(able, config, limit, progress.show, keep=keep, tell=left.append)
+        after = stop(able, config, limit, progress.show, keep=keep, note=left.append)
     code = _report(able, unable, after, left)
     return errors.PARTIAL if code == errors.OK and places.unsure else code
 
 
 class _EndedPlaces:
-    """Places that sesh made for sessions that have ended. Each engine is asked once."""
+    """Places that sesh made for sessions that have ended. Each engine is queried once."""
 
     def __init__(self, config: Config, *, keep: bool) -> None:
         self.unsure: list[str] = []  # the sessions whose place gave no answer
@@ -135,12 +134,6 @@ class _EndedPlaces:
             known = registry.elsewhere(record).inventory([record], self._settings, thorough=False)
             self._asked.append(known)
         return known
-
-
-def _costs(one: Seen) -> bool:
-    """Is anything of the session up? Sessions that are a record only are stopped by name alone:
-    another program runs their agent."""
-    return one.state in _COSTLY and one.has_process
 
 
 def _quiet(one: Seen, seconds: float) -> bool:
@@ -189,8 +182,7 @@ def _listed(census: Census) -> list[str]:
     from sesh.places.unclaimed import row
 
     rows = [
-        (one.name, f"{formatting.escape(one.intact.verdict.reason or '')}   ")
-        for one in census.orphan_sessions
+        (one.name, f"{formatting.escape(one.reason or '')}   ") for one in census.orphan_sessions
     ]
     now = time.time()
     return formatting.table(rows + [row(one, now) for one in census.unclaimed])
@@ -201,16 +193,20 @@ def _stop_unclaimed(
 ) -> tuple[tuple[str, ...], bool]:
     """End the named agents and containers that no readable record claims. Returns the other names,
     and whether something could not be ended."""
-    by_name = {name: _unclaimed(name, config) for name in names if _unreadable(name)}
-    if not by_name:
+    for name in names:
+        lookup.check_name(name)
+    entries = {name: records.entry(name) for name in names}
+    lost = [name for name, one in entries.items() if not one or isinstance(one.record, Damaged)]
+    if not lost:
         return names, False
     from sesh.operations.stop.orphans import end_unclaimed
 
-    found = [one for some in by_name.values() for one in some]
+    found = [one for name in lost for one in _unclaimed(name, config)]
     left = end_unclaimed(found, config, grace)
     for one in left:
         output.note(f"{one.name}: {one.what} could not be ended")
-    return tuple(name for name in names if not by_name.get(name)), bool(left)
+    ended = {one.name for one in found}
+    return tuple(name for name in names if name not in ended), bool(left)
 
 
 def _unclaimed(name: str, config: Config) -> Sequence[Unclaimed]:
@@ -225,39 +221,25 @@ def _unclaimed(name: str, config: Config) -> Sequence[Unclaimed]:
     return [one for one in (*census.agents, *places) if one.name == name]
 
 
-def _unreadable(name: str) -> bool:
-    lookup.check_name(name)
-    entry = records.entry(name)
-    return entry is None or isinstance(entry.record, Damaged)
-
-
-def _why(one: Seen) -> str:
-    if one.damaged:
-        return f"its record is damaged ({one.damaged.reason})"
-    return (one.session.verdict.reason if one.session else None) or "cannot tell"
-
-
 def _report(able: list[Seen], unable: list[Seen], after: list[Seen], left: list[str]) -> int:
     """`left`: what could not be signalled, a line for each that begins with a session's name."""
     for line in left:
         output.note(line)
-    named = {line.partition(":")[0] for line in left}
-    failed = 0
+    failed = {line.partition(":")[0] for line in left}
     for before, now in zip(able, after, strict=True):
         name, was, state = now.name, before.state, now.state
-        failed += state in _LIVING or name in named
-        if name in named:
+        if name in failed:
             continue
         if state in _LIVING:
-            reason = now.session.verdict.reason if now.session else ""
-            output.note(f"{name} is {state}: {reason}; sesh stop {name} tries again")
+            failed.add(name)
+            output.note(f"{name} is {state}: {now.reason}; sesh stop {name} tries again")
         elif was in ALIVE and not before.has_process:
             output.note(f"{name} is a record only: marked as abandoned, its agent is not sesh's")
         elif was not in _LIVING and was is not State.STALE:
             output.note(f"{name} had ended already ({was})")
     why = errors.STATE if all(one.damaged for one in (*able, *unable)) else errors.CANNOT_TELL
-    well = len(able) - failed
-    return errors.of_many([errors.FAILED] * failed + [why] * len(unable) + [errors.OK] * well)
+    codes = [errors.FAILED if one.name in failed else errors.OK for one in able]
+    return errors.of_many([*codes, *(why for _ in unable)])
 
 
 class _Progress:

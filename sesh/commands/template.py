@@ -150,70 +150,13 @@ def _lines(raw: bytes) -> list[str]:
 
 # --- new -----------------------------------------------------------------------------------------
 
-_SKELETON = """\
-# A template of your own: sesh start -t {name}
-# Commented lines show examples or defaults; see sesh-template(1).
-
-# command = ["claude"]          # what runs; without it, your shell
-# dir = "~/src/shop"            # the directory, unless -C is given
-# group = "shop"
-# tags = ["night"]
-# env = ["API_KEY", "MODE=fast"]  # as for -e: a name alone passes on your own value
-# image = "agents"              # in a new container; or container = "ID"
-# mounts = ["~/data:/data:ro"]
-# user = "agent"
-# network = "none"
-# memory = "2g"
-# cpus = "1.5"
-
-# [start]                       # as in the settings, and as options of start
-# timeout = "8h"                # for its whole life
-# idle_timeout = "1h"
-# launch_timeout = "10s"
-# retries = 3
-# retry_delay = "10s"
-# retry_max_delay = "5m"
-# retry_reset = "10m"
-# retry_on = ["failure"]        # or lost, timeout, always
-# max_memory = "2G"
-# max_cpu_time = "1h"
-# check_interval = "30s"
-# health_cmd = "curl -fs localhost:8080/health"
-# health_interval = "30s"
-# health_timeout = "30s"
-# health_retries = 3
-# health_start_period = "1m"
-# max_silence = "30m"
-# scope = false
-
-# [breaker]                     # as in the settings: when its sessions are not retried
-# failures = 10
-# within = "10m"
-# cooldown = "30m"
-
-# [agent]                       # how it is launched, resumed and observed
-# kind = "claude"
-# conversation = "minted"       # or "learned" from its hooks, or "none"
-# start = ["--session-id", "{{conversation}}", "--settings", "{{hooks}}"]
-# resume = ["--resume", "{{conversation}}", "--settings", "{{hooks}}"]
-# prompt = ["{{prompt}}"]
-# transcript = "~/.claude/projects/*/{{conversation}}.jsonl"
-# rules = "claude"              # for its title and screen
-
-# [agent.answers]               # how its questions are answered: how an option begins
-# yes = ["Yes"]
-# no = ["No"]
-# always = ["Yes, and don't ask again"]
-# text = ["Type something"]     # opens a field for a text
-# keys = ["{{option}}"]           # what takes an option: its number or letter, other keys
-# marked = ["Enter"]            # where options have no numbers: what takes the marked one
-"""
-
 
 def _new(name: str, model: str | None, directory: str | None) -> int:
     catalog.check_name(name)
-    text = _SKELETON.format(name=name)
-    if model is not None:
+    if model is None:
+        with open(paths.package_file("agents/templates/skeleton.toml"), encoding="utf-8") as file:
+            text = file.read().replace("{name}", name)
+    else:
         found = catalog.find(model, directory)
         catalog.check_trusted(found, directory)
         template.decode(found.path, found.raw)

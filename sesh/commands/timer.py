@@ -1,4 +1,4 @@
-"""sesh timer: have gc called regularly, by systemd or by cron."""
+"""sesh timer: schedule gc with systemd or cron."""
 
 from __future__ import annotations
 
@@ -49,8 +49,7 @@ def _install(every: float, scheduler: str | None) -> int:
     wanted = Scheduler(scheduler) if scheduler else None
     chosen, remarks = timers.install(every, wanted, timers.job())
     output.say(f"gc runs every {schedules.span(every)}, by {chosen}")
-    state = timers.state()
-    for remark in (*remarks, *_remarks(state)):
+    for remark in (*remarks, *_remarks(timers.state())):
         output.note(remark)
     return errors.OK
 

@@ -1,4 +1,4 @@
-"""sesh update: what an agent says of itself."""
+"""sesh update: report progress of a session."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def command(
 
     NAME is that of the session it is called in, if there is one.
     """
-    said = Report(
+    report = Report(
         phase,
         progress.parse(metadata) if metadata else None,
         error,
@@ -55,20 +55,18 @@ def command(
         conversation,
         force,
     )
-    found = _say(named(name), said)
+    found = _update(named(name), report)
     if as_json:
         output.write(quick_json.dumps(session_list.complete(found)) + "\n")
     return 0
 
 
-def _say(name: str, said: Report) -> Seen:
-    if said != Report(force=said.force):
-        found = report_progress.say(name, said)
+def _update(name: str, report: Report) -> Seen:
+    found = None if report != Report(force=report.force) else lookup.one(name)
+    if found is None or not found.has_process:
+        found = report_progress.update(name, report)
     else:
-        found = lookup.one(name)
-        if not found.has_process:
-            return report_progress.say(name, said)
         lookup.must_be(found, State.RUNNING, State.PAUSED)
-    if found.session and found.has_process and found.state in (State.RUNNING, State.PAUSED):
-        launch_files.beat(found.session.record)
+    if found.has_process and found.state in (State.RUNNING, State.PAUSED):
+        launch_files.beat(found.intact.record)
     return found

@@ -1,4 +1,4 @@
-"""sesh wait: until sessions reach a state."""
+"""sesh wait: wait until sessions reach a state."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ def command(
     lost: list[GaveUp] = []
     for one in wait.until(dict.fromkeys(names), goal, deadline):
         if isinstance(one, GaveUp):
-            _tell(one, single=len(set(names)) == 1)
+            if len(set(names)) == 1:
+                raise one.error
+            output.note(str(one.error))
             lost.append(one)
             continue
         reached.append(one)
@@ -62,7 +64,7 @@ def command(
         if any_one:
             break
     if any_one and reached:
-        lost = []  # one was to get there, and has
+        lost = []  # --any: the others do not matter
     elif left := sorted({*names} - {one.name for one in reached} - {one.name for one in lost}):
         output.note(f"timed out waiting for {', '.join(left)}")
         return errors.TIMED_OUT
@@ -72,22 +74,15 @@ def command(
     return errors.of_many([*(errors.OK for _ in reached), *(one.error.exit_code for one in lost)])
 
 
-def _tell(one: GaveUp, *, single: bool) -> None:
-    """A problem with one of several keeps none of the others from being waited for."""
-    if single:
-        raise one.error
-    output.note(str(one.error))
-
-
 def _exit_code(one: Reached) -> int:
-    """The agent's exit status; an end without one, or one that is no success, is no 0."""
+    """The agent's exit status; 1 for an end without a status that is not a success."""
     if one.state not in ENDED or one.state in (State.COMPLETED, State.STALE):
         return one.exit_code or errors.OK
     return one.exit_code or errors.FAILED
 
 
 def _wanted(text: str) -> Wanted:
-    """What `--for` asks for."""
+    """The meaning of `--for`."""
     words = text.split(",")
     meanings: dict[str, frozenset[State]] = {
         **_GROUPS,

@@ -1,4 +1,4 @@
-"""sesh watch: the pass in the foreground, again and again."""
+"""sesh watch: repeat the pass in the foreground."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def command(interval: float, quiet: bool) -> int:
     """
     if interval < _SHORTEST:
         raise UsageError("--interval: should be 100ms at least")
-    called_off = _patience()
+    ended = _waiter()
     remark = _remarks()
     _, seen = events.since(events.NOWHERE)
     while True:
@@ -41,60 +41,56 @@ def command(interval: float, quiet: bool) -> int:
         remark("pass", problem)
         subprocesses.reap()
         if not quiet:
-            seen = _tell(seen, remark)
+            seen = _print(seen, remark)
         left = interval if due is None else min(interval, max(_SHORTEST, due - time.time()))
-        if output.reader_gone() or called_off(left):
+        if output.reader_gone() or ended(left):
             break
     if not quiet:
-        _tell(seen, remark)
+        _print(seen, remark)
     return errors.OK
 
 
 def _pass() -> tuple[float | None, str | None]:
-    """One pass, also with settings that can't be read. Says when something is due, and what was
-    wrong: that does not end the watch."""
+    """Run one pass, also with settings that can't be read. Returns when something is due, and the
+    first problem: that does not end the watch."""
     try:
         done, trouble = run_pass.run_forgiving(stopping_here=False)
     except SeshError as error:
         return None, str(error)
-    except Exception as error:  # a bug that one session brings out: the others are to be cared for
+    except Exception as error:  # a bug with one session: the others are still supervised
         return None, f"a bug in sesh: {error!r}; its log: {bug_log.write(error)}"
     problems = [*([trouble] if trouble else []), *done.troubles]
     return done.next_due, str(problems[0]) if problems else None
 
 
-def _tell(seen: Place, remark: Remark) -> Place:
-    """Print what has happened since. A full disk is no reason not to go on."""
+def _print(seen: Place, remark: Remark) -> Place:
+    """Print what has happened since. An error, for example a full disk, does not end the watch."""
     happened, seen = events.since(seen)
     for event in happened:
-        remark("stdout", _written(f"{event_line(event)}\n"))
+        problem = None
+        try:
+            output.write(f"{event_line(event)}\n")
+        except OSError as error:
+            problem = f"cannot write to standard output: {error.strerror}"
+        remark("stdout", problem)
     return seen
 
 
-def _written(line: str) -> str | None:
-    """Print a line; why that can't be done, if it can't."""
-    try:
-        output.write(line)
-    except OSError as error:
-        return f"cannot write to standard output: {error.strerror}"
-    return None
-
-
 def _remarks() -> Remark:
-    """A way to tell what is wrong with something when that changes, and not every few seconds."""
-    told: dict[str, str | None] = {}
+    """A function that reports a problem when it changes, and not every few seconds."""
+    known: dict[str, str | None] = {}
 
     def remark(about: str, problem: str | None) -> None:
-        if problem is not None and problem != told.get(about):
+        if problem is not None and problem != known.get(about):
             output.note(problem)
-        told[about] = problem
+        known[about] = problem
 
     return remark
 
 
-def _patience() -> Callable[[float], bool]:
-    """A way to wait that ends when somebody wants the watch to end, and says so. A pass that is
-    under way is finished first. What we were started to ignore (nohup) stays ignored."""
+def _waiter() -> Callable[[float], bool]:
+    """A function that waits, and returns True when a signal ends the watch. A pass that is under
+    way is finished first. Signals that were ignored at the start (nohup) stay ignored."""
     ends, wakes = os.pipe()
     os.set_blocking(wakes, False)
     asked: list[int] = []
@@ -103,9 +99,9 @@ def _patience() -> Callable[[float], bool]:
             signal.signal(number, lambda got, _: asked.append(got))
     signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
 
-    def called_off(seconds: float) -> bool:
+    def ended(seconds: float) -> bool:
         if not asked:
             select.select([ends], [], [], seconds)
         return bool(asked)
 
-    return called_off
+    return ended

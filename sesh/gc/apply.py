@@ -162,7 +162,7 @@ def _archive(steps: list[Step], config: Config, options: Options) -> Iterator[Ou
     for step, seen in _leaving(steps, config, options):
         if seen is None:
             yield skipped(step)
-        elif worktrees.exists(seen.intact.record):
+        elif worktrees.existing(seen.intact.record):
             yield skipped(step, "its worktree stays")
         elif why := _place_left(seen.intact.record, config):
             yield skipped(step, why)

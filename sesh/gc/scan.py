@@ -218,9 +218,9 @@ def worktrees_of(leaving: Iterable[Ended]) -> dict[str, Tree]:
     found = {}
     for one in leaving:
         record = records.of_id(one.session_id) if one.worktree else None
-        if record and record.spec.worktree and worktrees.exists(record):
-            stays = worktrees.why_it_stays(record)
-            found[record.id] = Tree(record.spec.worktree.path, stays)
+        tree = worktrees.existing(record) if record else None
+        if record and tree:
+            found[record.id] = Tree(tree.path, worktrees.why_it_stays(record))
     return found
 
 

@@ -1,5 +1,5 @@
-"""Adopt into a record: an agent whose record is lost, a session that runs although its record says
-otherwise, or a tmux session that a person started by hand."""
+"""Adopt an agent whose record is lost, a session that runs although its record has an end, or a
+tmux session that the user started by hand."""
 
 from __future__ import annotations
 
@@ -150,12 +150,11 @@ def _restore_pipe(record: Record, server: Tmux) -> None:
             raise CannotTellError(f"{record.name}: its output is not logged: tmux: {reply.text}")
 
 
-# --- a session that runs although its record says otherwise --------------------------------------
+# --- a session that runs although its record has an end ------------------------------------------
 
 
 def accept(found: Seen) -> Seen:
-    """Record that an orphan is running: its record says that it has ended, or its terminal is gone
-    for good."""
+    """Record that an orphan is running: its end is recorded, or its terminal is gone for good."""
     lookup.update(found, _accepted, "adopted")
     return lookup.one(found.name)
 
@@ -175,7 +174,7 @@ def _accepted(found: Seen) -> Record:
     return accepted
 
 
-# --- a tmux session that a person started --------------------------------------------------------
+# --- a tmux session that the user started --------------------------------------------------------
 
 
 def take_over(name: str, config: Config) -> Seen:

@@ -16,7 +16,6 @@ from sesh.model.record import Record
 from sesh.model.text.shell_words import join
 from sesh.places import registry
 from sesh.system import paths, subprocesses
-from sesh.system.subprocesses import Reply
 from sesh.system.tmux import Tmux, barrier, find_binary
 
 
@@ -34,7 +33,9 @@ def attach(record: Record, config: Config, *, read_only: bool, alone: bool) -> N
         argv = _client(record.name, argv, always=True)
     outer = os.environ.get("TMUX", "").split(",")[0]
     if not outer:
-        _become(_client(record.name, argv) if here else argv)
+        client = _client(record.name, argv) if here else argv
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it; exec passes that on
+        os.execv(client[0], client)
     elif here and _same_file(outer, record.place.socket):
         _switch(place.tmux(record, config), record.name, read_only=read_only, alone=alone)
     else:
@@ -50,7 +51,9 @@ def _switch(server: Tmux, name: str, *, read_only: bool, alone: bool) -> None:
         server.detach_all(name)
     how = ("-r",) if read_only and not client.endswith(" 1") else ()  # -r toggles
     tty = client.rpartition(" ")[0]
-    _check(name, server.ask("switch-client", *how, "-c", tty, "-t", f"={name}:"))
+    reply = server.ask("switch-client", *how, "-c", tty, "-t", f"={name}:")
+    if not reply.ok:
+        raise CannotTellError(f"{name}: tmux: {reply.text}")
 
 
 def _own_client(server: Tmux) -> str | None:
@@ -80,11 +83,6 @@ exec {again}
 _IN_ORDER = '[ "$(stty -g)" = "$saved" ] && exit $code\n'
 
 
-def _become(client: list[str]) -> None:
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and exec would pass that on
-    os.execv(client[0], client)
-
-
 def _client(name: str, argv: list[str], *, always: bool = False) -> list[str]:
     """The command of the client, followed by a report on the session if the terminal was not
     restored, or `always`."""
@@ -111,8 +109,3 @@ def _in_a_window_of(outer: str, name: str, binary: str, argv: list[str]) -> None
     if not answer.ok:
         why = answer.problem or answer.err.strip()
         raise CannotTellError(f"{name}: no window could be opened in the tmux around us: {why}")
-
-
-def _check(name: str, reply: Reply) -> None:
-    if not reply.ok:
-        raise CannotTellError(f"{name}: tmux: {reply.text}")

@@ -8,33 +8,33 @@ from contextlib import suppress
 
 from sesh.model.configuration import Config
 from sesh.model.errors import ConflictError, SeshError
-from sesh.model.record import Damaged, Record
+from sesh.model.record import Record
 from sesh.model.text import formatting
 from sesh.operations import worktrees
 from sesh.places import environment, launch_files, panes, registry
 from sesh.state import events, lookup, records
 from sesh.state.judge import Seen
-from sesh.system import paths, processes
+from sesh.system import git, paths, processes
 
-Tell = Callable[[str], None]  # takes a remark for the user
+Note = Callable[[str], None]  # takes a remark for the user
 
 _NAMED = 3  # deleted files whose names are shown
 
 
 def forget(
-    found: Seen, config: Config, tell: Tell, *, discard: bool = False, in_tmux: bool = True
+    found: Seen, config: Config, note: Note, *, discard: bool = False, in_tmux: bool = True
 ) -> None:
     """Delete an ended session's record and all its files. Its worktree is removed if that loses
-    nothing, or with `discard`; `tell` gets a remark about a worktree that stays and about ignored
+    nothing, or with `discard`; `note` gets a remark about a worktree that stays and about ignored
     files. `in_tmux` is False when `leave_tmux` was called."""
-    record = found.entry.record
-    if isinstance(record, Damaged):
+    record = found.record
+    if record is None:
         records.remove(found.entry)
         return
     registry.of(record).release(record, config)
     if in_tmux:
         leave_tmux([record], config)
-    _leave_worktree(record, tell, discard=discard)
+    _leave_worktree(record, note, discard=discard)
     for _ in range(5):
         if records.remove(found.entry):
             break
@@ -51,11 +51,11 @@ def forget(
 def what_goes(record: Record) -> str:
     """What `forget` deletes, for the confirmation."""
     gone = ["its record", "its transcript"]
-    made, tree = registry.of(record).made(record), record.spec.worktree
+    made = registry.of(record).made(record)
     if made:
         gone.append(made)
-    stays = worktrees.why_it_stays(record) if worktrees.exists(record) else None
-    if tree is not None and worktrees.exists(record) and not stays:
+    tree, stays = worktrees.existing(record), worktrees.why_it_stays(record)
+    if tree and not stays:
         gone.append(f"worktree {formatting.escape(tree.path)}")
     text = f"{', '.join(gone[:-1])} and {gone[-1]}"
     return f"{text} (worktree {formatting.escape(_tree(record))} stays: {stays})" if stays else text
@@ -69,10 +69,8 @@ def leave_tmux(sessions: Iterable[Record], config: Config) -> None:
 
 def check_discard(found: Seen) -> None:
     """Raise when its worktree cannot be discarded, before the session is stopped in vain."""
-    record = found.entry.record
-    stays = worktrees.why_not_discarded(record) if isinstance(record, Record) else None
-    if stays and isinstance(record, Record):
-        raise _kept(record, stays)
+    if found.record and (stays := worktrees.why_not_discarded(found.record)):
+        raise _kept(found.record, stays)
 
 
 def _kept(record: Record, stays: str) -> SeshError:
@@ -83,30 +81,34 @@ def _tree(record: Record) -> str:
     return record.spec.worktree.path if record.spec.worktree else ""
 
 
-def _leave_worktree(record: Record, tell: Tell, *, discard: bool = False) -> None:
-    ignored = [] if discard or not worktrees.exists(record) else worktrees.ignored(record)
+def _leave_worktree(record: Record, note: Note, *, discard: bool = False) -> None:
+    tree = worktrees.existing(record)
+    ignored = git.ignored(tree.path) if tree and not discard else []
     stays = worktrees.remove(record, discard=discard)
     if stays and discard:
         raise _kept(record, stays)
     if stays:
-        tell(f"{record.name}: its worktree stays at {_tree(record)}: {stays}")
+        note(f"{record.name}: its worktree stays at {_tree(record)}: {stays}")
     elif ignored:
         files = formatting.number(len(ignored), "file")
         names = ", ".join(ignored[:_NAMED]) + (" …" if len(ignored) > _NAMED else "")
         gone = f"{files} that git ignores went with its worktree {_tree(record)}"
-        tell(f"{record.name}: {gone}: {names}")
+        note(f"{record.name}: {gone}: {names}")
 
 
 def release(found: Seen | None, config: Config) -> None:
     """Remove what was made for an ended session, before its name is used again; or raise."""
-    if found and found.session:
-        registry.of(found.session.record).release(found.session.record, config)
+    if found:
+        registry.of(found.intact.record).release(found.intact.record, config)
 
 
-def bury(record: Record, config: Config, tell: Tell) -> None:
+def bury(found: Seen | None, config: Config, note: Note) -> None:
     """Remove what an ended session left in tmux and in run/, because its name is used again."""
+    if found is None:
+        return
+    record = found.intact.record
     leave_tmux([record], config)
-    _leave_worktree(record, tell)
+    _leave_worktree(record, note)
     _forget_launches(record)
     events.append("archived", record)
 

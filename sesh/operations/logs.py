@@ -35,11 +35,6 @@ _ESCAPES = lazy(
 _UNFINISHED = lazy(rb"(?:\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]{0,4096}\x1b?|[ -/]*)?|\xc2)\Z")
 
 
-def fetch(record: Record, config: Config) -> None:
-    """Update our copy of a transcript that is kept elsewhere."""
-    registry.of(record).fetch_transcript(record, config)
-
-
 def text(record: Record, config: Config) -> str:
     """Screen and scrollback, from the best available source."""
     captured = _captured(record, config)
@@ -128,15 +123,6 @@ def _play(scratch: Tmux) -> str:
 def size(record: Record) -> int:
     """The size of the output so far."""
     return os.stat(paths.transcript(record.id)).st_size
-
-
-def begin(record: Record) -> int:
-    """The offset of the first byte that is kept."""
-    return log_files.begin(paths.transcript(record.id))
-
-
-def last_output(record: Record) -> float:
-    return os.stat(paths.transcript(record.id)).st_mtime
 
 
 def text_and_size(record: Record, config: Config) -> tuple[str, int]:

@@ -1,6 +1,6 @@
 """Hooks of orchestrators: before they give work to an agent, and after an agent has stopped.
 
-The answer is always valid: for invalid input it is no, with the reason. An error here must never
+The answer is always valid: for invalid input it is no, with the reason. An error here must not
 break the caller.
 """
 
@@ -70,8 +70,7 @@ def pre_delegate(data: bytes) -> str:
     given: dict[str, Any] = {}
     try:
         given = _parse(data)
-        key = _id(given)
-        answer, entry = _asked(key)
+        answer, entry = _check(_id(given))
     except _Unusable as error:
         answer, entry = Answer(False, str(error)), None
     except (SeshError, OSError) as error:
@@ -79,10 +78,10 @@ def pre_delegate(data: bytes) -> str:
     except Exception as error:  # a bug of sesh must not break the caller
         bug_log.write(error)
         answer, entry = Answer(False, f"cannot tell: {type(error).__name__}"), None
-    return _printed(_answer(given, answer, entry))
+    return _as_json(_answer(given, answer, entry))
 
 
-def _asked(key: str | None) -> tuple[Answer, Entry | None]:
+def _check(key: str | None) -> tuple[Answer, Entry | None]:
     if key is None:
         return Answer(False, "no agent_id was given: nothing to resume"), None
     entry = resumable.find(key)
@@ -92,28 +91,28 @@ def _asked(key: str | None) -> tuple[Answer, Entry | None]:
 
 
 def _answer(given: Mapping[str, Any], answer: Answer, entry: Entry | None) -> dict[str, Any]:
-    record = entry.record if entry else None
+    record = entry.readable if entry else None
     key = given.get("agent_id")
     return {
         "should_resume": answer.resume,
         "reason": answer.reason,
         "agent_id": key if isinstance(key, str) and key else None,
-        "resume_metadata": _past(record) if isinstance(record, Record) else None,
+        "resume_metadata": _past(record) if record else None,
         "original_context": {name: given.get(name) for name in _CONTEXT},
     }
 
 
 def _past(record: Record) -> dict[str, Any]:
-    word = record.agent
+    reported = record.agent
     return {
-        "previous_phase": word.phase,
+        "previous_phase": reported.phase,
         "created_at": timestamp(record.spec.created),
-        "history": [{"phase": step.phase, "at": timestamp(step.at)} for step in word.history],
-        "session_metadata": dict(word.metadata),
+        "history": [{"phase": step.phase, "at": timestamp(step.at)} for step in reported.history],
+        "session_metadata": dict(reported.metadata),
     }
 
 
-def _printed(answer: dict[str, Any]) -> str:
+def _as_json(answer: dict[str, Any]) -> str:
     """One line of valid JSON. (`inf` and `nan` are not valid JSON.)"""
     try:
         return json.dumps(answer, allow_nan=False) + "\n"
@@ -149,15 +148,14 @@ def subagent_stop(data: bytes) -> str | None:
 
 
 def _finish(record: Record, given: Mapping[str, Any]) -> None:
-    code, error, summary = _exit_code(given), _words(given.get("error")), given.get("summary")
+    code, error = _exit_code(given), _text(given.get("error"))
     failed = code != 0 if code is not None else error is not None
-    why = error or (f"exit {code}" if code else None)
     report = Report(
         phase="failed" if failed else "completed",
-        error=why if failed else None,
-        summary=_words(summary),
+        error=(error or (f"exit {code}" if code else None)) if failed else None,
+        summary=_text(given.get("summary")),
     )
-    report_progress.say(record.name, report, only=record.id)
+    report_progress.update(record.name, report, only=record.id)
 
 
 def _exit_code(given: Mapping[str, Any]) -> int | None:
@@ -173,14 +171,14 @@ def _exit_code(given: Mapping[str, Any]) -> int | None:
     return None
 
 
-def _words(value: object) -> str | None:
+def _text(value: object) -> str | None:
     """An error as text; None for values that mean no error."""
     if value is None or value is False or value in ("", 0):
         return None
     return value if isinstance(value, str) else json.dumps(value)
 
 
-# --- trying it out -------------------------------------------------------------------------------
+# --- a test with a sample ------------------------------------------------------------------------
 
 
 def try_out(kind: str) -> str:
@@ -210,8 +208,7 @@ def _tried(kind: str) -> str:
         sample |= {"exit_code": 0}
         answer = subagent_stop(json.dumps(sample).encode()) or "nothing"
     entry = resumable.find(_SAMPLE)
-    record = entry.record if entry else None
-    phase = record.agent.phase if isinstance(record, Record) else "gone"
+    phase = entry.readable.agent.phase if entry and entry.readable else "gone"
     return (
         f"the sample   a session named {_SAMPLE} in phase approval, made for this test alone\n"
         f"comes in     {json.dumps(sample)}\n"

@@ -12,7 +12,7 @@ from sesh.model.states import State
 from sesh.model.value_object import replace
 from sesh.places import registry
 from sesh.state import judge, lookup
-from sesh.state.judge import Seen
+from sesh.state.judge import Seen, readable
 
 
 def pause(found: Seen, config: Config, *, freeze: bool) -> None:
@@ -28,7 +28,7 @@ def pause(found: Seen, config: Config, *, freeze: bool) -> None:
 
 def detach(paused: Iterable[Seen], config: Config) -> None:
     """Detach all clients from sessions on this host: one call for each server."""
-    sessions = [one.session.record for one in paused if one.session]
+    sessions = readable(paused)
     _detach([record for record in sessions if record.place.calls_back], config)
 
 
@@ -41,15 +41,14 @@ def resume(found: Seen, config: Config) -> None:
     """Continue a session. It is thawed first: a session that cannot be thawed stays paused."""
     record = lookup.must_be(found, State.PAUSED, State.RUNNING)
     registry.of(record).thaw(record, config)
-    if record.status.paused is None:
-        return
-    _write(found, _resumed, "resumed")
+    if record.status.paused is not None:
+        _write(found, _resumed, "resumed")
 
 
 def supervise_again(resumed: Iterable[Seen], config: Config) -> None:
     """Run a pass for resumed sessions, one call for each server: their limits count again, and
     their wake-ups came while they were paused."""
-    sessions = [one.session.record for one in resumed if one.session]
+    sessions = readable(resumed)
     watched = [r for r in sessions if r.place.calls_back and r.spec.care.watched]
     for server, _ in registry.by_server(watched, config):
         server.call_back_now()
@@ -63,13 +62,9 @@ def _resumed(status: Status) -> Status:
 
 
 def _write(found: Seen, change: Callable[[Status], Status], event: str) -> None:
-    def changed(now: Seen) -> Record:
-        record = now.intact.record
-        return replace(record, status=change(record.status))
-
     lookup.update(
         _thawed(found),
-        changed,
+        lambda now: replace(now.intact.record, status=change(now.intact.record.status)),
         event,
         look=lambda _: _thawed(lookup.again(found)),
     )

@@ -15,13 +15,13 @@ from sesh.state import events, judge, lookup, observe
 from sesh.state.judge import Seen
 
 
-def say(name: str, what: Report, only: str | None = None) -> Seen:
+def update(name: str, report: Report, only: str | None = None) -> Seen:
     """Record a report about a session; with `only`, about the session with that id."""
 
     def change(record: Record) -> Record:
         if only is not None and record.id != only:
             raise ConflictError(f"{name} is another session by now")
-        return progress.apply(record, what, datetime.now(UTC))
+        return progress.apply(record, report, datetime.now(UTC))
 
     return _update(name, change)
 
@@ -41,7 +41,10 @@ def prompted(record: Record) -> None:
 
 def _update(name: str, change: Callable[[Record], Record]) -> Seen:
     written = lookup.update(
-        _look(name), lambda now: change(now.intact.record), _tell, look=lambda _: _look(name)
+        _look(name),
+        lambda now: change(now.intact.record),
+        _write_events,
+        look=lambda _: _look(name),
     )
     assert written is not None
     return written
@@ -56,7 +59,7 @@ def _look(name: str) -> Seen:
     return judge.seen_as(entry, record, observe.by_files(record))
 
 
-def _tell(before: Session, after: Session) -> None:
+def _write_events(before: Session, after: Session) -> None:
     word, previous = after.record.agent, before.record.agent.phase
     if word.phase != previous:
         events.append("phase", after.record, phase=word.phase, previous=previous)

@@ -40,14 +40,14 @@ from sesh.system.subprocesses import Reply
 from sesh.system.tmux import Tmux, Trouble
 
 LIVING = (ALIVE | {State.ORPHAN}) - {State.RECOVERING}
-_AT_ONCE = 50  # launches: agents that all begin at once must be in time
-_MOST_ROUNDS = 2  # of launches, however many there are: tmux gets few calls
+_AT_ONCE = 50  # launches: agents that all start together must start in time
+_MOST_ROUNDS = 2  # of launches, for any number of sessions: tmux gets few calls
 _EACH = 0.2  # seconds longer that a server may take for each session: all keepers call it
 
 
 def restart_all(found: Sequence[Seen], config: Config, grace: float, *, fresh: bool) -> Results:
     """Restart sessions; living ones are stopped first, all together. A living session that could
-    not be launched again is still wanted."""
+    not be launched again stays requested."""
     results: Results = {}
     ended: list[Seen] = []
     living: list[Seen] = []
@@ -62,35 +62,33 @@ def restart_all(found: Sequence[Seen], config: Config, grace: float, *, fresh: b
         result = results[one.name]
         if isinstance(result, SeshError):
             with noted(results, one.name):
-                still_wanted(one, str(result))
+                keep_requested(one, str(result))
     return results
 
 
 def _must_stop(one: Seen, above: Container[int], *, fresh: bool) -> bool:
-    """Does it live? Raises when it cannot be restarted: before it is stopped for nothing. `above`
-    are the processes that this command runs in."""
-    if one.damaged:
-        raise StateError(f"{one.name}: its record is damaged ({one.damaged.reason})")
-    session = one.intact
+    """Is it alive, so that it must be stopped? Raises when it cannot be restarted, before it is
+    stopped for nothing. `above` are the processes that this command runs in."""
+    record = one.intact.record
     lookup.need_process(one)
     if one.state is State.UNKNOWN:
-        raise CannotTellError(f"{one.name}: {session.verdict.reason}; not restarted")
+        raise CannotTellError(f"{one.name}: {one.reason}; not restarted")
     if one.state not in LIVING:
         return False
-    agent = session.record.place.agent
+    agent = record.place.agent
     if agent and agent.process.pid in above:
         raise ConflictError(f"{one.name} can't restart itself; call it from another terminal")
     if one.state is State.STARTING:
         raise ConflictError(f"{one.name} is starting just now")
-    check(session.record, fresh=fresh)
+    check(record, fresh=fresh)
     return True
 
 
 def _stopped(living: Sequence[Seen], config: Config, grace: float, results: Results) -> list[Seen]:
     """Stop sessions together. Returns those that have ended; the others are noted in `results`."""
-    said: list[str] = []
+    remarks: list[str] = []
     try:
-        found = stop(living, config, grace, close_panes=False, keep=True, tell=said.append)
+        found = stop(living, config, grace, close_panes=False, keep=True, note=remarks.append)
     except SeshError as error:  # with all of them
         results |= {one.name: error for one in living}
         return []
@@ -99,8 +97,8 @@ def _stopped(living: Sequence[Seen], config: Config, grace: float, results: Resu
         with noted(results, one.name):
             lookup.check_same_launch(one, after)
             if after.state in LIVING:
-                told = [line.removeprefix(f"{one.name}: ") for line in said if _of(one, line)]
-                why = refused(after) or (*told, after.state)[0]
+                own = [line.removeprefix(f"{one.name}: ") for line in remarks if _of(one, line)]
+                why = refused(after) or (*own, after.state)[0]
                 raise SeshError(f"{one.name} could not be stopped: {why}; not restarted")
             stopped.append(after)
     _await_keepers([one.intact.record for one in stopped])
@@ -108,7 +106,7 @@ def _stopped(living: Sequence[Seen], config: Config, grace: float, results: Resu
 
 
 def _await_keepers(sessions: Sequence[Record]) -> None:
-    """The keepers of ended agents all call the tmux server before they end: let it get calm."""
+    """Wait until the keepers of ended agents are gone: they all call the tmux server before."""
     agents = [record.place.agent for record in sessions if record.place.calls_back]
     keepers = [one.leader for one in agents if one and panes.is_keeper(one.leader)]
     panes.await_gone(keepers, panes.CALL_PATIENCE + _EACH * len(keepers))
@@ -133,8 +131,8 @@ def check(record: Record, *, fresh: bool) -> None:
 
 def restart(found: Seen, config: Config, attempt: int = 0, *, fresh: bool = False) -> Seen:
     """The next generation of an ended session: same name, same tmux session where it is still
-    there, same conversation unless a `fresh` one is wanted. `attempt` is the number of the retry, 0
-    when a person wants it."""
+    there, same conversation unless a `fresh` one is requested. `attempt` is the number of the
+    retry, 0 when the user restarts it."""
     return only(relaunch([found], config, attempt, fresh=fresh))
 
 
@@ -253,18 +251,17 @@ def _snapshot(record: Record, run: str) -> str:
 # --- a restart that has failed -------------------------------------------------------------------
 
 
-def still_wanted(before: Seen, why: str) -> None:
-    """Record that a session is wanted which a restart has stopped, or has begun to stop, and could
-    not launch again. Not if another sesh has changed what is wanted meanwhile."""
+def keep_requested(before: Seen, why: str) -> None:
+    """Record that a session shall run which a restart has stopped, or has begun to stop, and could
+    not launch again. Not if another sesh has changed the request meanwhile."""
     entry = records.entry(before.name)
-    record = entry.record if entry else None
-    if not entry or not isinstance(record, Record) or record.launch != before.intact.record.launch:
+    record = entry.readable if entry else None
+    if not entry or not record or record.launch != before.intact.record.launch:
         return
     status = record.status
     if status.desired is not Desired.STOPPED or status.stopper not in (None, processes.myself()):
         return
-    running = replace(status.without_stop(), outcome=None, keep=False)
-    wanted = replace(record, status=running)
+    wanted = replace(record, status=replace(status.without_stop(), outcome=None, keep=False))
     if status.outcome is not None:
         record_failure(entry, wanted, failed(f"not restarted: {why}"), "restarted")
         return

@@ -21,7 +21,7 @@ from sesh.model.errors import CannotTellError, ConflictError, SeshError
 from sesh.model.record import OPTION, Answers, Record
 from sesh.model.states import State
 from sesh.model.text import formatting
-from sesh.operations import logs, report_progress
+from sesh.operations import report_progress
 from sesh.places import environment, registry
 from sesh.places.host import tmux_server
 from sesh.state import lookup
@@ -120,7 +120,7 @@ class Terminal:
 
     def printed(self) -> int:
         """The size of its output so far."""
-        logs.fetch(self.record, self.settings)
+        registry.of(self.record).fetch_transcript(self.record, self.settings)
         try:
             return os.stat(paths.transcript(self.record.id)).st_size
         except OSError:

@@ -7,9 +7,9 @@ killed in between leaves a record that the next look understands from the launch
 from __future__ import annotations
 
 from sesh.model.configuration import Config, with_long_timeout
-from sesh.operations.forget import bury, release
+from sesh.model.record import Spec
+from sesh.operations.forget import Note, bury, release
 from sesh.operations.launch import claim, start_elsewhere
-from sesh.operations.launch.claim import Order
 from sesh.operations.launch.launch import (
     Claimed,
     forget_files,
@@ -19,6 +19,7 @@ from sesh.operations.launch.launch import (
 )
 from sesh.operations.results import only
 from sesh.places import environment, registry
+from sesh.places.environment import Environment
 from sesh.places.host import tmux_server
 from sesh.places.host.launch import first_place
 from sesh.state import records
@@ -26,28 +27,27 @@ from sesh.state.judge import Seen
 from sesh.system import processes
 
 
-def start(order: Order, config: Config) -> Seen:
-    """Start a new session and see that it runs."""
-    elsewhere = registry.requested(order.spec)
+def start(name: str, spec: Spec, variables: Environment, config: Config, note: Note) -> Seen:
+    """Start a new session and confirm that it runs. `note` gets remarks for the user."""
+    elsewhere = registry.requested(spec)
     if elsewhere is not None:
-        return start_elsewhere.start(order, elsewhere, config)
+        return start_elsewhere.start(name, spec, variables, elsewhere, config, note)
     config = with_long_timeout(config)
     records.prepare()
     run = processes.run_dir()
     socket = tmux_server.chosen_socket(config, run)
     server, wrap = ready_server(socket, run, config)
-    before = claim.free_name(order.name)
+    before = claim.free_name(name)
     release(before, config)
-    identity = claim.new_id(order.name)
-    place = first_place(identity, order.spec.cwd, server)
-    record = claim.with_conversation(claim.new_record(order, identity, place))
+    identity = claim.new_id(name)
+    place = first_place(identity, spec.cwd, server)
+    record = claim.with_conversation(claim.new_record(identity, name, spec, place))
     try:
-        environment.save(place.snapshot, order.environment)
+        environment.save(place.snapshot, variables)
         stage(record, resuming=False)
         entry = claim.claim_name(record, claim.starting(record), before)
     except BaseException:
         forget_files(record)
         raise
-    if before and before.session:
-        bury(before.session.record, config, order.tell)
+    bury(before, config, note)
     return only(launch([Claimed(entry, record)], server, wrap, "started"))

@@ -10,7 +10,7 @@ from sesh.agents import activity as activities
 from sesh.agents import screen
 from sesh.model import digest
 from sesh.model.digest import Digest
-from sesh.model.errors import EndedError, SeshError, StateError, UsageError
+from sesh.model.errors import EndedError, SeshError, UsageError
 from sesh.model.states import OUTCOMES, State
 from sesh.model.text import quick_json
 from sesh.model.value_object import Value
@@ -98,16 +98,10 @@ def _news(watched: dict[str, _Watched], wanted: Wanted) -> Iterator[Reached | Ga
             del watched[one.name]
             yield reached
     if wanted.activities:
-        yield from _doing(watched, wanted.activities)
-
-
-def _doing(watched: dict[str, _Watched], activities: tuple[str, ...]) -> Iterator[Reached]:
-    """Remove and yield the sessions whose agents have reached one of these activities."""
-    for name, one in [*watched.items()]:
-        doing = _does(one)
-        if doing in activities:
-            del watched[name]
-            yield Reached(name, State.RUNNING, None, doing)
+        for name, activity in [(name, _activity(one)) for name, one in watched.items()]:
+            if activity in wanted.activities:
+                del watched[name]
+                yield Reached(name, State.RUNNING, None, activity)
 
 
 def _look(names: Iterable[str]) -> tuple[list[Seen], list[GaveUp]]:
@@ -138,12 +132,11 @@ def _unchanged(name: str, one: _Watched, survey: freshness.Survey) -> bool:
 
 def _check(found: Seen, wanted: Wanted) -> None:
     """Raise when the record is damaged, or when the activity will never be known."""
-    if found.session is None:
-        raise StateError(f"{found.name}: its record is damaged; see sesh show {found.name}")
+    record = found.intact.record
     if wanted.states:
         return
     lookup.need_process(found)
-    if found.session.record.spec.kit is None:
+    if record.spec.kit is None:
         raise UsageError(
             f"{found.name}: its activity is not tracked; "
             "start the session with -t claude, -t codex, …"
@@ -162,10 +155,12 @@ def _over(found: Seen, one: _Watched, wanted: Wanted) -> bool:
     return max(age, time.monotonic() - one.ended) >= GRACE
 
 
-def _does(one: _Watched) -> str | None:
-    """What its agent does now; None: unknown."""
-    launch = activities.launch_in(one.digest, processes.run_dir()) if one.digest else None
-    if launch is None or one.digest is None:
+def _activity(one: _Watched) -> str | None:
+    """The activity of its agent now; None: unknown."""
+    if one.digest is None:
+        return None
+    launch = activities.launch_in(one.digest, processes.run_dir())
+    if launch is None:
         return None
     shown = quick_json.loads(one.digest.view)
     found = screen.doing(launch, shown["socket"], shown["pane"])
@@ -187,9 +182,8 @@ def _note(found: Seen, one: _Watched, wanted: Wanted) -> Reached | GaveUp | None
         _check(found, wanted)
     except SeshError as error:
         return GaveUp(found.name, error)
-    assert found.session is not None
     if found.state in wanted.states:
-        return Reached(found.name, found.state, found.session.verdict.exit_code)
+        return Reached(found.name, found.state, found.intact.verdict.exit_code)
     if not _over(found, one, wanted):
         return None
     why = f"{found.name} has ended ({found.state}) and cannot become {wanted.words}"

@@ -14,6 +14,7 @@ from sesh.model.configuration import Config
 from sesh.model.errors import SeshError, UsageError
 from sesh.model.record import Record, Worktree
 from sesh.model.states import ENDED
+from sesh.model.text import formatting
 from sesh.model.text.shell_words import quote
 from sesh.model.value_object import Value
 from sesh.state import judge, records
@@ -120,24 +121,22 @@ def _same_depth(source: str, path: str) -> str:
 def _withdraw(made: Made) -> None:
     """Undo a creation that failed or was interrupted: nothing can have worked in it."""
     git.remove_worktree(made.source, made.worktree.path, force=2)
-    _tidy(made.worktree.path)
-    if made.worktree.made_branch:
-        git.delete_merged(made.source, made.worktree.branch)
+    _tidy(made.worktree, made.source)
 
 
 def take_back(made: Made) -> None:
     """After a failed start: remove the worktree, if it has no changes and no session runs in it."""
     tree = made.worktree
-    entries = [entry for entry in records.entries() if _uses(entry.record, tree.path)]
+    entries = [
+        entry for entry in records.entries() if entry.readable and _uses(entry.readable, tree.path)
+    ]
     if any(seen.state not in ENDED for seen in judge.judge(entries)):
         return
     work = git.work(tree.path)
     if work is None or work.dirty is not False or git.commit(tree.path, "HEAD") != made.commit:
         return
     if git.remove_worktree(made.source, tree.path).ok:
-        _tidy(tree.path)
-        if tree.made_branch:
-            git.delete_merged(made.source, tree.branch)
+        _tidy(tree, made.source)
 
 
 # --- while it is needed --------------------------------------------------------------------------
@@ -152,9 +151,10 @@ def check(record: Record) -> None:
         raise SeshError(f"{record.name}: its worktree {tree.path} is gone; {fix}")
 
 
-def exists(record: Record) -> bool:
+def existing(record: Record) -> Worktree | None:
+    """The worktree of a session, if it is still there."""
     tree = record.spec.worktree
-    return tree is not None and os.path.isdir(tree.path)
+    return tree if tree is not None and os.path.isdir(tree.path) else None
 
 
 # --- removing ------------------------------------------------------------------------------------
@@ -162,50 +162,47 @@ def exists(record: Record) -> bool:
 
 def why_it_stays(record: Record) -> str | None:
     """What would be lost with the worktree of an ended session, or why that is unknown; None when
-    it may be removed."""
-    tree = record.spec.worktree
-    assert tree is not None
-    return needed(record) or _doubt(tree) or _work_in(tree)
+    it may be removed or does not exist."""
+    tree = existing(record)
+    return (needed(record, tree) or _doubt(tree) or _work_in(tree)) if tree else None
 
 
-def needed(record: Record) -> str | None:
+def needed(record: Record, tree: Worktree) -> str | None:
     """Why another session needs it; a damaged record may belong to such a session."""
-    tree = record.spec.worktree
-    assert tree is not None
     for entry in records.entries():
-        if isinstance(entry.record, Record):
-            if entry.record.id != record.id and _uses(entry.record, tree.path):
+        if entry.readable:
+            if entry.readable.id != record.id and _uses(entry.readable, tree.path):
                 return f"it is the directory of session {entry.record.name}"
         elif not entry.raw or tree.path.encode() in entry.raw:
             return f"the record of {entry.record.name}, which cannot be read, may need it"
     return None
 
 
-def _uses(record: object, path: str) -> bool:
-    if not isinstance(record, Record):
-        return False
+def _uses(record: Record, path: str) -> bool:
     tree = record.spec.worktree
     inside = os.path.realpath(record.spec.cwd) + "/"
-    return inside.startswith(os.path.realpath(path) + "/") or (
-        tree is not None and tree.path == path
-    )
+    within = inside.startswith(os.path.realpath(path) + "/")
+    return within or (tree is not None and tree.path == path)
 
 
 def _doubt(tree: Worktree) -> str | None:
-    """Is it still this worktree, not locked, and without an operation in progress?"""
-    known = git.checkouts(tree.repository)
-    if not isinstance(known, list):
-        return f"git does not answer: {git.why(known)}"
-    mine = _among(known, tree)
-    if mine is None or os.path.islink(tree.path):
+    """Why it is not certain that this is still the worktree, or that nothing goes on in it."""
+    known = _registered(tree)
+    if isinstance(known, str):
+        return known
+    if known is None or os.path.islink(tree.path):
         return "it is not a worktree of its repository any more"
-    if mine.locked:
+    if known.locked:
         return _LOCKED
     under_way = git.under_way(tree.path)
     return f"{under_way} is under way" if under_way else None
 
 
-def _among(known: list[Checkout], tree: Worktree) -> Checkout | None:
+def _registered(tree: Worktree) -> Checkout | str | None:
+    """The worktree as git knows it, if it does; a text: why that is unknown."""
+    known = git.checkouts(tree.repository)
+    if not isinstance(known, list):
+        return f"git does not answer: {git.why(known)}"
     real = os.path.realpath(tree.path)
     return next((one for one in known[1:] if os.path.realpath(one.path) == real), None)
 
@@ -229,39 +226,32 @@ def _commits_in(tree: Worktree) -> str | None:
     if count is None:
         return "git could not tell whether its commits are merged or pushed"
     if count:
-        return f"{_commits(count)} neither merged nor pushed"
+        return f"{formatting.number(count, 'commit')} neither merged nor pushed"
     count = git.left_behind(tree.path)
     if count is None:
         return "git could not tell whether only its reflog has commits"
-    return f"{_commits(count)} on no branch, only in its reflog (git reflog)" if count else None
-
-
-def _commits(count: int) -> str:
-    return f"{count} commit{'' if count == 1 else 's'}"
+    only = f"{formatting.number(count, 'commit')} on no branch, only in its reflog (git reflog)"
+    return only if count else None
 
 
 def why_not_discarded(record: Record) -> str | None:
     """Why it stays even if its work may be discarded."""
-    tree = record.spec.worktree
-    if tree is None or not os.path.isdir(tree.path):
+    tree = existing(record)
+    if tree is None:
         return None
-    known = git.checkouts(tree.repository)
-    if not isinstance(known, list):
-        return needed(record) or f"git does not answer: {git.why(known)}"
-    mine = _among(known, tree)
-    return needed(record) or (_LOCKED if mine and mine.locked else None)
-
-
-def ignored(record: Record) -> list[str]:
-    """The files that git ignores: they are no work, but are deleted too."""
-    return git.ignored(record.spec.worktree.path) if record.spec.worktree else []
+    if why := needed(record, tree):
+        return why
+    known = _registered(tree)
+    if isinstance(known, str):
+        return known
+    return _LOCKED if known and known.locked else None
 
 
 def remove(record: Record, *, discard: bool = False) -> str | None:
     """Remove the worktree of an ended session if no work would be lost, or with `discard`; returns
     why it stays."""
-    tree = record.spec.worktree
-    if tree is None or not os.path.isdir(tree.path):
+    tree = existing(record)
+    if tree is None:
         return None
     stays = why_not_discarded(record) if discard else why_it_stays(record)
     if stays:
@@ -269,14 +259,15 @@ def remove(record: Record, *, discard: bool = False) -> str | None:
     answer = git.remove_worktree(tree.repository, tree.path, force=1 if discard else 0)
     if not answer.ok:
         return f"git did not remove it: {git.why(answer)}"
-    _tidy(tree.path)
-    if tree.made_branch:
-        git.delete_merged(tree.repository, tree.branch)
+    _tidy(tree, tree.repository)
     return None
 
 
-def _tidy(path: str) -> None:
-    """Remove the directories that were made for it, if they are empty."""
-    for directory in (path, os.path.dirname(path)):
+def _tidy(tree: Worktree, repository: str) -> None:
+    """Remove the directories that were made for it, if they are empty, and its branch, if all of
+    that is merged."""
+    for directory in (tree.path, os.path.dirname(tree.path)):
         with suppress(OSError):
             os.rmdir(directory)
+    if tree.made_branch:
+        git.delete_merged(repository, tree.branch)

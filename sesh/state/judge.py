@@ -52,8 +52,17 @@ class Seen(Value):
     def intact(self) -> Session:
         """The session. Raises when the record is damaged."""
         if self.session is None:
-            raise StateError(f"{self.name}: its record is damaged; see sesh show {self.name}")
+            raise StateError(
+                f"{self.name}: its record is damaged ({self.reason}); see sesh show {self.name}"
+            )
         return self.session
+
+    @property
+    def reason(self) -> str | None:
+        """Why it is in its state, or why its record is damaged."""
+        if self.session:
+            return self.session.verdict.reason
+        return self.damaged.reason if self.damaged else None
 
     @property
     def has_process(self) -> bool:

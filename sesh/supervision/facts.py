@@ -18,7 +18,6 @@ from sesh.model.errors import CannotTellError
 from sesh.model.record import Record
 from sesh.model.states import State
 from sesh.model.value_object import Value, replace
-from sesh.operations import logs
 from sesh.places import launch_files, registry
 from sesh.state import clocks
 from sesh.state.clocks import Naps
@@ -86,7 +85,7 @@ def fetch_output(one: Seen, config: Config) -> Seen:
     record = one.intact.record
     care = record.spec.care
     if one.state is State.RUNNING and (care.idle_timeout or care.max_silence):
-        logs.fetch(record, config)
+        registry.of(record).fetch_transcript(record, config)
     return one
 
 

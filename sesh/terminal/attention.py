@@ -1,6 +1,6 @@
 """What needs attention, judged by files and /proc alone: for prompts, which can't wait for tmux.
 
-Asks no program and writes nothing. Where only tmux could tell, what it said last counts.
+Runs no program and writes nothing. Where only tmux knows, its last recorded answer counts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sesh.state import lookup, observe, records
 from sesh.state.records import Entry
 from sesh.system import processes
 
-_LOOKS = 3  # at most at a record that others keep changing
+_LOOKS = 3  # at most, at a record that other processes keep changing
 
 
 def words(leaving_out: Collection[str], launches: set[str] | None) -> list[str]:
@@ -46,11 +46,10 @@ def words(leaving_out: Collection[str], launches: set[str] | None) -> list[str]:
 
 
 def _settled_word(entry: Entry) -> list[str]:
-    """Its word, by a record that nobody has changed while we looked: a pass that writes down an end
-    removes the keeper's word of it."""
+    """Its word, by a record that did not change during the look: a pass that records an end removes
+    the keeper's file about it."""
     for _ in range(_LOOKS):
-        record = entry.record
-        found = [State.DAMAGED.value] if isinstance(record, Damaged) else _word(entry, record)
+        found = _word(entry, entry.readable) if entry.readable else [State.DAMAGED.value]
         if not found or records.unchanged(entry):
             break
         fresh = records.again(entry)
@@ -61,7 +60,7 @@ def _settled_word(entry: Entry) -> list[str]:
 
 
 def _word(entry: Entry, record: Record) -> list[str]:
-    sight = _with_last_word(observe.by_files(record), entry, record)
+    sight = _with_last_answer(observe.by_files(record), entry, record)
     verdict = reconcile(record, sight, datetime.now(UTC))
     if verdict.attention is None:
         return ["waiting"] if _waits(record, verdict.state) else []
@@ -75,15 +74,15 @@ def _word(entry: Entry, record: Record) -> list[str]:
 
 
 def _waits(record: Record, state: State) -> bool:
-    """Does its agent wait for somebody?"""
+    """Does its agent wait for the user?"""
     if not record.heard or state is not State.RUNNING:
         return False
     return activity.attention(activity.of(activity.launch_of(record))) is not None
 
 
-def _with_last_word(sight: Observation, entry: Entry, record: Record) -> Observation:
-    """Add what only a program could tell, as it was when last asked: other panes of its tmux
-    session, which are gone with their server; a container on a far engine."""
+def _with_last_answer(sight: Observation, entry: Entry, record: Record) -> Observation:
+    """Add what only a program knows, as last recorded: other panes of its tmux session, which are
+    gone with their server; a container on a far engine."""
     shown = registry.of(record).by_proc(record, sight)
     if shown is not None:
         return shown

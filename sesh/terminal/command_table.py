@@ -44,30 +44,20 @@ COMMANDS = {
     "pass": "Run one supervision pass.",
 }
 _MODULES = {"pass": "pass_"}
-# A typing error in the settings keeps nobody from these: they look at sessions, or end them.
+# These run in spite of an error in the settings: they look at sessions, or end them. None: `sesh`.
 _FORGIVING = {
-    None,  # no command: a list
-    "ls",
-    "show",
-    "status",
-    "logs",
-    "attach",
-    "detach",
-    "stop",
-    "wait",
-    "events",
-    "stats",
+    *(None, "ls", "show", "status", "logs", "attach", "detach", "stop", "wait", "events", "stats"),
 }
 
 
 def load(name: str) -> Any:
-    """What a command declares: see commands/_declare."""
+    """The declaration of a command: see commands/_declare."""
     module = f"sesh.commands.{_MODULES.get(name, name)}"
     return __import__(module, fromlist=["command"]).command  # importlib costs half a millisecond
 
 
 def forgive(name: str | None) -> None:
-    """Let a command go on without the settings that cannot be read, if it is one of those."""
+    """Use the defaults for settings that cannot be read, if the command allows that."""
     if name in _FORGIVING:
         from sesh.state import settings
 

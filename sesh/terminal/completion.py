@@ -1,9 +1,8 @@
-"""Completions for bash, zsh and fish, written from a description of the commands.
+"""Completions for bash, zsh and fish, generated from a description of the commands.
 
 The code is in complete.bash, complete.zsh and complete.fish; the tables in it, `%NAME%`, come from
-here. Names and groups of sessions are asked for while somebody types, by `ls --json`: that is a
-fast lane, any other command costs four times as much. Templates are files: the shells look for
-themselves.
+here. The shells get names and groups of sessions from `ls --json`, which is a fast lane: any other
+command costs four times as much. They look for templates, which are files, themselves.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from sesh.model.progress import FINAL
 from sesh.model.value_object import Value
 from sesh.terminal.prompt import quoted, quoted_for_fish
 
-# What is offered for a value: these words, or what the script's own function of that name finds
+# The completions of a value: these words, or those that the script's function of that name finds
 # (sessions, living, finishing, groups, filters, templates, directories, variables); None: nothing.
 Offer = tuple[str, ...] | str | None
 
@@ -59,7 +58,7 @@ class Tree(Value):
     templates: tuple[str, ...]  # that come with sesh
 
 
-# sed programs: the objects of `ls --json` stand on a line each, and these fields side by side.
+# sed programs: each object of `ls --json` is on its own line, and these fields are adjacent.
 _NAMES = r's/^\[?\{"name":"([A-Za-z0-9_-]+)".*/\1/p'
 _LIVING = r's/^\[?\{"name":"([A-Za-z0-9_-]+)",("id":"[^"]*",)?"state":"(%s)".*/\1/p'
 _GROUPS = r's/.*,"image":[^,]*,"group":"([^"\]+)".*/\1/p'
@@ -71,7 +70,7 @@ def brief(text: str) -> str:
 
 
 def _fill(shell: str, tree: Tree, **tables: Iterable[str]) -> str:
-    """The shell's template with `%NAME%` replaced, by lines where that is all a line has."""
+    """The shell's template with each `%NAME%` replaced by its lines."""
     with open(f"{os.path.dirname(__file__)}/shell/complete.{shell}", encoding="utf-8") as file:
         script = file.read()
     words = {

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def guarded(work: Callable[[], int]) -> int:
-    """Do the work of one command; its exit code, whatever happens."""
+    """Do the work of one command; returns an exit code for every error."""
     _replace_missing_streams()
     try:
         return flushed(work())
@@ -52,7 +52,9 @@ def interrupted() -> int:
 
 
 def stdout_failed(error: OSError) -> int:
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else Python tries again, and tells, at its end
+    os.dup2(
+        os.open(os.devnull, os.O_WRONLY), 1
+    )  # else Python tries again at its end, and complains
     output.note(f"cannot write to standard output: {error.strerror}")
     return errors.FAILED
 
@@ -66,7 +68,7 @@ def _replace_missing_streams() -> None:
 
 
 def _bug(error: Exception) -> int:
-    """Write the traceback to a file and say where: a bug in sesh is not the user's business."""
+    """Write the traceback to a file, and print its path."""
     path = bug_log.write(error)
     where = f"; the details are in {path}" if path else ""
     output.note(f"a bug in sesh: {type(error).__name__}: {error}{where}")

@@ -1,7 +1,7 @@
 """The fast lanes: answers that need no look at tmux, because nothing has changed.
 
-A lane only ever says "as recorded": every record intact, every guard of its digest line true. At
-any other sight it returns None, and the full path looks. Imports next to nothing, on purpose.
+A lane only answers what is recorded, when every record is intact and every guard of its digest line
+holds. Otherwise it returns None, and the full path looks. Imports next to nothing, on purpose.
 """
 
 from __future__ import annotations
@@ -112,16 +112,16 @@ class _Lane:
                 continue
             view, doing = found.view, _SILENT
             if digest.agent(view) is not None:
-                told = _doing(found, self.survey.run)
-                if told is None:
+                answer = _doing(found, self.survey.run)
+                if answer is None:
                     return None
-                view, doing = told
+                view, doing = answer
             output = self._last_output(f"{found.id}.log")
             views.append(b'%b%b,"last_output":%b%b' % (view[:-1], doing, output, self.checked))
         return views
 
     def _last_output(self, name: str) -> bytes:
-        """When the transcript grew. Many agents speak in the same second."""
+        """When the transcript grew. Many agents print in the same second."""
         try:
             status = os.stat(name, dir_fd=self.transcripts)
         except OSError:

@@ -54,7 +54,7 @@ def group(context: click.Context) -> int:
 
 
 def _overview(context: click.Context) -> int:
-    """`sesh` alone: the sessions, and the three commands that one needs first."""
+    """`sesh` alone: the sessions, and the three commands that a new user needs first."""
     listing = group.get_command(context, "ls")
     assert listing is not None
     with listing.make_context("ls", [], parent=context) as inner:

@@ -1,4 +1,4 @@
-"""What people see: streams and colours.
+"""Output for people: streams and colours.
 
 Imported by a fast lane: only light modules here.
 """
@@ -14,8 +14,8 @@ from sesh.model.text.formatting import display_width, escape
 
 
 def write(text: str) -> None:
-    """Write data to stdout, in UTF-8 whatever the locale. A reader that has gone (`| head`) is no
-    error, and work goes on."""
+    """Write data to stdout, in UTF-8 under any locale. A reader that has gone (`| head`) is no
+    error: the work continues."""
     _write_all(1, text.encode("utf-8", "backslashreplace"))
 
 
@@ -42,8 +42,8 @@ def say(text: str) -> None:
 
 
 def note(text: str, *, hint: tuple[str, ...] = (), after_echo: bool = False) -> None:
-    """An error or remark of ours, in one line, to stderr; on a line of its own when the terminal
-    has just echoed a key such as ^C. Hints, what to do next, follow: in a line if there is room."""
+    """Write an error or remark to stderr, in one line; on a new line when the terminal has just
+    echoed a key, for example ^C. Hints follow: in one line if there is room."""
     start = "\n" if after_echo and os.isatty(2) else ""
     say(f"{start}sesh: {escape(text)}")
     width, line = terminal_width(), _INDENT + _INDENT.join(hint)
@@ -57,7 +57,7 @@ _gone = False  # stdout's reader
 
 
 def reader_gone() -> bool:
-    """Has the reader of stdout gone? A command that runs for ever should end then."""
+    """Has the reader of stdout gone? A command that runs until it is ended should end then."""
     return _gone
 
 

@@ -4,8 +4,8 @@ A record whose digest line still holds is counted from that line's bytes, like i
 `attention` judges the others. No error of ours ever reaches a shell. Imports next to nothing, on
 purpose.
 
-The file that shells read (see init.bash) is one line: when it was written, in seconds, and what to
-say. It exists where a shell uses it; then every command rewrites it at its end.
+The file that shells read (see init.bash) is one line: when it was written, in seconds, and the
+line to show. It exists where a shell uses it; then every command rewrites it at its end.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sesh.system import paths, quick_read
 # What may be wrong with an agent that runs, ranked among the states.
 _RANKS = {"waiting": 10, "hung": 11, "failing": 12, "frozen": 13, "off-branch": 14}
 SHELLS = ("bash", "zsh", "fish")
-_PATIENCE = 0.2  # seconds that a command waits for others to write the line
+_PATIENCE = 0.2  # seconds that a command waits while another one writes the line
 
 
 def line() -> str:
@@ -101,7 +101,7 @@ def _names(directory: str) -> list[str]:
 
 
 def _held(name: str, directory: int, survey: freshness.Survey) -> digest.Digest | None:
-    """The digest of a record, if it is intact and still the truth."""
+    """The digest of a record, if it is intact and still true."""
     try:
         one = freshness.digest_of(name, directory)
         return one if one is not None and survey.holds(one) else None

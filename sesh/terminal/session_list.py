@@ -11,7 +11,6 @@ from sesh.agents.last_event import WAITING
 from sesh.model.digest import Digest
 from sesh.model.errors import CannotTellError
 from sesh.model.place import Process
-from sesh.model.record import Record
 from sesh.model.session_json import View, damaged_view, hide_after, view
 from sesh.model.states import State
 from sesh.model.text import formatting, quick_json
@@ -22,10 +21,6 @@ from sesh.state import breakers, freshness, history, judge, log_files, lookup, s
 from sesh.state.breakers import Circuit, Opened
 from sesh.state.judge import Seen
 from sesh.system import git, paths, processes
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from sesh.state.lookup import Orphan
 
 _NOT_HERE = (State.DAMAGED, State.UNKNOWN)  # UNKNOWN: on another machine, maybe
 
@@ -66,7 +61,7 @@ def open_breakers(views: Iterable[View]) -> list[str]:
 
 
 def _for_whom(circuit: Circuit, opened: Opened, views: Sequence[View]) -> str:
-    """The sessions that it keeps waiting, if not all: a session can have its own limits."""
+    """The sessions that it affects, if not all: a session can have its own limits."""
     kind, name = circuit
     members = [view for view in views if view.get(kind) == name]
     concerned = [view["name"] for view in members if view["id"] in opened.ids]
@@ -108,11 +103,10 @@ def complete(found: Seen) -> View:
     """One session's whole object."""
     if found.damaged:
         return damaged_view(found.damaged)
-    assert found.session is not None
-    record = found.session.record
-    at_work = record.heard and found.state is State.RUNNING
-    launch = activity.launch_of(record) if at_work else None
-    return _finish(view(record, found.session.verdict), record.id, launch)
+    record = found.intact.record
+    active = record.heard and found.state is State.RUNNING
+    launch = activity.launch_of(record) if active else None
+    return _finish(view(record, found.intact.verdict), record.id, launch)
 
 
 def _finish(shown: View, session_id: str, launch: Launch | None = None) -> View:
@@ -128,8 +122,8 @@ def _finish(shown: View, session_id: str, launch: Launch | None = None) -> View:
 
 def add_question(found: Seen, shown: View) -> None:
     """Add the question of its agent, with the answers that only its screen shows."""
-    record = found.entry.record
-    if shown["activity"] != WAITING or not isinstance(record, Record) or record.place.pane is None:
+    record = found.record
+    if shown["activity"] != WAITING or not record or record.place.pane is None:
         return
     try:
         text = registry.of(record).tmux(record, settings.load()).screen(record.place.pane)

@@ -162,8 +162,7 @@ def closing_line(views: Sequence[View]) -> str | None:
 
 
 def _kind(view: View) -> str:
-    """Its state, or that its agent waits; a process that outlives its session is no session that
-    could be adopted."""
+    """Its state, or that its agent waits. A process that outlives its session cannot be adopted."""
     if view.get("activity") == "waiting":
         return "waiting"
     outlives = view["state"] == "orphan" and view.get("generation") is None

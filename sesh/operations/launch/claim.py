@@ -6,14 +6,13 @@ import os
 from contextlib import suppress
 
 from sesh.model import progress
-from sesh.model.errors import CannotTellError, ConflictError, SeshError, StateError
+from sesh.model.errors import CannotTellError, ConflictError, SeshError
 from sesh.model.observation import Observation, Verdict, absent
 from sesh.model.place import Place
 from sesh.model.reconcile import reconcile
 from sesh.model.record import Record, Spec, Status, session_id
 from sesh.model.states import ALIVE, Desired, State
-from sesh.model.value_object import Value, replace
-from sesh.operations.forget import Tell
+from sesh.model.value_object import replace
 from sesh.operations.launch.launch import now
 from sesh.places import environment
 from sesh.state import clocks, judge, lookup, records
@@ -24,28 +23,14 @@ from sesh.system import processes
 _TRIES = 5  # other commands that look at an ended session record what they see
 
 
-class Order(Value):
-    """A request to start a session, checked."""
-
-    name: str
-    spec: Spec
-    environment: environment.Environment
-    tell: Tell
-
-
 def new_id(name: str) -> str:
     return session_id(name, now(), os.urandom(4).hex())
 
 
-def new_record(order: Order, identity: str, place: Place) -> Record:
+def new_record(identity: str, name: str, spec: Spec, place: Place) -> Record:
     stamp = now()
-    return Record(
-        name=order.name,
-        id=identity,
-        spec=replace(order.spec, created=stamp),
-        place=place,
-        status=Status(desired=Desired.RUNNING, launched=stamp, retries_max=order.spec.care.retries),
-    )
+    status = Status(desired=Desired.RUNNING, launched=stamp, retries_max=spec.care.retries)
+    return Record(name, identity, replace(spec, created=stamp), place, status)
 
 
 def free_name(name: str) -> Seen | None:
@@ -56,19 +41,13 @@ def free_name(name: str) -> Seen | None:
             raise ConflictError(f"{name} lives, but {lookup.LOST.format(name)}")
         return None
     found = judge.judge([entry])[0]
-    if found.damaged:
-        raise StateError(
-            f"{name}: its record is damaged ({found.damaged.reason}); see sesh show {name}"
-        )
-    state = found.state
+    state, reason = found.state, found.intact.verdict.reason or found.state
     if state is State.UNKNOWN:
-        raise CannotTellError(f"{name} exists and can't be asked: {_reason(found)}")
+        raise CannotTellError(f"{name} exists and can't be asked: {reason}")
     if state is State.STALE:
-        raise ConflictError(
-            f"{name} is stale ({_reason(found)}); sesh restart {name} or sesh stop {name}"
-        )
+        raise ConflictError(f"{name} is stale ({reason}); sesh restart {name} or sesh stop {name}")
     if state is State.ORPHAN:
-        raise ConflictError(f"{name} is an orphan ({_reason(found)}); sesh stop {name} ends it")
+        raise ConflictError(f"{name} is an orphan ({reason}); sesh stop {name} ends it")
     if state is State.RECOVERING:
         raise ConflictError(f"{name} is recovering; sesh restart {name} or sesh stop {name}")
     if state in ALIVE:
@@ -76,10 +55,6 @@ def free_name(name: str) -> Seen | None:
             f"{name} is {state} already; sesh attach {name}, or choose another name"
         )
     return found
-
-
-def _reason(found: Seen) -> str:
-    return (found.session.verdict.reason if found.session else None) or found.state
 
 
 def starting(record: Record) -> Verdict:

@@ -36,7 +36,7 @@ _PROMPT = timedelta(seconds=1)  # tmux has answered at once
 
 
 class LaunchError(SeshError):
-    """The agent could not be launched; its record says so."""
+    """The agent could not be launched; that is recorded."""
 
 
 class Claimed(Value):
@@ -137,8 +137,8 @@ def _begun(one: Claimed) -> Claimed:
 
 
 def _launch_refused(entry: Entry, record: Record, reply: Reply, event: str) -> SeshError:
-    """The error when tmux did not launch a session. A definite no is recorded as `failed`. Without
-    an answer the session stays `starting`, and the next look finds out more."""
+    """The error when tmux did not launch a session. A definite refusal is recorded as `failed`.
+    Without an answer the session stays `starting`, and the next look finds out more."""
     if reply.trouble is Trouble.DUPLICATE and record.place.generation == 1:
         records.remove(entry)
         forget_files(record)
@@ -173,13 +173,13 @@ def _confirm(
     unfinished = [(one, pane) for one, pane in begun if one.record.id in late]
     silent = [(one, pane) for one, pane in unfinished if not in_tmux.spoke(one.record)]
     ended = [pane.pane for one, pane in silent if late[one.record.id]]
-    said = in_tmux.last_lines(ended, server) if ended else {}
+    last_lines = in_tmux.last_lines(ended, server) if ended else {}
     left = []
     for one, pane in silent:
         with noted(results, one.record.name):
             how = not_in_time(one.record.spec.launch_timeout)
-            if late[one.record.id]:  # no process could be had, say
-                why = said.get(pane.pane) or "no process for it"
+            if late[one.record.id]:  # for example, the system has no more processes
+                why = last_lines.get(pane.pane) or "no process for it"
                 how = failed(f"its keeper could not run it: {why}")
             if given_up(one.entry, one.record, how, event):
                 left.append(one.record)
@@ -200,13 +200,10 @@ def given_up(entry: Entry, record: Record, how: Verdict, event: str) -> bool:
     another sesh has recorded the same. False: another sesh has seen it begin, so it lives."""
     if record_failure(entry, record, how, event):
         return True
-    known = records.again(entry)
-    written = known.record if known else None
-    return (
-        isinstance(written, Record)
-        and written.launch == record.launch
-        and written.status.cause is Cause.LAUNCH
-    )
+    now_known = records.of_id(record.id)
+    if now_known is None or now_known.launch != record.launch:
+        return False
+    return now_known.status.cause is Cause.LAUNCH
 
 
 def judge_launch(entry: Entry, record: Record, sight: Observation, event: str) -> Seen:
@@ -217,7 +214,7 @@ def judge_launch(entry: Entry, record: Record, sight: Observation, event: str) -
     verdict = judge.with_retry(learned, sight, verdict, moment)
     refused = verdict.cause is Cause.LAUNCH
     ended = learned.status.outcome is not None and (not refused or _is_retry(record))
-    with ends.announced(learned, ended=ended) as tell:
+    with ends.announced(learned, ended=ended) as write_end:
         written = records.swap(entry, learned, verdict)
         if refused:
             _note_failure(event, record, recorded_end(learned))
@@ -226,7 +223,7 @@ def judge_launch(entry: Entry, record: Record, sight: Observation, event: str) -
             events.append(
                 event, record, command=command, **_retry(record), **_resumed(record, event)
             )
-        _note_end(learned, tell, told=ended and written is not None)
+        _note_end(learned, write_end, ended=ended and written is not None)
     if refused:
         raise not_launched(record, recorded_end(learned).reason)
     if written is None:  # another sesh has looked in between, and has written down what it saw
@@ -247,11 +244,11 @@ def record_failure(entry: Entry, record: Record, how: Verdict, event: str) -> bo
     """Record that a launch has failed. False: another sesh has changed the record meanwhile."""
     ended = judge.ended(record, how, now())
     verdict = reconcile(ended, Observation(absent("never launched")), now())
-    with ends.announced(ended, ended=_is_retry(record)) as tell:
+    with ends.announced(ended, ended=_is_retry(record)) as write_end:
         written = records.swap(entry, ended, verdict)
         if written is not None:
             _note_failure(event, record, how)
-            _note_end(ended, tell, told=_is_retry(record))
+            _note_end(ended, write_end, ended=_is_retry(record))
     return written is not None
 
 
@@ -261,15 +258,14 @@ def _is_retry(record: Record) -> bool:
     return record.status.retries > 0
 
 
-def _note_end(ended: Record, tell: Callable[[], None], *, told: bool) -> None:
-    if told:
+def _note_end(record: Record, write_end: Callable[[], None], *, ended: bool) -> None:
+    if ended:
         with suppress(OSError):
-            tell()
-        breakers.note_ended([ended])
+            write_end()
+        breakers.note_ended([record])
 
 
 def _note_failure(event: str, record: Record, how: Verdict) -> None:
-    """It could not be launched."""
     kind = event.removesuffix("ed") + "-failed"
     events.append(kind, record, state=how.state, reason=how.reason, **_retry(record))
 

@@ -12,12 +12,11 @@ from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
 from sesh.model.place import Place
 from sesh.model.reconcile import not_in_time, reconcile
-from sesh.model.record import Record
+from sesh.model.record import Record, Spec
 from sesh.model.states import Desired, State
 from sesh.model.value_object import replace
-from sesh.operations.forget import bury, release
+from sesh.operations.forget import Note, bury, release
 from sesh.operations.launch import claim
-from sesh.operations.launch.claim import Order
 from sesh.operations.launch.launch import (
     LaunchError,
     failed,
@@ -29,6 +28,7 @@ from sesh.operations.launch.launch import (
     record_failure,
 )
 from sesh.places import environment, launch_files, registry
+from sesh.places.environment import Environment
 from sesh.places.host.launch import Launch, into_tmux
 from sesh.places.interface import Elsewhere
 from sesh.state import observe, records
@@ -43,27 +43,32 @@ _NOT_KNOWN = "whether its container was made is not known yet, sesh show {0} loo
 # --- start ---------------------------------------------------------------------------------------
 
 
-def start(order: Order, kind: Elsewhere, config: Config) -> Seen:
-    """Start a new session in a place of this kind and see that it runs."""
+def start(
+    name: str,
+    spec: Spec,
+    variables: Environment,
+    kind: Elsewhere,
+    config: Config,
+    note: Note,
+) -> Seen:
+    """Start a new session in a place of this kind and confirm that it runs."""
     records.prepare()
-    spec = kind.check(order.spec, config)
-    before = claim.free_name(order.name)
+    spec = kind.check(spec, config)
+    before = claim.free_name(name)
     release(before, config)
-    identity = claim.new_id(order.name)
+    identity = claim.new_id(name)
     place = kind.reserve(identity, spec, config)
-    record = _by_us(claim.new_record(replace(order, spec=spec), identity, place))
-    record = claim.with_conversation(record)
+    record = _by_us(claim.with_conversation(claim.new_record(identity, name, spec, place)))
     try:
-        environment.save_text(record.place.snapshot, environment.exports(order.environment))
+        environment.save_text(record.place.snapshot, environment.exports(variables))
         kind.make_files(record)
         entry = claim.claim_name(record, claim.starting(record), before)
     except BaseException:
         _forget(record, kind)
         raise
     try:
-        if before and before.session:
-            bury(before.session.record, config, order.tell)
-        return _begin(entry, record, order.environment, config, "started")
+        bury(before, config, note)
+        return _begin(entry, record, variables, config, "started")
     except LaunchError:
         kind.withdraw(record, config, sure=True)
         raise
@@ -97,8 +102,8 @@ def _take_back(record: Record, kind: Elsewhere, config: Config) -> bool:
     """Remove everything that a failed start made, also from a place that stays. False when the
     place cannot be asked: then the record stays."""
     entry = records.entry(record.name)
-    if entry and isinstance(entry.record, Record) and entry.record.id == record.id:
-        if not kind.take_back(entry.record, config):
+    if entry and entry.readable and entry.readable.id == record.id:
+        if not kind.take_back(entry.readable, config):
             return False
         records.remove(entry)
     _forget(record, kind)
@@ -111,7 +116,7 @@ def _take_back(record: Record, kind: Elsewhere, config: Config) -> bool:
 def _begin(
     entry: Entry,
     record: Record,
-    variables: environment.Environment,
+    variables: Environment,
     config: Config,
     event: str,
     *,
@@ -131,7 +136,7 @@ def _begin(
 
 
 def equipped(
-    record: Record, variables: environment.Environment, *, resuming: bool
+    record: Record, variables: Environment, *, resuming: bool
 ) -> tuple[tuple[str, ...], dict[str, bytes]]:
     """The command of a launch, and the files that its agent needs in its place."""
     if record.spec.kit is None:
@@ -167,8 +172,7 @@ def restart(found: Seen, config: Config, attempt: int = 0, *, fresh: bool = Fals
     """The next generation: in the same container, for example, if that still exists, else in a new
     one. `attempt` and `fresh` are the same as for a session on this host."""
     records.prepare()
-    assert found.session is not None
-    old = found.session.record
+    old = found.intact.record
     kind = registry.elsewhere(old)
     place, same = kind.next_place(old, config)
     variables = _variables(old)
@@ -196,14 +200,14 @@ def _note_failure(record: Record, why: str) -> None:
     """Record a restart that failed, so that the session is not `starting` until its launch timeout.
     Not if it was asked to stop meanwhile, or its end is recorded."""
     entry = records.entry(record.name)
-    claimed = entry.record if entry else None
-    if not entry or not isinstance(claimed, Record) or claimed.launch != record.launch:
+    claimed = entry.readable if entry else None
+    if not entry or not claimed or claimed.launch != record.launch:
         return
     if claimed.status.desired is Desired.RUNNING and claimed.status.outcome is None:
         record_failure(entry, claimed, failed(why), "restarted")
 
 
-def _variables(record: Record) -> environment.Environment:
+def _variables(record: Record) -> Environment:
     """The variables given with -e; after a reboot the values of the caller."""
     try:
         return environment.load(record.place.snapshot)

@@ -21,9 +21,8 @@ from sesh.model.text.shell_words import quote
 from sesh.model.text.units import span
 from sesh.model.value_object import Value, replace
 from sesh.operations import worktrees
-from sesh.operations.forget import Tell
+from sesh.operations.forget import Note
 from sesh.operations.launch import claim, record_only
-from sesh.operations.launch.claim import Order
 from sesh.operations.start import start
 from sesh.places import environment, launch_files, registry
 from sesh.state import lookup, settings
@@ -41,7 +40,7 @@ _ABOVE_ZERO = (
 )
 
 
-class Wish(Value):
+class Request(Value):
     """The options and arguments of `start`."""
 
     name: str | None
@@ -56,167 +55,155 @@ class Wish(Value):
     env_files: tuple[str, ...] = ()
     care: Mapping[str, Any] = MappingProxyType({})  # by Care's fields, and breaker_failures …
     template: str | None = None
-    usual: Template = Template()  # what the template says
+    usual: Template = Template()  # the values of the template
     prompt: str | None = None
     branch: str | None = None
-    worktree: str | None = None  # the branch to make one of
+    worktree: str | None = None  # the branch of a new worktree
     record_only: bool = False  # nothing is run
 
 
-def asked(wish: Wish) -> Wish:
-    """The request, completed by its template."""
-    usual = wish.usual
-    directory = wish.directory
+def _with_template(request: Request) -> Request:
+    usual = request.usual
+    directory = request.directory
     if directory is None and usual.dir:
         directory = os.path.expanduser(usual.dir)
     return replace(
-        wish,
-        command=wish.command or usual.command,
+        request,
+        command=request.command or usual.command,
         directory=directory,
-        variables=(*usual.env, *wish.variables),
-        group=wish.group if wish.group is not None else usual.group or None,
-        tags=(*usual.tags, *wish.tags),
+        variables=(*usual.env, *request.variables),
+        group=request.group if request.group is not None else usual.group or None,
+        tags=(*usual.tags, *request.tags),
     )
 
 
-def fulfil(wish: Wish, config: Config, tell: Tell) -> Seen:
+def start_session(request: Request, config: Config, note: Note) -> Seen:
     """Check everything that can be checked, then start. A worktree that was made for the session is
-    removed again when the start fails. `tell` gets remarks for the user."""
-    wish = asked(wish)
-    if wish.record_only:
-        return _record(wish, config, tell)
-    _check_git(wish)
-    if wish.worktree is None:
-        return _fulfil(wish, config, None, tell)
-    if wish.name is not None:
-        lookup.check_name(wish.name)
-        claim.free_name(wish.name)
-    made = worktrees.make(launch_files.directory(wish.directory), wish.worktree, config)
+    removed again when the start fails. `note` gets remarks for the user."""
+    request = _with_template(request)
+    if request.record_only:
+        return _create_record(request, config, note)
+    _check_git(request)
+    if request.worktree is None:
+        return _start(request, config, None, note)
+    if request.name is not None:
+        lookup.check_name(request.name)
+        claim.free_name(request.name)
+    made = worktrees.make(launch_files.directory(request.directory), request.worktree, config)
     try:
-        return _fulfil(_in_worktree(wish, made), config, made.worktree, tell)
+        return _start(_in_worktree(request, made), config, made.worktree, note)
     except BaseException:
         worktrees.take_back(made)
         raise
 
 
-def _fulfil(wish: Wish, config: Config, worktree: Worktree | None, tell: Tell) -> Seen:
-    extra = environment.parse_options(wish.variables)
-    kind = registry.requested(wish)
-    if kind is not None and wish.box:
-        extra = {**environment.parse_files(wish.env_files), **extra}
-        box = _checked(wish.box)
-        cwd = (
-            launch_files.directory(wish.directory)
-            if box.mount
-            else _inner_directory(wish.directory)
-        )
-        surroundings = extra
-        argv = wish.command or ("/bin/sh",)
+def _start(request: Request, config: Config, worktree: Worktree | None, note: Note) -> Seen:
+    extra = environment.parse_options(request.variables)
+    kind = registry.requested(request)
+    box, launch_timeout = None, _launch_timeout(request, config)
+    if kind is not None and request.box:
+        variables = extra = {**environment.parse_files(request.env_files), **extra}
+        box = _checked(request.box)
+        in_place = launch_files.directory if box.mount else _inner_directory
+        cwd = in_place(request.directory)
+        argv = request.command or ("/bin/sh",)
         launch_files.check_command(argv)
-        patience = kind.launch_timeout(_patience(wish, config))
+        launch_timeout = kind.launch_timeout(launch_timeout)
     else:
-        box, patience = None, _patience(wish, config)
-        cwd = launch_files.directory(wish.directory)
-        surroundings = {**environment.caller(), **extra}
-        argv = _command(wish.command, surroundings, cwd)
-    lookup.check_labels(wish.group, wish.tags)
-    spec = Spec(
-        command=argv,
-        cwd=cwd,
-        created=datetime.now(UTC),
-        group=wish.group,
-        tags=tuple(dict.fromkeys(wish.tags)),
+        cwd = launch_files.directory(request.directory)
+        variables = {**environment.caller(), **extra}
+        argv = _command(request.command, variables, cwd)
+    spec = replace(
+        _basic_spec(request, argv, cwd),
         env=tuple(sorted(os.fsdecode(name) for name in extra)),
-        launch_timeout=patience,
-        max_age=wish.max_age,
-        max_idle=wish.max_idle,
+        launch_timeout=launch_timeout,
+        max_age=request.max_age,
+        max_idle=request.max_idle,
         box=box,
-        care=_care(wish, config, tell),
-        breaker=_breaker(wish, config),
-        template=wish.template,
-        kit=wish.usual.agent,
-        prompt=_prompt(wish),
-        branch=wish.branch,
+        care=_care(request, config, note),
+        breaker=_breaker(request, config),
+        prompt=_prompt(request),
+        branch=request.branch,
         worktree=worktree,
     )
-    if wish.branch is not None:
-        _check_branch(cwd, wish.branch)
-    if wish.name is not None:
-        lookup.check_name(wish.name)
-    left_out = environment.unexportable(surroundings)
+    if request.branch is not None:
+        _check_branch(cwd, request.branch)
+    left_out = environment.unexportable(variables)
     if left_out:
-        tell(f"a shell can't export these, they are left out: {', '.join(left_out)}")
-    found = _start(wish.name, spec, surroundings, config, tell)
-    if spec.care.scope:
-        _tell_scope(spec, tell)
-    if found.session and not found.session.record.place.pids_here:
-        _tell_far_limits(spec, tell)
+        note(f"a shell can't export these, they are left out: {', '.join(left_out)}")
+    found = _first_free(
+        request.name,
+        worktree.path if worktree else cwd,
+        lambda name: start(name, spec, variables, config, note),
+    )
+    _note_limits(found, spec, note)
     return found
 
 
-def _tell_scope(spec: Spec, tell: Tell) -> None:
-    """Remark on a session that does not get the scope that was asked for."""
-    if registry.requested(spec) is not None:
-        tell("--scope is not for containers: its engine limits what it uses")
-    elif not tmux.scope_prefix():
-        tell("--scope: no systemd user manager answers; it runs without a scope of its own")
-
-
-def _tell_far_limits(spec: Spec, tell: Tell) -> None:
-    """Remark on limits of a session on another machine, whose processes cannot be observed."""
-    kind = registry.requested(spec)
-    if spec.care.max_memory and not (kind and kind.limits_memory(spec.box)):
-        tell("--max-memory: nobody looks at it in a container of another machine's engine")
-    if spec.care.max_cpu_time:
-        tell("--max-cpu-time: on another machine's engine it is for each process alone")
-
-
-def _prompt(wish: Wish) -> str | None:
-    """The first prompt of the agent."""
-    kit = wish.usual.agent
-    if wish.prompt is None:
-        return None
-    if kit is None or not kit.prompt:
-        which = f"template {wish.template}" if wish.template else "a plain command"
-        raise UsageError(f"--prompt: {which} cannot pass one; put it after --")
-    launch_files.check_command((wish.prompt,))
-    return wish.prompt
-
-
-def _record(wish: Wish, config: Config, tell: Tell) -> Seen:
-    """Create only the record. Its command is for people to read and is not checked."""
-    cwd = launch_files.directory(wish.directory)
-    launch_files.check_command(wish.command or ("-",))
-    lookup.check_labels(wish.group, wish.tags)
-    spec = Spec(
-        command=wish.command,
+def _basic_spec(request: Request, command: tuple[str, ...], cwd: str) -> Spec:
+    """What every session has, also one that is only a record."""
+    lookup.check_labels(request.group, request.tags)
+    return Spec(
+        command=command,
         cwd=cwd,
         created=datetime.now(UTC),
-        group=wish.group,
-        tags=tuple(dict.fromkeys(wish.tags)),
-        template=wish.template,
-        kit=wish.usual.agent,
+        group=request.group,
+        tags=tuple(dict.fromkeys(request.tags)),
+        template=request.template,
+        kit=request.usual.agent,
     )
-    if wish.name is not None:
-        lookup.check_name(wish.name)
+
+
+def _note_limits(found: Seen, spec: Spec, note: Note) -> None:
+    """Remark on a scope or limit that the session was given but cannot have."""
+    kind = registry.requested(spec)
+    if spec.care.scope and kind is not None:
+        note("--scope is not for containers: its engine limits what it uses")
+    elif spec.care.scope and not tmux.scope_prefix():
+        note("--scope: no systemd user manager answers; it runs without a scope of its own")
+    if found.intact.record.place.pids_here:
+        return
+    if spec.care.max_memory and not (kind and kind.limits_memory(spec.box)):
+        note("--max-memory: it is not enforced in a container of another machine's engine")
+    if spec.care.max_cpu_time:
+        note("--max-cpu-time: on another machine's engine it is for each process alone")
+
+
+def _prompt(request: Request) -> str | None:
+    """The first prompt of the agent."""
+    kit = request.usual.agent
+    if request.prompt is None:
+        return None
+    if kit is None or not kit.prompt:
+        which = f"template {request.template}" if request.template else "a plain command"
+        raise UsageError(f"--prompt: {which} cannot pass one; put it after --")
+    launch_files.check_command((request.prompt,))
+    return request.prompt
+
+
+def _create_record(request: Request, config: Config, note: Note) -> Seen:
+    """Create only the record. Its command is for people to read and is not checked."""
+    cwd = launch_files.directory(request.directory)
+    launch_files.check_command(request.command or ("-",))
+    spec = _basic_spec(request, request.command, cwd)
     return _first_free(
-        wish.name, cwd, lambda name: record_only.create(name, spec, Report(), config, tell)
+        request.name, cwd, lambda name: record_only.create(name, spec, Report(), config, note)
     )
 
 
-def _patience(wish: Wish, config: Config) -> float:
-    given = float(_chosen("start", "launch_timeout", wish, config))
+def _launch_timeout(request: Request, config: Config) -> float:
+    given = float(_chosen("start", "launch_timeout", request, config))
     if given <= 0:
         raise UsageError("--launch-timeout should be above 0")
     return given
 
 
-def _chosen(section: str, name: str, wish: Wish, config: Config) -> Any:
+def _chosen(section: str, name: str, request: Request, config: Config) -> Any:
     """One value, from the first of: option, environment variable, template, configuration file."""
     flag = _flag(section, name)
-    if flag in wish.care:
-        return wish.care[flag]
-    usual = getattr(wish.usual, section)
+    if flag in request.care:
+        return request.care[flag]
+    usual = getattr(request.usual, section)
     if name in usual and f"{section}.{name}" not in settings.from_environment():
         return usual[name]
     return getattr(getattr(config, section), name)
@@ -226,72 +213,74 @@ def _flag(section: str, name: str) -> str:
     return name if section == "start" else f"{section}_{name}"
 
 
-def _care(wish: Wish, config: Config, tell: Tell) -> Care:
+def _care(request: Request, config: Config, note: Note) -> Care:
     """The limits, retries and health checks of the session."""
-    values = {name: _chosen("start", name, wish, config) for name in Care.fields}
+    values = {name: _chosen("start", name, request, config) for name in Care.fields}
     care = Care(**{name: _plain(value) for name, value in values.items()})
     unknown = [word for word in care.retry_on if word not in tuple(Retry)]
     if unknown or not care.retry_on:
-        raise _wrong_ends(wish, ", ".join(unknown) or "nothing")
+        raise _wrong_ends(request, ", ".join(unknown) or "nothing")
     if care.retries and care.retry_delay > care.retry_max_delay:
         least, most = span(care.retry_delay), span(care.retry_max_delay)
-        tell(f"the retry delay ({least}) is longer than the longest one: it is {most}")
+        note(f"the retry delay ({least}) is longer than the longest one: it is {most}")
     for name in _ABOVE_ZERO:
         if getattr(care, name) <= 0:
             raise UsageError(f"--{name.replace('_', '-')} should be above 0")
     return care
 
 
-def _breaker(wish: Wish, config: Config) -> BreakerLimits | None:
+def _breaker(request: Request, config: Config) -> BreakerLimits | None:
     """The limits of its breaker if the request or its template sets any; else None, and the current
     settings apply at any time."""
     names = BreakerLimits.fields
-    said = {*wish.usual.breaker} | {name for name in names if _flag("breaker", name) in wish.care}
     variables = settings.from_environment()
-    said |= {name for name in names if f"breaker.{name}" in variables}
-    if not said:
+    if not any(
+        name in request.usual.breaker
+        or _flag("breaker", name) in request.care
+        or f"breaker.{name}" in variables
+        for name in names
+    ):
         return None
-    chosen = {name: _plain(_chosen("breaker", name, wish, config)) for name in names}
+    chosen = {name: _plain(_chosen("breaker", name, request, config)) for name in names}
     for name in ("within", "cooldown"):
         if chosen[name] <= 0:
             raise UsageError(f"--breaker-{name} should be above 0")
     return BreakerLimits(**chosen)
 
 
-def _wrong_ends(wish: Wish, words: str) -> SeshError:
+def _wrong_ends(request: Request, words: str) -> SeshError:
     """The error for an invalid `retry_on`, which names its source. (Templates are checked when they
     are read.)"""
-    told = f"{words}: should be of {', '.join(Retry)}"
-    if "retry_on" in wish.care:
-        return UsageError(f"--retry-on {told}")
+    text = f"{words}: should be of {', '.join(Retry)}"
+    if "retry_on" in request.care:
+        return UsageError(f"--retry-on {text}")
     if "start.retry_on" in settings.from_environment():
-        return StateError(f"{settings.variable('start.retry_on')}: {told}")
-    return StateError(f"{paths.config_file()}: start.retry_on: {told}")
+        return StateError(f"{settings.variable('start.retry_on')}: {text}")
+    return StateError(f"{paths.config_file()}: start.retry_on: {text}")
 
 
 def _plain(value: Any) -> Any:
     return int(value) if isinstance(value, Count) else value
 
 
-def tell_end(found: Seen, tell: Tell) -> None:
+def note_end(found: Seen, note: Note) -> None:
     """Remark on a session that has failed already."""
-    if found.session and found.state in ENDED and found.state is not State.COMPLETED:
-        reason = found.session.verdict.reason
-        tell(f"{found.name} {found.state} at once: {reason}; see sesh show {found.name}")
+    if found.state in ENDED and found.state is not State.COMPLETED:
+        note(f"{found.name} {found.state} at once: {found.reason}; see sesh show {found.name}")
 
 
 # --- git -----------------------------------------------------------------------------------------
 
 
-def _check_git(wish: Wish) -> None:
+def _check_git(request: Request) -> None:
     """Check the options about branches before git is asked."""
-    kind = registry.requested(wish)
-    for option, name in (("--branch", wish.branch), ("--worktree", wish.worktree)):
+    kind = registry.requested(request)
+    for option, name in (("--branch", request.branch), ("--worktree", request.worktree)):
         if name is not None and not (name and name.isprintable()):
             raise UsageError(f"{option} {name!a}: invalid branch name")
-        if name is not None and kind and not kind.shares_directory(wish.box):
+        if name is not None and kind and not kind.shares_directory(request.box):
             raise UsageError(f"{option} needs the directory in the container: mount it (--image)")
-    if None not in (wish.branch, wish.worktree) and wish.branch != wish.worktree:
+    if None not in (request.branch, request.worktree) and request.branch != request.worktree:
         raise UsageError("--branch and --worktree name different branches; one is enough")
 
 
@@ -308,17 +297,17 @@ def _check_branch(cwd: str, wanted: str) -> None:
     raise SeshError(f"{cwd} is {where}, not on {wanted}; {switch}, or start with --worktree")
 
 
-def _in_worktree(wish: Wish, made: worktrees.Made) -> Wish:
+def _in_worktree(request: Request, made: worktrees.Made) -> Request:
     """The request, in a worktree. In a container git needs the repository, too."""
-    kind = registry.requested(wish)
+    kind = registry.requested(request)
     if kind is None:
-        return replace(wish, directory=made.cwd)
+        return replace(request, directory=made.cwd)
     shared = git.common_dir(made.cwd)
     if shared is None or ":" in shared:
         raise SeshError(f"{made.worktree.repository}: its git directory can't be mounted")
     whole = () if made.cwd == made.worktree.path else (made.worktree.path,)
-    box = kind.with_mounts(wish.box, (shared, *whole))
-    return replace(wish, directory=made.cwd, box=box)
+    box = kind.with_mounts(request.box, (shared, *whole))
+    return replace(request, directory=made.cwd, box=box)
 
 
 # --- containers ----------------------------------------------------------------------------------
@@ -327,16 +316,16 @@ def _in_worktree(wish: Wish, made: worktrees.Made) -> Wish:
 def _checked(box: ContainerRequest) -> ContainerRequest:
     """Check the options of a container before the engine is asked."""
     for option, given in (("memory", box.memory), ("cpus", box.cpus)):
-        if given is not None and (told := template.bad_limit(option, given)):
-            raise UsageError(f"--{option} {told}")
+        if given is not None and (text := template.bad_limit(option, given)):
+            raise UsageError(f"--{option} {text}")
     return replace(box, mounts=tuple(_mount(given) for given in box.mounts))
 
 
 def _mount(given: str) -> str:
     """SOURCE:TARGET:MODE of a mount. A directory of this machine must exist; a name without a slash
     is that of a volume."""
-    if told := template.bad_mount(given):
-        raise UsageError(f"--mount {told}")
+    if text := template.bad_mount(given):
+        raise UsageError(f"--mount {text}")
     source, target, mode = (*given.split(":"), "", "")[:3]
     if "/" in source or source in (".", "..", "~"):
         source = os.path.abspath(os.path.expanduser(source))
@@ -358,7 +347,7 @@ def _inner_directory(given: str | None) -> str:
 
 
 def _command(
-    given: tuple[str, ...], surroundings: environment.Environment, cwd: str
+    given: tuple[str, ...], variables: environment.Environment, cwd: str
 ) -> tuple[str, ...]:
     argv = given or (os.environ.get("SHELL") or "/bin/sh",)
     launch_files.check_command(argv)
@@ -369,27 +358,15 @@ def _command(
             raise SeshError(f"{program}: no such file")
         if os.path.isdir(path) or not os.access(path, os.X_OK):
             raise SeshError(f"{program}: not an executable file")
-    elif not program or not paths.which(program, path=os.fsdecode(surroundings.get(b"PATH", b""))):
+    elif not program or not paths.which(program, path=os.fsdecode(variables.get(b"PATH", b""))):
         raise SeshError(f"{program or repr(program)}: command not found (looked in PATH)")
     return argv
-
-
-def _start(
-    name: str | None,
-    spec: Spec,
-    surroundings: environment.Environment,
-    config: Config,
-    tell: Tell,
-) -> Seen:
-    named_after = spec.worktree.path if spec.worktree else spec.cwd
-    return _first_free(
-        name, named_after, lambda name: start(Order(name, spec, surroundings, tell), config)
-    )
 
 
 def _first_free(name: str | None, cwd: str, make: Callable[[str], Seen]) -> Seen:
     """Create a session under its name or, without one, under the first free name."""
     if name is not None:
+        lookup.check_name(name)
         return make(name)
     stem = _name_of(cwd or os.getcwd())
     for number in range(1, _MOST_NUMBERED + 1):

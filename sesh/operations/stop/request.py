@@ -1,6 +1,6 @@
-"""The wish to stop a session: written into its record, taken over, or withdrawn.
+"""The request to stop a session: recorded, taken over, or withdrawn.
 
-The wish comes before any signal, so that a stop that is interrupted anywhere is known.
+It is recorded before any signal, so that a stop that is interrupted anywhere is known.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ class Ending(Value):
 def ask(
     found: Seen, grace: float, ending: Ending | None, *, keep: bool, mine: bool = True
 ) -> Seen | None:
-    """Write that a session shall stop, and return it. Returns None when it has ended. With an
+    """Record that a session shall stop, and return it. Returns None when it has ended. With an
     `ending` also when it is being stopped already, or has changed since it was judged. Unless the
     stop is `mine`, the next process that finds it continues it. Raises when its agent may not be
     signalled."""
 
-    def wish(now: Seen) -> Record | None:
+    def requested(now: Seen) -> Record | None:
         state = now.state
         if now.session is None or state is State.UNKNOWN:
             raise CannotTellError(f"{now.name}: {_why(now)}")
         record, alive, stopping = now.session.record, _lives(state), state is State.STOPPING
         status = record.status
         if not record.place.has_process and state in ALIVE:
-            report_progress.say(record.name, Report(phase="abandoned"))  # nothing to signal
+            report_progress.update(record.name, Report(phase="abandoned"))  # nothing to signal
             return None
         if ending is not None and (stopping or not (alive and lookup.same(found, now))):
             return None
@@ -70,7 +70,7 @@ def ask(
         )
         return replace(record, status=status)
 
-    written = lookup.update(found, wish, _note_stopping)
+    written = lookup.update(found, requested, _note_stopping)
     return written if written and written.intact.record.status.outcome is None else None
 
 
@@ -86,8 +86,8 @@ def _lives(state: State) -> bool:
 
 def _why(found: Seen) -> str:
     if found.damaged:
-        return f"its record is damaged ({found.damaged.reason})"
-    return found.intact.verdict.reason or "can't be asked"
+        return f"its record is damaged ({found.reason})"
+    return found.reason or "can't be asked"
 
 
 def take_over(found: Seen) -> Seen | None:
@@ -117,7 +117,7 @@ def under_way(found: Seen) -> bool:
 
 def refused(found: Seen) -> str | None:
     """Why we may not end its agent: it has become another user's process. None: we may."""
-    record = found.session.record if found.session else None
+    record = found.record
     if record is None or not record.place.calls_back or record.place.machine != processes.here():
         return None
     agent = record.place.agent
@@ -136,11 +136,10 @@ def not_permitted(pid: int) -> str:
 
 
 def withdraw(found: Seen) -> None:
-    """Take back the wish to stop a session that we may not signal: it stays running."""
-    if found.session is None or found.state is not State.STOPPING:
-        return
-    record = found.session.record
-    lookup.update(found, replace(record, status=record.status.without_stop()))
+    """Withdraw the request to stop a session that we may not signal: it stays running."""
+    if found.record and found.state is State.STOPPING:
+        status = found.record.status.without_stop()
+        lookup.update(found, replace(found.record, status=status))
 
 
 def grace_left(record: Record) -> float:

@@ -1,7 +1,7 @@
-"""Stop sessions: write the wish, end the processes, confirm. `stopped` is written only on proof.
+"""Stop sessions: record the request, end the processes, confirm. `stopped` needs proof.
 
-The wish (`desired = stopped`) is written first, so that an interrupted stop stays `stopping` and
-the next pass continues it. `places/host/terminate.py` and the other places send the signals.
+The request (`desired = stopped`) is recorded first, so that an interrupted stop stays `stopping`
+and the next pass continues it. `places/host/terminate.py` and the other places send the signals.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from sesh.places import panes, registry
 from sesh.places.host import terminate as host
 from sesh.places.host.terminate import Progress, SessionTarget
 from sesh.state import judge, lookup, records
-from sesh.state.judge import Seen
+from sesh.state.judge import Seen, readable
 from sesh.state.records import Entry
 from sesh.system import process_marks, processes
 from sesh.system.tmux import Tmux
@@ -48,10 +48,10 @@ def stop(
     close_panes: bool = True,
     keep: bool = False,
     endings: Mapping[str, Ending] = MappingProxyType({}),
-    tell: Callable[[str], None] = lambda _: None,
+    note: Callable[[str], None] = lambda _: None,
 ) -> list[Seen]:
     """Stop sessions together and return their states afterwards. `endings`: why sesh ends a session
-    that no person stops; with `keep`, containers stay. `tell` gets a line for each session or
+    that no person stops; with `keep`, containers stay. `note` gets a line for each session or
     process that could not be asked to stop; if none could, the first error is raised."""
     if not found:
         return []
@@ -62,18 +62,18 @@ def stop(
             ending = endings.get(one.name) if endings else None
             asked.append(ask(one, grace, ending, keep=keep))
         except NotPermittedError as error:  # it stays as it is
-            tell(str(error))
+            note(str(error))
         except SeshError as error:
             problems.append((one.name, error))
     if problems and len(problems) == len(found):
         raise problems[0][1]
     for name, problem in problems:
-        tell(str(problem) if str(problem).startswith(name) else f"{name}: {problem}")
+        note(str(problem) if str(problem).startswith(name) else f"{name}: {problem}")
     foreign = terminate([one for one in asked if one is not None], config, begin, progress)
     after = confirm(found, config, close_panes=close_panes)
     for name, process in foreign:
         if processes.alive(process):
-            tell(f"{name}: {not_permitted(process.pid)}: it is left")
+            note(f"{name}: {not_permitted(process.pid)}: it is left")
     return after
 
 
@@ -94,7 +94,7 @@ def terminate(
 ) -> list[tuple[str, Process]]:
     """End the processes of sessions that were asked to stop; of all together, so that no session
     waits for the grace of another. Returns processes of other users that we may not signal."""
-    sessions = [one.session.record for one in asked if one.session]
+    sessions = readable(asked)
     hosted = [record for record in sessions if record.place.calls_back]
     targets = [_target(record, begin) for record in hosted]
     look = partial(host.look, Journal([one.entry for one in asked]))
@@ -134,9 +134,9 @@ def _ending_elsewhere(sessions: Sequence[Record], config: Config) -> Iterator[No
     from concurrent.futures import ThreadPoolExecutor
 
     def end(record: Record) -> None:
-        wished = _still_wished(record)
-        if wished is not None:
-            registry.elsewhere(wished).terminate(wished, config, grace_left(wished))
+        current = _still_to_stop(record)
+        if current is not None:
+            registry.elsewhere(current).terminate(current, config, grace_left(current))
 
     with ThreadPoolExecutor(min(8, len(sessions))) as pool:
         done = [pool.submit(end, record) for record in sessions]
@@ -145,14 +145,14 @@ def _ending_elsewhere(sessions: Sequence[Record], config: Config) -> Iterator[No
             one.result()
 
 
-def _still_wished(record: Record) -> Record | None:
+def _still_to_stop(record: Record) -> Record | None:
     """The record as it is now; None when it is of another launch or has ended."""
     entry = records.entry(record.name)
-    now = entry.record if entry else None
-    if not isinstance(now, Record):
+    now = entry.readable if entry else None
+    if now is None:
         return record
-    wished = now.status.desired is Desired.STOPPED and now.status.outcome is None
-    return now if wished and now.launch == record.launch else None
+    requested = now.status.desired is Desired.STOPPED and now.status.outcome is None
+    return now if requested and now.launch == record.launch else None
 
 
 @contextmanager
@@ -181,11 +181,8 @@ class Journal:
         known = self._entries.get(session.name)
         if known and records.unchanged(known):
             return False
-        entry = records.entry(session.name)
-        record = entry.record if entry else None
-        if not isinstance(record, Record) or record.id != session.mark.id:
-            return False
-        return record.place.generation > session.generation
+        record = records.of_id(session.mark.id)
+        return record is not None and record.place.generation > session.generation
 
     def remember(self, session: SessionTarget, found: Collection[Process]) -> None:
         def with_remains(now: Seen) -> Record:
@@ -201,10 +198,10 @@ class Journal:
     def _recorded(self, session: SessionTarget) -> Seen | None:
         """The record of the launch that is being ended."""
         entry = records.entry(session.name)
-        record = entry.record if entry else None
-        if entry is None or not isinstance(record, Record):
+        record = entry.readable if entry else None
+        if not entry or not record or record.id != session.mark.id:
             return None
-        if (record.id, record.place.generation) != (session.mark.id, session.generation):
+        if record.place.generation != session.generation:
             return None
         return judge.seen_as(entry, record, Observation(seen("it is being ended")))
 
