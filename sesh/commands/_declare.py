@@ -8,25 +8,20 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any, TypeVar
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
 
     import click
 
-    F = TypeVar("F", bound=Callable[..., Any])
-
 COUNT = "count"  # the type of a whole number from 0 on
+_CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 
 class Parameter:
-    """One option or argument, in the words of click."""
+    """An option, with its switches, or an argument; `more` are keywords of click."""
 
-    def __init__(self, words: tuple[str, ...], more: dict[str, Any]) -> None:
-        self.words, self.more = words, more
-        self.switches = [word for word in words if word.startswith("-")]
-        plain = [word for word in words if not word.startswith("-")]
-        longest = max(words, key=lambda word: len(word) - len(word.lstrip("-")))
-        self.name = plain[0] if plain else longest.lstrip("-").replace("-", "_")
+    def __init__(self, name: str, *switches: str, **more: Any) -> None:
+        self.name, self.switches, self.more = name, switches, more
         self.flag = more.get("is_flag", False)
         self.many = more.get("multiple", False) or more.get("nargs") == -1
 
@@ -45,15 +40,49 @@ class Parameter:
         return text if isinstance(kind, tuple) and text in kind else None
 
 
-class Declared:
-    """A command: its function and its parameters."""
+# The default value of a parameter of a command's function declares it. (Typed so that it fits any
+# parameter.)
 
-    def __init__(self, function: Callable[..., Any], name: str, more: dict[str, Any]) -> None:
+
+def option(*switches: str, **more: Any) -> Any:
+    return switches, more
+
+
+def flag(*switches: str, **more: Any) -> Any:
+    return switches, {"is_flag": True, **more}
+
+
+def argument(**more: Any) -> Any:
+    return (), more
+
+
+def declare(
+    name: str, *, after: Mapping[str, Sequence[Parameter]] | None = None, **more: Any
+) -> Callable[[Callable[..., Any]], Declared]:
+    """Make a command of a function. `after` has parameters that the function takes as keywords, by
+    the parameter that they follow."""
+    return lambda function: Declared(function, name, after or {}, more)
+
+
+class Declared:
+    """A command: its function and its parameters. A function may also take click's context."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        name: str,
+        after: Mapping[str, Sequence[Parameter]],
+        more: dict[str, Any],
+    ) -> None:
         self.function, self.name, self.more = function, name, more
-        self.parameters: list[Parameter] = list(reversed(function.__dict__.pop(_ATTRIBUTE, [])))
-        needs_context = hasattr(function, "__wrapped__")  # click.pass_context
+        declared = function.__defaults__ or ()
+        names = function.__code__.co_varnames[: function.__code__.co_argcount]
+        self.needs_context = len(names) > len(declared)
+        self.parameters: list[Parameter] = []
+        for word, (switches, keywords) in zip(names[-len(declared) :], declared, strict=False):
+            self.parameters += (Parameter(word, *switches, **keywords), *after.get(word, ()))
         variables = any("envvar" in one.more for one in self.parameters)
-        self.plain = not (more or needs_context or variables)
+        self.plain = not (more or self.needs_context or variables)
 
     def parse(self, argv: Sequence[str]) -> dict[str, Any] | None:
         """The arguments of the function, as click would give them; None where click has to read the
@@ -79,8 +108,7 @@ class Declared:
             given[option.name] = (*given.get(option.name, ()), value) if option.many else value
         if not self._place(rest, given):
             return None
-        wanted = [one for one in self.parameters if one.more.get("expose_value", True)]
-        return {one.name: given.get(one.name, one.default()) for one in wanted}
+        return {one.name: given.get(one.name, one.default()) for one in self.parameters}
 
     def _place(self, rest: list[str], given: dict[str, Any]) -> bool:
         """Give the other words to the arguments; False where there are too many or too few."""
@@ -102,32 +130,13 @@ class Declared:
 
         from sesh.commands import _types
 
-        function = self.function
+        function = click.pass_context(self.function) if self.needs_context else self.function
         for one in reversed(self.parameters):
             more = dict(one.more)
             if isinstance(more.get("type"), (str, tuple)):
                 more["type"] = _types.named(more["type"])
             decorate: Any = click.option if one.switches else click.argument
-            function = decorate(*one.words, **more)(function)
+            function = decorate(*one.switches, one.name, **more)(function)
         make: Any = click.command(self.name, context_settings=_CONTEXT, **self.more)
         made: click.Command = make(function)
         return made
-
-
-_CONTEXT = {"help_option_names": ["-h", "--help"]}
-_ATTRIBUTE = "_sesh_parameters"
-
-
-def declare(name: str, **more: Any) -> Callable[[Callable[..., Any]], Declared]:
-    return lambda function: Declared(function, name, more)
-
-
-def option(*words: str, **more: Any) -> Callable[[F], F]:
-    def add(function: F) -> F:
-        function.__dict__.setdefault(_ATTRIBUTE, []).append(Parameter(words, more))
-        return function
-
-    return add
-
-
-argument = option  # without a switch among its words

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from sesh.commands._declare import argument, option
+from sesh.commands._declare import argument, flag, option
 from sesh.model import errors
 from sesh.model.errors import NoSessionError, SeshError, UsageError
 from sesh.operations.results import noted
@@ -12,13 +13,17 @@ from sesh.state import lookup
 from sesh.state.judge import Seen
 from sesh.terminal import output
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from sesh.commands._declare import F
-
-
-def names_argument(function: F) -> F:
-    return argument("names", nargs=-1, metavar="[NAME]...")(function)
+NAMES = argument(nargs=-1, metavar="[NAME]...")
+YES = flag("-y", "--yes", help="Answer yes to the question.")
+GRACE = option(
+    "--grace", type="duration", help="How long to wait between asking and killing (10s)."
+)
+COLOUR = option(
+    *("--color", "--colour"),
+    type=("auto", "always", "never"),
+    default="auto",
+    help="Colour the output (auto: on a terminal).",
+)
 
 
 def named(name: str | None) -> str:
@@ -28,31 +33,8 @@ def named(name: str | None) -> str:
     return name
 
 
-def json_option(what: str) -> Callable[[F], F]:
-    return option("--json", "as_json", is_flag=True, help=f"Print {what} as JSON.")
-
-
-def yes_option(function: F) -> F:
-    return option("-y", "--yes", is_flag=True, help="Answer yes to the question.")(function)
-
-
-def grace_option(function: F) -> F:
-    return option(
-        "--grace",
-        type="duration",
-        help="How long to wait between asking and killing (10s).",
-    )(function)
-
-
-def colour_option(function: F) -> F:
-    return option(
-        "--color",
-        "--colour",
-        "colour",
-        type=("auto", "always", "never"),
-        default="auto",
-        help="Colour the output (auto: on a terminal).",
-    )(function)
+def json_option(what: str) -> Any:
+    return flag("--json", help=f"Print {what} as JSON.")
 
 
 def confirm(question: str, *, yes: bool) -> bool:

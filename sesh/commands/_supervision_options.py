@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from sesh.commands._declare import option
+from sesh.commands._declare import Parameter
 from sesh.model.configuration import MOST, MOST_RETRIES
 from sesh.model.record import BreakerLimits, Care
-
-if TYPE_CHECKING:
-    from sesh.commands._declare import F
 
 _TIME = {"type": "duration"}
 _SIZE = {"type": "size"}
@@ -55,11 +52,10 @@ _OPTIONS: tuple[tuple[str, dict[str, Any], str], ...] = (
 )
 
 
-def care_options(function: F) -> F:
-    """All of them, in this order; the value of an option that is not given is None."""
-    for name, more, text in reversed(_OPTIONS):
-        function = option(name, help=text, **more)(function)
-    return function
+OPTIONS = [
+    Parameter(name.strip("-").replace("-", "_"), name, help=text, **more)
+    for name, more, text in _OPTIONS
+]
 
 
 def taken(options: dict[str, Any]) -> dict[str, Any]:

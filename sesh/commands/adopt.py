@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sesh.commands._declare import argument, declare, option
+from sesh.commands._declare import argument, declare, flag, option
 from sesh.commands._options import json_option
 from sesh.model import errors
 from sesh.model.configuration import Config
@@ -21,16 +21,16 @@ Found = Orphan | Seen | UnclaimedPlace
 
 
 @declare("adopt")
-@argument("name", required=False)
-@option("-a", "--all", "everything", is_flag=True, help="Adopt every orphan.")
-@option(
-    "--tmux",
-    "session",
-    metavar="SESSION",
-    help="Take over a session of your own tmux that sesh did not start.",
-)
-@json_option("the adopted sessions")
-def command(name: str | None, everything: bool, session: str | None, as_json: bool) -> int:
+def command(
+    name: str | None = argument(required=False),
+    everything: bool = flag("-a", "--all", help="Adopt every orphan."),
+    session: str | None = option(
+        "--tmux",
+        metavar="SESSION",
+        help="Take over a session of your own tmux that sesh did not start.",
+    ),
+    as_json: bool = json_option("the adopted sessions"),
+) -> int:
     """Reconnect an orphan: a living agent without a record, or whose record has ended; or a
     container without a record. Without NAME: the only orphan.
 

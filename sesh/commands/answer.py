@@ -12,10 +12,13 @@ from sesh.terminal import output
 
 
 @declare("answer")
-@argument("name")
-@argument("answer", nargs=-1, required=True)
-@option("--about", metavar="WORDS", default="", help="Only if WORDS are in the question.")
-def command(name: str, answer: tuple[str, ...], about: str) -> int:
+def command(
+    name: str = argument(),
+    answer: tuple[str, ...] = argument(nargs=-1, required=True),
+    about: str = option(
+        "--about", metavar="WORDS", default="", help="Only if WORDS are in the question."
+    ),
+) -> int:
     """Answer the question that an agent asks: yes, no, always, the number of an option, or TEXT.
 
     Reads the screen right before it presses a key, and until the question is gone.

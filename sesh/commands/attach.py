@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from sesh.commands._declare import argument, declare, option
+from sesh.commands._declare import argument, declare, flag
 from sesh.model.errors import CannotTellError, ConflictError, UsageError
 from sesh.model.states import ALIVE, ENDED, ENDED_WELL, State
 from sesh.operations import attach
@@ -16,11 +16,12 @@ END_PATIENCE = 5.0  # seconds that a keeper may take to write how its agent ende
 
 
 @declare("attach")
-@argument("name", required=False)
-@option("-r", "--read-only", is_flag=True, help="Look, but do not type.")
-@option("-d", "--detach-others", is_flag=True, help="Detach all other clients.")
-@option("--ended", is_flag=True, hidden=True)
-def command(name: str | None, read_only: bool, detach_others: bool, ended: bool) -> int:
+def command(
+    name: str | None = argument(required=False),
+    read_only: bool = flag("-r", "--read-only", help="Look, but do not type."),
+    detach_others: bool = flag("-d", "--detach-others", help="Detach all other clients."),
+    ended: bool = flag("--ended", hidden=True),
+) -> int:
     """Attach to a session. Without NAME: the only one, or a choice.
 
     A session that has ended is shown with its last lines and a menu: restart, tear down, logs,

@@ -44,9 +44,9 @@ _REST: dict[str, Offer] = {"template": "templates", "answer": ("yes", "no", "alw
 
 
 @declare("completion")
-@argument("shell", type=tuple(SCRIPTS), metavar="SHELL")
-@click.pass_context
-def command(context: click.Context, shell: str) -> int:
+def command(
+    context: click.Context, shell: str = argument(type=tuple(SCRIPTS), metavar="SHELL")
+) -> int:
     """Print the completions of a shell: bash, zsh or fish."""
     group = context.find_root().command
     assert isinstance(group, click.Group)

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from sesh.commands._declare import argument, declare, option
+from sesh.commands._declare import argument, declare, flag
 from sesh.commands._options import json_option
 from sesh.model import errors
 from sesh.model.configuration import SECTIONS, Config
@@ -25,10 +25,11 @@ _NOTIFIABLE = {*events.KINDS, *OUTCOMES} - {*notices.NEVER}
 
 
 @declare("config")
-@argument("action", type=tuple(ACTIONS), metavar="ACTION")
-@option("--origin", is_flag=True, help="With show: show where each value comes from.")
-@json_option("the settings")
-def command(action: str, origin: bool, as_json: bool) -> int:
+def command(
+    action: str = argument(type=tuple(ACTIONS), metavar="ACTION"),
+    origin: bool = flag("--origin", help="With show: show where each value comes from."),
+    as_json: bool = json_option("the settings"),
+) -> int:
     """Show or check settings, or send a test notification: show, check, path or test-notify."""
     if action != "show" and (origin or as_json):
         raise UsageError("--origin and --json go with: sesh config show")

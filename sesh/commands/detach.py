@@ -10,8 +10,7 @@ from sesh.system import tmux
 
 
 @declare("detach")
-@argument("names", nargs=-1, metavar="[NAME]...")
-def command(names: tuple[str, ...]) -> int:
+def command(names: tuple[str, ...] = argument(nargs=-1, metavar="[NAME]...")) -> int:
     """Detach all clients from the named sessions, or from all sessions."""
     config = settings.load()
     found = lookup.some(names) if names else lookup.everything()

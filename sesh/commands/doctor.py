@@ -6,8 +6,8 @@ import time
 from collections.abc import Sequence
 
 from sesh import doctor
-from sesh.commands._declare import declare, option
-from sesh.commands._options import colour_option, json_option, yes_option
+from sesh.commands._declare import declare, flag, option
+from sesh.commands._options import COLOUR, YES, json_option
 from sesh.doctor import CHECKS, Done
 from sesh.doctor.context import Check, Context, Finding, Level
 from sesh.model import errors
@@ -23,39 +23,28 @@ _COLOURS = {Level.FAIL: "failed", Level.WARN: "stale"}
 
 
 @declare("doctor")
-@option("--fix", is_flag=True, help="Apply safe fixes, then check again.")
-@yes_option
-@option("--only", multiple=True, metavar="ID", help="Run only this check (repeatable).")
-@option("--list-checks", is_flag=True, help="List the checks and exit.")
-@option(
-    "--fail-on",
-    type=(Level.WARN.value, Level.FAIL.value),
-    default=Level.FAIL.value,
-    help="Exit with 10 from this level on (fail).",
-)
-@option(
-    "--prompt",
-    "as_prompt",
-    is_flag=True,
-    help="Print one short line if something needs attention, else nothing.",
-)
-@option(
-    "--exit-code", is_flag=True, help="With --prompt: exit with 10 if something needs attention."
-)
-@option("--refresh", is_flag=True, hidden=True)  # what `sesh init` runs in the background
-@json_option("an array of findings")
-@colour_option
 def command(
-    fix: bool,
-    yes: bool,
-    only: tuple[str, ...],
-    list_checks: bool,
-    fail_on: str,
-    as_prompt: bool,
-    exit_code: bool,
-    refresh: bool,
-    as_json: bool,
-    colour: str,
+    fix: bool = flag("--fix", help="Apply safe fixes, then check again."),
+    yes: bool = YES,
+    only: tuple[str, ...] = option(
+        "--only", multiple=True, metavar="ID", help="Run only this check (repeatable)."
+    ),
+    list_checks: bool = flag("--list-checks", help="List the checks and exit."),
+    fail_on: str = option(
+        "--fail-on",
+        type=(Level.WARN.value, Level.FAIL.value),
+        default=Level.FAIL.value,
+        help="Exit with 10 from this level on (fail).",
+    ),
+    as_prompt: bool = flag(
+        "--prompt", help="Print one short line if something needs attention, else nothing."
+    ),
+    exit_code: bool = flag(
+        "--exit-code", help="With --prompt: exit with 10 if something needs attention."
+    ),
+    refresh: bool = flag("--refresh", hidden=True),  # `sesh init` runs it in the background
+    as_json: bool = json_option("an array of findings"),
+    colour: str = COLOUR,
 ) -> int:
     """Check everything; report problems and the commands that fix them."""
     if as_prompt:

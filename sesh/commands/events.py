@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from datetime import datetime
 
-from sesh.commands._declare import argument, declare, option
+from sesh.commands._declare import argument, declare, flag, option
 from sesh.commands._options import json_option
 from sesh.model.errors import UsageError
 from sesh.state import events, lookup
@@ -15,17 +15,16 @@ from sesh.terminal.event_line import event_line
 
 
 @declare("events")
-@argument("name", required=False)
-@option("-f", "--follow", is_flag=True, help="Go on as things happen.")
-@option("--since", type="moment", help="Only what happened since then (10m, or a date).")
-@option("--kind", "kinds", multiple=True, metavar="KIND", help="Only this kind (repeatable).")
-@json_option("one object a line")
 def command(
-    name: str | None,
-    follow: bool,
-    since: datetime | None,
-    kinds: tuple[str, ...],
-    as_json: bool,
+    name: str | None = argument(required=False),
+    follow: bool = flag("-f", "--follow", help="Go on as things happen."),
+    since: datetime | None = option(
+        "--since", type="moment", help="Only what happened since then (10m, or a date)."
+    ),
+    kinds: tuple[str, ...] = option(
+        "--kind", multiple=True, metavar="KIND", help="Only this kind (repeatable)."
+    ),
+    as_json: bool = json_option("one object a line"),
 ) -> int:
     """Show what happened to all sessions, or to one, oldest first."""
     if name is not None:

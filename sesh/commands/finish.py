@@ -24,10 +24,13 @@ class _Outcome(click.Command):
 
 
 @declare("finish", cls=_Outcome)
-@argument("words", nargs=-1, metavar="NAME")
-@option("--summary", metavar="TEXT", help="Say in a few words what came of it.")
-@json_option("the session, and how long it took,")
-def command(words: tuple[str, ...], summary: str | None, as_json: bool) -> int:
+def command(
+    words: tuple[str, ...] = argument(nargs=-1, metavar="NAME"),
+    summary: str | None = option(
+        "--summary", metavar="TEXT", help="Say in a few words what came of it."
+    ),
+    as_json: bool = json_option("the session, and how long it took,"),
+) -> int:
     """Say that the work of a session is over: completed, failed or abandoned.
 
     That can be said once, and is the last word. No process is ended by it. NAME is that of the

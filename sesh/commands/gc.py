@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sesh.commands._declare import declare, option
+from sesh.commands._declare import declare, flag, option
 from sesh.commands._options import json_option
 from sesh.gc import report
 from sesh.gc.plan import Options
@@ -12,25 +12,20 @@ from sesh.terminal import output
 
 
 @declare("gc")
-@option("-n", "--dry-run", is_flag=True, help="Show what would be done; change nothing.")
-@option(
-    "--older-than",
-    type="duration",
-    help="Archive sessions that completed longer ago than this (1h).",
-)
-@option(
-    "--kill-orphans",
-    is_flag=True,
-    help="End processes that outlive their session, once two passes agree.",
-)
-@option(
-    "--auto",
-    is_flag=True,
-    help="For timers: print nothing when nothing is done or another gc runs.",
-)
-@json_option("the steps")
 def command(
-    dry_run: bool, older_than: float | None, kill_orphans: bool, auto: bool, as_json: bool
+    dry_run: bool = flag("-n", "--dry-run", help="Show what would be done; change nothing."),
+    older_than: float | None = option(
+        "--older-than",
+        type="duration",
+        help="Archive sessions that completed longer ago than this (1h).",
+    ),
+    kill_orphans: bool = flag(
+        "--kill-orphans", help="End processes that outlive their session, once two passes agree."
+    ),
+    auto: bool = flag(
+        "--auto", help="For timers: print nothing when nothing is done or another gc runs."
+    ),
+    as_json: bool = json_option("the steps"),
 ) -> int:
     """Clean up: finish stops, end sessions over a limit, archive ended ones, remove old files.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sesh.agents import hook_receiver
-from sesh.commands._declare import argument, declare, option
+from sesh.commands._declare import argument, declare, flag
 from sesh.model import errors
 from sesh.operations import orchestrator_hooks
 from sesh.system import stdin
@@ -33,10 +33,11 @@ _HANDLERS: dict[str, Callable[[bytes], None]] = {
 
 
 @declare("hook")
-@argument("kind", type=(*hook_receiver.KINDS, *_HANDLERS), metavar="KIND")
-@argument("event", required=False)
-@option("--test", is_flag=True, help="Try it on a sample, and print what happened.")
-def command(kind: str, event: str | None, test: bool) -> int:
+def command(
+    kind: str = argument(type=(*hook_receiver.KINDS, *_HANDLERS), metavar="KIND"),
+    event: str | None = argument(required=False),
+    test: bool = flag("--test", help="Try it on a sample, and print what happened."),
+) -> int:
     """Answer a hook: KIND is claude, codex, pre-delegate or subagent-stop.
 
     Its input comes as JSON, on standard input or as EVENT. claude and codex print nothing; the

@@ -8,8 +8,7 @@ from sesh.terminal import output, prompt
 
 
 @declare("init")
-@argument("shell", type=tuple(prompt.SHELLS), metavar="SHELL")
-def command(shell: str) -> int:
+def command(shell: str = argument(type=tuple(prompt.SHELLS), metavar="SHELL")) -> int:
     """Print what puts sesh into the prompt of a shell: bash, zsh or fish."""
     output.write(prompt.script(shell))
     return errors.OK

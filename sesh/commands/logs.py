@@ -6,7 +6,7 @@ import os
 import time
 from datetime import datetime
 
-from sesh.commands._declare import COUNT, argument, declare, option
+from sesh.commands._declare import COUNT, argument, declare, flag, option
 from sesh.model.configuration import Config
 from sesh.model.errors import SeshError, UsageError
 from sesh.model.record import Record
@@ -22,12 +22,17 @@ FETCH_EVERY = 1.0  # seconds between questions to an engine for more output
 
 
 @declare("logs")
-@argument("name")
-@option("-n", "--lines", type=COUNT, metavar="N", help="Only the last N lines.")
-@option("-f", "--follow", is_flag=True, help="Go on as it prints, until it ends.")
-@option("--since", type="moment", help="Only what was printed since then.")
-@option("--raw", is_flag=True, help="The bytes that it printed, escape sequences and all.")
-def command(name: str, lines: int | None, follow: bool, since: datetime | None, raw: bool) -> int:
+def command(
+    name: str = argument(),
+    lines: int | None = option(
+        "-n", "--lines", type=COUNT, metavar="N", help="Only the last N lines."
+    ),
+    follow: bool = flag("-f", "--follow", help="Go on as it prints, until it ends."),
+    since: datetime | None = option(
+        "--since", type="moment", help="Only what was printed since then."
+    ),
+    raw: bool = flag("--raw", help="The bytes that it printed, escape sequences and all."),
+) -> int:
     """Show a session's screen and scrollback as a person would read them, also after its end."""
     found = lookup.one(name)
     record = found.intact.record

@@ -2,58 +2,44 @@
 
 from __future__ import annotations
 
-from sesh.commands._declare import declare, option
-from sesh.commands._options import colour_option, json_option
+from sesh.commands._declare import declare, flag, option
+from sesh.commands._options import COLOUR, json_option
 from sesh.model.session_json import View
 from sesh.model.text import formatting, quick_json
 from sesh.terminal import filters, output, session_list, session_table
 
 
 @declare("ls")
-@json_option("an array of sessions")
-@option(
-    "-f",
-    "--filter",
-    "conditions",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Only sessions that match (repeatable): state, group, tag, name (a glob), place, "
-    "activity, attention (yes or no).",
-)
-@option(
-    "--sort",
-    "sort_key",
-    default="name",
-    metavar="KEY",
-    help="Order by a field; -KEY for the other way round.",
-)
-@option(
-    "--format",
-    "template",
-    metavar="TEMPLATE",
-    help="Print each session with a template, for example '{name} {state}'.",
-)
-@option("-q", "--quiet", is_flag=True, help="Print names only.")
-@option("-w", "--wide", is_flag=True, help="Show memory, CPU, pid, group, git work and directory.")
-@option(
-    "-a",
-    "--all",
-    "everything",
-    is_flag=True,
-    help="Show also what ended longer ago, the history, and what was left behind.",
-)
-@option("--exit-code", is_flag=True, help="Exit with 1 when nothing matches.")
-@colour_option
 def command(
-    as_json: bool,
-    conditions: tuple[str, ...],
-    sort_key: str,
-    template: str | None,
-    quiet: bool,
-    wide: bool,
-    everything: bool,
-    exit_code: bool,
-    colour: str,
+    as_json: bool = json_option("an array of sessions"),
+    conditions: tuple[str, ...] = option(
+        "-f",
+        "--filter",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Only sessions that match (repeatable): state, group, tag, name (a glob), place, "
+        "activity, attention (yes or no).",
+    ),
+    sort_key: str = option(
+        "--sort",
+        default="name",
+        metavar="KEY",
+        help="Order by a field; -KEY for the other way round.",
+    ),
+    template: str | None = option(
+        "--format",
+        metavar="TEMPLATE",
+        help="Print each session with a template, for example '{name} {state}'.",
+    ),
+    quiet: bool = flag("-q", "--quiet", help="Print names only."),
+    wide: bool = flag("-w", "--wide", help="Show memory, CPU, pid, group, git work and directory."),
+    everything: bool = flag(
+        "-a",
+        "--all",
+        help="Show also what ended longer ago, the history, and what was left behind.",
+    ),
+    exit_code: bool = flag("--exit-code", help="Exit with 1 when nothing matches."),
+    colour: str = COLOUR,
 ) -> int:
     """List sessions, each with its state as it is right now."""
     wanted = filters.parse(conditions)

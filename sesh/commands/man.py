@@ -15,8 +15,7 @@ _VIEWERS = (("man", "-l"), ("mandoc", "-a"), ("groff", "-mdoc", "-Tutf8"))
 
 
 @declare("man")
-@argument("page", required=False, metavar="[COMMAND]")
-def command(page: str | None) -> int:
+def command(page: str | None = argument(required=False, metavar="[COMMAND]")) -> int:
     """Show the manual page of a command, or of sesh itself."""
     found = _file(page)
     for viewer, *options in _VIEWERS:

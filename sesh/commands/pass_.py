@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sesh.commands._declare import declare, option
+from sesh.commands._declare import declare, flag
 from sesh.model import errors
 from sesh.state import settings
 from sesh.supervision import run_pass
@@ -10,8 +10,7 @@ from sesh.supervision.notify import notices
 
 
 @declare("pass")
-@option("--deliver", is_flag=True, hidden=True)  # what a pass starts and does not wait for
-def command(deliver: bool) -> int:
+def command(deliver: bool = flag("--deliver", hidden=True)) -> int:
     """Look at every session once, write down what ended, finish stops that were interrupted.
 
     Prints nothing. Two at once are harmless.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sesh.commands._declare import declare, option
-from sesh.commands._options import choose, each, names_argument
+from sesh.commands._declare import declare, flag, option
+from sesh.commands._options import NAMES, choose, each
 from sesh.model.states import State
 from sesh.operations.pause import detach, pause
 from sesh.state import settings
@@ -11,10 +11,13 @@ from sesh.state.judge import Seen
 
 
 @declare("pause")
-@names_argument
-@option("-g", "--group", metavar="GROUP", help="Pause the running sessions of a group.")
-@option("--freeze", is_flag=True, help="Stop its processes too, or pause its container.")
-def command(names: tuple[str, ...], group: str | None, freeze: bool) -> int:
+def command(
+    names: tuple[str, ...] = NAMES,
+    group: str | None = option(
+        "-g", "--group", metavar="GROUP", help="Pause the running sessions of a group."
+    ),
+    freeze: bool = flag("--freeze", help="Stop its processes too, or pause its container."),
+) -> int:
     """Pause sessions: detach all clients, refuse attach and send, suspend limits.
 
     The agent keeps running, unless it is frozen.

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from sesh.commands._declare import declare, option
+from sesh.commands._declare import declare, flag, option
 from sesh.commands._options import (
+    GRACE,
+    NAMES,
+    YES,
     choose,
     confirm,
-    grace_option,
-    names_argument,
     report,
-    yes_option,
 )
 from sesh.model import errors
 from sesh.model.configuration import Config
@@ -21,26 +21,19 @@ from sesh.terminal import output
 
 
 @declare("restart")
-@names_argument
-@option("--stale", is_flag=True, help="Restart every stale session.")
-@option("--failed", is_flag=True, help="Restart every failed session, also what a limit ended.")
-@option("--lost", is_flag=True, help="Restart every lost session, as after a reboot.")
-@option("-a", "--all", "everything", is_flag=True, help="Restart every session, living too.")
-@option("-g", "--group", metavar="GROUP", help="Restart the sessions of a group.")
-@option("--force", is_flag=True, hidden=True, expose_value=False)  # of older versions
-@option("--fresh", is_flag=True, help="Begin a new conversation with the agent.")
-@grace_option
-@yes_option
 def command(
-    names: tuple[str, ...],
-    stale: bool,
-    failed: bool,
-    lost: bool,
-    everything: bool,
-    group: str | None,
-    fresh: bool,
-    grace: float | None,
-    yes: bool,
+    names: tuple[str, ...] = NAMES,
+    stale: bool = flag("--stale", help="Restart every stale session."),
+    failed: bool = flag("--failed", help="Restart every failed session, also what a limit ended."),
+    lost: bool = flag("--lost", help="Restart every lost session, as after a reboot."),
+    everything: bool = flag("-a", "--all", help="Restart every session, living too."),
+    group: str | None = option(
+        "-g", "--group", metavar="GROUP", help="Restart the sessions of a group."
+    ),
+    _force: bool = flag("--force", hidden=True),  # of older versions
+    fresh: bool = flag("--fresh", help="Begin a new conversation with the agent."),
+    grace: float | None = GRACE,
+    yes: bool = YES,
 ) -> int:
     """Restart sessions in place: same name, same tmux session if it still exists, and the agent in
     the same conversation.

@@ -16,9 +16,10 @@ from sesh.terminal import output
 
 
 @declare("resumable")
-@argument("name", required=False, envvar="SESH_NAME")
-@json_option("the answer")
-def command(name: str | None, as_json: bool) -> int:
+def command(
+    name: str | None = argument(required=False, envvar="SESH_NAME"),
+    as_json: bool = json_option("the answer"),
+) -> int:
     """Check whether a session can be resumed: yes (0), or no and why (1).
 
     NAME is that of the session it is called in, if there is one.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sesh.commands._declare import declare, option
-from sesh.commands._options import choose, each, names_argument
+from sesh.commands._options import NAMES, choose, each
 from sesh.model.states import State
 from sesh.operations.pause import resume, supervise_again
 from sesh.state import settings
@@ -11,9 +11,12 @@ from sesh.state.judge import Seen
 
 
 @declare("resume")
-@names_argument
-@option("-g", "--group", metavar="GROUP", help="Resume the paused sessions of a group.")
-def command(names: tuple[str, ...], group: str | None) -> int:
+def command(
+    names: tuple[str, ...] = NAMES,
+    group: str | None = option(
+        "-g", "--group", metavar="GROUP", help="Resume the paused sessions of a group."
+    ),
+) -> int:
     """Resume paused sessions: thaw them, allow attach and send, and count their limits again."""
     config = settings.load()
     found = choose(names, _wanted if group is not None else None, group, "--group")

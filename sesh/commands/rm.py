@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sesh.commands._declare import declare, option
-from sesh.commands._options import confirm, grace_option, names_argument, report, yes_option
+from sesh.commands._declare import declare, flag
+from sesh.commands._options import GRACE, NAMES, YES, confirm, report
 from sesh.model import errors
 from sesh.model.configuration import Config
 from sesh.model.errors import (
@@ -30,22 +30,19 @@ _LIVING = ALIVE | {State.ORPHAN, State.STALE}
 
 
 @declare("rm")
-@names_argument
-@option(
-    "-f",
-    "--force",
-    is_flag=True,
-    help="Stop a living one first; forget a damaged record; a missing one is fine.",
-)
-@option(
-    "--discard",
-    is_flag=True,
-    help="Remove its worktree whatever is in it; asks when something would be lost.",
-)
-@yes_option
-@grace_option
 def command(
-    names: tuple[str, ...], force: bool, discard: bool, yes: bool, grace: float | None
+    names: tuple[str, ...] = NAMES,
+    force: bool = flag(
+        "-f",
+        "--force",
+        help="Stop a living one first; forget a damaged record; a missing one is fine.",
+    ),
+    discard: bool = flag(
+        "--discard",
+        help="Remove its worktree whatever is in it; asks when something would be lost.",
+    ),
+    yes: bool = YES,
+    grace: float | None = GRACE,
 ) -> int:
     """Forget sessions: record, transcript, saved environment. A living one only with --force.
 

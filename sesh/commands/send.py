@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from sesh.commands._declare import argument, declare, option
+from sesh.commands._declare import argument, declare, flag, option
 from sesh.commands._options import choose, each
 from sesh.model.errors import UsageError
 from sesh.model.states import ALIVE, State
@@ -19,26 +19,21 @@ LIMIT = 1 << 20
 
 
 @declare("send")
-@argument("name", required=False)
-@argument("text", nargs=-1)
-@option("-g", "--group", metavar="GROUP", help="Send to the living sessions of a group.")
-@option(
-    "-k",
-    "--key",
-    "keys",
-    multiple=True,
-    metavar="KEY",
-    help="Press a key after the text: Enter, Escape, Up, C-c … (repeatable).",
-)
-@option("--no-enter", is_flag=True, help="Do not press Enter after the text.")
-@option("--force", is_flag=True, help="Type even if the agent is waiting for an answer.")
 def command(
-    name: str | None,
-    text: tuple[str, ...],
-    group: str | None,
-    keys: tuple[str, ...],
-    no_enter: bool,
-    force: bool,
+    name: str | None = argument(required=False),
+    text: tuple[str, ...] = argument(nargs=-1),
+    group: str | None = option(
+        "-g", "--group", metavar="GROUP", help="Send to the living sessions of a group."
+    ),
+    keys: tuple[str, ...] = option(
+        "-k",
+        "--key",
+        multiple=True,
+        metavar="KEY",
+        help="Press a key after the text: Enter, Escape, Up, C-c … (repeatable).",
+    ),
+    no_enter: bool = flag("--no-enter", help="Do not press Enter after the text."),
+    force: bool = flag("--force", help="Type even if the agent is waiting for an answer."),
 ) -> int:
     """Type TEXT into a session and press Enter; `-` reads the text from standard input.
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from sesh.agents import activity, questions, screen
 from sesh.commands._declare import argument, declare
-from sesh.commands._options import colour_option, json_option
+from sesh.commands._options import COLOUR, json_option
 from sesh.model.observation import Session
 from sesh.model.reconcile import kept
 from sesh.model.record import Care, Record, Spec
@@ -31,10 +31,9 @@ _LONGEST = 300  # columns of a question
 
 
 @declare("show")
-@argument("name")
-@json_option("the session")
-@colour_option
-def command(name: str, as_json: bool, colour: str) -> int:
+def command(
+    name: str = argument(), as_json: bool = json_option("the session"), colour: str = COLOUR
+) -> int:
     """Show everything known of a session: its state and why, its life, what to do next."""
     found = lookup.one(name)
     shown = session_list.complete(found)

@@ -10,9 +10,9 @@ from click.core import ParameterSource
 
 from sesh.agents.templates import catalog
 from sesh.agents.templates.template import Template
-from sesh.commands._declare import argument, declare, option
+from sesh.commands._declare import Parameter, argument, declare, flag, option
 from sesh.commands._options import json_option
-from sesh.commands._supervision_options import care_options, taken
+from sesh.commands._supervision_options import OPTIONS, taken
 from sesh.model.errors import UsageError
 from sesh.model.states import ALIVE
 from sesh.operations import attach
@@ -39,92 +39,99 @@ class _WithCommand(click.Command):
         return [*super().collect_usage_pieces(ctx), "[-- COMMAND...]"]
 
 
-@declare("start", cls=_WithCommand)
-@argument("names", nargs=-1, metavar="[NAME]")
-@option("-C", "--dir", "directory", metavar="DIR", help="Run in DIR.")
-@option(
-    "-e",
-    "--env",
-    "variables",
-    multiple=True,
-    metavar="K[=V]",
-    help="Set a variable for the session (repeatable); without V, pass on the caller's.",
-)
-@option("-t", "--template", metavar="NAME", help="Start it as a template says.")
-@option(
-    "-p", "--prompt", metavar="TEXT", help="What the agent is to begin with (not when it resumes)."
-)
-@option("-g", "--group", metavar="GROUP", help="Put the session into a group.")
-@option("--tag", "tags", multiple=True, metavar="TAG", help="Tag the session (repeatable).")
-@option(
-    "--branch",
-    metavar="BRANCH",
-    help="Only if the directory is on BRANCH; report when it leaves it.",
-)
-@option(
-    "--worktree", metavar="BRANCH", help="Run in a new git worktree of the repository, on BRANCH."
-)
-@option("--max-age", type="duration", help="Let gc end the session when it has run for TIME.")
-@option(
-    "--max-idle",
-    type="duration",
-    help="Let gc end the session when it printed nothing for TIME.",
-)
-@care_options
-@option("-i", "--image", metavar="IMAGE", help="Run in a new container of IMAGE.")
-@option("--container", metavar="ID", help="Run in a container that exists; it is never removed.")
-@option("--no-mount", is_flag=True, help="Do not mount the directory in the container.")
-@option(
-    "--mount",
-    "mounts",
-    multiple=True,
-    metavar="DIR[:DIR[:ro]]",
-    help="Mount another directory or volume (repeatable).",
-)
-@option("--user", metavar="USER", help="The user in the container.")
-@option("--network", metavar="NET", help="The container's network.")
-@option("--memory", metavar="SIZE", help="The container's memory, for example 2g.")
-@option("--cpus", metavar="N", help="The container's processors, for example 1.5.")
-@option(
-    "--env-file",
-    "env_files",
-    multiple=True,
-    metavar="FILE",
-    help="Variables for the container, a NAME=VALUE a line (repeatable).",
-)
-@option(
-    "--docker-opt",
-    "options",
-    multiple=True,
-    metavar="OPTION",
-    help="Another option for the engine's run, as one word (repeatable).",
-)
-@option("--pull", is_flag=True, help="Fetch the image first.")
-@option("-a", "--attach", "at_once", is_flag=True, help="Attach to it at once.")
-@option(
-    "--record-only", is_flag=True, help="Create only the record: another program runs the agent."
-)
-@json_option("the session")
-@click.pass_context
+_CONTAINER = [
+    Parameter("image", "-i", "--image", metavar="IMAGE", help="Run in a new container of IMAGE."),
+    Parameter(
+        "container",
+        "--container",
+        metavar="ID",
+        help="Run in a container that exists; it is never removed.",
+    ),
+    Parameter(
+        "no_mount",
+        "--no-mount",
+        is_flag=True,
+        help="Do not mount the directory in the container.",
+    ),
+    Parameter(
+        "mounts",
+        "--mount",
+        multiple=True,
+        metavar="DIR[:DIR[:ro]]",
+        help="Mount another directory or volume (repeatable).",
+    ),
+    Parameter("user", "--user", metavar="USER", help="The user in the container."),
+    Parameter("network", "--network", metavar="NET", help="The container's network."),
+    Parameter("memory", "--memory", metavar="SIZE", help="The container's memory, for example 2g."),
+    Parameter("cpus", "--cpus", metavar="N", help="The container's processors, for example 1.5."),
+    Parameter(
+        "env_files",
+        "--env-file",
+        multiple=True,
+        metavar="FILE",
+        help="Variables for the container, a NAME=VALUE a line (repeatable).",
+    ),
+    Parameter(
+        "options",
+        "--docker-opt",
+        multiple=True,
+        metavar="OPTION",
+        help="Another option for the engine's run, as one word (repeatable).",
+    ),
+]
+
+
+@declare("start", cls=_WithCommand, after={"max_idle": [*OPTIONS, *_CONTAINER]})
 def command(
     ctx: click.Context,
-    /,
-    names: tuple[str, ...],
-    directory: str | None,
-    variables: tuple[str, ...],
-    template: str | None,
-    prompt: str | None,
-    group: str | None,
-    tags: tuple[str, ...],
-    branch: str | None,
-    worktree: str | None,
-    max_age: float | None,
-    max_idle: float | None,
-    at_once: bool,
-    as_json: bool,
-    pull: bool,
-    env_files: tuple[str, ...],
-    record_only: bool,
+    names: tuple[str, ...] = argument(nargs=-1, metavar="[NAME]"),
+    directory: str | None = option("-C", "--dir", metavar="DIR", help="Run in DIR."),
+    variables: tuple[str, ...] = option(
+        "-e",
+        "--env",
+        multiple=True,
+        metavar="K[=V]",
+        help="Set a variable for the session (repeatable); without V, pass on the caller's.",
+    ),
+    template: str | None = option(
+        "-t", "--template", metavar="NAME", help="Start it as a template says."
+    ),
+    prompt: str | None = option(
+        "-p",
+        "--prompt",
+        metavar="TEXT",
+        help="What the agent is to begin with (not when it resumes).",
+    ),
+    group: str | None = option(
+        "-g", "--group", metavar="GROUP", help="Put the session into a group."
+    ),
+    tags: tuple[str, ...] = option(
+        "--tag", multiple=True, metavar="TAG", help="Tag the session (repeatable)."
+    ),
+    branch: str | None = option(
+        "--branch",
+        metavar="BRANCH",
+        help="Only if the directory is on BRANCH; report when it leaves it.",
+    ),
+    worktree: str | None = option(
+        "--worktree",
+        metavar="BRANCH",
+        help="Run in a new git worktree of the repository, on BRANCH.",
+    ),
+    max_age: float | None = option(
+        "--max-age", type="duration", help="Let gc end the session when it has run for TIME."
+    ),
+    max_idle: float | None = option(
+        "--max-idle",
+        type="duration",
+        help="Let gc end the session when it printed nothing for TIME.",
+    ),
+    pull: bool = flag("--pull", help="Fetch the image first."),
+    at_once: bool = flag("-a", "--attach", help="Attach to it at once."),
+    record_only: bool = flag(
+        "--record-only", help="Create only the record: another program runs the agent."
+    ),
+    as_json: bool = json_option("the session"),
     **others: Any,
 ) -> int:
     """Start a session and print its name.
@@ -142,7 +149,7 @@ def command(
         attach.need_terminal()
     config = settings.load()
     name = names[0] if names else None
-    care = taken(others)
+    care, env_files = taken(others), others.pop("env_files")
     inside = others["no_mount"] or others["container"] is not None
     usual = _usual(template, None if inside else directory)
     box = None if record_only else registry.request(**_place(others, usual))

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from datetime import datetime
 
-from sesh.commands._declare import declare, option
+from sesh.commands._declare import declare, flag, option
 from sesh.commands._options import json_option
 from sesh.model import errors
 from sesh.model.errors import UsageError
@@ -25,20 +25,20 @@ _LIKE = {"healthy": "running", "need": "stale", "needs": "stale"}
 
 
 @declare("stats")
-@json_option("the figures")
-@option("--prometheus", "as_metrics", is_flag=True, help="Print them as metrics for Prometheus.")
-@option(
-    "--since",
-    type="moment",
-    help="Count only what has started, ended or happened since then (7d, or a date).",
-)
-@option(
-    "--output",
-    "path",
-    metavar="FILE",
-    help="Write them into a file, at once and whole, instead of printing them.",
-)
-def command(as_json: bool, as_metrics: bool, since: datetime | None, path: str | None) -> int:
+def command(
+    as_json: bool = json_option("the figures"),
+    as_metrics: bool = flag("--prometheus", help="Print them as metrics for Prometheus."),
+    since: datetime | None = option(
+        "--since",
+        type="moment",
+        help="Count only what has started, ended or happened since then (7d, or a date).",
+    ),
+    path: str | None = option(
+        "--output",
+        metavar="FILE",
+        help="Write them into a file, at once and whole, instead of printing them.",
+    ),
+) -> int:
     """Show session statistics: states, memory, durations, failures, recoveries.
 
     Counted are the sessions in the list and in the history, and the events that are kept.

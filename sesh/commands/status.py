@@ -12,9 +12,7 @@ from sesh.terminal import output, session_list, session_table
 
 
 @declare("status")
-@argument("name")
-@json_option("the session")
-def command(name: str, as_json: bool) -> int:
+def command(name: str = argument(), as_json: bool = json_option("the session")) -> int:
     """Say a session's state in one line and as the exit code.
 
     0 alive, 3 ended, 4 no such session, 5 cannot tell, 6 its record is damaged, 1 an orphan.

@@ -6,14 +6,14 @@ import os
 import time
 from collections.abc import Callable, Sequence
 
-from sesh.commands._declare import declare, option
+from sesh.commands._declare import declare, flag, option
 from sesh.commands._options import (
+    GRACE,
+    NAMES,
+    YES,
     check_choice,
     choose,
     confirm,
-    grace_option,
-    names_argument,
-    yes_option,
 )
 from sesh.model import errors
 from sesh.model.configuration import Config
@@ -41,25 +41,19 @@ _COSTLY = _LIVING | {State.STALE, State.UNKNOWN}
 
 
 @declare("stop")
-@names_argument
-@option("-a", "--all", "everything", is_flag=True, help="Stop every living session.")
-@option("-g", "--group", metavar="GROUP", help="Stop the sessions of a group.")
-@option(
-    "--orphans", "left_behind", is_flag=True, help="End what was left behind; each is listed first."
-)
-@option("--idle", type="duration", help="Stop sessions that printed nothing for TIME.")
-@option("--keep", is_flag=True, help="Keep a container that sesh has made.")
-@grace_option
-@yes_option
 def command(
-    names: tuple[str, ...],
-    everything: bool,
-    group: str | None,
-    left_behind: bool,
-    idle: float | None,
-    keep: bool,
-    grace: float | None,
-    yes: bool,
+    names: tuple[str, ...] = NAMES,
+    everything: bool = flag("-a", "--all", help="Stop every living session."),
+    group: str | None = option(
+        "-g", "--group", metavar="GROUP", help="Stop the sessions of a group."
+    ),
+    left_behind: bool = flag("--orphans", help="End what was left behind; each is listed first."),
+    idle: float | None = option(
+        "--idle", type="duration", help="Stop sessions that printed nothing for TIME."
+    ),
+    keep: bool = flag("--keep", help="Keep a container that sesh has made."),
+    grace: float | None = GRACE,
+    yes: bool = YES,
 ) -> int:
     """Stop sessions: ask (TERM), wait, kill, and confirm that all is gone.
 

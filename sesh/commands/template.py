@@ -10,8 +10,8 @@ from sesh.agents import rule_files
 from sesh.agents.templates import catalog, template, trust
 from sesh.agents.templates.catalog import Bad, Found, Origin
 from sesh.agents.templates.template import Template
-from sesh.commands._declare import argument, declare, option
-from sesh.commands._options import confirm, json_option, yes_option
+from sesh.commands._declare import argument, declare, flag, option
+from sesh.commands._options import YES, confirm, json_option
 from sesh.model import errors
 from sesh.model.errors import SeshError, StateError, UsageError
 from sesh.model.text import formatting
@@ -27,21 +27,14 @@ _WIDEST = 50  # columns of a name or command
 
 
 @declare("template")
-@argument("action", type=tuple(ACTIONS), metavar="ACTION")
-@argument("names", nargs=-1, metavar="[NAME]...")
-@option("-C", "--dir", "directory", metavar="DIR", help="Use the project of DIR.")
-@option("--from", "model", metavar="NAME", help="With new: copy another template.")
-@option("--remove", is_flag=True, help="With trust: no longer trust it.")
-@yes_option
-@json_option("what ls or show print")
 def command(
-    action: str,
-    names: tuple[str, ...],
-    directory: str | None,
-    model: str | None,
-    remove: bool,
-    yes: bool,
-    as_json: bool,
+    action: str = argument(type=tuple(ACTIONS), metavar="ACTION"),
+    names: tuple[str, ...] = argument(nargs=-1, metavar="[NAME]..."),
+    directory: str | None = option("-C", "--dir", metavar="DIR", help="Use the project of DIR."),
+    model: str | None = option("--from", metavar="NAME", help="With new: copy another template."),
+    remove: bool = flag("--remove", help="With trust: no longer trust it."),
+    yes: bool = YES,
+    as_json: bool = json_option("what ls or show print"),
 ) -> int:
     """List, show, create, check or trust templates of start -t: ls, show, new, check or trust."""
     _check_words(action, names, model=model, remove=remove, yes=yes, as_json=as_json)

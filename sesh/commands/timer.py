@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 
-from sesh.commands._declare import argument, declare, option
+from sesh.commands._declare import argument, declare, flag, option
 from sesh.commands._options import json_option
 from sesh.model import errors
 from sesh.model.errors import UsageError
@@ -19,17 +19,16 @@ _DEFAULT = 300.0
 
 
 @declare("timer")
-@argument("action", type=tuple(ACTIONS), metavar="ACTION")
-@option("--every", type="duration", help="How often (5m).")
-@option(
-    "--scheduler",
-    type=tuple(one.value for one in Scheduler),
-    help="Who calls it (systemd where it answers, else cron).",
-)
-@option("--watch", is_flag=True, help="Keep sesh watch running instead (systemd only).")
-@json_option("the status")
 def command(
-    action: str, every: float | None, scheduler: str | None, watch: bool, as_json: bool
+    action: str = argument(type=tuple(ACTIONS), metavar="ACTION"),
+    every: float | None = option("--every", type="duration", help="How often (5m)."),
+    scheduler: str | None = option(
+        "--scheduler",
+        type=tuple(one.value for one in Scheduler),
+        help="Who calls it (systemd where it answers, else cron).",
+    ),
+    watch: bool = flag("--watch", help="Keep sesh watch running instead (systemd only)."),
+    as_json: bool = json_option("the status"),
 ) -> int:
     """Have sesh gc --auto called regularly: install, remove or status."""
     if action != "install" and (every is not None or scheduler is not None or watch):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sesh.commands._declare import argument, declare, option
+from sesh.commands._declare import argument, declare, flag, option
 from sesh.commands._options import json_option, named
 from sesh.model import progress
 from sesh.model.progress import Report
@@ -16,31 +16,29 @@ from sesh.terminal import output, session_list
 
 
 @declare("update")
-@argument("name", required=False, envvar="SESH_NAME")
-@option("--phase", metavar="PHASE", help="What its work has come to.")
-@option(
-    "--meta",
-    "metadata",
-    multiple=True,
-    metavar="KEY=TEXT",
-    help="Note something (repeatable); KEY:=JSON for a value that is no text.",
-)
-@option("--error", metavar="TEXT", help="Something went wrong; they are counted.")
-@option("--summary", metavar="TEXT", help="Say in a few words what it is about.")
-@option("--resume-ready", type=("yes", "no"), help="Can its work be resumed?")
-@option("--conversation", metavar="ID", help="The agent's own name for its conversation.")
-@option("--force", is_flag=True, help="Note even what looks like a secret.")
-@json_option("the session")
 def command(
-    name: str | None,
-    phase: str | None,
-    metadata: tuple[str, ...],
-    error: str | None,
-    summary: str | None,
-    resume_ready: str | None,
-    conversation: str | None,
-    force: bool,
-    as_json: bool,
+    name: str | None = argument(required=False, envvar="SESH_NAME"),
+    phase: str | None = option("--phase", metavar="PHASE", help="What its work has come to."),
+    metadata: tuple[str, ...] = option(
+        "--meta",
+        multiple=True,
+        metavar="KEY=TEXT",
+        help="Note something (repeatable); KEY:=JSON for a value that is no text.",
+    ),
+    error: str | None = option(
+        "--error", metavar="TEXT", help="Something went wrong; they are counted."
+    ),
+    summary: str | None = option(
+        "--summary", metavar="TEXT", help="Say in a few words what it is about."
+    ),
+    resume_ready: str | None = option(
+        "--resume-ready", type=("yes", "no"), help="Can its work be resumed?"
+    ),
+    conversation: str | None = option(
+        "--conversation", metavar="ID", help="The agent's own name for its conversation."
+    ),
+    force: bool = flag("--force", help="Note even what looks like a secret."),
+    as_json: bool = json_option("the session"),
 ) -> int:
     """Report progress of a session. Without options: a heartbeat.
 

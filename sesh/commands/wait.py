@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 from sesh.agents.last_event import ACTIVITIES
-from sesh.commands._declare import declare, option
-from sesh.commands._options import choose, names_argument
+from sesh.commands._declare import declare, flag, option
+from sesh.commands._options import NAMES, choose
 from sesh.model import errors
 from sesh.model.errors import UsageError
 from sesh.model.states import ALIVE, ENDED, State
@@ -18,27 +18,23 @@ _GROUPS = {"ended": ENDED, "alive": ALIVE}
 
 
 @declare("wait")
-@names_argument
-@option("-g", "--group", metavar="GROUP", help="Wait for the sessions of a group.")
-@option(
-    "--for",
-    "wanted",
-    default="ended",
-    metavar="STATE,…",
-    help="States, ended (any end; the default) or alive; of an agent: busy, waiting, idle.",
-)
-@option("--any", "any_one", is_flag=True, help="Return when one session is there.")
-@option("--all", "every", is_flag=True, help="Return when all sessions are (the default).")
-@option("--timeout", type="duration", help="Give up after that long (exit 124).")
-@option("--exit-code", is_flag=True, help="Exit with the agent's exit status.")
 def command(
-    names: tuple[str, ...],
-    group: str | None,
-    wanted: str,
-    any_one: bool,
-    every: bool,
-    timeout: float | None,
-    exit_code: bool,
+    names: tuple[str, ...] = NAMES,
+    group: str | None = option(
+        "-g", "--group", metavar="GROUP", help="Wait for the sessions of a group."
+    ),
+    wanted: str = option(
+        "--for",
+        default="ended",
+        metavar="STATE,…",
+        help="States, ended (any end; the default) or alive; of an agent: busy, waiting, idle.",
+    ),
+    any_one: bool = flag("--any", help="Return when one session is there."),
+    every: bool = flag("--all", help="Return when all sessions are (the default)."),
+    timeout: float | None = option(
+        "--timeout", type="duration", help="Give up after that long (exit 124)."
+    ),
+    exit_code: bool = flag("--exit-code", help="Exit with the agent's exit status."),
 ) -> int:
     """Wait until sessions have ended, have reached another state, or do something else.
 

@@ -8,7 +8,7 @@ import signal
 import time
 from collections.abc import Callable
 
-from sesh.commands._declare import declare, option
+from sesh.commands._declare import declare, flag, option
 from sesh.model import errors
 from sesh.model.errors import SeshError, UsageError
 from sesh.state import events
@@ -24,9 +24,12 @@ Remark = Callable[[str, str | None], None]  # about what, and what is wrong with
 
 
 @declare("watch")
-@option("--interval", type="duration", default=10.0, help="How often to look (10s).")
-@option("-q", "--quiet", is_flag=True, help="Do not print what happens.")
-def command(interval: float, quiet: bool) -> int:
+def command(
+    interval: float = option(
+        "--interval", type="duration", default=10.0, help="How often to look (10s)."
+    ),
+    quiet: bool = flag("-q", "--quiet", help="Do not print what happens."),
+) -> int:
     """Supervise all sessions in the foreground, until it is ended (Ctrl-C, TERM).
 
     The same pass that the timers make, sooner when something is due. Prints what happens.
