@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
-
 from sesh.commands._declare import argument, flag, option
 from sesh.model import errors
-from sesh.model.errors import NoSessionError, SeshError, UsageError
-from sesh.operations.results import noted
+from sesh.model.errors import NoSessionError, SeshError, UsageError, noted
 from sesh.state import lookup
 from sesh.state.judge import Seen
 from sesh.terminal import output
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
 
 NAMES = argument(nargs=-1, metavar="[NAME]...")
 YES = flag("-y", "--yes", help="Answer yes to the question.")

@@ -13,12 +13,12 @@ from sesh.model.errors import (
     SeshError,
     StateError,
     UsageError,
+    noted,
 )
 from sesh.model.states import ALIVE, State
 from sesh.model.text import formatting
 from sesh.operations import worktrees
 from sesh.operations.forget import check_discard, forget, leave_tmux
-from sesh.operations.results import noted
 from sesh.operations.stop.orphans import end_unclaimed, stop_orphans
 from sesh.operations.stop.request import refused
 from sesh.operations.stop.stop import stop

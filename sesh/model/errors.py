@@ -9,7 +9,10 @@ import errno
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from typing import Any, TypeVar
+
+    T = TypeVar("T")
 
 SCARCE = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)  # no more files or processes
 
@@ -104,3 +107,29 @@ class NotPermittedError(SeshError):
 
 class ConversationInUseError(ConflictError):
     """Another process uses the conversation of an agent."""
+
+
+# --- several sessions: an error with one does not affect the others ------------------------------
+
+
+class noted:  # a context manager, used like a function
+    """Note an error with one of several sessions; the work on the others continues."""
+
+    def __init__(self, results: dict[str, Any], name: str) -> None:
+        self._results, self._name = results, name
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, _kind: object, error: object, _trace: object) -> bool:
+        if isinstance(error, SeshError):
+            self._results[self._name] = error
+        return isinstance(error, SeshError)
+
+
+def only(results: Mapping[str, T | SeshError]) -> T:
+    """The result of one session; an error is raised."""
+    (result,) = results.values()
+    if isinstance(result, SeshError):
+        raise result
+    return result

@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from math import ceil
 
 from sesh.model.configuration import Config, with_long_timeout
-from sesh.model.errors import CannotTellError, ConflictError, SeshError, StateError
+from sesh.model.errors import CannotTellError, ConflictError, SeshError, StateError, noted, only
 from sesh.model.observation import Observation, unknown
 from sesh.model.reconcile import reconcile
 from sesh.model.record import Record
@@ -21,6 +21,7 @@ from sesh.operations import worktrees
 from sesh.operations.launch import claim, start_elsewhere
 from sesh.operations.launch.launch import (
     Claimed,
+    Results,
     failed,
     launch,
     now,
@@ -28,7 +29,6 @@ from sesh.operations.launch.launch import (
     record_failure,
     stage,
 )
-from sesh.operations.results import Results, noted, only
 from sesh.operations.stop.request import refused
 from sesh.operations.stop.stop import stop
 from sesh.places import environment, launch_files, panes

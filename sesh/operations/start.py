@@ -7,6 +7,7 @@ killed in between leaves a record that the next look understands from the launch
 from __future__ import annotations
 
 from sesh.model.configuration import Config, with_long_timeout
+from sesh.model.errors import only
 from sesh.model.record import Spec
 from sesh.operations.forget import Note, bury, release
 from sesh.operations.launch import claim, start_elsewhere
@@ -17,7 +18,6 @@ from sesh.operations.launch.launch import (
     ready_server,
     stage,
 )
-from sesh.operations.results import only
 from sesh.places import environment, registry
 from sesh.places.environment import Environment
 from sesh.places.host import tmux_server

@@ -12,14 +12,13 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 from sesh.model.configuration import Config
-from sesh.model.errors import CannotTellError, ConflictError, ScarceError, SeshError
+from sesh.model.errors import CannotTellError, ConflictError, ScarceError, SeshError, noted
 from sesh.model.observation import Observation, Session, Verdict, absent
 from sesh.model.place import Process
 from sesh.model.reconcile import not_in_time, reconcile, recorded_end
 from sesh.model.record import Record
 from sesh.model.states import Cause, State
 from sesh.model.value_object import Value, replace
-from sesh.operations.results import Results, noted
 from sesh.places import environment, launch_files
 from sesh.places.host import launch as in_tmux
 from sesh.places.host import tmux_server
@@ -44,6 +43,9 @@ class Claimed(Value):
 
     entry: Entry
     record: Record
+
+
+Results = dict[str, Seen | SeshError]  # by name: the session afterwards, or the error
 
 
 def now() -> datetime:
