@@ -91,6 +91,7 @@ class Shell:
     """Runs command lines in a terminal of 120 columns, as a person would who follows the tour."""
 
     def __init__(self, world: World) -> None:
+        need("git")
         self.home = world.root / "home"
         self.cwd = self.home / "shop"
         path = f"{Path(SESH).parent}:{world.env['PATH']}"
@@ -118,7 +119,7 @@ class Shell:
             while True:
                 if select.select([master], [], [], 1)[0]:
                     shown += os.read(master, 1 << 16)
-                elif keys:
+                elif keys and shown:
                     os.write(master, keys)
         status = shell.wait(20)  # first: closing the terminal would hang up on a program that ends
         os.close(master)
@@ -128,7 +129,8 @@ class Shell:
 
 CTRL_B_D = b"\x02d"
 _AUTHOR = "-c user.name=me -c user.email=me@example.org"
-_CONTROLS = re.compile(r"\x1b\[[\d;?]*[a-zA-Z]|\r")
+# With the progress of what takes long, which is erased at the end.
+_CONTROLS = re.compile(r"[^\n]*\r\x1b\[K|\x1b\[[\d;?]*[a-zA-Z]|\r")
 # What differs from one time to the next.
 _TIMES = re.compile(
     r"\b\d+(ms|[smhd]| (second|minute)s?)( ago)?\b|\bnow\b|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
@@ -149,7 +151,6 @@ def screens(kind: str) -> list[tuple[str, str]]:
 
 
 def test_the_tour_of_the_readme_is_what_one_sees(world: World) -> None:
-    need("git")
     shell = Shell(world)
     with socket.create_server(("", 0)) as free:
         port = str(free.getsockname()[1])
@@ -160,7 +161,6 @@ def test_the_tour_of_the_readme_is_what_one_sees(world: World) -> None:
 
 
 def test_the_menu_of_the_readme_is_what_one_sees(world: World) -> None:
-    need("git")
     shell = Shell(world)
     start = next(line for line, _ in screens("console") if line.startswith("sesh start tests"))
     shell.run(f"{start}; sesh wait tests")

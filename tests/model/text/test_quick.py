@@ -40,9 +40,12 @@ def test_json_is_read_and_written_as_by_json(value: Any) -> None:
         assert quick_json.loads(text.encode()) == value
 
 
+_NO_JSON = r"JSON|delimiter|double quotes|control|decode|value|comma"  # as Python versions put it
+
+
 @pytest.mark.parametrize("text", ["", "{", "[1,]", "x", '"\n"', "1 2", b"\xff", '{"a":1}}'])
 def test_what_is_no_json_is_a_value_error(text: str | bytes) -> None:
-    with pytest.raises(ValueError, match=r"JSON|delimiter|double quotes|control|decode|value"):
+    with pytest.raises(ValueError, match=_NO_JSON):
         quick_json.loads(text)
 
 
