@@ -17,9 +17,9 @@ from sesh.model.states import Desired
 from sesh.model.value_object import replace
 from sesh.places import claims, environment, keepers, launch_files, registry
 from sesh.places.host import tmux_server
+from sesh.places.unclaimed import Orphan
 from sesh.state import events, lookup, orphans, records
 from sesh.state.judge import Seen
-from sesh.state.lookup import Orphan
 from sesh.state.records import Entry
 from sesh.system import git, paths, processes, tmux
 from sesh.system.subprocesses import Reply

@@ -35,7 +35,7 @@ from sesh.model.record import Record
 from sesh.model.text import parse
 from sesh.model.text.pattern import lazy
 from sesh.model.text.shell_words import join, quote
-from sesh.system import directory_tree, paths
+from sesh.system import paths
 from sesh.system.files import make_private, open_regular, read_regular, write_private, writing
 
 WORD_SIZE = 128
@@ -185,6 +185,8 @@ def forget_exit(record: Record) -> None:
 def remove_mount(directory: str) -> bool:
     """Delete the private mount of a place that is gone; False when not all of it could be
     deleted."""
+    from sesh.system import directory_tree
+
     with suppress(FileNotFoundError):
         os.unlink(f"{directory}.clients")
     return directory_tree.remove(directory)

@@ -28,11 +28,14 @@ from sesh.model.record import Record, name_of, valid_name
 from sesh.model.states import ENDED, State
 from sesh.places import launch_files
 from sesh.places.interface import Answers
-from sesh.places.unclaimed import Orphan as Orphan
 from sesh.state import ends, events, freshness, records
 from sesh.state.judge import Seen, judge, readable
 from sesh.state.records import Entry
 from sesh.system import paths, processes, quick_read
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from sesh.places.unclaimed import Orphan
 
 _TRIES = 200  # to change a record while other processes change it
 LOST = "its record is lost; sesh adopt {0} brings it back, sesh stop {0} ends it"
@@ -274,6 +277,8 @@ def _launches() -> set[tuple[str, int]]:
 def living(launches: Iterable[tuple[str, int]]) -> list[Orphan]:
     """The launches whose agent lives and that no record claims. Records are read again: one may
     have been created meanwhile."""
+    from sesh.places.unclaimed import Orphan
+
     alive = []
     for session_id, generation in sorted(launches):
         word = launch_files.read_launch(processes.run_dir(), session_id, generation)

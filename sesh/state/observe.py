@@ -20,7 +20,7 @@ from sesh.model.value_object import replace
 from sesh.places import launch_files, registry
 from sesh.places.interface import Answers, guarded
 from sesh.state import clocks
-from sesh.system import git, process_marks, processes
+from sesh.system import process_marks, processes
 from sesh.system.process_marks import Mark
 
 _SKEW = 2.0  # seconds by which a clock may be off just after the boot
@@ -62,7 +62,11 @@ def _first_look(record: Record) -> Observation:
 def by_files(record: Record) -> Observation:
     """Observe by the files of the launch and /proc, and by git if a branch was asked for."""
     sight = _by_files(record)
-    return replace(sight, branch=git.head(record.spec.cwd)) if _has_branch(record) else sight
+    if not _has_branch(record):
+        return sight
+    from sesh.system import git
+
+    return replace(sight, branch=git.head(record.spec.cwd))
 
 
 def _has_branch(record: Record) -> bool:

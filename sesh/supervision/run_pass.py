@@ -26,9 +26,9 @@ from sesh.operations.stop.request import take_over, under_way
 from sesh.operations.stop.stop import confirm, terminate
 from sesh.places import keepers, launch_files, panes, registry
 from sesh.places.host import tmux_server
+from sesh.places.unclaimed import Orphan
 from sesh.state import clocks, log_files, lookup, records, settings
 from sesh.state.judge import Seen, readable
-from sesh.state.lookup import Orphan
 from sesh.supervision import supervise
 from sesh.supervision.notify import notices
 from sesh.supervision.notify.targets import surroundings
