@@ -28,6 +28,7 @@ SOURCES = Path(files.__file__).parents[1]
 # only (O_EXCL), /dev/null, what `files` has opened, and what a user names on the command line.
 OPENED_ELSEWHERE = {
     *("__main__", "agents/activity", "places/docker/session_files", "places/host/tmux_server"),
+    "commands/template",  # a file of the package, as in places/remote and terminal/prompt
     *(
         "places/environment",
         "places/remote",

@@ -146,7 +146,7 @@ def test_gc_of_a_timer_goes_without_click(world: World) -> None:
     out, modules = loaded(world, ["gc", "--auto"])
     assert "archived" in out
     assert "one" in out
-    assert not modules & {"click", "psutil", "sh", "sesh.terminal.command_table"}
+    assert not modules & {"click", "psutil", "sh"}
     assert world.ls() == []
     assert loaded(world, ["gc", "--auto"])[0] == ""
 
