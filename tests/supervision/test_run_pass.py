@@ -14,6 +14,7 @@ from threading import Event, Thread
 
 import pytest
 
+from tests import pace
 from tests.surroundings import silence_timers
 from tests.world import World, eventually
 
@@ -145,7 +146,7 @@ def test_after_a_pass_that_was_killed_the_server_makes_another(world: World) -> 
 def test_a_pass_that_ends_well_needs_no_other(world: World) -> None:
     world.start("one", "sleep", "99", options=("--max-silence", "1s"))
     calls = world.root / "calls"
-    edit_callback(world, "-d 60", "-d 1")
+    edit_callback(world, "-d 60", f"-d {round(pace.seconds(2))}")  # longer than a pass
     edit_callback(world, "umask 077\n", f"umask 077\necho x >>{calls}\n")
     edit_callback(world, "exec ", f"echo pass >>{calls} && exec ")
     assert eventually(lambda: calls.exists() and "pass" in calls.read_text(), within=20)
