@@ -1,3 +1,3 @@
 """sesh keeps long-running terminal sessions in tmux and tells the truth about them."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
