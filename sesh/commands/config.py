@@ -10,10 +10,10 @@ from typing import Any
 from sesh.commands._declare import argument, declare, flag
 from sesh.commands._options import json_option
 from sesh.model import errors
-from sesh.model.configuration import SECTIONS, Config
+from sesh.model.configuration import SECTIONS, Config, Count
 from sesh.model.errors import SeshError, UsageError
 from sesh.model.states import OUTCOMES, Retry
-from sesh.model.text import formatting
+from sesh.model.text import formatting, units
 from sesh.state import events, settings
 from sesh.state.settings import Setting
 from sesh.supervision.notify import notices, targets
@@ -26,7 +26,7 @@ _NOTIFIABLE = {*events.KINDS, *OUTCOMES} - {*notices.NEVER}
 
 @declare("config")
 def command(
-    action: str = argument(type=tuple(ACTIONS), metavar="ACTION"),
+    action: str = argument(type=tuple(ACTIONS), metavar="[ACTION]", required=False, default="show"),
     origin: bool = flag("--origin", help="With show: show where each value comes from."),
     as_json: bool = json_option("the settings"),
 ) -> int:
@@ -64,7 +64,13 @@ def _origin(setting: Setting) -> str:
 
 
 def _toml(value: Any) -> str:
-    """A value as TOML; control characters are escaped."""
+    """A value as TOML, with times and sizes as people write them; control characters are
+    escaped."""
+    if isinstance(value, float):
+        value = units.time(value) if value else 0
+    elif isinstance(value, int) and not isinstance(value, (bool, Count)):
+        short = units.amount(value)
+        value = value if short.isdigit() else short
     if isinstance(value, tuple):
         return f"[{', '.join(map(_toml, value))}]"
     if isinstance(value, str):

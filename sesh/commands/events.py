@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Iterable
 from datetime import datetime
 
-from sesh.commands._declare import argument, declare, flag, option
+from sesh.commands._declare import COUNT, argument, declare, flag, option
 from sesh.commands._options import json_option
 from sesh.model.errors import UsageError
 from sesh.state import events, lookup
@@ -24,6 +25,9 @@ def command(
     kinds: tuple[str, ...] = option(
         "--kind", multiple=True, metavar="KIND", help="Only this kind (repeatable)."
     ),
+    lines: int | None = option(
+        "-n", "--lines", type=COUNT, metavar="N", help="Only the last N of these events."
+    ),
     as_json: bool = json_option("one object a line"),
 ) -> int:
     """Show what happened to all sessions, or to one, oldest first."""
@@ -32,12 +36,32 @@ def command(
     for kind in kinds:
         if kind not in events.KINDS:
             raise UsageError(f"--kind {kind}: should be one of {', '.join(events.KINDS)}")
-    source: Iterable[events.Event] = events.follow(output.pause) if follow else events.read(since)
+    held = None if lines is None else deque[events.Event](maxlen=lines)
+
+    def show(event: events.Event) -> None:
+        output.write((json.dumps(event) if as_json else event_line(event)) + "\n")
+
+    def release() -> None:
+        nonlocal held
+        released, held = held or (), None
+        for event in released:
+            show(event)
+
+    def wait(seconds: float) -> bool:
+        release()  # the past has been read
+        return output.pause(seconds)
+
+    source: Iterable[events.Event] = events.follow(wait) if follow else events.read(since)
     for event in source:
-        if _wanted(event, name, since, kinds):
-            output.write((json.dumps(event) if as_json else event_line(event)) + "\n")
-            if output.reader_gone():
-                break
+        if not _wanted(event, name, since, kinds):
+            continue
+        if held is not None:
+            held.append(event)
+            continue
+        show(event)
+        if output.reader_gone():
+            break
+    release()
     return 0
 
 

@@ -28,7 +28,7 @@ _WIDEST = 50  # columns of a name or command
 
 @declare("template")
 def command(
-    action: str = argument(type=tuple(ACTIONS), metavar="ACTION"),
+    action: str = argument(type=tuple(ACTIONS), metavar="[ACTION]", required=False, default="ls"),
     names: tuple[str, ...] = argument(nargs=-1, metavar="[NAME]..."),
     directory: str | None = option("-C", "--dir", metavar="DIR", help="Use the project of DIR."),
     model: str | None = option("--from", metavar="NAME", help="With new: copy another template."),

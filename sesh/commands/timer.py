@@ -9,8 +9,8 @@ from sesh.commands._declare import argument, declare, flag, option
 from sesh.commands._options import json_option
 from sesh.model import errors
 from sesh.model.errors import UsageError
-from sesh.model.text import formatting
-from sesh.supervision.timer import schedules, timers
+from sesh.model.text import formatting, units
+from sesh.supervision.timer import timers
 from sesh.supervision.timer.timers import Scheduler, Timer
 from sesh.terminal import output
 
@@ -20,7 +20,9 @@ _DEFAULT = 300.0
 
 @declare("timer")
 def command(
-    action: str = argument(type=tuple(ACTIONS), metavar="ACTION"),
+    action: str = argument(
+        type=tuple(ACTIONS), metavar="[ACTION]", required=False, default="status"
+    ),
     every: float | None = option("--every", type="duration", help="How often (5m)."),
     scheduler: str | None = option(
         "--scheduler",
@@ -47,7 +49,7 @@ def command(
 def _install(every: float, scheduler: str | None) -> int:
     wanted = Scheduler(scheduler) if scheduler else None
     chosen, remarks = timers.install(every, wanted, timers.job())
-    output.say(f"gc runs every {schedules.span(every)}, by {chosen}")
+    output.say(f"gc runs every {units.time(every)}, by {chosen}")
     for remark in (*remarks, *_remarks(timers.state())):
         output.note(remark)
     return errors.OK
@@ -117,7 +119,7 @@ def _head(state: Timer) -> str:
         return f"{known}; next: sesh timer install"
     if state.every is None:
         return f"gc runs by {state.scheduler}, as edited by hand: {state.schedule}"
-    return f"gc runs every {schedules.span(state.every)}, by {state.scheduler}"
+    return f"gc runs every {units.time(state.every)}, by {state.scheduler}"
 
 
 def _remarks(state: Timer) -> list[str]:

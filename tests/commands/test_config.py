@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from sesh.model.configuration import SECTIONS
+from sesh.state import settings
 from tests.receiver import closed_port, receiving
 from tests.surroundings import complains, read_record
 from tests.world import World
@@ -36,8 +37,12 @@ def plain(value: Any) -> Any:
 
 
 def defaults() -> dict[str, Any]:
+    return {key: plain(one) for key, one in typed().items()}
+
+
+def typed() -> dict[str, Any]:
     return {
-        f"{section}.{name}": plain(getattr(kind, name))
+        f"{section}.{name}": getattr(kind, name)
         for section, kind in SECTIONS.items()
         for name in kind.fields
     }
@@ -46,8 +51,13 @@ def defaults() -> dict[str, Any]:
 def test_every_setting_is_shown_as_toml(world: World) -> None:
     shown = world.ok("config", "show").out
     assert len(shown.splitlines()) == len(defaults())
-    assert flat(tomllib.loads(shown)) == defaults()
-    assert "stop.grace = 10.0\n" in shown
+    found = flat(tomllib.loads(shown))
+    assert {key: settings.checked(found[key], one, key) for key, one in typed().items()} == typed()
+    for line in ('stop.grace = "10s"', 'logs.max_size = "32M"', 'gc.keep_history = "30d"'):
+        assert f"{line}\n" in shown
+    for line in ("start.retries = 0", "gc.max_age = 0", "start.max_memory = 0"):
+        assert f"{line}\n" in shown
+    assert world.ok("config").out == shown
     assert not world.state.exists()
 
 
@@ -66,7 +76,7 @@ def test_what_is_shown_could_be_the_file(world: World) -> None:
         found = flat(tomllib.loads(shown))
         assert found["notify.command"] == STRANGE
         assert found["notify.webhooks"] == ["http://a/?b=c", "#"]
-        assert (found["stop.grace"], found["gc.max_events"]) == (120.0, 65536)
+        assert (found["stop.grace"], found["gc.max_events"]) == ("2m", "64K")
     before = world.ok("config", "show").out
     world.configure(shown)
     assert world.ok("config", "show").out == before
@@ -77,7 +87,7 @@ def test_where_each_comes_from(world: World) -> None:
     env = with_variables(world, SESH_STOP_GRACE="4s", SESH_NOTIFY_ON="lost, hung")
     lines = world.ok("config", "show", "--origin", env=env).out.splitlines()
     words = {line.split()[0]: line.split() for line in lines}
-    assert words["stop.grace"] == ["stop.grace", "=", "4.0", "#", "$SESH_STOP_GRACE"]
+    assert words["stop.grace"] == ["stop.grace", "=", '"4s"', "#", "$SESH_STOP_GRACE"]
     assert words["logs.max_size"] == ["logs.max_size", "=", "100000", "#", path(world)]
     assert words["tmux.socket"] == ["tmux.socket", "=", '""', "#", "default"]
     assert words["notify.on"][2:] == ['["lost",', '"hung"]', "#", "$SESH_NOTIFY_ON"]
@@ -112,7 +122,7 @@ def test_the_path(world: World) -> None:
         (["path", "--origin"], "go with: sesh config show"),
         (["test-notify", "--json"], "go with: sesh config show"),
         (["shwo"], "shwo"),
-        ([], "ACTION"),
+        (["check", "--origin"], "go with: sesh config show"),
     ],
 )
 def test_usage(world: World, words: list[str], told: str) -> None:

@@ -159,6 +159,21 @@ def test_since_something_that_is_no_time(world: World) -> None:
         complains(world.sesh("events", f"--since={moment}"), 2)
 
 
+def test_the_last_few(world: World) -> None:
+    world.start("new")
+    past = "".join(event("started", f"old{number}", 90 - number) for number in range(3))
+    log(world).write_text(past + log(world).read_text())
+    assert [name for name, _ in shown(world, "-n", "2")] == ["old2", "new"]
+    assert [name for name, _ in shown(world, "--lines", "9")] == ["old0", "old1", "old2", "new"]
+    assert shown(world, "-n", "1", "old1") == [("old1", "started")]
+    assert shown(world, "-n", "1", "--kind", "ended") == []
+    complains(world.sesh("events", "-n", "-1"), 2)
+    with reading(world, "events", "-f", "-n", "1") as events:
+        assert "  new  " in events.line()
+        world.start("newer")
+        assert "  newer  " in events.line()
+
+
 def test_json_is_an_object_a_line_with_its_details(world: World) -> None:
     history(world)
     lines = world.ok("events", "--json", "--kind", "ended").out.splitlines()

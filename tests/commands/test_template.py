@@ -60,6 +60,7 @@ def test_what_comes_with_sesh(world: World) -> None:
     assert list(listed(world)) == BUILTIN
     assert listed(world)["claude"]["command"] == ["claude"]
     lines = world.ok("template", "ls").out.splitlines()
+    assert world.ok("template").out.splitlines() == lines
     assert lines[0].split() == ["NAME", "FROM", "RUNS"]
     assert lines[2].split() == ["claude", "built", "in", "claude"]
     assert lines[6].split() == ["shell", "built", "in", "your", "shell"]

@@ -203,6 +203,8 @@ def test_each_state_directory_has_its_own_timer(world: World, cron: Cron) -> Non
     assert other.ok("timer", "status", "--json").json["every"] == 3600
     world.ok("timer", "remove")
     assert world.sesh("timer", "status").code == 1
+    assert world.sesh("timer").err == world.sesh("timer", "status").err
+    assert other.ok("timer").out.startswith("gc runs every 1h, by cron\n")
     assert other.ok("timer", "status", "--json").json["every"] == 3600
     other.ok("timer", "remove")
     assert not cron.exists
@@ -246,7 +248,6 @@ def test_options_go_with_their_actions(world: World) -> None:
     complains(world.sesh("timer", "remove", "--every", "5m"), 2, "sesh timer install")
     complains(world.sesh("timer", "status", "--scheduler", "cron"), 2, "sesh timer install")
     complains(world.sesh("timer", "install", "--json"), 2, "sesh timer status")
-    complains(world.sesh("timer"), 2, "install")
     complains(world.sesh("timer", "start"), 2, "install")
 
 

@@ -46,6 +46,14 @@ def span(seconds: float) -> str:
     return f"{seconds:g} second{'s' if seconds != 1 else ''}"
 
 
+def time(seconds: float) -> str:
+    """A time exactly, as `seconds` reads it: `5m`, `90m`, `0.5s`."""
+    for unit, length in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= length and seconds % length == 0:
+            return f"{seconds / length:.0f}{unit}"
+    return f"{seconds:.9f}".rstrip("0").rstrip(".") + "s"
+
+
 def amount(count: int) -> str:
     """A size in its largest whole unit: `2G`, `1500K`, `100`."""
     for unit in ("T", "G", "M", "K"):

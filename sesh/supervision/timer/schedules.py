@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from shlex import split
 
 from sesh.model.errors import SeshError, StateError, UsageError
+from sesh.model.text import units
 from sesh.model.text.shell_words import quote
 from sesh.model.value_object import Value
 
@@ -50,8 +51,8 @@ def cron_fields(every: float) -> str:
         return _CRON[int(every)]
     below = max((one for one in _CRON if one < every), default=None)
     above = min((one for one in _CRON if one > every), default=None)
-    near = " or ".join(span(one) for one in (below, above) if one is not None)
-    raise UsageError(f"--every {span(every)}: cron can't do that; the nearest is {near}")
+    near = " or ".join(units.time(one) for one in (below, above) if one is not None)
+    raise UsageError(f"--every {units.time(every)}: cron can't do that; the nearest is {near}")
 
 
 def timer_lines(every: float) -> list[str]:
@@ -69,14 +70,6 @@ def every_of(schedule: str) -> float | None:
                 return every
     found = re.fullmatch(r"(\d+(?:\.\d+)?)s", schedule)
     return float(found[1]) if found else None
-
-
-def span(seconds: float) -> str:
-    """A length of time, exactly, as options take it."""
-    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
-        if seconds >= size and seconds % size == 0:
-            return f"{seconds / size:.0f}{unit}"
-    return f"{seconds:.12g}s"
 
 
 # --- texts for systemd ---------------------------------------------------------------------------
@@ -113,7 +106,7 @@ def timer_text(every: float) -> str:
     return _lines(
         f"# {_WRITTEN}",
         "[Unit]",
-        f"Description=Run sesh gc every {span(every)}",
+        f"Description=Run sesh gc every {units.time(every)}",
         "",
         "[Timer]",
         *timer_lines(every),

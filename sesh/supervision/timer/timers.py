@@ -17,6 +17,7 @@ from contextlib import suppress
 from enum import StrEnum
 
 from sesh.model.errors import CannotTellError, SeshError, StateError, UsageError
+from sesh.model.text.units import time as written
 from sesh.model.value_object import Value, replace
 from sesh.supervision.timer import schedules
 from sesh.supervision.timer.schedules import Job
@@ -100,7 +101,7 @@ def _account_home() -> str | None:
 def install(every: float, wanted: Scheduler | None, what: Job) -> tuple[Scheduler, list[str]]:
     """Install the timer at one scheduler, remove it from the other. Returns which, and remarks."""
     if every < schedules.SHORTEST:
-        given, shortest = schedules.span(every), schedules.span(schedules.SHORTEST)
+        given, shortest = written(every), written(schedules.SHORTEST)
         raise UsageError(f"--every {given}: should be {shortest} at least")
     chosen = _choose(wanted)
     if chosen is Scheduler.CRON:

@@ -23,6 +23,23 @@ def test_times(text: str, meant: float) -> None:
     assert units.seconds(text) == pytest.approx(meant)
 
 
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        *((60, "1m"), (90, "90s"), (300, "5m"), (5400, "90m"), (3600, "1h"), (86400, "1d")),
+        *((61.5, "61.5s"), (1234567, "1234567s"), (0.25, "0.25s")),
+    ],
+)
+def test_times_as_people_write_them(seconds: float, text: str) -> None:
+    assert units.time(seconds) == text
+    assert units.seconds(text) == seconds
+
+
+def test_every_time_can_be_read_again() -> None:
+    for seconds in (1e-9, 0.001, 59.999, 1234567.5, 1e9 - 1):
+        assert units.seconds(units.time(seconds)) == pytest.approx(seconds)
+
+
 @pytest.mark.parametrize("text", ["", "s", "-1", "30m1h", "1m1m", "1h30", "soon", "1h x", "x1h"])
 def test_no_times(text: str) -> None:
     assert units.seconds(text) is None

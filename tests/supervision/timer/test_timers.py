@@ -82,11 +82,6 @@ def test_how_often_is_read_back_from_what_was_written(every: float) -> None:
         assert schedules.every_of(schedules.cron_fields(every)) == every
 
 
-def test_a_time_is_said_exactly() -> None:
-    said = [schedules.span(seconds) for seconds in (60, 90, 300, 5400, 3600, 86400, 61.5, 1234567)]
-    assert said == ["1m", "90s", "5m", "90m", "1h", "1d", "61.5s", "1234567s"]
-
-
 # --- systemd -----------------------------------------------------------------------------------
 
 
