@@ -19,11 +19,12 @@ from sesh.system import files, paths
 
 def remove_history(step: Step, *_: object) -> Outcome:
     """Remove transcripts first: a record without one is still found by its age."""
+    assert step.session_id is not None
     record = f"{paths.history_dir()}/{step.session_id}.toml"
     with records.lock():
         if not _unchanged(record, step.changed) or claimed(step.session_id):
             return skipped(step)
-        _unlink((*step.paths, record))
+        _unlink((*paths.of_transcript(step.session_id), record))
     return done(step)
 
 

@@ -192,7 +192,7 @@ NO_PILE = Pile((), 0.0, 0, 0.0)
 def _transcripts() -> dict[str, Pile]:
     found: dict[str, Pile] = {}
     directory = paths.transcripts_dir()
-    for name in _names(directory):
+    for name in sorted(_names(directory)):  # the order of `paths.of_transcript`
         session_id, _, kind = name.partition(".")
         path, pile = f"{directory}/{name}", found.get(session_id, NO_PILE)
         ours = kind in ("log", "screen", "times") and _ID.fullmatch(session_id)

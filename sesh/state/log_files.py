@@ -14,6 +14,7 @@ import os
 import time
 from contextlib import suppress
 
+from sesh.model.errors import StateError
 from sesh.model.text import parse
 from sesh.system import files, paths
 
@@ -135,14 +136,17 @@ def _cut(fd: int, end: int) -> None:
 
 def mark(session_id: str) -> None:
     """Remember how far the transcript is now, if it has grown since the last time. A moment that
-    can't be written down (a full disk) only makes `offset_at` less exact."""
+    can't be written down (a full disk) only makes `offset_at` less exact. The note of a transcript
+    that was removed meanwhile is removed again: its files go in the order of `of_transcript`."""
     log, times = paths.transcript(session_id), paths.times(session_id)
-    with suppress(OSError):
+    with suppress(OSError, StateError):
         status = os.stat(log)
         if (files.changed(times) or 0.0) < status.st_mtime:
             files.append_line(times, b"%d %d\n" % (time.time(), status.st_size))
             if os.stat(times).st_size > _TIMES_LIMIT:
                 files.write_private(times, _newer_half(times), durable=False)
+            if not os.path.exists(log):
+                os.unlink(times)
 
 
 def _newer_half(path: str) -> bytes:

@@ -121,7 +121,8 @@ def screen(session_id: str) -> str:
 
 
 def of_transcript(session_id: str) -> tuple[str, ...]:
-    """All files that hold, or tell of, what a session printed."""
+    """All files that hold, or tell of, what a session printed, in the order of their removal: a
+    pass removes the times that it has noted if the transcript is gone by then."""
     return (transcript(session_id), screen(session_id), times(session_id))
 
 

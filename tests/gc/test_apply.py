@@ -152,6 +152,21 @@ def test_files_that_were_touched_or_are_claimed(inside: World) -> None:
     assert look(shown["pid"]) is not None
 
 
+def test_history_goes_with_what_was_noted_since_the_plan(inside: World) -> None:
+    """A pass beside gc notes how far a transcript is, and so makes a file that the plan lacks."""
+    inside.start("one")
+    old = time.time() - 40 * 86400
+    for path in ("history/{}.toml", "transcripts/{}.log"):
+        made = inside.state / path.format(NOBODY)
+        made.write_text("x")
+        os.utime(made, (old, old))
+    steps = planned()
+    assert [(step.verb, step.what) for step in steps] == [("remove", "history record")]
+    (inside.state / f"transcripts/{NOBODY}.times").write_text("1 1\n")
+    assert applied(steps) == [None]
+    assert not list(inside.root.rglob(f"*{NOBODY}*"))
+
+
 def test_one_failure_does_not_stop_the_others(inside: World) -> None:
     """A directory where a transcript should be can't be removed as a file."""
     inside.start("one")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from sesh.state import log_files
+from sesh.system import files, paths
 
 KILO = 1 << 10
 
@@ -65,3 +66,27 @@ def test_what_is_printed_meanwhile_counts(
     monkeypatch.setattr(log_files, step, late)
     log_files.trim(str(old), 64 * KILO)
     assert old.stat().st_mtime > LONG_AGO + 1
+
+
+# --- the notes of its growth ---------------------------------------------------------------------
+
+ID = "a-20261115-000000-00000001"
+
+
+def test_no_note_is_left_of_a_transcript_that_is_removed_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by `rm` while a pass looks."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    Path(paths.transcripts_dir()).mkdir(parents=True)
+    Path(paths.transcript(ID)).write_bytes(b"x")
+    real = files.append_line
+
+    def late(path: str, line: bytes) -> bool:
+        for one in paths.of_transcript(ID):
+            Path(one).unlink(missing_ok=True)
+        return real(path, line)
+
+    monkeypatch.setattr(files, "append_line", late)
+    log_files.mark(ID)
+    assert os.listdir(paths.transcripts_dir()) == []
