@@ -1,4 +1,4 @@
-"""sesh config: show the settings and their origin, check them, or send a test notification."""
+"""sesh config: show, edit and check the settings, or send a test notification."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from sesh.commands._declare import argument, declare, flag
 from sesh.commands._options import json_option
 from sesh.model import errors
 from sesh.model.configuration import SECTIONS, Config, Count
-from sesh.model.errors import SeshError, UsageError
+from sesh.model.errors import SeshError, StateError, UsageError
 from sesh.model.states import OUTCOMES, Retry
 from sesh.model.text import formatting, units
 from sesh.state import events, settings
 from sesh.state.settings import Setting
 from sesh.supervision.notify import notices, targets
-from sesh.system import paths
+from sesh.system import files, paths
 from sesh.terminal import output
 
-ACTIONS = ("show", "check", "path", "test-notify")
+ACTIONS = ("show", "edit", "check", "path", "test-notify")
 _NOTIFIABLE = {*events.KINDS, *OUTCOMES} - {*notices.NEVER}
 
 
@@ -30,7 +30,10 @@ def command(
     origin: bool = flag("--origin", help="With show: show where each value comes from."),
     as_json: bool = json_option("the settings"),
 ) -> int:
-    """Show or check settings, or send a test notification: show, check, path or test-notify."""
+    """Show, edit or check settings, or send a test notification.
+
+    ACTION is show (the default), edit, check, path or test-notify.
+    """
     if action != "show" and (origin or as_json):
         raise UsageError("--origin and --json go with: sesh config show")
     if action == "show":
@@ -38,6 +41,8 @@ def command(
     if action == "path":
         output.write(f"{formatting.escape(paths.config_file())}\n")
         return errors.OK
+    if action == "edit":
+        return _edit(paths.config_file())
     config = settings.load()
     return _check(config) if action == "check" else _test(config)
 
@@ -84,6 +89,29 @@ def _escaped(char: str) -> str:
     if char.isprintable():
         return char
     return f"\\u{ord(char):04x}" if ord(char) < 1 << 16 else f"\\U{ord(char):08x}"
+
+
+# --- edit ----------------------------------------------------------------------------------------
+
+
+def _edit(path: str) -> int:
+    """Open the file in the user's editor, then check it. A new file explains all settings."""
+    import click
+
+    if not os.path.lexists(path):
+        with open(paths.package_file("state/skeleton.toml"), "rb") as file:
+            files.create(path, file.read())
+    try:
+        click.edit(filename=path)
+    except click.ClickException as error:
+        raise SeshError(f"{error.message}; set EDITOR to the command of your editor") from None
+    try:
+        found = _check(settings.load())
+    except StateError as error:
+        raise StateError(f"{error}; correct it with: sesh config edit") from None
+    if found == errors.OK and output.interactive():
+        output.say(f"{formatting.escape(path)}: no problems found")
+    return found
 
 
 # --- check ---------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from sesh.model.errors import SCARCE, LockedError, ScarceError, StateError
+from sesh.model.errors import SCARCE, ConflictError, LockedError, ScarceError, StateError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -261,6 +261,20 @@ def write_private(path: str, data: bytes, *, durable: bool = True) -> None:
     """Write a file of ours atomically, 0600 under any umask."""
     with temp_file(path, data, durable=durable) as temp:
         os.replace(temp, path)
+
+
+def create(path: str, data: bytes) -> None:
+    """Write a new file of the user atomically, with its directories. Never overwrites a file."""
+    directory = os.path.dirname(path)
+    with writing(path):
+        make_parents(directory)
+        with temp_file(path, data) as temp:
+            try:
+                os.link(temp, path)
+            except FileExistsError:
+                raise ConflictError(f"{path} exists; remove it first, or edit it") from None
+            os.unlink(temp)
+            sync_directory(directory)
 
 
 def jot(path: str, data: bytes) -> None:

@@ -37,7 +37,7 @@ COMMANDS = {
     "gc": "Clean up ended sessions and enforce limits.",
     "doctor": "Diagnose problems and suggest or apply fixes.",
     "template": "List, show, make, check and trust templates of start -t.",
-    "config": "Show or check settings; send a test notification.",
+    "config": "Show, edit or check settings; send a test notification.",
     "init": "Print shell prompt integration.",
     "completion": "Print the completions of a shell.",
     "man": "Show the manual, also where man(1) does not find it.",

@@ -115,6 +115,48 @@ def test_the_path(world: World) -> None:
     assert world.ok("config", "path", env=env).out == f"{home}/.config/sesh/config.toml\n"
 
 
+# --- edit --------------------------------------------------------------------------------------
+
+
+def editor(world: World, script: str) -> dict[str, str]:
+    """An environment whose editor is a shell script; "$1" is the file."""
+    file = world.root / "an editor"
+    file.write_text(f"#!/bin/sh\n{script}\n")
+    file.chmod(0o755)
+    return {**world.env, "EDITOR": f"'{file}'"}
+
+
+def test_edit_begins_with_all_defaults_as_comments(world: World) -> None:
+    assert world.ok("config", "edit", env=editor(world, ":")).err == ""
+    raw = Path(path(world)).read_text()
+    assert tomllib.loads(raw) == {}
+    assert Path(path(world)).stat().st_mode & 0o777 == 0o600
+    uncommented = "\n".join(
+        line.removeprefix("# ") for line in raw.splitlines() if " = " in line or "# [" in line
+    )
+    found = flat(tomllib.loads(uncommented))
+    assert {key: settings.checked(found[key], one, key) for key, one in typed().items()} == typed()
+
+
+def test_edit_keeps_what_is_there_and_checks_what_was_written(world: World) -> None:
+    world.configure("[stop]\ngrace = 3\n")
+    world.ok("config", "edit", env=editor(world, 'echo "[gc]\nmax_age = \'1d\'" >>"$1"'))
+    assert tomllib.loads(Path(path(world)).read_text()) == {
+        "stop": {"grace": 3},
+        "gc": {"max_age": "1d"},
+    }
+    useless = world.sesh("config", "edit", env=editor(world, 'echo "[notify]\non = []" >"$1"'))
+    assert (useless.code, useless.err) == (0, "")
+    wrong = editor(world, 'echo "[stop]\ngrase = 3" >"$1"')
+    complains(world.sesh("config", "edit", env=wrong), 6, "stop.grase", "sesh config edit")
+    assert world.ok("config", "edit", env=editor(world, 'echo "[stop]" >"$1"')).code == 0
+
+
+def test_an_editor_that_fails(world: World) -> None:
+    failed = world.sesh("config", "edit", env={**world.env, "EDITOR": "no-such-editor"})
+    complains(failed, 1, "no-such-editor", "EDITOR")
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

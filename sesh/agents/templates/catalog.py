@@ -13,7 +13,7 @@ from enum import StrEnum
 from sesh.agents import rule_files
 from sesh.agents.templates import template, trust
 from sesh.agents.templates.template import Template
-from sesh.model.errors import ConflictError, SeshError, StateError, UsageError
+from sesh.model.errors import SeshError, StateError, UsageError
 from sesh.model.record import valid_name
 from sesh.model.value_object import Value
 from sesh.state import settings
@@ -185,15 +185,6 @@ def next_step(action: str, name: str, directory: str | None = None) -> str:
 def write(name: str, text: str) -> str:
     """Write a new template of the user; returns its path. Never overwrites a file."""
     check_name(name)
-    directory = paths.templates_dir()
-    path = f"{directory}/{name}.toml"
-    with files.writing(path):
-        files.make_parents(directory)
-        with files.temp_file(path, text.encode()) as temp:
-            try:
-                os.link(temp, path)
-            except FileExistsError:
-                raise ConflictError(f"{path} exists; remove it first, or edit it") from None
-            os.unlink(temp)
-            files.sync_directory(directory)
+    path = f"{paths.templates_dir()}/{name}.toml"
+    files.create(path, text.encode())
     return path
