@@ -230,7 +230,9 @@ def read_only(directory: Path) -> Iterator[None]:
     if subprocess.run(["mount", "--bind", path, path], capture_output=True).returncode:
         pytest.skip("may not mount here")
     try:
-        subprocess.run(["mount", "-o", "remount,bind,ro", path], check=True)
+        remount = ["mount", "-o", "remount,bind,ro", path]
+        # While another process writes there, for example a pass, the mount is busy.
+        assert eventually(lambda: subprocess.run(remount, capture_output=True).returncode == 0)
         yield
     finally:
         subprocess.run(["umount", "-l", path], check=True)
