@@ -465,7 +465,7 @@ def test_a_command_that_looks_goes_on_with_a_warning(
     added = [line for line in done.err.splitlines() if line not in before.err.splitlines()]
     assert len(added) <= 1, done
     for line in added:
-        assert "unknown key stop.grce" in line
+        assert "config.toml:2: unknown key stop.grce" in line
     if "--json" in command:
         assert done.json
 

@@ -147,33 +147,50 @@ def _decode(path: str, raw: bytes) -> dict[str, Setting]:
     found = {}
     for section, table in parse(path, raw).items():
         try:
-            kind = _section(path, section, table)
+            kind = _section(section, table)
         except StateError as error:
-            _refuse(error)
+            _refuse(StateError(f"{path}{_line(raw, section)}: {error}"))
             continue
         for name, value in table.items():
             try:
-                found[f"{section}.{name}"] = _setting(path, section, name, value, kind)
+                found[f"{section}.{name}"] = _setting(section, name, value, kind)
             except StateError as error:
-                _refuse(error)
+                _refuse(StateError(f"{path}{_line(raw, section, name)}: {error}"))
     return found
 
 
-def _section(path: str, section: str, table: Any) -> type[Value]:
+def _section(section: str, table: Any) -> type[Value]:
     kind = SECTIONS.get(section)
     if kind is None and isinstance(table, dict):
-        raise StateError(f"{path}: unknown section [{section}]; see sesh-config(5)")
+        raise StateError(f"unknown section [{section}]; see sesh-config(5)")
     if kind is None or not isinstance(table, dict):
-        raise StateError(f"{path}: {section} should be a table")
+        raise StateError(f"{section} should be a table")
     return kind
 
 
-def _setting(path: str, section: str, name: str, value: Any, kind: type[Value]) -> Setting:
+def _setting(section: str, name: str, value: Any, kind: type[Value]) -> Setting:
     key = f"{section}.{name}"
     if name not in kind.fields:
-        raise StateError(f"{path}: unknown key {key}; see sesh-config(5)")
-    where = f"{path}: {key}"
-    return Setting(_known(key, checked(value, getattr(kind, name), where), where), FILE)
+        raise StateError(f"unknown key {key}; see sesh-config(5)")
+    return Setting(_known(key, checked(value, getattr(kind, name), key), key), FILE)
+
+
+def _line(raw: bytes, section: str, name: str | None = None) -> str:
+    """Where a section, or a key in it, is in the file: `:3`; empty where it is written in a way
+    that is not recognised here. (The TOML parser keeps no line numbers.)"""
+    table = ""
+    for number, line in enumerate(raw.decode().splitlines(), 1):
+        word = line.split("#")[0].strip()
+        if word.startswith("["):
+            table = word.strip("[] ")
+            key = table if name is None else ""
+        else:
+            key = word.partition("=")[0].strip()
+            if table:
+                key = f"{table}.{key}"
+        if key == (section if name is None else f"{section}.{name}"):
+            return f":{number}"
+    return ""
 
 
 def from_environment() -> dict[str, Setting]:

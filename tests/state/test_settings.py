@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sesh.state import settings
+from tests.surroundings import complains
 from tests.world import World
 
 
@@ -48,6 +49,24 @@ def test_a_wrong_config_is_told_and_nothing_is_done(world: World, text: str, tol
     assert "config.toml" in done.err
     assert len(done.err.splitlines()) == 1
     assert not world.state.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("# ours\n\n[stop]\n  grase = 3\n", ":4: unknown key stop.grase"),
+        ("[logs]\ngrace = 3\n[stop]\ngrace = -1 # soon\n", ":2: unknown key logs.grace"),
+        ("[gc]\nmax_age = 1\n[stop]\ngrace = -1\n", ":4: stop.grace should be"),
+        ("stop.grace = -1\n", ":1: stop.grace should be"),
+        ("[gc]\n[stat]\n", ":2: unknown section [stat]"),
+        ("\nstop = 3\n", ":2: stop should be a table"),
+        ("stop = {grace = -1}\n", ": stop.grace should be"),
+        ("[stop]\ngrace = \n", "line 2"),
+    ],
+)
+def test_a_wrong_setting_is_named_with_its_line(world: World, text: str, where: str) -> None:
+    world.configure(text)
+    complains(world.sesh("gc"), 6, where, "config.toml")
 
 
 def test_grace_and_launch_timeout_come_from_the_config(world: World) -> None:
