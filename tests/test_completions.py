@@ -189,7 +189,7 @@ def test_only_living_sessions_are_offered_to_what_needs_one(terminal: Terminal) 
 
 
 def test_names_are_offered_only_where_a_name_goes(terminal: Terminal) -> None:
-    for line in ("sesh send alpha al", "sesh logs alpha be", "sesh start al", "sesh ls al"):
+    for line in ("sesh send alpha al", "sesh attach alpha be", "sesh start al", "sesh ls al"):
         terminal.tab(line)
         time.sleep(0.5)  # a completion would be there by now
         assert terminal.line() == line, terminal.lines()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 
 from sesh.model.configuration import Config
@@ -24,6 +24,7 @@ from sesh.system.tmux import Tmux
 REPLAY_LIMIT = 8 << 20  # bytes at the end of a transcript: more than the scrollback holds
 REPLAY_PATIENCE = 10.0
 POLL = 0.1
+LONGEST_LINE = 1 << 16  # bytes; a longer one is broken
 _CHUNK = 1 << 16
 _DEAD = lazy(r"Pane is dead \(")
 _ESCAPES = lazy(
@@ -154,23 +155,23 @@ def raw(record: Record, offset: int = 0) -> Iterator[bytes]:
             yield chunk
 
 
-def follow(
-    record: Record, offset: int, alive: Callable[[], bool], wait: Callable[[float], bool]
-) -> Iterator[bytes]:
-    """The output after `offset`, until the session has ended and everything was read."""
-    path = paths.transcript(record.id)
-    while True:
-        lives = alive()
-        with files.open_binary(path) as file:
-            if os.fstat(file.fileno()).st_size < offset:
-                offset = 0  # it was trimmed
-            offset = max(offset, log_files.begin(path))
-            file.seek(offset)
+class Tail:
+    """Reads what is appended to a transcript."""
+
+    def __init__(self, record: Record, offset: int) -> None:
+        self._path = paths.transcript(record.id)
+        self.offset = offset
+
+    def read(self) -> Iterator[bytes]:
+        """All that was appended since the last time."""
+        with files.open_binary(self._path) as file:
+            if os.fstat(file.fileno()).st_size < self.offset:
+                self.offset = 0  # it was trimmed
+            self.offset = max(self.offset, log_files.begin(self._path))
+            file.seek(self.offset)
             while chunk := file.read(_CHUNK):
-                offset += len(chunk)
+                self.offset += len(chunk)
                 yield chunk
-        if not lives or not wait(POLL):
-            return
 
 
 class Plain:
@@ -185,3 +186,34 @@ class Plain:
         self._rest = data[unfinished.start() :] if unfinished else b""
         whole = data[: unfinished.start()] if unfinished else data
         return _ESCAPES.sub(b"", whole).replace(b"\r", b"")
+
+
+class Lines:
+    """Splits a stream into lines without escape sequences."""
+
+    def __init__(self, begun: bytes = b"") -> None:
+        self._plain = Plain()
+        self._begun = begun  # a line without its end
+
+    def feed(self, chunk: bytes) -> list[str]:
+        """The lines that this chunk completes."""
+        *whole, self._begun = (self._begun + self._plain.feed(chunk)).split(b"\n")
+        if len(self._begun) > LONGEST_LINE:
+            whole.append(self._begun)
+            self._begun = b""
+        return [line.decode(errors="replace") for line in whole]
+
+    def rest(self) -> list[str]:
+        """The last line, if it has no end."""
+        left, self._begun = self._begun, b""
+        return [left.decode(errors="replace")] if left else []
+
+
+def lines_with_ends(tail: Tail, lines: Lines) -> Iterator[tuple[str, int]]:
+    """New lines, each with the offset of its end in the transcript."""
+    for chunk in tail.read():
+        end = tail.offset - len(chunk)
+        for piece in chunk.splitlines(keepends=True):
+            end += len(piece)
+            for line in lines.feed(piece):
+                yield line, end

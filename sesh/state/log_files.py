@@ -12,6 +12,8 @@ from __future__ import annotations
 import errno
 import os
 import time
+from bisect import bisect_left
+from collections.abc import Callable
 from contextlib import suppress
 
 from sesh.model.errors import StateError
@@ -22,6 +24,7 @@ _BLOCK = 1 << 16  # holes are made of whole blocks of any file system
 _KEEP_SIZE, _PUNCH_HOLE = 1, 2  # of fallocate(2)
 _TIMES_LIMIT = 1 << 16
 _FOLLOWED = 2.0  # seconds within which readers that follow a transcript have read new output
+_EXACT = 60.0  # seconds between two looks, within which the time of output counts as known
 _BURST = 8  # times the limit that a transcript may have while it grows fast
 
 
@@ -157,10 +160,32 @@ def _newer_half(path: str) -> bytes:
 def offset_at(session_id: str, moment: float) -> tuple[int, float]:
     """How far the transcript was at that moment or, as far as known, shortly before; and when that
     was (0: at its beginning)."""
-    known = [(0, 0.0)]
+    return [(0, 0.0), *(mark for mark in _marks(session_id) if mark[1] <= moment)][-1]
+
+
+def time_of(session_id: str, created: float) -> Callable[[int], float | None]:
+    """Tells when the byte before an offset of the transcript was printed, by the end of the time
+    between two looks; None where more than a minute lies between them."""
+    status = os.stat(paths.transcript(session_id))
+    marks = [(offset, at) for offset, at in _marks(session_id) if offset < status.st_size]
+    marks = [(0, created), *marks, (status.st_size, status.st_mtime)]
+    offsets = [offset for offset, _ in marks]
+
+    def printed(end: int) -> float | None:
+        after = min(bisect_left(offsets, end), len(marks) - 1)
+        before, at = marks[max(0, after - 1)][1], marks[after][1]
+        exact = end == status.st_size or at - before <= _EXACT
+        return at if exact else None
+
+    return printed
+
+
+def _marks(session_id: str) -> list[tuple[int, float]]:
+    """How far the transcript was at which times, as it was noted."""
+    found = []
     with suppress(OSError):
         for line in files.read_regular(paths.times(session_id), _TIMES_LIMIT * 2).splitlines():
             at, _, offset = line.partition(b" ")
-            if at.isdigit() and offset.isdigit() and int(at) <= moment:
-                known.append((int(offset), float(at)))
-    return known[-1]
+            if at.isdigit() and offset.isdigit():
+                found.append((int(offset), float(at)))
+    return found

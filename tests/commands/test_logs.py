@@ -378,6 +378,125 @@ def test_since_after_the_end(world: World) -> None:
     assert "new things" in world.ok("logs", "a", "--since", "1h").out
 
 
+# --- several sessions ---------------------------------------------------------------------------
+
+
+def echoing(world: World, name: str, *options: str) -> None:
+    """A session that prints its name, then each line that it reads."""
+    script = f"stty -echo; echo {name} begins; while read -r line; do echo $line; done"
+    world.start(name, "sh", "-c", script, options=options)
+    printed(world, name, "begins")
+
+
+def test_lines_of_several_sessions_begin_with_their_names(world: World) -> None:
+    world.start(
+        "api", "sh", "-c", "printf '\\033[1mone\\n'; echo two; exec cat", options=["-gshop"]
+    )
+    world.start("database", "sh", "-c", "echo three; exec cat", options=["-gshop"])
+    world.ok("start", "note", "-g", "shop", "--record-only")
+    printed(world, "database", "three")
+    printed(world, "api", "two")
+    expected = "api       | one\napi       | two\ndatabase  | three\n"
+    assert world.ok("logs", "api", "database").out == expected
+    assert world.ok("logs", "--group", "shop").out == expected
+    last = world.ok("logs", "--tail", "1", "-g", "shop").out
+    assert last == "api       | two\ndatabase  | three\n"
+    coloured = world.ok("logs", "-g", "shop", env={**world.env, "FORCE_COLOR": "1"}).out
+    assert coloured.splitlines()[0] == "\033[36mapi       |\033[0m one"
+    assert coloured.splitlines()[2] == "\033[33mdatabase  |\033[0m three"
+    both = {**world.env, "FORCE_COLOR": "1", "NO_COLOR": "1"}
+    assert world.ok("logs", "-g", "shop", env=both).out == expected
+    complains(world.sesh("logs", "-g", "nothing"), 4, "no session is in group nothing")
+    complains(world.sesh("logs", "api", "-g", "shop"), 2, "not both")
+    complains(world.sesh("logs", "api", "database", "--raw"), 2, "one session")
+    (world.state / "transcripts" / f"{world.session('api')['id']}.log").unlink()
+    done = world.sesh("logs", "--timestamps", "api", "database")
+    assert (done.code, done.out.split()[-1]) == (9, "three")
+    assert "api: its transcript is gone" in done.err
+
+
+def test_following_a_group_ends_with_its_last_session(world: World) -> None:
+    """Also a session that joins is followed; its first line is not lost."""
+    echoing(world, "a", "-gshop")
+    echoing(world, "b", "-gshop")
+    with reading(world, "logs", "-f", "--group", "shop") as logs:
+        assert [logs.line(), logs.line()] == ["a  | a begins", "b  | b begins"]
+        world.ok("send", "b", "to b")
+        assert logs.line() == "b  | to b"
+        world.ok("send", "a", r"bell\007 \033[31mred")
+        assert logs.line() == "a  | bell red"
+        world.ok("stop", "a")
+        echoing(world, "late", "-gshop")
+        assert logs.line() == "late  | late begins"
+        world.ok("send", "b", "again")
+        assert logs.line() == "b     | again"
+        world.ok("stop", "-y", "b", "late")
+        assert logs.rest() == (0, b"", "")
+
+
+def test_following_continues_an_unfinished_line_after_the_name(world: World) -> None:
+    for name in ("a", "b"):
+        world.start(name, "sh", "-c", "stty -echo; printf 'name? '; read -r name; echo $name")
+        printed(world, name, "name?")
+    with reading(world, "logs", "-f", "a", "b") as logs:
+        for name in ("a", "b"):
+            world.ok("send", name, f"i am {name}")
+            assert logs.line() == f"{name}  | name? i am {name}"
+        assert logs.rest() == (0, b"", "")
+
+
+# --- lines that match ----------------------------------------------------------------------------
+
+
+def test_only_lines_that_match(world: World) -> None:
+    script = r"printf 'a \033[31mbad\033[0m word\n'; seq 5; echo bad end; exec cat"
+    world.start("a", "sh", "-c", script)
+    printed(world, "a", "end")
+    assert world.ok("logs", "a", "--grep", "^a bad|[24]").out == "a bad word\n2\n4\n"
+    assert world.ok("logs", "a", "--grep", "bad", "-n", "1").out == "bad end\n"
+    none = world.sesh("logs", "a", "--grep", "nothing of that")
+    assert (none.code, none.out, none.err) == (1, "", "")
+    complains(world.sesh("logs", "a", "--grep", "(bad"), 2, "--grep (bad: invalid regular")
+    with reading(world, "logs", "-f", "a", "--grep", "word|more") as logs:
+        assert logs.line() == "a bad word"
+        world.ok("send", "a", "and less")
+        world.ok("send", "a", "and more")
+        assert logs.line() == "and more"
+        world.ok("stop", "a")
+        code, _, err = logs.rest()
+        assert (code, err) == (0, "")
+
+
+# --- when --------------------------------------------------------------------------------------
+
+
+def test_each_line_with_its_time_where_that_is_known(world: World) -> None:
+    """A pass saw the first two lines an hour ago, and nothing was seen since until a moment ago."""
+    before = time.time()
+    world.start("a", "sh", "-c", "echo old; echo b; while read -r line; do echo $line; done")
+    printed(world, "a", "old")
+    world.ok("pass")
+    past(world, 3600)
+    record = world.record("a")
+    created = datetime.fromtimestamp(time.time() - 3601, UTC).isoformat()
+    text = record.read_text().partition("\n")[2]
+    old = next(line for line in text.splitlines() if line.startswith("created = "))
+    record.write_text(text.replace(old, f"created = {created}"))
+    world.ok("send", "a", "new")
+    printed(world, "a", "new\nnew")
+    lines = world.ok("logs", "a", "--timestamps").out.splitlines()
+    assert [line[20:] for line in lines] == ["old", "b", "new", "new"]
+    times = [line[:19].strip() for line in lines]
+    assert times[2] == ""
+    known = [time.mktime(time.strptime(times[at], "%Y-%m-%d %H:%M:%S")) for at in (0, 1, 3)]
+    assert before - 3602 < known[0] == known[1] < time.time() - 3599
+    assert before - 1 < known[2] <= time.time()
+    with reading(world, "logs", "-f", "--timestamps", "-n", "0", "a") as logs:
+        world.ok("send", "a", "newest")
+        shown = time.strptime(logs.line()[:19], "%Y-%m-%d %H:%M:%S")
+        assert known[2] <= time.mktime(shown) <= time.time()
+
+
 # --- bounds ------------------------------------------------------------------------------------
 
 
