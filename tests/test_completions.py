@@ -16,8 +16,8 @@ from pathlib import Path
 import click
 import pytest
 
-from sesh.agents.last_event import ACTIVITIES
 from sesh.commands import completion, template
+from sesh.model.agents.hook_event import ACTIVITIES
 from sesh.model.progress import PHASES
 from sesh.model.states import State
 from sesh.state import events

@@ -1,1 +1,1 @@
-"""How coding agents are launched, resumed, heard and read: what each of them says, in one place."""
+"""How coding agents are launched and resumed, and what they are doing."""

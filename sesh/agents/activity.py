@@ -15,18 +15,14 @@ from __future__ import annotations
 import os
 import time
 
-from sesh.agents import claude, codex, last_event, questions
-from sesh.agents.last_event import BUSY, IDLE, WAITING, HookEvent
+from sesh.agents import questions
 from sesh.agents.rules import Rule, from_plain, match
-from sesh.model import digest
-from sesh.model.text import parse, quick_json
+from sesh.model.agents import claude, codex
+from sesh.model.agents.hook_event import BUSY, IDLE, WAITING, HookEvent
+from sesh.model.text import quick_json
 from sesh.model.value_object import Any, Value, replace
-from sesh.system import paths, quick_read
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from sesh.model.digest import Digest
-    from sesh.model.record import Record
+from sesh.places.agent_files import Launch, last_hook
+from sesh.system import quick_read
 
 REGISTRY, MARK, TITLE, HOOK, SCREEN = "registry", "mark", "title", "hook", "screen"
 PROMPT = "prompt"  # the prompt of the launch, not taken yet
@@ -52,54 +48,6 @@ class Activity(Value):
     background: bool | None = None  # idle, while a process that it started still runs
     trouble: bool = False  # waits because of an error, not for an answer: it takes prompts
     question: dict[str, Any] | None = None  # what it asks, as in JSON
-
-
-class Launch(Value):
-    """A launch of a session: what is needed to find the files of its agent."""
-
-    run: str  # the directory of launches on this machine
-    id: str
-    generation: int
-    pid: str
-    start: str
-    in_container: bool
-    transcript: str
-
-    @property
-    def stem(self) -> str:
-        return f"{self.run}/{self.id}.{self.generation}"
-
-
-def launch_of(record: Record) -> Launch:
-    """The launch of a record."""
-    place, agent = record.place, record.place.agent
-    return Launch(
-        run=place.private_run,
-        id=record.id,
-        generation=place.generation,
-        pid=str(agent.process.pid) if agent else "",
-        start=str(agent.process.start) if agent else "",
-        in_container=not record.place.agent_files_here,
-        transcript=paths.transcript(record.id),
-    )
-
-
-def launch_in(found: Digest, run: str) -> Launch | None:
-    """The launch of a digest line, if it runs an agent that sesh knows. (Mode `word` is a record
-    without a process.)"""
-    if digest.agent(found.view) is None or digest.state(found.view) != "running":
-        return None
-    if found.mode == "word":
-        return None
-    return Launch(
-        run=run,
-        id=found.id,
-        generation=int(found.generation),
-        pid=found.pid,
-        start=found.start,
-        in_container=found.mode.startswith("box"),
-        transcript=paths.transcript(found.id),
-    )
 
 
 class KitFile(Value):
@@ -230,22 +178,6 @@ def read_kit(launch: Launch) -> KitFile | None:
         return KitFile(**found, rules=rules)
     except (OSError, ValueError, TypeError, AttributeError, KeyError):
         return None
-
-
-def last_hook(launch: Launch) -> HookEvent | None:
-    """The last event that its hooks reported. In a container, hooks leave the raw event in a
-    file."""
-    try:
-        if not launch.in_container:
-            return last_event.decode(quick_read.read(f"{launch.stem}.said"))
-        path = f"{launch.run}/{launch.id}.box/{launch.id}.{launch.generation}.hook"
-        event = quick_json.loads(quick_read.read(path))
-        at = parse.moment(os.lstat(path).st_mtime, time.time())
-    except (OSError, ValueError, RecursionError):
-        return None
-    if not isinstance(event, dict):
-        return None
-    return claude.parse_event(event, at) or codex.parse_event(event, at)
 
 
 def _registry(launch: Launch, kit: KitFile) -> claude.Registered | None:

@@ -6,39 +6,24 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 
-from sesh.agents import activity, launch_kit
-from sesh.agents.activity import Activity, Launch
-from sesh.agents.last_event import WAITING
+from sesh.agents import activity
+from sesh.agents.activity import Activity
+from sesh.model.agents.hook_event import WAITING
 from sesh.model.digest import Digest
 from sesh.model.errors import SeshError
-from sesh.model.record import Record, name_of
+from sesh.model.record import name_of
 from sesh.model.text import quick_json
-from sesh.places import environment
+from sesh.places import agent_files
+from sesh.places.agent_files import Launch
 from sesh.state import events
-from sesh.system import files, processes, quick_read
-
-
-def current_conversation(record: Record) -> str | None:
-    """The conversation of a session's agent, from its last hook or from the transcript that it
-    keeps open."""
-    event = activity.last_hook(activity.launch_of(record))
-    if event and event.conversation:
-        return event.conversation
-    kit, agent = record.spec.kit, record.place.agent
-    if kit is None or agent is None or not record.place.agent_files_here:
-        return None
-    if kit.conversation != "learned" or not processes.alive(agent.process):
-        return None
-    return launch_kit.open_conversation(
-        kit, agent.process.pid, environment.known(record.place.snapshot)
-    )
+from sesh.system import files, quick_read
 
 
 def conversation_changed(digest: Digest, run: str) -> bool:
     """Can the agent's conversation differ from the recorded one?"""
     recorded = quick_json.loads(digest.view)["conversation"]
-    launch = activity.launch_in(digest, run)
-    event = activity.last_hook(launch) if launch else None
+    launch = agent_files.launch_in(digest, run)
+    event = agent_files.last_hook(launch) if launch else None
     if event is None or event.conversation is None:
         return launch is not None and recorded is None
     return bool(event.conversation != recorded)
@@ -47,7 +32,7 @@ def conversation_changed(digest: Digest, run: str) -> bool:
 def report_waiting(digests: Iterable[Digest], run: str) -> None:
     """Append an event for every agent that has begun to wait for a person."""
     for digest in digests:
-        launch = activity.launch_in(digest, run)
+        launch = agent_files.launch_in(digest, run)
         if launch:
             with suppress(SeshError, OSError):
                 _report_wait(launch, activity.of(launch))

@@ -6,13 +6,15 @@ import os
 from contextlib import suppress
 from datetime import datetime
 
-from sesh.agents import activity, claude, conversation_users, launch_kit
-from sesh.agents.last_event import conversation_id
-from sesh.agents.launch_kit import Variables
+from sesh.agents import activity, conversation_users, launch_kit
+from sesh.model.agents import claude
+from sesh.model.agents.hook_event import conversation_id
 from sesh.model.errors import SeshError
 from sesh.model.record import Kit, Record
 from sesh.model.text import quick_json
 from sesh.model.value_object import Value
+from sesh.places import agent_files
+from sesh.places.agent_files import Variables
 from sesh.system import files
 
 _HEAD = 1 << 18  # bytes of a transcript that hold its directory and its first prompt
@@ -63,7 +65,7 @@ def _is_there(record: Record, conversation: str, variables: Variables) -> bool:
     assert kit is not None
     if not record.place.agent_files_here or not kit.transcript:  # only the agent can tell
         return _is_learned(record) or _was_prompted(record)
-    kept = launch_kit.transcripts(kit, conversation, variables)
+    kept = agent_files.transcripts(kit, conversation, variables)
     if any(_holds_something(path, kit.kind) for path in kept):
         return True
     if kept or _is_learned(record) or _was_prompted(record):
@@ -90,9 +92,9 @@ def _holds_something(path: str, kind: str) -> bool:
 
 def _was_prompted(record: Record) -> bool:
     """Has the agent ever got a prompt? Yes when there is no proof."""
-    kit, launch = record.spec.kit, activity.launch_of(record)
+    kit, launch = record.spec.kit, agent_files.launch_of(record)
     assert kit is not None
-    event = activity.last_hook(launch)
+    event = agent_files.last_hook(launch)
     if record.agent.prompted or (event and event.prompted):
         return True
     if event and event.event == "SessionStart":  # and nothing since
@@ -116,9 +118,9 @@ def _by_transcript(record: Record, variables: Variables) -> str | None:
     if "{conversation}" not in kit.transcript:
         return None
     found = [
-        path for path in launch_kit.transcripts(kit, "*", variables) if _may_be_of(record, path)
+        path for path in agent_files.transcripts(kit, "*", variables) if _may_be_of(record, path)
     ]
-    named = [(path, name) for path in found if (name := launch_kit.conversation_in(path, kit))]
+    named = [(path, name) for path in found if (name := agent_files.conversation_in(path, kit))]
     left = [
         (path, name)
         for path, name in named

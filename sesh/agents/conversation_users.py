@@ -6,12 +6,13 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 
-from sesh.agents import claude, launch_kit
-from sesh.agents.launch_kit import Variables
+from sesh.model.agents import claude
 from sesh.model.errors import ConversationInUseError
 from sesh.model.place import Process
 from sesh.model.record import Record
 from sesh.model.text.parse import TICKS, number
+from sesh.places import agent_files
+from sesh.places.agent_files import Variables
 from sesh.state import records
 from sesh.system import process_marks, processes, quick_read
 from sesh.system.processes import Table
@@ -72,11 +73,11 @@ def _process(record: Record, conversation: str, variables: Variables) -> str | N
     table = processes.table()
     own = _own(record, table)
     others = _others(record, table, own)
-    found = {*_registered(launch_kit.home(kit.kind, variables), conversation)} - own
+    found = {*_registered(agent_files.home(kit.kind, variables), conversation)} - own
     for pid, words in others.items():  # on a command line: as an argument, or after `--resume=`
         if any(word == conversation or word.endswith(f"={conversation}") for word in words):
             found.add(pid)
-    found |= _writers(others, launch_kit.transcripts(kit, conversation, variables))
+    found |= _writers(others, agent_files.transcripts(kit, conversation, variables))
     return f"process {min(found)}" if found else None
 
 

@@ -11,9 +11,9 @@ import os
 import time
 from contextlib import suppress
 
-from sesh.agents import claude, codex, last_event
-from sesh.agents.last_event import WAITING, HookEvent
 from sesh.model import digest
+from sesh.model.agents import claude, codex, hook_event
+from sesh.model.agents.hook_event import WAITING, HookEvent
 from sesh.model.errors import OK, SeshError
 from sesh.model.text import quick_json
 from sesh.model.value_object import Value
@@ -135,9 +135,9 @@ def _save(stem: str, new: HookEvent) -> tuple[HookEvent | None, HookEvent]:
     with files.locked(f"{stem}.kit"):
         old = None
         with suppress(OSError):
-            old = last_event.decode(quick_read.read(f"{stem}.said"))
-        merged = last_event.merge(old, new)
-        files.write_private(f"{stem}.said", last_event.encode(merged), durable=False)
+            old = hook_event.decode(quick_read.read(f"{stem}.said"))
+        merged = hook_event.merge(old, new)
+        files.write_private(f"{stem}.said", hook_event.encode(merged), durable=False)
     return old, merged
 
 

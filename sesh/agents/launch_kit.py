@@ -8,66 +8,17 @@ ID.GEN.hooks  Claude's settings for this launch
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 
-from sesh.agents import claude, codex, rule_files
+from sesh.agents import rule_files
 from sesh.agents.rules import to_plain
-from sesh.model.record import Kit, Record
+from sesh.model.agents import claude, codex
+from sesh.model.record import Record
 from sesh.model.text import quick_json
 from sesh.model.value_object import replace
-from sesh.system import files, paths, processes
-
-_HOMES = {"claude": ("CLAUDE_CONFIG_DIR", ".claude"), "codex": ("CODEX_HOME", ".codex")}
-_UUID = "-".join(f"[0-9a-f]{{{length}}}" for length in (8, 4, 4, 4, 12))
-Variables = Mapping[bytes, bytes]
-
-
-def home(kind: str, variables: Variables) -> str:
-    """The agent's own directory, from its environment; empty for agents without one."""
-    if kind not in _HOMES:
-        return ""
-    name, default = _HOMES[kind]
-    given = os.fsdecode(variables.get(name.encode(), b""))
-    return given or f"{_home(variables)}/{default}"
-
-
-def _home(variables: Variables) -> str:
-    return os.fsdecode(variables.get(b"HOME", b"")) or paths.home()
-
-
-def transcripts(kit: Kit, conversation: str, variables: Variables) -> list[str]:
-    """The agent's files of a conversation; `*`: of all conversations."""
-    from glob import escape, glob
-
-    wanted = conversation if conversation == "*" else escape(conversation)
-    pattern = kit.transcript.replace("{conversation}", wanted)
-    if not pattern:
-        return []
-    _, default = _HOMES.get(kit.kind, ("", ""))
-    if default and pattern.startswith(f"~/{default}/"):
-        pattern = escape(home(kit.kind, variables)) + pattern[len(default) + 2 :]
-    elif pattern.startswith("~/"):
-        pattern = escape(_home(variables)) + pattern[1:]
-    return sorted(glob(pattern))
-
-
-def conversation_in(path: str, kit: Kit) -> str | None:
-    """The conversation of a transcript, from its file name: a UUID, or a word."""
-    ending = re.escape(kit.transcript.rpartition("{conversation}")[2])
-    found = re.search(rf"({_UUID}|[A-Za-z0-9_]+){ending}$", path)
-    return found[1] if found else None
-
-
-def open_conversation(kit: Kit, pid: int, variables: Variables) -> str | None:
-    """The conversation whose transcript an agent or one of its children holds open; of several, the
-    last one written to."""
-    if not kit.transcript:
-        return None
-    mine = processes.open_in_family(pid) & {*transcripts(kit, "*", variables)}
-    newest = max(mine, key=os.path.getmtime, default=None)
-    return conversation_in(newest, kit) if newest else None
-
+from sesh.places import agent_files
+from sesh.places.agent_files import Variables
+from sesh.system import files, paths
 
 # --- the command of a launch ---------------------------------------------------------------------
 
@@ -130,7 +81,7 @@ def contents(
         return {}
     equipment = {
         "kind": kit.kind,
-        "home": home(kit.kind, variables),
+        "home": agent_files.home(kit.kind, variables),
         "rules": [to_plain(rule) for rule in rule_files.load(kit.rules)] if kit.rules else [],
         "begun": _size(paths.transcript(record.id)),
         "prompted": _prompted(record, resuming=resuming),

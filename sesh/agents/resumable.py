@@ -13,7 +13,7 @@ from sesh.model import progress
 from sesh.model.configuration import Config
 from sesh.model.progress import Answer
 from sesh.model.record import ID_PATTERN, Record, name_of
-from sesh.places import environment, launch_files
+from sesh.places import agent_files, environment, launch_files
 from sesh.state import history, log_files, records
 from sesh.state.records import Entry
 
@@ -39,10 +39,8 @@ def has_conversation(record: Record) -> bool | None:
         return None
     kit, conversation = record.spec.kit, record.agent.conversation
     if conversation and kit and kit.transcript and record.place.agent_files_here:
-        from sesh.agents import launch_kit
-
         return bool(
-            launch_kit.transcripts(kit, conversation, environment.known(record.place.snapshot))
+            agent_files.transcripts(kit, conversation, environment.known(record.place.snapshot))
         )
     if conversation:
         return True

@@ -10,14 +10,15 @@ from __future__ import annotations
 import time
 
 from sesh.agents import dialogs, questions
-from sesh.agents.activity import SCREEN, Activity, Launch, examine, read_kit, was_busy_on_screen
+from sesh.agents.activity import SCREEN, Activity, examine, read_kit, was_busy_on_screen
 from sesh.agents.dialogs import Dialog
-from sesh.agents.last_event import BUSY, WAITING
 from sesh.agents.questions import Question
 from sesh.agents.rules import Rule, match
+from sesh.model.agents.hook_event import BUSY, WAITING
 from sesh.model.errors import CannotTellError, StateError
 from sesh.model.text import quick_json
 from sesh.model.value_object import Value, replace
+from sesh.places.agent_files import Launch
 from sesh.places.host import tmux_server
 from sesh.state import settings
 from sesh.system import files

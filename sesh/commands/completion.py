@@ -5,10 +5,10 @@ from __future__ import annotations
 import click
 
 from sesh.agents import rule_files
-from sesh.agents.last_event import ACTIVITIES
 from sesh.commands._declare import argument, declare
 from sesh.doctor import IDS
 from sesh.model import progress
+from sesh.model.agents.hook_event import ACTIVITIES
 from sesh.model.states import ALIVE, Retry, State
 from sesh.model.value_object import replace
 from sesh.state import events

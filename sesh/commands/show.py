@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Sequence
 
-from sesh.agents import activity, questions, screen
+from sesh.agents import questions, screen
 from sesh.commands._declare import argument, declare
 from sesh.commands._options import COLOUR, json_option
 from sesh.model.observation import Session
@@ -17,7 +17,7 @@ from sesh.model.state_table import STATES
 from sesh.model.states import ENDED, State
 from sesh.model.text import formatting, quick_json
 from sesh.model.text.units import amount, span
-from sesh.places import launch_files, registry
+from sesh.places import agent_files, launch_files, registry
 from sesh.state import breakers, clocks, log_files, lookup, settings
 from sesh.system import paths
 from sesh.terminal import output, session_list
@@ -129,7 +129,7 @@ def _doing(record: Record, shown: View) -> list[tuple[str, str]]:
     """What its agent does, and the source of that."""
     if shown["state"] != State.RUNNING:
         return []
-    doing = screen.doing(activity.launch_of(record), shown["socket"], shown["pane"])
+    doing = screen.doing(agent_files.launch_of(record), shown["socket"], shown["pane"])
     if doing is None:
         return [("does", "not known: nothing of it has said so yet")]
     what = f" for {doing.what}" if doing.what else ""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 
-from sesh.agents.last_event import ACTIVITIES
 from sesh.commands._declare import declare, flag, option
 from sesh.commands._options import NAMES, choose
 from sesh.model import errors
+from sesh.model.agents.hook_event import ACTIVITIES
 from sesh.model.errors import UsageError
 from sesh.model.states import ALIVE, ENDED, State
 from sesh.operations import wait

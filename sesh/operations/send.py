@@ -11,18 +11,19 @@ import os
 import time
 from contextlib import suppress
 
-from sesh.agents import activity, claude, codex, dialogs, launch_kit, questions, screen
-from sesh.agents.activity import Launch
+from sesh.agents import activity, dialogs, questions, screen
 from sesh.agents.dialogs import Choice, Dialog
-from sesh.agents.last_event import BUSY, HookEvent
 from sesh.agents.screen import OpenQuestion
+from sesh.model.agents import claude, codex
+from sesh.model.agents.hook_event import BUSY, HookEvent
 from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
 from sesh.model.record import OPTION, Answers, Record
 from sesh.model.states import State
 from sesh.model.text import formatting
 from sesh.operations import report_progress
-from sesh.places import environment, registry
+from sesh.places import agent_files, environment, registry
+from sesh.places.agent_files import Launch
 from sesh.places.host import tmux_server
 from sesh.state import lookup
 from sesh.state.judge import Seen
@@ -74,7 +75,7 @@ class Terminal:
         self.record: Record = record
         self.name: str = record.name
         self.settings = settings
-        self.launch: Launch = activity.launch_of(record)
+        self.launch: Launch = agent_files.launch_of(record)
         self.server: Tmux = registry.of(record).tmux(record, settings)
         self.answers: Answers = record.spec.kit.answers if record.spec.kit else Answers()
         self._pane: str = record.place.pane
@@ -238,7 +239,7 @@ class _Proof:
         return False
 
     def _is_taken(self) -> bool:
-        event = activity.last_hook(self._terminal.launch)
+        event = agent_files.last_hook(self._terminal.launch)
         if event is not None and event.taken >= self._since:
             return True
         files_here = self._terminal.record.place.agent_files_here
@@ -267,13 +268,13 @@ class _Proof:
         record, kit = self._terminal.record, self._terminal.record.spec.kit
         if kit is None or not kit.transcript or not record.place.agent_files_here:
             return []
-        event = activity.last_hook(self._terminal.launch)
+        event = agent_files.last_hook(self._terminal.launch)
         known = (event.conversation if event else None) or record.agent.conversation
         if known is None and record.place.agent is not None:
-            known = launch_kit.open_conversation(
+            known = agent_files.open_conversation(
                 kit, record.place.agent.process.pid, self._variables
             )
-        return launch_kit.transcripts(kit, known, self._variables) if known else []
+        return agent_files.transcripts(kit, known, self._variables) if known else []
 
     def _still_there(self) -> bool:
         """Is the text still in the agent's input?"""
@@ -307,7 +308,7 @@ def answer(terminal: Terminal, word: str, about: str = "") -> str:
             f"{name}: the question has no answer {word}: {brief(found)}; it has {offered}"
         )
     keys = [choice.option.key if key == OPTION else key for key in answers.keys]
-    event = activity.last_hook(terminal.launch)
+    event = agent_files.last_hook(terminal.launch)
     now = terminal.asked()  # immediately before
     if now is None or now.dialog is None or not dialogs.same(now.dialog, found.dialog):
         raise ConflictError(f"{name}: its question has changed; nothing was typed")
@@ -376,7 +377,7 @@ def _is_same(terminal: Terminal, dialog: Dialog, before: HookEvent | None) -> bo
     now = dialogs.read(terminal.screen())
     if now is None or now.core != dialog.core or len(now.options) != len(dialog.options):
         return False
-    event = activity.last_hook(terminal.launch)
+    event = agent_files.last_hook(terminal.launch)
     newer = event and (not before or (event.at, event.input) != (before.at, before.input))
     return now.body == dialog.body or not newer
 

@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Iterable, Iterator
 
-from sesh.agents import activity as activities
 from sesh.agents import screen
 from sesh.model import digest
 from sesh.model.digest import Digest
@@ -14,6 +13,7 @@ from sesh.model.errors import EndedError, SeshError, UsageError
 from sesh.model.states import OUTCOMES, State
 from sesh.model.text import quick_json
 from sesh.model.value_object import Value
+from sesh.places import agent_files
 from sesh.state import freshness, judge, lookup
 from sesh.state.judge import Seen
 from sesh.system import paths, processes
@@ -159,7 +159,7 @@ def _activity(one: _Watched) -> str | None:
     """The activity of its agent now; None: unknown."""
     if one.digest is None:
         return None
-    launch = activities.launch_in(one.digest, processes.run_dir())
+    launch = agent_files.launch_in(one.digest, processes.run_dir())
     if launch is None:
         return None
     shown = quick_json.loads(one.digest.view)

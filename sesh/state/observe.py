@@ -117,9 +117,9 @@ def heard(record: Record, sight: Observation) -> Observation:
     """Add the conversation that the agent is in."""
     if not record.heard or record.status.outcome is not None:
         return sight
-    from sesh.agents import changes
+    from sesh.places import agent_files
 
-    conversation = changes.current_conversation(record)
+    conversation = agent_files.current_conversation(record)
     return replace(sight, conversation=conversation) if conversation else sight
 
 

@@ -15,7 +15,7 @@ from sesh.model.reconcile import off_branch, reconcile
 from sesh.model.record import Damaged, Record
 from sesh.model.states import Health, State
 from sesh.model.value_object import replace
-from sesh.places import launch_files, registry
+from sesh.places import agent_files, launch_files, registry
 from sesh.state import lookup, observe, records
 from sesh.state.records import Entry
 from sesh.system import processes
@@ -77,7 +77,7 @@ def _waits(record: Record, state: State) -> bool:
     """Does its agent wait for the user?"""
     if not record.heard or state is not State.RUNNING:
         return False
-    return activity.attention(activity.of(activity.launch_of(record))) is not None
+    return activity.attention(activity.of(agent_files.launch_of(record))) is not None
 
 
 def _with_last_answer(sight: Observation, entry: Entry, record: Record) -> Observation:

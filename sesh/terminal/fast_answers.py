@@ -138,8 +138,9 @@ class _Lane:
 def _doing(found: digest.Digest, run: str) -> tuple[bytes, bytes] | None:
     """The view of an agent, and its activity; None when only its screen shows that."""
     from sesh.agents import activity
+    from sesh.places import agent_files
 
-    launch = activity.launch_in(found, run)
+    launch = agent_files.launch_in(found, run)
     if launch is None:
         return found.view, _SILENT
     doing, look = activity.examine(launch)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 
-from sesh.agents.last_event import ACTIVITIES
+from sesh.model.agents.hook_event import ACTIVITIES
 from sesh.model.errors import UsageError
 from sesh.model.place import KINDS
 from sesh.model.progress import PHASES

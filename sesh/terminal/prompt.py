@@ -80,8 +80,9 @@ def _word(name: str, directory: int, survey: freshness.Survey) -> str | None:
 def _waits(one: digest.Digest, run: str) -> bool:
     """Does its agent wait for a person?"""
     from sesh.agents import activity
+    from sesh.places import agent_files
 
-    launch = activity.launch_in(one, run)
+    launch = agent_files.launch_in(one, run)
     return launch is not None and activity.attention(activity.of(launch)) is not None
 
 

@@ -6,8 +6,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 
 from sesh.agents import activity, questions, screen
-from sesh.agents.activity import Launch
-from sesh.agents.last_event import WAITING
+from sesh.model.agents.hook_event import WAITING
 from sesh.model.digest import Digest
 from sesh.model.errors import CannotTellError
 from sesh.model.place import Process
@@ -15,7 +14,8 @@ from sesh.model.session_json import View, damaged_view, hide_after, view
 from sesh.model.states import State
 from sesh.model.text import formatting, quick_json
 from sesh.model.value_object import replace
-from sesh.places import registry, unclaimed
+from sesh.places import agent_files, registry, unclaimed
+from sesh.places.agent_files import Launch
 from sesh.places.unclaimed import Orphan, Unclaimed
 from sesh.state import breakers, freshness, history, judge, log_files, lookup, settings
 from sesh.state.breakers import Circuit, Opened
@@ -74,7 +74,7 @@ def _past(found: Digest) -> bool:
 
 def _from_digest(found: Digest) -> View:
     shown = quick_json.loads(found.view)
-    launch = activity.launch_in(found, processes.run_dir()) if shown["agent"] else None
+    launch = agent_files.launch_in(found, processes.run_dir()) if shown["agent"] else None
     return _finish(shown, found.id, launch)
 
 
@@ -105,7 +105,7 @@ def complete(found: Seen) -> View:
         return damaged_view(found.damaged)
     record = found.intact.record
     active = record.heard and found.state is State.RUNNING
-    launch = activity.launch_of(record) if active else None
+    launch = agent_files.launch_of(record) if active else None
     return _finish(view(record, found.intact.verdict), record.id, launch)
 
 
@@ -129,7 +129,7 @@ def add_question(found: Seen, shown: View) -> None:
         text = registry.of(record).tmux(record, settings.load()).screen(record.place.pane)
     except CannotTellError:
         return
-    asked = screen.open_question(activity.launch_of(record), text) if text is not None else None
+    asked = screen.open_question(agent_files.launch_of(record), text) if text is not None else None
     if asked is not None:
         shown["question"] = questions.plain(asked.question)
 

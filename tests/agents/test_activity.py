@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sesh.agents import claude, codex, last_event
 from sesh.agents.activity import Activity, Signals, decide, last_sequence
 from sesh.agents.hook_receiver import parse
-from sesh.agents.last_event import HookEvent, merge
 from sesh.agents.rules import Rule
+from sesh.model.agents import claude, codex, hook_event
+from sesh.model.agents.hook_event import HookEvent, merge
 from sesh.model.value_object import replace
 from sesh.terminal import session_table
 
@@ -115,7 +115,7 @@ keys = st.sampled_from(
 def test_whatever_its_fields_hold(fields: dict[str, object]) -> None:
     for found in (claude.parse_event(fields, 1.0), codex.parse_event(fields, 1.0)):
         if found is not None:
-            assert last_event.decode(last_event.encode(found)) == found
+            assert hook_event.decode(hook_event.encode(found)) == found
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_what_is_long_is_cut() -> None:
 
 @pytest.mark.parametrize("raw", [b"", b"{}", b"[]", b'{"at":"1"}', b"\xff", b"[" * 100_000])
 def test_a_word_that_is_not_ours(raw: bytes) -> None:
-    assert last_event.decode(raw) is None
+    assert hook_event.decode(raw) is None
 
 
 def test_what_a_tool_is_to_be_used_with_is_kept() -> None:
@@ -168,7 +168,7 @@ def test_what_a_tool_is_to_be_used_with_is_kept() -> None:
     assert asked is not None
     given = {"command": "touch /home/ada/work/made", "description": "does what was asked"}
     assert asked.input == given
-    assert last_event.decode(last_event.encode(asked)) == asked
+    assert hook_event.decode(hook_event.encode(asked)) == asked
     used = event("claude", "pre-tool-use")
     assert used is not None
     assert used.input is None  # nobody is asked
@@ -177,7 +177,7 @@ def test_what_a_tool_is_to_be_used_with_is_kept() -> None:
 def test_what_an_older_version_has_written_is_understood() -> None:
     values = {name: getattr(HookEvent(1.0, "Stop", "idle"), name) for name in HookEvent.fields}
     older = {name: one for name, one in values.items() if name not in ("input", "taken")}
-    assert last_event.decode(json.dumps(older).encode()) == HookEvent(1.0, "Stop", "idle")
+    assert hook_event.decode(json.dumps(older).encode()) == HookEvent(1.0, "Stop", "idle")
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_what_an_older_version_has_written_is_understood() -> None:
     ],
 )
 def test_a_large_input_is_cut(given: object, kept: dict[str, str] | None) -> None:
-    found = last_event.tool_input(given)
+    found = hook_event.tool_input(given)
     if found is None or kept is None:
         assert found is kept
         return

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from sesh.agents import screen
-from sesh.agents.activity import Launch, launch_of
 from sesh.model.errors import CannotTellError
 from sesh.model.record import Record
+from sesh.places.agent_files import Launch, launch_of
 from sesh.state import records
 from tests.agent import begin, install, tells, types
 from tests.world import SESH, World, eventually

@@ -18,7 +18,6 @@ KNOWS = re.compile(
 )
 # File → the number, and why.
 ALLOWED = {
-    "agents/activity.py": (1, "fast lane: where hooks of a container leave their last event"),
     "model/codec.py": (2, "the table of a kind in the record file"),
     "model/configuration.py": (1, "the default of a setting"),
     "model/reconcile.py": (2, "whose limit on memory it was that the kernel enforced"),

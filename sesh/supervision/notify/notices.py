@@ -36,6 +36,7 @@ from sesh.model.states import State
 from sesh.model.text import formatting
 from sesh.model.text.pattern import lazy
 from sesh.model.value_object import Any, Value, replace
+from sesh.places import agent_files
 from sesh.state import events, log_files
 from sesh.state.events import BEGIN, NOWHERE, Event, Place
 from sesh.supervision.notify import targets
@@ -214,7 +215,7 @@ def _session(event: Event) -> View | None:
         return None
     if shown is None:
         return None
-    launch = activity.launch_in(found, processes.run_dir()) if found else None
+    launch = agent_files.launch_in(found, processes.run_dir()) if found else None
     doing = activity.of(launch) if launch else None
     last = log_files.last_output(shown["id"])
     return {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sesh.agents.last_event import (
+from sesh.model.agents.hook_event import (
     IDLE,
     HookEvent,
     conversation_id,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sesh.agents.last_event import (
+from sesh.model.agents.hook_event import (
     BUSY,
     IDLE,
     WAITING,

@@ -1,0 +1,1 @@
+"""What Claude Code and Codex write and report: events of hooks, registry, transcripts. PURE."""
