@@ -95,6 +95,7 @@ TIMES = {
     "UP": (re.compile(r"\d+[smh]"), "4s"),
     "LAST OUTPUT": (re.compile(r"now|\d+[smh] ago"), "now"),
 }
+SINCE = re.compile(r", (just now|\d+[smh] ago)\b")  # in the last column
 
 
 def normalised(lines: Iterable[str]) -> list[str]:
@@ -137,10 +138,18 @@ def aligned(table: list[list[str]]) -> Iterator[str]:
     columns = []
     for title, cells in zip_longest(titles, zip_longest(*table, fillvalue=""), fillvalue=""):
         time, same = TIMES.get(title, (None, ""))
-        shown = [same if time and time.fullmatch(plain(cell)) else cell for cell in cells]
+        shown = [same_time(cell, time, same) for cell in cells]
         width = max(len(plain(cell)) for cell in shown)
         columns.append([cell + " " * (width - len(plain(cell))) for cell in shown])
     return ("   ".join(row).rstrip() for row in zip(*columns, strict=True))
+
+
+def same_time(cell: str, time: re.Pattern[str] | None, same: str) -> str:
+    """The cell, with a time that is the same in every run in its own style."""
+    shown = plain(cell)
+    if time and time.fullmatch(shown):
+        return cell.replace(shown, same)
+    return cell if time else SINCE.sub(", just now", cell)
 
 
 def plain(line: str) -> str:

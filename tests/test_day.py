@@ -58,8 +58,8 @@ def test_morning_start_look_and_leave_it_alone(world: World, terminal: Terminal)
         $ sesh start payments -- ./agent
         payments
         $ sesh ls
-        NAME       STATE     UP   LAST OUTPUT   WHERE   COMMAND
-        payments   running   …s   now           host    ./agent
+        NAME       STATE     UP   LAST OUTPUT   COMMAND
+        payments   running   …s   now           ./agent
         $
     """)
     clear(terminal)
@@ -120,10 +120,11 @@ def test_noon_the_agent_dies_and_the_menu_has_four_keys(world: World, terminal: 
     terminal.run("sesh ls")
     terminal.see_screen("""
         $ sesh ls
-        NAME       STATE    UP   LAST OUTPUT   WHERE   COMMAND
-        payments   failed   –    …host    ./agent   exit 1
+        NAME       STATE    UP   LAST OUTPUT   COMMAND
+        payments   failed   –    …./agent   exit 1, …
 
-        1 needs attention: restart or stop payments
+        1 needs attention: payments (sesh restart payments, or sesh stop payments to
+        dismiss)
         $
     """)
     clear(terminal)

@@ -133,7 +133,7 @@ _AUTHOR = "-c user.name=me -c user.email=me@example.org"
 _CONTROLS = re.compile(r"[^\n]*\r\x1b\[K|\x1b\[[\d;?]*[a-zA-Z]|\r")
 # What differs from one time to the next.
 _TIMES = re.compile(
-    r"\b\d+(ms|[smhd]| (second|minute)s?)( ago)?\b|\bnow\b|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
+    r"\b\d+(ms|[smhd]| (second|minute)s?)( ago)?\b|\b(just )?now\b|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
 )
 _NUMBERS = re.compile(r"(?<=process )\d+|(?<=%)\d+|\d+(\.\d+)? [KM]?B\b")
 

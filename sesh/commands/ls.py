@@ -77,7 +77,9 @@ def _print_table(views: list[View], *, wide: bool, colour: bool, filtered: bool)
     if width is None:
         return
     lines = [
-        formatting.cut(formatting.escape(line), width) for line in session_list.open_breakers(views)
+        part
+        for line in session_list.open_breakers(views)
+        for part in formatting.wrapped(formatting.escape(line), width)
     ]
     lines += [closing] if closing else []
     if lines:

@@ -206,7 +206,7 @@ def _table(title: str, parts: Sequence[Part], width: int | None) -> list[str]:
     dropped from the right until it fits."""
     heads = (title, "SESSIONS", "ALIVE", "ENDS", "FAILED", "MEDIAN", "RECOVERED", "MEMORY")
     rows = [heads, *(_cells(part) for part in parts)]
-    return formatting.table(rows, width, drop=True, numbers=True)
+    return formatting.table(rows, width, drop=range(len(heads) - 1, 1, -1), numbers=True)
 
 
 def _cells(part: Part) -> tuple[str, ...]:

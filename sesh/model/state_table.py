@@ -11,6 +11,7 @@ from sesh.model.value_object import Value
 
 _RED, _GREEN, _YELLOW, _DIM, _PLAIN = "31", "32", "33", "2", ""
 _MENU = "sesh attach {0} shows the menu   ·   sesh restart {0}   ·   sesh stop {0}"
+_DISMISS = "sesh restart {0}, or sesh stop {0} to dismiss"
 _AGAIN = "sesh restart {0}   ·   sesh rm {0}"
 
 
@@ -21,7 +22,7 @@ class Row(Value):
     colour: str
     exit_code: int  # of `sesh status`
     next: str  # commands that `sesh show` proposes; {0} is the name
-    remedy: str = "show"  # commands that `ls` proposes below its table if it needs attention
+    remedy: str = "sesh show {0}"  # what `ls` proposes below its table if it needs attention
     alive: bool = False
     ended: bool = False
     failure: bool = False
@@ -32,7 +33,7 @@ def _alive(rank: int, colour: str, next_: str) -> Row:
 
 
 def _failure(rank: int) -> Row:
-    return Row(rank, _RED, ENDED, _MENU, "restart or stop", ended=True, failure=True)
+    return Row(rank, _RED, ENDED, _MENU, _DISMISS, ended=True, failure=True)
 
 
 STATES = {
@@ -41,13 +42,22 @@ STATES = {
     "running": _alive(23, _GREEN, "sesh attach {0}   ·   sesh stop {0}"),
     "paused": _alive(24, _PLAIN, "sesh resume {0}   ·   sesh stop {0}"),
     "stopping": _alive(20, _YELLOW, "sesh stop {0} tries again"),
-    "recovering": _alive(21, _YELLOW, "sesh restart {0} launches it now   ·   sesh stop {0}"),
-    "stale": Row(5, _YELLOW, ENDED, _MENU, "restart or stop", ended=True),
+    "recovering": Row(
+        21,
+        _YELLOW,
+        OK,
+        "sesh restart {0} launches it now   ·   sesh stop {0}",
+        "sesh restart {0}",
+        alive=True,
+    ),
+    "stale": Row(5, _YELLOW, ENDED, _MENU, _DISMISS, ended=True),
     "failed": _failure(3),
     "lost": _failure(6),
     "timeout": _failure(4),
     "completed": Row(26, _DIM, ENDED, _AGAIN, ended=True),
     "stopped": Row(27, _DIM, ENDED, _AGAIN, ended=True),
     "unknown": Row(25, _DIM, CANNOT_TELL, "look again later; nothing was changed"),
-    "orphan": Row(2, _YELLOW, FAILED, "sesh adopt {0}   ·   sesh stop {0}", "adopt or stop"),
+    "orphan": Row(
+        2, _YELLOW, FAILED, "sesh adopt {0}   ·   sesh stop {0}", "sesh adopt {0}, or sesh stop {0}"
+    ),
 }

@@ -95,8 +95,26 @@ def paint(text: str, state: str, *, colour: bool) -> str:
     """The text in the colour of a state."""
     from sesh.model.state_table import STATES
 
-    code = STATES[state].colour if colour and state in STATES else ""
+    return coloured(text, STATES[state].colour) if colour and state in STATES else text
+
+
+BOLD, DIM, YELLOW = "1", "2", "33"
+
+
+def coloured(text: str, code: str) -> str:
     return f"\033[{code}m{text}\033[0m" if code else text
+
+
+def from_home(text: str) -> str:
+    """A path or a command line with `~` for the home directory."""
+    home = os.environ.get("HOME", "").rstrip("/")
+    if not home or home not in text:
+        return text
+    words = text.split(" ")
+    return " ".join(
+        "~" + word[len(home) :] if word == home or word.startswith(home + "/") else word
+        for word in words
+    )
 
 
 def terminal_width() -> int | None:

@@ -17,23 +17,75 @@ if TYPE_CHECKING:
     from sesh.model.session_json import View
 
 _LONGEST_QUESTION = 60  # columns
-_LONG = ("DIRECTORY", "COMMAND", "")  # columns that are shrunk first
+# The width that a column may keep when others must be dropped; and the order in which these go.
+_LEAST = {
+    "NAME": 16,
+    "ACTIVITY": 12,
+    "WHERE": 12,
+    "GROUP": 8,
+    "BRANCH": 12,
+    "DIRECTORY": 16,
+    "TAGS": 12,
+    "COMMAND": 10,
+    "": 26,
+}
+_SHORTEST = 12
+_DROP = (
+    *("TAGS", "DIRECTORY", "BRANCH", "GROUP", "GEN", "CPU", "PID", "UP", "LAST OUTPUT"),
+    *("WHERE", "MEMORY", "COMMAND", "ACTIVITY", ""),
+)
 
 
 def session_table(
     views: Sequence[View], *, wide: bool, colour: bool, width: int | None, now: float
 ) -> str:
-    """The table for people. Columns are dropped from the right until it fits, never wrapped."""
+    """The table for people. Columns are shrunk and dropped until it fits, never wrapped."""
     columns = _columns(views, wide, now)
-    cells = [[title for title, _ in columns]]
-    cells += [[cell(view) for _, cell in columns] for view in views]
-    shrink = [at for at, (title, _) in enumerate(columns) if title in _LONG]
-    lines = formatting.table(cells, width, shrink=shrink, drop=True)
-    if colour:
-        lines[1:] = [
-            _paint_state(line, view["state"]) for line, view in zip(lines[1:], views, strict=True)
-        ]
+    titles = [title for title, _ in columns]
+    cells = [titles, *([cell(view) for _, cell in columns] for view in views)]
+    lines = formatting.table(
+        cells,
+        width,
+        shrink={at: _least(cells, at) for at, title in enumerate(titles) if title in _LEAST},
+        drop=[titles.index(title) for title in _DROP if title in titles],
+        paint=_painter(views, titles) if colour else None,
+    )
     return "\n".join(lines) + "\n"
+
+
+def _least(cells: Sequence[Sequence[str]], at: int) -> int:
+    """What all rows but one need of a column, up to its limit: a single long name drops nothing."""
+    title, *rest = (row[at] for row in cells)
+    if not title:  # a reason keeps its room, also when it is the only one
+        return _LEAST[title]
+    longest = sorted(map(formatting.display_width, rest))
+    return min(_LEAST[title], max([_SHORTEST, *longest[-2:-1]]))
+
+
+def _painter(views: Sequence[View], titles: Sequence[str]) -> Callable[[int, int, str], str]:
+    """Colours cells: names bold, states and reasons in the colour of the state, ended rows dim."""
+    codes = [{"others": ""}, *map(_codes, views)]
+
+    def paint(row: int, at: int, text: str) -> str:
+        return output.coloured(text, codes[row].get(titles[at], codes[row]["others"]))
+
+    return paint
+
+
+def _codes(view: View) -> dict[str, str]:
+    """The colours of a session's cells by their titles."""
+    from sesh.model.state_table import STATES
+
+    row, needy = STATES[view["state"]], bool(view.get("attention"))
+    others = output.DIM if row.ended else ""
+    state = output.YELLOW if needy and row.alive else row.colour
+    return {
+        "NAME": others if row.ended and not needy else output.BOLD,
+        "STATE": state,
+        "ACTIVITY": output.YELLOW if view.get("activity") == "waiting" else others,
+        "": state if needy else others,
+        "others": others,
+    }
 
 
 def ls_text(views: Sequence[View], *, wide: bool, colour: bool) -> tuple[bytes, str | None]:
@@ -55,11 +107,9 @@ def _columns(
     columns += [
         ("UP", lambda v: _up(v, now)),
         ("LAST OUTPUT", lambda v: formatting.ago(formatting.epoch(v.get("last_output")), now)),
-        (
-            "WHERE",
-            lambda v: formatting.escape(v.get("container") or v.get("place") or formatting.NOTHING),
-        ),
     ]
+    if wide or any(_where(v) not in ("host", formatting.NOTHING) for v in views):
+        columns.append(("WHERE", _where))
     if wide:
         columns += [
             ("PID", lambda v: str(v.get("pid") or formatting.NOTHING)),
@@ -68,16 +118,33 @@ def _columns(
             ("GEN", lambda v: str(v.get("generation") or formatting.NOTHING)),
             ("GROUP", lambda v: formatting.escape(v.get("group") or formatting.NOTHING)),
             ("BRANCH", _branch),
-            ("DIRECTORY", lambda v: formatting.escape(v.get("cwd") or formatting.NOTHING)),
+            (
+                "DIRECTORY",
+                lambda v: formatting.escape(
+                    output.from_home(v.get("cwd") or "") or formatting.NOTHING
+                ),
+            ),
         ]
+    if any(v.get("tags") for v in views):
+        columns.append(
+            (
+                "TAGS",
+                lambda v: formatting.escape(", ".join(v.get("tags") or ())) or formatting.NOTHING,
+            )
+        )
     columns.append(("COMMAND", _command))
     if any(_remark(v, now) for v in views):
         columns.append(("", lambda v: _remark(v, now)))
     return columns
 
 
+def _where(view: View) -> str:
+    return formatting.escape(view.get("container") or view.get("place") or formatting.NOTHING)
+
+
 def _command(view: View) -> str:
-    return formatting.command_line(view.get("command") or []) or formatting.NOTHING
+    command = formatting.command_line(view.get("command") or [])
+    return output.from_home(command) or formatting.NOTHING
 
 
 def _branch(view: View) -> str:
@@ -112,13 +179,20 @@ def _cpu(seconds: float | None) -> str:
 
 
 def _remark(view: View, now: float) -> str:
+    """Why it is in its state; for an ended session how and when it ended."""
+    from sesh.model.state_table import STATES
+
     reason = why(view, now)
     if view["state"] == "unknown":
         return f"(was {view.get('last_known')}) {reason}"
+    if STATES[view["state"]].ended:
+        at = formatting.epoch(view.get("ended"))
+        when = [] if at is None else [formatting.ago(at, now).replace("now", "just now")]
+        return ", ".join([*([reason] if reason not in ("", "stopped on request") else []), *when])
     if not reason and view.get("question"):
         asked = " ".join(view["question"]["text"].split())
         return formatting.cut(formatting.escape(asked), _LONGEST_QUESTION)
-    return "" if reason in ("exit 0", "stopped on request") else reason
+    return reason
 
 
 def status_line(view: View, now: float) -> str:
@@ -142,13 +216,8 @@ def _when(view: View, now: float) -> str:
     return f"{left}; {formatting.escape(waits)}" if waits else left
 
 
-def _paint_state(line: str, state: str) -> str:
-    before, found, after = line.partition(f" {state}")
-    return before + " " + output.paint(state, state, colour=True) + after if found else line
-
-
 def closing_line(views: Sequence[View]) -> str | None:
-    """The sessions that need attention, and advice; None when none does."""
+    """The sessions that need attention, each with the next command; None when none does."""
     needy: dict[str, list[str]] = {}
     for view in views:
         if view.get("attention") or view["state"] == "damaged":
@@ -157,8 +226,7 @@ def closing_line(views: Sequence[View]) -> str | None:
         return None
     count = sum(map(len, needy.values()))
     line = f"{count} {'needs' if count == 1 else 'need'} attention: {' · '.join(_advice(needy))}"
-    width = output.terminal_width()
-    return line if width is None else formatting.cut(line, width)
+    return "\n".join(formatting.wrapped(line, output.terminal_width()))
 
 
 def _kind(view: View) -> str:
@@ -170,27 +238,23 @@ def _kind(view: View) -> str:
 
 
 def _advice(needy: dict[str, list[str]]) -> list[str]:
-    """Advice, with commands that help many sessions first."""
+    """Names with the command for them, for each kind of attention."""
     from sesh.model.state_table import STATES
 
-    advice = [f"attach {_some(needy['waiting'])}"] if "waiting" in needy else []
-    advice += [
-        f"sesh restart --{state}" for state in ("lost", "failed") if len(needy.get(state, ())) > 1
+    remedies = {"waiting": "waiting: sesh attach {0}"}
+    remedies |= {state: row.remedy for state, row in STATES.items()}
+    remedies["leftover"] = "sesh stop --orphans"
+    for flag, states in (("lost", ("lost",)), ("failed", ("failed", "timeout"))):
+        if sum(len(needy.get(state, ())) for state in states) > 1:
+            remedies |= dict.fromkeys(states, f"sesh restart --{flag}")
+    found: dict[str, list[str]] = {}
+    for kind, remedy in remedies.items():
+        found.setdefault(remedy, []).extend(needy.get(kind, ()))
+    return [
+        f"{_some(names)} ({remedy.format(names[0] if len(names) == 1 else 'NAME')})"
+        for remedy, names in found.items()
+        if names
     ]
-    singly: dict[str, list[str]] = {}
-    for state, row in STATES.items():
-        if state in needy and row.remedy != "show" and f"sesh restart --{state}" not in advice:
-            singly.setdefault(row.remedy, []).extend(needy[state])
-    advice += [f"{remedy} {_some(names)}" for remedy, names in singly.items()]
-    if "leftover" in needy:
-        advice.append("sesh stop --orphans")
-    others = [
-        name
-        for state, names in needy.items()
-        if state in STATES and STATES[state].remedy == "show"
-        for name in names
-    ]
-    return [*advice, f"show {_some(others)}"] if others else advice
 
 
 def _some(names: list[str]) -> str:

@@ -433,4 +433,6 @@ def test_who_waits_comes_first() -> None:
     waits = {"name": "a", "state": "running", "attention": "waits", "activity": "waiting"}
     failed = {"name": "b", "state": "failed", "attention": "exit 1"}
     line = session_table.closing_line([failed, waits])
-    assert line == "2 need attention: attach a · restart or stop b"
+    assert line is not None
+    assert line.startswith("2 need attention: a (waiting: sesh attach a)")
+    assert line.endswith(" · b (sesh restart b, or sesh stop b to dismiss)")

@@ -6,7 +6,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 NOTHING = "–"
 _DAYS_BEFORE_1970 = 719469
@@ -123,40 +123,77 @@ def cut(text: str, width: int) -> str:
 
 
 _GAP = "   "  # between columns
-_SHORTEST = 16  # what a column is shrunk to
+_LEAST = 10  # what a column is shrunk to where only the last of `drop` is left; without it: 1
 
 
 def table(
     rows: Sequence[Sequence[str]],
     room: int | None = None,
     *,
-    shrink: Iterable[int] = (),
-    drop: bool = False,
+    shrink: Mapping[int, int] | None = None,
+    drop: Sequence[int] = (),
     numbers: bool = False,
+    paint: Callable[[int, int, str], str] | None = None,
 ) -> list[str]:
     """Rows as lines with aligned columns, the first to the left; `numbers`: the others to the
-    right. To fit into `room`, shrink these columns, then drop columns from the right, then cut."""
-    widths = [max(map(display_width, column)) for column in zip(*rows, strict=True)]
+    right. To fit into `room`, shrink columns to the widths of `shrink`, or less if that is not
+    enough; but first drop columns in the order of `drop`. `paint` colours a cell: row, column."""
+    columns = [[display_width(cell) for cell in column] for column in zip(*rows, strict=True)]
+    widths = {at: max(cells) for at, cells in enumerate(columns)}
     if room is not None:
-        for at in shrink:
-            spare = max(0, widths[at] - _SHORTEST)
-            widths[at] -= min(spare, max(0, _total(widths) - room))
-        while drop and len(widths) > 2 and _total(widths) > room:
-            widths.pop()
+        _squeeze(widths, columns, _drop(widths, room, shrink or {}, [*drop]), room)
     lines = []
-    for row in rows:
-        cells = [cut(text, width) for text, width in zip(row, widths, strict=False)]
-        spaces = [" " * (w - display_width(cell)) for cell, w in zip(cells, widths, strict=True)]
-        padded = [cell + space for cell, space in zip(cells, spaces, strict=True)]
-        if numbers:
-            padded[1:] = [space + cell for cell, space in zip(cells[1:], spaces[1:], strict=True)]
-        line = _GAP.join(padded).rstrip()
-        lines.append(line if room is None else cut(line, room))
+    for number, row in enumerate(rows):
+        cells = []
+        for at, width in widths.items():
+            cell = cut(row[at], width)
+            space = " " * (width - display_width(cell))
+            shown = paint(number, at, cell) if paint and cell else cell
+            cells.append(space + shown if numbers and at else shown + space)
+        lines.append(_GAP.join(cells).rstrip())
     return lines
 
 
-def _total(widths: Sequence[int]) -> int:
-    return sum(widths) + len(_GAP) * (len(widths) - 1)
+def _drop(
+    widths: dict[int, int], room: int, shrink: Mapping[int, int], drop: list[int]
+) -> dict[int, int]:
+    """Remove columns until the others fit if they are shrunk; the least width of each."""
+    while True:
+        enough = len(drop) > 1
+        least = {
+            at: min(width, (shrink[at] if enough else _LEAST) if drop else 1)
+            for at, width in widths.items()
+            if at in shrink
+        }
+        if not drop or _total({**widths, **least}) <= room:
+            return least
+        del widths[drop.pop(0)]
+
+
+def _squeeze(
+    widths: dict[int, int], columns: Sequence[Sequence[int]], least: Mapping[int, int], room: int
+) -> None:
+    """Shrink the columns in which the fewest cells are longer than the new width, so that a single
+    long cell costs the other rows nothing; the widest of several."""
+    shorter = {at: sorted(columns[at]) for at in least}  # than the column is now
+    while (excess := _total(widths) - room) > 0:
+        steps = []
+        for at, cells in shorter.items():
+            while cells and cells[-1] >= widths[at]:
+                cells.pop()
+            if widths[at] > least[at]:
+                cut_off = len(columns[at]) - len(cells)
+                steps.append((cut_off, -widths[at], at, max([least[at], *cells[-1:]])))
+        if not steps:
+            break
+        _, _, at, level = min(steps)
+        widths[at] = max(level, widths[at] - excess)
+    for at in reversed(widths):
+        widths[at] -= min(widths[at], max(0, _total(widths) - room))
+
+
+def _total(widths: Mapping[int, int]) -> int:
+    return sum(widths.values()) + len(_GAP) * (len(widths) - 1)
 
 
 _NARROWEST = 20  # columns in which texts are wrapped, however few there are
