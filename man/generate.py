@@ -25,7 +25,7 @@ CHECKOUT = Path(__file__).parents[1]
 PROSE = CHECKOUT / "man" / "prose"
 TREE = completion.tree(cli.group)
 OTHERS = {
-    "sesh": ("sesh", 1, "keep long-running terminal sessions, and know the truth about each"),
+    "sesh": ("sesh", 1, "named, supervised terminal sessions for coding agents"),
     "settings": ("sesh-config", 5, "settings of sesh"),
     "json": ("sesh-json", 5, "sessions and events as JSON"),
 }
@@ -55,8 +55,8 @@ def command_page(verb: Verb) -> str:
     exits = exit_codes(sections.pop(".Sh EXIT STATUS"))
     body = [
         f".Sh SYNOPSIS\n{synopsis(verb)}",
-        f".Sh DESCRIPTION\n{sections.pop('.Sh DESCRIPTION')}.Pp\nThe options are:\n",
-        option_list(verb.options, sections.pop(".Sh OPTIONS", "")),
+        f".Sh DESCRIPTION\n{sections.pop('.Sh DESCRIPTION')}{aliases(verb.name)}",
+        *option_lists(verb.options, sections.pop(".Sh OPTIONS", "")),
         *(f"{heading}\n{text}" for heading, text in sections.items() if heading[:3] == ".Ss"),
         f".Sh EXIT STATUS\n{exits}.Pp\nAll are in\n.Xr sesh 1 .\n",
         f".Sh EXAMPLES\n{sections['.Sh EXAMPLES']}.Sh SEE ALSO\n{sections['.Sh SEE ALSO']}",
@@ -68,8 +68,8 @@ def other_page(name: str) -> str:
     title, number, what = OTHERS[name]
     sections = prose(name)
     if name == "sesh":
-        options = option_list(TREE.options, sections.pop(".Sh OPTIONS"))
-        sections[".Sh DESCRIPTION"] += f".Pp\nThe options are:\n{options}{commands()}"
+        (options,) = option_lists(TREE.options, sections.pop(".Sh OPTIONS"))
+        sections[".Sh DESCRIPTION"] += options + commands()
         sections[".Sh EXIT STATUS"] = exit_codes(sections[".Sh EXIT STATUS"], every=True)
     body = "".join(f"{heading}\n{text}" for heading, text in sections.items())
     return with_references(header(title, number, what) + body, title, number)
@@ -147,23 +147,45 @@ def flag(name: str, option: Option) -> str:
     return f"Fl {name[1:]} {macro} {option.metavar.lower()}"
 
 
-def option_list(options: tuple[Option, ...], text: str) -> str:
+def aliases(name: str) -> str:
+    found = command_table.aliases(name)
+    words = " ,\n".join(f".Ql {alias}" for alias in found)
+    return f".Pp\nAliases:\n{words} .\n" if found else ""
+
+
+def option_lists(options: tuple[Option, ...], text: str) -> list[str]:
+    """The options, in the sections of the help where it has some."""
     more = items(text, r"--\S+")
+    sections = list(dict.fromkeys(option.section for option in options))
+    parts = []
+    for section in sections:
+        head = ".Pp\nThe options are:\n" if sections == [section] else f".Ss {section}\n"
+        own = tuple(option for option in options if option.section == section)
+        parts.append(head + option_list(own, more))
+    assert not more, f"no such option: {', '.join(more)}"
+    return parts
+
+
+def option_list(options: tuple[Option, ...], more: dict[str, str]) -> str:
+    """`more` is what the prose says of options; what is used is taken out."""
     lines = [".Bl -tag -width Ds\n"]
     for option in options:
         names = " , ".join(flag(name, option) for name in option.names)
         words = next((more.pop(name) for name in option.names if name in more), "")
         lines.append(f".It {names}\n{sentences(option.help)}{words}")
-    assert not more, f"no such option: {', '.join(more)}"
     return "".join(lines) + ".El\n"
 
 
 def commands() -> str:
-    lines = [
-        f".It Ic {name}\n{sentences(what.rstrip('.') + ';')}.Xr sesh-{name} 1 .\n"
-        for name, what in command_table.COMMANDS.items()
-    ]
-    return '.Pp\nThe commands are:\n.Bl -tag -width "completion"\n' + "".join(lines) + ".El\n"
+    """The commands in the groups of `sesh --help`, then those that only programs call."""
+    lists = []
+    for heading, group in {**command_table.GROUPS, "Plumbing": command_table.PLUMBING}.items():
+        lines = [
+            f".It Ic {name}\n{sentences(what.rstrip('.') + ';')}.Xr sesh-{name} 1 .\n"
+            for name, what in group.items()
+        ]
+        lists.append(f'{heading}:\n.Bl -tag -width "completion"\n{"".join(lines)}.El\n')
+    return ".Ss Commands\n" + ".Pp\n".join(lists)
 
 
 def exit_codes(text: str, *, every: bool = False) -> str:

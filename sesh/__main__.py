@@ -20,10 +20,7 @@ def main(argv: list[str] | None = None) -> int:
     if argv is None:
         argv = sys.argv[1:]
     _reopen_closed_streams()
-    try:
-        code = _lane(argv)
-    except Exception:
-        code = None  # a damaged record, for example: the full path reports it
+    code = _fast(argv)
     if code is None:
         code = _full(argv)
         try:
@@ -54,6 +51,14 @@ def _follow_up() -> None:
             notices.call_pass(config)
     except errors.SeshError:
         return
+
+
+def _fast(argv: list[str]) -> int | None:
+    """Answer by a fast lane, if one can."""
+    try:
+        return _lane(argv)
+    except Exception:
+        return None  # a damaged record, for example: the full path reports it
 
 
 def _lane(argv: list[str]) -> int | None:
@@ -113,9 +118,13 @@ def _start(name: str, command: tuple[str, ...]) -> int:
 
 
 def _command(argv: list[str]) -> int:
-    """A well-formed call goes without click too."""
+    """A well-formed call goes without click too. An alias goes the way of the command's name."""
     from sesh.terminal import command_table
 
+    meant = command_table.without_alias(argv)
+    if meant != argv:
+        code = _fast(meant)
+        return _full(meant) if code is None else code
     code = command_table.run_plain(argv)
     if code is None:
         from sesh.terminal.main import run

@@ -162,7 +162,7 @@ def assert_completed(terminal: Terminal, line: str, expected: str) -> None:
 
 
 def test_all_commands_are_offered_and_no_others(terminal: Terminal) -> None:
-    assert_listed(terminal, "sesh ", set(command_table.COMMANDS))
+    assert_listed(terminal, "sesh ", set(command_table.LISTED))
     assert_listed(terminal, "sesh st", {"start", "stats", "status", "stop"})
     assert_completed(terminal, "sesh rest", "sesh restart")
 
@@ -171,6 +171,24 @@ def test_all_options_of_each_command_are_offered_and_no_others(terminal: Termina
     assert_listed(terminal, "sesh -", options_of(main.group))
     for name in command_table.COMMANDS:
         assert_listed(terminal, f"sesh {name} -", options_of(command_of(name)))
+
+
+def test_an_alias_is_completed_like_its_command(terminal: Terminal) -> None:
+    for typed, done in (
+        ("info be", "info beta"),
+        ("delete be", "delete beta"),
+        ("kill ", "kill alpha"),
+        ("ps --sort mem", "ps --sort memory_bytes"),
+        ("new -g c", "new -g ci"),
+        ("run api -- quite-a-r", f"run api -- {NEW_COMMAND}"),
+    ):
+        assert_completed(terminal, f"sesh {typed}", f"sesh {done}")
+    assert_listed(terminal, "sesh tail -", options_of(command_of("logs")))
+
+
+def test_topics_of_help_are_offered(terminal: Terminal) -> None:
+    assert_listed(terminal, "sesh help ", {*command_table.LISTED, "scripting"})
+    assert_listed(terminal, "sesh man st", {"start", "stats", "status", "stop"})
 
 
 def test_session_names_are_offered(terminal: Terminal) -> None:

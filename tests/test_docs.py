@@ -95,7 +95,7 @@ def test_nothing_lies_beside_what_is_generated() -> None:
 
 def test_prose_on_what_does_not_exist_is_refused() -> None:
     with pytest.raises(AssertionError, match="no such option: --gone"):
-        generate.option_list(generate.TREE.options, ".It --gone\nOnce.\n")
+        generate.option_lists(generate.TREE.options, ".It --gone\nOnce.\n")
     with pytest.raises(AssertionError):
         generate.exit_codes(".It 77\nNobody exits with this.\n")
 
@@ -107,7 +107,7 @@ def test_an_option_that_is_added_reaches_page_and_completions() -> None:
 
     group = click.Group("sesh", commands=[changed])
     tree = completion.tree(group)
-    page = generate.option_list(tree.verbs[0].options, "")
+    (page,) = generate.option_lists(tree.verbs[0].options, "")
     assert ".It Fl -quite-new Ar what\nDo it.\nOr not.\n" in page
     for shell, write in completion.SCRIPTS.items():
         assert ("-l quite-new" if shell == "fish" else "--quite-new") in write(tree)

@@ -115,7 +115,7 @@ def test_the_installed_command_takes_no_code_from_its_surroundings(
     assert script in callback.read_text()
     for words in LANES:
         assert not imported(script, words, world) & {"site", "click", "psutil"}
-    assert "Commands:" in said("--help")
+    assert "Run:" in said("--help")
     assert "one" in said("ls", "--wide")  # by psutil
     said("stop", "one")
 

@@ -18,10 +18,11 @@ _CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 
 class Parameter:
-    """An option, with its switches, or an argument; `more` are keywords of click."""
+    """An option, with its switches and its section in the help, or an argument; `more` are keywords
+    of click."""
 
-    def __init__(self, name: str, *switches: str, **more: Any) -> None:
-        self.name, self.switches, self.more = name, switches, more
+    def __init__(self, name: str, *switches: str, section: str | None = None, **more: Any) -> None:
+        self.name, self.switches, self.section, self.more = name, switches, section, more
         self.flag = more.get("is_flag", False)
         self.many = more.get("multiple", False) or more.get("nargs") == -1
 
@@ -57,11 +58,15 @@ def argument(**more: Any) -> Any:
 
 
 def declare(
-    name: str, *, after: Mapping[str, Sequence[Parameter]] | None = None, **more: Any
+    name: str,
+    *,
+    after: Mapping[str, Sequence[Parameter]] | None = None,
+    examples: Mapping[str, str] | None = None,
+    **more: Any,
 ) -> Callable[[Callable[..., Any]], Declared]:
     """Make a command of a function. `after` has parameters that the function takes as keywords, by
-    the parameter that they follow."""
-    return lambda function: Declared(function, name, after or {}, more)
+    the parameter that they follow; `examples` has calls and what they do, for the help."""
+    return lambda function: Declared(function, name, after or {}, examples or {}, more)
 
 
 class Declared:
@@ -72,9 +77,10 @@ class Declared:
         function: Callable[..., Any],
         name: str,
         after: Mapping[str, Sequence[Parameter]],
+        examples: Mapping[str, str],
         more: dict[str, Any],
     ) -> None:
-        self.function, self.name, self.more = function, name, more
+        self.function, self.name, self.examples, self.more = function, name, examples, more
         declared = function.__defaults__ or ()
         names = function.__code__.co_varnames[: function.__code__.co_argcount]
         self.needs_context = len(names) > len(declared)
@@ -128,7 +134,7 @@ class Declared:
         """The same command, made by click."""
         import click
 
-        from sesh.commands import _types
+        from sesh.commands import _help, _types
 
         function = click.pass_context(self.function) if self.needs_context else self.function
         for one in reversed(self.parameters):
@@ -137,6 +143,9 @@ class Declared:
                 more["type"] = _types.named(more["type"])
             decorate: Any = click.option if one.switches else click.argument
             function = decorate(*one.switches, one.name, **more)(function)
-        make: Any = click.command(self.name, context_settings=_CONTEXT, **self.more)
-        made: click.Command = make(function)
+        more = {"cls": _help.Command, **self.more}
+        make: Any = click.command(self.name, context_settings=_CONTEXT, **more)
+        made: _help.Command = make(function)
+        made.sections = {one.name: one.section for one in self.parameters if one.section}
+        made.examples = self.examples
         return made

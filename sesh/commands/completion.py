@@ -5,15 +5,17 @@ from __future__ import annotations
 import click
 
 from sesh.agents import rule_files
+from sesh.commands import _help
 from sesh.commands._declare import argument, declare
+from sesh.commands._topics import TOPICS
 from sesh.doctor import IDS
 from sesh.model import progress
 from sesh.model.agents.hook_event import ACTIVITIES
 from sesh.model.states import ALIVE, Retry, State
-from sesh.model.value_object import replace
 from sesh.state import events
 from sesh.system import paths
 from sesh.terminal import completion, filters, output
+from sesh.terminal.command_table import ALIASES, COMMANDS, LISTED, PLUMBING
 from sesh.terminal.completion import Offer, Option, Tree, Verb
 
 SCRIPTS = {"bash": completion.bash, "zsh": completion.zsh, "fish": completion.fish}
@@ -38,6 +40,8 @@ _VALUES: dict[str, Offer] = {
 _ARGUMENTS: dict[str, Offer] = {
     "start": None,  # the name of a new session
     "finish": "finishing",
+    "man": tuple(COMMANDS),
+    "help": (*LISTED, *TOPICS),
     **dict.fromkeys(("stop", "detach", "send", "answer", "wait"), "living"),
 }
 _REST: dict[str, Offer] = {"template": "templates", "answer": ("yes", "no", "always")}
@@ -62,10 +66,17 @@ def tree(group: click.Group) -> Tree:
     for name in names:
         found = group.get_command(context, name)
         assert found is not None
-        verb = _verb(name, found)
-        verbs.append(replace(verb, offer=tuple(names)) if name == "man" else verb)
-    ours = tuple(rule_files.stems(paths.builtin_dir()))
-    return Tree(_options(group), tuple(verbs), _STATES, _LIVING, filters.FILTER_KEYS, ours)
+        verbs.append(_verb(name, found))
+    return Tree(
+        _options(group),
+        tuple(verbs),
+        tuple(PLUMBING),
+        tuple((alias, words[0]) for alias, words in ALIASES.items() if words[0] in names),
+        _STATES,
+        _LIVING,
+        filters.FILTER_KEYS,
+        tuple(rule_files.stems(paths.builtin_dir())),
+    )
 
 
 def _verb(name: str, found: click.Command) -> Verb:
@@ -96,10 +107,15 @@ def _bare(metavar: str) -> str:
 def _options(found: click.Command) -> tuple[Option, ...]:
     context = click.Context(found, **found.context_settings)
     params = [param for param in found.get_params(context) if isinstance(param, click.Option)]
-    return tuple(_option(param) for param in params if not param.hidden)
+    shown = [param for param in params if not param.hidden]
+    if not isinstance(found, _help.Command):
+        return tuple(map(_option, shown))
+    options = [_option(param, found.section_of(param)) for param in shown]
+    order = list(dict.fromkeys(option.section for option in options))
+    return tuple(sorted(options, key=lambda option: order.index(option.section)))
 
 
-def _option(param: click.Option) -> Option:
+def _option(param: click.Option, section: str = "") -> Option:
     offer = next((_VALUES[name] for name in param.opts if name in _VALUES), None)
     metavar = None
     if not param.is_flag:
@@ -109,4 +125,4 @@ def _option(param: click.Option) -> Option:
             metavar = "|".join(offer)
     names = tuple(sorted(param.opts, key=lambda name: name.startswith("--")))
     text = "Print a short help." if "--help" in names else param.help or ""
-    return Option(names, text, metavar, offer, param.multiple)
+    return Option(names, text, metavar, offer, param.multiple, section)

@@ -6,6 +6,7 @@ import os
 
 import click
 
+from sesh.commands import _help
 from sesh.commands._declare import argument, declare, option
 from sesh.commands._options import json_option, named
 from sesh.model import progress
@@ -16,7 +17,7 @@ from sesh.operations import report_progress
 from sesh.terminal import output, session_list
 
 
-class _Outcome(click.Command):
+class _Outcome(_help.Command):
     """`[NAME] OUTCOME`: inside a session the name is known and may be left out."""
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:

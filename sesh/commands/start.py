@@ -10,6 +10,7 @@ from click.core import ParameterSource
 
 from sesh.agents.templates import catalog
 from sesh.agents.templates.template import Template
+from sesh.commands import _help
 from sesh.commands._declare import Parameter, argument, declare, flag, option
 from sesh.commands._options import json_option
 from sesh.commands._supervision_options import OPTIONS, taken
@@ -25,7 +26,7 @@ from sesh.terminal import output, session_list
 _OF_A_RECORD = (*("names", "directory", "template", "group", "tags", "as_json", "record_only"),)
 
 
-class _WithCommand(click.Command):
+class _WithCommand(_help.Command):
     """Everything after the first `--` is the command of the session, unchanged."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -53,6 +53,7 @@ def command(
     ),
     keep: bool = flag("--keep", help="Keep a container that sesh has made."),
     grace: float | None = GRACE,
+    force: bool = flag("-f", "--force", help="Kill at once after asking, as --grace 0."),
     yes: bool = YES,
 ) -> int:
     """Stop sessions: ask (TERM), wait, kill, and confirm that all is gone.
@@ -68,7 +69,7 @@ def command(
     elif everything or group is not None:
         # A session that is a record only is stopped by name alone: another program runs its agent.
         selected = lambda one: (one.state in _COSTLY and one.has_process) or places.left(one)  # noqa: E731
-    limit = config.stop.grace if grace is None else grace
+    limit = 0.0 if force else config.stop.grace if grace is None else grace
     if left_behind:
         if names or selected:
             others = "names, --all, --group or --idle"

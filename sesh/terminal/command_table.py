@@ -6,44 +6,83 @@ from sesh.terminal import output
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
-# command → one line of help. Modules are imported only when their command runs.
-COMMANDS = {
-    "start": "Start a session.",
-    "ls": "List sessions.",
-    "show": "Show all details of a session, with the evidence.",
-    "status": "Print a session's state in one line and as the exit code.",
-    "stop": "Stop sessions: ask, wait, kill, confirm.",
-    "restart": "Restart sessions in place.",
-    "pause": "Hold sessions, or freeze them.",
-    "resume": "Continue paused sessions.",
-    "rm": "Forget ended sessions.",
-    "adopt": "Reconnect an orphan, or take over a tmux session.",
-    "attach": "Attach to a session, or choose what to do with one that has ended.",
-    "detach": "Detach all clients from a session.",
-    "logs": "Show what a session printed.",
-    "send": "Type into a session.",
-    "answer": "Answer the question that an agent asks.",
-    "wait": "Wait until sessions reach a state.",
-    "events": "Show what happened.",
-    "stats": "Show session statistics (text, JSON, Prometheus).",
-    "update": "Report progress or a heartbeat.",
-    "resumable": "Check whether a session can be resumed.",
-    "finish": "Report that the work of a session is finished.",
+# heading → command → one line of help, as in `sesh --help`. Modules are imported only when
+# their command runs.
+GROUPS = {
+    "Run": {
+        "start": "Start a session.",
+        "restart": "Restart sessions in place.",
+        "stop": "Stop sessions: ask, wait, kill, confirm.",
+        "pause": "Hold sessions, or freeze them.",
+        "resume": "Continue paused sessions.",
+    },
+    "Look": {
+        "ls": "List sessions.",
+        "show": "Show all details of a session, with the evidence.",
+        "status": "Print a session's state in one line and as the exit code.",
+        "logs": "Show what a session printed.",
+        "events": "Show what happened.",
+        "stats": "Show session statistics (text, JSON, Prometheus).",
+    },
+    "Talk": {
+        "attach": "Attach to a session, or ask what to do with an ended one.",
+        "detach": "Detach all clients from a session.",
+        "send": "Type into a session.",
+        "answer": "Answer the question that an agent asks.",
+        "wait": "Wait until sessions reach a state.",
+    },
+    "Clean up": {
+        "rm": "Forget ended sessions.",
+        "gc": "Clean up ended sessions and enforce limits.",
+        "doctor": "Diagnose problems and suggest or apply fixes.",
+        "adopt": "Reconnect an orphan, or take over a tmux session.",
+    },
+    "Set up": {
+        "template": "List, show, make, check and trust templates of start -t.",
+        "config": "Show, edit or check settings; send a test notification.",
+        "timer": "Schedule gc with systemd or cron.",
+        "watch": "Supervise all sessions in the foreground.",
+        "init": "Print shell prompt integration.",
+        "completion": "Print the completions of a shell.",
+        "man": "Show the manual, also where man(1) does not find it.",
+        "help": "Show the help of a command or topic.",
+    },
+    "For agents and scripts": {
+        "update": "Report progress or a heartbeat.",
+        "resumable": "Check whether a session can be resumed.",
+        "finish": "Report that the work of a session is finished.",
+    },
+}
+# Programs call these. They are in no list, but in the manual.
+PLUMBING = {
     "hook": "Handle agent hook calls.",
-    "watch": "Supervise all sessions in the foreground.",
-    "timer": "Schedule gc with systemd or cron.",
-    "gc": "Clean up ended sessions and enforce limits.",
-    "doctor": "Diagnose problems and suggest or apply fixes.",
-    "template": "List, show, make, check and trust templates of start -t.",
-    "config": "Show, edit or check settings; send a test notification.",
-    "init": "Print shell prompt integration.",
-    "completion": "Print the completions of a shell.",
-    "man": "Show the manual, also where man(1) does not find it.",
     "pass": "Run one supervision pass.",
 }
-_MODULES = {"pass": "pass_"}
+LISTED = {name: what for group in GROUPS.values() for name, what in group.items()}
+COMMANDS = {**LISTED, **PLUMBING}
+# What people type who know other tools → the words that it stands for.
+ALIASES = {
+    "list": ("ls",),
+    "ps": ("ls",),
+    "new": ("start",),
+    "run": ("start",),
+    "kill": ("stop", "--force"),
+    "a": ("attach",),
+    "open": ("attach",),
+    "log": ("logs",),
+    "tail": ("logs",),
+    "inspect": ("show",),
+    "info": ("show",),
+    "remove": ("rm",),
+    "delete": ("rm",),
+    "version": ("--version",),
+}
+# Not suggested for a misspelt word, unless it has the same letters.
+_CAREFUL = {*("rm", "remove", "delete", "stop", "kill", "gc")}
+_MODULES = {"pass": "pass_", "help": "help_"}
 # These run in spite of an error in the settings: they look at sessions, or end them. None: `sesh`.
 _FORGIVING = {
     *(None, "ls", "show", "status", "logs", "attach", "detach", "stop", "wait", "events", "stats"),
@@ -54,6 +93,37 @@ def load(name: str) -> Any:
     """The declaration of a command: see commands/_declare."""
     module = f"sesh.commands.{_MODULES.get(name, name)}"
     return __import__(module, fromlist=["command"]).command  # importlib costs half a millisecond
+
+
+def without_alias(argv: list[str]) -> list[str]:
+    """The same call by the command's own name."""
+    return [*ALIASES[argv[0]], *argv[1:]] if argv and argv[0] in ALIASES else argv
+
+
+def aliases(name: str) -> list[str]:
+    """The aliases of a command; those that stand for more than its name, with that."""
+    return [
+        alias if words == (name,) else f"{alias} ({' '.join(words)})"
+        for alias, words in ALIASES.items()
+        if words[0] == name
+    ]
+
+
+def hint(word: str, *others: str) -> str:
+    """What to do after a word that is no command: the command or alias that it resembles."""
+    words = [*LISTED, *(alias for alias in ALIASES if len(alias) > 1), *others]
+    near = similar(word, words, _CAREFUL)
+    return f"did you mean {near}?" if near else "sesh --help lists the commands"
+
+
+def similar(typed: str, words: Iterable[str], careful: Iterable[str]) -> str | None:
+    """The word with the same letters in another order; else the most similar one that is safe to
+    suggest."""
+    from difflib import get_close_matches
+
+    same = [word for word in words if sorted(word) == sorted(typed)]
+    near = same or get_close_matches(typed, [word for word in words if word not in careful], 1)
+    return near[0] if near else None
 
 
 def forgive(name: str | None) -> None:

@@ -26,6 +26,7 @@ class Option(Value):
     metavar: str | None  # None: a flag
     offer: Offer
     many: bool
+    section: str = ""  # of the help
 
 
 class Verb(Value):
@@ -52,10 +53,16 @@ class Tree(Value):
 
     options: tuple[Option, ...]
     verbs: tuple[Verb, ...]
+    hidden: tuple[str, ...]  # verbs that are not offered
+    aliases: tuple[tuple[str, str], ...]  # each with the name of its verb; not offered either
     states: tuple[str, ...]
     living: tuple[str, ...]  # the states of sessions that can be stopped, typed into, waited for
     filters: tuple[str, ...]
     templates: tuple[str, ...]  # that come with sesh
+
+    @property
+    def offered(self) -> list[Verb]:
+        return [verb for verb in self.verbs if verb.name not in self.hidden]
 
 
 # sed programs: each object of `ls --json` is on its own line, and these fields are adjacent.
@@ -77,7 +84,7 @@ def _fill(shell: str, tree: Tree, **tables: Iterable[str]) -> str:
         "names": [_NAMES],
         "living_names": [_LIVING % "|".join(tree.living)],
         "groups": [_GROUPS],
-        "verbs": [" ".join(verb.name for verb in tree.verbs)],
+        "verbs": [" ".join(verb.name for verb in tree.offered)],
         "states": [" ".join(tree.states)],
         "filters": [" ".join(tree.filters)],
         "templates": [" ".join(tree.templates)],
@@ -94,6 +101,11 @@ def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     for key, value in pairs:
         found.setdefault(value, []).append(key)
     return found
+
+
+def _aliases(tree: Tree) -> Iterable[tuple[str, list[str]]]:
+    """verb → its aliases"""
+    return _grouped(tree.aliases).items()
 
 
 # --- bash --------------------------------------------------------------------------------------
@@ -114,6 +126,7 @@ def bash(tree: Tree) -> str:
     return _fill(
         "bash",
         tree,
+        aliases=_cases(f"{' | '.join(words)}) command={verb}" for verb, words in _aliases(tree)),
         options=_cases(options),
         valued=_cases(valued),
         values=_cases(f"{' | '.join(names)}) {offer}" for offer, names in values.items()),
@@ -160,7 +173,8 @@ def zsh(tree: Tree) -> str:
     return _fill(
         "zsh",
         tree,
-        described=[f"        {quoted(f'{v.name}:{v.brief}')}" for v in tree.verbs],
+        described=[f"        {quoted(f'{v.name}:{v.brief}')}" for v in tree.offered],
+        aliases=_cases(f"{' | '.join(words)}) words[1]={verb}" for verb, words in _aliases(tree)),
         options=[f"        {_zsh_option(option)} \\" for option in tree.options],
         cases=cases,
     )
@@ -201,10 +215,14 @@ def fish(tree: Tree) -> str:
     return _fill(
         "fish",
         tree,
+        aliases=[
+            f"        case {' '.join(words)}\n            set words[2] {verb}"
+            for verb, words in _aliases(tree)
+        ],
         other_filters=[" ".join(key for key in tree.filters if key not in _FISH_FILTERS)],
         described=[
             f"complete -c sesh -n __sesh_no_command -a {verb.name} -d {quoted_for_fish(verb.brief)}"
-            for verb in tree.verbs
+            for verb in tree.offered
         ],
         options=[
             f"complete -c sesh -n __sesh_no_command {_fish_option(option)}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from shutil import get_terminal_size
 from typing import Any
 
 import click
@@ -9,11 +11,55 @@ import click
 from sesh import __version__
 from sesh.model import errors
 from sesh.terminal import command_table, exit_codes, output
-from sesh.terminal.command_table import COMMANDS
+from sesh.terminal.command_table import COMMANDS, GROUPS, LISTED
+
+_WIDEST = 80  # columns of help
+_LEAST = 24  # columns for explanations beside what they explain; else they are below it
+_EXAMPLES = {
+    "sesh start api -- ./server": "start a session",
+    "sesh start fix -t claude -p 'fix it'": "start an agent",
+    "sesh attach fix": "open it (Ctrl-b d detaches)",
+}
+# Not suggested for a misspelt option, unless it has the same letters.
+_CAREFUL = {
+    *("--all", "--ended", "--fix", "--force", "--kill-orphans", "--orphans", "--remove"),
+    *("--discard", "--yes"),
+}
+
+
+class Formatter(click.HelpFormatter):
+    """Help that can be read on a narrow terminal too."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        columns = get_terminal_size().columns
+        super().__init__(width=max(min(columns, _WIDEST) - 2, _LEAST))
+
+    def write_dl(
+        self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2
+    ) -> None:
+        rows = list(rows)
+        column = min(max(len(first) for first, _ in rows), col_max) + col_spacing
+        if self.width - self.current_indent - column >= _LEAST:
+            super().write_dl(rows, col_max, col_spacing)
+            return
+        for first, second in rows:
+            self.write(f"{'':{self.current_indent}}{first.rstrip()}\n")
+            with self.indentation(), self.indentation():
+                self.write_text(second)
+
+    def write_examples(self, examples: Mapping[str, str]) -> None:
+        with self.section("Examples"):
+            self.write_dl(examples.items(), col_max=40)
+
+
+class Context(click.Context):
+    formatter_class = Formatter
 
 
 class _Lazy(click.Group):
     """A group that knows its commands without importing them."""
+
+    context_class = Context
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -25,30 +71,38 @@ class _Lazy(click.Group):
         assert isinstance(command, click.Command)
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The commands, each group under its heading, and the options."""
+        width = max(map(len, LISTED))
+        formatter.write_paragraph()
+        for heading, commands in GROUPS.items():
+            formatter.write_heading(heading)
+            with formatter.indentation():
+                formatter.write_dl([(f"{name:<{width}}", what) for name, what in commands.items()])
+        click.Command.format_options(self, ctx, formatter)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        assert isinstance(formatter, Formatter)
+        formatter.write_examples(_EXAMPLES)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
-            from difflib import get_close_matches
-
-            near = get_close_matches(name, COMMANDS, 1)
-            hint = f"did you mean {near[0]}?" if near else "sesh --help lists the commands"
-            raise click.UsageError(f"no command named {name}; {hint}")
+            raise click.UsageError(f"no command named {name}; {command_table.hint(name)}")
         return super().resolve_command(ctx, args)
 
 
 @click.group(
     cls=_Lazy, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]}
 )
-@click.version_option(__version__, "-V", "--version", prog_name="sesh", message="sesh %(version)s")
+@click.version_option(
+    __version__, "-v", "-V", "--version", prog_name="sesh", message="sesh %(version)s"
+)
 @click.pass_context
 def group(context: click.Context) -> int:
-    """Keep long-running terminal sessions, and know the truth about each."""
+    """Named, supervised terminal sessions for coding agents and other long-running commands."""
     command_table.forgive(context.invoked_subcommand)
     return _overview(context) if context.invoked_subcommand is None else errors.OK
 
@@ -83,8 +137,21 @@ def run(argv: list[str]) -> int:
 
 def _one_line(error: click.ClickException) -> str:
     message = " ".join(error.format_message().split())
+    if isinstance(error, click.NoSuchOption):
+        message, near = f"no such option {error.option_name}", _similar(error)
+        if near:
+            return f"{message}; did you mean {near}?"
     context = error.ctx if isinstance(error, click.UsageError) else None
     command = context.command_path if context else "sesh"
     if "sesh" in message or message.endswith("?"):
         return message
     return f"{message[:1].lower()}{message[1:].rstrip('.')}; see {command} --help"
+
+
+def _similar(error: click.NoSuchOption) -> str | None:
+    """The option that a misspelt one resembles."""
+    context = error.ctx
+    params = context.command.get_params(context) if context else []
+    options = [one for one in params if isinstance(one, click.Option) and not one.hidden]
+    words = [word for option in options for word in option.opts]
+    return command_table.similar(error.option_name, words, _CAREFUL)

@@ -127,6 +127,9 @@ _sesh() {
         unset 'words[-1]'
     fi
     command=${words[1]:-}
+    case $command in
+%ALIASES%
+    esac
     if [[ $command == start ]]; then
         for word in "${words[@]}"; do
             [[ $word != -- ]] || { _sesh_behind_dashes; return; }

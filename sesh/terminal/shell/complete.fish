@@ -1,8 +1,12 @@
 # fish completion for sesh(1); written by `sesh completion fish`.
 
-# Is the command that is being typed one of these? (Only the word behind `sesh` counts: a session may be called stop.)
+# Is the command that is being typed one of these? (Only the word behind `sesh` counts: a session may be called stop.
+# An alias counts as its command.)
 function __sesh_in
     set -l words (commandline -opc)
+    switch "$words[2]"
+%ALIASES%
+    end
     set -q words[2]; and contains -- $words[2] $argv
 end
 

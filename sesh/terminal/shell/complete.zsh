@@ -76,6 +76,9 @@ _sesh() {
         return
     fi
 
+    case $words[1] in
+%ALIASES%
+    esac
     curcontext=${curcontext%:*:*}:sesh-$words[1]:
     at=${words[(ie)--]}
     if [[ $words[1] == start ]] && ((at < CURRENT)); then # what the session shall run
