@@ -1,5 +1,9 @@
-"""An end and its event belong together: the record is written first, then the event, once.
+"""The events of a launch, each once: that it began, or failed; and its end.
 
+The event of a launch is written before its record: as soon as the record shows that the agent
+began, any process may write the event of its end.
+
+An end and its event belong together: the record is written first, then the event.
 A marker in `run/MACHINE/untold` exists from before the record is written until after the event is.
 If the process is killed in between, the next look finds the marker and appends the event, unless
 the log has it.
@@ -26,6 +30,7 @@ from sesh.state.records import Entry
 from sesh.system import files, processes
 
 KINDS = ("ended", "stopped")
+_FIRST = ("started", "restarted", "start-failed", "restart-failed", "adopted")
 _LIMIT = 1 << 16
 _ABANDONED = 60.0  # seconds after which the process that made a marker will not continue
 
@@ -117,6 +122,53 @@ def _events(record: Record) -> list[Event]:
         one = events.new("recovering", *which, retry=retry, retries_max=most, retry_at=at)
         happened.append(one)
     return happened
+
+
+# --- the event of a launch -----------------------------------------------------------------------
+
+
+def announce_launch(entry: Entry, record: Record, failure: Verdict | None = None) -> None:
+    """Append the event of a launch whose record is still as it was claimed, unless the log has it:
+    a process that was killed may have written only that."""
+
+    def is_known() -> bool:
+        if not records.unchanged(entry):
+            return True
+        later = events.latest(record.id)
+        return any(e["kind"] in _FIRST and e.get("generation") == generation for e in later)
+
+    generation = record.place.generation
+    kind = "started" if generation == 1 else "restarted"
+    event = launch_failed(record, kind, failure) if failure else _begun(record, kind)
+    with suppress(OSError):
+        events.write(event, unless=is_known)
+
+
+def launch_failed(record: Record, kind: str, how: Verdict) -> Event:
+    """The event of a launch that failed; `kind`: of one that does not."""
+    details = {"state": how.state, "reason": how.reason, **_retry(record)}
+    return _event(record, kind.removesuffix("ed") + "-failed", details)
+
+
+def _begun(record: Record, kind: str) -> Event:
+    command = {"command": list(record.spec.command)}
+    return _event(record, kind, {**command, **_retry(record), **_resumed(record)})
+
+
+def _event(record: Record, kind: str, details: dict[str, Any]) -> Event:
+    return events.new(kind, record.name, record.id, record.place.generation, **details)
+
+
+def _retry(record: Record) -> dict[str, int]:
+    return {"retry": record.status.retries} if record.status.retries else {}
+
+
+def _resumed(record: Record) -> dict[str, bool]:
+    """Whether an agent continues its conversation, if it has any."""
+    kit = record.spec.kit
+    if record.place.generation == 1 or kit is None or kit.conversation == "none":
+        return {}
+    return {"resumed_conversation": record.agent.prompted}
 
 
 # --- markers of killed processes -----------------------------------------------------------------

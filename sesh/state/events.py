@@ -62,6 +62,7 @@ def rotate() -> None:
 
 
 POLL = 0.2
+_TAIL = 64 << 10
 # A log has megabytes, and most lines are of no interest to a reader. So lines that cannot be wanted
 # are recognised by their bytes; every other line is parsed, and what it says decides.
 _HEAD = b'{"time":"'
@@ -109,6 +110,15 @@ def of_kind(kind: str, having: Sequence[Event] = ()) -> Iterator[Event]:
             fits = not having or any(one.items() <= (event or {}).items() for one in having)
             if event and event["kind"] == kind and fits:
                 yield event
+
+
+def latest(session_id: str) -> list[Event]:
+    """The events of a session among the last ones, as far as a small part of the log shows."""
+    with suppress(OSError), files.opened(paths.events_file(), os.O_RDONLY) as fd:
+        lines = os.pread(fd, _TAIL, max(0, os.fstat(fd).st_size - _TAIL)).split(b"\n")
+        found = (_parse(line) for line in lines if session_id.encode() in line)
+        return [event for event in found if event and event.get("id") == session_id]
+    return []
 
 
 class Place(Value):

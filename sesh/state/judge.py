@@ -14,7 +14,7 @@ from sesh.model import retry
 from sesh.model.configuration import Config
 from sesh.model.errors import SeshError, StateError
 from sesh.model.observation import Observation, Session, Verdict
-from sesh.model.reconcile import how_it_ended, reconcile
+from sesh.model.reconcile import how_it_ended, reconcile, recorded_end
 from sesh.model.record import AgentReport, Damaged, Record
 from sesh.model.states import ENDED, Cause, Desired, State
 from sesh.model.value_object import Value, replace
@@ -130,6 +130,7 @@ def _settle(
     verdict = with_retry(learned, sight, verdict, now)
     if (learned is record or learned == record) and records.up_to_date(entry, record, verdict):
         return Seen(entry, Session(record, sight, verdict))
+    _announce_launch(entry, record, learned)
     has_ended = learned.status.outcome is not record.status.outcome
     given_up = has_ended and verdict.state is State.TIMEOUT and verdict.cause is Cause.LAUNCH
     if given_up and not _withdraw(record):
@@ -142,6 +143,15 @@ def _settle(
     if written is None:
         return Seen(entry, seen, overtaken=True)
     return Seen(written, seen, has_ended=has_ended)
+
+
+def _announce_launch(entry: Entry, record: Record, learned: Record) -> None:
+    """Write the event of a launch whose agent is found to have begun, or to have failed."""
+    known = record.place.agent is not None or record.status.started is not None
+    if known or learned.status.started is None:
+        return
+    refused = learned.status.cause is Cause.LAUNCH
+    ends.announce_launch(entry, record, recorded_end(learned) if refused else None)
 
 
 def _withdraw(record: Record) -> bool:

@@ -192,7 +192,7 @@ def _confirm(
         if one.record.name not in results:
             with noted(results, one.record.name):
                 sight = observe.by_files(one.record)
-                results[one.record.name] = judge_launch(one.entry, one.record, sight, event)
+                results[one.record.name] = judge_launch(one.entry, one.record, sight)
     return results
 
 
@@ -208,26 +208,20 @@ def given_up(entry: Entry, record: Record, how: Verdict, event: str) -> bool:
     return now_known.status.cause is Cause.LAUNCH
 
 
-def judge_launch(entry: Entry, record: Record, sight: Observation, event: str) -> Seen:
+def judge_launch(entry: Entry, record: Record, sight: Observation) -> Seen:
     """Record what is known of the agent by now, and what happened."""
     moment = now()
     verdict = reconcile(record, sight, moment)
     learned = judge.learn(record, sight, verdict, moment)
     verdict = judge.with_retry(learned, sight, verdict, moment)
-    refused = verdict.cause is Cause.LAUNCH
+    refused = recorded_end(learned) if verdict.cause is Cause.LAUNCH else None
     ended = learned.status.outcome is not None and (not refused or _is_retry(record))
+    ends.announce_launch(entry, record, refused)
     with ends.announced(learned, ended=ended) as write_end:
         written = records.swap(entry, learned, verdict)
-        if refused:
-            _note_failure(event, record, recorded_end(learned))
-        else:
-            command = list(record.spec.command)
-            events.append(
-                event, record, command=command, **_retry(record), **_resumed(record, event)
-            )
         _note_end(learned, write_end, ended=ended and written is not None)
     if refused:
-        raise not_launched(record, recorded_end(learned).reason)
+        raise not_launched(record, refused.reason)
     if written is None:  # another sesh has looked in between, and has written down what it saw
         return lookup.one(record.name)
     return Seen(written, Session(learned, sight, verdict))
@@ -268,20 +262,8 @@ def _note_end(record: Record, write_end: Callable[[], None], *, ended: bool) -> 
 
 
 def _note_failure(event: str, record: Record, how: Verdict) -> None:
-    kind = event.removesuffix("ed") + "-failed"
-    events.append(kind, record, state=how.state, reason=how.reason, **_retry(record))
-
-
-def _resumed(record: Record, event: str) -> dict[str, bool]:
-    """Whether an agent continues its conversation, if it has any."""
-    kit = record.spec.kit
-    if event != "restarted" or kit is None or kit.conversation == "none":
-        return {}
-    return {"resumed_conversation": record.agent.prompted}
-
-
-def _retry(record: Record) -> dict[str, int]:
-    return {"retry": record.status.retries} if record.status.retries else {}
+    with suppress(OSError):
+        events.write(ends.launch_failed(record, event, how))
 
 
 def forget_files(record: Record) -> None:

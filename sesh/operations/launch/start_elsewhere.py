@@ -162,7 +162,7 @@ def _launch(entry: Entry, record: Record, kind: Elsewhere, config: Config, event
         if given_up(entry, record, too_late, event):
             server.kill_panes([reply.pane])
         raise not_launched(record, too_late.reason)
-    return judge_launch(entry, record, sight, event)
+    return judge_launch(entry, record, sight)
 
 
 # --- restart -------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -223,6 +224,68 @@ def test_the_agents_own_127_is_no_failed_launch(world: World) -> None:
     world.start("one", "sh", "-c", "exit 127")
     assert eventually(lambda: world.state_of("one") == "failed")
     assert world.session("one")["cause"] == "exit"
+
+
+# --- the event of a launch ---------------------------------------------------------------------
+
+# A sesh that records its launch only when a pass has recorded the end of it.
+_SLOW = """
+import sys, time
+sys.argv[0] = {sesh!r}
+from sesh.operations.launch import launch
+from sesh.state import records
+real = launch.judge_launch
+def slow(entry, *given):
+    deadline = time.monotonic() + {patience}
+    while records.of_id(entry.record.id).status.outcome is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return real(entry, *given)
+launch.judge_launch = slow
+from sesh.__main__ import script
+script()
+"""
+
+
+def slowly(world: World, *args: str) -> Done:
+    code = _SLOW.format(sesh=SESH, patience=pace.seconds(20))
+    return run(world, sys.executable, "-c", code, *args, timeout=pace.seconds(60))
+
+
+def test_the_event_of_a_launch_comes_before_that_of_its_end(world: World) -> None:
+    """Also if the keeper's pass is faster than the sesh that launched it."""
+    done = slowly(world, "start", "one", "--", "sh", "-c", "exit 3")
+    assert (done.code, done.out) == (0, "one\n"), done
+    assert slowly(world, "restart", "one").code == 0
+    told = [(e["kind"], e["generation"]) for e in world.events()]
+    assert told == [("started", 1), ("ended", 1), ("restarted", 2), ("ended", 2)]
+    commands = [e["command"] for e in world.events() if e["kind"].endswith("started")]
+    assert commands == [["sh", "-c", "exit 3"]] * 2
+
+
+def test_a_failed_launch_is_one_before_it_has_ended(world: World) -> None:
+    script = world.root / "agent"
+    script.write_text("#!/no/such/interpreter\n")
+    script.chmod(0o755)
+    done = slowly(world, "start", "one", "--", str(script))
+    assert done.code == 1
+    assert "could not be launched" in done.err
+    assert [e["kind"] for e in world.events()] == ["start-failed", "ended"]
+
+
+@pytest.mark.parametrize("step", ["events.write", "records.swap"])
+def test_a_start_that_is_killed_before_its_record_has_one_event(world: World, step: str) -> None:
+    code = f"""
+import os, signal, sys
+sys.argv[0] = {SESH!r}
+from sesh.state import events, records
+{step} = lambda *_, **options: os.kill(os.getpid(), signal.SIGKILL)
+from sesh.__main__ import script
+script()
+"""
+    argv = (sys.executable, "-c", code, "start", "one", "--", "sleep", "99")
+    assert run(world, *argv).code == -signal.SIGKILL
+    assert eventually(lambda: world.state_of("one") == "running")
+    assert [e["kind"] for e in world.events()] == ["started"]
 
 
 # --- slow machines -----------------------------------------------------------------------------
