@@ -10,6 +10,7 @@ from sesh.model import errors
 from sesh.model.agents.hook_event import ACTIVITIES
 from sesh.model.errors import UsageError
 from sesh.model.states import ALIVE, ENDED, State
+from sesh.model.text import formatting, pattern
 from sesh.operations import wait
 from sesh.operations.wait import GaveUp, Reached, Wanted
 from sesh.terminal import output
@@ -23,11 +24,13 @@ def command(
     group: str | None = option(
         "-g", "--group", metavar="GROUP", help="Wait for the sessions of a group."
     ),
-    wanted: str = option(
+    wanted: str | None = option(
         "--for",
-        default="ended",
         metavar="STATE,…",
         help="States, ended (any end; the default) or alive; of an agent: busy, waiting, idle.",
+    ),
+    regex: str | None = option(
+        "--output", metavar="REGEX", help="Wait until it prints a line that matches."
     ),
     any_one: bool = flag("--any", help="Return when one session is there."),
     every: bool = flag("--all", help="Return when all sessions are (the default)."),
@@ -36,13 +39,15 @@ def command(
     ),
     exit_code: bool = flag("--exit-code", help="Exit with the agent's exit status."),
 ) -> int:
-    """Wait until sessions have ended, have reached another state, or do something else.
+    """Wait until sessions end, reach another state, do something else, or print a line.
 
     Prints each name and its state as it gets there.
     """
     if any_one and every:
         raise UsageError("--all and --any contradict each other: use one of them")
-    goal = _wanted(wanted)
+    if regex is not None and wanted is not None:
+        raise UsageError("--output and --for contradict each other: use one of them")
+    goal = _wanted(wanted or "ended") if regex is None else _printing(regex)
     if group is not None or not names:
         names = tuple(one.name for one in choose(names, None, group, "--group"))
     deadline = None if timeout is None else time.monotonic() + timeout
@@ -56,7 +61,7 @@ def command(
             lost.append(one)
             continue
         reached.append(one)
-        output.write(f"{one.name} {one.word}\n")
+        output.write(f"{one.name} {formatting.escape(one.word)}\n")
         if any_one:
             break
     if any_one and reached:
@@ -75,6 +80,11 @@ def _exit_code(one: Reached) -> int:
     if one.state not in ENDED or one.state in (State.COMPLETED, State.STALE):
         return one.exit_code or errors.OK
     return one.exit_code or errors.FAILED
+
+
+def _printing(regex: str) -> Wanted:
+    """The meaning of `--output`."""
+    return Wanted(frozenset(), words=repr(regex), output=pattern.given("--output", regex))
 
 
 def _wanted(text: str) -> Wanted:

@@ -76,7 +76,7 @@ _LEFT_OUT: Mapping[type[Value], tuple[str, ...]] = {
     Spec: ("care",),
     Care: Care.fields,
     Place: ("since",),
-    Status: ("stop_tries", "remains", "keep", "lived", "held"),
+    Status: ("stop_tries", "remains", "keep", "lived", "printed", "held"),
     AgentReport: ("history", "errors", "resume_ready", "prompted", "metadata"),
 }
 # Must be there although the class has a default.

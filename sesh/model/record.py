@@ -161,6 +161,7 @@ class Status(Value):
     keep: bool = False  # its container outlives the stop
     starter: Process | None = None  # the process that creates its container, while it does
     lived: float = 0.0  # seconds from a person's start to this launch; 0: a person launched it
+    printed: int = 0  # bytes of the transcript before this launch
     held: float = 0.0  # seconds in which this launch was paused
     resumed: datetime | None = None  # when the last pause ended
     health: Health | None = None

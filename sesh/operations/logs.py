@@ -203,6 +203,11 @@ class Lines:
             self._begun = b""
         return [line.decode(errors="replace") for line in whole]
 
+    @property
+    def begun(self) -> str:
+        """The last line, which has no end yet."""
+        return self._begun.decode(errors="replace")
+
     def rest(self) -> list[str]:
         """The last line, if it has no end."""
         left, self._begun = self._begun, b""

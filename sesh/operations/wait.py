@@ -1,20 +1,24 @@
-"""Wait for states. /proc and file times show cheaply which sessions have not changed."""
+"""Wait for states, activities or output. /proc and file times show cheaply which sessions have not
+changed; of transcripts only what is new is read."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 
 from sesh.agents import screen
 from sesh.model import digest
 from sesh.model.digest import Digest
 from sesh.model.errors import EndedError, SeshError, UsageError
+from sesh.model.record import Record
 from sesh.model.states import OUTCOMES, State
 from sesh.model.text import quick_json
 from sesh.model.value_object import Value
-from sesh.places import agent_files
-from sesh.state import freshness, judge, lookup
+from sesh.operations.logs import Lines, Tail
+from sesh.places import agent_files, registry
+from sesh.state import freshness, judge, lookup, settings
 from sesh.state.judge import Seen
 from sesh.system import paths, processes
 
@@ -24,11 +28,12 @@ GRACE = 3.0  # seconds after an end: a restart also ends the session for a momen
 
 
 class Wanted(Value):
-    """What to wait for: any of these states and activities."""
+    """What to wait for: any of these states and activities, or a line of output."""
 
     states: frozenset[State]
     activities: tuple[str, ...] = ()
     words: str = ""  # the same, as the user wrote it
+    output: Callable[[str], bool] | None = None  # tells whether it is this line
 
     def reachable(self, state: State) -> bool:
         """Can a session in this state get there without a restart? A stale session may still
@@ -43,10 +48,11 @@ class Reached(Value):
     state: State
     exit_code: int | None
     activity: str | None = None  # the activity, if that was reached
+    line: str | None = None  # the line, if it printed one that was wanted
 
     @property
     def word(self) -> str:
-        return self.activity or self.state
+        return self.line if self.line is not None else self.activity or self.state
 
 
 class GaveUp(Value):
@@ -65,6 +71,31 @@ class _Watched:
         self.digest: Digest | None = None
         self.look_after = 0.0
         self.ended: float | None = None  # when it was first seen as ended
+        self.output: _Output | None = None
+
+
+class _Output:
+    """What a launch prints."""
+
+    def __init__(self, record: Record) -> None:
+        self.record = record
+        self._tail, self._lines = Tail(record, record.status.printed), Lines()
+        self._read = self._fetched = 0.0
+
+    def search(self, wanted: Callable[[str], bool]) -> str | None:
+        """The first new line that is wanted. A line without an end counts when nothing follows."""
+        now = time.monotonic()
+        if now >= self._fetched + DOUBT:
+            registry.of(self.record).fetch_transcript(self.record, settings.load())
+            self._fetched = now
+        with suppress(FileNotFoundError):  # it comes with the launch
+            for chunk in self._tail.read():
+                self._read = now
+                for line in self._lines.feed(chunk):
+                    if wanted(line):
+                        return line
+        begun = self._lines.begun
+        return begun if begun and now >= self._read + DOUBT and wanted(begun) else None
 
 
 def until(
@@ -92,7 +123,11 @@ def _news(watched: dict[str, _Watched], wanted: Wanted) -> Iterator[Reached | Ga
     for lost in forgotten:
         del watched[lost.name]
         yield lost
+    if wanted.output:
+        yield from _printed(found, watched, wanted.output)
     for one in sorted(found, key=_ended):
+        if one.name not in watched:
+            continue
         reached = _note(one, watched[one.name], wanted)
         if reached is not None:
             del watched[one.name]
@@ -102,6 +137,26 @@ def _news(watched: dict[str, _Watched], wanted: Wanted) -> Iterator[Reached | Ga
             if activity in wanted.activities:
                 del watched[name]
                 yield Reached(name, State.RUNNING, None, activity)
+
+
+def _printed(
+    found: Iterable[Seen], watched: dict[str, _Watched], wanted: Callable[[str], bool]
+) -> Iterator[Reached | GaveUp]:
+    """Remove and yield the sessions that have printed what is wanted."""
+    for seen in found:
+        one, record = watched[seen.name], seen.record
+        if record and (one.output is None or one.output.record.launch != record.launch):
+            one.output = _Output(record)
+    for name, one in list(watched.items()):
+        try:
+            line = one.output.search(wanted) if one.output else None
+        except SeshError as error:
+            del watched[name]
+            yield GaveUp(name, error)
+            continue
+        if line is not None:
+            del watched[name]
+            yield Reached(name, State.RUNNING, None, line=line)
 
 
 def _look(names: Iterable[str]) -> tuple[list[Seen], list[GaveUp]]:
@@ -136,7 +191,7 @@ def _check(found: Seen, wanted: Wanted) -> None:
     if wanted.states:
         return
     lookup.need_process(found)
-    if record.spec.kit is None:
+    if wanted.activities and record.spec.kit is None:
         raise UsageError(
             f"{found.name}: its activity is not tracked; "
             "start the session with -t claude, -t codex, …"
@@ -187,4 +242,7 @@ def _note(found: Seen, one: _Watched, wanted: Wanted) -> Reached | GaveUp | None
     if not _over(found, one, wanted):
         return None
     why = f"{found.name} has ended ({found.state}) and cannot become {wanted.words}"
+    if wanted.output:
+        how = f"{found.state}: {found.reason}" if found.reason else found.state
+        why = f"{found.name} has ended ({how}) and printed no line that matches {wanted.words}"
     return GaveUp(found.name, EndedError(f"{why}; sesh restart {found.name} starts it again"))

@@ -49,6 +49,14 @@ def kept(path: str) -> int:
     return os.stat(path).st_size - begin(path)
 
 
+def size(session_id: str) -> int:
+    """The number of bytes that a session has printed so far."""
+    try:
+        return os.stat(paths.transcript(session_id)).st_size
+    except OSError:
+        return 0
+
+
 def last_output(session_id: str) -> float | None:
     """When a session printed something; None: never, or its transcript is gone. (In a container its
     time can be set to anything.)"""

@@ -206,6 +206,49 @@ def test_an_agent_that_was_lost_is_no_success(world: World) -> None:
     assert done.code != 0
 
 
+# --- what it prints ----------------------------------------------------------------------------
+
+
+def test_for_a_line_of_output(world: World) -> None:
+    """All that this launch printed counts, without escape sequences; an earlier launch does not."""
+    script = r"""
+        read -r word <word; printf 'listen\033[1ming\033[0m on %s\n' $word
+        while read -r line; do echo "got $line"; printf 'more? '; done
+    """
+    (world.cwd / "word").write_text("80\n")
+    world.start("web", "sh", "-c", f"stty -echo; {script}")
+    for regex in ("^listening on", r"\b80$"):
+        found = world.ok("wait", "web", "--output", regex, "--timeout", "1m")
+        assert (found.out, found.err) == ("web listening on 80\n", "")
+    with reading(world, "wait", "web", "--output", "^got") as waiting:
+        world.ok("send", "web", "this")
+        assert waiting.line() == "web got this"
+        assert waiting.rest() == (0, b"", "")
+    assert world.ok("wait", "web", "--output", "^more. $").out == "web more? \n"
+    (world.cwd / "word").write_text("90\n")
+    world.ok("restart", "web")
+    assert world.ok("wait", "web", "--output", "listening on").out == "web listening on 90\n"
+    late = world.sesh("wait", "web", "--output", "on 80|got this", "--timeout", "0.5")
+    assert (late.code, late.out, late.err) == (124, "", "sesh: timed out waiting for web\n")
+    complains(world.sesh("wait", "web", "--output", "a**"), 2, "--output a**: invalid")
+    complains(world.sesh("wait", "web", "--output", "a", "--for", "ended"), 2, "use one of them")
+    world.ok("stop", "web")
+    assert world.ok("wait", "web", "--output", "listening").out == "web listening on 90\n"
+
+
+def test_a_session_that_ends_without_printing_it(world: World) -> None:
+    world.start("a", "sh", "-c", "read -r line; echo last word; exit 7")
+    world.start("b", "sh", "-c", "read -r line; echo other words")
+    with reading(world, "wait", "a", "b", "--output", "last word") as waiting:
+        world.ok("send", "a", "go")
+        assert waiting.line() == "a last word"
+        world.ok("send", "b", "go")
+        code, out, err = waiting.rest(20)
+    why = "sesh: b has ended (completed: exit 0) and printed no line that matches 'last word'; "
+    assert (code, out, err) == (9, b"", f"{why}sesh restart b starts it again\n")
+    complains(world.sesh("wait", "b", "--output", "last"), 3, "(completed: exit 0)")
+
+
 def test_a_state_that_does_not_exist(world: World) -> None:
     world.start("a")
     complains(world.sesh("wait", "--for", "finished", "a"), 2, "finished", "completed", "ended")

@@ -47,6 +47,25 @@ def test_a_session_that_goes_on_is_looked_at_once(world: World, looks: list[str]
     assert looks == ["a"]
 
 
+def test_output_is_waited_for_without_looks_and_read_once(world: World, looks: list[str]) -> None:
+    world.start("a", "sh", "-c", "seq 3; read -r line; seq 4 5")
+    lines: list[str] = []
+
+    def wanted(line: str) -> bool:
+        lines.append(line)
+        return line == "5"
+
+    def found(seconds: float) -> list[Reached | GaveUp]:
+        goal = Wanted(frozenset(), output=wanted)
+        return list(wait.until(["a"], goal, time.monotonic() + seconds))
+
+    assert eventually(lambda: world.ok("logs", "a").out.endswith("3\n"))
+    assert found(0.8) == []
+    assert (looks, lines) == (["a"], ["1", "2", "3"])
+    world.ok("send", "a", "go")
+    assert found(60) == [Reached("a", State.RUNNING, None, line="5")]
+
+
 def test_an_ended_session_that_waits_to_run_is_given_up_soon(
     world: World, looks: list[str]
 ) -> None:

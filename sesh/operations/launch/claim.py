@@ -15,7 +15,7 @@ from sesh.model.states import ALIVE, Desired, State
 from sesh.model.value_object import replace
 from sesh.operations.launch.launch import now
 from sesh.places import environment
-from sesh.state import clocks, judge, lookup, records
+from sesh.state import clocks, judge, log_files, lookup, records
 from sesh.state.judge import Seen
 from sesh.state.records import Entry
 from sesh.system import processes
@@ -70,6 +70,7 @@ def next_generation(old: Record, place: Place, attempt: int) -> Record:
         retries=attempt,
         retries_max=old.spec.care.retries,
         lived=round(clocks.life_age(old), 3) if attempt else 0.0,
+        printed=log_files.size(old.id),
     )
     word = progress.restarted(old.agent, status.launched)
     return replace(old, place=place, status=status, agent=word)
