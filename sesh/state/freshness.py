@@ -5,11 +5,11 @@ Used by fast lanes: imports next to nothing, on purpose.
 
 from __future__ import annotations
 
-import os
+import posix
 
 from sesh.model import digest
 from sesh.system import paths
-from sesh.system.quick_read import first, frozen, machine_id, read
+from sesh.system.quick_read import exists, first, frozen, machine_id, read
 
 _STATE_FIELD, _PARENT_FIELD, _LEADER_FIELD, _TTY_FIELD, _START_FIELD = 0, 1, 3, 4, 19
 
@@ -20,7 +20,7 @@ class Survey:
     def __init__(self) -> None:
         machine = machine_id()
         boot = read("/proc/sys/kernel/random/boot_id").strip().decode()
-        pidns = os.readlink("/proc/self/ns/pid")
+        pidns = posix.readlink("/proc/self/ns/pid")
         self.machine = f"{machine}/{boot}/{pidns}"
         self.run = paths.run_dir(machine, pidns)
         names = _listed(self.run)
@@ -59,13 +59,13 @@ class Survey:
 
     def _box_holds(self, found: digest.Digest, launch: str) -> bool:
         mode, _, freezer = found.mode.partition(":")
-        ended = os.path.lexists(f"{self.run}/{found.id}.box/{launch}.exit")
+        ended = exists(f"{self.run}/{found.id}.box/{launch}.exit")
         return mode == "box" and not ended and not (freezer and frozen(freezer))
 
 
 def _listed(directory: str) -> list[str]:
     try:
-        return os.listdir(directory)
+        return posix.listdir(directory)
     except FileNotFoundError:
         return []
 
@@ -88,4 +88,4 @@ def digest_of(name: str, directory: int) -> digest.Digest | None:
 
 def names(directory: str) -> list[str]:
     """The names of all records, also of damaged ones."""
-    return sorted(n[:-5] for n in os.listdir(directory) if n.endswith(".toml") and n[0] != ".")
+    return sorted(n[:-5] for n in posix.listdir(directory) if n.endswith(".toml") and n[0] != ".")

@@ -1,33 +1,46 @@
-"""Where things are. Knows the XDG rules and nothing of what is in the files."""
+"""Where things are. Knows the XDG rules and nothing of what is in the files.
+
+Fast lanes ask it, so that it imports `os` and errors only where they need neither.
+"""
 
 from __future__ import annotations
 
-import os
+import posix
 import sys
 from binascii import crc32
-
-from sesh.model.errors import StateError
 
 SOCKET_LIMIT = 107  # bytes of a Unix socket's path that the kernel takes
 
 
 def home() -> str:
     """The home directory; `HOME=''` and an unset HOME fall back on the password database."""
-    value = os.environ.get("HOME", "")
-    if os.path.isabs(value):
+    value = _variable("HOME")
+    if value.startswith("/"):
         return value
     import pwd
 
     try:
-        return pwd.getpwuid(os.getuid()).pw_dir
+        return pwd.getpwuid(posix.getuid()).pw_dir
     except KeyError:
+        from sesh.model.errors import StateError
+
         raise StateError("no home directory: set HOME or XDG_STATE_HOME") from None
 
 
 def _xdg(variable: str, default: str) -> str:
     """An XDG base directory; a relative value is to be ignored, says the specification."""
-    value = os.environ.get(variable, "")
-    return value if os.path.isabs(value) else f"{home()}/{default}"
+    value = _variable(variable)
+    return value if value.startswith("/") else f"{home()}/{default}"
+
+
+def _variable(name: str) -> str:
+    """A variable of the environment; only where `os` is loaded can it have changed since."""
+    if "os" in sys.modules:
+        import os
+
+        return os.environ.get(name, "")
+    value = posix.environ.get(name.encode(), b"")
+    return value.decode(sys.getfilesystemencoding(), "surrogateescape")
 
 
 def state_dir() -> str:
@@ -36,7 +49,8 @@ def state_dir() -> str:
 
 def key() -> str:
     """What tells this state directory from others of the same user, in names outside of it."""
-    return f"{crc32(os.fsencode(state_dir())):08x}"
+    path = state_dir().encode(sys.getfilesystemencoding(), "surrogateescape")
+    return f"{crc32(path):08x}"
 
 
 def sessions_dir() -> str:
@@ -75,15 +89,19 @@ def notices_dir() -> str:
 
 
 def config_file() -> str:
-    return _xdg("XDG_CONFIG_HOME", ".config") + "/sesh/config.toml"
+    return _config_dir() + "/config.toml"
+
+
+def _config_dir() -> str:
+    return _xdg("XDG_CONFIG_HOME", ".config") + "/sesh"
 
 
 def templates_dir() -> str:
-    return os.path.dirname(config_file()) + "/templates"
+    return _config_dir() + "/templates"
 
 
 def rules_dir() -> str:
-    return os.path.dirname(config_file()) + "/rules"
+    return _config_dir() + "/rules"
 
 
 def builtin_dir() -> str:
@@ -153,16 +171,16 @@ def timer_stamps() -> str:
 def runtime_dir() -> str | None:
     """A private directory that a reboot empties, or None. Each state directory has its own: what no
     record of one names may be the other's."""
-    uid = os.getuid()
-    for candidate in (os.environ.get("XDG_RUNTIME_DIR", ""), f"/run/user/{uid}"):
-        if os.path.isabs(candidate) and _private(candidate, uid):
+    uid = posix.getuid()
+    for candidate in (_variable("XDG_RUNTIME_DIR"), f"/run/user/{uid}"):
+        if candidate.startswith("/") and _private(candidate, uid):
             return f"{candidate}/sesh/{key()}"
     return None
 
 
 def _private(directory: str, uid: int) -> bool:
     try:
-        status = os.stat(directory)
+        status = posix.stat(directory)
     except OSError:
         return False
     return status.st_uid == uid and status.st_mode & 0o077 == 0
@@ -170,16 +188,20 @@ def _private(directory: str, uid: int) -> bool:
 
 def package_file(name: str) -> str:
     """A data file shipped with the package, by its absolute path."""
-    return os.path.join(_package_dir(), name)
+    return f"{_package_dir()}/{name}"
 
 
 def _package_dir() -> str:
+    import os
+
     return os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def manual_dirs() -> list[str]:
     """Where the manual's pages may be: below share/ of what sesh was installed to, or in a
     checkout."""
+    import os
+
     package = _package_dir()
     prefix = os.path.abspath(f"{package}/../../../..")  # of lib/python3.X/site-packages/sesh
     return [f"{prefix}/share/man", os.path.abspath(f"{package}/../man")]
@@ -187,6 +209,8 @@ def manual_dirs() -> list[str]:
 
 def own_command() -> list[str]:
     """How the keeper and timers call this sesh again, from any directory and environment."""
+    import os
+
     script = os.path.abspath(sys.argv[0]) if sys.argv and sys.argv[0] else ""
     if os.path.basename(script) == "sesh" and os.access(script, os.X_OK):
         return [script]
@@ -195,6 +219,8 @@ def own_command() -> list[str]:
 
 def which(program: str, path: str | None = None) -> str | None:
     """The program's file, looked up in PATH. (shutil's does the same and imports compressors.)"""
+    import os
+
     for directory in (os.environ.get("PATH", os.defpath) if path is None else path).split(":"):
         file = f"{directory or '.'}/{program}"
         if os.path.isfile(file) and os.access(file, os.X_OK):

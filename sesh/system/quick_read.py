@@ -1,11 +1,11 @@
 """Reads small files in the fewest calls, for the fast lanes and for /proc: no buffers, no checks.
 
-Fast lanes import this module, so it imports only `os`.
+Fast lanes import this module, so it imports only `posix`, which is part of the interpreter.
 """
 
 from __future__ import annotations
 
-import os
+import posix
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,33 +14,33 @@ if TYPE_CHECKING:
 _CHUNK = 1 << 12  # a large buffer costs more than the read itself
 _LINE = 1 << 10  # longer than a line of /proc/PID/stat
 _MOST = 1 << 20  # no record is larger: a larger file is cut here, so its checksum fails
-_READING = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_READING = posix.O_RDONLY | posix.O_NOFOLLOW | posix.O_NONBLOCK | posix.O_CLOEXEC
 
 
 def directory(path: str) -> int:
     """Open a directory to read many of its files: its path is resolved once."""
-    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    return posix.open(path, posix.O_RDONLY | posix.O_DIRECTORY | posix.O_CLOEXEC)
 
 
 def read(path: str, directory: int | None = None) -> bytes:
     """A whole file, up to the size limit of a record."""
-    fd = os.open(path, _READING, dir_fd=directory)
+    fd = posix.open(path, _READING, dir_fd=directory)
     try:
-        data = os.read(fd, _CHUNK)
-        while len(data) % _CHUNK == 0 and len(data) <= _MOST and (more := os.read(fd, _CHUNK)):
+        data = posix.read(fd, _CHUNK)
+        while len(data) % _CHUNK == 0 and len(data) <= _MOST and (more := posix.read(fd, _CHUNK)):
             data += more
         return data
     finally:
-        os.close(fd)
+        posix.close(fd)
 
 
 def first(path: str) -> bytes:
     """The beginning of a small file, in the fewest calls."""
-    fd = os.open(path, _READING)
+    fd = posix.open(path, _READING)
     try:
-        return os.read(fd, _LINE)
+        return posix.read(fd, _LINE)
     finally:
-        os.close(fd)
+        posix.close(fd)
 
 
 def of_processes(
@@ -64,6 +64,15 @@ def of_processes(
     return found
 
 
+def exists(path: str) -> bool:
+    """Is there a file, or a symbolic link, also a broken one?"""
+    try:
+        posix.lstat(path)
+    except OSError:
+        return False
+    return True
+
+
 def frozen(path: str) -> bool:
     """Does this file of a control group say that the group is frozen?"""
     try:
@@ -80,4 +89,4 @@ def machine_id() -> str:
         found = read("/etc/machine-id").split(b"\n", 1)[0].strip().decode("ascii", "replace")
     except OSError:
         found = ""
-    return found or f"host-{os.uname().nodename}"
+    return found or f"host-{posix.uname().nodename}"

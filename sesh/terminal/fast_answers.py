@@ -1,16 +1,16 @@
 """The fast lanes: answers that need no look at tmux, because nothing has changed.
 
 A lane only answers what is recorded, when every record is intact and every guard of its digest line
-holds. Otherwise it returns None, and the full path looks. Imports next to nothing, on purpose.
+holds. Otherwise it returns None, or raises an error, and the full path looks. Imports next to
+nothing, on purpose.
 """
 
 from __future__ import annotations
 
-import os
+import posix
 import time
 
 from sesh.model import digest
-from sesh.model.errors import SeshError
 from sesh.state import freshness
 from sesh.system import paths, quick_read
 
@@ -34,7 +34,7 @@ def ls_json() -> bytes | None:
 
 def ls_table() -> tuple[bytes, str | None] | None:
     """The output of `ls`, and the closing line; None when a session must be judged."""
-    if os.isatty(1) and freshness.breaker_open(paths.breakers_file(), time.time()):
+    if posix.isatty(1) and freshness.breaker_open(paths.breakers_file(), time.time()):
         return None  # the event log would have to be read
     views = unchanged()
     if not views:
@@ -48,14 +48,10 @@ def ls_table() -> tuple[bytes, str | None] | None:
 
 def status(name: str) -> tuple[bytes, int] | None:
     """The output of `status NAME`, and its exit code; None when the full path has to look."""
-    try:
-        if os.stat(paths.state_dir()).st_uid != os.getuid():
-            return None
-        directory = quick_read.directory(paths.sessions_dir())
-        found = None if "/" in name else freshness.digest_of(name, directory)
-        if found is None or not freshness.Survey().holds(found):
-            return None
-    except (OSError, ValueError, IndexError, SeshError):
+    if "/" in name or posix.stat(paths.state_dir()).st_uid != posix.getuid():
+        return None
+    found = freshness.digest_of(name, quick_read.directory(paths.sessions_dir()))
+    if found is None or not freshness.Survey().holds(found):
         return None
     from sesh.model.state_table import STATES
     from sesh.model.text import quick_json
@@ -68,22 +64,15 @@ def status(name: str) -> tuple[bytes, int] | None:
 
 def unchanged() -> list[bytes] | None:
     """The JSON object of every session that `ls` shows, or None."""
-    try:
-        return _unchanged()
-    except (OSError, ValueError, IndexError, SeshError):
-        return None
-
-
-def _unchanged() -> list[bytes] | None:
     state = paths.state_dir()
-    if os.stat(state).st_uid != os.getuid():
+    if posix.stat(state).st_uid != posix.getuid():
         return None
     names = freshness.names(f"{state}/sessions")
     survey = freshness.Survey()
     views = _Lane(state, survey).views(names)
     # A launch without a record may be an orphan; and where no record is left at all, only tmux
     # could know of sessions.
-    if survey.unclaimed or (not names and os.path.exists(survey.run + "/tmux.sock")):
+    if survey.unclaimed or (not names and quick_read.exists(survey.run + "/tmux.sock")):
         return None
     return views
 
@@ -123,7 +112,7 @@ class _Lane:
     def _last_output(self, name: str) -> bytes:
         """When the transcript grew. Many agents print in the same second."""
         try:
-            status = os.stat(name, dir_fd=self.transcripts)
+            status = posix.stat(name, dir_fd=self.transcripts)
         except OSError:
             return b"null"
         if not status.st_size:  # it has printed nothing

@@ -10,7 +10,7 @@ line to show. It exists where a shell uses it; then every command rewrites it at
 
 from __future__ import annotations
 
-import os
+import posix
 import time
 
 from sesh.model import digest
@@ -89,7 +89,7 @@ def _waits(one: digest.Digest, run: str) -> bool:
 def _foreign() -> bool:
     """Does the state directory belong to another user?"""
     try:
-        return os.stat(paths.state_dir()).st_uid != os.getuid()
+        return posix.stat(paths.state_dir()).st_uid != posix.getuid()
     except FileNotFoundError:
         return False
 
@@ -132,11 +132,11 @@ def _refresh(make: bool) -> None:
     if _foreign():
         return
     path = file()
-    if not make and not os.path.lexists(path):
+    if not make and not quick_read.exists(path):
         return
     from sesh.system import files
 
-    files.make_parents(os.path.dirname(path))
+    files.make_parents(path.rpartition("/")[0])
     with files.locked(f"{path}.lock", _PATIENCE):  # the later result is written later
         text = f"{time.time():.0f} {line()}\n".encode()
         files.write_private(path, text, durable=False)

@@ -28,7 +28,7 @@ SOURCES = Path(files.__file__).parents[1]
 # only (O_EXCL), /dev/null, what `files` has opened, and what a user names on the command line.
 OPENED_ELSEWHERE = {
     *("__main__", "agents/activity", "places/docker/session_files", "places/host/tmux_server"),
-    "commands/template",  # a file of the package, as in places/remote and terminal/prompt
+    *("commands/config", "commands/template"),  # of the package, as in places/remote
     *(
         "places/environment",
         "places/remote",
@@ -101,7 +101,9 @@ def _opens(node: ast.AST) -> bool:
     if not isinstance(node, ast.Call):
         return False
     name = ast.unparse(node.func)
-    return name in ("open", "os.open") or name.endswith((".read_bytes", ".read_text", ".flock"))
+    return name in ("open", "os.open", "posix.open") or name.endswith(
+        (".read_bytes", ".read_text", ".flock")
+    )
 
 
 # --- locks -------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +19,7 @@ from tests import agent
 from tests.surroundings import move
 from tests.world import World, eventually
 
+ROOT = Path(errors.__file__).parents[2]
 HEAVY = {"click", "psutil", "sh", "tomllib", "subprocess", "dataclasses", "typing", "inspect"}
 LANES = [["ls", "--json"], ["ls"]]
 STATUS_LANE = ["status", "one"]
@@ -59,6 +61,29 @@ def test_lane_imports_nothing_heavy(world: World, argv: list[str]) -> None:
     assert argv not in PROMPT_LANES or out == "1 failed\n"
     assert not modules & HEAVY
     assert not {"sesh.terminal.command_table", "sesh.system.tmux", "sesh.state.records"} & modules
+
+
+LEAST = {"sesh", "sesh.__main__", "sesh.model", "sesh.model.digest", "sesh.state"} | {
+    *("sesh.state.freshness", "sesh.system", "sesh.system.paths", "sesh.system.quick_read"),
+    *("sesh.terminal", "__future__", "binascii", "gc", "marshal", "posix", "time"),
+}
+
+
+@pytest.mark.parametrize(
+    ("argv", "own"), [(LANES[0], "fast_answers"), (PROMPT_LANES[0], "prompt")], ids=" ".join
+)
+def test_the_fastest_lanes_import_these_modules_only(
+    world: World, argv: list[str], own: str
+) -> None:
+    """As `make install` starts them, without `site`. `os` would cost as much as all of these."""
+    world.start("one")
+    first = f"import sys; before = set(sys.modules); sys.path.append({str(ROOT)!r})"
+    code = f"{first}{_PROBE.replace('sys.modules', 'set(sys.modules) - before').format(argv=argv)}"
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code], env=world.env, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert set(done.stderr.split()) - LEAST == {f"sesh.terminal.{own}"}
 
 
 @pytest.mark.parametrize("words", ["show one", "logs -n 5 one", "send one x", "stop one"])
