@@ -47,12 +47,15 @@ def marked(table: Table, marks: Iterable[Mark]) -> dict[str, list[int]]:
 
     Not seen: processes that cleared their environment, and other users' processes. Not counted: a
     tmux server that was started inside the session, and everything in it. It may hold a user's own
-    work by now, which inherited the id from that server.
+    work by now, which inherited the id from that server. Not read: what is older than all sessions.
     """
     wanted = {_MARKER + one.id.encode(): one for one in marks}
     found: dict[str, list[int]] = {one.id: [] for one in wanted.values()}
     claims: list[_Claim] = []
-    for pid, environ in processes.environs(table, (_MARKER,)).items():
+    since = min((one.since for one in wanted.values()), default=0)
+    agents = {one.agent.pid for one in wanted.values() if one.agent}
+    young = [pid for pid, stat in table.items() if stat.start >= since or pid in agents]
+    for pid, environ in processes.environs(young, (_MARKER,)).items():
         entries = environ.split(b"\0")
         for named in wanted.keys() & set(entries):
             claims.append((table[pid], entries, wanted[named]))

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import psutil
 import pytest
@@ -81,6 +81,25 @@ def test_a_marker_is_a_claim_and_no_proof(sleeper: subprocess.Popen[bytes]) -> N
     assert process_marks.marked(table, [Mark(ID, RUN, since=born)]) == {ID: [sleeper.pid]}
     assert process_marks.marked(table, [Mark(ID, RUN, since=born + 1)]) == {ID: []}
     assert process_marks.marked(table, [Mark(ID, f"{RUN}2")]) == {ID: []}
+
+
+def test_no_environment_is_read_of_what_is_older_than_all_sessions(
+    sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless it is an agent: an adopted one is older than its session."""
+    read: list[int] = []
+
+    def environs(among: Iterable[int], words: Collection[bytes]) -> dict[int, bytes]:
+        read.extend(among)
+        return {}
+
+    monkeypatch.setattr(processes, "environs", environs)
+    table, sought = processes.table(), identity(sleeper.pid)
+    younger = {pid for pid, stat in table.items() if stat.start > sought.start}
+    process_marks.marked(table, [Mark(ID, RUN, since=sought.start + 1)])
+    assert {*read} == younger
+    process_marks.marked(table, [Mark(ID, RUN, since=sought.start + 1, agent=sought)])
+    assert {*read} == {*younger, sleeper.pid}
 
 
 def test_another_users_process_counts_only_if_the_agent_is_that_user() -> None:
