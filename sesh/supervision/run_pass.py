@@ -23,7 +23,6 @@ from sesh.model.states import ALIVE, ENDED, State
 from sesh.model.text.pattern import lazy
 from sesh.model.value_object import Value, replace
 from sesh.operations.stop.request import take_over, under_way
-from sesh.operations.stop.stop import confirm, terminate
 from sesh.places import keepers, launch_files, panes, registry
 from sesh.places.host import tmux_server
 from sesh.places.unclaimed import Orphan
@@ -102,6 +101,8 @@ def _announce(again: str) -> None:
 
 def _bring_down(done: Pass, config: Config) -> Iterator[Exception]:
     """End sessions and confirm it. Panes and containers of sessions that are retried are kept."""
+    from sesh.operations.stop.stop import confirm, terminate
+
     try:
         terminate(done.asked, config, done.begin or datetime.now(UTC))
     except (SeshError, OSError) as error:

@@ -27,8 +27,6 @@ from sesh.model.reconcile import ended_by
 from sesh.model.record import name_of
 from sesh.model.states import Cause, Health, State
 from sesh.model.value_object import Value, replace
-from sesh.operations.launch.launch import LaunchError
-from sesh.operations.restart import restart
 from sesh.operations.stop.request import Ending, ask
 from sesh.state import breakers, clocks, events, judge, lookup, observe, records, settings
 from sesh.state.breakers import Circuit
@@ -290,6 +288,9 @@ def _postpone(one: Supervised, circuit: Circuit, until: datetime, config: Config
 def _launch(one: Supervised, config: Config) -> Seen | None:
     """Launch the next generation. A retry that cannot be decided now is tried again; one that fails
     for good is reported."""
+    from sesh.operations.launch.launch import LaunchError
+    from sesh.operations.restart import restart
+
     attempt = one.record.status.retries + 1
     try:
         return restart(one.seen, config, attempt)

@@ -9,11 +9,9 @@ from datetime import UTC, datetime
 
 from sesh.model.errors import CannotTellError, NotPermittedError
 from sesh.model.observation import Session
-from sesh.model.progress import Report
 from sesh.model.record import Record, Status
 from sesh.model.states import ALIVE, Cause, Desired, State
 from sesh.model.value_object import Value, replace
-from sesh.operations import report_progress
 from sesh.state import events, lookup
 from sesh.state.judge import Seen
 from sesh.system import processes
@@ -45,7 +43,7 @@ def ask(
         record, alive, stopping = now.session.record, _lives(state), state is State.STOPPING
         status = record.status
         if not record.place.has_process and state in ALIVE:
-            report_progress.update(record.name, Report(phase="abandoned"))  # nothing to signal
+            _abandon(record.name)
             return None
         if ending is not None and (stopping or not (alive and lookup.same(found, now))):
             return None
@@ -72,6 +70,14 @@ def ask(
 
     written = lookup.update(found, requested, _note_stopping)
     return written if written and written.intact.record.status.outcome is None else None
+
+
+def _abandon(name: str) -> None:
+    """End a session without a process, which nothing can signal."""
+    from sesh.model.progress import Report
+    from sesh.operations import report_progress
+
+    report_progress.update(name, Report(phase="abandoned"))
 
 
 def _note_stopping(before: Session, after: Session) -> None:

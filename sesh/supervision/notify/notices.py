@@ -17,16 +17,13 @@ is counted before it is made: a `deliver` that is killed again and again sends n
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from binascii import crc32
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
-from threading import Thread
 
-from sesh.agents import activity
 from sesh.model import digest
 from sesh.model.configuration import Config, Notify
 from sesh.model.errors import SeshError
@@ -42,6 +39,10 @@ from sesh.state.events import BEGIN, NOWHERE, Event, Place
 from sesh.supervision.notify import targets
 from sesh.supervision.notify.targets import Kind, Sent, Target
 from sesh.system import files, paths, processes, quick_read, subprocesses
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from threading import Thread
 
 NEVER = ("notified", "notify-failed")  # never notified: there would be no end
 DELAYS = (10.0, 60.0, 300.0, 900.0, 3600.0)  # seconds before the next try
@@ -205,6 +206,10 @@ def _recovers(event: Event, session: View | None) -> bool:
 
 def _session(event: Event) -> View | None:
     """The session as `ls --json` shows it, by the digest line of its record."""
+    import json
+
+    from sesh.agents import activity
+
     name = event.get("name")
     if not isinstance(name, str) or not valid_name(name):
         return None
@@ -256,6 +261,8 @@ def _circuit(event: Event) -> str:
 def try_out(settings: Notify) -> list[tuple[Target, Sent]]:
     """Send a test to all targets at once, and wait for the results."""
     data = _data(body(events.new("test", None, None, None), None))
+    from threading import Thread
+
     receivers = targets_of(settings)
     results: dict[Target, Sent] = {}
 
@@ -267,6 +274,8 @@ def try_out(settings: Notify) -> list[tuple[Target, Sent]]:
 
 
 def _data(message: Event) -> bytes:
+    import json
+
     return json.dumps(message, separators=(",", ":")).encode() + b"\n"
 
 
@@ -284,6 +293,8 @@ def _at_once(threads: Iterable[Thread]) -> None:
 def deliver(config: Config) -> bool:
     """Try all due notifications once, each target by itself; the event log gets the results. True
     when something was tried and something remains for a later try."""
+    from threading import Thread
+
     now = time.time()
     due: set[Target] = set()
     for path in waiting():
@@ -425,6 +436,8 @@ def _write(notice: Notice) -> None:
 def _read(path: str) -> Notice | None:
     """The notification in a file; None when it is damaged. Raises FileNotFoundError when another
     process has delivered it."""
+    import json
+
     try:
         found = json.loads(files.read_regular(path, _LIMIT))
         target = Target(Kind(found["target"]["kind"]), str(found["target"]["what"]))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from enum import StrEnum
-from threading import Thread
 
 from sesh import __version__
 from sesh.model.text.pattern import lazy
@@ -184,6 +183,8 @@ def _no_answer(timeout: float) -> str:
 def _within(timeout: float, work: Callable[[], Sent]) -> Sent:
     """The result, or a timeout: the timeout of a name server cannot be set, and a server that
     answers byte by byte would hold us for ever. (A late thread is left behind.)"""
+    from threading import Thread
+
     came: list[Sent] = []
     thread = Thread(target=lambda: came.append(work()), daemon=True)
     thread.start()
