@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -36,6 +37,15 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes long begins first: if it began last, the other workers would wait for it."""
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
+# Thousands of tests are collected and stay to the end: no garbage collection looks at them.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 _REQUIRED = os.environ.get("SESH_TEST_REQUIRE", "").split(",")
