@@ -78,6 +78,7 @@ class World:
         self.cwd = self.root / "work"
         self.caller = SESH  # the command by which what `start` leaves behind calls sesh
         self._born = int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK")) - 1
+        self._last_pid, self._forks = _last_pid(), _forks()
 
     @property
     def program(self) -> tuple[str, ...]:
@@ -230,7 +231,16 @@ class World:
     def processes(self) -> list[int]:
         """Every process that this world started, by its directory in environment or command."""
         pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
-        return [pid for pid in pids if pid != os.getpid() and self._has_started(pid)]
+        young = self._young_pids()
+        return [p for p in pids if p in young and p != os.getpid() and self._has_started(p)]
+
+    def _young_pids(self) -> range:
+        """The pids that processes younger than this world can have: the kernel counts up, and
+        begins again at the highest pid."""
+        highest = int(_look("/proc/sys/kernel/pid_max"))
+        first, last = self._last_pid, _last_pid()
+        counted_up = first <= last and _forks() - self._forks < highest // 2
+        return range(first, last + 1) if counted_up else range(1, highest)
 
     def _has_started(self, pid: int) -> bool:
         """Does it live, is it younger than this world, and does it know of it? Asked of the whole
@@ -257,6 +267,15 @@ class World:
                     continue
             time.sleep(0.02)
         shutil.rmtree(self.root, ignore_errors=True)
+
+
+def _last_pid() -> int:
+    return int(_look("/proc/loadavg").split()[-1])
+
+
+def _forks() -> int:
+    """How many processes and threads this machine has started since it booted."""
+    return int(_look("/proc/stat").partition(b"\nprocesses ")[2].split(None, 1)[0])
 
 
 def _look(path: str) -> bytes:

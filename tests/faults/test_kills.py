@@ -48,7 +48,7 @@ def begin(world: World, command: tuple[str, ...]) -> None:
 def typical(world: World, prepare: Callable[[], None], argv: tuple[str, ...]) -> float:
     """How long the command takes when nobody kills it."""
     took = []
-    for _ in range(3):
+    for _ in range(count(1, 3)):
         prepare()
         before = time.monotonic()
         assert world.exec(*argv).code == 0
