@@ -17,7 +17,13 @@ demo: ## show a session's life: started, killed, found, restarted, stopped
 	@sh tests/setup.sh run
 	@sh tests/demo.sh
 
-test: lint ## check style and types, run all tests
+CHECK = .venv/bin/ruff check && .venv/bin/ruff format --check && .venv/bin/mypy
+
+# mypy uses one core; on the other, the bytecode of all tests is made, once and not by each worker.
+test: ## check style and types, run all tests
+	@sh tests/setup.sh test
+	@echo "$(CHECK)"
+	@.venv/bin/python -m pytest --collect-only -qq >/dev/null 2>&1 & $(CHECK); status=$$?; wait; exit $$status
 	@echo ".venv/bin/python -m pytest -n 6 --dist worksteal"
 	@scratch=$$(mktemp -d); \
 	TMPDIR=$$scratch .venv/bin/python -m pytest -n 6 --dist worksteal \
@@ -38,9 +44,7 @@ test-agents: ## run the real Claude Code and Codex, from npm, against a stub of 
 
 lint: ## check style and types
 	@sh tests/setup.sh test
-	.venv/bin/ruff check
-	.venv/bin/ruff format --check
-	.venv/bin/mypy
+	$(CHECK)
 
 CAMPAIGNS = tests/faults tests/model tests/commands/test_declare.py tests/commands/test_logs.py \
 	tests/commands/test_wait.py tests/supervision/test_supervise.py tests/system/test_files.py
