@@ -110,7 +110,7 @@ def _set_up(world: World, shell: str) -> list[str]:
 
 @pytest.fixture(scope="module", params=["bash", "zsh", "fish"])
 def terminal(request: pytest.FixtureRequest) -> Iterator[Terminal]:
-    """A shell beside two sessions: alpha, of group ci, runs; beta has failed. No test
+    """A shell beside two sessions: alpha, of group ci and with tags, runs; beta has failed. No test
     changes it."""
     need("tmux")
     need(request.param)
@@ -122,7 +122,7 @@ def terminal(request: pytest.FixtureRequest) -> Iterator[Terminal]:
 
 
 def _furnished(world: World, shell: str) -> Terminal:
-    world.start("alpha", options=("--group", "ci"))
+    world.start("alpha", options=("--group", "ci", "--tag", "night", "--tag", "nice"))
     world.start("beta", "sh", "-c", "exit 3")
     rare = world.root / "bin" / NEW_COMMAND
     rare.parent.mkdir()
@@ -252,6 +252,7 @@ def test_values_of_filters_are_completed(terminal: Terminal, option: str) -> Non
     for typed, done in (
         ("state=runn", "state=running"),
         ("group=c", "group=ci"),
+        ("tag=nig", "tag=night"),
         ("name=al", "name=alpha"),
         ("attention=y", "attention=yes"),
         ("activity=w", "activity=waiting"),
@@ -277,6 +278,8 @@ def test_values_of_options_are_completed(terminal: Terminal) -> None:
         ("ls --sort mem", "ls --sort memory_bytes"),
         ("stop -g c", "stop -g ci"),
         ("restart --group c", "restart --group ci"),
+        ("rm --ended --tag nic", "rm --ended --tag nice"),
+        ("send --filter state=runn", "send --filter state=running"),
         ("start -g c", "start -g ci"),
         ("start -e XDG_RUNT", "start -e XDG_RUNTIME_DIR"),
         ("start -C only-d", "start -C only-directory/"),

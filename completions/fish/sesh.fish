@@ -65,6 +65,10 @@ function __sesh_groups
     __sesh_find 's/.*,"image":[^,]*,"group":"([^"\]+)".*/\1/p'
 end
 
+function __sesh_tags
+    __sesh_find '/,"tags":\["/{s/.*,"tags":\[("[^]]*")\].*/\1/;s/","/\n/g;s/"//g;p}'
+end
+
 # One's own, those of the project around, and those that come with sesh
 function __sesh_templates
     set -l dir $PWD
@@ -89,6 +93,8 @@ function __sesh_filters
     switch (commandline -ct | string replace -r '^(-f|--filter=)' '')
         case 'group=*'
             printf 'group=%s\n' (__sesh_groups)
+        case 'tag=*'
+            printf 'tag=%s\n' (__sesh_tags)
         case 'template=*'
             printf 'template=%s\n' (__sesh_templates)
         case 'name=*'
@@ -160,7 +166,7 @@ complete -c sesh -n '__sesh_in logs' -a '(__sesh_sessions)'
 complete -c sesh -n '__sesh_in events; and __sesh_first --since --kind -n --lines' -a '(__sesh_sessions)'
 complete -c sesh -n '__sesh_in attach; and __sesh_first' -a '(__sesh_sessions)'
 complete -c sesh -n '__sesh_in detach' -a '(__sesh_living)'
-complete -c sesh -n '__sesh_in send; and __sesh_first -g --group -k --key' -a '(__sesh_living)'
+complete -c sesh -n '__sesh_in send; and __sesh_first -g --group --tag --filter -k --key' -a '(__sesh_living)'
 complete -c sesh -n '__sesh_in answer; and __sesh_first --about' -a '(__sesh_living)'
 complete -c sesh -n '__sesh_in answer; and not __sesh_first --about' -a 'yes no always'
 complete -c sesh -n '__sesh_in wait' -a '(__sesh_living)'
@@ -184,7 +190,7 @@ complete -c sesh -n '__sesh_in start' -s e -l env -x -a '(__sesh_variables)' -d 
 complete -c sesh -n '__sesh_in start' -s t -l template -x -a '(__sesh_templates)' -d 'Start it as a template says'
 complete -c sesh -n '__sesh_in start' -s p -l prompt -x -d 'What the agent is to begin with'
 complete -c sesh -n '__sesh_in start' -s g -l group -x -a '(__sesh_groups)' -d 'Put the session into a group'
-complete -c sesh -n '__sesh_in start' -l tag -x -d 'Tag the session'
+complete -c sesh -n '__sesh_in start' -l tag -x -a '(__sesh_tags)' -d 'Tag the session'
 complete -c sesh -n '__sesh_in start' -l branch -x -d 'Only if the directory is on BRANCH'
 complete -c sesh -n '__sesh_in start' -l worktree -x -d 'Run in a new git worktree of the repository, on BRANCH'
 complete -c sesh -n '__sesh_in start' -l max-age -x -d 'Let gc end the session when it has run for TIME'
@@ -230,19 +236,19 @@ complete -c sesh -n '__sesh_in restart' -l stale -d 'Restart every stale session
 complete -c sesh -n '__sesh_in restart' -l failed -d 'Restart every failed session, also what a limit ended'
 complete -c sesh -n '__sesh_in restart' -l lost -d 'Restart every lost session, as after a reboot'
 complete -c sesh -n '__sesh_in restart' -s a -l all -d 'Restart every session, living too'
-complete -c sesh -n '__sesh_in restart' -s g -l group -x -a '(__sesh_groups)' -d 'Restart the sessions of a group'
+complete -c sesh -n '__sesh_in restart stop pause resume send wait rm' -s g -l group -x -a '(__sesh_groups)' -d 'Select the sessions of a group'
+complete -c sesh -n '__sesh_in restart stop pause resume send wait rm' -l tag -x -a '(__sesh_tags)' -d 'Select by tag'
+complete -c sesh -n '__sesh_in restart stop pause resume send wait rm' -l filter -x -a '(__sesh_filters)' -d 'Select as in sesh ls'
 complete -c sesh -n '__sesh_in restart' -l fresh -d 'Begin a new conversation with the agent'
 complete -c sesh -n '__sesh_in restart stop rm' -l grace -x -d 'How long to wait between asking and killing'
+complete -c sesh -n '__sesh_in restart stop rm' -l dry-run -d 'Print what would be done, a line for each'
 complete -c sesh -n '__sesh_in restart stop rm doctor template' -s y -l yes -d 'Answer yes to the question'
 complete -c sesh -n '__sesh_in stop' -s a -l all -d 'Stop every living session'
-complete -c sesh -n '__sesh_in stop' -s g -l group -x -a '(__sesh_groups)' -d 'Stop the sessions of a group'
 complete -c sesh -n '__sesh_in stop' -l orphans -d 'End what was left behind'
 complete -c sesh -n '__sesh_in stop' -l idle -x -d 'Stop sessions that printed nothing for TIME'
 complete -c sesh -n '__sesh_in stop' -l keep -d 'Keep a container that sesh has made'
 complete -c sesh -n '__sesh_in stop' -s f -l force -d 'Kill at once after asking, as --grace 0'
-complete -c sesh -n '__sesh_in pause' -s g -l group -x -a '(__sesh_groups)' -d 'Pause the running sessions of a group'
 complete -c sesh -n '__sesh_in pause' -l freeze -d 'Stop its processes too, or pause its container'
-complete -c sesh -n '__sesh_in resume' -s g -l group -x -a '(__sesh_groups)' -d 'Resume the paused sessions of a group'
 complete -c sesh -n '__sesh_in ls' -l json -d 'Print an array of sessions as JSON'
 complete -c sesh -n '__sesh_in ls' -s f -l filter -x -a '(__sesh_filters)' -d 'Only sessions that match'
 complete -c sesh -n '__sesh_in ls' -l sort -x -a 'name -name state -state group -group created -created started -started ended -ended last_output -last_output memory_bytes -memory_bytes cpu_seconds -cpu_seconds' -d 'Order by a field'
@@ -270,18 +276,17 @@ complete -c sesh -n '__sesh_in stats' -l since -x -d 'Count only what has starte
 complete -c sesh -n '__sesh_in stats' -l output -x -d 'Write them into a file, at once and whole, instead of printing them'
 complete -c sesh -n '__sesh_in attach' -s r -l read-only -d 'Look, but do not type'
 complete -c sesh -n '__sesh_in attach' -s d -l detach-others -d 'Detach all other clients'
-complete -c sesh -n '__sesh_in send' -s g -l group -x -a '(__sesh_groups)' -d 'Send to the living sessions of a group'
 complete -c sesh -n '__sesh_in send' -s k -l key -x -d 'Press a key after the text'
 complete -c sesh -n '__sesh_in send' -l no-enter -d 'Do not press Enter after the text'
 complete -c sesh -n '__sesh_in send' -l force -d 'Type even if the agent is waiting for an answer'
 complete -c sesh -n '__sesh_in answer' -l about -x -d 'Only if WORDS are in the question'
-complete -c sesh -n '__sesh_in wait' -s g -l group -x -a '(__sesh_groups)' -d 'Wait for the sessions of a group'
 complete -c sesh -n '__sesh_in wait' -l for -x -a 'ended alive busy waiting idle starting running paused stopping recovering stale failed timeout completed stopped lost unknown orphan' -d 'States, ended'
 complete -c sesh -n '__sesh_in wait' -l output -x -d 'Wait until it prints a line that matches'
 complete -c sesh -n '__sesh_in wait' -l any -d 'Return when one session is there'
 complete -c sesh -n '__sesh_in wait' -l all -d 'Return when all sessions are'
 complete -c sesh -n '__sesh_in wait' -l timeout -x -d 'Give up after that long'
 complete -c sesh -n '__sesh_in wait' -l exit-code -d 'Exit with the agent\'s exit status'
+complete -c sesh -n '__sesh_in rm' -l ended -d 'Forget every session that has ended'
 complete -c sesh -n '__sesh_in rm' -s f -l force -d 'Stop a living one first'
 complete -c sesh -n '__sesh_in rm' -l discard -d 'Remove its worktree whatever is in it'
 complete -c sesh -n '__sesh_in gc' -s n -l dry-run -d 'Show what would be done'

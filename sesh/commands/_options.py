@@ -5,17 +5,29 @@ from __future__ import annotations
 from sesh.commands._declare import argument, flag, option
 from sesh.model import errors
 from sesh.model.errors import NoSessionError, SeshError, UsageError, noted
+from sesh.model.text import formatting
+from sesh.model.value_object import Value
 from sesh.state import lookup
 from sesh.state.judge import Seen
 from sesh.terminal import output
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
 NAMES = argument(nargs=-1, metavar="[NAME]...")
+GROUP = option("-g", "--group", metavar="GROUP", help="Select the sessions of a group.")
+TAGS = option("--tag", multiple=True, metavar="TAG", help="Select by tag (repeatable).")
+SELECTION = "--group, --tag or --filter"
+CONDITIONS = option(
+    "--filter",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Select as in sesh ls (repeatable): state, name (a glob), activity, …",
+)
 YES = flag("-y", "--yes", help="Answer yes to the question.")
+DRY_RUN = flag("--dry-run", help="Print what would be done, a line for each; change nothing.")
 GRACE = option(
     "--grace", type="duration", help="How long to wait between asking and killing (10s)."
 )
@@ -52,25 +64,93 @@ def confirm(question: str, *, yes: bool) -> bool:
         raise KeyboardInterrupt from None
 
 
+class Selection(Value):
+    """What `--group`, `--tag` and `--filter` select: the sessions that match all that are given.
+    Several tags are alternatives, and so are several values of one key."""
+
+    group: str | None = None
+    tags: tuple[str, ...] = ()
+    conditions: tuple[str, ...] = ()
+
+    @property
+    def given(self) -> bool:
+        return self.group is not None or bool(self.tags or self.conditions)
+
+    def sessions(self) -> list[Seen]:
+        """All that match, in any state; without options, all sessions."""
+        matches = self._matches()
+        found = [one for one in lookup.everything() if self._labelled(one) and matches(one)]
+        if not found and self.given:
+            raise NoSessionError(self._none())
+        return found
+
+    def _labelled(self, one: Seen) -> bool:
+        """Has it the group and one of the tags? Of a damaged record neither is known."""
+        spec = one.record.spec if one.record else None
+        if self.group is not None and (spec is None or spec.group != self.group):
+            return False
+        return not self.tags or (spec is not None and not {*self.tags}.isdisjoint(spec.tags))
+
+    def _matches(self) -> Callable[[Seen], bool]:
+        if not self.conditions:
+            return lambda _: True
+        from sesh.terminal import filters, session_list
+
+        wanted = filters.parse(self.conditions)
+        return lambda one: filters.matches(session_list.complete(one), wanted)
+
+    def _none(self) -> str:
+        if not self.tags and not self.conditions:
+            return f"no session is in group {self.group}"
+        words = [] if self.group is None else [f"--group {self.group}"]
+        words += [f"--tag {tag}" for tag in self.tags]
+        words += [f"--filter {condition}" for condition in self.conditions]
+        return f"no session matches {' '.join(words)}"
+
+
 def check_choice(names: Sequence[str], *, selecting: bool, how: str) -> None:
-    """Raise unless either names or a selection are given."""
+    """Raise unless either names or a selection are given. `how`: the options that select."""
     if bool(names) == selecting:
         raise UsageError(f"give names, or {how}{', but not both' if names else ''}")
 
 
 def choose(
-    names: Sequence[str], wanted: Callable[[Seen], bool] | None, group: str | None, how: str
+    names: Sequence[str],
+    selection: Selection,
+    wanted: Callable[[Seen], bool] = lambda _: True,
+    *,
+    how: str = SELECTION,
+    selecting: bool = False,
 ) -> list[Seen]:
-    """The sessions that are named or selected; exactly one of both must be given."""
-    check_choice(names, selecting=wanted is not None or group is not None, how=how)
+    """The sessions that are named, or those of the selection that are `wanted`; exactly one of both
+    must be given. `how`: the options that select; `selecting`: another one of them is given."""
+    check_choice(names, selecting=selecting or selection.given, how=how)
     if names:
         return lookup.some(names)
-    found = lookup.everything()
-    if group is not None:
-        found = [one for one in found if one.session and one.session.record.spec.group == group]
-        if not found:
-            raise NoSessionError(f"no session is in group {group}")
-    return [one for one in found if wanted is None or wanted(one)]
+    return [one for one in selection.sessions() if wanted(one)]
+
+
+def agreed(question: str, found: list[Seen], again: Callable[[], list[Seen]]) -> list[Seen] | None:
+    """Ask about selected sessions; None: the answer is no. It may have taken long: those that are
+    not selected any more, or were launched again meanwhile, are left."""
+    if not confirm(question, yes=False):
+        return None
+    launches = {one.name: one.record and one.record.launch for one in found}
+    now = [
+        one
+        for one in again()
+        if one.name in launches and launches[one.name] == (one.record and one.record.launch)
+    ]
+    left = launches.keys() - {one.name for one in now}
+    if left:
+        output.note(f"{formatting.listed(sorted(left))} changed meanwhile: left as they are")
+    return now
+
+
+def planned(steps: Iterable[str]) -> int:
+    """Print what `--dry-run` has found out."""
+    output.write("".join(f"{step}\n" for step in steps))
+    return errors.OK
 
 
 def each(found: Sequence[Seen], verb: str, work: Callable[[Seen], None]) -> tuple[int, list[Seen]]:

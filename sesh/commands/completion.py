@@ -27,6 +27,7 @@ _VALUES: dict[str, Offer] = {
     "--dir": "directories",
     "--env": "variables",
     "--group": "groups",
+    "--tag": "tags",
     "--filter": "filters",
     "--sort": tuple(dash + key for key in filters.SORT_KEYS for dash in ("", "-")),
     "--for": ("ended", "alive", *ACTIVITIES, *(state for state in _STATES if state != "damaged")),

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from itertools import islice
 
 from sesh.commands._declare import COUNT, argument, declare, flag, option
-from sesh.commands._options import choose, report
+from sesh.commands._options import Selection, choose, report
 from sesh.model import errors
 from sesh.model.configuration import Config
 from sesh.model.errors import SeshError, UsageError, noted
@@ -61,7 +61,7 @@ def command(
     if raw and (timestamps or grep is not None or group is not None or len(names) > 1):
         raise UsageError("--raw is for one session, without --grep and --timestamps")
     matches = None if grep is None else pattern.given("--grep", grep)
-    chosen = choose(names, None, group, "--group")
+    chosen = choose(names, Selection(group), how="--group")
     if group is not None:
         chosen = [one for one in chosen if one.has_process]
     known = [one.name for one in chosen] if group is not None or len(chosen) > 1 else []

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from sesh.commands._declare import declare, flag, option
+from collections.abc import Iterator
+
+from sesh.commands._declare import declare, flag
 from sesh.commands._options import (
+    CONDITIONS,
+    DRY_RUN,
     GRACE,
+    GROUP,
     NAMES,
+    SELECTION,
+    TAGS,
     YES,
+    Selection,
+    agreed,
     choose,
-    confirm,
+    planned,
     report,
 )
 from sesh.model import errors
 from sesh.model.configuration import Config
+from sesh.model.errors import SeshError
 from sesh.model.states import State
-from sesh.operations.restart import LIVING, restart_all
+from sesh.model.text import formatting
+from sesh.operations.restart import LIVING, check_all, restart_all
 from sesh.state import breakers, settings
 from sesh.state.judge import Seen, readable
 from sesh.terminal import output
@@ -27,12 +38,13 @@ def command(
     failed: bool = flag("--failed", help="Restart every failed session, also what a limit ended."),
     lost: bool = flag("--lost", help="Restart every lost session, as after a reboot."),
     everything: bool = flag("-a", "--all", help="Restart every session, living too."),
-    group: str | None = option(
-        "-g", "--group", metavar="GROUP", help="Restart the sessions of a group."
-    ),
+    group: str | None = GROUP,
+    tags: tuple[str, ...] = TAGS,
+    conditions: tuple[str, ...] = CONDITIONS,
     _force: bool = flag("--force", hidden=True),  # of older versions
     fresh: bool = flag("--fresh", help="Begin a new conversation with the agent."),
     grace: float | None = GRACE,
+    dry_run: bool = DRY_RUN,
     yes: bool = YES,
 ) -> int:
     """Restart sessions in place: same name, same tmux session if it still exists, and the agent in
@@ -48,26 +60,44 @@ def command(
         State.LOST: lost,
     }
     states = {state for state, given in flags.items() if given}
-    selected = None
-    if states:
-        selected = lambda one: one.state in states and one.has_process  # noqa: E731  # clearer
-    elif everything or group is not None:
-        selected = lambda one: not one.damaged and one.has_process  # noqa: E731
-    found = choose(names, selected, group, "--stale, --failed, --lost, --all or --group")
+    selection = Selection(group, tags, conditions)
+
+    def wanted(one: Seen) -> bool:
+        return one.has_process and (one.state in states if states else not one.damaged)
+
+    def chosen() -> list[Seen]:
+        how = f"--stale, --failed, --lost, --all, {SELECTION}"
+        return choose(names, selection, wanted, how=how, selecting=everything or bool(states))
+
+    found = chosen()
     if not found:
         output.note("nothing to restart")
         return errors.OK
-    living = [one for one in found if one.state in LIVING]
-    if len(living) > 1 and not confirm(
-        f"restart {len(found)} sessions, {len(living)} of them alive?", yes=yes
-    ):
-        return errors.FAILED
+    if dry_run:
+        return planned(_plan(found, fresh=fresh))
+    alive = sum(one.state in LIVING for one in found)
+    if alive > 1 and not yes:
+        question = f"restart {formatting.listed([one.name for one in found])} ({alive} alive)?"
+        agreed_to = agreed(question, found, chosen)
+        if agreed_to is None:
+            return errors.FAILED
+        found = agreed_to
     limit = config.stop.grace if grace is None else grace
     _note_breakers(found, config)
     results = restart_all(found, config, limit, fresh=fresh)
     restarted = [one.name for one in found if isinstance(results[one.name], Seen)]
     output.write("".join(f"{name}\n" for name in restarted))
     return report({one.name: results[one.name] for one in found})
+
+
+def _plan(found: list[Seen], *, fresh: bool) -> Iterator[str]:
+    """What a restart would do with each session."""
+    for name, refused in check_all(found, fresh=fresh).items():
+        state = next(one.state for one in found if one.name == name)
+        if isinstance(refused, SeshError):
+            yield f"would leave {name} ({state}): {formatting.escape(str(refused))}"
+        else:
+            yield f"would {'stop and restart' if state in LIVING else 'restart'} {name} ({state})"
 
 
 def _note_breakers(found: list[Seen], config: Config) -> None:

@@ -2,8 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+
 from sesh.commands._declare import declare, flag
-from sesh.commands._options import GRACE, NAMES, YES, confirm, report
+from sesh.commands._options import (
+    CONDITIONS,
+    DRY_RUN,
+    GRACE,
+    GROUP,
+    NAMES,
+    SELECTION,
+    TAGS,
+    YES,
+    Selection,
+    agreed,
+    check_choice,
+    choose,
+    confirm,
+    planned,
+    report,
+)
 from sesh.model import errors
 from sesh.model.configuration import Config
 from sesh.model.errors import (
@@ -12,13 +30,12 @@ from sesh.model.errors import (
     NoSessionError,
     SeshError,
     StateError,
-    UsageError,
     noted,
 )
-from sesh.model.states import ALIVE, State
+from sesh.model.states import ALIVE, OUTCOMES, State
 from sesh.model.text import formatting
 from sesh.operations import worktrees
-from sesh.operations.forget import check_discard, forget, leave_tmux
+from sesh.operations.forget import check_discard, forget, leave_tmux, what_goes
 from sesh.operations.stop.orphans import end_unclaimed, stop_orphans
 from sesh.operations.stop.request import refused
 from sesh.operations.stop.stop import stop
@@ -27,11 +44,16 @@ from sesh.state.judge import Seen, readable
 from sesh.terminal import output
 
 _LIVING = ALIVE | {State.ORPHAN, State.STALE}
+_HOW = f"--ended, {SELECTION}"
 
 
 @declare("rm")
 def command(
     names: tuple[str, ...] = NAMES,
+    ended: bool = flag("--ended", help="Forget every session that has ended."),
+    group: str | None = GROUP,
+    tags: tuple[str, ...] = TAGS,
+    conditions: tuple[str, ...] = CONDITIONS,
     force: bool = flag(
         "-f",
         "--force",
@@ -41,27 +63,80 @@ def command(
         "--discard",
         help="Remove its worktree whatever is in it; asks when something would be lost.",
     ),
-    yes: bool = YES,
     grace: float | None = GRACE,
+    dry_run: bool = DRY_RUN,
+    yes: bool = YES,
 ) -> int:
     """Forget sessions: record, transcript, saved environment. A living one only with --force.
 
     Its git worktree goes too, if nothing would be lost with it.
     """
-    if not names:
-        raise UsageError("give the names of the sessions to forget")
     config = settings.load()
+    selection = Selection(group, tags, conditions)
+
+    def chosen() -> list[Seen]:
+        found = choose(names, selection, how=_HOW, selecting=ended)
+        return found if force and not ended else _only_ended(found, quietly=ended)
+
+    check_choice(names, selecting=ended or selection.given, how=_HOW)
+    selected = [] if names else chosen()
+    if not names and not selected:
+        output.note("nothing to forget")
+        return errors.OK
+    wanted = [*dict.fromkeys(names or [one.name for one in selected])]
+    if dry_run:
+        return planned(_plan(wanted, config, force=force, discard=discard))
+    if selected and not yes:
+        able = [one.name for one in selected if one.state is not State.UNKNOWN]
+        agreed_to = agreed(f"forget {formatting.listed(able or wanted)}?", selected, chosen)
+        if agreed_to is None:
+            return errors.FAILED
+        selected = agreed_to
+        wanted = [one.name for one in selected]
     limit = config.stop.grace if grace is None else grace
-    losses = _losses(names) if discard else []
+    losses = _losses(wanted) if discard else []
     if losses and not confirm(f"discard the work of {'; '.join(losses)}?", yes=yes):
         return errors.FAILED
-    return report(_remove([*dict.fromkeys(names)], config, limit, force=force, discard=discard))
+    launches = {one.name: one for one in selected}
+    results = _remove(wanted, launches, config, limit, force=force, discard=discard)
+    return report(results)
 
 
-def _losses(names: tuple[str, ...]) -> list[str]:
+def _only_ended(found: list[Seen], *, quietly: bool) -> list[Seen]:
+    """The sessions of a selection that can be forgotten without a stop, and those that cannot be
+    queried, so that they are named."""
+    living = [one.name for one in found if one.state in _LIVING]
+    if living and not quietly:
+        output.note(f"{formatting.listed(living)} not ended: left; --force stops and forgets them")
+    wanted = OUTCOMES if quietly else OUTCOMES | {State.UNKNOWN, State.DAMAGED}
+    return [one for one in found if one.state in wanted]
+
+
+def _plan(names: list[str], config: Config, *, force: bool, discard: bool) -> Iterator[str]:
+    """What would be done with each session."""
+    entries = {name: records.entry(name) for name in names}
+    judged = {one.name: one for one in judge.judge([entry for entry in entries.values() if entry])}
+    for name in names:
+        try:
+            if force and name not in judged:
+                found = [*lookup.orphans_named(name), *unclaimed.named(name, config)]
+                unclaimed.check_ours(found)
+                yield from (f"would end {name}: {formatting.escape(one.what)}" for one in found)
+                continue
+            one = judged.get(name) or lookup.one(name)
+            _check(one, force, discard)
+        except SeshError as error:
+            yield f"would leave {name}: {formatting.escape(str(error))}"
+            continue
+        goes = what_goes(one.record, discard=discard) if one.record else "its record"
+        verb = "stop and forget" if one.state in _LIVING else "forget"
+        yield f"would {verb} {name} ({one.state}): {goes}"
+
+
+def _losses(names: Sequence[str]) -> list[str]:
     """The work that exists in worktrees only."""
     found = []
-    for name in dict.fromkeys(names):
+    for name in names:
         lookup.check_name(name)
         entry = records.entry(name)
         record = entry.readable if entry else None
@@ -75,10 +150,16 @@ def _losses(names: tuple[str, ...]) -> list[str]:
 
 
 def _remove(
-    names: list[str], config: Config, grace: float, *, force: bool, discard: bool
+    names: list[str],
+    selected: Mapping[str, Seen],
+    config: Config,
+    grace: float,
+    *,
+    force: bool,
+    discard: bool,
 ) -> dict[str, object]:
     """Forget sessions, which are judged, stopped and removed from tmux together. Returns the errors
-    by name, and None for the others."""
+    by name, and None for the others. A session that was selected must be the same launch still."""
     for name in names:
         lookup.check_name(name)
     results: dict[str, object] = dict.fromkeys(names)
@@ -91,6 +172,7 @@ def _remove(
                 entries.append(lookup.find(name))
     for one in judge.judge(entries):
         with noted(results, one.name):
+            lookup.check_same_launch(selected.get(one.name, one), one)
             _check(one, force, discard)
             allowed.append(one)
     after = _stopped([one for one in allowed if one.state in _LIVING], config, grace, results)
@@ -102,6 +184,7 @@ def _remove(
     for one in ended:
         with noted(results, one.name):
             forget(one, config, output.note, discard=discard, in_tmux=False)
+    output.done("removed", [one.name for one in ended if results[one.name] is None])
     if force:  # another rm was faster
         gone = [name for name, one in results.items() if isinstance(one, NoSessionError)]
         results |= dict.fromkeys(gone)

@@ -6,7 +6,7 @@ import os
 import sys
 
 from sesh.commands._declare import argument, declare, flag, option
-from sesh.commands._options import choose, each
+from sesh.commands._options import CONDITIONS, GROUP, TAGS, Selection, choose, each
 from sesh.model.errors import UsageError
 from sesh.model.states import ALIVE, State
 from sesh.operations import send
@@ -22,9 +22,9 @@ LIMIT = 1 << 20
 def command(
     name: str | None = argument(required=False),
     text: tuple[str, ...] = argument(nargs=-1),
-    group: str | None = option(
-        "-g", "--group", metavar="GROUP", help="Send to the living sessions of a group."
-    ),
+    group: str | None = GROUP,
+    tags: tuple[str, ...] = TAGS,
+    conditions: tuple[str, ...] = CONDITIONS,
     keys: tuple[str, ...] = option(
         "-k",
         "--key",
@@ -41,7 +41,8 @@ def command(
     sesh answer), and fails if nothing shows that the text arrived.
     """
     names = () if name is None else (name,)
-    if group is not None:
+    selection = Selection(group, tags, conditions)
+    if selection.given:
         names, text = (), (*names, *text)
     data = _data(text)
     for key in keys:
@@ -50,7 +51,7 @@ def command(
     if not data and not keys:
         raise UsageError("nothing to send: give a text, - for standard input, or --key")
     config = settings.load()
-    found = choose(names, _wanted if group is not None else None, group, "--group")
+    found = choose(names, selection, _wanted)
 
     def work(one: Seen) -> None:
         send.send(Terminal(one, config), data, keys, enter=not no_enter, force=force)
@@ -59,7 +60,7 @@ def command(
 
 
 def _wanted(one: Seen) -> bool:
-    """Of a group: all that have not ended. What can't be sent to just now is named."""
+    """Of a selection: all that have not ended. What can't be sent to just now is named."""
     return one.state in ALIVE | {State.ORPHAN, State.UNKNOWN} and one.has_process
 
 

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from sesh.commands._declare import declare, flag, option
 from sesh.commands._options import (
+    CONDITIONS,
+    DRY_RUN,
     GRACE,
+    GROUP,
     NAMES,
+    SELECTION,
+    TAGS,
     YES,
+    Selection,
+    agreed,
     check_choice,
     choose,
     confirm,
+    planned,
 )
 from sesh.model import errors
 from sesh.model.configuration import Config
@@ -34,7 +42,7 @@ if TYPE_CHECKING:
     from sesh.places.unclaimed import Unclaimed
     from sesh.state.orphans import Census
 
-_SELECTIONS = "--all, --group or --idle"
+_HOW = f"--all, --idle, {SELECTION}"
 _LIVING = ALIVE | {State.ORPHAN}
 _UNABLE = (State.UNKNOWN, State.DAMAGED)
 _COSTLY = _LIVING | {State.STALE, State.UNKNOWN}
@@ -44,9 +52,9 @@ _COSTLY = _LIVING | {State.STALE, State.UNKNOWN}
 def command(
     names: tuple[str, ...] = NAMES,
     everything: bool = flag("-a", "--all", help="Stop every living session."),
-    group: str | None = option(
-        "-g", "--group", metavar="GROUP", help="Stop the sessions of a group."
-    ),
+    group: str | None = GROUP,
+    tags: tuple[str, ...] = TAGS,
+    conditions: tuple[str, ...] = CONDITIONS,
     left_behind: bool = flag("--orphans", help="End what was left behind; each is listed first."),
     idle: float | None = option(
         "--idle", type="duration", help="Stop sessions that printed nothing for TIME."
@@ -54,6 +62,7 @@ def command(
     keep: bool = flag("--keep", help="Keep a container that sesh has made."),
     grace: float | None = GRACE,
     force: bool = flag("-f", "--force", help="Kill at once after asking, as --grace 0."),
+    dry_run: bool = DRY_RUN,
     yes: bool = YES,
 ) -> int:
     """Stop sessions: ask (TERM), wait, kill, and confirm that all is gone.
@@ -62,25 +71,30 @@ def command(
     What cannot be confirmed stays `stopping` (exit 1); the next stop or pass continues.
     """
     config = settings.load()
-    selected: Callable[[Seen], bool] | None = None
+    selection = Selection(group, tags, conditions)
     places = _EndedPlaces(config, keep=keep)
-    if idle is not None:
-        selected = lambda one: _quiet(one, idle)  # noqa: E731  # reads better than a def here
-    elif everything or group is not None:
-        # A session that is a record only is stopped by name alone: another program runs its agent.
-        selected = lambda one: (one.state in _COSTLY and one.has_process) or places.left(one)  # noqa: E731
     limit = 0.0 if force else config.stop.grace if grace is None else grace
+    selecting = everything or idle is not None
     if left_behind:
-        if names or selected:
-            others = "names, --all, --group or --idle"
-            raise UsageError(f"give --orphans, or {others}, but not both")
-        return _stop_orphans(config, limit, yes=yes)
-    check_choice(names, selecting=selected is not None, how=_SELECTIONS)
+        if names or selecting or selection.given:
+            raise UsageError(f"give --orphans, or names, {_HOW}, but not both")
+        return _stop_orphans(config, limit, dry_run=dry_run, yes=yes)
+    check_choice(names, selecting=selecting or selection.given, how=_HOW)
     if names:
-        names, some_left = _stop_unclaimed(names, config, limit)
+        names, some_left = _stop_unclaimed(names, config, limit, dry_run=dry_run)
         if some_left or not names:
             return errors.FAILED if some_left else errors.OK
-    found = choose(names, selected, group, _SELECTIONS)
+
+    def wanted(one: Seen) -> bool:
+        if idle is not None:
+            return _quiet(one, idle)
+        # A session that is a record only is stopped by name alone: another program runs its agent.
+        return (one.state in _COSTLY and one.has_process) or places.left(one)
+
+    def chosen() -> list[Seen]:
+        return choose(names, selection, wanted, how=_HOW, selecting=selecting)
+
+    found = chosen()
     for name in places.unsure:
         output.note(f"{name}: no answer from its container engine; its container may be left")
     if not found and places.unsure:
@@ -90,16 +104,37 @@ def command(
         return errors.OK
     unable = [one for one in found if one.state in _UNABLE]
     able = [one for one in found if one.state not in _UNABLE]
-    if len(able) > 1 and not confirm(f"stop {len(able)} sessions?", yes=yes):
-        return errors.FAILED
+    if dry_run:
+        return planned(_would(one, places) for one in found)
+    if len(able) > 1 and not yes:
+        agreed_to = agreed(f"stop {formatting.listed([one.name for one in able])}?", able, chosen)
+        if agreed_to is None:
+            return errors.FAILED
+        able = [one for one in agreed_to if one.state not in _UNABLE]
     for one in unable:
-        why = f"its record is damaged ({one.reason})" if one.damaged else one.reason
-        output.note(f"{one.name}: {why or 'cannot tell'}; left as it is")
+        output.note(f"{one.name}: {_why_not(one)}; left as it is")
     left: list[str] = []
     with _Progress() as progress:
         after = stop(able, config, limit, progress.show, keep=keep, note=left.append)
     code = _report(able, unable, after, left)
     return errors.PARTIAL if code == errors.OK and places.unsure else code
+
+
+def _would(one: Seen, places: _EndedPlaces) -> str:
+    """What a stop would do with a session."""
+    if one.state in _UNABLE:
+        return f"would leave {one.name}: {_why_not(one)}"
+    if one.state in _LIVING or one.state is State.STALE:
+        return f"would stop {one.name} ({one.state})"
+    if places.left(one):
+        made = registry.of(one.intact.record).made(one.intact.record)
+        return f"would remove the place of {one.name} ({one.state}): {made}"
+    return f"would leave {one.name}: it has ended ({one.state})"
+
+
+def _why_not(one: Seen) -> str:
+    """Why a session cannot be stopped."""
+    return f"its record is damaged ({one.reason})" if one.damaged else one.reason or "cannot tell"
 
 
 class _EndedPlaces:
@@ -143,13 +178,16 @@ def _quiet(one: Seen, seconds: float) -> bool:
     return silent is not None and silent >= seconds
 
 
-def _stop_orphans(config: Config, grace: float, *, yes: bool) -> int:
+def _stop_orphans(config: Config, grace: float, *, dry_run: bool, yes: bool) -> int:
     """List everything that lives without a session, ask, and end it."""
     from sesh.operations.stop.orphans import end_all
     from sesh.state import orphans
 
     census = orphans.census(config)
-    for line in _listed(census):
+    if dry_run:
+        plan = [(f"would {'end' if ends else 'leave'}", *cells) for ends, *cells in _listed(census)]
+        return planned(formatting.table(plan))
+    for line in formatting.table([cells for _, *cells in _listed(census)]):
         output.say(line)
     count = _count(census)
     if count == 0:
@@ -172,19 +210,20 @@ def _count(census: Census) -> int:
     return len(census.orphan_sessions) + sum(one.keep is None for one in census.unclaimed)
 
 
-def _listed(census: Census) -> list[str]:
-    """A line for each: session, kind, age and size."""
+def _listed(census: Census) -> list[tuple[bool, str, str]]:
+    """For each: whether it is to be ended; session; kind, age and size."""
     from sesh.places.unclaimed import row
 
-    rows = [
-        (one.name, f"{formatting.escape(one.reason or '')}   ") for one in census.orphan_sessions
-    ]
     now = time.time()
-    return formatting.table(rows + [row(one, now) for one in census.unclaimed])
+    sessions = [
+        (True, one.name, f"{formatting.escape(one.reason or '')}   ")
+        for one in census.orphan_sessions
+    ]
+    return sessions + [(one.keep is None, *row(one, now)) for one in census.unclaimed]
 
 
 def _stop_unclaimed(
-    names: tuple[str, ...], config: Config, grace: float
+    names: tuple[str, ...], config: Config, grace: float, *, dry_run: bool
 ) -> tuple[tuple[str, ...], bool]:
     """End the named agents and containers that no readable record claims. Returns the other names,
     and whether something could not be ended."""
@@ -197,7 +236,9 @@ def _stop_unclaimed(
     from sesh.operations.stop.orphans import end_unclaimed
 
     found = [one for name in lost for one in _unclaimed(name, config)]
-    left = end_unclaimed(found, config, grace)
+    left = [] if dry_run else end_unclaimed(found, config, grace)
+    if dry_run:
+        planned(f"would end {one.name}: {formatting.escape(one.what)}" for one in found)
     for one in left:
         output.note(f"{one.name}: {one.what} could not be ended")
     ended = {one.name for one in found}
@@ -221,6 +262,7 @@ def _report(able: list[Seen], unable: list[Seen], after: list[Seen], left: list[
     for line in left:
         output.note(line)
     failed = {line.partition(":")[0] for line in left}
+    stopped = []
     for before, now in zip(able, after, strict=True):
         name, was, state = now.name, before.state, now.state
         if name in failed:
@@ -232,6 +274,9 @@ def _report(able: list[Seen], unable: list[Seen], after: list[Seen], left: list[
             output.note(f"{name} is a record only: marked as abandoned, its agent is not sesh's")
         elif was not in _LIVING and was is not State.STALE:
             output.note(f"{name} had ended already ({was})")
+        else:
+            stopped.append(name)
+    output.done("stopped", stopped)
     why = errors.STATE if all(one.damaged for one in (*able, *unable)) else errors.CANNOT_TELL
     codes = [errors.FAILED if one.name in failed else errors.OK for one in able]
     return errors.of_many([*codes, *(why for _ in unable)])

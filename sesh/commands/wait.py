@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from sesh.commands._declare import declare, flag, option
-from sesh.commands._options import NAMES, choose
+from sesh.commands._options import CONDITIONS, GROUP, NAMES, TAGS, Selection, choose
 from sesh.model import errors
 from sesh.model.agents.hook_event import ACTIVITIES
 from sesh.model.errors import UsageError
@@ -21,9 +21,9 @@ _GROUPS = {"ended": ENDED, "alive": ALIVE}
 @declare("wait")
 def command(
     names: tuple[str, ...] = NAMES,
-    group: str | None = option(
-        "-g", "--group", metavar="GROUP", help="Wait for the sessions of a group."
-    ),
+    group: str | None = GROUP,
+    tags: tuple[str, ...] = TAGS,
+    conditions: tuple[str, ...] = CONDITIONS,
     wanted: str | None = option(
         "--for",
         metavar="STATE,…",
@@ -48,8 +48,9 @@ def command(
     if regex is not None and wanted is not None:
         raise UsageError("--output and --for contradict each other: use one of them")
     goal = _wanted(wanted or "ended") if regex is None else _printing(regex)
-    if group is not None or not names:
-        names = tuple(one.name for one in choose(names, None, group, "--group"))
+    selection = Selection(group, tags, conditions)
+    if selection.given or not names:
+        names = tuple(one.name for one in choose(names, selection))
     deadline = None if timeout is None else time.monotonic() + timeout
     reached: list[Reached] = []
     lost: list[GaveUp] = []

@@ -48,13 +48,14 @@ def forget(
     events.append("removed", record)
 
 
-def what_goes(record: Record) -> str:
+def what_goes(record: Record, *, discard: bool = False) -> str:
     """What `forget` deletes, for the confirmation."""
     gone = ["its record", "its transcript"]
     made = registry.of(record).made(record)
     if made:
         gone.append(made)
-    tree, stays = worktrees.existing(record), worktrees.why_it_stays(record)
+    tree = worktrees.existing(record)
+    stays = (worktrees.why_not_discarded if discard else worktrees.why_it_stays)(record)
     if tree and not stays:
         gone.append(f"worktree {formatting.escape(tree.path)}")
     text = f"{', '.join(gone[:-1])} and {gone[-1]}"

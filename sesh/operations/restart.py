@@ -66,6 +66,17 @@ def restart_all(found: Sequence[Seen], config: Config, grace: float, *, fresh: b
     return results
 
 
+def check_all(found: Sequence[Seen], *, fresh: bool) -> dict[str, SeshError | None]:
+    """Why sessions could not be restarted, by name, as far as that is known beforehand."""
+    results: dict[str, SeshError | None] = {one.name: None for one in found}
+    above = processes.ancestors(processes.table())
+    for one in found:
+        with noted(results, one.name):
+            if not _must_stop(one, above, fresh=fresh):
+                check(one.intact.record, fresh=fresh)
+    return results
+
+
 def _must_stop(one: Seen, above: Container[int], *, fresh: bool) -> bool:
     """Is it alive, so that it must be stopped? Raises when it cannot be restarted, before it is
     stopped for nothing. `above` are the processes that this command runs in."""

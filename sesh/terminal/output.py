@@ -8,7 +8,11 @@ from __future__ import annotations
 import os
 import sys
 
-from sesh.model.text.formatting import display_width, escape
+from sesh.model.text.formatting import display_width, escape, listed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 # --- streams -----------------------------------------------------------------------------------
 
@@ -39,6 +43,13 @@ def say(text: str) -> None:
         _write_all(2, f"{text}\n".encode("utf-8", "backslashreplace"))
     except OSError:
         return  # stderr has no reader
+
+
+def done(what: str, names: Sequence[str]) -> None:
+    """Say what was done with which sessions to a person who looks on; nothing where a program reads
+    stdout."""
+    if names and os.isatty(1):
+        say(f"{what} {listed(names)}")
 
 
 def note(text: str, *, hint: tuple[str, ...] = (), after_echo: bool = False) -> None:

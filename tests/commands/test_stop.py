@@ -217,8 +217,8 @@ def test_a_stale_session_loses_what_is_still_up(world: World) -> None:
 def test_several_need_a_yes(world: World) -> None:
     for name in "abc":
         world.start(name)
-    complains(world.sesh("stop", "a", "b"), 2, "stop 2 sessions?", "-y")
-    complains(world.sesh("stop", "--all"), 2, "stop 3 sessions?", "-y")
+    complains(world.sesh("stop", "a", "b"), 2, "stop a and b?", "-y")
+    complains(world.sesh("stop", "--all"), 2, "stop a, b and c?", "-y")
     assert {one["state"] for one in world.ls()} == {"running"}
     world.ok("stop", "-y", "a", "b")
     assert {one["name"]: one["state"] for one in world.ls()} == {
@@ -262,7 +262,7 @@ def test_a_question_on_a_terminal(world: World) -> None:
     world.start("a")
     world.start("b")
     asked = Terminal(world, SESH, "stop", "--all")
-    assert asked.shows("stop 2 sessions? [y/N]")
+    assert asked.shows("stop a and b? [y/N]")
     asked.type("n", "Enter")
     assert asked.finish()[0] == 1
     assert {one["state"] for one in world.ls()} == {"running"}
@@ -279,7 +279,7 @@ def test_progress_on_a_terminal_after_a_second(world: World) -> None:
     assert seen.shows("0/1  waiting for slow (")
     code, screen = seen.finish()
     assert code == 0
-    assert screen.strip() == ""  # the line is gone again
+    assert screen.strip() == "stopped slow"  # the line is gone again
 
 
 def test_names_or_a_selection(world: World) -> None:

@@ -63,6 +63,15 @@ def few(texts: list[str] | tuple[str, ...], most: int = 4) -> str:
     return ", ".join(texts[:most]) + more
 
 
+def listed(names: Sequence[str], most: int = 3) -> str:
+    """`web`, `web and api`, `web, api and db`; of more than that `web, api and 3 more`."""
+    first, last = names[: most - 1], names[most - 1 :]
+    if len(last) > 1:
+        last = [f"{len(last)} more"]
+    *some, final = (*first, *last)
+    return f"{', '.join(some)} and {final}" if some else final
+
+
 def number(count: int, noun: str) -> str:
     """`1 file`, `2 files`."""
     return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -26,6 +26,7 @@ _sesh_finishing() {
     _sesh_words %OUTCOMES%
 }
 _sesh_groups() { _sesh_find "$1" '%GROUPS%'; }
+_sesh_tags() { _sesh_find "$1" '%TAGS%'; }
 _sesh_variables() { mapfile -t COMPREPLY < <(compgen -e -- "$cur"); }
 _sesh_directories() {
     compopt -o filenames
@@ -52,6 +53,7 @@ _sesh_filters() {
     case $cur in
         state=*) _sesh_words "${states[@]/#/state=}" ;;
         group=*) _sesh_groups group= ;;
+        tag=*) _sesh_tags tag= ;;
         name=*) _sesh_sessions name= ;;
         place=*) _sesh_words place={host,docker,none} ;;
         activity=*) _sesh_words activity={busy,waiting,idle} ;;

@@ -52,6 +52,10 @@ function __sesh_groups
     __sesh_find '%GROUPS%'
 end
 
+function __sesh_tags
+    __sesh_find '%TAGS%'
+end
+
 # One's own, those of the project around, and those that come with sesh
 function __sesh_templates
     set -l dir $PWD
@@ -76,6 +80,8 @@ function __sesh_filters
     switch (commandline -ct | string replace -r '^(-f|--filter=)' '')
         case 'group=*'
             printf 'group=%s\n' (__sesh_groups)
+        case 'tag=*'
+            printf 'tag=%s\n' (__sesh_tags)
         case 'template=*'
             printf 'template=%s\n' (__sesh_templates)
         case 'name=*'

@@ -19,6 +19,7 @@ _sesh_finishing() {
     _wanted outcomes expl outcome compadd -- %OUTCOMES%
 }
 _sesh_groups() { _sesh_find group '%GROUPS%' }
+_sesh_tags() { _sesh_find tag '%TAGS%' }
 
 # One's own, those of the project around, and those that come with sesh
 _sesh_templates() {
@@ -48,6 +49,7 @@ _sesh_filters() {
                 %STATES%
             ;;
         group) _sesh_groups ;;
+        tag) _sesh_tags ;;
         name) _sesh_sessions ;;
         place) _wanted places expl place compadd -- host docker none ;;
         activity) _wanted activities expl activity compadd -- busy waiting idle ;;
