@@ -2,33 +2,51 @@
 
 from __future__ import annotations
 
-import os
 import time
+from collections.abc import Sequence
 
 from sesh.doctor.context import FIX, Check, Context, Finding, Level, Step, few, number
 from sesh.model.observation import Session
 from sesh.model.text import formatting
 from sesh.operations import adopt
-from sesh.places.unclaimed import Leftover, Orphan
+from sesh.places import unclaimed
+from sesh.places.unclaimed import Leftover, Orphan, Unclaimed
 from sesh.state import records
 from sesh.state.judge import Seen
 from sesh.state.orphans import Stray
 
 
 def orphan_tmux(context: Context) -> list[Finding]:
-    found = [stray for stray in context.census.strays if _unclaimed(stray)]
+    groups: dict[str, list[Stray]] = {}
+    for stray in context.census.strays:
+        if _unclaimed(stray):
+            groups.setdefault(stray.remedy, []).append(stray)
     return [
-        _forgotten([one for one in found if one.remedy == remedy], remedy)
-        for remedy in sorted({one.remedy for one in found})
+        finding
+        for remedy, group in sorted(groups.items())
+        for finding in without_record(group, remedy, alive=any(one.alive for one in group))
     ]
 
 
-def _forgotten(found: list[Stray], remedy: str) -> Finding:
-    which = few([f"{one.name} ({number(one.panes, 'pane')})" for one in found])
-    text = f"{number(found, 'tmux session')} of ours without a record: {which}"
+def without_record(
+    found: Sequence[Unclaimed], remedy: str | None, *, alive: bool = True
+) -> list[Finding]:
+    """One finding for all. Without another remedy, `doctor --fix` rebuilds their records."""
+    if not found:
+        return []
+    note = None
+    if remedy is None:
+        several = len(found) > 1
+        remedy = FIX if several else found[0].remedy
+        note = "rebuilds their records" if several else "rebuilds its record"
+    text = f"{number(found, found[0].noun)} of ours without a record: {listed(found)}"
     names = tuple(one.name for one in found)
-    level = Level.FAIL if any(one.alive for one in found) else Level.WARN
-    return Finding(level, text, remedy, subjects=names)
+    return [Finding(Level.FAIL if alive else Level.WARN, text, remedy, note, names)]
+
+
+def listed(found: Sequence[Unclaimed]) -> str:
+    now = time.time()
+    return few([f"{one.name}: {unclaimed.brief(one, now)}" for one in found])
 
 
 def _unclaimed(found: Stray | Orphan) -> bool:
@@ -44,8 +62,8 @@ def orphan_agent(context: Context) -> list[Finding]:
     taken = [orphan for orphan in found if records.entry(orphan.name)]
     sessions = [one for one in context.census.orphan_sessions if not _says_ended(one.intact)]
     return [
-        *_agents_finding([orphan for orphan in found if orphan not in taken], None),
-        *_agents_finding(taken, "sesh stop --orphans"),
+        *without_record([orphan for orphan in found if orphan not in taken], None),
+        *without_record(taken, "sesh stop --orphans"),
         *(_to_adopt(one, "is alive, but its terminal is gone") for one in sessions),
     ]
 
@@ -80,25 +98,6 @@ def _unclaimed_agents(context: Context) -> list[Orphan]:
     return [one for one in context.census.agents if one.name not in damaged and _unclaimed(one)]
 
 
-def _agents_finding(found: list[Orphan], remedy: str | None) -> list[Finding]:
-    """For several at once, `doctor --fix` rebuilds all records."""
-    if not found:
-        return []
-    names = tuple(orphan.name for orphan in found)
-    if len(found) > 1:
-        which = few([f"{one.name} ({_who(one)})" for one in found])
-        text = f"{len(found)} agents are alive, but no record claims them: {which}"
-        remedy, note = remedy or FIX, None if remedy else "rebuilds their records"
-        return [Finding(Level.FAIL, text, remedy, note, names)]
-    text = f"{names[0]} is alive ({_who(found[0])}), but no record claims it"
-    remedy = remedy or f"sesh adopt {names[0]}"
-    return [Finding(Level.FAIL, text, remedy, subjects=names)]
-
-
-def _who(orphan: Orphan) -> str:
-    return f"pid {orphan.pid}, for {formatting.long_time(orphan.age(time.time()))}"
-
-
 def orphan_process(context: Context) -> list[Finding]:
     groups: dict[str, list[Leftover]] = {}
     for leftover in context.census.leftovers:
@@ -108,9 +107,9 @@ def orphan_process(context: Context) -> list[Finding]:
 
 def _outliving(group: list[Leftover]) -> Finding:
     """The processes that outlive one session."""
-    memory = formatting.size(sum(one.size for one in group))
+    memory, now = formatting.size(sum(one.size for one in group)), time.time()
     verb = "processes outlive" if len(group) > 1 else "process outlives"
-    which = few([_process(one) for one in group], 6)
+    which = few([unclaimed.brief(one, now) for one in group], 6)
     kept = sorted({one.keep for one in group if one.keep})
     able = any(not one.keep for one in group)
     text = f"{len(group)} {verb} session {group[0].name} ({memory}): {which}"
@@ -120,12 +119,6 @@ def _outliving(group: list[Leftover]) -> Finding:
         "sesh stop --orphans" if able else None,
         subjects=tuple(str(one.process.pid) for one in group),
     )
-
-
-def _process(one: Leftover) -> str:
-    name = os.path.basename(one.command[0]) if one.command else "?"
-    age = formatting.short_time(one.age(time.time()))
-    return f"{one.pid} {name} ({age}, {formatting.size(one.size)})"
 
 
 CHECKS = (

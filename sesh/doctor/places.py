@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from sesh.doctor.context import FIX, Check, Context, Finding, Level, Step, few, number
+from sesh.doctor import orphans
+from sesh.doctor.context import Check, Context, Finding, Level, Step, few, number
 from sesh.model.session_json import View
 from sesh.model.states import Cause, State
 from sesh.operations import recover
@@ -32,8 +33,8 @@ def orphan_container(context: Context) -> list[Finding]:
     free = _rebuildable(context)
     taken = [one for one in context.census.places if one.adoptable and one not in free]
     strange = [one for one in context.census.places if not one.adoptable and one.keep]
-    mine = _unclaimed(taken, "sesh stop --orphans")
-    return [*_unclaimed(free, None), *mine, *_labelled(strange)]
+    mine = orphans.without_record(taken, "sesh stop --orphans")
+    return [*orphans.without_record(free, None), *mine, *_labelled(strange)]
 
 
 def rebuild_all(context: Context) -> list[Step]:
@@ -56,31 +57,10 @@ def _labelled(found: Sequence[UnclaimedPlace]) -> list[Finding]:
     if not found:
         return []
     names = tuple(one.label for one in found)
-    which = few([f"{one.label} ({one.status}, labels of {one.name})" for one in found])
-    text = f"{number(found, found[0].noun)} with labels of sesh, not made by it: {which}"
+    count = number(found, found[0].noun)
+    text = f"{count} with labels of sesh, not made by it: {orphans.listed(found)}"
     note = "shows what it is; sesh leaves it alone"
     return [Finding(Level.WARN, text, found[0].inspect, note, names)]
-
-
-def _unclaimed(found: Sequence[UnclaimedPlace], remedy: str | None) -> list[Finding]:
-    """For several at once, `doctor --fix` rebuilds all records."""
-    if not found:
-        return []
-    names = tuple(one.name for one in found)
-    which = few([f"{one.name} ({_how(one)})" for one in found])
-    text = f"{number(found, found[0].noun)} of ours without a record: {which}"
-    note = None
-    if remedy is None:
-        remedy = found[0].remedy if len(found) == 1 else FIX
-        note = "rebuilds their records" if len(found) > 1 else "rebuilds its record"
-    return [Finding(Level.FAIL, text, remedy, note, names)]
-
-
-def _how(one: UnclaimedPlace) -> str:
-    up = one.status in ("running", "paused")
-    what = "running" if one.busy and up else one.status
-    idle = ", its agent gone" if up and not one.busy else ""
-    return f"{one.label}, {what}{idle}"
 
 
 def container_left(context: Context) -> list[Finding]:
@@ -88,8 +68,7 @@ def container_left(context: Context) -> list[Finding]:
     found = [one for one in context.census.places if one.left_over]
     if not found:
         return []
-    which = few([f"{one.label} ({one.status})" for one in found])
-    text = f"{number(found, found[0].noun)} left over: {which}"
+    text = f"{number(found, found[0].noun)} left over: {orphans.listed(found)}"
     names = tuple(one.label for one in found)
     note = "removes what two passes a minute apart have seen"
     return [Finding(Level.WARN, text, "sesh gc", note, names)]

@@ -19,6 +19,7 @@ from sesh.model.states import State
 from sesh.model.text import formatting
 from sesh.model.text.units import span
 from sesh.model.value_object import Value, replace
+from sesh.places import unclaimed
 from sesh.places.launch_files import mount_owner
 from sesh.places.unclaimed import Unclaimed
 from sesh.state.clocks import Naps
@@ -229,16 +230,15 @@ def _orphans(scene: Scene, gc: Gc, options: Options) -> Iterator[Step]:
     for left in scene.census.leftovers:
         sure = killing and left.keep is None and _twice(scene, left.process, left.session_id)
         note = left.keep or (_NEXT if killing and not sure else None)
-        subject = f"{left.pid} {os.path.basename(left.command[0])}"
+        subject = f"{left.pid} {left.program}"
         why = f"of {left.name}" + (f": {note}" if note else "")
         remedy = None if sure or left.keep else left.remedy
         step = Step(Verb.KILL if sure else Verb.KEEP, What.PROCESS, subject, why, left.session_id)
         yield replace(step, size=left.size, remedy=remedy, target=left)
     damaged = {one.name for one in scene.census.found if one.damaged}
     for orphan in scene.census.agents:
-        name, process = orphan.name, orphan.agent.process
+        name, why, process = orphan.name, unclaimed.why(orphan), orphan.agent.process
         remedy = "sesh doctor --fix" if name in damaged else orphan.remedy
-        why = f"of {name}: {orphan.reason}"
         yield Step(Verb.KEEP, What.AGENT, name, why, orphan.id, remedy=remedy, target=process)
 
 
@@ -252,10 +252,8 @@ def _containers(scene: Scene, gc: Gc, options: Options) -> Iterator[Step]:
     for one in scene.census.places:
         may_go = one.proven and (one.left_over or (killing and not one.busy))
         sure = may_go and one.sighting is not None and _twice(scene, *one.sighting)
-        state = "in use" if one.busy else f"{one.status}, nothing runs in it"
         waits = "" if sure or not may_go else "; removed by the next gc, a minute later"
-        waits = f"; {one.keep}" if one.keep else waits
-        why = f"of {one.name}, which no record claims: {state}{waits}"
+        why = unclaimed.why(one) + waits
         remedy: str | None = "sesh stop --orphans" if one.name in taken else one.remedy
         if sure or not one.claim or one.copied:
             remedy = None
@@ -280,7 +278,7 @@ def _closes(
     for stray in scene.census.strays:
         name, session_id = stray.name, stray.session_id
         if stray.alive:
-            why = f"of {name}, which no record claims: {stray.runs}"
+            why = f"{unclaimed.why(stray)}: {stray.runs}"
             yield Step(Verb.KEEP, What.STRAY, name, why, session_id, remedy=stray.remedy)
         elif now - _last_sign(scene, session_id) > gc.close_after:
             why = "without a live pane"

@@ -4,6 +4,7 @@ it is written here, once for all commands."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Hashable
 from datetime import datetime
 
@@ -21,6 +22,8 @@ class Unclaimed(Value):
     since: datetime | None
     command: tuple[str, ...]
 
+    noun = "agent"
+
     @property
     def name(self) -> str:
         """The name of its session."""
@@ -37,7 +40,7 @@ class Unclaimed(Value):
 
     @property
     def about(self) -> tuple[str, ...]:
-        """What else there is to know of it, in the list of `stop --orphans`."""
+        """What else lists show of it."""
         return ()
 
     @property
@@ -90,16 +93,33 @@ class Unclaimed(Value):
         return {}
 
 
+def _details(one: Unclaimed, now: float) -> list[str]:
+    """Its state, its age and its size, as far as they are known."""
+    known = [*one.about]
+    if one.since is not None:
+        known.append(formatting.short_time(one.age(now)))
+    if one.size is not None:
+        known.append(formatting.size(one.size))
+    return known
+
+
+def brief(one: Unclaimed, now: float) -> str:
+    """How a sentence names it: `process 12 sleep (3m, 4 MB)`."""
+    return f"{one.what} ({', '.join(_details(one, now))})"
+
+
+def why(one: Unclaimed) -> str:
+    """How gc reports it: whose it is, and why it is an orphan."""
+    return f"of {one.name}: {one.reason}"
+
+
 def row(one: Unclaimed, now: float) -> tuple[str, str]:
-    """A line of a list: the session's name, then what it is, since when, how large."""
-    facts = [one.what, *one.about]
-    if one.size is None:
-        facts.append("no record claims it")
-    else:
-        facts += [formatting.short_time(one.age(now)), formatting.size(one.size)]
+    """A line of the list of `stop --orphans`."""
+    claim = () if one.size is not None else ("no record claims it",)
+    shown = ", ".join([one.what, *_details(one, now), *claim])
     kept = f"left alone: {one.keep}" if one.keep else ""
     more = "   ".join(filter(None, (one.runs, kept)))
-    return one.name, f"{formatting.escape(', '.join(facts))}   {more}"
+    return one.name, f"{formatting.escape(shown)}   {more}"
 
 
 def view(one: Unclaimed) -> View:
@@ -148,9 +168,15 @@ class Leftover(Unclaimed):
     memory_bytes: int
     keep: str | None = None
 
+    noun = "process"
+
+    @property
+    def program(self) -> str:
+        return os.path.basename(self.command[0]) if self.command else "?"
+
     @property
     def what(self) -> str:
-        return f"process {self.pid}"
+        return f"process {self.pid} {self.program}"
 
     @property
     def runs(self) -> str:
@@ -211,7 +237,8 @@ class UnclaimedPlace(Unclaimed):
 
     @property
     def about(self) -> tuple[str, ...]:
-        return (self.status,)
+        idle = self.status in ("running", "paused") and not self.busy
+        return (f"{self.status}, its agent gone" if idle else self.status,)
 
     @property
     def inspect(self) -> str | None:
@@ -233,7 +260,7 @@ class UnclaimedPlace(Unclaimed):
     def reason(self) -> str:
         if self.copied:
             return f"{self.what} carries its labels, but sesh did not make it"
-        does = "does something" if self.busy else f"is {self.status}"
+        does = "is in use" if self.busy else f"is {self.status}"
         doubt = "; only its labels say that sesh made it" if self.keep else ""
         return f"its {self.noun} {does}, but no record claims it{doubt}"
 

@@ -47,6 +47,7 @@ class Stray(Unclaimed):
     commands: tuple[tuple[str, ...], ...] = ()  # of its living panes
     own: bool = True  # is it in sesh's own server, where users make no sessions?
 
+    noun = "tmux session"
     reason = "a tmux session that no record claims"
 
     @property
@@ -55,7 +56,7 @@ class Stray(Unclaimed):
 
     @property
     def what(self) -> str:
-        return f"tmux session, {formatting.number(len(self.panes), 'pane')}"
+        return f"{self.noun}, {formatting.number(len(self.panes), 'pane')}"
 
     @property
     def runs(self) -> str:

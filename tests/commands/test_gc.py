@@ -514,7 +514,7 @@ def test_a_living_tmux_session_that_no_record_claims_is_named(world: World) -> N
     assert eventually(lambda: world.state_of("one") == "stale")
     world.record("one").unlink()
     done = world.ok("gc")
-    assert "of one, which no record claims: sh -c 'sleep 7777'" in done.out
+    assert "of one: a tmux session that no record claims: sh -c 'sleep 7777'" in done.out
     assert "sesh stop --orphans" in done.out
     complains(world.sesh("adopt", "one"), 8, "no agent of sesh's lives", "sesh stop --orphans")
     assert "sleep 7777" in world.ok("stop", "--orphans", "-y").err

@@ -424,7 +424,9 @@ def test_processes_that_outlive_their_session(world: World) -> None:
     assert eventually(lambda: world.state_of("payments") == "completed")
     one = the(world, "orphan-process")
     assert len(one["subjects"]) == 2
-    assert re.match(r"2 processes outlive session payments \(.* [KM]B\): \d+ sleep \(", one["text"])
+    assert re.match(
+        r"2 processes outlive session payments \(.* [KM]B\): process \d+ sleep \(", one["text"]
+    )
     assert one["mend"] == "sesh stop --orphans"
 
 

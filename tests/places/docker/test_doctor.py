@@ -85,11 +85,11 @@ def test_an_ended_agent_is_stale_and_nothing_else_until_its_record_is_lost(boxed
     boxed.record("one").unlink()
     single = found(boxed, *IDS)["orphan-container"]
     assert (single["level"], single["mend"]) == ("fail", "sesh adopt one")
-    assert "one (sesh-one, running)" in single["text"]
+    assert "one: container sesh-one (running" in single["text"]
     forget_all(boxed)
     both = found(boxed, *IDS)["orphan-container"]
     assert both["mend"] == "sesh doctor --fix"
-    assert "two (sesh-two, running, its agent gone)" in both["text"]
+    assert "two: container sesh-two (running, its agent gone" in both["text"]
 
 
 def test_left_over_containers(boxed: World, engine: Engine) -> None:
@@ -97,7 +97,7 @@ def test_left_over_containers(boxed: World, engine: Engine) -> None:
     archive(boxed, "box")
     one = found(boxed, *IDS)["container-left"]
     assert (one["level"], one["mend"]) == ("warn", "sesh gc")
-    assert "sesh-box (running)" in one["text"]
+    assert "container sesh-box (running" in one["text"]
     assert "rebuilt" not in boxed.sesh("doctor", "--fix", "--only", "orphan-container").err
 
 
