@@ -201,9 +201,9 @@ def promise(run: str, seconds: float) -> None:
             _write(run, boot, replace(known, promise=read().awake + seconds))
 
 
-def naps() -> Naps:
+def naps(now: Reading | None = None) -> Naps:
     """When this machine was suspended in this boot."""
-    return naps_of(boot_of(processes.run_dir(), processes.here().boot), read())
+    return naps_of(boot_of(processes.run_dir(), processes.here().boot), now or read())
 
 
 def settled(run: str, *settles: float) -> list[float]:

@@ -48,7 +48,7 @@ class Moment(Value):
 
 def now() -> Moment:
     reading = clocks.read()
-    return Moment(reading.wall, reading.uptime, clocks.naps())
+    return Moment(reading.wall, reading.uptime, clocks.naps(reading))
 
 
 class Supervised(Value):

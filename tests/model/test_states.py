@@ -10,7 +10,7 @@ from sesh.model import reconcile
 from sesh.model.state_table import STATES
 from sesh.model.states import ALIVE, ENDED, ENDED_WELL, FAILURES, OUTCOMES, State
 from sesh.stats import launches
-from sesh.supervision.notify import notices
+from sesh.supervision.notify import message
 from sesh.terminal import output, prompt
 
 
@@ -49,7 +49,7 @@ def test_advice_names_the_session(state: State) -> None:
 
 @pytest.mark.parametrize("state", sorted(OUTCOMES))
 def test_every_end_can_be_notified(state: State) -> None:
-    assert state in notices._SENTENCES
+    assert state in message._SENTENCES
 
 
 def test_a_word_that_is_no_state_is_not_painted() -> None:

@@ -33,7 +33,6 @@ from sesh.model.states import State
 from sesh.model.text import formatting
 from sesh.model.text.pattern import lazy
 from sesh.model.value_object import Any, Value, replace
-from sesh.places import agent_files
 from sesh.state import events, log_files
 from sesh.state.events import BEGIN, NOWHERE, Event, Place
 from sesh.supervision.notify import targets
@@ -55,33 +54,6 @@ _NAME = lazy(r".+\.(\d+)\.(\d+)\.json")
 _UNSAFE = lazy(r"[^A-Za-z0-9_:.-]")
 _LONGEST = 160  # characters of a file's stem
 _ANY = ("utf-8", "surrogatepass")
-
-_SENTENCES = {
-    "started": "was started",
-    "start-failed": "could not be started",
-    "restarted": "was restarted",
-    "restart-failed": "could not be restarted",
-    "stopping": "is being stopped",
-    "stopped": "was stopped",
-    "archived": "was moved to the history",
-    "removed": "was removed",
-    "adopted": "was adopted",
-    "paused": "is paused",
-    "resumed": "was resumed",
-    "recovering": "will be restarted",
-    "failing": "is failing",
-    "hung": "is hung",
-    "healthy": "is healthy again",
-    "waiting": "is waiting",
-    "phase": "has entered another phase",
-    "finished": "has finished",
-    "breaker-opened": "is not retried",
-    "completed": "completed",
-    "failed": "failed",
-    "timeout": "timed out",
-    "lost": "is lost",
-    "test": "sends a test",
-}
 
 
 class Notice(Value):
@@ -123,13 +95,13 @@ def call_pass(config: Config) -> None:
 
 def collect(config: Config) -> bool:
     """Put notifications of new events into the outbox. True when the outbox is not empty."""
-    cursor = _cursor()
+    directory = paths.notices_dir()
+    cursor = _cursor(directory)
     if cursor is None or events.grown(cursor[0]):
-        directory = paths.notices_dir()
         first = NOWHERE if os.path.exists(directory) else BEGIN
         files.make_private(directory)
         with files.locked(f"{directory}/.lock"):
-            _collect(config.notify, first)
+            _collect(directory, config.notify, first)
     return bool(waiting())
 
 
@@ -146,24 +118,25 @@ def _unserved(target: Target) -> bool:
         return mine
 
 
-def _collect(settings: Notify, first: Place) -> None:
+def _collect(directory: str, settings: Notify, first: Place) -> None:
     """Under the lock. Without a cursor, collecting begins at `first`."""
-    cursor, known = _cursor(), _files()
+    cursor, known = _cursor(directory), _files(directory)
     place, batch = cursor or (first, max((written for _, written in known), default=0))
     found, end = events.since(place)
     if cursor is None:
         found = [event for event in found if _age(event) < FRESH]
     for name, written in known:
         if written > batch:  # left by a `collect` that was killed: its events are read again
-            os.unlink(f"{paths.notices_dir()}/{name}")
+            os.unlink(f"{directory}/{name}")
     wanted = list(_wanted(found, settings.on))
     receivers = targets_of(settings)
     if wanted and receivers:
         batch += 1
-        _write_batch(wanted, receivers, batch)
+        _write_batch(directory, wanted, receivers, batch)
     if cursor != (end, batch):
         text = f"{end.inode} {end.offset} {batch}\n"
-        files.write_private(_cursor_path(), text.encode(), durable=bool(wanted and receivers))
+        durable = bool(wanted and receivers)
+        files.write_private(f"{directory}/cursor", text.encode(), durable=durable)
 
 
 def _age(event: Event) -> float:
@@ -209,6 +182,7 @@ def _session(event: Event) -> View | None:
     import json
 
     from sesh.agents import activity
+    from sesh.places import agent_files
 
     name = event.get("name")
     if not isinstance(name, str) or not valid_name(name):
@@ -230,39 +204,16 @@ def _session(event: Event) -> View | None:
     }
 
 
-# --- messages ------------------------------------------------------------------------------------
-
-
-def body(event: Event, session: View | None) -> Event:
-    """The object that a target gets."""
-    host = os.uname().nodename
-    return {**event, "session": session, "host": host, "text": sentence(event)}
-
-
-def sentence(event: Event) -> str:
-    """An event in words: fix-login failed: exit 1"""
-    kind, state = str(event["kind"]), event.get("state")
-    what = _SENTENCES.get(str(state) if kind == "ended" else kind, kind)
-    reason = event.get("reason")
-    if kind == "recovering":
-        reason = f"retry {event.get('retry')} of {event.get('retries_max')}"
-    if kind == "breaker-opened":
-        reason = f"{_circuit(event)} fails too often"
-    name = event.get("name") or "sesh"
-    return f"{name} {what}: {reason}" if reason else f"{name} {what}"
-
-
-def _circuit(event: Event) -> str:
-    """The group or template whose failures have opened the breaker."""
-    known = (f"{what} {event[what]}" for what in ("group", "template") if event.get(what))
-    return next(known, "its group")
+# --- a test --------------------------------------------------------------------------------------
 
 
 def try_out(settings: Notify) -> list[tuple[Target, Sent]]:
     """Send a test to all targets at once, and wait for the results."""
-    data = _data(body(events.new("test", None, None, None), None))
     from threading import Thread
 
+    from sesh.supervision.notify import message
+
+    data = _data(message.body(events.new("test", None, None, None), None))
     receivers = targets_of(settings)
     results: dict[Target, Sent] = {}
 
@@ -273,10 +224,10 @@ def try_out(settings: Notify) -> list[tuple[Target, Sent]]:
     return [(target, results[target]) for target in receivers]
 
 
-def _data(message: Event) -> bytes:
+def _data(found: Event) -> bytes:
     import json
 
-    return json.dumps(message, separators=(",", ":")).encode() + b"\n"
+    return json.dumps(found, separators=(",", ":")).encode() + b"\n"
 
 
 def _at_once(threads: Iterable[Thread]) -> None:
@@ -391,15 +342,15 @@ def failures(within: float) -> list[Event]:
 
 def waiting() -> list[str]:
     """The valid files of the outbox, oldest first."""
-    directory, cursor = paths.notices_dir(), _cursor()
-    last = cursor[1] if cursor else None
-    return [f"{directory}/{name}" for name, batch in _files() if last is None or batch <= last]
+    directory = paths.notices_dir()
+    cursor, known = _cursor(directory), _files(directory)
+    return [f"{directory}/{name}" for name, batch in known if cursor is None or batch <= cursor[1]]
 
 
-def _files() -> list[tuple[str, int]]:
+def _files(directory: str) -> list[tuple[str, int]]:
     """All files of the outbox with their batches."""
     try:
-        names = os.listdir(paths.notices_dir())
+        names = os.listdir(directory)
     except OSError:
         return []
     found = [match for name in names if (match := _NAME.fullmatch(name))]
@@ -416,15 +367,20 @@ def _outbox() -> list[Notice]:
 
 
 def _write_batch(
-    wanted: Sequence[tuple[Event, View | None]], receivers: Sequence[Target], batch: int
+    directory: str,
+    wanted: Sequence[tuple[Event, View | None]],
+    receivers: Sequence[Target],
+    batch: int,
 ) -> None:
+    from sesh.supervision.notify import message
+
     pairs = [(event, session, target) for event, session in wanted for target in receivers]
     for number, (event, session, target) in enumerate(pairs):
         words = (event.get("id"), event.get("generation"), event["kind"], event["time"])
         stem = _UNSAFE.sub("_", "-".join(map(str, words)))[:_LONGEST]
-        path = f"{paths.notices_dir()}/{stem}.{batch}.{number}.json"
-        _write(Notice(path, target, body(event, session)))
-    files.sync_directory(paths.notices_dir())
+        path = f"{directory}/{stem}.{batch}.{number}.json"
+        _write(Notice(path, target, message.body(event, session)))
+    files.sync_directory(directory)
 
 
 def _write(notice: Notice) -> None:
@@ -450,14 +406,10 @@ def _read(path: str) -> Notice | None:
     return notice
 
 
-def _cursor_path() -> str:
-    return f"{paths.notices_dir()}/cursor"
-
-
-def _cursor() -> tuple[Place, int] | None:
+def _cursor(directory: str) -> tuple[Place, int] | None:
     """How far the log was read, and the last valid batch; None when that is lost."""
     try:
-        words = files.read_regular(_cursor_path(), 256).split()
+        words = files.read_regular(f"{directory}/cursor", 256).split()
         inode, offset, batch = map(int, words)
     except (OSError, ValueError):
         return None

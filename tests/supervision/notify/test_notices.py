@@ -22,7 +22,7 @@ from sesh.model.configuration import Config, Count, Notify
 from sesh.model.session_json import FIELDS
 from sesh.model.states import ENDED, State
 from sesh.state import events, records
-from sesh.supervision.notify import notices
+from sesh.supervision.notify import message, notices
 from sesh.system import files, paths, subprocesses
 from tests.receiver import Receiver, closed_port, receiving
 from tests.surroundings import mounted, read_only, read_record, silence_timers, write_record
@@ -357,11 +357,11 @@ def test_files_are_private(state: Path) -> None:
 
 def test_every_kind_and_every_end_has_words() -> None:
     for kind in {*events.KINDS} - {"ended", *notices.NEVER}:
-        text = notices.sentence({"kind": kind, "name": "a", "retry": 1, "retries_max": 2})
+        text = message.sentence({"kind": kind, "name": "a", "retry": 1, "retries_max": 2})
         assert text.startswith("a ")
         assert text != f"a {kind}"
     for end in ENDED - {State.STALE}:
-        assert notices.sentence({"kind": "ended", "state": end.value, "name": "a"}) != "a ended"
+        assert message.sentence({"kind": "ended", "state": end.value, "name": "a"}) != "a ended"
 
 
 @pytest.mark.parametrize(
@@ -373,7 +373,7 @@ def test_every_kind_and_every_end_has_words() -> None:
     ],
 )
 def test_a_breaker_is_told_with_who_fails(circle: dict[str, str], told: str) -> None:
-    text = notices.sentence({"kind": "breaker-opened", "name": "a", **circle})
+    text = message.sentence({"kind": "breaker-opened", "name": "a", **circle})
     assert text == f"a is not retried: {told} fails too often"
 
 
