@@ -148,7 +148,7 @@ def _parse_stat(line: bytes) -> Stat:
     the fields without the checks of `Value`: this runs for each process of the machine."""
     head, _, tail = line.rpartition(b") ")
     pid, _, comm = head.partition(b" (")
-    field = tail.split()
+    field = tail.split(None, 22)
     stat = object.__new__(Stat)
     stat.__dict__.update(
         pid=int(pid),
