@@ -7,6 +7,7 @@ function that the script runs. What depends on how a process was begun is for `W
 from __future__ import annotations
 
 import atexit
+import gc
 import importlib
 import json
 import os
@@ -197,6 +198,7 @@ def _import_all() -> None:
 
 if __name__ == "__main__":
     sys.path[0] = os.path.dirname(SESH)
+    gc.disable()
     _import_all()
     _serve()
     from sesh.__main__ import script
