@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from sesh.commands._declare import declare, flag
 from sesh.commands._options import CONDITIONS, GROUP, NAMES, TAGS, Selection, choose, each
+from sesh.model.configuration import Config
+from sesh.model.errors import UsageError
 from sesh.model.states import State
 from sesh.operations.pause import detach, pause
 from sesh.state import settings
@@ -17,18 +19,30 @@ def command(
     group: str | None = GROUP,
     tags: tuple[str, ...] = TAGS,
     conditions: tuple[str, ...] = CONDITIONS,
-    freeze: bool = flag("--freeze", help="Stop its processes too, or pause its container."),
+    hold: bool = flag("--hold", help="Let the agent run; only detach clients and refuse input."),
+    freeze: bool = flag("--freeze", help="Fail if a session can only be held."),
 ) -> int:
-    """Pause sessions: detach all clients, refuse attach and send, suspend limits.
+    """Pause sessions: freeze their processes, detach all clients, refuse attach and send, suspend
+    limits.
 
-    The agent keeps running, unless it is frozen.
+    A session that cannot be frozen is held: its agent keeps running.
     """
+    if hold and freeze:
+        raise UsageError("--hold and --freeze exclude each other")
     config = settings.load()
     found = choose(names, Selection(group, tags, conditions), _wanted)
-    code, paused = each(found, "pause", lambda one: pause(one, config, freeze=freeze))
+    code, paused = each(found, "pause", lambda one: _pause(one, config, hold=hold, freeze=freeze))
     detach(paused, config)
     output.done("paused", [one.name for one in paused])
     return code
+
+
+def _pause(one: Seen, config: Config, *, hold: bool, freeze: bool) -> None:
+    why = pause(one, config, hold=hold)
+    if why is not None and freeze:
+        raise why
+    if why is not None:
+        output.note(f"{one.name} is held, not frozen: {str(why).removeprefix(f'{one.name}: ')}")
 
 
 def _wanted(one: Seen) -> bool:

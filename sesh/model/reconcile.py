@@ -12,7 +12,7 @@ from signal import Signals
 
 from sesh.model.observation import ExitReport, Observation, Verdict
 from sesh.model.record import Damaged, Record, Spec
-from sesh.model.states import ENDED_WELL, Cause, Desired, Health, State
+from sesh.model.states import ENDED_WELL, FROZEN, HELD, Cause, Desired, Health, State
 from sesh.model.text.pattern import lazy
 from sesh.model.text.units import amount, span
 from sesh.model.value_object import replace
@@ -127,12 +127,20 @@ def _alive(record: Record, seen: Observation, word: ExitReport | None) -> Verdic
         return Verdict(State.ORPHAN, reason=why, attention=why, evidence=evidence)
     astray = off_branch(record, seen)
     if record.status.paused is not None or seen.paused:
-        why = "paused on request" if record.status.paused else "its container is paused"
-        return Verdict(State.PAUSED, reason=why, attention=astray, evidence=evidence)
+        return Verdict(
+            State.PAUSED, reason=_how_paused(record, seen), attention=astray, evidence=evidence
+        )
     attention = _unwell(record) or astray
     if seen.frozen:
         attention = "the agent is stopped by a signal (kill -CONT continues it)"
     return Verdict(State.RUNNING, reason=attention, attention=attention, evidence=evidence)
+
+
+def _how_paused(record: Record, seen: Observation) -> str:
+    if record.status.paused is None:
+        return "frozen: its container is paused"
+    frozen = record.status.frozen and not record.place.pids_here
+    return FROZEN if frozen or seen.frozen or seen.paused else HELD
 
 
 def off_branch(record: Record, seen: Observation) -> str | None:

@@ -148,6 +148,7 @@ class Status(Value):
     signal: int | None = None
     reason: str | None = None
     paused: datetime | None = None
+    frozen: bool = False  # by its pause, in a place where no look shows that
     retries: int = 0
     retries_max: int = 0
     retry_at: datetime | None = None

@@ -13,7 +13,7 @@ from enum import StrEnum
 from sesh.model.codec import tree
 from sesh.model.observation import Verdict
 from sesh.model.record import Damaged, Record, Spec, name_of
-from sesh.model.states import ALIVE, ENDED, ENDED_WELL, OUTCOMES, State
+from sesh.model.states import ALIVE, ENDED, ENDED_WELL, HELD, OUTCOMES, State
 from sesh.model.value_object import Any, Value
 
 View = dict[str, Any]
@@ -166,7 +166,7 @@ def guard(record: Record, verdict: Verdict) -> tuple[str, ...]:
     agent = record.place.agent
     mode, pid, start, tty = "look", "-", "-", "-"
     expected = verdict.state is State.RUNNING or (
-        verdict.state is State.PAUSED and record.status.paused is not None
+        verdict.state is State.PAUSED and verdict.reason == HELD
     )
     # No guard covers the branch that its directory is on.
     quiet = expected and not (verdict.attention or record.spec.branch)

@@ -33,6 +33,7 @@ FAILURES = frozenset(state for state in State if STATES[state].failure)
 # The ends that a record can hold. `stale` is not one of these: something of it still runs.
 OUTCOMES = ENDED - {State.STALE}
 ENDED_WELL = OUTCOMES - FAILURES
+HELD, FROZEN = "held", "frozen"  # why a session is paused: its agent runs, or does not run
 
 
 class Cause(StrEnum):

@@ -1,5 +1,5 @@
 """Pause and resume sessions. A paused session has no clients, takes no input, and its limits do not
-count. A frozen session does not run either."""
+count. A frozen one does not run either; one that runs is held."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
 from sesh.model.configuration import Config
+from sesh.model.errors import SeshError
 from sesh.model.record import Record, Status
 from sesh.model.states import State
 from sesh.model.value_object import replace
@@ -15,15 +16,29 @@ from sesh.state import judge, lookup
 from sesh.state.judge import Seen, readable
 
 
-def pause(found: Seen, config: Config, *, freeze: bool) -> None:
-    """Pause a running session, or freeze a paused one."""
+def pause(found: Seen, config: Config, *, hold: bool) -> SeshError | None:
+    """Freeze a running or held session, or hold a running one. Returns why a session that was to be
+    frozen is only held."""
     record = lookup.must_be(found, State.RUNNING, State.PAUSED)
+    unseen = not hold and not record.place.pids_here  # no look will show that it is frozen
     if record.status.paused is None:
-        _write(found, lambda status: replace(status, paused=datetime.now(UTC)), "paused")
+        now = datetime.now(UTC)
+        _write(found, lambda status: replace(status, paused=now, frozen=unseen), "paused")
+    elif unseen:
+        _write(found, lambda status: replace(status, frozen=True), None)
     if not record.place.calls_back:  # no program runs in a container that is frozen
         _detach([record], config)
-    if freeze:
+    if hold:
+        return None
+    try:
         registry.of(record).freeze(record, config)
+    except SeshError as error:
+        if unseen:
+            held = lookup.one(found.name)
+            lookup.check_same_launch(found, held)
+            _write(held, lambda status: replace(status, frozen=False), None)
+        return error
+    return None
 
 
 def detach(paused: Iterable[Seen], config: Config) -> None:
@@ -58,10 +73,10 @@ def _resumed(status: Status) -> Status:
     moment = datetime.now(UTC)
     since = status.paused or moment
     held = status.held + max(0.0, (moment - since).total_seconds())
-    return replace(status, paused=None, held=held, resumed=moment)
+    return replace(status, paused=None, frozen=False, held=held, resumed=moment)
 
 
-def _write(found: Seen, change: Callable[[Status], Status], event: str) -> None:
+def _write(found: Seen, change: Callable[[Status], Status], event: str | None) -> None:
     lookup.update(
         _thawed(found),
         lambda now: replace(now.intact.record, status=change(now.intact.record.status)),

@@ -16,7 +16,7 @@ GROUPS = {
         "start": "Start a session.",
         "restart": "Restart sessions in place.",
         "stop": "Stop sessions: ask, wait, kill, confirm.",
-        "pause": "Hold sessions, or freeze them.",
+        "pause": "Freeze sessions, or hold them.",
         "resume": "Continue paused sessions.",
     },
     "Look": {

@@ -94,7 +94,9 @@ def restarts_in_place(subject: Subject) -> None:
 def pauses(subject: Subject, *options: str) -> None:
     subject.start("a", "cat")
     subject.world.ok("pause", "a", *options)
-    assert subject.world.state_of("a") == "paused"
+    shown = subject.world.session("a")
+    how = "held" if "--hold" in options else "frozen"
+    assert (shown["state"], shown["reason"]) == ("paused", how)
     assert subject.world.sesh("send", "a", "x").code != 0
     subject.world.ok("resume", "a")
     assert subject.world.state_of("a") == "running"

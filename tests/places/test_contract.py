@@ -159,7 +159,7 @@ def test_restart_in_place(subject: Subject) -> None:
     contract.restarts_in_place(subject)
 
 
-@pytest.mark.parametrize("options", [(), ("--freeze",)], ids=["held", "frozen"])
+@pytest.mark.parametrize("options", [("--hold",), ("--freeze",)], ids=["held", "frozen"])
 def test_pause(subject: Subject, options: tuple[str, ...]) -> None:
     contract.pauses(subject, *options)
 

@@ -38,6 +38,7 @@ def test_all_are_listed_and_shown_as_before(here: World, old: OldState) -> None:
     now = named(here)
     before = {one["id"]: one for one in old.listed()}
     del before[old.ids["unknown"].removesuffix(".1")]["started"]  # the time of a file
+    before[old.ids["pauses"].removesuffix(".1")]["reason"] = "frozen"  # 0.1.0: paused on request
     assert {key: {name: now[key][name] for name in said} for key, said in before.items()} == before
     for name in ("runs", "agent", "pauses", "fails", "notes", *ENDED):
         assert name in here.ok("show", name).out

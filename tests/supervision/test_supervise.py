@@ -135,7 +135,7 @@ def test_an_agent_that_prints_nothing_is_ended_and_one_that_does_is_not(world: W
 def test_what_is_paused_has_no_deadline(world: World) -> None:
     limit = pace.seconds(4)
     world.start("one", options=("--timeout", f"{limit}s"))
-    world.ok("pause", "one")
+    world.ok("pause", "--hold", "one")
     time.sleep(limit + 0.2)
     world.ok("pass")
     assert world.state_of("one") == "paused"
@@ -787,7 +787,7 @@ def test_what_is_paused_is_not_launched_again(world: World, end: str) -> None:
     gate = world.root / "gate"
     script = f"while [ ! -e {gate} ]; do sleep 0.05; done; {end}"
     world.start("one", "sh", "-c", script, options=("--retries", "3", *FAST))
-    world.ok("pause", "one")
+    world.ok("pause", "--hold", "one")
     gate.touch()
     shown = settled(world, "one")
     assert (shown["state"], shown["generation"]) == ("failed", 1)
@@ -806,7 +806,7 @@ def test_after_a_pause_its_limits_run_again(world: World) -> None:
     """Only tmux's own timer is there, and it went off during the pause."""
     limit = pace.seconds(3)
     world.start("one", options=("--timeout", f"{limit}s"))
-    world.ok("pause", "one")
+    world.ok("pause", "--hold", "one")
     time.sleep(limit + 1)
     world.ok("resume", "one")
     assert eventually(lambda: on_record(world, "one", "outcome"), within=10) == "timeout"
@@ -1070,7 +1070,7 @@ def test_what_is_resumed_is_looked_after_at_once(world: World) -> None:
     """Though nobody had a reason to look at it soon when it was paused."""
     limit = pace.seconds(2)
     world.start("one", options=("--timeout", f"{limit}s"))
-    world.ok("pause", "one")
+    world.ok("pause", "--hold", "one")
     time.sleep(limit + 0.5)
     world.ok("pass")
     world.ok("resume", "one")
@@ -1081,7 +1081,7 @@ def test_what_it_was_paused_for_is_no_time_to_start_up_in(world: World) -> None:
     period = pace.seconds(4)
     options = ("--health-cmd", "exit 1", *HEALTH, "--health-start-period", f"{period}s")
     world.start("one", options=options)
-    world.ok("pause", "one")
+    world.ok("pause", "--hold", "one")
     time.sleep(period + 0.5)
     world.ok("resume", "one")
     before = checks(world)
@@ -1410,10 +1410,10 @@ def test_stopping_what_is_idle(crew: World) -> None:
 
 
 def test_one_of_several_that_fails_is_named(crew: World) -> None:
-    crew.ok("pause", "two")
+    crew.ok("pause", "--hold", "two")
     done = crew.sesh("restart", "one", "two", "-y")
     assert done.code == 0
-    crew.ok("pause", "two")
+    crew.ok("pause", "--hold", "two")
     crew.record("one").write_text("")
     done = crew.sesh("resume", "one", "two")
     assert (done.code, "one" in done.err) == (9, True)
@@ -1434,7 +1434,7 @@ BATCHES = {
 def test_one_of_a_group_that_fails_is_named_and_the_others_are_done(crew: World, verb: str) -> None:
     """One can't be asked; of those that have failed, one has no directory any more."""
     if verb == "resume":
-        crew.ok("pause", "--group", "crew")
+        crew.ok("pause", "--hold", "--group", "crew")
     if verb == "restart failed ones":
         gone = crew.root / "gone"
         gone.mkdir()

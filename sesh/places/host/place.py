@@ -6,6 +6,7 @@ import signal
 from collections.abc import Sequence
 
 from sesh.model.configuration import Config
+from sesh.model.errors import SeshError
 from sesh.model.observation import ExitReport, LaunchReport, Observation
 from sesh.model.record import Record
 from sesh.places import launch_files
@@ -43,7 +44,8 @@ class HostKind(PlaceKind):
         return observe.complete(looks, config, answers)
 
     def freeze(self, record: Record, config: Config) -> None:
-        _signal_tree(record, signal.SIGSTOP)
+        if not _signal_tree(record, signal.SIGSTOP):
+            raise SeshError(f"{record.name}: its processes could not be stopped")
 
     def thaw(self, record: Record, config: Config) -> None:
         _signal_tree(record, signal.SIGCONT)
@@ -52,12 +54,14 @@ class HostKind(PlaceKind):
         return f"host, tmux pane {record.place.pane or '–'}"
 
 
-def _signal_tree(record: Record, number: int) -> None:
-    """Signal the agent's tree, parents first; never its keeper: tmux would continue the group."""
+def _signal_tree(record: Record, number: int) -> bool:
+    """Signal the agent's tree, parents first; never its keeper: tmux would continue the group.
+    False when the agent itself could not be signalled."""
     agent = record.place.agent
-    if agent is None or not processes.alive(agent.process):
-        return
+    if agent is None or not processes.send(agent.process, number):
+        return False
     table = processes.table()
     for pid in processes.tree(processes.children(table), agent.process.pid):
         if pid in table:
             processes.send(table[pid].process, number)
+    return True

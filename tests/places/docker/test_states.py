@@ -179,19 +179,22 @@ def test_paused_frozen_and_let_go_by_whomever(boxed: World, engine: Engine) -> N
     pid = start(boxed, "a")["pid"]
     engine.docker("pause", "sesh-a")
     shown = boxed.session("a")
-    assert told(shown, "state", "reason", "pid") == ("paused", "its container is paused", pid)
+    assert told(shown, "state", "reason", "pid") == (
+        *("paused", "frozen: its container is paused"),
+        pid,
+    )
     assert "paused" in boxed.ok("ls").out
     complains(boxed.sesh("send", "a", "hello"), 8, "a is paused")
     engine.docker("unpause", "sesh-a")
     assert boxed.state_of("a") == "running"
-    boxed.ok("pause", "a")
-    assert told(boxed.session("a"), "state", "reason") == ("paused", "paused on request")
+    boxed.ok("pause", "--hold", "a")
+    assert told(boxed.session("a"), "state", "reason") == ("paused", "held")
     assert inspect(engine, "sesh-a")["State"]["Status"] == "running"
     complains(boxed.sesh("send", "a", "hello"), 8, "a is paused")
     boxed.ok("resume", "a")
     assert boxed.state_of("a") == "running"
-    boxed.ok("pause", "--freeze", "a")
-    assert boxed.state_of("a") == "paused"
+    boxed.ok("pause", "a")
+    assert told(boxed.session("a"), "state", "reason") == ("paused", "frozen")
     assert inspect(engine, "sesh-a")["State"]["Status"] == "paused"
     boxed.ok("resume", "a")
     assert boxed.state_of("a") == "running"
