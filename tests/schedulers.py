@@ -24,9 +24,9 @@ _NONE = "no crontab for"
 _LOCK = f"{tempfile.gettempdir()}/sesh-tests-crontab-{os.getuid()}.lock"
 _INSTALL = """
 import sys
-from sesh.supervision.timer import timers
+from sesh.supervision.timer import schedules, timers
 sys.argv[0], scheduler, *command = sys.argv[1:]
-timers.install(60, timers.Scheduler(scheduler), timers.job(command))
+timers.install(60, schedules.Scheduler(scheduler), timers.job(command))
 """
 
 

@@ -11,7 +11,7 @@ from sesh.model import errors
 from sesh.model.errors import UsageError
 from sesh.model.text import formatting, units
 from sesh.supervision.timer import timers
-from sesh.supervision.timer.timers import Scheduler, Timer
+from sesh.supervision.timer.schedules import Scheduler, Timer
 from sesh.terminal import output
 
 ACTIONS = ("install", "remove", "status")
@@ -78,7 +78,7 @@ def _status(*, as_json: bool) -> int:
         output.write(json.dumps(_object(state)) + "\n")
     else:
         output.write(_text(state, time.time()))
-    if state.cares:
+    if state.supervises:
         return errors.OK
     return errors.FAILED if state.certain else errors.CANNOT_TELL
 

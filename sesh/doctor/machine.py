@@ -10,7 +10,7 @@ from sesh.doctor.context import Check, Context, Finding, Level, number
 from sesh.model.text import formatting
 from sesh.model.text.shell_words import quote
 from sesh.supervision.notify import notices
-from sesh.supervision.timer import timers
+from sesh.supervision.timer import systemd, timers
 from sesh.system import files, paths
 
 HOUR, DAY = 3600.0, 86400.0
@@ -58,7 +58,7 @@ def linger(context: Context) -> list[Finding]:
     """Does systemd end a user's processes with the last login?"""
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     here = runtime and os.path.exists(f"{runtime}/systemd") and paths.which("loginctl")
-    if not here or timers.lingering(_TIMEOUT) is not False:
+    if not here or systemd.lingering(_TIMEOUT) is not False:
         return []
     text = "sessions end with your last login: systemd does not let your processes linger"
     return [Finding(Level.WARN, text, f"loginctl enable-linger {os.getuid()}")]

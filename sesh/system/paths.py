@@ -17,14 +17,22 @@ def home() -> str:
     value = _variable("HOME")
     if value.startswith("/"):
         return value
+    found = account_home()
+    if found is None:
+        from sesh.model.errors import StateError
+
+        raise StateError("no home directory: set HOME or XDG_STATE_HOME")
+    return found
+
+
+def account_home() -> str | None:
+    """The home directory by the password database; None: it does not know the user."""
     import pwd
 
     try:
         return pwd.getpwuid(posix.getuid()).pw_dir
     except KeyError:
-        from sesh.model.errors import StateError
-
-        raise StateError("no home directory: set HOME or XDG_STATE_HOME") from None
+        return None
 
 
 def _xdg(variable: str, default: str) -> str:

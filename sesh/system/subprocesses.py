@@ -58,6 +58,12 @@ class Answer(Value):
     def ok(self) -> bool:
         return self.code == 0
 
+    @property
+    def message(self) -> str:
+        """Why the program failed, in one line."""
+        said = " ".join((self.err.strip() or self.out.strip()).split())
+        return self.problem or said.encode(errors="replace").decode() or f"exit {self.code}"
+
 
 class Reply(Value):
     """An answer of tmux or a container engine. `trouble` is None when it did what we asked; else

@@ -140,7 +140,7 @@ INSTALL = """
 import sys
 from sesh.supervision.timer import schedules, timers
 env = {"PATH": "/usr/bin:/bin", "XDG_STATE_HOME": f"/{sys.argv[2]}"}
-timers.install(420, timers.Scheduler.SYSTEMD, schedules.Job(tuple(sys.argv[1:]), env))
+timers.install(420, schedules.Scheduler.SYSTEMD, schedules.Job(tuple(sys.argv[1:]), env))
 """
 
 

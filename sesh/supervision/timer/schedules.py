@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from enum import StrEnum
 from shlex import split
 
 from sesh.model.errors import SeshError, StateError, UsageError
@@ -25,6 +26,39 @@ class Job(Value):
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
+
+
+class Scheduler(StrEnum):
+    SYSTEMD = "systemd"
+    CRON = "cron"
+
+
+class Timer(Value):
+    """The installed timer, and how it runs."""
+
+    scheduler: Scheduler | None = None  # None: nothing is installed
+    every: float | None = None  # seconds; None where `schedule` was edited by hand
+    schedule: str | None = None  # in the scheduler's own words
+    last_run: float | None = None
+    next_run: float | None = None
+    lingering: bool | None = None  # systemd only
+    problem: str | None = None
+    certain: bool = True  # False: something could not be asked
+    watch: bool = False  # is a watch to be kept running?
+
+    @property
+    def installed(self) -> bool:
+        """Is gc scheduled?"""
+        return self.scheduler is not None
+
+    @property
+    def supervises(self) -> bool:
+        """Are sessions supervised, by gc or by a watch?"""
+        return self.installed or self.watch
+
+    def late(self, now: float) -> bool:
+        """Should it have run since its last run? Is cron there at all?"""
+        return bool(self.every and self.last_run and now - self.last_run > 3 * self.every)
 
 
 # --- how often -----------------------------------------------------------------------------------
