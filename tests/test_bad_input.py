@@ -381,7 +381,7 @@ def test_a_full_disk(world: World) -> None:
 
 
 @pytest.mark.parametrize("options", ["size=1m", "size=1m,nr_inodes=100"])
-def test_what_fills_the_disk_can_be_stopped(world: World, options: str) -> None:
+def test_a_session_that_fills_the_disk_can_be_stopped(world: World, options: str) -> None:
     """By hand and by its limit; stopping needs no new file."""
     state = world.root / "state"
     with mounted(state, options):
@@ -456,7 +456,7 @@ def test_a_config_that_is_wrong(world: World) -> None:
         *(("ls", "--json", "--all"), ()),
     ],
 )
-def test_a_command_that_looks_goes_on_with_a_warning(
+def test_a_read_only_command_continues_with_a_warning(
     world: World, command: tuple[str, ...]
 ) -> None:
     world.start("a", "sh", "-c", "echo words; exec cat")

@@ -240,7 +240,7 @@ def test_edited_by_hand_it_is_read_again(one: World) -> None:
         ('command = [\n    "agent",\n    "--fast",\n]', "command = 3"),
     ],
 )
-def test_damage_is_told(one: World, edit: tuple[str, str]) -> None:
+def test_damage_is_reported(one: World, edit: tuple[str, str]) -> None:
     path = one.record("one")
     assert edit[0] in path.read_text()
     path.write_text(path.read_text().replace(*edit))

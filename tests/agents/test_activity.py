@@ -57,7 +57,7 @@ def registered(name: str) -> claude.Registered:
         ("session-end-other", None, None),
     ],
 )
-def test_what_claude_sends(name: str, activity: str | None, what: str | None) -> None:
+def test_the_events_of_claude(name: str, activity: str | None, what: str | None) -> None:
     found = event("claude", name)
     assert found is not None
     assert (found.activity, found.what) == (activity, what)
@@ -72,11 +72,11 @@ def test_what_claude_sends(name: str, activity: str | None, what: str | None) ->
         *("subagent-stop", "subagent-stop-compact"),
     ],
 )
-def test_what_changes_nothing(name: str) -> None:
+def test_events_that_change_nothing(name: str) -> None:
     assert event("claude", name) is None
 
 
-def test_what_codex_sends() -> None:
+def test_the_events_of_codex() -> None:
     found = event("codex", "notify")
     assert found is not None
     assert (found.activity, found.prompted) == ("idle", True)
@@ -86,7 +86,7 @@ def test_what_codex_sends() -> None:
     assert (asked.activity, asked.what) == ("waiting", "permission: Bash")
 
 
-def test_a_conversation_exists_once_somebody_has_prompted() -> None:
+def test_a_conversation_exists_after_the_first_prompt() -> None:
     """Claude refuses to resume one that has no transcript, and to begin one that has."""
     told = {name: event("claude", name) for name in ("session-start-startup", "stop")}
     assert [one.prompted for one in told.values() if one] == [False, True]
@@ -96,7 +96,7 @@ def test_a_conversation_exists_once_somebody_has_prompted() -> None:
 
 
 @given(st.binary(max_size=300) | st.text().map(str.encode))
-def test_whatever_comes_is_an_event_or_nothing(raw: bytes) -> None:
+def test_any_input_is_an_event_or_nothing(raw: bytes) -> None:
     for kind in ("claude", "codex"):
         assert parse(kind, raw, 1.0) is None or isinstance(parse(kind, raw, 1.0), HookEvent)
 
@@ -112,7 +112,7 @@ keys = st.sampled_from(
 
 
 @given(st.dictionaries(keys, anything | st.sampled_from(claude.EVENTS)))
-def test_whatever_its_fields_hold(fields: dict[str, object]) -> None:
+def test_events_with_any_fields_are_parsed(fields: dict[str, object]) -> None:
     for found in (claude.parse_event(fields, 1.0), codex.parse_event(fields, 1.0)):
         if found is not None:
             assert hook_event.decode(hook_event.encode(found)) == found
@@ -142,7 +142,7 @@ def test_until_when_a_rate_limit_lasts(said: str | None, what: str) -> None:
 @pytest.mark.parametrize(
     "bad", ["--dangerously-skip-permissions", "../../x", "a b", "", "x" * 101, "ä", "*", "a\nb", 7]
 )
-def test_what_can_be_no_conversation(bad: object) -> None:
+def test_invalid_ids_of_conversations(bad: object) -> None:
     """It will be an argument of the next launch, and whoever is in a container may have said it."""
     asked = {"hook_event_name": "Stop", "session_id": bad}
     found = claude.parse_event(asked, 1.0)
@@ -150,7 +150,7 @@ def test_what_can_be_no_conversation(bad: object) -> None:
     assert found.conversation is None
 
 
-def test_what_is_long_is_cut() -> None:
+def test_long_texts_are_cut() -> None:
     asked = {"hook_event_name": "PermissionRequest", "tool_name": "x" * 10_000}
     found = claude.parse_event(asked, 1.0)
     assert found is not None
@@ -159,11 +159,11 @@ def test_what_is_long_is_cut() -> None:
 
 
 @pytest.mark.parametrize("raw", [b"", b"{}", b"[]", b'{"at":"1"}', b"\xff", b"[" * 100_000])
-def test_a_word_that_is_not_ours(raw: bytes) -> None:
+def test_a_file_that_sesh_did_not_write_is_ignored(raw: bytes) -> None:
     assert hook_event.decode(raw) is None
 
 
-def test_what_a_tool_is_to_be_used_with_is_kept() -> None:
+def test_the_input_of_a_tool_is_kept() -> None:
     asked = event("claude", "permission-request")
     assert asked is not None
     given = {"command": "touch /home/ada/work/made", "description": "does what was asked"}
@@ -174,7 +174,7 @@ def test_what_a_tool_is_to_be_used_with_is_kept() -> None:
     assert used.input is None  # nobody is asked
 
 
-def test_what_an_older_version_has_written_is_understood() -> None:
+def test_files_of_an_older_version_are_read() -> None:
     values = {name: getattr(HookEvent(1.0, "Stop", "idle"), name) for name in HookEvent.fields}
     older = {name: one for name, one in values.items() if name not in ("input", "taken")}
     assert hook_event.decode(json.dumps(older).encode()) == HookEvent(1.0, "Stop", "idle")
@@ -353,7 +353,7 @@ def test_it_is_not_idle_before_it_has_taken_its_prompt(
     assert doing.source != "prompt"
 
 
-def test_where_nobody_can_tell_it_is_idle_after_a_while() -> None:
+def test_an_agent_is_idle_after_a_while_without_any_sign() -> None:
     signals = Signals(screen=Activity("idle", "screen"), taken=None)
     doing = decide(signals)
     assert doing is not None
@@ -374,12 +374,12 @@ def test_work_in_the_background_and_trouble() -> None:
     assert not asked.trouble
 
 
-def test_what_nobody_says_is_unknown() -> None:
+def test_the_activity_is_unknown_without_any_source() -> None:
     assert decide(Signals()) is None
     assert decide(Signals(hook=HookEvent(1.0, "SessionEnd"))) is None
 
 
-def test_the_rule_that_spoke_is_named() -> None:
+def test_the_rule_that_matched_is_named() -> None:
     found = decide(Signals(title=(BUSY, 5.0)))
     assert found is not None
     assert found.rule == "demo/1 title 1"
@@ -429,7 +429,7 @@ def test_settings_name_every_event_once() -> None:
 # --- in the list ---------------------------------------------------------------------------------
 
 
-def test_who_waits_comes_first() -> None:
+def test_waiting_sessions_come_first() -> None:
     waits = {"name": "a", "state": "running", "attention": "waits", "activity": "waiting"}
     failed = {"name": "b", "state": "failed", "attention": "exit 1"}
     line = session_table.closing_line([failed, waits])

@@ -39,7 +39,7 @@ def _running_conversation(person: Person) -> str:
     return str(json.loads(path.read_text())["sessionId"])
 
 
-def test_a_prompt_is_answered_in_the_conversation_that_we_named(claude: Person) -> None:
+def test_a_prompt_is_answered_in_the_given_conversation(claude: Person) -> None:
     session = claude.start()
     assert session["template"] == "claude"
     assert session["conversation"] == _running_conversation(claude)
@@ -107,7 +107,7 @@ def test_a_tool_that_was_permitted_makes_it_busy_until_it_has_run(claude: Person
     claude.sees("ran it")
 
 
-def test_killed_it_has_failed_and_restarted_it_goes_on_where_it_was(claude: Person) -> None:
+def test_a_killed_agent_has_failed_and_its_restart_resumes(claude: Person) -> None:
     conversation = claude.start()["conversation"]
     claude.prompts("remember")
     _answered(claude, conversation, "remember")
@@ -161,7 +161,7 @@ def test_a_cleared_conversation_is_followed_to_the_new_one(claude: Person) -> No
     assert _running_conversation(claude) == second
 
 
-def test_what_only_a_new_login_mends_is_waited_for(claude: Person) -> None:
+def test_an_expired_login_is_a_wait(claude: Person) -> None:
     claude.start()
     claude.prompts("fail 401")
     claude.waits_for("waiting")

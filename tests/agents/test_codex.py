@@ -106,7 +106,7 @@ def test_a_tool_that_was_permitted_makes_it_busy_until_it_has_run(codex: Person)
     codex.sees("ran it")
 
 
-def test_killed_it_has_failed_and_restarted_it_goes_on_where_it_was(codex: Person) -> None:
+def test_a_killed_agent_has_failed_and_its_restart_resumes(codex: Person) -> None:
     codex.start()
     codex.prompts("remember")
     _answered(codex, "remember")

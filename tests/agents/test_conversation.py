@@ -107,7 +107,7 @@ def test_a_prompt_is_given_once(agent: World) -> None:
     assert "fix the bug" not in launches(agent)[1]
 
 
-def test_a_prompt_for_what_takes_none(agent: World) -> None:
+def test_a_prompt_for_an_agent_without_prompts_is_refused(agent: World) -> None:
     done = agent.sesh("start", "two", "--prompt", "hello", "--", "sleep", "9")
     assert done.code == 2
     assert "put it after --" in done.err
@@ -142,7 +142,7 @@ def test_a_transcript_without_a_message_is_no_conversation(agent: World) -> None
     agent.ok("restart", "one", "--fresh")
 
 
-def test_what_somebody_says_is_no_option_of_the_agent(agent: World) -> None:
+def test_text_printed_by_a_program_is_not_an_option(agent: World) -> None:
     begin(agent)
     agent.ok("update", "one", "--conversation=--dangerously-skip-permissions")
     kill(agent)
@@ -152,7 +152,7 @@ def test_what_somebody_says_is_no_option_of_the_agent(agent: World) -> None:
     assert len(launches(agent)) == 1
 
 
-def test_two_restarts_at_once_are_one(agent: World) -> None:
+def test_two_restarts_at_once_launch_once(agent: World) -> None:
     need("pgrep")
     conversation = begin(agent)["conversation"]
     prompt(agent)
@@ -167,7 +167,7 @@ def test_two_restarts_at_once_are_one(agent: World) -> None:
     assert living.stdout.split() == [str(agent.session("one")["pid"])]
 
 
-def test_one_by_hand_in_the_same_conversation_keeps_it(agent: World) -> None:
+def test_an_agent_started_by_hand_in_the_conversation_prevents_a_restart(agent: World) -> None:
     conversation = begin(agent)["conversation"]
     prompt(agent)
     kill(agent)
@@ -191,7 +191,7 @@ def test_one_by_hand_in_the_same_conversation_keeps_it(agent: World) -> None:
     assert agent.session("one")["conversation"] == conversation
 
 
-def test_who_only_reads_of_it_is_no_twin(agent: World) -> None:
+def test_a_reader_of_a_transcript_does_not_use_its_conversation(agent: World) -> None:
     conversation = begin(agent)["conversation"]
     prompt(agent)
     kill(agent)
@@ -233,7 +233,7 @@ def test_a_retry_resumes_too(agent: World) -> None:
     assert launches(agent)[1].startswith(f"--resume {conversation} ")
 
 
-def test_resumable_asks_for_the_transcript_of_one_that_has_ended(agent: World) -> None:
+def test_an_ended_session_is_resumable_only_with_its_transcript(agent: World) -> None:
     conversation = begin(agent)["conversation"]
     agent.ok("update", "one", "--phase", "planning")
     agent.ok("resumable", "one")
@@ -245,7 +245,7 @@ def test_resumable_asks_for_the_transcript_of_one_that_has_ended(agent: World) -
     agent.ok("resumable", "one")
 
 
-def test_one_that_never_said_where_it_was_is_found_by_its_transcript(agent: World) -> None:
+def test_an_unreported_conversation_is_found_by_its_transcript(agent: World) -> None:
     """Codex names its conversations itself: killed in its first turn, nobody has heard of it."""
     install(agent, "codex")
     agent.ok("start", "two", "-t", "codex")
@@ -276,7 +276,7 @@ def test_a_neighbours_conversation_is_not_taken_for_its_own(agent: World) -> Non
     assert launches(agent)[-1].startswith("-c notify=")
 
 
-def test_whose_it_is_nobody_knows(agent: World) -> None:
+def test_a_conversation_of_unknown_origin_is_not_resumed(agent: World) -> None:
     """Two in one directory that both never said where they were: neither gets it by chance."""
     install(agent, "codex")
     for name in ("x1", "x2"):
@@ -294,7 +294,7 @@ def test_whose_it_is_nobody_knows(agent: World) -> None:
     assert agent.session("x2")["conversation"] is None
 
 
-def test_what_somebody_writes_to_is_not_taken_for_its_own(agent: World) -> None:
+def test_a_transcript_that_another_process_writes_is_not_taken(agent: World) -> None:
     install(agent, "codex")
     agent.ok("start", "x2", "-t", "codex")
     _, path = rollout(agent)
@@ -318,7 +318,7 @@ def test_a_conversation_from_before_the_launch_is_not_its_own(agent: World) -> N
     assert agent.session("x2")["conversation"] is None
 
 
-def test_one_that_was_begun_during_the_launch_is_its_own(agent: World) -> None:
+def test_a_conversation_begun_during_the_launch_belongs_to_it(agent: World) -> None:
     install(agent, "codex")
     agent.ok("start", "x2", "-t", "codex")
     conversation, _ = rollout(agent, begun=datetime.now(UTC).isoformat())
@@ -327,7 +327,7 @@ def test_one_that_was_begun_during_the_launch_is_its_own(agent: World) -> None:
     assert agent.session("x2")["conversation"] == conversation
 
 
-def test_another_living_session_in_the_same_conversation_keeps_it(agent: World) -> None:
+def test_a_living_session_in_the_same_conversation_prevents_a_restart(agent: World) -> None:
     install(agent, "codex")
     conversation, _ = rollout(agent)
     for name in ("x1", "x2"):
@@ -341,7 +341,7 @@ def test_another_living_session_in_the_same_conversation_keeps_it(agent: World) 
     agent.ok("restart", "x2")
 
 
-def test_who_writes_to_its_transcript_is_a_twin(agent: World) -> None:
+def test_a_writer_of_a_transcript_uses_its_conversation(agent: World) -> None:
     """Codex by hand, with `resume` and a choice from its list: no id is on the command line."""
     install(agent, "codex")
     agent.ok("start", "x1", "-t", "codex")
@@ -364,7 +364,7 @@ def test_who_writes_to_its_transcript_is_a_twin(agent: World) -> None:
         ended(reader)
 
 
-def test_a_twin_by_one_word(agent: World) -> None:
+def test_a_user_of_the_conversation_is_found_by_one_argument(agent: World) -> None:
     conversation = begin(agent)["conversation"]
     prompt(agent)
     kill(agent)
@@ -379,7 +379,7 @@ def test_a_twin_by_one_word(agent: World) -> None:
         ended(twin)
 
 
-def test_a_living_one_is_not_ended_for_nothing(agent: World) -> None:
+def test_a_living_agent_is_not_ended_when_its_restart_is_refused(agent: World) -> None:
     conversation = begin(agent)["conversation"]
     prompt(agent)
     pid = agent.session("one")["pid"]
@@ -407,7 +407,7 @@ def test_a_living_one_is_not_ended_for_nothing(agent: World) -> None:
     assert agent.session("one")["pid"] != pid
 
 
-def test_what_was_finished_begins_anew(agent: World) -> None:
+def test_a_finished_session_restarts_with_a_new_conversation(agent: World) -> None:
     begin(agent)
     prompt(agent)
     agent.ok("finish", "one", "completed")
@@ -427,7 +427,7 @@ def test_a_send_is_a_prompt_though_no_hook_was_heard(agent: World) -> None:
     assert f"its conversation {conversation} is gone" in done.err
 
 
-def test_after_a_clear_there_is_nothing_to_go_on_with(agent: World) -> None:
+def test_after_a_clear_there_is_no_conversation_to_resume(agent: World) -> None:
     begin(agent)
     prompt(agent)
     new = launch_kit.new_conversation()
@@ -438,7 +438,7 @@ def test_after_a_clear_there_is_nothing_to_go_on_with(agent: World) -> None:
     assert eventually(lambda: launches(agent)[-1].startswith(f"--session-id {new} "))
 
 
-def test_a_retry_that_a_twin_keeps_waiting_says_so(agent: World) -> None:
+def test_a_retry_that_waits_for_another_user_of_its_conversation_says_so(agent: World) -> None:
     options = ("--retries", "3", "--retry-delay", "2")
     conversation = begin(agent, "one", *options)["conversation"]
     prompt(agent)
@@ -467,7 +467,7 @@ def stand_in(world: World, name: str, script: str = "exec sleep 99") -> None:
     path.write_text(f'#!/bin/sh\necho "$*" >>"$HOME/launches"\n{script}\n')
 
 
-def test_gemini_that_was_never_prompted_begins(world: World) -> None:
+def test_gemini_without_a_prompt_starts_a_new_conversation(world: World) -> None:
     """It keeps no file that could be looked for, and can't resume what was never begun."""
     stand_in(world, "gemini", "cat")
     world.ok("start", "g", "-t", "gemini")
@@ -491,7 +491,7 @@ def test_gemini_that_was_never_prompted_begins(world: World) -> None:
     assert eventually(lambda: launches(world)[-1] == f"--session-id {fresh}")
 
 
-def test_gemini_that_was_seen_at_work_goes_on(world: World) -> None:
+def test_gemini_that_was_busy_resumes(world: World) -> None:
     """Somebody has typed into its terminal."""
     title = "printf '\\033]0;%s\\007' '✦  Working… (proj)' '◇  Ready (proj)'; exec sleep 99"
     stand_in(world, "gemini", title)
@@ -503,7 +503,7 @@ def test_gemini_that_was_seen_at_work_goes_on(world: World) -> None:
     assert eventually(lambda: launches(world)[-1] == f"--resume {conversation}")
 
 
-def test_opencode_goes_on_once_somebody_has_said_where(world: World) -> None:
+def test_opencode_resumes_a_recorded_conversation(world: World) -> None:
     stand_in(world, "opencode")
     world.ok("start", "o", "-t", "opencode")
     kill(world, "o")
@@ -515,7 +515,7 @@ def test_opencode_goes_on_once_somebody_has_said_where(world: World) -> None:
     assert eventually(lambda: launches(world)[-1] == "--session ses_3cf7dd8d4ffeUPfE")
 
 
-def test_codex_is_told_of_and_so_is_the_users_own_program(agent: World) -> None:
+def test_codex_calls_the_hook_and_the_users_own_program(agent: World) -> None:
     """It knows one program to notify, and that is us now."""
     install(agent, "codex")
     agent.ok("start", "two", "-t", "codex")

@@ -174,7 +174,7 @@ BUSY = """
         "────────────\n which?\n a\n❯\n",
     ],
 )
-def test_what_is_no_dialog(screen: str) -> None:
+def test_screens_without_a_dialog(screen: str) -> None:
     assert dialogs.read(screen) is None
 
 

@@ -57,7 +57,7 @@ def test_a_turn_from_prompt_to_permission_to_end(agent: World) -> None:
     assert agent.ok("doctor", "--prompt").out == ""
 
 
-def test_somebody_is_told_once_that_it_waits(agent: World) -> None:
+def test_a_wait_is_notified_once(agent: World) -> None:
     told = agent.root / "told"
     agent.configure(f'[notify]\ncommand = "cat >>{told}"\n')
     tells(agent, event("permission-request", agent))
@@ -70,7 +70,7 @@ def test_somebody_is_told_once_that_it_waits(agent: World) -> None:
     assert kinds.count("waiting") == 1
 
 
-def test_a_reminder_tells_nobody_again(agent: World) -> None:
+def test_a_reminder_sends_no_second_notification(agent: World) -> None:
     tells(agent, event("permission-request", agent))
     agent.ok("pass")
     [path] = agent.state.glob("run/*/*.said")
@@ -91,7 +91,7 @@ def test_waiting_for_it_in_a_script(agent: World) -> None:
     assert agent.sesh("wait", "one", "--for", "busy", "--timeout", "0.3s").code == 124
 
 
-def test_what_sesh_cannot_know_is_not_waited_for(agent: World) -> None:
+def test_an_unknown_prompt_is_not_waited_for(agent: World) -> None:
     agent.start("plain")
     done = agent.sesh("wait", "plain", "--for", "idle")
     assert (done.code, done.out) == (2, "")
@@ -107,7 +107,7 @@ def test_another_conversation_is_learned(agent: World) -> None:
     assert eventually(lambda: agent.session("one")["conversation"] == new, 20)
 
 
-def test_who_is_not_the_agent_is_not_heard(agent: World) -> None:
+def test_events_of_other_processes_are_ignored(agent: World) -> None:
     """A nested run has the session's variables and a conversation of its own."""
     tells(agent, event("stop", agent))
     asks = event("permission-request", agent, session_id="00000000-0000-4000-8000-000000000002")
@@ -135,7 +135,7 @@ def test_who_is_not_the_agent_is_not_heard(agent: World) -> None:
         *("empty", "open", "null", "list", "text", "bytes", "deep", "types", "2MB", "truncated"),
     ],
 )
-def test_whatever_comes_it_is_silent_and_ends_with_0(world: World, raw: bytes) -> None:
+def test_a_hook_is_silent_and_exits_0_for_any_input(world: World, raw: bytes) -> None:
     """Outside of any session, in a broken one, with a hostile input."""
     foreign = {"SESH_ID": "../../etc/passwd", "SESH_NAME": "../x", "SESH_RUN": "/"}
     for env in (world.env, {**world.env, **foreign}):
@@ -185,7 +185,7 @@ def test_a_damaged_record_is_not_the_agents_business(agent: World) -> None:
     assert doing(agent)[0] != "waiting"
 
 
-def test_a_title_tells_when_no_hook_does(agent: World) -> None:
+def test_a_title_shows_the_activity_without_hooks(agent: World) -> None:
     """The user's own rules: what the stand-in sets as its title."""
     rules = agent.root / "config" / "sesh" / "rules"
     rules.mkdir(parents=True)
@@ -271,7 +271,7 @@ def test_it_is_idle_only_after_it_has_taken_the_prompt_of_its_launch(world: Worl
     assert world.session("one")["activity"] == "idle"
 
 
-def test_a_turn_that_its_registry_has_not_heard_of_yet(world: World) -> None:
+def test_a_turn_that_is_not_in_the_registry_yet(world: World) -> None:
     """The hook of the prompt may come first; idle that is younger than that is the end of a turn
     without another hook, as after Esc."""
     install(world)
@@ -284,7 +284,7 @@ def test_a_turn_that_its_registry_has_not_heard_of_yet(world: World) -> None:
     assert is_waited_for(world, "idle")
 
 
-def test_where_hooks_are_silent_its_transcript_tells(world: World) -> None:
+def test_without_hooks_the_transcript_shows_the_conversation(world: World) -> None:
     install(world)
     conversation = begin(world, "one", "--prompt", "hello")["conversation"]
     register(world, "idle")

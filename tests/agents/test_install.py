@@ -46,7 +46,7 @@ def installs(npm: Path) -> list[str]:
     return [one for one in calls if one.startswith("install ")]
 
 
-def test_an_old_one_is_replaced_by_the_newest_whatever_its_node(npm: Path) -> None:
+def test_an_old_version_is_replaced_by_the_newest_for_any_node(npm: Path) -> None:
     has(npm.parent, "2.1.197")
     assert "2.1.327" in install.updated("claude")
     [call] = installs(npm)
@@ -59,7 +59,7 @@ def test_the_newest_is_not_installed_again(npm: Path) -> None:
     assert installs(npm) == []
 
 
-def test_without_a_network_the_one_that_is_there_is_named(npm: Path) -> None:
+def test_without_a_network_the_installed_version_is_named(npm: Path) -> None:
     npm.with_suffix(".offline").touch()
     with pytest.raises(install.NotInstalled, match="network"):
         install.updated("claude")

@@ -103,7 +103,7 @@ def test_claude_asks_for_its_mode(claude: Person) -> None:
     assert "auto mode on" not in claude.screen()
 
 
-def test_codex_asks_where_to_go_on(codex: Person) -> None:
+def test_codex_asks_where_to_continue(codex: Person) -> None:
     person = ("-c", "user.name=ada", "-c", "user.email=ada@localhost")
     for words in (("init", "-q"), (*person, "commit", "-q", "--allow-empty", "-m", "first")):
         subprocess.run(["git", "-C", codex.world.cwd, *words], check=True)

@@ -36,7 +36,7 @@ def said(name: str, place: str, text: str) -> tuple[str, str] | None:
 # --- what comes with sesh ------------------------------------------------------------------------
 
 
-def test_all_that_come_with_sesh_are_right() -> None:
+def test_all_builtin_templates_are_valid() -> None:
     assert rule_files.names() == NAMES
     for name in NAMES:
         found = rule_files.load(name)
@@ -187,7 +187,7 @@ def test_screens(name: str, screen: str, means: tuple[str, str] | None) -> None:
     assert said(name, "screen", screen) == means
 
 
-def test_what_was_answered_does_not_count() -> None:
+def test_answered_questions_do_not_count() -> None:
     asked = "Drop it? (Y)es/(N)o [Yes]: y\n"
     assert said("aider", "screen", asked + "\n> \n") == ("idle", "")
     assert said("aider", "screen", asked + "one\n\ntwo\n") is None
@@ -202,7 +202,7 @@ def rule(place: str = "title", number: int = 1, **tests: object) -> Rule:
     )
 
 
-def test_the_first_that_fits_wins_and_has_a_name() -> None:
+def test_the_first_rule_that_matches_wins_and_is_named() -> None:
     mine = [rule(number=1, starts="x"), rule(number=2, starts="a"), rule(number=3, contains=["b"])]
     found = match(mine, "title", "ab")
     assert found is not None
@@ -256,7 +256,7 @@ def test_any_text_is_answered_and_a_rule_survives_json(
         {"more": 1},
     ],
 )
-def test_plain_values_that_are_no_rule(change: dict[str, object]) -> None:
+def test_invalid_plain_values_of_a_rule(change: dict[str, object]) -> None:
     with pytest.raises((ValueError, TypeError)):
         from_plain({**to_plain(rule(starts="a")), **change})
 
@@ -287,7 +287,7 @@ def test_matching_imports_next_to_nothing() -> None:
 GOOD = 'version = 7\n[[title]]\nstarts = "mine"\nmeans = "idle"\n'
 
 
-def test_ones_own_go_before_those_that_come_with_sesh(own: Path) -> None:
+def test_the_users_rules_override_the_builtin_rules(own: Path) -> None:
     (own / "claude.toml").write_text(GOOD)
     (own / "other.toml").write_text(GOOD)
     (found,) = rule_files.load("claude")

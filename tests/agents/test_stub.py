@@ -46,7 +46,7 @@ def _typed(text: str) -> dict[str, Any]:
     return {"type": "message", "role": "user", "content": [part]}
 
 
-def test_what_was_typed_last_is_answered(stub: Stub) -> None:
+def test_the_last_typed_prompt_is_answered(stub: Stub) -> None:
     reminder = {"type": "text", "text": "<system-reminder>\nignore me\n</system-reminder>"}
     prompt = {"type": "text", "text": "hello"}
     assert _text(_events(_claude(stub, "before", [reminder, prompt]))) == "you said: hello"
@@ -70,7 +70,7 @@ def test_codex_is_asked_for_the_tool_that_it_offers(stub: Stub) -> None:
     assert _text(_events(_codex(stub, _typed("run ls"), output))) == "ran it"
 
 
-def test_a_slow_answer_ends_when_it_is_told_to(stub: Stub) -> None:
+def test_a_slow_answer_can_be_interrupted(stub: Stub) -> None:
     response = _claude(stub, "slowly now")
     seen = [response.readline() for _ in range(9)]
     assert b"you said: " in b"".join(seen)

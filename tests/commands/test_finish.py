@@ -36,7 +36,7 @@ def test_once(world: World) -> None:
     assert world.session("one")["phase"] == "failed"
 
 
-def test_of_many_at_once_one_is_heard(world: World) -> None:
+def test_one_of_many_reports_at_once_wins(world: World) -> None:
     world.ok("start", "one", "--record-only")
     many = [world.popen("finish", "one", "completed") for _ in range(8)]
     assert sorted(one.wait(60) for one in many) == [0, *[8] * 7]

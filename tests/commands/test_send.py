@@ -363,7 +363,7 @@ def test_another_server_at_the_socket_gets_nothing(world: World) -> None:
     run(world, "tmux", "-S", str(hidden), "kill-server")
 
 
-def test_a_socket_that_was_swept_away_is_restored(world: World) -> None:
+def test_a_deleted_socket_is_restored(world: World) -> None:
     world.start("a", "tee", "got")
     Path(world.socket).unlink()
     world.ok("send", "a", "hello")

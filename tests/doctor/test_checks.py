@@ -139,7 +139,7 @@ def test_a_wedged_tmux_server_is_ended_after_a_yes(world: World) -> None:
     assert not alive(pid)
 
 
-def test_a_server_in_which_something_lives_is_not_ended_whatever_it_says(world: World) -> None:
+def test_a_server_with_living_sessions_is_never_ended(world: World) -> None:
     world.start("one")
     pid = world.server_pid()
     says = 'echo "server exited unexpectedly" >&2; exit 1'
@@ -162,7 +162,7 @@ def alive(pid: int) -> bool:
     return state not in "ZX"
 
 
-def test_a_socket_that_was_swept_away_is_restored(world: World) -> None:
+def test_a_deleted_socket_is_restored(world: World) -> None:
     world.start("one")
     assert found(world, "tmux-socket") == []
     socket, pid = world.socket, world.server_pid()
@@ -195,7 +195,7 @@ def second_server(world: World) -> tuple[int, int]:
     return first, second
 
 
-def test_a_second_server_with_sessions_is_told(world: World) -> None:
+def test_a_second_server_with_sessions_is_reported(world: World) -> None:
     world.start("one")
     first, second = second_server(world)
     one = the(world, "tmux-socket")
@@ -219,7 +219,7 @@ def test_a_second_server_without_sessions_makes_room(world: World) -> None:
     assert world.state_of("one") == "running"
 
 
-def test_a_hidden_server_in_which_nothing_lives_is_ended(world: World) -> None:
+def test_an_empty_hidden_server_is_ended(world: World) -> None:
     """And not the one that answers, though both remove the socket when they end."""
     world.start("one")
     first, second = second_server(world)
@@ -259,7 +259,7 @@ def test_failed_sessions(world: World) -> None:
     assert the(world, "failed")["subjects"] == ["two"]
 
 
-def test_the_unwell_are_those_that_run(world: World) -> None:
+def test_only_running_sessions_are_unhealthy(world: World) -> None:
     """Of one that is paused nobody expects anything."""
     world.start("one", "cat", options=("--max-silence", "1s"))
     assert eventually(lambda: world.session("one")["health"] == "hung")
@@ -270,7 +270,7 @@ def test_the_unwell_are_those_that_run(world: World) -> None:
 
 
 @pytest.mark.long
-def test_what_no_pass_has_seen_to(world: World) -> None:
+def test_work_that_no_pass_has_done(world: World) -> None:
     """Ten seconds are given to whoever is about to."""
     silence_timers(world)
     world.start("one", "sleep", "99", options=("--timeout", "4s"))
@@ -309,7 +309,7 @@ def test_a_session_that_never_began(world: World) -> None:
     assert found(world, "failed") == []
 
 
-def test_a_stop_that_was_never_finished_goes_on(world: World) -> None:
+def test_an_unfinished_stop_is_finished(world: World) -> None:
     pid = world.start("one")["pid"]
     assert found(world, "stuck-stopping") == []
     record = read_record(world, "one")
@@ -433,7 +433,7 @@ def test_processes_that_outlive_their_session(world: World) -> None:
 # --- records -----------------------------------------------------------------------------------
 
 
-def test_a_record_that_says_ended_of_what_lives(world: World) -> None:
+def test_a_record_that_says_ended_of_a_living_agent(world: World) -> None:
     world.start("one")
     assert found(world, "record-disagrees") == []
     record = read_record(world, "one")
@@ -471,7 +471,7 @@ def test_quarantine_never_overwrites(world: World) -> None:
     assert kept == [b"damage 0", b"damage 1", b"damage 2"]
 
 
-def test_a_digest_line_that_lies_is_written_anew(world: World) -> None:
+def test_a_wrong_digest_line_is_written_again(world: World) -> None:
     """One that nobody would look behind: its checksum is right, its process lives."""
     world.start("one")
     world.start("two", "sh", "-c", "exit 0")
@@ -486,7 +486,7 @@ def test_a_digest_line_that_lies_is_written_anew(world: World) -> None:
     assert world.session("one")["reason"] is None
 
 
-def test_a_digest_line_that_holds_something_else(world: World) -> None:
+def test_a_digest_line_with_other_content(world: World) -> None:
     """Intact by its checksum, but not what any sesh would write: no check falls over it."""
     world.start("one")
     world.start("two")
@@ -503,7 +503,7 @@ def test_a_digest_line_that_holds_something_else(world: World) -> None:
     assert world.session("one")["state"] == "running"
 
 
-def test_what_could_not_be_written_down(world: World) -> None:
+def test_an_end_that_could_not_be_recorded(world: World) -> None:
     pid = world.start("one")["pid"]
     with read_only(world.state):
         kill(pid)
@@ -650,7 +650,7 @@ def test_our_own_sesh_on_path(world: World) -> None:
     assert found(world, "other-sesh", env=env) == []
 
 
-def test_gc_that_is_not_called(world: World) -> None:
+def test_gc_that_does_not_run(world: World) -> None:
     assert found(world, "timer") == []
     world.start("one")
     assert the(world, "timer")["mend"] == "sesh timer install"

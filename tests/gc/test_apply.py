@@ -37,7 +37,7 @@ def planned() -> list[Step]:
     return plan.decide(scan.survey(config), config.gc, OPTIONS, time.time())
 
 
-def test_what_kept_a_pass_from_its_work_keeps_nobody_from_cleaning(
+def test_a_failed_pass_does_not_stop_the_cleaning(
     inside: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inside.start("old", "true")
@@ -107,7 +107,7 @@ def test_a_session_over_its_limit_that_was_restarted(inside: World) -> None:
         assert inside.session("one")["pid"] == before
 
 
-def test_a_leftover_whose_session_runs_again(inside: World) -> None:
+def test_a_leftover_of_a_session_that_runs_again(inside: World) -> None:
     detached = "setsid sleep 1000 </dev/null >/dev/null 2>&1 & sleep 0.2"
     inside.start("one", "sh", "-c", f"test -e flag && exec sleep 1000; {detached}; exit 1")
     assert eventually(lambda: inside.state_of("one") == "failed")

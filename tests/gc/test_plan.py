@@ -67,7 +67,7 @@ def steps(found: Scene, gc: Gc | None = None, **options: Any) -> list[tuple[str,
     return [(step.verb.value, step.what.value, step.subject) for step in decided]
 
 
-def test_nothing_follows_from_nothing() -> None:
+def test_an_empty_scene_has_an_empty_plan() -> None:
     assert steps(scene(held("one", "running"), ended("two", HOUR - 1))) == []
 
 
@@ -87,7 +87,9 @@ def test_nothing_follows_from_nothing() -> None:
         (held("one", "running"), {"older_than": 0.0}, False),
     ],
 )
-def test_what_leaves_the_list(session: digest.Digest, options: Any, leaves: bool) -> None:
+def test_the_sessions_that_leave_the_list(
+    session: digest.Digest, options: Any, leaves: bool
+) -> None:
     assert (("archive", "record", "one") in steps(scene(session), **options)) is leaves
 
 
@@ -183,7 +185,7 @@ def test_a_session_without_output_is_idle_since_it_began() -> None:
         (held("one", "running"), False),
     ],
 )
-def test_only_what_runs_reaches_a_limit(session: digest.Digest, ends: bool) -> None:
+def test_only_running_sessions_reach_a_limit(session: digest.Digest, ends: bool) -> None:
     assert bool(steps(scene(session))) is ends
 
 
@@ -240,7 +242,7 @@ def test_history_by_age_number_and_size_the_oldest_first() -> None:
     assert removed(max_transcripts=399, max_history=3) == "d"
 
 
-def test_what_is_old_by_a_clock_that_jumped_stays_and_is_named() -> None:
+def test_sessions_old_by_a_clock_that_jumped_stay_and_are_named() -> None:
     history = {ID.format("young"): NOW - 40 * DAY, ID.format("old"): NOW - 80 * DAY}
     sure = {"sure_by_hours": NOW - 40 * DAY, "sure_by_days": NOW - 40 * DAY}
     found = scene(ended("done", 40 * DAY + 60), history=history, **sure)
@@ -252,7 +254,7 @@ def test_what_is_old_by_a_clock_that_jumped_stays_and_is_named() -> None:
     assert ("archive", "record", "done") in steps(found, older_than=10.0)
 
 
-def test_what_is_listed_or_lives_keeps_its_files() -> None:
+def test_listed_and_living_sessions_keep_their_files() -> None:
     session = held("one", "running")
     left = replace(LEFT, session_id=ID.format("left"))
     ids = [ID.format(name) for name in ("one", "left", "gone")]

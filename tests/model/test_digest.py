@@ -44,7 +44,7 @@ def test_texts_are_read_as_json_reads_them(
     assert digest.needs_attention(line(shown))
 
 
-def test_what_a_session_was_asked_for() -> None:
+def test_the_requested_options_of_a_session() -> None:
     made = record()
     plain = line(view(made, Verdict(State.RUNNING)))
     assert not digest.cared_for(plain)

@@ -36,7 +36,7 @@ def due_now(
 # --- limits and health ---------------------------------------------------------------------------
 
 
-def test_who_is_unwell_is_ended_only_if_it_may_be_launched_again() -> None:
+def test_unhealthy_sessions_are_ended_only_if_they_may_be_retried() -> None:
     care = {"health_cmd": "true", "health_retries": 1, "retries": 3}
     unwell = {"age": 60.0, "failures": 1, "checks": 1, "last_failure": "exit 1"}
     (ended,) = due_now(care, unwell)
@@ -81,7 +81,7 @@ def test_limits(care: dict[str, Any], facts: dict[str, Any], cause: Cause | None
     assert ends == ([Action(Kind.END, why, cause)] if cause else [])
 
 
-def test_what_lived_before_says_so() -> None:
+def test_an_earlier_life_is_reported() -> None:
     (end,) = due_now({"timeout": 60.0}, {"life": 60.0, "age": 1.0}, lived=59.0)
     assert end.why == "ran for its timeout (1 minute), earlier launches included"
 
@@ -113,7 +113,7 @@ def test_a_change_of_health_is_noted_once(
 
 
 @pytest.mark.parametrize("was", [None, Health.OK, Health.HUNG])
-def test_silence_of_which_nobody_knows_is_not_judged(was: Health | None) -> None:
+def test_unknown_silence_is_not_judged(was: Health | None) -> None:
     assert due_now({"max_silence": 10.0}, {"unheard": None}, health=was) == ()
 
 
@@ -159,7 +159,7 @@ def test_the_unwell_are_not_ended_when_no_time_is_left_to_launch_them_again(
         ({"age": 954.0, "failures": 50, "since_check": 5.0}, False),  # never well
     ],
 )
-def test_time_hung_or_failing_is_not_well(facts: dict[str, Any], ends: bool) -> None:
+def test_time_hung_or_failing_is_not_healthy_time(facts: dict[str, Any], ends: bool) -> None:
     care = {"max_silence": 4.0, "health_cmd": "x", "health_start_period": 50.0, "retries": 1}
     for health in (Health.HUNG, Health.OK):
         found = due_now(care, {"checks": 99, **facts}, retries=1, health=health)
@@ -232,7 +232,7 @@ def test_which_ends_are_retried(wanted: Retry, end: str) -> None:
         Verdict(State.TIMEOUT, cause=Cause.LAUNCH),
     ],
 )
-def test_what_is_never_retried(how: Verdict) -> None:
+def test_ends_that_are_never_retried(how: Verdict) -> None:
     assert after(Care(retries=3, retry_on=("always",)), how) == After(None, 0)
 
 
@@ -318,7 +318,7 @@ def test_an_end_that_is_seen_late_has_waited_already() -> None:
         (61.0, [Kind.GIVE_UP], 0.0),
     ],
 )
-def test_what_waits_for_its_retry_when_its_timeout_is_over_is_given_up(
+def test_a_retry_after_the_timeout_is_given_up(
     life: float | None, kinds: list[Kind], left: float
 ) -> None:
     """As when a breaker has put it off."""
@@ -338,7 +338,7 @@ def test_the_first_look_at_a_launch_is_when_its_timeout_is_over(
 
 
 @pytest.mark.parametrize(("ran", "used"), [(599.9, 2), (600.0, 0)])
-def test_having_run_well_it_has_all_retries_again(ran: float, used: int) -> None:
+def test_all_retries_are_available_after_a_healthy_run(ran: float, used: int) -> None:
     found = after(Care(retries=3, retry_reset=600.0), FAILED, ran, retries=2)
     assert found.retries == used
 
@@ -352,7 +352,7 @@ def test_an_end_that_sesh_had_to_make_gives_back_no_retries(cause: Cause) -> Non
 
 
 @pytest.mark.parametrize("health", [Health.HUNG, Health.FAILING])
-def test_neither_does_the_end_of_what_was_not_well(health: Health) -> None:
+def test_the_end_of_an_unhealthy_session_gives_back_no_retries(health: Health) -> None:
     assert after(Care(retries=1), FAILED, 1e6, retries=1, health=health).gave_up
 
 
@@ -432,7 +432,7 @@ used = st.integers(0, 5)
 
 
 @given(cares, facts, states, used)
-def test_nothing_is_done_but_for_what_runs_or_waits(
+def test_only_running_and_waiting_sessions_are_acted_on(
     care: Care, found: Facts, state: State, retries: int
 ) -> None:
     actions = due.due(cared(care, retries=retries), Verdict(state), found, NOW)
@@ -484,7 +484,7 @@ def test_before_the_next_look_nothing_new_is_due(
 
 
 @given(cares, facts, used, states)
-def test_what_was_done_for_a_launch_is_not_due_again(
+def test_actions_of_a_launch_are_due_once(
     care: Care, found: Facts, retries: int, state: State
 ) -> None:
     """Whoever asks next, of the record that the first has written: two passes that saw the same

@@ -39,7 +39,7 @@ def bare(**word: Any) -> Record:
 # --- phases --------------------------------------------------------------------------------------
 
 
-def test_each_change_is_kept_with_its_time() -> None:
+def test_each_phase_is_kept_with_its_time() -> None:
     record = samples.record()
     for number, phase in enumerate(progress.WORKING):
         record = progress.apply(record, Report(phase), NOW + timedelta(minutes=number))
@@ -90,7 +90,7 @@ def test_a_long_history_keeps_its_beginning_and_its_end() -> None:
     assert steps[-1].at == NOW + timedelta(seconds=progress.MOST_STEPS + 49)
 
 
-def test_a_launch_after_the_last_word_begins_anew() -> None:
+def test_a_launch_after_the_final_report_starts_over() -> None:
     word = progress.apply(samples.record(), Report("failed", error="x", summary="y"), NOW).agent
     again = progress.restarted(word, NOW + timedelta(minutes=1))
     assert (again.phase, again.finished, again.errors) == ("initializing", None, 0)
@@ -110,7 +110,7 @@ def test_a_launch_after_the_last_word_begins_anew() -> None:
         ("abandoned", State.STOPPED, Cause.STOPPED),
     ],
 )
-def test_its_own_word_ends_a_record_without_a_process(
+def test_its_own_report_ends_a_record_without_a_process(
     final: str, state: State, cause: Cause | None
 ) -> None:
     record = progress.apply(bare(), Report(final, error="no luck"), NOW)
@@ -121,20 +121,20 @@ def test_its_own_word_ends_a_record_without_a_process(
     assert codec.decode(codec.encode(record)) == record
 
 
-def test_until_then_it_runs_by_its_word_whatever_is_seen() -> None:
+def test_until_it_reports_an_end_a_record_without_a_process_runs() -> None:
     verdict = reconcile(bare(), UNSEEN, NOW + timedelta(days=400))
     assert (verdict.state, verdict.attention) == (State.RUNNING, None)
     assert "no process" in (verdict.reason or "")
 
 
-def test_a_process_is_not_ended_by_a_word() -> None:
+def test_a_report_does_not_end_a_process() -> None:
     record = progress.apply(samples.record(), Report("completed"), NOW)
     assert record.status == samples.record().status
     assert record.status.desired is Desired.RUNNING
 
 
 @pytest.mark.parametrize("key", ["pane", "agent"])
-def test_nothing_can_run_in_no_place(key: str) -> None:
+def test_nothing_runs_without_a_place(key: str) -> None:
     place = {"pane": "%3"} if key == "pane" else {"agent": samples.AGENT}
     record = bare()
     wrong = replace(record, place=replace(record.place, **place))
@@ -151,7 +151,7 @@ def test_text_and_json_from_a_command_line() -> None:
 
 
 @pytest.mark.parametrize("given", ["novalue", "a:={", "a:=" + "[" * 100000, "a:=" + "9" * 5000])
-def test_what_is_no_metadata(given: str) -> None:
+def test_invalid_metadata(given: str) -> None:
     with pytest.raises(UsageError):
         progress.merge({}, progress.parse((given,)), force=True)
 
@@ -225,7 +225,7 @@ def _depth(value: object) -> int:
 
 
 @given(st.dictionaries(KEYS, VALUES, max_size=5))
-def test_what_is_accepted_comes_back_exactly(metadata: dict[str, Any]) -> None:
+def test_accepted_metadata_is_kept_exactly(metadata: dict[str, Any]) -> None:
     """Through the record and through the JSON of the digest line: also what is empty in there."""
     assume(all(_depth(value) <= progress.DEEPEST for value in metadata.values()))
     word = progress.merge({}, metadata, force=True)
@@ -282,7 +282,7 @@ def test_values_that_look_like_secrets_are_refused(key: str) -> None:
         *("apiKey", "API-KEY", "client_secret", "aws.secret.access.key", "private_key", "cookie"),
     ],
 )
-def test_keys_that_are_called_like_secrets(key: str) -> None:
+def test_keys_with_names_of_secrets(key: str) -> None:
     for hidden in ("x", ["x"], {"value": "x"}):
         with pytest.raises(UsageError, match="a name for secrets"):
             progress.merge({}, {key: hidden}, force=False)
@@ -306,7 +306,7 @@ def test_keys_that_are_called_like_secrets(key: str) -> None:
         ("plan", "ask whoever knows how the password is checked"),
     ],
 )
-def test_what_is_no_secret(key: str, value: str) -> None:
+def test_texts_that_are_not_secrets(key: str, value: str) -> None:
     assert secrets.secret(key, value) is None
 
 

@@ -235,7 +235,7 @@ def test_a_container_over_the_limit_names_it(sight: Observation, reason: str) ->
         ContainerRequest(image="box", options=("-m", "32m")),
     ],
 )
-def test_memory_that_ran_out_at_another_limit_is_not_ours(box: ContainerRequest) -> None:
+def test_memory_used_up_at_another_limit_is_not_ours(box: ContainerRequest) -> None:
     rec = boxed(box, max_memory=50 << 20)
     verdict = reconcile(rec, Observation(GONE, exit=exit_word(137), oom=True), NOW)
     assert (verdict.state, verdict.cause) == (State.FAILED, Cause.OOM)
@@ -262,7 +262,7 @@ def test_unknown_says_what_was_last_known(rec: Record, last: str) -> None:
     assert reconcile(rec, Observation(MUTE), NOW).last_known == last
 
 
-def test_a_person_who_stops_what_failed_is_not_nagged() -> None:
+def test_a_failed_session_that_a_user_stopped_needs_no_attention() -> None:
     failed = ended(State.FAILED)
     stopped = replace(failed, status=replace(failed.status, desired=Desired.STOPPED))
     assert reconcile(failed, Observation(GONE), NOW).attention == "as recorded"
@@ -334,7 +334,7 @@ def test_unknown_never_ends(rec: Record, sight: Observation) -> None:
 
 
 @given(records, observations, st.integers(1, 4), st.integers(0, 255))
-def test_old_word_changes_nothing(
+def test_an_old_report_changes_nothing(
     rec: Record, sight: Observation, generation: int, code: int
 ) -> None:
     if generation != rec.place.generation:
@@ -371,7 +371,7 @@ def test_valid_until(rec: Record, sight: Observation, now: datetime) -> None:
 
 
 @given(records, observations)
-def test_what_lives_is_never_called_ended(rec: Record, sight: Observation) -> None:
+def test_living_sessions_are_never_ended(rec: Record, sight: Observation) -> None:
     verdict = reconcile(rec, replace(sight, agent=ALIVE), NOW)
     assert verdict.state not in ENDED
 
@@ -391,7 +391,7 @@ def test_all_combinations_of_sights_give_a_state() -> None:
     assert count == len(recs) * 3**4 * 4 * 2
 
 
-def test_what_a_limit_ended_needs_a_person_until_one_has_seen_it() -> None:
+def test_a_session_ended_by_a_limit_needs_attention_until_it_is_stopped() -> None:
     sight = Observation(GONE, HERE, remains=absent("none"))
     assert reconcile(LIMITED, sight, NOW).attention == "ran too long"
     over = ended(State.TIMEOUT, desired=Desired.STOPPED)
@@ -401,7 +401,7 @@ def test_what_a_limit_ended_needs_a_person_until_one_has_seen_it() -> None:
 
 
 @pytest.mark.parametrize(("tries", "asks"), [(0, False), (4, False), (5, True), (6, True)])
-def test_a_stop_that_was_tried_often_asks_for_attention(tries: int, asks: bool) -> None:
+def test_a_stop_that_was_tried_often_needs_attention(tries: int, asks: bool) -> None:
     sight = Observation(ALIVE, HERE)
     verdict = reconcile(record(desired=Desired.STOPPED, stop_tries=tries), sight, NOW)
     assert verdict.state is State.STOPPING
@@ -419,7 +419,7 @@ def test_a_stop_that_was_tried_often_asks_for_attention(tries: int, asks: bool) 
     ],
 )
 @pytest.mark.parametrize("rec", [RUNNING, PAUSED])
-def test_what_lives_on_another_branch_asks_for_attention(
+def test_a_living_session_on_another_branch_needs_attention(
     rec: Record, wanted: str | None, branch: Sight, attention: str | None
 ) -> None:
     rec = replace(rec, spec=replace(rec.spec, branch=wanted))

@@ -52,7 +52,7 @@ def test_every_end_can_be_notified(state: State) -> None:
     assert state in message._SENTENCES
 
 
-def test_a_word_that_is_no_state_is_not_painted() -> None:
+def test_an_unknown_state_has_no_colour() -> None:
     assert output.paint("x", "failed", colour=True) == "\033[31mx\033[0m"
     assert output.paint("x", "failed", colour=False) == "x"
     assert output.paint("x", "running away", colour=True) == "x"

@@ -82,6 +82,6 @@ def test_sequences_without_an_end_cost_no_time(hostile: bytes) -> None:
     assert time.process_time() - begin < 2
 
 
-def test_a_sequence_without_an_end_does_not_swallow_what_follows_for_ever() -> None:
+def test_an_unfinished_sequence_does_not_swallow_the_rest() -> None:
     lines = b"".join(b"line %d\n" % number for number in range(10000))
     assert fed(b"\x1b]0;never closed", lines).endswith(b"line 9999\n")

@@ -57,7 +57,7 @@ def test_any_end_leaves_whole_records(data: bytes) -> None:
     assert api.get("one").phase in ("approval", "completed", "failed")
 
 
-def test_what_is_beyond_the_limit_is_read_and_thrown_away() -> None:
+def test_input_beyond_the_limit_is_discarded() -> None:
     read, write = os.pipe()
     writer = os.fork()
     if writer == 0:

@@ -41,7 +41,7 @@ def until(
     return [(one.name, one.state, one.exit_code) for one in found if isinstance(one, Reached)]
 
 
-def test_a_session_that_goes_on_is_looked_at_once(world: World, looks: list[str]) -> None:
+def test_a_session_that_continues_is_checked_once(world: World, looks: list[str]) -> None:
     world.start("a")
     assert until(["a"], ENDED, 0.8) == []
     assert looks == ["a"]
@@ -83,16 +83,14 @@ def test_an_ended_session_that_waits_to_run_is_given_up_soon(
     assert len(looks) == before + 1
 
 
-def test_only_the_one_that_changed_is_looked_at_again(world: World, looks: list[str]) -> None:
+def test_only_a_changed_session_is_checked_again(world: World, looks: list[str]) -> None:
     world.start("a")
     world.start("b", "sh", "-c", "sleep 0.5; exit 7")
     assert until(["a", "b"], ENDED, 2.5) == [("b", State.FAILED, 7)]
     assert looks.count("a") == 1
 
 
-def test_what_is_reached_already_is_told_before_any_time_has_passed(
-    world: World, looks: list[str]
-) -> None:
+def test_conditions_that_already_hold_are_reported_at_once(world: World, looks: list[str]) -> None:
     world.start("a")
     assert until(["a"], frozenset({State.RUNNING}), 0) == [("a", State.RUNNING, None)]
 
@@ -104,9 +102,7 @@ def test_a_rewritten_record_is_looked_at_again(world: World, looks: list[str]) -
     assert [one.state for one in waiter if isinstance(one, Reached)] == [State.STOPPED]
 
 
-def test_what_can_not_be_waited_for_any_more_keeps_no_other_waiting(
-    world: World, looks: list[str]
-) -> None:
+def test_a_removed_session_does_not_delay_the_others(world: World, looks: list[str]) -> None:
     gate = world.cwd / "gate"
     for name in ("damaged", "forgotten"):
         world.start(name)
@@ -129,7 +125,7 @@ def test_no_such_session(world: World, looks: list[str]) -> None:
         until(["nobody"], ENDED, 1)
 
 
-def test_what_changes_while_somebody_looks_is_noticed(
+def test_changes_during_a_wait_are_noticed(
     world: World, looks: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The record is written anew between the look and the note that is made of it."""

@@ -117,7 +117,7 @@ def test_names_that_a_shell_cannot_export_are_reported(world: World) -> None:
     assert "a-b" not in got
 
 
-def test_each_session_gets_its_own_callers(world: World) -> None:
+def test_each_session_has_the_environment_of_its_caller(world: World) -> None:
     """The tmux server was started by somebody else, long ago."""
     first = started(world, {**world.env, "WHO": "first"})
     done = world.ok(

@@ -59,7 +59,7 @@ CHANGED = ("LINENO", "SECONDS", "RANDOM", "FUNCNEST")
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_a_launch_survives_the_names_that_shells_use(tmp_path: Path, shell: str) -> None:
+def test_a_launch_keeps_variables_with_names_that_shells_use(tmp_path: Path, shell: str) -> None:
     need(SHELLS[shell][0])
     given = {**SHELLS_OWN, **OURS, "PATH": os.environ["PATH"]}
     wanted = environment.clean({os.fsencode(k): os.fsencode(v) for k, v in given.items()})
@@ -135,7 +135,7 @@ def test_many_call_backs_at_once_are_few_passes(passes: Path) -> None:
     assert passes.read_text() in ["pass\n" * number for number in range(1, 5)]
 
 
-def test_many_call_backs_at_once_are_few_passes_however_slowly_these_begin(passes: Path) -> None:
+def test_many_callbacks_at_once_start_few_passes(passes: Path) -> None:
     """As on a busy machine: the first pass has not begun to look when the others stop waiting."""
     run, many = passes.parent, 30
     stand_in = run / "stand-in"

@@ -29,20 +29,20 @@ def launched(seconds: float, **status: object) -> Record:
     return replace(made, place=replace(made.place, machine=processes.here(), agent=agent))
 
 
-def test_the_kernel_tells_how_old_a_launch_is() -> None:
+def test_the_kernel_counts_the_age_of_a_launch() -> None:
     assert clocks.launch_age(launched(30.0)) == pytest.approx(30.0, abs=1)
     assert clocks.launch_age(launched(30.0), processes.uptime() + 70) == pytest.approx(100.0, abs=1)
 
 
 @pytest.mark.parametrize("field", ["id", "boot", "pidns"])
-def test_elsewhere_and_before_a_reboot_only_the_time_of_day_tells(field: str) -> None:
+def test_elsewhere_and_before_a_reboot_only_the_time_of_day_counts(field: str) -> None:
     one = launched(30.0, started=ago(50.0))
     there = replace(one.place.machine, **{field: "another"})
     one = replace(one, place=replace(one.place, machine=there))
     assert clocks.launch_age(one) == pytest.approx(50.0, abs=1)
 
 
-def test_what_was_never_seen_is_as_old_as_its_claim() -> None:
+def test_an_unseen_launch_is_as_old_as_its_claim() -> None:
     one = record(launched=False)
     one = replace(one, status=replace(one.status, launched=ago(20.0)))
     assert clocks.launch_age(one) == pytest.approx(20.0, abs=1)
@@ -61,7 +61,7 @@ def test_a_life_is_all_launches_without_the_pauses() -> None:
     assert clocks.life_age(paused) == pytest.approx(105.0, abs=1)
 
 
-def test_what_a_launch_took_belongs_to_the_life() -> None:
+def test_the_time_of_a_launch_counts_for_the_life() -> None:
     times = {"launched": ago(33.0), "started": ago(30.0)}
     assert clocks.life_age(launched(30.0, lived=100.0, **times)) == pytest.approx(133.0, abs=1)
     first = launched(30.0, **times)
@@ -73,7 +73,7 @@ def test_what_a_launch_took_belongs_to_the_life() -> None:
 @pytest.mark.parametrize(
     ("timeout", "left"), [(0.0, clocks.FOR_EVER), (200.0, 70.0), (9.0, -121.0)]
 )
-def test_what_a_timeout_leaves(timeout: float, left: float) -> None:
+def test_the_time_left_of_a_timeout(timeout: float, left: float) -> None:
     one = launched(30.0, lived=100.0)
     one = replace(one, spec=replace(one.spec, care=Care(timeout=timeout)))
     assert clocks.time_left(one) == pytest.approx(left, abs=1)

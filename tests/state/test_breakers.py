@@ -55,7 +55,7 @@ def test_steady_failures_of_others_do_not_keep_it_open(record: Record, every: in
     assert until(record) == retry.open_until(moments, LIMITS, datetime.now(UTC))
 
 
-def test_more_than_so_many_open_it(record: Record) -> None:
+def test_more_failures_than_the_limit_open_a_breaker(record: Record) -> None:
     now = datetime.now(UTC).replace(microsecond=0)
     log(*[now - timedelta(seconds=60)] * 10)
     assert until(record) is None
@@ -66,7 +66,7 @@ def test_more_than_so_many_open_it(record: Record) -> None:
 
 
 @pytest.mark.parametrize("cause", ["reboot", "terminal-gone", "container-gone", "unknown"])
-def test_what_was_lost_and_given_up_has_not_failed(record: Record, cause: str) -> None:
+def test_a_lost_session_that_was_given_up_has_not_failed(record: Record, cause: str) -> None:
     log(*[datetime.now(UTC)] * 20, cause=cause)
     assert until(record) is None
 
@@ -89,7 +89,7 @@ def failed(record: Record, **changes: Any) -> Record:
     return replace(record, status=replace(status, **changes))
 
 
-def test_who_finds_one_open_leaves_word_until_when(record: Record) -> None:
+def test_an_open_breaker_is_noted_with_its_end(record: Record) -> None:
     now = datetime.now(UTC).replace(microsecond=0)
     breakers.note_ended([failed(record)], Config())
     assert not word().exists()
@@ -100,14 +100,14 @@ def test_who_finds_one_open_leaves_word_until_when(record: Record) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "?\n", "1\n"])
-def test_a_word_that_is_none_is_written_anew(record: Record, text: str) -> None:
+def test_an_invalid_note_is_written_again(record: Record, text: str) -> None:
     word().write_text(text)
     log(*[datetime.now(UTC)] * 11)
     breakers.open_for([record], Config())
     assert int(word().read_text()) > datetime.now(UTC).timestamp()
 
 
-def test_without_the_word_all_else_goes_on(record: Record) -> None:
+def test_without_the_note_everything_else_works(record: Record) -> None:
     """It is for showing only."""
     word().mkdir()
     log(*[datetime.now(UTC)] * 11)
@@ -135,13 +135,15 @@ def test_settings_that_can_not_be_read_keep_no_end_from_being_noted(
         ({"outcome": State.LOST, "cause": Cause.REBOOT, "gave_up": "no time"}, False),
     ],
 )
-def test_only_a_failure_opens_one(record: Record, changes: dict[str, Any], counts: bool) -> None:
+def test_only_failures_open_a_breaker(
+    record: Record, changes: dict[str, Any], counts: bool
+) -> None:
     log(*[datetime.now(UTC)] * 11)
     breakers.note_ended([failed(record, **changes)], Config())
     assert word().exists() == counts
 
 
-def test_one_that_is_open_only_for_others(record: Record) -> None:
+def test_a_breaker_that_is_open_only_for_other_groups(record: Record) -> None:
     """A session of the group has limits of its own, and is not the one that has failed."""
     strict = replace(record, spec=replace(record.spec, breaker=BreakerLimits(1, 600.0, 60.0)))
     records.claim(strict, Verdict(State.RUNNING), None)
@@ -151,7 +153,7 @@ def test_one_that_is_open_only_for_others(record: Record) -> None:
     assert word().exists()
 
 
-def test_all_circles_are_shown_and_whom_they_concern(record: Record) -> None:
+def test_all_breakers_are_shown_with_their_groups(record: Record) -> None:
     log(*[datetime.now(UTC)] * 11, template="t")
     strict = replace(record, spec=replace(record.spec, template="t"))
     lax = replace(record, id="lax", spec=replace(record.spec, breaker=BreakerLimits(99, 9.0, 9.0)))

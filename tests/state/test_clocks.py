@@ -84,7 +84,7 @@ def upto(now: Reading, believed: float) -> float:
     return min(now.wall, believed)
 
 
-def test_a_clock_that_goes_on_is_believed() -> None:
+def test_a_steady_clock_is_trusted() -> None:
     assert believed(looks(at(0)), at(60), DAY) == T + 60
     assert believed(looks(at(0)), at(90 * DAY), DAY) == T + 90 * DAY
 
@@ -97,19 +97,19 @@ def test_a_jump_is_not_believed_at_once_nor_by_many_looks(later: float) -> None:
     assert believed(boot, now, DAY) <= T + 1000
 
 
-def test_a_jump_is_believed_when_the_clock_has_gone_on_for_a_day() -> None:
+def test_a_jump_is_trusted_after_a_steady_day() -> None:
     boot = looks(at(0), at(1000, jump=40 * DAY))
     now = at(1000 + DAY, jump=40 * DAY)
     assert believed(boot, now, DAY) == now.wall
 
 
-def test_a_jump_that_was_taken_back_leaves_nothing() -> None:
+def test_a_jump_that_was_reverted_has_no_effect() -> None:
     boot = looks(at(0), at(1000, jump=40 * DAY), at(2000))
     assert believed(boot, at(3 * DAY), DAY) == T + 3 * DAY
     assert believed(boot, at(2100), DAY) <= T + 2100
 
 
-def test_a_machine_that_was_off_for_long_is_believed_after_a_day() -> None:
+def test_the_clock_of_a_machine_that_was_off_is_trusted_after_a_day() -> None:
     before = looks(at(0), at(1000))
     now = Reading(T + 40 * DAY, 30.0, 0.0)
     here = clocks.looked(None, [before], now, T + 1000)
@@ -120,7 +120,7 @@ def test_a_machine_that_was_off_for_long_is_believed_after_a_day() -> None:
     ) == (later.wall)
 
 
-def test_one_that_is_off_every_night_lags_a_day_behind_at_most() -> None:
+def test_a_machine_that_is_off_every_night_lags_at_most_a_day() -> None:
     boots: list[Boot] = []
     for day in range(5):
         morning = Reading(T + day * DAY, 20.0, 0.0)
@@ -139,7 +139,7 @@ def test_a_quick_reboot_is_no_jump() -> None:
     assert upto(now, clocks.believed([before], here, now, DAY)) == now.wall
 
 
-def test_the_first_look_of_all_is_compared_with_what_was_written_last() -> None:
+def test_the_first_look_is_compared_with_the_last_event() -> None:
     now = at(1000)
     for wrote in (None, now.wall - 60):
         new = clocks.looked(None, [], now, wrote)
@@ -151,7 +151,7 @@ def test_the_first_look_of_all_is_compared_with_what_was_written_last() -> None:
 # --- the file ------------------------------------------------------------------------------------
 
 
-def test_what_was_noted_is_read_again_and_other_things_are_not(tmp_path: Path) -> None:
+def test_only_valid_notes_are_read_again(tmp_path: Path) -> None:
     run, boot = str(tmp_path), processes.here().boot
     clocks.note(run)
     clocks.promise(run, 60.0)

@@ -51,7 +51,7 @@ def test_trimming_leaves_the_time_of_the_last_output(old: Path) -> None:
 
 
 @pytest.mark.parametrize("step", ["_begin", "_still"])
-def test_what_is_printed_meanwhile_counts(
+def test_output_printed_meanwhile_counts(
     old: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     """Before the hole is made, or in the last moment before the old time is set again."""

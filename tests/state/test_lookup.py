@@ -51,7 +51,7 @@ def forget(world: World) -> None:
     world.ok("rm", "one")
 
 
-def test_what_was_launched_again_meanwhile_is_not_lost(here: World) -> None:
+def test_a_session_launched_again_meanwhile_is_not_lost(here: World) -> None:
     """The word of its end is gone with the launch that it was of."""
     entry = known_as_running(here)
     kill(here)
@@ -62,7 +62,7 @@ def test_what_was_launched_again_meanwhile_is_not_lost(here: World) -> None:
     assert not found.overtaken
 
 
-def test_an_end_that_was_written_down_meanwhile_is_that_end(here: World) -> None:
+def test_an_end_recorded_meanwhile_is_kept(here: World) -> None:
     """Also when nothing but the record says any more how it was."""
     entry = known_as_running(here)
     kill(here)
@@ -73,7 +73,7 @@ def test_an_end_that_was_written_down_meanwhile_is_that_end(here: World) -> None
     assert (found.state, found.session.verdict.signal) == ("failed", signal.SIGKILL)
 
 
-def test_what_was_removed_meanwhile_is_shown_as_it_was_seen(here: World) -> None:
+def test_a_session_removed_meanwhile_is_shown_as_it_was_seen(here: World) -> None:
     entry = known_as_running(here)
     kill(here)
     forget(here)
@@ -121,7 +121,7 @@ for number in range(15):
 """
 
 
-def test_every_update_of_many_processes_is_kept_and_told_once(state: Path) -> None:
+def test_every_update_of_many_processes_is_kept_and_reported_once(state: Path) -> None:
     records.claim(record(), Verdict(State.RUNNING), None)
     crowd = [subprocess.Popen([sys.executable, "-c", _SAY, str(one)]) for one in range(8)]
     assert [one.wait() for one in crowd] == [0] * 8

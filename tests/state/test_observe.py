@@ -23,7 +23,7 @@ def boxed(name: str) -> Record:
 
 
 @pytest.mark.parametrize("error", [ValueError("²"), OSError(21, "a directory"), RecursionError()])
-def test_what_can_not_be_looked_at_is_unknown_and_in_nobodys_way(
+def test_an_unreadable_session_is_unknown_and_affects_no_other(
     monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     def complete(one: Record, *_: object) -> Observation:

@@ -51,7 +51,7 @@ def test_all_are_listed_and_shown_as_before(here: World, old: OldState) -> None:
     assert "the breaker of group broken is open" in here.sesh("doctor").out
 
 
-def test_running_ones_stop(here: World, old: OldState) -> None:
+def test_running_sessions_stop(here: World, old: OldState) -> None:
     names = ["runs", "pauses", "checked", "agent"]
     here.ok("stop", "-y", *names)
     assert {here.state_of(name) for name in names} == {"stopped"}
@@ -61,7 +61,7 @@ def test_running_ones_stop(here: World, old: OldState) -> None:
     assert lives(old.pid("restarts"))
 
 
-def test_one_restarts_in_its_pane_and_ended_ones_restart(here: World, old: OldState) -> None:
+def test_old_sessions_restart(here: World, old: OldState) -> None:
     pane = here.session("restarts")["pane"]
     for name in ("restarts", "ends", "stops", "fails", "breaks1"):
         here.ok("restart", name)
@@ -76,7 +76,7 @@ def test_an_old_keeper_still_records_the_end(here: World, old: OldState) -> None
     assert here.session("runs")["signal"] == signal.SIGKILL
 
 
-def test_an_agent_goes_on_with_its_conversation(here: World, old: OldState) -> None:
+def test_an_agent_resumes_its_conversation(here: World, old: OldState) -> None:
     conversation = here.session("agent")["conversation"]
     agent.tells(here, {"hook_event_name": "Stop", "session_id": conversation}, "agent")
     assert here.session("agent")["activity"] == "idle"
@@ -92,7 +92,7 @@ def test_a_paused_one_resumes(here: World, old: OldState) -> None:
     assert here.session("pauses")["pid"] == old.pid("pauses")
 
 
-def test_one_without_its_record_is_adopted(here: World, old: OldState) -> None:
+def test_an_agent_without_its_record_is_adopted(here: World, old: OldState) -> None:
     here.ok("adopt", "unknown")
     found = here.session("unknown")
     assert (found["state"], found["pid"], found["group"]) == ("running", old.pid("unknown"), "web")
@@ -100,14 +100,14 @@ def test_one_without_its_record_is_adopted(here: World, old: OldState) -> None:
     assert here.session("unknown")["generation"] == 2
 
 
-def test_one_whose_files_are_lost_is_found_by_its_keeper(here: World, old: OldState) -> None:
+def test_an_agent_without_files_is_found_by_its_keeper(here: World, old: OldState) -> None:
     for path in old.run.glob("unknown-*"):
         path.unlink()
     here.ok("adopt", "unknown")
     assert here.session("unknown")["pid"] == old.pid("unknown")
 
 
-def test_unattended_work_goes_on(here: World, old: OldState) -> None:
+def test_unattended_work_continues(here: World, old: OldState) -> None:
     here.ok("pass")
     here.ok("gc", "--auto")
     here.ok("gc")

@@ -67,7 +67,7 @@ def test_a_process_that_outlives_its_session_is_shown_with_all(world: World) -> 
     assert shown["started"]
 
 
-def test_what_is_older_than_the_session_is_not_of_it(world: World) -> None:
+def test_processes_older_than_the_session_do_not_belong_to_it(world: World) -> None:
     child = leave(world, "a", "1110")
     record = read_record(world, "a")
     later = replace(record.place, since=record.place.since + 1_000_000)
@@ -102,7 +102,7 @@ def test_each_is_listed_before_it_is_ended(world: World) -> None:
     assert left(world) == []
 
 
-def test_one_that_ignores_the_question_is_killed_after_the_grace(world: World) -> None:
+def test_a_process_that_ignores_the_signal_is_killed_after_the_grace(world: World) -> None:
     script = "trap '' TERM; echo $$ >child; while :; do sleep 0.1; done"
     world.start("a", "sh", "-c", 'setsid sh -c "$0" & exec sleep 1000', script)
     path = world.cwd / "child"
@@ -126,7 +126,7 @@ def test_unclaimed_agents_and_orphaned_sessions_are_among_them(world: World) -> 
     assert {one["name"]: one["state"] for one in world.ls()} == {"deaf": "stopped"}
 
 
-def test_what_is_a_session_again_by_the_time_of_the_yes_is_left_alone(world: World) -> None:
+def test_an_orphan_that_became_a_session_meanwhile_is_left_alone(world: World) -> None:
     for name in ("one", "two"):
         world.start(name)
         world.record(name).unlink()
@@ -159,7 +159,7 @@ def test_names_and_orphans_do_not_mix(world: World) -> None:
     complains(world.sesh("stop", "--idle", "1s", "--orphans"), 2, "--orphans, or", "or --idle,")
 
 
-def test_what_runs_in_a_tmux_of_its_own_is_shown_and_left_alone(world: World) -> None:
+def test_processes_in_their_own_tmux_are_shown_and_left_alone(world: World) -> None:
     socket = world.root / "own.sock"
     own = f"env -u TMUX tmux -f /dev/null -S {socket} new-session -d sleep 1114; exec sleep 1000"
     world.start("a", "sh", "-c", own)

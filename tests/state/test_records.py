@@ -120,7 +120,7 @@ NUMBERS = [
 
 
 @pytest.mark.parametrize("name", NUMBERS)
-def test_the_largest_that_care_can_be_asked_for_comes_back(name: str) -> None:
+def test_the_largest_supervision_values_are_kept(name: str) -> None:
     care = replace(Care(), **{name: largest(name)})
     made = replace(record(), spec=replace(record().spec, care=care))
     assert codec.decode(records.render(made, RUNNING)) == made
@@ -243,13 +243,13 @@ BODY = codec.encode(record()).decode()
         ("x = '" + "y" * (2 << 20) + "'", "larger than 1024 KiB"),
     ],
 )
-def test_damage_is_told(state: Path, text: str, told: str) -> None:
+def test_damage_is_reported(state: Path, text: str, told: str) -> None:
     (state / "sessions" / "demo.toml").write_text(text)
     assert told in reason("demo")
     assert (state / "sessions" / "demo.toml").read_text() == text
 
 
-def test_what_is_no_regular_file_is_told(state: Path) -> None:
+def test_a_record_that_is_not_a_regular_file_is_reported(state: Path) -> None:
     sessions = state / "sessions"
     os.mkfifo(sessions / "fifo.toml")
     (sessions / "dir.toml").mkdir()
@@ -262,7 +262,7 @@ def test_what_is_no_regular_file_is_told(state: Path) -> None:
     assert all(isinstance(one, Damaged) for one in found.values())
 
 
-def test_a_record_of_another_name_is_told(state: Path) -> None:
+def test_a_record_under_another_name_is_reported(state: Path) -> None:
     put("good")
     os.link(state / "sessions" / "good.toml", state / "sessions" / "copy.toml")
     assert reason("copy") == "the record inside is of good"
@@ -286,7 +286,7 @@ def test_an_ended_record_moves_to_the_history(state: Path) -> None:
     assert [entry.record for entry in records.entries()] == [new]
 
 
-def test_swap_refuses_when_somebody_was_faster(state: Path) -> None:
+def test_swap_refuses_when_another_process_was_faster(state: Path) -> None:
     old = put()
     assert isinstance(old.record, Record)
     changed = replace(old.record, place=replace(old.record.place, generation=3))

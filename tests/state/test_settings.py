@@ -41,7 +41,7 @@ from tests.world import World
         ("[start]\nretry_on = ['failures']\n", "start.retry_on: failures: should be of failure"),
     ],
 )
-def test_a_wrong_config_is_told_and_nothing_is_done(world: World, text: str, told: str) -> None:
+def test_a_wrong_config_is_reported_and_nothing_is_done(world: World, text: str, told: str) -> None:
     world.configure(text)
     done = world.sesh("start", "one", "--", "sleep", "9")
     assert done.code == 6
@@ -87,7 +87,7 @@ def test_sizes(world: World, monkeypatch: pytest.MonkeyPatch, written: str, mean
     assert settings.load().logs.max_size == meant
 
 
-def test_what_gc_needs(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_facts_that_gc_needs(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.configure(
         "[gc]\nkill_orphans = true\nmax_history = 3\nmax_idle = 0\nkeep_history = 5e6\n"
     )

@@ -53,7 +53,7 @@ def whole(*told: Any, listed: Any = (), archived: Any = (), since: float | None 
 # --- sessions ----------------------------------------------------------------------------------
 
 
-def test_nothing_at_all() -> None:
+def test_statistics_without_any_session() -> None:
     found = report([], [], [])
     assert found.empty
     assert (found.groups, found.templates) == ((), ())
@@ -97,7 +97,7 @@ def test_sessions_by_state() -> None:
     assert counted == first | {"stale": 1, "failed": 2, "completed": 1, "unknown": 1}
 
 
-def test_memory_is_that_of_those_whose_memory_is_known() -> None:
+def test_only_known_memory_counts() -> None:
     found = whole(
         listed=[
             session("a", "running", memory_bytes=100),
@@ -134,7 +134,7 @@ def test_the_order_of_lines_does_not_matter() -> None:
     assert whole(*story).duration_median_seconds == 20
 
 
-def test_a_record_and_its_events_are_one_launch_and_the_record_knows_better() -> None:
+def test_a_record_and_its_events_are_one_launch_and_the_record_wins() -> None:
     told = (event("started", 1), failed(33))
     known = session("a", "failed", cause="signal", started=0, ended=30)
     for found in (whole(*told, listed=[known]), whole(*told, archived=[known])):
@@ -170,7 +170,9 @@ def test_of_a_restarted_session_the_launches_before_are_known_by_events() -> Non
         ("orphan", "failed", 1, 1),
     ],
 )
-def test_what_counts_as_an_end(state: str, told: str | None, failures: int, ends: int) -> None:
+def test_which_events_count_as_an_end(
+    state: str, told: str | None, failures: int, ends: int
+) -> None:
     ended = {} if state in ("running", "starting", "unknown", "orphan") else {"ended": 30}
     known = session("a", state, cause="unknown", started=0, **ended)
     found = whole(*([failed(31, state=told)] if told else []), listed=[known])
@@ -185,7 +187,7 @@ def test_a_launch_that_failed_has_an_end_and_no_duration() -> None:
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_an_end_that_was_told_again_when_it_was_given_up_is_one(order: int) -> None:
+def test_an_end_reported_again_when_it_was_given_up_counts_once(order: int) -> None:
     told = [failed(30), failed(90, state="failed")][::order]
     found = whole(event("started", 0), *told)
     assert (found.ends, found.failures, found.duration_longest_seconds) == (1, 1, 30)
@@ -195,7 +197,7 @@ def test_a_clock_that_was_set_back_makes_no_negative_duration() -> None:
     assert whole(event("started", 50), failed(20)).duration_longest_seconds == 0
 
 
-def test_a_cause_that_nobody_knows() -> None:
+def test_an_unknown_cause() -> None:
     found = whole(failed(1, cause="aliens"), failed(1, "b", cause=None), failed(1, "c", cause=[]))
     assert (found.failures, found.causes["unknown"]) == (3, 3)
 

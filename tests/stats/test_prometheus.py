@@ -18,7 +18,7 @@ def samples(text: str) -> dict[str, str]:
     return dict(line.rsplit(" ", 1) for line in lines)
 
 
-def test_what_is_not_known_is_left_out_and_nothing_is_zero() -> None:
+def test_unknown_values_are_left_out_and_never_zero() -> None:
     text = prometheus.text(report([], [], []))
     found = samples(text)
     assert found['sesh_sessions{state="running"}'] == found["sesh_launches"] == "0"
@@ -41,7 +41,7 @@ def test_every_metric_is_a_gauge_with_help_in_front() -> None:
     assert samples(text)["sesh_memory_bytes"] == "5"
 
 
-def test_a_percentile_between_two_values_is_told_as_what_it_is() -> None:
+def test_a_percentile_between_two_values_is_interpolated() -> None:
     """Of two launches, half ran longer than it."""
     ended = [
         session(str(length), started="2026-11-15T12:00:00Z", ended=f"2026-11-15T12:00:{length}Z")
@@ -61,7 +61,7 @@ def test_labels_are_escaped() -> None:
         assert found[f'sesh_group_sessions{{group="{label}"}}'] == "1"
 
 
-def test_what_has_no_group_is_counted_beside_the_groups() -> None:
+def test_sessions_without_a_group_are_counted_separately() -> None:
     found = samples(
         prometheus.text(report([session("a", template="claude"), session("b")], [], []))
     )

@@ -110,14 +110,14 @@ def with_checks(text: str) -> str:
     return json.dumps(GOOD).replace('"checks": 3', f'"checks": {text}')
 
 
-def test_what_was_written_is_read(record: Record) -> None:
+def test_written_values_are_read_back(record: Record) -> None:
     memory = Memory(measured=1.0, begun=2.5, checks=3, failures=2, last_failure="exit 1", peak=7)
     health_checks.write(record, memory)
     assert health_checks.read(record) == memory
     assert health_checks.peak(stem(record)) == 7
 
 
-def test_what_an_earlier_version_has_written_is_read(record: Record) -> None:
+def test_files_of_an_earlier_version_are_read(record: Record) -> None:
     Path(f"{stem(record)}.care").write_text(json.dumps({**GOOD, "process": [4711, 99]}))
     assert health_checks.read(record) == Memory(**GOOD)
 
@@ -132,7 +132,7 @@ def test_what_an_earlier_version_has_written_is_read(record: Record) -> None:
         json.dumps({"begun": 1}),
     ],
 )
-def test_anything_else_is_nothing(record: Record, text: str) -> None:
+def test_other_bytes_are_not_a_check(record: Record, text: str) -> None:
     Path(f"{stem(record)}.care").write_text(text)
     assert health_checks.read(record) == Memory()
 
@@ -148,7 +148,7 @@ def test_a_directory_in_its_place_is_no_trouble(record: Record, kind: str) -> No
     health_checks.end_abandoned(record.place.run)
 
 
-def test_a_full_disk_loses_only_what_is_remembered(
+def test_on_a_full_disk_only_the_memory_of_checks_is_lost(
     record: Record, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(path: str, *_: object, **__: object) -> None:
@@ -177,7 +177,7 @@ def test_its_exit_status(record: Record, command: str, why: str) -> None:
         ("environment", "its saved environment is gone or can't be read"),
     ],
 )
-def test_one_that_can_not_run_has_failed(record: Record, missing: str, why: str) -> None:
+def test_a_check_that_cannot_run_has_failed(record: Record, missing: str, why: str) -> None:
     record = checked_by(record, "true")
     if missing == "directory":
         record = replace(record, spec=replace(record.spec, cwd=f"{record.place.run}/none"))
@@ -187,9 +187,7 @@ def test_one_that_can_not_run_has_failed(record: Record, missing: str, why: str)
     assert (after.checks, after.failures, after.last_failure) == (1, 1, why)
 
 
-def test_a_word_between_the_two_looks_is_heard(
-    record: Record, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_output_between_two_looks_counts(record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
     """The one for it, and the one for its process."""
     record = checked_by(record, "sleep 0.2; exit 7")
     memory = begin(record)
@@ -204,7 +202,7 @@ def test_a_word_between_the_two_looks_is_heard(
 
 
 @pytest.mark.parametrize("how", ["paused", "resumed meanwhile", "resumed before"])
-def test_what_was_paused_meanwhile_is_not_judged(record: Record, how: str) -> None:
+def test_sessions_paused_meanwhile_are_not_checked(record: Record, how: str) -> None:
     record = checked_by(record, "exit 7")
     memory = begin(record)
     now = datetime.now(UTC)
@@ -217,7 +215,7 @@ def test_what_was_paused_meanwhile_is_not_judged(record: Record, how: str) -> No
     assert (after.checks, after.failures) == ((1, 1) if how == "resumed before" else (0, 0))
 
 
-def test_one_that_takes_too_long_is_ended(record: Record) -> None:
+def test_a_check_that_takes_too_long_is_ended(record: Record) -> None:
     record = checked_by(record, "sleep 87652; true", timeout=0.5)
     memory = begin(record)
     after = answer(record, memory)
@@ -225,7 +223,7 @@ def test_one_that_takes_too_long_is_ended(record: Record) -> None:
     assert eventually(lambda: not lives(memory.process))
 
 
-def test_what_it_starts_while_it_is_ended_is_ended_too(
+def test_processes_started_during_the_end_are_ended_too(
     record: Record, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first look at the processes came before its child."""
@@ -262,7 +260,7 @@ def test_one_that_only_itself_has_noted_is_known(record: Record) -> None:
     assert eventually(lambda: not lives(began.process))
 
 
-def test_that_of_an_agent_which_lives_is_left_alone(record: Record) -> None:
+def test_the_check_of_a_living_agent_is_left_alone(record: Record) -> None:
     record = checked_by(record, "sleep 87650")
     memory = begin(record)
     assert eventually(lambda: noted(record))
@@ -271,7 +269,7 @@ def test_that_of_an_agent_which_lives_is_left_alone(record: Record) -> None:
     assert noted(record) == memory.process
 
 
-def test_that_of_an_agent_which_is_gone_is_ended(
+def test_the_check_of_an_ended_agent_is_ended(
     record: Record, agent: subprocess.Popen[bytes]
 ) -> None:
     record = checked_by(record, "sleep 87649; true")
@@ -309,7 +307,7 @@ def test_one_that_is_about_to_say_who_it_is_is_waited_for(record: Record) -> Non
     assert not check.exists()
 
 
-def test_that_which_nobody_came_for_is_ended(record: Record) -> None:
+def test_an_abandoned_check_is_ended(record: Record) -> None:
     """Its session is paused, for example."""
     record = checked_by(record, "sleep 87648")
     memory = health_checks.begin(record, Memory(), processes.uptime() - 60)
@@ -337,7 +335,7 @@ def test_nothing_is_ended_that_is_not_proven_to_be_ours(record: Record) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x\n", "1 1\n0 0 1\n", "-5 1\n0 0 1\n", "9 9\n", "\n\n"])
-def test_a_forged_word_names_nobody(record: Record, text: str) -> None:
+def test_a_forged_check_file_names_no_process(record: Record, text: str) -> None:
     Path(f"{stem(record)}.check").write_text(text)
     assert noted(record) is None
     health_checks.end_abandoned(record.place.run)
@@ -362,7 +360,7 @@ def test_a_forged_word_names_nobody(record: Record, text: str) -> None:
         ("cd /; SESH_STEP=0; false", "exit 1"),
     ],
 )
-def test_however_a_command_ends_its_status_is_heard(
+def test_the_status_of_every_end_of_a_command_is_recorded(
     record: Record, command: str, failure: str
 ) -> None:
     record = checked_by(record, command)

@@ -43,7 +43,7 @@ def test_leavings_of_a_killed_command_are_swept(world: World) -> None:
     assert young.exists()
 
 
-def test_what_belongs_to_somebody_stays(world: World) -> None:
+def test_claimed_files_stay(world: World) -> None:
     """A living session's files, old as they may be; a damaged record's; an orphan's."""
     for name in ("one", "damaged", "orphan"):
         world.start(name)
@@ -81,7 +81,7 @@ def test_two_state_directories_share_nothing(world: World) -> None:
     assert kept.exists()
 
 
-def test_a_pass_that_everybody_calls_comes_to_an_end(world: World) -> None:
+def test_a_pass_that_is_always_called_again_ends(world: World) -> None:
     """As when agents end as fast as they are launched again: another goes on, in the background."""
     world.start("one")
     word = Path(world.socket).parent / "pass.again"
@@ -143,7 +143,7 @@ def test_after_a_pass_that_was_killed_the_server_makes_another(world: World) -> 
     assert eventually(lambda: 'outcome = "timeout"' in world.record("one").read_text(), within=20)
 
 
-def test_a_pass_that_ends_well_needs_no_other(world: World) -> None:
+def test_a_completed_pass_is_not_repeated(world: World) -> None:
     world.start("one", "sleep", "99", options=("--max-silence", "1s"))
     calls = world.root / "calls"
     edit_callback(world, "-d 60", f"-d {round(pace.seconds(2))}")  # longer than a pass
@@ -161,7 +161,7 @@ def test_a_pass_that_ends_well_needs_no_other(world: World) -> None:
 
 @pytest.mark.parametrize("text", ["[sotp]\ngrace = 1\n", "[[[", '[stop]\ngrace = "soon"\n'])
 @pytest.mark.parametrize("how", [("pass",), ("gc", "--auto")])
-def test_care_goes_on_with_settings_that_can_not_be_read(
+def test_supervision_continues_with_unreadable_settings(
     world: World, text: str, how: tuple[str, ...]
 ) -> None:
     """And whoever calls hears of it."""
@@ -188,7 +188,7 @@ def test_care_goes_on_with_settings_that_can_not_be_read(
     assert eventually(lambda: world.ok("pass").code == 0 and told.exists())  # none was forgotten
 
 
-def test_no_transcript_is_cut_by_a_size_that_nobody_has_set(world: World) -> None:
+def test_no_transcript_is_trimmed_to_an_unreadable_size(world: World) -> None:
     world.configure('[logs]\nmax_size = "64 MB"\n[sotp]\n')
     assert settings_of(world, "logs.max_size") == 64 << 20
     world.configure("[log]\n")

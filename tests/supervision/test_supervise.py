@@ -81,7 +81,7 @@ def fails_on_go(world: World) -> tuple[str, ...]:
 # --- timeouts ------------------------------------------------------------------------------------
 
 
-def test_a_deadline_while_nobody_looks(world: World) -> None:
+def test_a_deadline_passes_between_passes(world: World) -> None:
     """Only tmux's own timer is there. It ends it within two seconds of its time, if the machine is
     not busy with other tests."""
     world.start("one", "sleep", "99", options=("--timeout", "2s"))
@@ -132,7 +132,7 @@ def test_an_agent_that_prints_nothing_is_ended_and_one_that_does_is_not(world: W
     assert world.state_of("loud") == "running"
 
 
-def test_what_is_paused_has_no_deadline(world: World) -> None:
+def test_paused_sessions_have_no_deadline(world: World) -> None:
     limit = pace.seconds(4)
     world.start("one", options=("--timeout", f"{limit}s"))
     world.ok("pause", "--hold", "one")
@@ -178,7 +178,7 @@ def test_a_retry_for_which_the_timeout_leaves_no_time_is_none(world: World) -> N
     assert kinds(world, "one") == ["started", "ended"]
 
 
-def test_what_a_breaker_would_put_off_beyond_its_timeout_is_given_up(world: World) -> None:
+def test_a_retry_that_a_breaker_delays_beyond_the_timeout_is_given_up(world: World) -> None:
     world.configure("[breaker]\nfailures = 1\nwithin = 60\ncooldown = 60\n")
     options = ("--group", "g", "--timeout", "30s", "--retries", "5", *FAST)
     world.start("one", "false", options=options)
@@ -191,7 +191,7 @@ def test_what_a_breaker_would_put_off_beyond_its_timeout_is_given_up(world: Worl
     assert kinds(world, "one").count("breaker-opened") == 1
 
 
-def test_what_waited_for_a_pass_until_its_timeout_was_over_is_given_up(world: World) -> None:
+def test_a_retry_that_waits_beyond_the_timeout_is_given_up(world: World) -> None:
     """As when the machine was asleep. gc says so, and before it what it would do."""
     delay = ("--retry-delay", "2s", "--retry-max-delay", "2s")
     silence_timers(world)
@@ -219,7 +219,7 @@ def test_a_graceful_end_comes_before_a_kill(world: World) -> None:
 @pytest.mark.parametrize(
     "limit", [("--timeout", "1s"), ("--max-memory", "64K", "--check-interval", "500ms")]
 )
-def test_what_does_not_end_gracefully_is_killed(world: World, limit: tuple[str, ...]) -> None:
+def test_sessions_that_ignore_the_grace_are_killed(world: World, limit: tuple[str, ...]) -> None:
     world.configure('[stop]\ngrace = "1s"\n')
     pid = world.start("one", *STUBBORN, options=limit)["pid"]
     shown = settled(world, "one")
@@ -253,7 +253,7 @@ def test_the_launch_timeout_of_a_start(world: World) -> None:
     assert (done.code, "above 0" in done.err) == (2, True)
 
 
-def test_a_launch_timeout_that_strikes_is_a_timeout_of_the_launch(world: World) -> None:
+def test_a_launch_timeout_has_the_cause_launch(world: World) -> None:
     """sesh's own kill must not be taken for a terminal that somebody has closed, and what does not
     heed the kill must not begin later."""
     late = "trap '' HUP; sleep 1; exec /usr/bin/env \"$@\""
@@ -275,9 +275,7 @@ def test_a_launch_timeout_that_strikes_is_a_timeout_of_the_launch(world: World) 
 
 
 @pytest.mark.parametrize("patience", ["1ms", "5ms", "20ms", "50ms"])
-def test_who_speaks_at_the_last_moment_runs_and_nobody_is_left_between(
-    world: World, patience: str
-) -> None:
+def test_a_launch_report_at_the_last_moment_counts(world: World, patience: str) -> None:
     """Whoever wins the race: what is said, what is on record and what runs are the same."""
     options = ("--launch-timeout", patience)
     done = world.sesh("start", "one", *options, "--", "nohup", "sleep", "500")
@@ -344,7 +342,7 @@ def test_a_failure_is_retried_with_growing_delays_until_they_are_used_up(world: 
     assert (len(ended), len(again)) == (4, 3)
 
 
-def test_what_succeeds_at_last_has_completed(world: World) -> None:
+def test_a_session_whose_last_retry_succeeds_has_completed(world: World) -> None:
     script = 'n=$(cat n 2>/dev/null || echo 0); echo $((n + 1)) >n; [ "$n" = 2 ]'
     world.start("one", "sh", "-c", script, options=("--retries", "5", *FAST))
     shown = settled(world, "one")
@@ -364,7 +362,7 @@ def test_ends_that_are_not_retried(world: World, status: str, options: tuple[str
     assert world.session("one")["generation"] == 1
 
 
-def test_what_is_lost_with_its_server_comes_back_if_that_is_wanted(world: World) -> None:
+def test_a_session_lost_with_its_server_is_retried_on_request(world: World) -> None:
     options = ("--retries", "3", "--retry-on", "lost", *FAST)
     world.start("one", "sleep", "99", options=options)
     os.kill(world.server_pid(), signal.SIGKILL)
@@ -418,14 +416,14 @@ def test_a_restart_by_hand_needs_no_waiting_and_gives_back_all_retries(world: Wo
     assert (shown["state"], shown["generation"], shown["retries"]) == ("running", 2, 0)
 
 
-def test_having_run_well_it_has_all_retries_again(world: World) -> None:
+def test_all_retries_are_available_after_a_healthy_run(world: World) -> None:
     options = ("--retries", "1", "--retry-reset", "1s", *FAST)
     world.start("one", "sh", "-c", "sleep 1.3; exit 1", options=options)
     assert eventually(lambda: world.session("one")["generation"] >= 4, within=20)
     assert world.session("one")["retries"] <= 1
 
 
-def test_a_retry_that_can_not_be_made_is_told(world: World) -> None:
+def test_a_retry_that_cannot_be_made_is_notified(world: World) -> None:
     """Its saved environment is gone, and nobody has the variable that it was given."""
     options = ("--retries", "3", "--retry-delay", "500ms", "-e", "TOKEN=secret")
     world.start("one", *fails_on_go(world), options=options)
@@ -497,7 +495,7 @@ def test_a_breaker_is_shown_before_a_retry_is_due(world: World) -> None:
 
 
 @pytest.mark.parametrize("state", ["failed", "running"])
-def test_a_breaker_is_shown_where_nobody_waits_for_it(world: World, state: str) -> None:
+def test_an_open_breaker_is_shown_without_waiting_sessions(world: World, state: str) -> None:
     """Also when its sessions never are retried, and when all of them run by now."""
     world.configure("[breaker]\nfailures = 1\nwithin = 300\ncooldown = 300\n")
     gate = world.root / "gate"
@@ -616,7 +614,7 @@ def test_a_breaker_holds_back_automatic_retries_only(world: World) -> None:
 STUBBORN = ("sh", "-c", "trap : TERM; while :; do sleep 0.1; done")
 
 
-def test_one_that_does_not_want_to_end_keeps_no_other_waiting(world: World) -> None:
+def test_a_session_that_does_not_end_does_not_delay_others(world: World) -> None:
     world.configure("[stop]\ngrace = 15\n")
     begin = time.monotonic()
     world.start("one", *STUBBORN, options=("--timeout", "1s"))
@@ -628,7 +626,7 @@ def test_one_that_does_not_want_to_end_keeps_no_other_waiting(world: World) -> N
     assert world.state_of("one") == "stopping"
 
 
-def test_a_stop_by_a_person_goes_before_one_by_a_limit(world: World) -> None:
+def test_a_stop_by_a_user_overrides_a_limit(world: World) -> None:
     """Also while sesh waits for it to end: it does not come back."""
     world.configure("[stop]\ngrace = 30\n")
     options = ("--idle-timeout", "1s", "--retries", "3", "--retry-on", "always", *FAST)
@@ -654,7 +652,7 @@ def stops(world: World, name: str) -> Callable[[], bool]:
     return lambda: "stopping" in kinds(world, name)
 
 
-def test_what_is_launched_again_while_its_last_launch_is_ended_lives(world: World) -> None:
+def test_a_session_launched_again_while_its_last_launch_is_ended_lives(world: World) -> None:
     """A person restarts it during the grace; the pass that ends the old one lets the new one be."""
     world.configure("[stop]\ngrace = 8\n")
     silence_timers(world)
@@ -691,7 +689,7 @@ def test_what_is_due_by_the_end_of_a_pass_is_done_at_once_and_what_was_tried_lat
     ("boot", "pidns", "ours"),
     [("same", "same", True), ("same", "other", False), ("other", "other", True)],
 )
-def test_whose_retries_are_ours(boot: str, pidns: str, ours: bool) -> None:
+def test_only_retries_of_this_machine_are_ours(boot: str, pidns: str, ours: bool) -> None:
     """The number of a pid namespace means something in one boot only."""
     here = processes.here()
     there = replace(
@@ -704,7 +702,7 @@ def test_whose_retries_are_ours(boot: str, pidns: str, ours: bool) -> None:
     assert supervise.is_supervised(judged(record, State.RECOVERING)) is ours
 
 
-def test_a_stop_that_can_not_be_taken_over_keeps_nobody_waiting(
+def test_a_stop_that_cannot_be_taken_over_does_not_delay_others(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The disk is full just then, say."""
@@ -736,7 +734,7 @@ def test_odd_events_keep_no_retry_waiting(world: World) -> None:
     assert settled(world, "one")["generation"] == 2
 
 
-def test_what_is_removed_while_it_is_ended_ends_no_pass(world: World) -> None:
+def test_a_session_removed_while_it_is_ended_does_not_break_the_pass(world: World) -> None:
     world.configure("[stop]\ngrace = 2\n")
     silence_timers(world)
     world.start("one", *STUBBORN, options=("--timeout", "1s"))
@@ -747,7 +745,7 @@ def test_what_is_removed_while_it_is_ended_ends_no_pass(world: World) -> None:
     assert ending.wait(60) == 0
 
 
-def test_one_that_can_not_be_launched_again_keeps_no_other_waiting(world: World) -> None:
+def test_a_retry_that_fails_does_not_delay_others(world: World) -> None:
     """Its saved environment can't be read: that is told, by an exit code too, and tried again."""
     options = ("--retries", "3", "--retry-delay", "300ms")
     go = world.root / "go"
@@ -783,7 +781,7 @@ def test_a_retry_is_made_by_the_machine_that_launched_it(world: World) -> None:
 
 
 @pytest.mark.parametrize("end", ["exit 125", "kill -9 $$"])
-def test_what_is_paused_is_not_launched_again(world: World, end: str) -> None:
+def test_paused_sessions_are_not_retried(world: World, end: str) -> None:
     gate = world.root / "gate"
     script = f"while [ ! -e {gate} ]; do sleep 0.05; done; {end}"
     world.start("one", "sh", "-c", script, options=("--retries", "3", *FAST))
@@ -816,9 +814,7 @@ PRINTS = ("sh", "-c", "while :; do echo x; sleep 0.1; done")
 
 
 @pytest.mark.parametrize("how", [after_sleep, after_standstill])
-def test_time_that_the_machine_stood_still_is_no_silence(
-    world: World, how: Callable[..., Done]
-) -> None:
+def test_time_in_suspend_is_not_silence(world: World, how: Callable[..., Done]) -> None:
     """The first pass after waking ends nobody for it, and neither does gc; who was silent for long
     enough before and after that is ended."""
     silence_timers(world)
@@ -837,7 +833,7 @@ def test_time_that_the_machine_stood_still_is_no_silence(
     assert world.session("idle")["reason"].startswith("printed nothing for its idle timeout")
 
 
-def test_what_is_not_written_down_is_not_taken_for_silence(world: World) -> None:
+def test_output_without_a_transcript_is_not_silence(world: World) -> None:
     """The log pipe dies: it is laid anew. The transcript is gone: nobody can tell."""
     silence_timers(world)
     for name in ("one", "two"):
@@ -900,7 +896,7 @@ def detached(script: str) -> tuple[str, ...]:
     return ("sh", "-c", f"(setsid {sys.executable} -c '{script}' &); sleep 1000")
 
 
-def test_what_was_left_in_the_background_counts(world: World) -> None:
+def test_processes_in_the_background_count(world: World) -> None:
     burner = "while 1: pass"
     limits = ("--check-interval", "500ms", "--max-memory", "60M", "--max-cpu-time", "2s")
     for name, script in (("hog", HOG.format(150)), ("burner", burner), ("modest", HOG.format(5))):
@@ -925,7 +921,7 @@ def test_a_health_command_is_not_counted(world: World) -> None:
     assert world.state_of("one") == "running"
 
 
-def test_what_a_family_shares_is_shown_once(world: World) -> None:
+def test_shared_memory_counts_once(world: World) -> None:
     world.start("one", sys.executable, "-c", SHARING.format(50))
     time.sleep(0.5)
     shown = world.ok("show", "--json", "one").json["memory_bytes"]
@@ -933,7 +929,7 @@ def test_what_a_family_shares_is_shown_once(world: World) -> None:
     assert world.ok("stats", "--json").json["memory_peak_bytes"] < 100 << 20
 
 
-def test_the_kernel_ends_a_burner_when_nobody_looks(world: World) -> None:
+def test_the_kernel_enforces_max_cpu_time_between_passes(world: World) -> None:
     options = ("--max-cpu-time", "1s", "--check-interval", "100ms")
     silence_timers(world)
     world.start("one", "sh", "-c", "while :; do :; done", options=options)
@@ -947,7 +943,7 @@ def test_the_kernel_ends_a_burner_when_nobody_looks(world: World) -> None:
 HEALTH = ("--health-interval", "300ms", "--health-retries", "2", "--health-timeout", "700ms")
 
 
-def test_silence_is_told_once_and_a_word_ends_it(world: World) -> None:
+def test_silence_is_notified_once_until_the_next_output(world: World) -> None:
     world.start("one", "cat", options=("--max-silence", "1s"))
     assert eventually(lambda: world.session("one")["health"] == "hung", within=15)
     shown = world.session("one")
@@ -962,7 +958,7 @@ def test_silence_is_told_once_and_a_word_ends_it(world: World) -> None:
 
 
 @pytest.mark.long
-def test_a_word_of_the_agent_counts(world: World) -> None:
+def test_a_heartbeat_of_the_agent_counts(world: World) -> None:
     silence = pace.seconds(3)
     script = f"while :; do {SESH} update; sleep 0.4; done"
     world.start("one", "sh", "-c", script, options=("--max-silence", f"{silence}s"))
@@ -976,7 +972,7 @@ def test_a_word_of_the_agent_counts(world: World) -> None:
     [("exit 7", "exit 7"), ("sleep 99", "took longer than 0.7 s")],
     ids=["fails", "hangs"],
 )
-def test_a_health_command_that_fails_needs_somebody(world: World, command: str, why: str) -> None:
+def test_a_failing_health_command_needs_attention(world: World, command: str, why: str) -> None:
     world.start("one", "sleep", "99", options=("--health-cmd", command, *HEALTH))
     assert eventually(lambda: world.session("one")["health"] == "failing", within=20)
     shown = world.session("one")
@@ -1026,7 +1022,7 @@ def test_the_unwell_are_left_running_while_a_breaker_is_open(world: World) -> No
     assert eventually(lambda: world.session("one")["generation"] >= 2, within=40), "it has closed"
 
 
-def test_what_hangs_in_each_launch_uses_up_its_retries(world: World) -> None:
+def test_a_session_that_hangs_in_each_launch_uses_up_its_retries(world: World) -> None:
     options = ("--max-silence", "1s", "--retries", "1", "--retry-reset", "800ms", *FAST)
     world.start("one", "sleep", "99", options=options)
     assert eventually(lambda: world.session("one")["health"] == "hung", within=15)
@@ -1036,7 +1032,7 @@ def test_what_hangs_in_each_launch_uses_up_its_retries(world: World) -> None:
     assert (shown["generation"], shown["retries"], shown["health"]) == (2, 1, "hung")
 
 
-def test_what_ran_well_before_it_hung_has_all_retries_again(world: World) -> None:
+def test_all_retries_are_available_if_it_ran_well_before_it_hung(world: World) -> None:
     options = ("--max-silence", "1s", "--retries", "1", "--retry-reset", "1s", *FAST)
     script = "for n in 1 2 3 4 5 6 7 8; do echo; sleep 0.2; done; sleep 99"
     world.start("one", "sh", "-c", script, options=options)
@@ -1066,7 +1062,7 @@ def test_failures_while_it_starts_up_do_not_count(world: World) -> None:
     assert world.session("one")["health"] != "failing"
 
 
-def test_what_is_resumed_is_looked_after_at_once(world: World) -> None:
+def test_resumed_sessions_are_supervised_at_once(world: World) -> None:
     """Though nobody had a reason to look at it soon when it was paused."""
     limit = pace.seconds(2)
     world.start("one", options=("--timeout", f"{limit}s"))
@@ -1077,7 +1073,7 @@ def test_what_is_resumed_is_looked_after_at_once(world: World) -> None:
     assert eventually(lambda: on_record(world, "one", "outcome") == "timeout", within=15)
 
 
-def test_what_it_was_paused_for_is_no_time_to_start_up_in(world: World) -> None:
+def test_paused_time_does_not_count_as_start_period(world: World) -> None:
     period = pace.seconds(4)
     options = ("--health-cmd", "exit 1", *HEALTH, "--health-start-period", f"{period}s")
     world.start("one", options=options)
@@ -1113,7 +1109,7 @@ def test_a_health_command_that_can_not_run_has_failed(world: World, missing: str
 
 
 @pytest.mark.parametrize("kind", ["care", "health", "check"])
-def test_one_whose_files_can_not_be_used_keeps_no_other_waiting(world: World, kind: str) -> None:
+def test_a_session_with_unusable_files_does_not_delay_others(world: World, kind: str) -> None:
     silence_timers(world)
     world.start("one", "sleep", "99", options=("--health-cmd", "true", *HEALTH))
     world.start("two", "sleep", "99", options=("--timeout", "1s"))
@@ -1261,13 +1257,13 @@ def test_a_scope_that_is_not_wanted(world: World) -> None:
         (("--retries", "-1"), "--retries"),
     ],
 )
-def test_wrong_values_are_told(world: World, options: tuple[str, ...], told: str) -> None:
+def test_wrong_values_are_reported(world: World, options: tuple[str, ...], told: str) -> None:
     done = world.sesh("start", "one", *options, "--", "sleep", "9")
     assert (done.code, told in done.err) == (2, True), done.err
     assert not world.state.exists()
 
 
-def test_a_retry_delay_beyond_the_longest_is_told(world: World) -> None:
+def test_a_retry_delay_above_the_maximum_is_refused(world: World) -> None:
     options = ("--retries", "1", "--retry-delay", "10m")
     done = world.ok("start", "one", *options, "--", "sleep", "9")
     assert (
@@ -1278,7 +1274,7 @@ def test_a_retry_delay_beyond_the_longest_is_told(world: World) -> None:
 # --- what people see -----------------------------------------------------------------------------
 
 
-def test_ls_and_show_tell_how_it_is_looked_after(world: World) -> None:
+def test_ls_and_show_show_the_supervision_of_a_session(world: World) -> None:
     options = ("--retries", "3", "--retry-delay", "50s", "--timeout", "1h", "--max-memory", "2G")
     health = ("--health-cmd", "true")
     world.start("one", "false", options=(*options, *health))
@@ -1294,7 +1290,7 @@ def test_ls_and_show_tell_how_it_is_looked_after(world: World) -> None:
     assert "sesh restart one launches it now" in shown
 
 
-def test_show_tells_every_option(world: World) -> None:
+def test_show_prints_every_option(world: World) -> None:
     options = {
         "launch-timeout": "11s",
         "retries": "2",
@@ -1323,12 +1319,12 @@ def test_show_tells_every_option(world: World) -> None:
     assert world.session("one")["launch_timeout"] == 11
 
 
-def test_a_scope_that_can_not_be_had_is_told(world: World) -> None:
+def test_a_scope_that_is_unavailable_is_reported(world: World) -> None:
     done = world.ok("start", "one", "--scope", "--", "sleep", "9")
     assert (done.out, "no systemd user manager" in done.err) == ("one\n", True)
 
 
-def test_show_names_an_open_breaker_and_what_helps(world: World) -> None:
+def test_show_names_an_open_breaker_and_the_next_command(world: World) -> None:
     world.configure("[breaker]\nfailures = 1\nwithin = 60\ncooldown = 60\n")
     options = ("--group", "g", "--retries", "1", *FAST)
     world.start("one", "false", options=options)
@@ -1341,7 +1337,7 @@ def test_show_names_an_open_breaker_and_what_helps(world: World) -> None:
         assert f"sesh restart {name}" in shown
 
 
-def test_what_waits_for_a_retry_can_not_be_attached_to(world: World) -> None:
+def test_a_session_that_waits_for_a_retry_cannot_be_attached_to(world: World) -> None:
     world.start("one", "false", options=("--retries", "3", "--retry-delay", "50s"))
     done = world.sesh("attach", "one")
     assert (done.code, "sesh restart one" in done.err) == (3, True), done.err
@@ -1400,7 +1396,7 @@ def test_waiting_for_a_group(crew: World) -> None:
     assert crew.sesh("wait").code == 2
 
 
-def test_stopping_what_is_idle(crew: World) -> None:
+def test_stop_idle_sessions(crew: World) -> None:
     idle = pace.seconds(4)
     time.sleep(idle + 0.5)
     crew.ok("send", "two", "awake")
@@ -1431,7 +1427,9 @@ BATCHES = {
 
 
 @pytest.mark.parametrize("verb", BATCHES)
-def test_one_of_a_group_that_fails_is_named_and_the_others_are_done(crew: World, verb: str) -> None:
+def test_a_session_of_a_group_that_fails_is_named_and_the_others_continue(
+    crew: World, verb: str
+) -> None:
     """One can't be asked; of those that have failed, one has no directory any more."""
     if verb == "resume":
         crew.ok("pause", "--hold", "--group", "crew")
@@ -1485,7 +1483,7 @@ def test_one_of_a_group_that_is_damaged_while_it_is_waited_for(crew: World) -> N
     ],
     ids=["silent", "failing", "health command hangs"],
 )
-def test_one_notification_of_one_that_is_not_well(
+def test_one_notification_of_an_unhealthy_session(
     world: World, options: tuple[str, ...], kind: str
 ) -> None:
     told = world.root / "told"
@@ -1509,7 +1507,7 @@ def test_a_retry_is_no_news_but_the_last_failure_is(world: World) -> None:
     assert "all 2 retries are used up" in json.loads(line)["text"]
 
 
-def test_one_word_of_a_retry_that_could_not_be_launched(world: World) -> None:
+def test_one_notification_of_a_retry_that_could_not_be_launched(world: World) -> None:
     """Its directory is gone: each retry fails, and only the last failure is news."""
     work = world.root / "gone"
     work.mkdir()
@@ -1529,7 +1527,7 @@ def test_one_word_of_a_retry_that_could_not_be_launched(world: World) -> None:
     assert (figures["ends"], figures["recoveries"], figures["recovered"]) == (3, 2, 0)
 
 
-def test_one_word_of_a_retry_that_can_not_be_made(world: World) -> None:
+def test_one_notification_of_a_retry_that_cannot_be_made(world: World) -> None:
     tells(world)
     options = ("--retries", "2", "--retry-delay", "1s", "-e", "TOKEN=secret")
     world.start("one", *fails_on_go(world), options=options)
@@ -1543,7 +1541,7 @@ def test_one_word_of_a_retry_that_can_not_be_made(world: World) -> None:
     assert world.ok("stats", "--json").json["ends"] == 1
 
 
-def test_one_word_when_its_end_and_that_it_was_given_up_are_seen_together(world: World) -> None:
+def test_one_notification_of_an_end_without_further_retries(world: World) -> None:
     tells(world)
     options = ("--retries", "2", "--retry-delay", "300ms", "-e", "TOKEN=secret")
     silence_timers(world)

@@ -35,7 +35,7 @@ def deep(top: Path, levels: int, name: str = "deeper-and-deeper") -> None:
     os.close(fd)
 
 
-def test_what_is_too_deep_for_a_path_is_removed(place: Path) -> None:
+def test_directories_too_deep_for_a_path_are_removed(place: Path) -> None:
     box = place / "box"
     box.mkdir()
     deep(box, DEEP)

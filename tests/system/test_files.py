@@ -88,7 +88,7 @@ def test_a_link_is_followed_only_where_that_was_wanted(tmp_path: Path) -> None:
         files.open_binary(str(tmp_path / "link"))
 
 
-def test_nobody_else_opens_files() -> None:
+def test_only_listed_modules_open_files() -> None:
     found = {
         str(path.relative_to(SOURCES).with_suffix(""))
         for path in SOURCES.rglob("*.py")
@@ -109,7 +109,7 @@ def _opens(node: ast.AST) -> bool:
 # --- locks -------------------------------------------------------------------------------------
 
 
-def test_a_lock_that_a_stranger_holds_names_file_and_process(tmp_path: Path) -> None:
+def test_a_lock_of_another_program_is_reported_with_file_and_process(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     with held(path) as stranger:
         begin = time.monotonic()
@@ -128,7 +128,7 @@ def test_a_lock_that_a_stranger_holds_names_file_and_process(tmp_path: Path) -> 
         assert not mine
 
 
-def test_a_line_is_appended_though_a_stranger_holds_the_lock(tmp_path: Path) -> None:
+def test_a_line_is_appended_although_another_program_holds_the_lock(tmp_path: Path) -> None:
     path = tmp_path / "lines"
     path.write_bytes(b"cut sh")
     with held(path):
@@ -208,7 +208,7 @@ def put_fifo(world: World, path: Path) -> None:
     path.chmod(0o600)
 
 
-def test_the_log_of_events_locked_by_a_stranger_stops_nothing(world: World) -> None:
+def test_an_event_log_locked_by_another_program_stops_nothing(world: World) -> None:
     world.start("a")
     with held(world.state / "events.jsonl"):
         for command in (("start", "b", "--", "sleep", "1000"), ("stop", "a"), ("gc",), ("pass",)):
@@ -219,7 +219,7 @@ def test_the_log_of_events_locked_by_a_stranger_stops_nothing(world: World) -> N
 
 
 @pytest.mark.long
-def test_records_locked_by_a_stranger(world: World) -> None:
+def test_records_locked_by_another_program(world: World) -> None:
     world.start("a")
     world.start("c")
     path = world.state / "sessions" / ".lock"
@@ -255,7 +255,7 @@ def test_a_directory_that_can_not_be_synced_is_no_failure(
     files.sync_directory(str(tmp_path))
 
 
-def test_what_is_unknown_after_an_io_error_is_said(
+def test_the_unknown_result_of_an_io_error_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "record"

@@ -89,7 +89,7 @@ def test_a_rebase_or_a_bisection_has_not_left_its_branch(repo: Repository) -> No
         lambda head: head.write_text("ref: refs/heads/.invalid\n"),
     ],
 )
-def test_what_cannot_be_read_is_unknown(repo: Repository, damage: object) -> None:
+def test_an_unreadable_branch_is_unknown(repo: Repository, damage: object) -> None:
     assert callable(damage)
     damage(repo.path / ".git" / "HEAD")
     assert git.head(str(repo.path)).unknown
@@ -127,7 +127,7 @@ def test_settings_that_hide_files_hide_nothing(repo: Repository) -> None:
     assert found.dirty
 
 
-def test_no_work_where_nobody_can_tell(repo: Repository, tmp_path: Path) -> None:
+def test_no_work_is_reported_if_git_cannot_tell(repo: Repository, tmp_path: Path) -> None:
     assert git.work(str(tmp_path)) is None
     assert git.work(str(tmp_path / "missing")) is None
     (repo.path / ".git" / "HEAD").write_text("nonsense")
@@ -244,7 +244,7 @@ def test_a_look_fetches_nothing(repo: Repository, tmp_path: Path) -> None:
     assert not mark.exists(), mark.read_text()
 
 
-def test_what_only_a_filter_could_tell_is_not_known(repo: Repository) -> None:
+def test_changes_that_only_a_filter_could_show_are_unknown(repo: Repository) -> None:
     """A file that has other bytes than git's, and a filter that might make them the same."""
     path = str(repo.path)
     repo.git("config", "filter.up.clean", "tr a-z A-Z")

@@ -29,7 +29,7 @@ def test_a_hang_ends_at_the_timeout(launch: object) -> None:
     assert time.monotonic() - begin < pace.seconds(9)
 
 
-def test_a_grandchild_that_keeps_the_pipe_open_does_not_hold_us() -> None:
+def test_a_grandchild_that_keeps_the_pipe_open_does_not_block() -> None:
     begin = time.monotonic()
     answer = subprocesses.call(["sh", "-c", "sleep 20 & exit 0"], timeout=0.5)
     assert answer.code is None
@@ -54,7 +54,7 @@ def test_tool_gives_code_and_streams() -> None:
     assert (answer.code, answer.out, answer.err) == (3, "out\n", "err\n")
 
 
-def test_tool_says_why_a_program_could_not_be_started(tmp_path: Path) -> None:
+def test_the_reason_is_given_when_a_program_cannot_be_started(tmp_path: Path) -> None:
     gone = subprocesses.tool(["true"], timeout=5, cwd=str(tmp_path / "gone"))
     assert gone.code is None
     assert gone.problem is not None
@@ -84,7 +84,7 @@ def test_a_timeout_of_a_month() -> None:
     assert fed.code == 3
 
 
-def test_what_a_fed_command_leaves_in_the_background_is_not_waited_for(tmp_path: Path) -> None:
+def test_background_processes_of_a_fed_command_are_not_waited_for(tmp_path: Path) -> None:
     begin = time.monotonic()
     script = "echo first >&2; sleep 30 & echo $! >pid; (sleep 0.1; echo last >&2) & exit 3"
     fed = subprocesses.feed(
@@ -95,7 +95,7 @@ def test_what_a_fed_command_leaves_in_the_background_is_not_waited_for(tmp_path:
     os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
 
 
-def test_what_a_fed_command_has_said_before_its_time_was_up() -> None:
+def test_the_output_of_a_fed_command_that_timed_out() -> None:
     script = "echo why not >&2; exec 2>&-; sleep 30"
     for said in (script, script.replace("exec 2>&-; ", "")):
         fed = subprocesses.feed(["sh", "-c", said], b"", timeout=0.5, env=os.environ, cwd="/")
@@ -109,7 +109,7 @@ def test_a_fed_command_without_end_and_one_that_can_not_be() -> None:
     assert (none.code, none.problem) == (None, "sh: embedded null byte")
 
 
-def test_a_program_that_nobody_waits_for(tmp_path: Path) -> None:
+def test_a_detached_program(tmp_path: Path) -> None:
     """It has a session of its own, none of our streams, and goes on without us."""
     script = "pwd; readlink /proc/$$/fd/0 /proc/$$/fd/1 /proc/$$/fd/2; echo $MINE"
     steps = f"cd {tmp_path}; ({script}) >said.tmp; mv said.tmp said; exec sleep 1000"
@@ -142,7 +142,7 @@ def test_limits_adapt_to_how_long_a_program_takes_to_start(taken: float, factor:
     assert subprocesses._slowness(taken) == pytest.approx(factor)
 
 
-def test_what_answers_late_on_a_slow_machine_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_late_answer_on_a_slow_machine_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subprocesses, "_slowness", lambda taken: 200.0)
     late = ("sh", "-c", "sleep 0.5; echo late")
     assert subprocesses.call(late, timeout=0.1, adapting=True).out == "late\n"

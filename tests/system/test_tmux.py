@@ -116,9 +116,7 @@ def test_versions(world: World, said: str, fine: bool) -> None:
 
 
 @pytest.mark.parametrize("junk", ["x", "a b", "0x10", "inf", "-1", "9" * 5000, "#{pid}", "'"])
-def test_whatever_somebody_sets_for_the_wake_up_the_panes_are_listed(
-    world: World, junk: str
-) -> None:
+def test_panes_are_listed_with_any_value_of_the_wake_up_option(world: World, junk: str) -> None:
     host = server(world)
     host.write_config()
     host.ask("new-session", "-d", "-s", "x", "sleep", "99")
@@ -211,7 +209,7 @@ def test_a_directory_that_all_may_write_to(world: World) -> None:
         check_trust(path)
 
 
-def test_what_belongs_to_another_user_is_not_trusted(world: World) -> None:
+def test_sockets_of_another_user_are_not_trusted(world: World) -> None:
     need_root()
     of_another = bound(world.root / "d" / "sock", 0o1777, STRANGER)
     (world.root / "theirs").mkdir()

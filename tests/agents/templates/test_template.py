@@ -113,7 +113,9 @@ def _plain(value: Value) -> dict[str, object]:
         ("agent = 3\n", "agent should be a table"),
     ],
 )
-def test_a_wrong_template_is_told_and_nothing_is_done(world: World, text: str, told: str) -> None:
+def test_a_wrong_template_is_reported_and_nothing_is_done(
+    world: World, text: str, told: str
+) -> None:
     write(world, "bad", text)
     complains(world.sesh("start", "one", "-t", "bad"), 6, told)
     assert not world.state.exists()
@@ -133,7 +135,7 @@ def agent(**changes: str) -> str:
     return "[agent]\n" + "".join(f"{key} = {one}\n" for key, one in {**right, **changes}.items())
 
 
-def test_an_agent_that_is_right() -> None:
+def test_a_valid_agent_table() -> None:
     kit = template.decode("x", agent().encode()).agent
     assert kit == Kit(
         "claude",
@@ -165,7 +167,7 @@ def test_answers_of_an_agent() -> None:
         ('no = "No"', "agent.answers.no should be a list of strings"),
     ],
 )
-def test_answers_that_make_no_sense(answers: str, told: str) -> None:
+def test_invalid_answers(answers: str, told: str) -> None:
     with pytest.raises(StateError, match=told):
         template.decode("x", f"{agent()}[agent.answers]\n{answers}\n".encode())
 
@@ -195,12 +197,12 @@ def test_answers_that_make_no_sense(answers: str, told: str) -> None:
         ({"start": '["{conversation}", "\\u0000"]'}, "agent.start contains a NUL byte"),
     ],
 )
-def test_an_agent_that_makes_no_sense(changes: dict[str, str], told: str) -> None:
+def test_an_invalid_agent_table(changes: dict[str, str], told: str) -> None:
     with pytest.raises(StateError, match=told):
         template.decode("x", agent(**changes).encode())
 
 
-def test_every_problem_is_told() -> None:
+def test_every_problem_is_reported() -> None:
     text = agent(kind='""', start='["{a}", "{b}"]', rules='"nobodys"')
     assert len(template.examine("x", text.encode())[1]) == 5
 
@@ -245,7 +247,7 @@ def test_a_shell_by_template(world: World) -> None:
     assert read_record(world, "one").spec.kit is None
 
 
-def test_one_that_does_not_exist(night: World) -> None:
+def test_an_unknown_template(night: World) -> None:
     complains(night.sesh("start", "one", "-t", "day"), 1, "no template named day", "gemini, night")
     complains(night.sesh("start", "one", "-t", "../night"), 2, "invalid template name")
 
@@ -286,7 +288,7 @@ def test_the_limits_of_a_breaker_in_a_template(world: World) -> None:
         (("--breaker-within", "9s"), None, None, 5, 5),  # one of them, and the rest as set today
     ],
 )
-def test_who_says_when_a_breaker_opens(
+def test_the_origin_of_the_limits_of_a_breaker(
     world: World,
     flags: tuple[str, ...],
     variable: str | None,

@@ -31,7 +31,7 @@ def test_wrapped(text: str, lines: list[str]) -> None:
     assert formatting.wrapped(text, 20) == lines
 
 
-def test_where_nobody_watches_nothing_is_wrapped() -> None:
+def test_lines_are_not_wrapped_without_a_terminal() -> None:
     assert formatting.wrapped("word " * 100, None) == ["word " * 100]
 
 

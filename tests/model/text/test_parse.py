@@ -18,7 +18,7 @@ def test_no_number(text: str) -> None:
 
 
 @given(st.text())
-def test_whatever_somebody_writes_is_a_number_in_its_range_or_none(text: str) -> None:
+def test_any_text_is_a_number_in_its_range_or_none(text: str) -> None:
     found = parse.number(text, parse.PID)
     assert found is None or 0 <= found <= parse.PID
 
@@ -48,6 +48,6 @@ def test_launches_are_known_by_plain_numbers_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("word", ["99999 here", "256 here", "² here", "-1 here", "0 there", "0"])
-def test_no_exit_word(tmp_path: Path, word: str) -> None:
+def test_no_exit_report(tmp_path: Path, word: str) -> None:
     (tmp_path / "a.1.exit").write_text(word)
     assert launch_files.read_exit(str(tmp_path), "a", 1) is None

@@ -44,7 +44,7 @@ _NO_JSON = r"JSON|delimiter|double quotes|control|decode|value|comma"  # as Pyth
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1,]", "x", '"\n"', "1 2", b"\xff", '{"a":1}}'])
-def test_what_is_no_json_is_a_value_error(text: str | bytes) -> None:
+def test_invalid_json_is_a_value_error(text: str | bytes) -> None:
     with pytest.raises(ValueError, match=_NO_JSON):
         quick_json.loads(text)
 

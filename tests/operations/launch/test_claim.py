@@ -45,7 +45,7 @@ def test_a_look_that_wrote_more_of_its_end_takes_nothing(world: World, before: S
     assert kept.record.spec.tags == ("seen",)
 
 
-def test_one_that_gc_has_moved_to_the_history_leaves_a_free_name(before: Seen) -> None:
+def test_an_archived_session_frees_its_name(before: Seen) -> None:
     history.archive([before.entry])
     claimed(next_one(before), before)
     assert len(list(history.entries())) == 1
@@ -61,7 +61,7 @@ def test_another_session_of_the_name_is_not_replaced(world: World, before: Seen)
     assert world.record("one").read_bytes() == raw
 
 
-def test_one_that_lives_by_now_is_named(world: World, before: Seen) -> None:
+def test_a_session_that_lives_again_is_named(world: World, before: Seen) -> None:
     world.ok("start", "one", "--record-only")
     with pytest.raises(ConflictError, match="already"):
         claimed(next_one(before), before)

@@ -105,7 +105,7 @@ def test_too_few_processes(world: World) -> None:
         run(world, *sesh, "stop", "--all", "-y")
 
 
-def test_what_died_behind_a_swept_socket_is_unknown_until_it_is_restored(world: World) -> None:
+def test_an_end_behind_a_deleted_socket_is_unknown_until_it_is_restored(world: World) -> None:
     """Nobody can ask the server how the agent's pane is: no end is made up."""
     one = world.start("one")
     keeper = int(Path(f"/proc/{one['pid']}/stat").read_text().rpartition(")")[2].split()[1])
@@ -150,7 +150,7 @@ def test_the_users_own_server(world: World) -> None:
     assert "one" not in listed
 
 
-def test_ones_own_tmux_settings_are_included(world: World) -> None:
+def test_the_users_tmux_settings_are_included(world: World) -> None:
     mine = world.root / "mine.conf"
     mine.write_text("set-option -g prefix C-a\n")
     world.configure(f'[tmux]\ninclude = "{mine}"\n')
@@ -191,7 +191,7 @@ def test_a_systemd_scope_where_a_user_manager_answers(world: World, answers: boo
     assert lines[0].startswith("--user --scope --quiet --collect -- ")
 
 
-def test_of_two_restarts_at_once_one_wins(world: World) -> None:
+def test_one_of_two_restarts_at_once_wins(world: World) -> None:
     one = world.start("one", "sh", "-c", "exit 3")
     assert eventually(lambda: world.state_of("one") == "failed")
     world.start("two")  # keeps the server
@@ -262,7 +262,7 @@ def test_the_event_of_a_launch_comes_before_that_of_its_end(world: World) -> Non
     assert commands == [["sh", "-c", "exit 3"]] * 2
 
 
-def test_a_failed_launch_is_one_before_it_has_ended(world: World) -> None:
+def test_a_launch_that_will_fail_has_failed_before_its_end(world: World) -> None:
     script = world.root / "agent"
     script.write_text("#!/no/such/interpreter\n")
     script.chmod(0o755)
@@ -306,7 +306,7 @@ def test_a_slow_tmux_is_not_a_dead_one(world: World) -> None:
     assert world.state_of("a") == "stopped"
 
 
-def test_a_tmux_that_hangs_is_unknown_soon_for_who_looks(world: World) -> None:
+def test_a_hanging_tmux_is_unknown_soon(world: World) -> None:
     world.start("a")
     env = fake_tmux(world, "exec sleep 1000")
     os.kill(world.session("a")["pid"], signal.SIGKILL)

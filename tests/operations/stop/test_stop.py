@@ -49,7 +49,7 @@ def bring_down(*found: Seen) -> None:
     stop.terminate(found, settings.load(), datetime.now(UTC))
 
 
-def test_what_was_launched_again_before_it_is_brought_down_lives(inside: World) -> None:
+def test_a_session_launched_again_before_its_end_lives(inside: World) -> None:
     inside.start("one")
     one = asked("one")
     inside.ok("restart", "one")
@@ -77,7 +77,7 @@ def polite(world: World, name: str, word: Path) -> None:
     world.start(name, "sh", "-c", script)
 
 
-def test_the_grace_begins_when_somebody_begins(inside: World) -> None:
+def test_the_grace_begins_with_the_first_stop(inside: World) -> None:
     """A watch only asks; who brings it down may come late."""
     word = inside.root / "word"
     polite(inside, "one", word)
@@ -87,7 +87,7 @@ def test_the_grace_begins_when_somebody_begins(inside: World) -> None:
     assert (inside.state_of("one"), word.read_text()) == ("timeout", "bye\n")
 
 
-def test_a_person_who_joins_before_anybody_has_begun_shortens_no_grace(inside: World) -> None:
+def test_an_early_second_stop_does_not_shorten_the_grace(inside: World) -> None:
     word = inside.root / "word"
     polite(inside, "one", word)
     asked("one", grace=0.5, mine=False)
@@ -96,9 +96,7 @@ def test_a_person_who_joins_before_anybody_has_begun_shortens_no_grace(inside: W
     assert (inside.state_of("one"), word.read_text()) == ("stopped", "bye\n")
 
 
-def test_one_in_a_container_does_not_wait_for_the_grace_of_another(
-    boxed: World, engine: Engine
-) -> None:
+def test_containers_do_not_wait_for_the_grace_of_each_other(boxed: World, engine: Engine) -> None:
     script = "trap : TERM; while :; do sleep 0.1; done"
     boxed.start("stubborn", "sh", "-c", script)
     polite = 'trap "sleep 1; exit 3" TERM; while :; do sleep 0.1; done'
@@ -118,7 +116,7 @@ def by(found: Seen, stopper: Process | None) -> Seen:
     return Seen(entry, Session(record, sight, verdict))
 
 
-def test_who_was_slower_takes_no_stop_away(inside: World) -> None:
+def test_a_slower_process_does_not_undo_a_stop(inside: World) -> None:
     inside.start("one", "sh", "-c", "trap : TERM; while :; do sleep 0.1; done")
     before = asked("one")
     with subprocess.Popen(["sleep", "99"]) as other:

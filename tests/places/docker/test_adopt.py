@@ -73,7 +73,9 @@ def test_a_stale_session_is_found_without_any_memory_and_restarted_with_its_file
 # --- the agent lives -----------------------------------------------------------------------------
 
 
-def test_a_living_one_runs_on_is_logged_and_its_end_is_seen(boxed: World, engine: Engine) -> None:
+def test_an_adopted_container_keeps_running_and_its_end_is_seen(
+    boxed: World, engine: Engine
+) -> None:
     script = "echo before; while [ ! -e /tmp/go ]; do echo tick; sleep 0.1; done; exit 4"
     pid = start(boxed, "box", script)["pid"]
     forget_all(boxed)
@@ -157,7 +159,7 @@ def test_doctor_brings_all_back(boxed: World) -> None:
     }
 
 
-def test_on_a_far_engine_all_goes_through_it(boxed: World, engine: Engine) -> None:
+def test_on_a_remote_engine_everything_goes_through_it(boxed: World, engine: Engine) -> None:
     boxed.env["DOCKER_CONTEXT"] = "far"
     host = boxed.env.pop("DOCKER_HOST")
     made = ("context", "create", "far", "--docker", f"host={host}")

@@ -116,7 +116,7 @@ def tells(world: World, name: str) -> None:
     assert eventually(lambda: world.sesh("logs", "a").out.count("hook ended with 0") > before, 20)
 
 
-def test_what_it_does_and_where_it_goes_on(agent: World, engine: Engine) -> None:
+def test_the_activity_and_the_conversation_in_a_container(agent: World, engine: Engine) -> None:
     conversation = agent.session("a")["conversation"]
     tells(agent, "user-prompt-submit")
     assert agent.session("a")["activity"] == "busy"
@@ -162,7 +162,7 @@ kind = "asker"
 """
 
 
-def test_what_it_asks_is_answered_and_not_typed_into(boxed: World, engine: Engine) -> None:
+def test_questions_are_answered_and_not_typed_into(boxed: World, engine: Engine) -> None:
     """By the screen of the tmux inside."""
     world = begin(boxed, _ASKER, _ASKER_TEMPLATE)
     assert logged(world, "a", "Esc to cancel")
@@ -181,7 +181,7 @@ def ends_turn(world: World, word: str, conversation: str) -> None:
     assert eventually(lambda: world.sesh("logs", "a").out.count("hook ended with 0") > before, 20)
 
 
-def test_codex_says_which_conversation_it_is_in(codex: World, engine: Engine) -> None:
+def test_codex_reports_its_conversation(codex: World, engine: Engine) -> None:
     conversation = launch_kit.new_conversation()
     ends_turn(codex, "turn", conversation)
     ends_turn(codex, "title", launch_kit.new_conversation())  # of a helper thread
@@ -196,7 +196,7 @@ def test_codex_says_which_conversation_it_is_in(codex: World, engine: Engine) ->
         assert logged(codex, "a", wanted)
 
 
-def test_codex_that_never_said_so_is_not_begun_anew_in_silence(
+def test_codex_without_a_reported_conversation_is_not_silently_restarted(
     codex: World, engine: Engine
 ) -> None:
     os.kill(codex.session("a")["pid"], signal.SIGKILL)

@@ -229,7 +229,7 @@ FORGED = {
 }
 
 
-def test_forged_words_are_not_believed(boxed: World, engine: Engine) -> None:
+def test_forged_reports_are_not_trusted(boxed: World, engine: Engine) -> None:
     identity = start(boxed, "a", "sleep", "1000")["id"]
     secret, word = boxed.root / "secret", boxed.root / "word"
     secret.write_text("secret")
@@ -243,7 +243,7 @@ def test_forged_words_are_not_believed(boxed: World, engine: Engine) -> None:
     assert (secret.read_text(), word.read_text()) == ("secret", "7 here\n")
 
 
-def test_what_was_forged_is_in_nobodys_way(boxed: World, engine: Engine) -> None:
+def test_forged_files_do_not_block_a_launch(boxed: World, engine: Engine) -> None:
     identity = start(boxed, "a", "sleep", "1000")["id"]
     word = boxed.root / "word"
     word.write_text("7 here\n")
@@ -281,7 +281,7 @@ def exit_word(world: World, generation: int) -> Path:
     return found[0]
 
 
-def test_words_from_absurd_times(boxed: World) -> None:
+def test_reports_with_absurd_times(boxed: World) -> None:
     start(boxed, "a", "sh", "-c", "read word; exit 3")
     for number, when in enumerate((-(1 << 40), -1, 1 << 33, 1 << 40), 1):
         if number > 1:
@@ -294,7 +294,7 @@ def test_words_from_absurd_times(boxed: World) -> None:
             boxed.ok(*command)
 
 
-def test_an_agent_that_sweeps_its_box_away(boxed: World, engine: Engine) -> None:
+def test_an_agent_that_deletes_its_mount(boxed: World, engine: Engine) -> None:
     """The dead pane still knows how it ended."""
     start(boxed, "a", "sh", "-c", "read word; rm -rf /run/sesh/*; read word; exit 3")
     boxed.ok("send", "a", "sweep")
@@ -308,7 +308,7 @@ def test_an_agent_that_sweeps_its_box_away(boxed: World, engine: Engine) -> None
     assert engine.containers() == []
 
 
-def test_links_in_a_box_lead_nowhere(boxed: World, engine: Engine) -> None:
+def test_links_in_a_mount_are_not_followed(boxed: World, engine: Engine) -> None:
     outside = boxed.root / "outside"
     outside.mkdir()
     for name in ("keeper.sh", "tmux.conf", "words.sh", "file"):
@@ -328,7 +328,7 @@ def test_links_in_a_box_lead_nowhere(boxed: World, engine: Engine) -> None:
     assert {path.read_text() for path in outside.iterdir()} == {"untouched"}
 
 
-def test_a_box_is_closed_to_other_users(boxed: World) -> None:
+def test_a_mount_is_closed_to_other_users(boxed: World) -> None:
     give_to_stranger(boxed)
     os.chown(boxed.root, 0, 0)
     boxed.root.chmod(0o755)

@@ -83,9 +83,7 @@ def test_a_limit_that_is_retried_keeps_its_container(boxed: World, engine: Engin
     assert inspect(engine, "sesh-a")["Id"] == container
 
 
-def test_one_that_was_to_be_retried_and_asks_not_to_be_leaves_no_container(
-    boxed: World, engine: Engine
-) -> None:
+def test_a_session_that_exits_125_leaves_no_container(boxed: World, engine: Engine) -> None:
     script = "trap 'exit 125' TERM; while :; do sleep 0.1; done"
     options = ("--idle-timeout", "2s", "--retries", "1", "--retry-on", "timeout")
     start_also(boxed, "a", *options, command=("sh", "-c", script))
@@ -96,7 +94,7 @@ def test_one_that_was_to_be_retried_and_asks_not_to_be_leaves_no_container(
     assert engine.containers() == []
 
 
-def test_silence_and_a_word_from_inside(boxed: World, engine: Engine) -> None:
+def test_silence_and_a_heartbeat_from_inside(boxed: World, engine: Engine) -> None:
     """There is no sesh in there: a file that it touches says that it is at work."""
     busy = 'while :; do touch "$SESH_RUN/beat"; sleep 0.2; done'
     start_also(boxed, "busy", "--max-silence", "3s", command=("sh", "-c", busy))
@@ -116,7 +114,7 @@ def test_a_container_that_was_killed_comes_back(boxed: World, engine: Engine) ->
     assert told(boxed.session("a"), "state", "generation") == ("running", 2)
 
 
-def test_a_stop_by_a_person_goes_before_a_retry(boxed: World, engine: Engine) -> None:
+def test_a_stop_by_a_user_overrides_a_retry(boxed: World, engine: Engine) -> None:
     """Which is just making the new container."""
     options = ("--retries", "5", "--retry-delay", "300ms", "--retry-on", "always")
     start_also(boxed, "a", *options)
@@ -160,7 +158,9 @@ def test_a_health_command_runs_inside(boxed: World, engine: Engine, place: str) 
     health_becomes(boxed, "ok")
 
 
-def test_an_engine_that_does_not_answer_makes_nobody_unwell(boxed: World, engine: Engine) -> None:
+def test_an_engine_that_does_not_answer_makes_no_session_unhealthy(
+    boxed: World, engine: Engine
+) -> None:
     """Its command is there and says nothing of the health command: it fails, or it hangs."""
     silent, asked = boxed.root / "silent", boxed.root / "asked"
     real = shutil.which("docker")
@@ -197,7 +197,9 @@ QUICK = ("--health-interval", "200ms", "--health-retries", "1", "--health-timeou
     ],
     ids=["late", "killed", "forged"],
 )
-def test_what_a_health_command_says(boxed: World, engine: Engine, command: str, why: str) -> None:
+def test_the_output_of_a_health_command(
+    boxed: World, engine: Engine, command: str, why: str
+) -> None:
     start_also(boxed, "a", "--health-cmd", command, *QUICK, "1s")
     health_becomes(boxed, "failing")
     assert boxed.session("a")["attention"] == f"failing: its health command: {why}"
@@ -254,7 +256,7 @@ def test_a_container_can_not_have_us_end_others(boxed: World, engine: Engine) ->
     assert (over, alive) == (True, True)
 
 
-def test_what_only_sesh_has_a_use_for_is_not_in_the_box(boxed: World, engine: Engine) -> None:
+def test_files_that_only_sesh_uses_are_not_in_the_mount(boxed: World, engine: Engine) -> None:
     shown = start_also(boxed, "a", "--health-cmd", "sleep 9", *QUICK, "9s")
     time.sleep(0.3)
     boxed.ok("pass")
@@ -289,7 +291,7 @@ def test_no_server_of_ours_can_be_reached_from_a_container(boxed: World, engine:
     assert where
 
 
-def test_memory_in_a_container_of_somebody_else(boxed: World, engine: Engine) -> None:
+def test_memory_in_an_existing_container(boxed: World, engine: Engine) -> None:
     """Its engine has no limit for it: what is looked at counts."""
     run_box(engine, "mine")
     hog = "x=$(head -c 40000000 /dev/zero | tr '\\0' x); sleep 99; :"

@@ -23,7 +23,7 @@ def found(world: World, *ids: str) -> dict[str, dict[str, Any]]:
     return {one["id"]: one for one in bad}
 
 
-def test_all_is_well_with_what_lives_and_what_was_archived(boxed: World, engine: Engine) -> None:
+def test_living_and_archived_sessions_have_no_problems(boxed: World, engine: Engine) -> None:
     start(boxed, "box", "sleep 1000")
     start(boxed, "other", "sleep 1000", "--no-mount", "--user", "dev")
     boxed.start("host")
@@ -61,7 +61,7 @@ def test_an_engine_that_is_down(boxed: World, engine: Engine) -> None:
     assert engine.host in found(boxed, "engine")["engine"]["text"]
 
 
-def test_without_containers_an_engine_is_nobody_s_business(world: World) -> None:
+def test_without_containers_no_engine_is_checked(world: World) -> None:
     world.env["DOCKER_HOST"] = f"unix://{world.root}/nothing.sock"
     assert found(world, *IDS) == {}
     world.start("one")
@@ -127,7 +127,7 @@ def test_a_missing_image(boxed: World, engine: Engine) -> None:
 # --- stop and rm ---------------------------------------------------------------------------------
 
 
-def test_stop_and_rm_end_what_no_record_claims(boxed: World, engine: Engine) -> None:
+def test_stop_and_rm_end_unclaimed_containers(boxed: World, engine: Engine) -> None:
     for name in ("one", "two", "three"):
         start(boxed, name, "sleep 1000")
         boxed.record(name).unlink()

@@ -119,7 +119,7 @@ def test_a_start_that_is_killed_leaves_nothing_that_nobody_claims(
     assert engine.containers() == []
 
 
-def test_the_wish_to_run_outlives_an_engine_that_dies_during_a_restart(
+def test_a_session_stays_wanted_if_the_engine_dies_during_a_restart(
     boxed: World, engine: Engine
 ) -> None:
     fake_docker(boxed, 'exec docker "$@"')

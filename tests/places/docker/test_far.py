@@ -37,7 +37,7 @@ def has_words(engine: Engine, *names: str) -> bool:
     )
 
 
-def test_which_limits_nobody_can_look_after_is_told(far: World) -> None:
+def test_limits_that_cannot_be_enforced_are_reported(far: World) -> None:
     argv = ("start", "a", *IN_A_BOX, "--no-mount", "--max-memory", "64M", "--max-cpu-time", "1h")
     done = far.ok(*argv, "--", "cat")
     assert (done.out, done.err.count("\n")) == ("a\n", 1)
@@ -47,7 +47,7 @@ def test_which_limits_nobody_can_look_after_is_told(far: World) -> None:
 # --- its life ------------------------------------------------------------------------------------
 
 
-def test_a_far_session_is_started_spoken_to_and_stopped_and_its_engine_is_remembered(
+def test_a_remote_session_is_started_used_and_stopped_with_its_recorded_engine(
     far: World, far_engine: Engine
 ) -> None:
     shown = far_start(far, "a", "cat")
@@ -85,7 +85,7 @@ def test_the_ends_of_a_far_agent_and_its_returns(far: World, far_engine: Engine)
     assert inside(far_engine, "a", "cat /tmp/note") == "kept"
 
 
-def test_a_far_container_that_is_taken_away_or_paused(far: World, far_engine: Engine) -> None:
+def test_a_remote_container_that_is_removed_or_paused(far: World, far_engine: Engine) -> None:
     for name in ("gone", "killed", "held"):
         far_start(far, name, "cat")
     far_engine.docker("rm", "--force", "sesh-gone")
@@ -132,7 +132,7 @@ def test_the_menu_of_a_far_session(far: World, far_engine: Engine) -> None:
 # --- how it is asked -----------------------------------------------------------------------------
 
 
-def test_one_question_tells_of_all(far: World, far_engine: Engine) -> None:
+def test_one_question_covers_all_containers(far: World, far_engine: Engine) -> None:
     calls = Calls(far)
     names = ("one", "two")
     for name in names:
@@ -144,7 +144,7 @@ def test_one_question_tells_of_all(far: World, far_engine: Engine) -> None:
     assert " container inspect " in call
 
 
-def test_a_far_engine_that_is_down(far: World, far_engine: Engine) -> None:
+def test_a_remote_engine_that_is_down(far: World, far_engine: Engine) -> None:
     far_start(far, "a", "cat")
     before = far.record("a").read_bytes()
     far_engine.kill()

@@ -53,7 +53,7 @@ def archive(world: World, name: str) -> None:
     world.record(name).rename(world.state / "history" / f"{identity}.toml")
 
 
-def test_idle_and_exited_ones_go_if_wanted_and_archived_ones_anyway(
+def test_gc_removes_idle_containers_on_request_and_archived_ones_always(
     boxed: World, engine: Engine
 ) -> None:
     stale(boxed, "idle")
@@ -76,7 +76,7 @@ def test_idle_and_exited_ones_go_if_wanted_and_archived_ones_anyway(
     assert not list(run_of(boxed).glob("*.box"))
 
 
-def test_what_is_in_use_claimed_kept_or_foreign_stays(boxed: World, engine: Engine) -> None:
+def test_containers_in_use_claimed_kept_or_foreign_stay(boxed: World, engine: Engine) -> None:
     start(boxed, "busy", "sleep 1000")
     boxed.record("busy").unlink()
     stale(boxed, "claimed")
@@ -93,7 +93,7 @@ def test_what_is_in_use_claimed_kept_or_foreign_stays(boxed: World, engine: Engi
     assert sorted(engine.containers()) == before
 
 
-def test_one_that_was_used_between_two_passes_is_seen_anew(boxed: World, engine: Engine) -> None:
+def test_a_container_used_between_two_passes_is_not_removed(boxed: World, engine: Engine) -> None:
     stale(boxed, "box")
     boxed.record("box").unlink()
     gc(boxed)
@@ -148,7 +148,9 @@ def test_a_container_goes_with_its_record_unless_it_is_kept(boxed: World, engine
 # --- what they had outside -----------------------------------------------------------------------
 
 
-def test_boxes_of_nobody_go_when_their_container_is_gone(boxed: World, engine: Engine) -> None:
+def test_mounts_without_a_record_are_removed_with_their_container(
+    boxed: World, engine: Engine
+) -> None:
     stale(boxed, "gone")
     stale(boxed, "stands")
     start(boxed, "known", "sleep 1000")
@@ -165,7 +167,7 @@ def test_boxes_of_nobody_go_when_their_container_is_gone(boxed: World, engine: E
     assert left == {"known", "stands"}
 
 
-def test_a_link_in_a_box_is_not_followed(boxed: World, engine: Engine) -> None:
+def test_a_link_in_a_mount_is_not_followed(boxed: World, engine: Engine) -> None:
     stale(boxed, "box")
     outside = boxed.root / "precious"
     outside.mkdir()
@@ -179,7 +181,7 @@ def test_a_link_in_a_box_is_not_followed(boxed: World, engine: Engine) -> None:
     assert (outside / "file").exists()
 
 
-def test_who_uses_no_containers_pays_nothing_for_them(world: World) -> None:
+def test_sessions_on_the_host_never_call_an_engine(world: World) -> None:
     world.start("one")
     calls = world.root / "calls"
     fake = world.root / "bin" / "docker"

@@ -47,7 +47,7 @@ def attack(world: World, engine: Engine, name: str, script: str, *options: str) 
 
 
 @pytest.mark.long
-def test_no_word_from_inside_is_more_than_data(boxed: World, engine: Engine) -> None:
+def test_reports_from_inside_are_only_data(boxed: World, engine: Engine) -> None:
     retried = ("--retries", "1", "--retry-delay", "1h", "--retry-max-delay", "1h")
     begun = {n: attack(boxed, engine, n, script, *retried) for n, script in ATTACKS.items()}
     boxed.start("honest")
@@ -81,7 +81,7 @@ def over(world: World, name: str) -> bool:
     return world.state_of(name) == "timeout"
 
 
-def test_a_liar_in_a_container_that_stays_is_ended_from_outside(
+def test_a_lying_agent_in_an_existing_container_is_ended_from_outside(
     boxed: World, engine: Engine
 ) -> None:
     run_box(engine, "theirs")
@@ -96,7 +96,7 @@ def test_a_liar_in_a_container_that_stays_is_ended_from_outside(
     assert engine.containers(all=False) == ["theirs"]
 
 
-def test_a_liar_is_ended_at_its_timeout(boxed: World, engine: Engine) -> None:
+def test_a_lying_agent_is_ended_at_its_timeout(boxed: World, engine: Engine) -> None:
     attack(boxed, engine, "liar", ATTACKS["digit"], "--timeout", "2s")
     assert eventually(lambda: over(boxed, "liar"), PATIENCE)
     assert engine.containers() == []

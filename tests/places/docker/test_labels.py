@@ -40,7 +40,7 @@ def survives(world: World, engine: Engine, others: list[str]) -> None:
     assert sorted(engine.containers()) == sorted([*MINE, *others])
 
 
-def test_what_a_person_made_of_a_committed_image_is_never_removed(
+def test_a_users_container_of_a_committed_image_is_never_removed(
     boxed: World, engine: Engine
 ) -> None:
     start(boxed, "box")
@@ -88,7 +88,7 @@ def test_a_container_that_only_its_labels_know_is_adopted_and_never_removed(
     assert engine.containers() == []
 
 
-def test_another_one_in_its_place_is_not_ours(boxed: World, engine: Engine) -> None:
+def test_another_container_of_the_same_name_is_not_ours(boxed: World, engine: Engine) -> None:
     """The same labels, name and image; but neither the id nor the creation."""
     labels = "{{range $k, $v := .Config.Labels}}--label\n{{$k}}={{$v}}\n{{end}}"
     start(boxed, "box")

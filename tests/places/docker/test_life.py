@@ -140,9 +140,7 @@ def test_the_verbs_work_as_on_the_host(boxed: World) -> None:
     assert events[:2] == ["started", "ended"]
 
 
-def test_an_ended_one_is_left_alone_until_rm_removes_its_container_and_every_file(
-    boxed: World, engine: Engine
-) -> None:
+def test_an_ended_session_keeps_its_container_until_rm(boxed: World, engine: Engine) -> None:
     start(boxed, "a", "true")
     becomes(boxed, "a", "stale")
     identity, before = boxed.session("a")["id"], id_of(engine, "sesh-a")
@@ -175,7 +173,7 @@ def test_stop_ends_the_agent_in_order_and_removes_the_container(
     assert "up" in boxed.ok("logs", "a").out
 
 
-def test_stop_kills_what_does_not_listen(boxed: World, engine: Engine) -> None:
+def test_stop_kills_agents_that_ignore_signals(boxed: World, engine: Engine) -> None:
     start(boxed, "a", "sh", "-c", "trap '' TERM HUP; echo up; while :; do sleep 0.1; done")
     assert logged(boxed, "a", "up")
     boxed.ok("stop", "a", "--grace", "0.5s")
@@ -193,7 +191,7 @@ def test_wait_sees_the_end_and_stop_removes_what_has_ended(boxed: World, engine:
     assert "seen" in boxed.ok("logs", "a").out
 
 
-def test_stop_all_releases_what_has_ended(boxed: World, engine: Engine) -> None:
+def test_stop_all_releases_ended_sessions(boxed: World, engine: Engine) -> None:
     """Failed beside its container, lost with it, and one that a person wants to keep."""
     start(boxed, "failed", "sh", "-c", "exit 3")
     for name in ("lost", "kept"):
@@ -346,7 +344,7 @@ def test_a_name_goes_from_the_host_to_containers_and_back(boxed: World, engine: 
 # --- without asking ------------------------------------------------------------------------------
 
 
-def test_nobody_asks_the_engine_while_nothing_changes_or_an_agent_ends(boxed: World) -> None:
+def test_the_engine_is_not_asked_while_nothing_changes_or_an_agent_ends(boxed: World) -> None:
     calls = Calls(boxed)
     pid = start(boxed, "lives", "sh", "-c", "read word; exit 3")["pid"]
     start(boxed, "stale", "true")

@@ -54,9 +54,7 @@ def cleared(terminal: Terminal, line: str) -> None:
 # --- in and out ----------------------------------------------------------------------------------
 
 
-def test_attach_type_and_go_home_by_a_key_a_command_or_a_pause(
-    boxed: World, engine: Engine
-) -> None:
+def test_attach_type_and_detach_by_a_key_a_command_or_a_pause(boxed: World, engine: Engine) -> None:
     terminal = attach(boxed, "cat")
     terminal.type("through the container")
     terminal.see("through the container\nthrough the container")
@@ -82,7 +80,7 @@ def test_attach_type_and_go_home_by_a_key_a_command_or_a_pause(
     assert clients(engine, boxed, "a") == []
 
 
-def test_start_attach_is_in_it_at_once_and_keys_and_sizes_reach_the_agent(boxed: World) -> None:
+def test_start_attach_attaches_at_once_and_passes_keys_and_sizes(boxed: World) -> None:
     script = "trap 'echo caught' INT; trap 'stty size' WINCH; while :; do sleep 0.1; done"
     (boxed.cwd / "agent").write_text(script)
     terminal = Terminal(boxed, columns=76, rows=16)
@@ -207,7 +205,9 @@ def test_leaving_the_agent_instead_of_detaching_shows_the_menu(
     terminal.see("start 3")
 
 
-def test_a_container_that_is_removed_under_a_person(boxed: World, engine: Engine) -> None:
+def test_a_container_that_is_removed_while_a_client_is_attached(
+    boxed: World, engine: Engine
+) -> None:
     terminal = attach(boxed, "cat")
     terminal.type("some words")
     terminal.see("some words\nsome words")

@@ -68,7 +68,7 @@ def test_a_container_is_ours_by_what_we_have_written(
     assert ownership.made_for(mine, facts) is ours
 
 
-def test_one_that_existed_before_is_never_ours() -> None:
+def test_an_existing_container_is_never_ours() -> None:
     mine = session()
     theirs = replace(mine, spec=replace(mine.spec, box=ContainerRequest(existing="theirs")))
     assert not ownership.made_for(theirs, container())

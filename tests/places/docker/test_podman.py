@@ -111,7 +111,7 @@ def test_a_life_in_a_pod(pods: World, podman: Podman) -> None:
     assert podman.containers() == []
 
 
-def test_a_container_that_is_taken_away(pods: World, podman: Podman) -> None:
+def test_a_container_that_is_removed(pods: World, podman: Podman) -> None:
     start(pods, "a", "cat")
     podman("kill", "sesh-a")
     assert ends(pods, "a", "lost")
@@ -135,7 +135,7 @@ def test_exit_codes(pods: World, podman: Podman) -> None:
     assert podman.containers() == []
 
 
-def test_an_agent_that_does_not_listen_is_killed(pods: World, podman: Podman) -> None:
+def test_an_agent_that_ignores_signals_is_killed(pods: World, podman: Podman) -> None:
     start(pods, "a", "trap '' TERM INT HUP; while :; do sleep 1; done")
     pods.ok("stop", "--grace", "1s", "a")
     assert (pods.state_of("a"), podman.containers()) == ("stopped", [])
@@ -143,7 +143,7 @@ def test_an_agent_that_does_not_listen_is_killed(pods: World, podman: Podman) ->
     assert (pods.state_of("a"), podman.containers()) == ("running", ["sesh-a"])
 
 
-def test_gc_removes_what_nobody_claims(pods: World, podman: Podman) -> None:
+def test_gc_removes_unclaimed_containers(pods: World, podman: Podman) -> None:
     start(pods, "kept", "cat")
     start(pods, "gone", "cat")
     podman("kill", "sesh-gone")

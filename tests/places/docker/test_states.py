@@ -108,7 +108,7 @@ def test_the_launch_timeout_that_was_asked_for_is_shown(
 EATS = ("sh", "-c", "sleep 0.3; x=$(head -c 200000000 /dev/zero | tr '\\0' x)")
 
 
-def test_an_agent_that_starves(boxed: World, engine: Engine) -> None:
+def test_an_agent_without_memory(boxed: World, engine: Engine) -> None:
     """The kernel kills one process of those in the container, and here the agent is the largest."""
     start_also(boxed, "a", "--memory", "32m", "--max-memory", "1G", command=EATS)
     shown = becomes(boxed, "a", "failed", "stale", "lost")
@@ -137,7 +137,7 @@ TAKEN = {
 }
 
 
-def test_a_container_that_is_taken_away(boxed: World, engine: Engine) -> None:
+def test_a_container_that_is_removed(boxed: World, engine: Engine) -> None:
     for name, taken in TAKEN.items():
         pid = start(boxed, name, "sh", "-c", "echo was here; exec cat")["pid"]
         assert logged(boxed, name, "was here")
@@ -175,7 +175,7 @@ def test_another_container_of_the_same_name_is_not_ours(boxed: World, engine: En
 # --- it is paused --------------------------------------------------------------------------------
 
 
-def test_paused_frozen_and_let_go_by_whomever(boxed: World, engine: Engine) -> None:
+def test_pause_and_resume_by_sesh_or_by_the_engine(boxed: World, engine: Engine) -> None:
     pid = start(boxed, "a")["pid"]
     engine.docker("pause", "sesh-a")
     shown = boxed.session("a")
@@ -203,7 +203,7 @@ def test_paused_frozen_and_let_go_by_whomever(boxed: World, engine: Engine) -> N
     assert logged(boxed, "a", "hello")
 
 
-def test_what_is_frozen_can_be_stopped(boxed: World, engine: Engine) -> None:
+def test_a_frozen_container_can_be_stopped(boxed: World, engine: Engine) -> None:
     for name in ("sesh", "docker"):
         start(boxed, name)
     boxed.ok("pause", "--freeze", "sesh")
@@ -271,7 +271,9 @@ def test_an_engine_that_hangs_changes_nothing(boxed: World, engine: Engine) -> N
     assert engine.containers() == ["sesh-failed"]
 
 
-def test_what_has_gone_while_the_engine_hangs_is_unknown(boxed: World, engine: Engine) -> None:
+def test_a_container_removed_while_the_engine_hangs_is_unknown(
+    boxed: World, engine: Engine
+) -> None:
     """Nobody said how the agent ended, and the container could tell: then nothing is known."""
     pid = start(boxed, "lives")["pid"]
     init = inspect(engine, "sesh-lives")["State"]["Pid"]
@@ -292,7 +294,7 @@ def test_what_has_gone_while_the_engine_hangs_is_unknown(boxed: World, engine: E
     assert "sesh-lives" in engine.containers()
 
 
-def test_an_engine_that_is_killed_and_takes_all_along(boxed: World, engine: Engine) -> None:
+def test_an_engine_that_is_killed_with_its_containers(boxed: World, engine: Engine) -> None:
     start_three(boxed)
     engine.kill()
     assert states(boxed) == AS_STARTED
@@ -327,7 +329,7 @@ def test_an_engine_that_is_killed_and_comes_back_with_its_containers(
     assert engine.containers() == []
 
 
-def test_without_a_docker_command_what_lives_is_still_seen(boxed: World) -> None:
+def test_without_a_docker_command_living_agents_are_still_seen(boxed: World) -> None:
     start(boxed, "a", "sh", "-c", "echo hello; exec cat")
     assert logged(boxed, "a", "hello")
     boxed.configure('[docker]\ncommand = "nosuch-docker"\n')

@@ -95,7 +95,7 @@ def test_which_events(state: Path, on: tuple[str, ...], told: list[str]) -> None
     assert collected(wanting(*on)) == told
 
 
-def test_an_end_that_is_not_the_last_word_is_none(state: Path) -> None:
+def test_an_end_that_is_retried_is_not_final(state: Path) -> None:
     """Else every retry would cry."""
     fails()
     happens("recovering", retry=1, retries_max=2)
@@ -110,7 +110,7 @@ def test_an_end_that_is_not_the_last_word_is_none(state: Path) -> None:
     assert collected(wanting()) == ["a failed: exit 3"]
 
 
-def test_nothing_is_told_twice(state: Path) -> None:
+def test_nothing_is_notified_twice(state: Path) -> None:
     fails()
     assert collected(wanting()) == ["a failed: exit 3"]
     assert collected(wanting()) == []
@@ -118,7 +118,7 @@ def test_nothing_is_told_twice(state: Path) -> None:
     assert collected(wanting()) == ["b failed: exit 3"]
 
 
-def test_without_anybody_to_tell_the_past_is_past(state: Path) -> None:
+def test_events_without_a_target_are_not_kept_for_later(state: Path) -> None:
     fails()
     assert not notices.collect(Config())
     assert collected(wanting()) == []
@@ -217,7 +217,7 @@ def test_each_target_has_its_own(state: Path) -> None:
     assert found == [("command", "true"), ("webhook", "http://one/"), ("webhook", "http://two/")]
 
 
-def test_what_a_killed_collect_has_left_does_not_count(state: Path) -> None:
+def test_files_of_a_killed_collect_do_not_count(state: Path) -> None:
     """Killed behind its files and before the cursor: they are not sent, and made anew."""
     fails()
     notices.collect(wanting())
@@ -290,7 +290,7 @@ def lost() -> list[dict[str, Any]]:
     return list(events.of_kind("notify-failed"))
 
 
-def test_what_another_delivers_meanwhile_is_not_lost(
+def test_a_delivery_by_another_process_is_not_lost(
     state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is gone between the look at the outbox and that at its files."""
@@ -318,9 +318,7 @@ def test_a_file_that_can_not_be_read_is_lost(state: Path) -> None:
     assert notices.waiting() == []
 
 
-def test_nobody_is_sent_to_a_target_that_is_being_told(
-    state: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_process_delivers_to_a_target(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who is at work looks once more instead."""
     sent: list[Any] = []
     monkeypatch.setattr(subprocesses, "detach", lambda argv, **_: sent.append(argv[-1]))
@@ -355,7 +353,7 @@ def test_files_are_private(state: Path) -> None:
     assert not [path for path in found if stat.S_IMODE(path.stat().st_mode) & 0o077]
 
 
-def test_every_kind_and_every_end_has_words() -> None:
+def test_every_kind_and_every_end_has_a_sentence() -> None:
     for kind in {*events.KINDS} - {"ended", *notices.NEVER}:
         text = message.sentence({"kind": kind, "name": "a", "retry": 1, "retries_max": 2})
         assert text.startswith("a ")
@@ -372,7 +370,9 @@ def test_every_kind_and_every_end_has_words() -> None:
         ({}, "its group"),
     ],
 )
-def test_a_breaker_is_told_with_who_fails(circle: dict[str, str], told: str) -> None:
+def test_a_notification_of_a_breaker_names_the_failing_group(
+    circle: dict[str, str], told: str
+) -> None:
     text = message.sentence({"kind": "breaker-opened", "name": "a", **circle})
     assert text == f"a is not retried: {told} fails too often"
 
@@ -432,7 +432,7 @@ def settle(world: World, kind: str, count: int = 1) -> list[dict[str, Any]]:
     return noted(world, kind)
 
 
-def test_a_session_fails_and_command_and_webhook_are_told(world: World, there: Receiver) -> None:
+def test_a_failure_is_sent_to_command_and_webhook(world: World, there: Receiver) -> None:
     configure(world, there)
     shown = world.start("fix-login", *FAILS, options=["--group", "web"])
     settle(world, "notified", 2)
@@ -459,7 +459,7 @@ def test_a_session_fails_and_command_and_webhook_are_told(world: World, there: R
     assert len(told(world)) == len(there.requests) == 1
 
 
-def test_what_was_not_asked_for_is_not_told(world: World) -> None:
+def test_unwanted_events_are_not_notified(world: World) -> None:
     configure(world, on=["completed"])
     world.start("a", *FAILS)
     world.start("b", "true")
@@ -477,7 +477,7 @@ def test_a_retry_does_not_cry(world: World) -> None:
     assert told(world) == []
 
 
-def test_a_retry_that_is_only_in_the_record_yet_does_not_cry(
+def test_an_end_whose_retry_has_no_event_yet_is_not_notified(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between the two lines that tell of it: the record was written before them."""
@@ -497,7 +497,7 @@ def test_a_retry_that_is_only_in_the_record_yet_does_not_cry(
     assert collected(wanting()) == ["a failed: exit 3"]
 
 
-def test_many_passes_at_once_tell_once(world: World) -> None:
+def test_many_passes_at_once_notify_once(world: World) -> None:
     for name in "abcd":
         world.start(name, "sh", "-c", "while ! test -e go; do sleep 0.05; done; exit 3")
     configure(world)
@@ -560,7 +560,7 @@ def test_an_endpoint_that_answers_500_and_then_200(world: World, there: Receiver
     assert len(told(world)) == 1
 
 
-def test_what_can_not_be_delivered_is_recorded(world: World) -> None:
+def test_failed_deliveries_are_recorded(world: World) -> None:
     address = f"http://127.0.0.1:{closed_port()}"
     configure(world, webhooks=[f"{address}/hook"], tries=2)
     shown = world.start("a", *FAILS)
@@ -593,7 +593,7 @@ def test_the_next_try_comes_by_itself(world: World, there: Receiver) -> None:
 
 
 @pytest.mark.parametrize("command", [("ls", "--json"), ("stop", "a"), ("wait", "a")])
-def test_who_is_told_of_an_end_that_no_pass_has_found(
+def test_an_end_that_no_pass_has_found_is_notified(
     world: World, there: Receiver, command: tuple[str, ...]
 ) -> None:
     """Whoever writes it down: the pass that the keeper calls may have been too early."""
@@ -652,7 +652,7 @@ def test_a_delivery_that_is_killed_again_and_again(world: World) -> None:
     assert tried.read_text() == "x\n" * 2
 
 
-def test_an_outbox_that_is_none(world: World) -> None:
+def test_an_outbox_that_is_not_a_directory(world: World) -> None:
     """The pass does its work; what happened is told once it can be."""
     configure(world)
     world.start("a")
@@ -754,7 +754,7 @@ def test_for_one_call_by_variables(world: World) -> None:
 SECRET = "s3cr3t"
 
 
-def test_no_secret_of_a_target_is_said_or_written(world: World) -> None:
+def test_no_secret_of_a_target_is_printed_or_written(world: World) -> None:
     port = closed_port()
     world.configure(
         f"[notify]\ncommand = 'TOKEN={SECRET} false {SECRET}'\ntries = 1\n"
@@ -783,7 +783,7 @@ def findings(world: World) -> list[dict[str, Any]]:
     return [one for one in found if one["level"] != "ok"]
 
 
-def test_doctor_tells_what_was_lost_within_a_day(
+def test_doctor_reports_failed_notifications_of_the_last_day(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.start("a")
@@ -833,7 +833,7 @@ def test_gc_gives_up_what_is_a_day_old(world: World) -> None:
     }
 
 
-def test_what_is_no_news_any_more_is_not_told(state: Path) -> None:
+def test_old_events_are_not_notified(state: Path) -> None:
     fails()
     notices.collect(wanting(command="exit 0"))
     (path,) = notices.waiting()

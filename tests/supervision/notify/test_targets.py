@@ -28,7 +28,7 @@ def to_address(address: str, timeout: float = 20.0) -> targets.Sent:
 # --- commands ----------------------------------------------------------------------------------
 
 
-def test_a_command_gets_it_on_its_standard_input(tmp_path: Path) -> None:
+def test_a_command_gets_the_event_on_its_standard_input(tmp_path: Path) -> None:
     assert to_command(f"cat >{tmp_path}/got").problem is None
     assert (tmp_path / "got").read_bytes() == DATA
 
@@ -54,20 +54,22 @@ def test_a_command_that_hangs_is_killed_with_all_that_it_started(tmp_path: Path)
     assert eventually(lambda: not [exe for exe in both if os.path.exists(exe)])
 
 
-def test_what_a_command_leaves_in_the_background_is_its_own_affair(tmp_path: Path) -> None:
+def test_background_processes_of_a_command_are_left_alone(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     assert to_command(f"sleep 1000 & echo $! >{pid}", timeout=1).problem is None
     os.kill(int(pid.read_text()), signal.SIGKILL)
 
 
-def test_what_a_command_said_before_it_left_something_or_hung() -> None:
+def test_the_output_of_a_command_that_left_processes_or_hung() -> None:
     sent = to_command("echo why not >&2; sleep 2 & exit 3")
     assert (sent.problem, sent.said) == ("exit 3", "why not")
     sent = to_command("echo why not >&2; sleep 1000", timeout=0.5)
     assert (sent.problem, sent.said) == ("no answer within 0.5 s", "why not")
 
 
-def test_a_bug_keeps_nobody_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_in_one_session_does_not_delay_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Not even a traceback reaches whoever looks on."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     (tmp_path / "sesh").mkdir()
@@ -102,14 +104,14 @@ def test_a_command_is_part_of_no_session(tmp_path: Path, monkeypatch: pytest.Mon
         ("x" * 500, "x" * 60),
     ],
 )
-def test_what_is_said_of_a_command(command: str, shown: str) -> None:
+def test_how_a_command_is_shown(command: str, shown: str) -> None:
     assert Target(Kind.COMMAND, command).shown == shown
 
 
 # --- addresses ---------------------------------------------------------------------------------
 
 
-def test_an_address_gets_it_by_post() -> None:
+def test_a_webhook_gets_the_event_by_post() -> None:
     with receiving() as there:
         assert to_address(f"{there.address}/a%20b/c?d=e#f").problem is None
     (request,) = there.requests
@@ -129,7 +131,7 @@ def test_user_and_password_of_an_address_are_sent_as_such() -> None:
 
 
 @pytest.mark.parametrize("status", [200, 201, 204])
-def test_what_counts_as_taken(status: int) -> None:
+def test_which_answers_count_as_delivered(status: int) -> None:
     with receiving() as there:
         there.answers = [status]
         assert to_address(there.address).problem is None
@@ -144,7 +146,7 @@ def test_what_counts_as_taken(status: int) -> None:
         (599, "answered 599"),
     ],
 )
-def test_what_does_not(status: int, told: str) -> None:
+def test_which_answers_do_not_count_as_delivered(status: int, told: str) -> None:
     with receiving() as there:
         there.answers = [status]
         assert to_address(there.address).problem == told
@@ -158,7 +160,7 @@ def test_a_redirect_is_not_followed(where: str) -> None:
     assert len(there.requests) == 1
 
 
-def test_nobody_there() -> None:
+def test_an_endpoint_that_is_down() -> None:
     assert to_address(f"http://127.0.0.1:{closed_port()}/").problem == "Connection refused"
 
 
@@ -211,7 +213,7 @@ NO_ADDRESSES = [
 
 
 @pytest.mark.parametrize("address", NO_ADDRESSES)
-def test_what_is_no_address(address: str) -> None:
+def test_invalid_addresses(address: str) -> None:
     assert not targets.usable(address)
     assert to_address(address).problem == "is not an http or https address"
     assert "s3cret" not in Target(Kind.WEBHOOK, address).shown
@@ -228,7 +230,7 @@ def test_what_is_no_address(address: str) -> None:
         ("https://a@b@example.org", "https://example.org"),
     ],
 )
-def test_what_is_said_of_an_address(address: str, shown: str) -> None:
+def test_how_an_address_is_shown(address: str, shown: str) -> None:
     """Its host only: the path may be the secret, as in the webhooks of many a chat."""
     assert targets.usable(address)
     assert Target(Kind.WEBHOOK, address).shown == shown

@@ -42,7 +42,7 @@ def field(text: str, values: range) -> list[int]:
 
 
 @pytest.mark.parametrize("every", EXACT)
-def test_cron_runs_it_just_so_often(every: int) -> None:
+def test_cron_runs_gc_at_the_given_interval(every: int) -> None:
     minutes, hours, *days = schedules.cron_fields(every).split()
     assert days == ["*"] * 3
     runs = [h * 60 + m for h in field(hours, range(24)) for m in field(minutes, range(60))]
@@ -51,7 +51,7 @@ def test_cron_runs_it_just_so_often(every: int) -> None:
 
 
 @pytest.mark.parametrize("every", EXACT)
-def test_systemd_runs_it_just_so_often(every: int) -> None:
+def test_systemd_runs_gc_at_the_given_interval(every: int) -> None:
     need("systemd-analyze")
     (calendar, persistent) = schedules.timer_lines(every)
     assert persistent == "Persistent=true"
@@ -68,7 +68,9 @@ def test_systemd_runs_it_just_so_often(every: int) -> None:
     ("every", "near"),
     [(420, "6m or 10m"), (90, "1m or 2m"), (5400, "1h or 2h"), (86400 * 3, "1d")],
 )
-def test_what_cron_cannot_do_is_refused_with_the_nearest(every: float, near: str) -> None:
+def test_an_interval_that_cron_does_not_support_is_refused_with_the_nearest(
+    every: float, near: str
+) -> None:
     with pytest.raises(UsageError, match=rf"the nearest is {near}$"):
         schedules.cron_fields(every)
 
@@ -130,7 +132,7 @@ def test_a_program_that_systemd_cannot_run(program: str) -> None:
         schedules.service_text(Job((program,), {}))
 
 
-def test_what_no_unit_can_hold() -> None:
+def test_texts_that_a_unit_cannot_hold() -> None:
     with pytest.raises(SeshError, match="control characters"):
         schedules.service_text(Job(("/a\nb",), {}))
     with pytest.raises(SeshError, match="UTF-8"):
@@ -184,7 +186,7 @@ def as_cron_reads_it(command: str, *, pairs: bool) -> str:
 
 @settings(max_examples=20)
 @given(st.lists(WORDS, min_size=1, max_size=30))
-def test_words_reach_the_program_through_cron_and_shell(words: list[str]) -> None:
+def test_arguments_reach_the_program_through_cron_and_shell(words: list[str]) -> None:
     line = " ".join(schedules.cron_word(word) for word in words)
     assert "\n" not in line
     readings = {as_cron_reads_it(line, pairs=True), as_cron_reads_it(line, pairs=False), line}
@@ -194,7 +196,7 @@ def test_words_reach_the_program_through_cron_and_shell(words: list[str]) -> Non
         assert out.decode().split("\0")[:-1] == words
 
 
-def test_what_no_crontab_can_hold() -> None:
+def test_texts_that_a_crontab_cannot_hold() -> None:
     for word in ("a\nb", "", "a\rb"):
         with pytest.raises(SeshError):
             schedules.cron_word(word)
@@ -205,7 +207,7 @@ def test_a_path_that_is_not_utf8_stays_as_it_is() -> None:
 
 
 @given(st.lists(st.binary().filter(lambda line: b"sesh" not in line)), st.booleans())
-def test_what_is_not_ours_stays_byte_for_byte(lines: list[bytes], behind: bool) -> None:
+def test_lines_of_others_stay_byte_for_byte(lines: list[bytes], behind: bool) -> None:
     others = b"".join(line + b"\n" for line in lines)
     block = schedules.cron_block(JOB, 300, KEY)
     new = schedules.parse(others, *MARKS).with_block(block)
@@ -237,7 +239,7 @@ def test_marks_that_do_not_match_are_no_block(crontab: bytes) -> None:
         schedules.parse(b"a\n" + crontab + b"\nb\n")
 
 
-def test_words_like_the_marks_are_none() -> None:
+def test_text_like_the_marks_is_not_a_mark() -> None:
     crontab = b"# sesh beginning\n## sesh begin\n# sesh end of all\necho # sesh end\n"
     assert schedules.parse(crontab) == schedules.Crontab(crontab, None, b"")
 
@@ -256,7 +258,7 @@ def test_when_a_block_runs(block: bytes, schedule: str | None) -> None:
 
 
 @pytest.mark.parametrize("state", ["/s", "/a b%c$d 'e' \"f\" \\g", "", "/ünï"])
-def test_whose_a_block_or_a_service_without_a_key_is(state: str) -> None:
+def test_the_state_directory_of_a_block_or_service_without_a_key(state: str) -> None:
     env = {"PATH": "/bin", **({"XDG_STATE_HOME": state} if state else {})}
     job = Job(("/opt/sesh", "gc", "--auto"), env)
     expected = f"{state or '/home/me/.local/state'}/sesh"
@@ -268,5 +270,5 @@ def test_whose_a_block_or_a_service_without_a_key_is(state: str) -> None:
 
 
 @pytest.mark.parametrize("block", [b"", b"# only\n", b"* * * * * 'half\n"])
-def test_a_block_that_says_nothing_is_of_the_usual_state_directory(block: bytes) -> None:
+def test_a_block_without_variables_is_of_the_default_state_directory(block: bytes) -> None:
     assert schedules.block_state(block, "/home/me") == "/home/me/.local/state/sesh"
