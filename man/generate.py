@@ -132,7 +132,7 @@ def synopsis(verb: Verb) -> str:
 
 def argument(piece: str) -> str:
     """A piece of click's usage as mdoc: NAME, [NAME], NAME..., [NAME]..., [-- COMMAND...]"""
-    found = re.fullmatch(r"(\[)?(-- )?([A-Z]+)\]?(\.\.\.)?\]?", piece)
+    found = re.fullmatch(r"(\[)?(-- )?([A-Z=]+)\]?(\.\.\.)?\]?", piece)
     assert found, piece
     optional, dashes, name, many = found.groups()
     words = ("Cm -- " if dashes else "") + f"Ar {name.lower()}" + (" ..." if many else "")

@@ -317,6 +317,11 @@ def test_behind_the_dashes_any_command_is_completed(terminal: Terminal) -> None:
     )
 
 
+def test_keys_of_set_are_offered(terminal: Terminal) -> None:
+    assert_completed(terminal, "sesh set alpha time", "sesh set alpha timeout=")
+    assert_completed(terminal, "sesh set alpha tags=x group=c", "sesh set alpha tags=x group=ci")
+
+
 def test_every_phase_is_offered() -> None:
     for shell in ("bash", "fish", "zsh"):
         script = Path(completion.__file__).parents[1] / "terminal" / "shell" / f"complete.{shell}"

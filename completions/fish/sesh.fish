@@ -89,6 +89,15 @@ function __sesh_directories
     __fish_complete_directories
 end
 
+function __sesh_settable
+    switch (commandline -ct)
+        case 'group=*'
+            printf 'group=%s\n' (__sesh_groups)
+        case '*'
+            printf '%s=\n' group tags max-age max-idle launch-timeout timeout idle-timeout retries retry-delay retry-max-delay retry-reset retry-on max-memory max-cpu-time check-interval health-cmd health-interval health-timeout health-retries health-start-period max-silence scope breaker-failures breaker-within breaker-cooldown
+    end
+end
+
 function __sesh_filters
     switch (commandline -ct | string replace -r '^(-f|--filter=)' '')
         case 'group=*'
@@ -127,6 +136,7 @@ complete -c sesh -n __sesh_no_command -a restart -d 'Restart sessions in place'
 complete -c sesh -n __sesh_no_command -a stop -d 'Stop sessions'
 complete -c sesh -n __sesh_no_command -a pause -d 'Pause sessions'
 complete -c sesh -n __sesh_no_command -a resume -d 'Resume paused sessions'
+complete -c sesh -n __sesh_no_command -a set -d 'Change tags'
 complete -c sesh -n __sesh_no_command -a ls -d 'List sessions'
 complete -c sesh -n __sesh_no_command -a show -d 'Show everything known of a session'
 complete -c sesh -n __sesh_no_command -a status -d 'Say a session\'s state in one line and as the exit code'
@@ -160,6 +170,8 @@ complete -c sesh -n '__sesh_in restart' -a '(__sesh_sessions)'
 complete -c sesh -n '__sesh_in stop' -a '(__sesh_living)'
 complete -c sesh -n '__sesh_in pause' -a '(__sesh_sessions)'
 complete -c sesh -n '__sesh_in resume' -a '(__sesh_sessions)'
+complete -c sesh -n '__sesh_in set; and __sesh_first' -a '(__sesh_sessions)'
+complete -c sesh -n '__sesh_in set; and not __sesh_first' -a '(__sesh_settable)'
 complete -c sesh -n '__sesh_in show; and __sesh_first --color --colour' -a '(__sesh_sessions)'
 complete -c sesh -n '__sesh_in status; and __sesh_first' -a '(__sesh_sessions)'
 complete -c sesh -n '__sesh_in logs' -a '(__sesh_sessions)'
@@ -178,8 +190,8 @@ complete -c sesh -n '__sesh_in config; and __sesh_first' -a 'show edit check pat
 complete -c sesh -n '__sesh_in timer; and __sesh_first --every --scheduler' -a 'install remove status'
 complete -c sesh -n '__sesh_in init; and __sesh_first' -a 'bash zsh fish'
 complete -c sesh -n '__sesh_in completion; and __sesh_first' -a 'bash zsh fish'
-complete -c sesh -n '__sesh_in man; and __sesh_first' -a 'start restart stop pause resume ls show status logs events stats attach detach send answer wait rm gc doctor adopt template config timer watch init completion man help update resumable finish hook pass'
-complete -c sesh -n '__sesh_in help; and __sesh_first' -a 'start restart stop pause resume ls show status logs events stats attach detach send answer wait rm gc doctor adopt template config timer watch init completion man help update resumable finish scripting'
+complete -c sesh -n '__sesh_in man; and __sesh_first' -a 'start restart stop pause resume set ls show status logs events stats attach detach send answer wait rm gc doctor adopt template config timer watch init completion man help update resumable finish hook pass'
+complete -c sesh -n '__sesh_in help; and __sesh_first' -a 'start restart stop pause resume set ls show status logs events stats attach detach send answer wait rm gc doctor adopt template config timer watch init completion man help update resumable finish scripting'
 complete -c sesh -n '__sesh_in update; and __sesh_first --phase --meta --error --summary --resume-ready --conversation' -a '(__sesh_sessions)'
 complete -c sesh -n '__sesh_in resumable; and __sesh_first' -a '(__sesh_sessions)'
 complete -c sesh -n '__sesh_in finish' -a '(__sesh_finishing)'
@@ -231,7 +243,7 @@ complete -c sesh -n '__sesh_in start' -l pull -d 'Fetch the image first'
 complete -c sesh -n '__sesh_in start' -s a -l attach -d 'Attach to it at once'
 complete -c sesh -n '__sesh_in start' -l record-only -d 'Create only the record'
 complete -c sesh -n '__sesh_in start show status update' -l json -d 'Print the session as JSON'
-complete -c sesh -n '__sesh_in start restart stop pause resume ls show status logs events stats attach detach send answer wait rm gc doctor adopt template config timer watch init completion man help update resumable finish hook pass' -s h -l help -d 'Print a short help'
+complete -c sesh -n '__sesh_in start restart stop pause resume set ls show status logs events stats attach detach send answer wait rm gc doctor adopt template config timer watch init completion man help update resumable finish hook pass' -s h -l help -d 'Print a short help'
 complete -c sesh -n '__sesh_in restart' -l stale -d 'Restart every stale session'
 complete -c sesh -n '__sesh_in restart' -l failed -d 'Restart every failed session, also what a limit ended'
 complete -c sesh -n '__sesh_in restart' -l lost -d 'Restart every lost session, as after a reboot'
@@ -268,7 +280,7 @@ complete -c sesh -n '__sesh_in logs' -l timestamps -d 'Print when each line was 
 complete -c sesh -n '__sesh_in logs' -l raw -d 'The bytes that it printed, escape sequences and all'
 complete -c sesh -n '__sesh_in events' -s f -l follow -d 'Go on as things happen'
 complete -c sesh -n '__sesh_in events' -l since -x -d 'Only what happened since then'
-complete -c sesh -n '__sesh_in events' -l kind -x -a 'started start-failed restarted restart-failed ended stopping stopped archived removed adopted paused resumed phase finished recovering failing hung healthy waiting breaker-opened notified notify-failed' -d 'Only this kind'
+complete -c sesh -n '__sesh_in events' -l kind -x -a 'started start-failed restarted restart-failed ended stopping stopped archived removed adopted changed paused resumed phase finished recovering failing hung healthy waiting breaker-opened notified notify-failed' -d 'Only this kind'
 complete -c sesh -n '__sesh_in events' -s n -l lines -x -d 'Only the last N of these events'
 complete -c sesh -n '__sesh_in events' -l json -d 'Print one object a line as JSON'
 complete -c sesh -n '__sesh_in stats' -l json -d 'Print the figures as JSON'

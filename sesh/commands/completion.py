@@ -12,6 +12,7 @@ from sesh.doctor import IDS
 from sesh.model import progress
 from sesh.model.agents.hook_event import ACTIVITIES
 from sesh.model.states import ALIVE, Retry, State
+from sesh.operations import change
 from sesh.state import events
 from sesh.system import paths
 from sesh.terminal import completion, filters, output
@@ -45,7 +46,11 @@ _ARGUMENTS: dict[str, Offer] = {
     "help": (*LISTED, *TOPICS),
     **dict.fromkeys(("stop", "detach", "send", "answer", "wait"), "living"),
 }
-_REST: dict[str, Offer] = {"template": "templates", "answer": ("yes", "no", "always")}
+_REST: dict[str, Offer] = {
+    "template": "templates",
+    "answer": ("yes", "no", "always"),
+    "set": "settable",
+}
 
 
 @declare("completion")
@@ -77,6 +82,7 @@ def tree(group: click.Group) -> Tree:
         _LIVING,
         filters.FILTER_KEYS,
         tuple(rule_files.stems(paths.builtin_dir())),
+        tuple(map(change.shown, change.KEYS)),
     )
 
 

@@ -114,7 +114,7 @@ class Worktree(Value):
 
 
 class Spec(Value):
-    """What was asked for. Never changed after start."""
+    """What was asked for. Only `sesh set` changes it after the start."""
 
     command: tuple[str, ...]
     cwd: str

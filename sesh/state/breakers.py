@@ -54,17 +54,17 @@ def _circuits(group: str | None, template: str | None) -> tuple[Circuit, ...]:
 
 def limits_of(record: Record, config: Config) -> BreakerLimits:
     """The session's own limits, or those of the settings."""
-    return record.spec.breaker or _usual(config)
+    return record.spec.breaker or usual(config)
 
 
-def _usual(config: Config) -> BreakerLimits:
+def usual(config: Config) -> BreakerLimits:
     usual = config.breaker
     return BreakerLimits(int(usual.failures), usual.within, usual.cooldown)
 
 
 def _shown(view: View, config: Config) -> Member:
     own = view.get("breaker")
-    limits = BreakerLimits(**own) if own else _usual(config)
+    limits = BreakerLimits(**own) if own else usual(config)
     return Member(view["id"], _circuits(view.get("group"), view.get("template")), limits)
 
 

@@ -18,6 +18,7 @@ GROUPS = {
         "stop": "Stop sessions: ask, wait, kill, confirm.",
         "pause": "Freeze sessions, or hold them.",
         "resume": "Continue paused sessions.",
+        "set": "Change tags, group, limits or retries of a session.",
     },
     "Look": {
         "ls": "List sessions.",
@@ -82,7 +83,7 @@ ALIASES = {
 }
 # Not suggested for a misspelt word, unless it has the same letters.
 _CAREFUL = {*("rm", "remove", "delete", "stop", "kill", "gc")}
-_MODULES = {"pass": "pass_", "help": "help_"}
+_MODULES = {"pass": "pass_", "set": "set_", "help": "help_"}
 # These run in spite of an error in the settings: they look at sessions, or end them. None: `sesh`.
 _FORGIVING = {
     *(None, "ls", "show", "status", "logs", "attach", "detach", "stop", "wait", "events", "stats"),

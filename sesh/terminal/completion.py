@@ -16,8 +16,8 @@ from sesh.model.value_object import Value
 from sesh.terminal.prompt import quoted, quoted_for_fish
 
 # The completions of a value: these words, or those that the script's function of that name finds
-# (sessions, living, finishing, groups, tags, filters, templates, directories, variables); None:
-# nothing.
+# (sessions, living, finishing, groups, tags, filters, templates, settable, directories,
+# variables); None: nothing.
 Offer = tuple[str, ...] | str | None
 
 
@@ -60,6 +60,7 @@ class Tree(Value):
     living: tuple[str, ...]  # the states of sessions that can be stopped, typed into, waited for
     filters: tuple[str, ...]
     templates: tuple[str, ...]  # that come with sesh
+    settable: tuple[str, ...]  # keys of `set`
 
     @property
     def offered(self) -> list[Verb]:
@@ -92,6 +93,7 @@ def _fill(shell: str, tree: Tree, **tables: Iterable[str]) -> str:
         "filters": [" ".join(tree.filters)],
         "templates": [" ".join(tree.templates)],
         "outcomes": [" ".join(FINAL)],
+        "settable": [" ".join(tree.settable)],
     }
     for name, lines in {**words, **tables}.items():
         script = script.replace(f"%{name.upper()}%", "\n".join(lines))

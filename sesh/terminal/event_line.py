@@ -31,6 +31,8 @@ def _detail(event: View) -> str:
     if event["kind"] == "phase":
         before = event.get("previous")
         return f"{event.get('phase')}{f', was {before}' if before else ''}"
+    if event["kind"] == "changed":
+        return ", ".join(str(key) for key in event.get("keys") or ())
     if event["kind"] == "finished":
         summary = event.get("summary")
         return f"{event.get('outcome')}{f': {summary}' if summary else ''}"

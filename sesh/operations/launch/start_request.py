@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
 
@@ -220,13 +220,26 @@ def _care(request: Request, config: Config, note: Note) -> Care:
     unknown = [word for word in care.retry_on if word not in tuple(Retry)]
     if unknown or not care.retry_on:
         raise _wrong_ends(request, ", ".join(unknown) or "nothing")
+    check_care(care, note)
+    return care
+
+
+def check_care(care: Care, note: Note, before: str = "--") -> None:
+    """Check what types do not; `before` comes before the name of a value."""
     if care.retries and care.retry_delay > care.retry_max_delay:
         least, most = span(care.retry_delay), span(care.retry_max_delay)
         note(f"the retry delay ({least}) is longer than the longest one: it is {most}")
-    for name in _ABOVE_ZERO:
-        if getattr(care, name) <= 0:
-            raise UsageError(f"--{name.replace('_', '-')} should be above 0")
-    return care
+    _check_above_zero(care, _ABOVE_ZERO, before)
+
+
+def check_breaker(breaker: BreakerLimits, before: str = "--") -> None:
+    _check_above_zero(breaker, ("within", "cooldown"), f"{before}breaker-")
+
+
+def _check_above_zero(values: Value, names: Iterable[str], before: str) -> None:
+    for name in names:
+        if getattr(values, name) <= 0:
+            raise UsageError(f"{before}{name.replace('_', '-')} should be above 0")
 
 
 def _breaker(request: Request, config: Config) -> BreakerLimits | None:
@@ -242,10 +255,9 @@ def _breaker(request: Request, config: Config) -> BreakerLimits | None:
     ):
         return None
     chosen = {name: _plain(_chosen("breaker", name, request, config)) for name in names}
-    for name in ("within", "cooldown"):
-        if chosen[name] <= 0:
-            raise UsageError(f"--breaker-{name} should be above 0")
-    return BreakerLimits(**chosen)
+    breaker = BreakerLimits(**chosen)
+    check_breaker(breaker)
+    return breaker
 
 
 def _wrong_ends(request: Request, words: str) -> SeshError:

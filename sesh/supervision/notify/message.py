@@ -17,6 +17,7 @@ _SENTENCES = {
     "archived": "was moved to the history",
     "removed": "was removed",
     "adopted": "was adopted",
+    "changed": "was changed",
     "paused": "is paused",
     "resumed": "was resumed",
     "recovering": "will be restarted",

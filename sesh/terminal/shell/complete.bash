@@ -67,6 +67,17 @@ _sesh_filters() {
     esac
 }
 
+_sesh_settable() {
+    local -a keys=(%SETTABLE%)
+    case $cur in
+        group=*) _sesh_groups group= ;;
+        *)
+            _sesh_words "${keys[@]/%/=}"
+            compopt -o nospace
+            ;;
+    esac
+}
+
 _sesh_options() {
     case $command in
 %OPTIONS%

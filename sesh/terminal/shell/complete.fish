@@ -76,6 +76,15 @@ function __sesh_directories
     __fish_complete_directories
 end
 
+function __sesh_settable
+    switch (commandline -ct)
+        case 'group=*'
+            printf 'group=%s\n' (__sesh_groups)
+        case '*'
+            printf '%s=\n' %SETTABLE%
+    end
+end
+
 function __sesh_filters
     switch (commandline -ct | string replace -r '^(-f|--filter=)' '')
         case 'group=*'

@@ -62,6 +62,16 @@ _sesh_filters() {
     esac
 }
 
+_sesh_settable() {
+    local expl key=${PREFIX%%=*}
+    if ! compset -P '*='; then
+        _wanted keys expl key compadd -qS= -- \
+            %SETTABLE%
+    elif [[ $key == group ]]; then
+        _sesh_groups
+    fi
+}
+
 _sesh() {
     local curcontext=$curcontext state at
     local -a line verbs
