@@ -138,7 +138,7 @@ def test_an_engine_ends_with_a_killed_test_run(engine: Engine, tmp_path: Path) -
     child.kill()
     child.communicate()
     assert eventually(lambda: not [pid for pid in pids if is_alive(int(pid))], 60)
-    assert directory not in Path("/proc/self/mounts").read_text()
+    assert eventually(lambda: directory not in Path("/proc/self/mounts").read_text(), 60)
     shutil.rmtree(directory)
 
 

@@ -99,8 +99,8 @@ def _edit(path: str) -> int:
     import click
 
     if not os.path.lexists(path):
-        with open(paths.package_file("state/skeleton.toml"), "rb") as file:
-            files.create(path, file.read())
+        skeleton = paths.package_file("state/skeleton.toml")
+        files.create(path, files.read_regular(skeleton, settings.LIMIT))
     try:
         click.edit(filename=path)
     except click.ClickException as error:

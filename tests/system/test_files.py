@@ -28,7 +28,7 @@ SOURCES = Path(files.__file__).parents[1]
 # only (O_EXCL), /dev/null, what `files` has opened, and what a user names on the command line.
 OPENED_ELSEWHERE = {
     *("__main__", "agents/activity", "places/docker/session_files", "places/host/tmux_server"),
-    *("commands/config", "commands/template"),  # of the package, as in places/remote
+    "commands/template",  # of the package, as in places/remote
     *(
         "places/environment",
         "places/remote",
