@@ -131,11 +131,11 @@ def synopsis(verb: Verb) -> str:
 
 
 def argument(piece: str) -> str:
-    """A piece of click's usage as mdoc: NAME, [NAME], NAME..., [NAME]..., [-- COMMAND...]"""
-    found = re.fullmatch(r"(\[)?(-- )?([A-Z=]+)\]?(\.\.\.)?\]?", piece)
+    """A piece of click's usage as mdoc: NAME, [NAME], NAME..., [NAME]..., [[--] COMMAND...]"""
+    found = re.fullmatch(r"(\[)?(\[--\] )?([A-Z=]+)\]?(\.\.\.)?\]?", piece)
     assert found, piece
     optional, dashes, name, many = found.groups()
-    words = ("Cm -- " if dashes else "") + f"Ar {name.lower()}" + (" ..." if many else "")
+    words = ("Oo Cm -- Oc " if dashes else "") + f"Ar {name.lower()}" + (" ..." if many else "")
     return f".Op {words}" if optional else f".{words}"
 
 

@@ -94,12 +94,14 @@ def _lane(argv: list[str]) -> int | None:
 
 
 def _full(argv: list[str]) -> int:
-    """A plain `start NAME -- COMMAND...` and `pass` import the least; then well-formed calls, which
+    """A plain `start NAME COMMAND...` and `pass` import the least; then well-formed calls, which
     need no click."""
     from sesh.terminal import exit_codes
 
-    if argv[:1] == ["start"] and len(argv) > 3 and argv[2] == "--" and argv[1][:1] != "-":
-        return exit_codes.guarded(lambda: _start(argv[1], tuple(argv[3:])))
+    if argv[:1] == ["start"] and len(argv) > 2 and _is_name(argv[1]):
+        command = argv[3:] if argv[2] == "--" else argv[2:] if argv[2][:1] != "-" else []
+        if command:
+            return exit_codes.guarded(lambda: _start(argv[1], tuple(command)))
     if argv == ["pass"]:
         from sesh.supervision import run_pass
 
@@ -107,8 +109,12 @@ def _full(argv: list[str]) -> int:
     return exit_codes.guarded(lambda: _command(argv))
 
 
+def _is_name(word: str) -> bool:
+    return word[:1] != "-" and f"_{word}".replace("-", "_").isidentifier()
+
+
 def _start(name: str, command: tuple[str, ...]) -> int:
-    """`start NAME -- COMMAND`, and nothing else."""
+    """`start NAME COMMAND` or `start NAME -- COMMAND`, and nothing else."""
     from sesh.operations.launch import start_request
     from sesh.state import settings
     from sesh.terminal import output

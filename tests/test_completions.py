@@ -322,6 +322,18 @@ def test_keys_of_set_are_offered(terminal: Terminal) -> None:
     assert_completed(terminal, "sesh set alpha tags=x group=c", "sesh set alpha tags=x group=ci")
 
 
+def test_after_the_name_any_command_is_completed(terminal: Terminal) -> None:
+    for typed, done in (
+        ("start api quite-a-r", f"start api {NEW_COMMAND}"),
+        ("start api -C /tmp quite-a-r", f"start api -C /tmp {NEW_COMMAND}"),
+        ("start -n api quite-a-r", f"start -n api {NEW_COMMAND}"),
+        ("run api ls only-d", "run api ls only-directory/"),
+        ("start api -C only-d", "start api -C only-directory/"),
+        ("start api --detac", "start api --detach"),
+    ):
+        assert_completed(terminal, f"sesh {typed}", f"sesh {done}")
+
+
 def test_every_phase_is_offered() -> None:
     for shell in ("bash", "fish", "zsh"):
         script = Path(completion.__file__).parents[1] / "terminal" / "shell" / f"complete.{shell}"

@@ -17,44 +17,61 @@ _RETRIES = {"type": click.IntRange(0, MOST_RETRIES), "metavar": "N"}
 _FAILURES = {"type": click.IntRange(1, MOST_RETRIES), "metavar": "N"}
 _OFTEN = {"type": click.IntRange(0, MOST), "metavar": "N"}
 
-_OPTIONS: tuple[tuple[str, dict[str, Any], str], ...] = (
-    ("--scope", _FLAG, "Run it in its own systemd scope."),
-    ("--no-scope", _FLAG, "Do not use a systemd scope (overrides settings and template)."),
-    ("--timeout", _TIME, "End it TIME after its start, retries included."),
-    ("--idle-timeout", _TIME, "End the session when it printed nothing for TIME."),
-    ("--launch-timeout", _TIME, "How long to wait for the command to start (10s)."),
-    ("--retries", _RETRIES, "Retry a failed session up to N times (0)."),
-    ("--retry-delay", _TIME, "Wait before the first retry (10s); doubled each time."),
-    ("--retry-max-delay", _TIME, "The longest wait between two retries (5m)."),
-    ("--retry-reset", _TIME, "Reset the count of retries after TIME without failure (10m)."),
-    (
-        *("--retry-on", {"metavar": "ENDS"}),
-        "Which ends are retried: failure, lost, timeout, always (failure).",
+_SECTIONS: dict[str, tuple[tuple[str, dict[str, Any], str], ...]] = {
+    "Limits": (
+        ("--timeout", _TIME, "End the session TIME after its start, retries included (0: never)."),
+        ("--idle-timeout", _TIME, "End the session after TIME without output (0: never)."),
+        ("--launch-timeout", _TIME, "How long to wait for the command to start (10s)."),
+        (
+            *("--max-memory", _SIZE),
+            "End the session when its processes use more memory; also the limit of a new "
+            "container.",
+        ),
+        ("--max-cpu-time", _TIME, "End the session when it has used more processor time."),
+        ("--check-interval", _TIME, "How often to measure memory and processor time (30s)."),
+        ("--scope", _FLAG, "Run in a systemd scope of its own."),
+        ("--no-scope", _FLAG, "Do not use a systemd scope (overrides settings and template)."),
     ),
-    ("--max-memory", _SIZE, "End it when it and its children use more memory."),
-    ("--max-cpu-time", _TIME, "End it when it has used more processor time."),
-    ("--check-interval", _TIME, "How often to measure memory and processor time (30s)."),
-    (
-        *("--health-cmd", {"metavar": "COMMAND"}),
-        "A shell command that fails when the session is unhealthy.",
+    "Retries": (
+        ("--retries", _RETRIES, "Retry a failed session up to N times (0)."),
+        ("--retry-delay", _TIME, "Wait before the first retry (10s); doubled each time."),
+        ("--retry-max-delay", _TIME, "The longest wait between two retries (5m)."),
+        ("--retry-reset", _TIME, "Reset the count of retries after TIME without failure (10m)."),
+        (
+            *("--retry-on", {"metavar": "ENDS"}),
+            "Which ends are retried: failure, lost, timeout, always (failure).",
+        ),
     ),
-    ("--health-interval", _TIME, "How often to run it (30s)."),
-    ("--health-timeout", _TIME, "How long it may take (30s)."),
-    ("--health-retries", _FAILURES, "How many failures in a row count (3)."),
-    ("--health-start-period", _TIME, "Failures this early do not count."),
-    ("--max-silence", _TIME, "Report it as hung when it printed and reported nothing for TIME."),
-    (
-        *("--breaker-failures", _OFTEN),
-        "Stop retrying after N failures in the group or template (10; 0 = off).",
+    "Health": (
+        (
+            *("--health-cmd", {"metavar": "COMMAND"}),
+            "A shell command that fails when the session is unhealthy.",
+        ),
+        ("--health-interval", _TIME, "How often to run it (30s)."),
+        ("--health-timeout", _TIME, "How long it may take (30s)."),
+        ("--health-retries", _FAILURES, "How many failures in a row count (3)."),
+        ("--health-start-period", _TIME, "Failures this early do not count."),
+        (
+            *("--max-silence", _TIME),
+            "Report it as hung after TIME without output or sesh update; retry it, if it has "
+            "retries left.",
+        ),
     ),
-    ("--breaker-within", _TIME, "The time in which these failures count (10m)."),
-    ("--breaker-cooldown", _TIME, "How long to stop retrying (30m)."),
-)
+    "Breaker": (
+        (
+            *("--breaker-failures", _OFTEN),
+            "Stop retrying after N failures in the group or template (10; 0 = off).",
+        ),
+        ("--breaker-within", _TIME, "The time in which these failures count (10m)."),
+        ("--breaker-cooldown", _TIME, "How long to stop retrying (30m)."),
+    ),
+}
 
 
 OPTIONS = [
-    Parameter(name.strip("-").replace("-", "_"), name, help=text, **more)
-    for name, more, text in _OPTIONS
+    Parameter(name.strip("-").replace("-", "_"), name, section=section, help=text, **more)
+    for section, options in _SECTIONS.items()
+    for name, more, text in options
 ]
 
 

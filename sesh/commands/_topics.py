@@ -8,7 +8,7 @@ from sesh.model import errors
 TOPICS = {
     "scripting": {
         "Sessions": {
-            "sesh start job -- make": "start it; prints the name",
+            "sesh start job -d -- make": "start it; prints the name",
             "sesh wait job --for ended --timeout 1h": "exit 124 after an hour",
             "sesh status job": "one line, and the state as exit code",
             "sesh ls --json": "all sessions as JSON, the fastest call",

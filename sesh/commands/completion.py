@@ -97,6 +97,7 @@ def _verb(name: str, found: click.Command) -> Verb:
         offer=_argument_offer(name, first) if first else None,
         many=first is not None and first.nargs == -1,
         rest=_REST.get(name),
+        runs=name == "start",
     )
 
 

@@ -12,45 +12,94 @@ from sesh.agents.templates import catalog
 from sesh.agents.templates.template import Template
 from sesh.commands import _help
 from sesh.commands._declare import Parameter, argument, declare, flag, option
-from sesh.commands._options import json_option
 from sesh.commands._supervision_options import OPTIONS, taken
 from sesh.model.errors import UsageError
+from sesh.model.record import valid_name
 from sesh.model.states import ALIVE
+from sesh.model.text.shell_words import quote
 from sesh.operations import attach
 from sesh.operations.launch import start_request
 from sesh.places import registry
 from sesh.state import settings
+from sesh.system import paths
 from sesh.terminal import output, session_list
 
 # The options that also apply to a session that is only a record.
-_OF_A_RECORD = (*("names", "directory", "template", "group", "tags", "as_json", "record_only"),)
+_OF_A_RECORD = (
+    *("name", "named", "directory", "template", "group", "tags", "as_json", "detach"),
+    "record_only",
+)
 
 
 class _WithCommand(_help.Command):
-    """Everything after the first `--` is the command of the session, unchanged."""
+    """After the first `--`, or else from the first word after NAME on that is no option, everything
+    is the command of the session, unchanged."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if "--" in args:
-            at = args.index("--")
-            ctx.obj = tuple(args[at + 1 :])
-            args = args[:at]
-        return super().parse_args(ctx, args)
+        at, is_named = 0, False
+        while at < len(args) and args[at] != "--":
+            switch, value_follows = self._switch(args[at])
+            if switch is None:
+                if is_named:
+                    break
+                _check_is_name(args, at)
+            is_named = is_named or switch in (None, "-n", "--name")
+            at += 2 if value_follows else 1
+        ctx.obj = tuple(args[at + 1 if args[at : at + 1] == ["--"] else at :])
+        return super().parse_args(ctx, args[:at])
+
+    def _switch(self, word: str) -> tuple[str | None, bool]:
+        """The option that a word gives (of several letters, the last), and whether its value is the
+        next word; None if the word is no option."""
+        if word[:1] != "-" or word == "-":
+            return None, False
+        options = [one for one in self.params if isinstance(one, click.Option) and not one.is_flag]
+        valued = {switch for one in options for switch in one.opts}
+        if word[:2] == "--":
+            switch, equals, _ = word.partition("=")
+            return switch, switch in valued and not equals
+        for last, letter in enumerate(word[1:], 2):
+            if f"-{letter}" in valued:
+                return f"-{letter}", last == len(word)
+        return word, False
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        return [*super().collect_usage_pieces(ctx), "[-- COMMAND...]"]
+        return [*super().collect_usage_pieces(ctx), "[[--] COMMAND...]"]
+
+
+def _check_is_name(args: list[str], at: int) -> None:
+    """Refuse a command without the name of a session before it, with the right call."""
+    word = args[at]
+    if valid_name(word) or args[at + 1 : at + 2] == ["--"]:
+        return
+    if "/" in word or paths.which(word):
+        call = (*args[:at], start_request.name_of(word), "--", *args[at:])
+        raise UsageError(
+            f"{word} is a command, not a session name: sesh start {' '.join(map(quote, call))}"
+        )
 
 
 _CONTAINER = [
-    Parameter("image", "-i", "--image", metavar="IMAGE", help="Run in a new container of IMAGE."),
+    Parameter("pull", "--pull", section="Container", is_flag=True, help="Fetch the image first."),
+    Parameter(
+        "image",
+        "-i",
+        "--image",
+        section="Container",
+        metavar="IMAGE",
+        help="Run in a new container of IMAGE.",
+    ),
     Parameter(
         "container",
         "--container",
+        section="Container",
         metavar="ID",
         help="Run in a container that exists; it is never removed.",
     ),
     Parameter(
         "no_mount",
         "--no-mount",
+        section="Container",
         is_flag=True,
         help="Do not mount the directory in the container.",
     ),
@@ -58,17 +107,29 @@ _CONTAINER = [
         "mounts",
         "--mount",
         multiple=True,
+        section="Container",
         metavar="DIR[:DIR[:ro]]",
         help="Mount another directory or volume (repeatable).",
     ),
-    Parameter("user", "--user", metavar="USER", help="The user in the container."),
-    Parameter("network", "--network", metavar="NET", help="The container's network."),
-    Parameter("memory", "--memory", metavar="SIZE", help="The container's memory, for example 2g."),
-    Parameter("cpus", "--cpus", metavar="N", help="The container's processors, for example 1.5."),
+    Parameter(
+        "user", "--user", section="Container", metavar="USER", help="The user in the container."
+    ),
+    Parameter(
+        "network", "--network", section="Container", metavar="NET", help="The container's network."
+    ),
+    Parameter("memory", "--memory", hidden=True),  # of older versions
+    Parameter(
+        "cpus",
+        "--cpus",
+        section="Container",
+        metavar="N",
+        help="The container's processors, for example 1.5.",
+    ),
     Parameter(
         "env_files",
         "--env-file",
         multiple=True,
+        section="Container",
         metavar="FILE",
         help="Variables for the container, a NAME=VALUE a line (repeatable).",
     ),
@@ -76,81 +137,105 @@ _CONTAINER = [
         "options",
         "--docker-opt",
         multiple=True,
+        section="Container",
         metavar="OPTION",
         help="Another option for the engine's run, as one word (repeatable).",
     ),
 ]
 
 
-@declare("start", cls=_WithCommand, after={"max_idle": [*OPTIONS, *_CONTAINER]})
+@declare(
+    "start",
+    cls=_WithCommand,
+    after={"max_idle": [*OPTIONS, *_CONTAINER]},
+    examples={
+        "sesh start web npm run dev": "a server",
+        "sesh start fix -t claude -p 'fix it'": "an agent, with a first prompt",
+        "sesh start -t codex --worktree search": "an agent on a new branch",
+        "sesh start job --timeout 8h -- make": "a job with a time limit",
+    },
+)
 def command(
     ctx: click.Context,
-    names: tuple[str, ...] = argument(nargs=-1, metavar="[NAME]"),
-    directory: str | None = option("-C", "--dir", metavar="DIR", help="Run in DIR."),
+    name: str | None = argument(required=False, metavar="[NAME]"),
+    named: str | None = option(
+        *("-n", "--name"),
+        section="Basics",
+        metavar="NAME",
+        help="The name, if it is not the first word.",
+    ),
+    directory: str | None = option(
+        "-C", "--dir", section="Basics", metavar="DIR", help="Run in DIR."
+    ),
     variables: tuple[str, ...] = option(
-        "-e",
-        "--env",
+        *("-e", "--env"),
+        section="Basics",
         multiple=True,
         metavar="K[=V]",
         help="Set a variable for the session (repeatable); without V, pass on the caller's.",
     ),
-    template: str | None = option(
-        "-t", "--template", metavar="NAME", help="Start it as a template says."
-    ),
-    prompt: str | None = option(
-        "-p",
-        "--prompt",
-        metavar="TEXT",
-        help="What the agent is to begin with (not when it resumes).",
-    ),
     group: str | None = option(
-        "-g", "--group", metavar="GROUP", help="Put the session into a group."
+        *("-g", "--group"), section="Basics", metavar="GROUP", help="Put the session into a group."
     ),
     tags: tuple[str, ...] = option(
-        "--tag", multiple=True, metavar="TAG", help="Tag the session (repeatable)."
+        "--tag",
+        section="Basics",
+        multiple=True,
+        metavar="TAG",
+        help="Tag the session (repeatable).",
+    ),
+    at_once: bool = flag("-a", "--attach", section="Basics", help="Attach to it at once."),
+    detach: bool = flag("-d", "--detach", section="Basics", help="Do not attach (the default)."),
+    record_only: bool = flag(
+        "--record-only",
+        section="Basics",
+        help="Create only the record: another program runs the agent.",
+    ),
+    as_json: bool = flag("--json", section="Basics", help="Print the session as JSON."),
+    template: str | None = option(
+        *("-t", "--template"),
+        section="Agent",
+        metavar="NAME",
+        help="Use a template: claude, codex, your own (sesh template lists them).",
+    ),
+    prompt: str | None = option(
+        *("-p", "--prompt"),
+        section="Agent",
+        metavar="TEXT",
+        help="The agent's first prompt (not given again when it resumes).",
     ),
     branch: str | None = option(
         "--branch",
+        section="Git",
         metavar="BRANCH",
         help="Only if the directory is on BRANCH; report when it leaves it.",
     ),
     worktree: str | None = option(
         "--worktree",
+        section="Git",
         metavar="BRANCH",
         help="Run in a new git worktree of the repository, on BRANCH.",
     ),
-    max_age: float | None = option(
-        "--max-age", type="duration", help="Let gc end the session when it has run for TIME."
-    ),
-    max_idle: float | None = option(
-        "--max-idle",
-        type="duration",
-        help="Let gc end the session when it printed nothing for TIME.",
-    ),
-    pull: bool = flag("--pull", help="Fetch the image first."),
-    at_once: bool = flag("-a", "--attach", help="Attach to it at once."),
-    record_only: bool = flag(
-        "--record-only", help="Create only the record: another program runs the agent."
-    ),
-    as_json: bool = json_option("the session"),
+    max_age: float | None = option("--max-age", type="duration", hidden=True),  # older than
+    max_idle: float | None = option("--max-idle", type="duration", hidden=True),  # --timeout
     **others: Any,
 ) -> int:
     """Start a session and print its name.
 
-    NAME defaults to the directory's name, COMMAND to your shell. A name whose session has ended is
-    used again; a living one is left alone (exit 8).
+    NAME defaults to the directory's name, COMMAND to your shell. COMMAND begins after NAME and
+    sesh's own options; -- marks its beginning where that is unclear. A name whose session has ended
+    is used again; a living one is left alone (exit 8).
     """
-    if len(names) > 1:
-        raise UsageError(
-            f"put the command after --: sesh start {names[0]} -- {' '.join(names[1:])}"
-        )
+    if name is not None and named is not None:
+        raise UsageError(f"two names: {name} and --name {named}; give one")
+    if at_once and detach:
+        raise UsageError("give --attach or --detach, but not both")
     if record_only:
         _nothing_to_run(ctx)
     if at_once:
         attach.need_terminal()
     config = settings.load()
-    name = names[0] if names else None
-    care, env_files = taken(others), others.pop("env_files")
+    care, env_files, pull = taken(others), others.pop("env_files"), others.pop("pull")
     inside = others["no_mount"] or others["container"] is not None
     usual = _usual(template, None if inside else directory)
     box = None if record_only else registry.request(**_place(others, usual))
@@ -159,7 +244,16 @@ def command(
     if pull and box:
         registry.pull(box, config)
     request = start_request.Request(
-        *(name, ctx.obj or (), directory, variables, group, tags, max_age, max_idle),
+        *(
+            name if named is None else named,
+            ctx.obj or (),
+            directory,
+            variables,
+            group,
+            tags,
+            max_age,
+            max_idle,
+        ),
         box=box,
         env_files=env_files,
         care=care,

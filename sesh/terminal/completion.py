@@ -38,6 +38,7 @@ class Verb(Value):
     offer: Offer
     many: bool
     rest: Offer = None  # for the arguments after the first, where these differ
+    runs: bool = False  # what follows its argument is a command with its arguments
 
     @property
     def brief(self) -> str:
@@ -94,6 +95,7 @@ def _fill(shell: str, tree: Tree, **tables: Iterable[str]) -> str:
         "templates": [" ".join(tree.templates)],
         "outcomes": [" ".join(FINAL)],
         "settable": [" ".join(tree.settable)],
+        "running": [" ".join(name for verb in tree.verbs if verb.runs for name in verb.valued)],
     }
     for name, lines in {**words, **tables}.items():
         script = script.replace(f"%{name.upper()}%", "\n".join(lines))
@@ -235,7 +237,7 @@ def fish(tree: Tree) -> str:
         ],
         arguments=[line for verb in tree.verbs if verb.offer for line in _fish_arguments(verb)],
         verb_options=[
-            f"complete -c sesh -n '__sesh_in {' '.join(verbs)}' {option}"
+            f"complete -c sesh -n '__sesh_on {' '.join(verbs)}' {option}"
             for option, verbs in grouped.items()
         ],
     )

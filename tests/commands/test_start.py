@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import time
 from pathlib import Path
 
 import pytest
 
+from sesh.commands import start
 from sesh.model.record import Record
 from sesh.model.session_json import FIELDS
 from sesh.model.states import State
@@ -17,7 +19,10 @@ from sesh.places import launch_files
 from sesh.state import lookup
 from tests import pace
 from tests.surroundings import complains, files, read_record
+from tests.terminal.test_fast_answers import loaded
 from tests.world import World, eventually
+
+CHECKOUT = Path(__file__).parents[2]
 
 
 def test_prints_the_name_and_nothing_else(world: World) -> None:
@@ -288,10 +293,6 @@ def panes(world: World) -> list[str]:
     return world.tmux("list-panes", "-a", "-F", "#{session_name} #{pane_dead}").splitlines()
 
 
-def test_words_behind_the_name_belong_behind_a_double_dash(world: World) -> None:
-    complains(world.sesh("start", "a", "sleep", "9"), 2, "sesh start a -- sleep 9")
-
-
 def test_everything_behind_the_double_dash_is_the_command(world: World) -> None:
     shown = world.ok("start", "a", "--json", "--", "sh", "-c", "sleep 1000", "--", "--json").json
     assert shown["command"] == ["sh", "-c", "sleep 1000", "--", "--json"]
@@ -323,6 +324,98 @@ def test_the_same_name_in_tmux_that_sesh_did_not_make_is_a_conflict(world: World
     world.tmux("new-session", "-d", "-s", "b", "sleep", "1000")
     complains(world.sesh("start", "b", "--", "sleep", "5"), 8, "b", "sesh did not start")
     assert "b" in world.tmux("list-sessions", "-F", "#{session_name}").split()
+
+
+SECTIONS = [
+    *("Basics", "Agent", "Git", "Limits", "Retries", "Health", "Breaker", "Container"),
+    "Examples",
+]
+ONE_NAME_IS_ENOUGH = ("--max-age", "--max-idle", "--memory")  # the older ones
+
+
+def test_the_help_has_sections_and_examples(world: World) -> None:
+    text = world.ok("start", "--help").out
+    assert re.findall(r"^([A-Z]\w+):$", text, re.M) == SECTIONS
+    assert len(re.findall(r"^  sesh start", text, re.M)) == 4
+    assert [word for word in ONE_NAME_IS_ENOUGH if re.search(rf"^  {word} ", text, re.M)] == []
+    assert "[0<=x" not in text
+
+
+def test_the_manual_has_the_sections_of_the_help() -> None:
+    page = (CHECKOUT / "man" / "sesh-start.1").read_text()
+    titles = re.findall(r"^\.Ss (.*)$", page, re.M)
+    assert titles[: len(SECTIONS) - 1] == SECTIONS[:-1]
+    for word in ONE_NAME_IS_ENOUGH:
+        assert f".Ql {word}" in page
+
+
+@pytest.mark.parametrize(
+    ("call", "name", "command"),
+    [
+        ("web sleep 100", "web", ["sleep", "100"]),
+        ("web -C / sleep 100", "web", ["sleep", "100"]),
+        ("-d -n web sleep 100", "web", ["sleep", "100"]),
+        ("--name=web -- sleep 100", "web", ["sleep", "100"]),
+        ("-dgx web --json sh -c true", "web", ["sh", "-c", "true"]),
+        ("web sh -c : -C -- --json", "web", ["sh", "-c", ":", "-C", "--", "--json"]),
+        ("sleep sleep -- 100", "sleep", ["sleep", "--", "100"]),
+        ("-- sleep 100", "dir", ["sleep", "100"]),
+    ],
+)
+def test_the_command_begins_at_the_second_word(call: str, name: str, command: list[str]) -> None:
+    """As with docker run: what follows belongs to it."""
+    context = start.command.click().make_context("start", call.split())
+    given = context.params["name"] or context.params["named"] or "dir"
+    assert (given, list(context.obj)) == (name, command)
+
+
+def test_a_command_without_dashes(world: World) -> None:
+    assert world.ok("start", "web", "sleep", "1000").out == "web\n"
+    assert world.session("web")["command"] == ["sleep", "1000"]
+    assert world.ok("start", "api", "-C", "/", "sh", "-c", "sleep 1000", "-C").out == "api\n"
+    shown = world.session("api")
+    assert (shown["cwd"], shown["command"]) == ("/", ["sh", "-c", "sleep 1000", "-C"])
+    assert world.ok("start", "-d", "-n", "job", "sleep", "1000").out == "job\n"
+    world.ok("start", "shell")
+    assert world.session("shell")["command"] == [world.env.get("SHELL", "/bin/sh")]
+
+
+def test_a_plain_command_without_dashes_needs_no_click(world: World) -> None:
+    _, modules = loaded(world, ["start", "web", "sleep", "1000"])
+    assert not modules & {"click", "sesh.terminal.main", "sesh.commands.start"}
+
+
+def test_a_command_in_the_place_of_the_name(world: World) -> None:
+    for call, right in (
+        ("./server", "sesh start server -- ./server"),
+        ("-C / ./server --port 80", "sesh start -C / server -- ./server --port 80"),
+        ("/bin/sleep 100", "sesh start sleep -- /bin/sleep 100"),
+    ):
+        complains(world.sesh("start", *call.split()), 2, "not a session name", right)
+    complains(world.sesh("start", "./server", "--", "sleep", "9"), 2, "invalid name")
+    done = world.sesh("start", "sleep", "100")
+    complains(done, 1, "100: command not found", "sesh start NAME -- sleep 100")
+    assert world.ls() == []
+
+
+def test_contradictions_are_refused(world: World) -> None:
+    complains(world.sesh("start", "web", "-n", "api"), 2, "two names")
+    complains(world.sesh("start", "-ad", "web"), 2, "--attach or --detach")
+
+
+def test_a_limit_of_its_own_replaces_the_one_of_gc(world: World) -> None:
+    """Also that of a template; the older option still sets the one of gc."""
+    world.configure("[gc]\nmax_age = 1\nmax_idle = 1\n")
+    template = world.root / "config" / "sesh" / "templates" / "long.toml"
+    template.parent.mkdir(parents=True)
+    template.write_text('[start]\ntimeout = "1h"\nidle_timeout = "1h"\n')
+    world.start("one", options=("--timeout", "1h", "--idle-timeout", "0"))
+    world.start("two", options=("-t", "long"))
+    world.start("old", options=("--max-age", "2h", "--max-idle", "0"))
+    limits = {one["name"]: (one["max_age"], one["max_idle"]) for one in world.ls()}
+    assert limits == {"one": (0.0, 0.0), "two": (0.0, 0.0), "old": (7200.0, 0.0)}
+    world.start("none")
+    assert world.session("none")["max_age"] is None
 
 
 @pytest.mark.parametrize("option", ["-h", "--help"])

@@ -75,9 +75,9 @@ def test_on_a_narrow_terminal_an_option_is_above_its_explanation(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "40")
-    lines = printed(capfd, "stop", "--help").splitlines()
-    at = lines.index("  -g, --group GROUP")
-    assert lines[at + 1].startswith("      Stop the sessions")
+    lines = printed(capfd, "gc", "--help").splitlines()
+    at = lines.index("  --older-than TIME")
+    assert lines[at + 1].startswith("      Archive sessions")
 
 
 # --- sesh help ---------------------------------------------------------------------------------

@@ -112,13 +112,13 @@ def _start(request: Request, config: Config, worktree: Worktree | None, note: No
     else:
         cwd = launch_files.directory(request.directory)
         variables = {**environment.caller(), **extra}
-        argv = _command(request.command, variables, cwd)
+        argv = _command(request, variables, cwd)
     spec = replace(
         _basic_spec(request, argv, cwd),
         env=tuple(sorted(os.fsdecode(name) for name in extra)),
         launch_timeout=launch_timeout,
-        max_age=request.max_age,
-        max_idle=request.max_idle,
+        max_age=_limit_of_gc(request, request.max_age, "timeout"),
+        max_idle=_limit_of_gc(request, request.max_idle, "idle_timeout"),
         box=box,
         care=_care(request, config, note),
         breaker=_breaker(request, config),
@@ -138,6 +138,13 @@ def _start(request: Request, config: Config, worktree: Worktree | None, note: No
     )
     _note_limits(found, spec, note)
     return found
+
+
+def _limit_of_gc(request: Request, given: float | None, own: str) -> float | None:
+    """The limit that gc enforces: not the one of the settings (None) if the session has a limit of
+    its own."""
+    is_own = own in request.care or own in request.usual.start
+    return 0.0 if given is None and is_own else given
 
 
 def _basic_spec(request: Request, command: tuple[str, ...], cwd: str) -> Spec:
@@ -358,10 +365,8 @@ def _inner_directory(given: str | None) -> str:
 # --- on this machine -----------------------------------------------------------------------------
 
 
-def _command(
-    given: tuple[str, ...], variables: environment.Environment, cwd: str
-) -> tuple[str, ...]:
-    argv = given or (os.environ.get("SHELL") or "/bin/sh",)
+def _command(request: Request, variables: environment.Environment, cwd: str) -> tuple[str, ...]:
+    argv = request.command or (os.environ.get("SHELL") or "/bin/sh",)
     launch_files.check_command(argv)
     program = argv[0]
     if "/" in program:
@@ -371,7 +376,11 @@ def _command(
         if os.path.isdir(path) or not os.access(path, os.X_OK):
             raise SeshError(f"{program}: not an executable file")
     elif not program or not paths.which(program, path=os.fsdecode(variables.get(b"PATH", b""))):
-        raise SeshError(f"{program or repr(program)}: command not found (looked in PATH)")
+        problem = f"{program or repr(program)}: command not found (looked in PATH)"
+        if request.name and paths.which(request.name):
+            call = " ".join(map(quote, (request.name, *argv)))
+            problem += f"; the first word is the name: sesh start NAME -- {call}"
+        raise SeshError(problem)
     return argv
 
 
@@ -380,7 +389,7 @@ def _first_free(name: str | None, cwd: str, make: Callable[[str], Seen]) -> Seen
     if name is not None:
         lookup.check_name(name)
         return make(name)
-    stem = _name_of(cwd or os.getcwd())
+    stem = name_of(cwd or os.getcwd())
     for number in range(1, _MOST_NUMBERED + 1):
         candidate = stem if number == 1 else f"{stem[:58]}-{number}"
         try:
@@ -390,7 +399,7 @@ def _first_free(name: str | None, cwd: str, make: Callable[[str], Seen]) -> Seen
     raise ConflictError(f"all names from {stem} to {candidate} are taken; choose one")
 
 
-def _name_of(directory: str) -> str:
-    """The directory's name, made valid."""
-    base = re.sub(r"[^A-Za-z0-9_-]+", "-", os.path.basename(directory))
+def name_of(path: str) -> str:
+    """A valid name for a session in this directory, or of this command."""
+    base = re.sub(r"[^A-Za-z0-9_-]+", "-", os.path.basename(path))
     return base.strip("-_")[:63].rstrip("-_") or "session"

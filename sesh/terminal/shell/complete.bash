@@ -120,13 +120,25 @@ _sesh_first() {
     done
 }
 
-# What a session shall run: a command, then anything.
-_sesh_behind_dashes() {
-    if [[ ${words[-1]} == -- ]]; then
-        mapfile -t COMPREPLY < <(compgen -c -- "$cur" | sort -u)
-    else
-        compopt -o default
-    fi
+_sesh_commands() { mapfile -t COMPREPLY < <(compgen -c -- "$cur" | sort -u); }
+
+# Complete what `start` shall run: it follows `--`, or is the first word after the name. Fails where it has not begun.
+_sesh_command_line() {
+    local word skip="" named="" begun=""
+    for word in "${words[@]:2}"; do
+        if [[ $skip ]]; then
+            skip=""
+        elif [[ $begun || ($named && $word != -*) ]]; then
+            compopt -o default
+            return
+        elif [[ $word == -- ]]; then
+            begun=yes
+        else
+            [[ $word == -* && $word != -n && $word != --name ]] || named=yes
+            ! _sesh_valued "$word" || skip=yes
+        fi
+    done
+    [[ $begun || ($named && ! $skip && $cur != -*) ]] && _sesh_commands
 }
 
 _sesh() {
@@ -143,10 +155,8 @@ _sesh() {
     case $command in
 %ALIASES%
     esac
-    if [[ $command == start ]]; then
-        for word in "${words[@]}"; do
-            [[ $word != -- ]] || { _sesh_behind_dashes; return; }
-        done
+    if [[ $command == start ]] && _sesh_command_line; then
+        return
     fi
     local whole=$cur
     if [[ -z $command && $cur != -* ]]; then

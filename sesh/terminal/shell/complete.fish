@@ -103,20 +103,46 @@ function __sesh_filters
     end
 end
 
-# What a session shall run: everything behind the first `--`.
-function __sesh_behind_dashes
+# Where begins what `start` shall run? It follows `--`, or is the first word after the name.
+function __sesh_command_at
+    __sesh_in start; or return 1
     set -l words (commandline -opc)
-    contains -- -- $words; and __sesh_in start
+    set -l skip no
+    set -l named no
+    set -l at 2
+    for word in $words[3..-1]
+        set at (math $at + 1)
+        if test $skip = yes
+            set skip no
+        else if test "$word" = --
+            math $at + 1
+            return 0
+        else if string match -q -- '-*' $word
+            contains -- $word -n --name; and set named yes
+            contains -- $word %RUNNING%; and set skip yes
+        else if test $named = yes
+            echo $at
+            return 0
+        else
+            set named yes
+        end
+    end
+    test $skip = no -a $named = yes; and not string match -q -- '-*' (commandline -ct); and math $at + 1
+end
+
+# Is an option of one of these commands being typed, and none of what `start` shall run?
+function __sesh_on
+    __sesh_in $argv; and not __sesh_command_at >/dev/null
 end
 
 function __sesh_command_line
     set -l words (commandline -opc)
-    set -l at (contains -i -- -- $words)
-    complete -C (string join ' ' -- (string escape -- $words[(math $at + 1)..]) (commandline -ct))
+    set -l at (__sesh_command_at)
+    complete -C (string join ' ' -- (string escape -- $words[$at..]) (commandline -ct))
 end
 
 complete -c sesh -f
-complete -c sesh -n __sesh_behind_dashes -a '(__sesh_command_line)'
+complete -c sesh -n '__sesh_command_at >/dev/null' -a '(__sesh_command_line)'
 
 %DESCRIBED%
 %OPTIONS%

@@ -73,8 +73,8 @@ _sesh_settable() {
 }
 
 _sesh() {
-    local curcontext=$curcontext state at
-    local -a line verbs
+    local curcontext=$curcontext state at word skip named begun
+    local -a line verbs valued
     local -A opt_args
     verbs=(
 %DESCRIBED%
@@ -92,12 +92,33 @@ _sesh() {
 %ALIASES%
     esac
     curcontext=${curcontext%:*:*}:sesh-$words[1]:
-    at=${words[(ie)--]}
-    if [[ $words[1] == start ]] && ((at < CURRENT)); then # what the session shall run
-        words=("${(@)words[at + 1, -1]}")
-        ((CURRENT -= at))
-        _normal
-        return
+    # What `start` shall run follows `--`, or is the first word after the name.
+    if [[ $words[1] == start ]]; then
+        valued=(%RUNNING%)
+        for ((at = 2; at < CURRENT; at++)); do
+            word=$words[at]
+            if [[ -n $skip ]]; then
+                skip=
+            elif [[ $word == -- ]]; then
+                ((at++))
+                begun=1
+                break
+            elif [[ $word == -* ]]; then
+                [[ $word != (-n|--name) ]] || named=1
+                ((!valued[(Ie)$word])) || skip=1
+            elif [[ -n $named ]]; then
+                begun=1
+                break
+            else
+                named=1
+            fi
+        done
+        if [[ -n $begun || (-n $named && -z $skip && $PREFIX != -*) ]]; then
+            words=("${(@)words[at, -1]}")
+            ((CURRENT -= at - 1))
+            _normal
+            return
+        fi
     fi
     case $words[1] in
 %CASES%
