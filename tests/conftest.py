@@ -43,7 +43,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 gc.disable()
 
 
-def pytest_collection_finish() -> None:
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop() -> None:
+    """Also in the process that only distributes tests to workers."""
     gc.freeze()
     gc.enable()
 
