@@ -22,7 +22,8 @@ from sesh.system import files, paths, processes, tmux
 from sesh.system.tmux import Tmux
 
 REPLAY_LIMIT = 8 << 20  # bytes at the end of a transcript: more than the scrollback holds
-REPLAY_PATIENCE = 10.0
+REPLAY_PATIENCE = 10.0  # seconds without a sign that the replay continues
+_LONGEST_REPLAY = 100.0
 POLL = 0.1
 LONGEST_LINE = 1 << 16  # bytes; a longer one is broken
 _CHUNK = 1 << 16
@@ -96,7 +97,7 @@ def _replayed(record: Record, offset: int = 0) -> str:
     # The pane ends by itself if we are killed. A title at the end of the stream (after a string
     # terminator, which ends a truncated sequence) shows that tmux has read everything.
     mark = r"\033\\\033]2;played\007"
-    play = f"tail -c +{offset + 1} \"$1\"; printf '{mark}'; exec sleep {REPLAY_PATIENCE * 2:g}"
+    play = f"tail -c +{offset + 1} \"$1\"; printf '{mark}'; exec sleep {_LONGEST_REPLAY * 2:g}"
     width, height = tmux.DEFAULT_SIZE
     try:
         reply = scratch.ask(
@@ -114,9 +115,15 @@ def _replayed(record: Record, offset: int = 0) -> str:
 
 
 def _play(scratch: Tmux) -> str:
-    deadline = time.monotonic() + REPLAY_PATIENCE
-    running = ("display-message", "-p", "-t", "=replay:", "#{pane_title}")
-    while time.monotonic() < deadline and scratch.ask(*running).out.strip() != "played":
+    """Wait while the shell of the pane plays and tmux answers: a busy machine takes its time."""
+    begin = last_sign = time.monotonic()
+    running = ("display-message", "-p", "-t", "=replay:", "#{pane_current_command} #{pane_title}")
+    while time.monotonic() <= min(last_sign + REPLAY_PATIENCE, begin + _LONGEST_REPLAY):
+        command, _, title = scratch.ask(*running).out.strip().partition(" ")
+        if title == "played":
+            break
+        if command == "sh":
+            last_sign = time.monotonic()
         time.sleep(0.02)
     return scratch.ask("capture-pane", "-p", "-J", "-S", "-", "-t", "=replay:").out
 

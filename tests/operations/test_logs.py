@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sesh.operations import logs
 from sesh.operations.logs import Plain
+from tests.surroundings import read_record
+from tests.world import World, eventually
 
 SEQUENCES = [
     b"\x1b[0m",
@@ -85,3 +89,17 @@ def test_sequences_without_an_end_cost_no_time(hostile: bytes) -> None:
 def test_an_unfinished_sequence_does_not_swallow_the_rest() -> None:
     lines = b"".join(b"line %d\n" % number for number in range(10000))
     assert fed(b"\x1b]0;never closed", lines).endswith(b"line 9999\n")
+
+
+def test_a_replay_that_takes_long_is_whole(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit is for a tmux that does not answer, not for a busy machine."""
+    here.start("a", "sh", "-c", "echo words; exec sleep 1000")
+    record = read_record(here, "a")
+    assert eventually(lambda: logs.size(record) > 0)
+    slow = here.root / "slow" / "tail"
+    slow.parent.mkdir()
+    slow.write_text(f'#!/bin/sh\nsleep 1\nexec {shutil.which("tail")} "$@"\n')
+    slow.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{slow.parent}:{here.env['PATH']}")
+    monkeypatch.setattr(logs, "REPLAY_PATIENCE", 0.3)
+    assert logs.text_from(record, 0) == "words\n"
