@@ -8,6 +8,7 @@ from sesh.commands._declare import argument, declare, flag
 from sesh.model.errors import CannotTellError, ConflictError, UsageError
 from sesh.model.states import ALIVE, ENDED, ENDED_WELL, State
 from sesh.operations import attach
+from sesh.places import registry
 from sesh.state import lookup, settings
 from sesh.state.judge import Seen
 from sesh.terminal import output
@@ -52,7 +53,11 @@ def command(
 
 
 def _settled(name: str) -> Seen:
-    """The session whose terminal has just gone; its end may take a moment to be recorded."""
+    """The session whose terminal has just gone; its end may take a moment to be recorded. The last
+    report of an engine on another machine may be older than the end."""
+    record = lookup.find(name).readable
+    if record is not None:
+        registry.of(record).refresh(record, settings.load())
     deadline = time.monotonic() + END_PATIENCE
     unsettled = (State.UNKNOWN, State.STOPPING)
     while (found := lookup.one(name)).state in unsettled and time.monotonic() < deadline:

@@ -117,6 +117,10 @@ class PlaceKind(Protocol):
         """May the pane still be there? False only on proof."""
         return True
 
+    def refresh(self, record: Record, config: Config) -> None:
+        """Bring the reports of the launch on this machine up to date."""
+        return
+
     def fetch_transcript(self, record: Record, config: Config) -> None:
         """Bring the transcript on this machine up to date."""
         return
