@@ -117,8 +117,11 @@ class World:
         return self._config.read_text()
 
     def configure(self, text: str) -> None:
+        """Replace the settings at once: a pass may read them at any time."""
         self._config.parent.mkdir(parents=True, exist_ok=True)
-        self._config.write_text(text)
+        written = self._config.with_name("config.toml.new")
+        written.write_text(text)
+        written.replace(self._config)
 
     def sesh(
         self,

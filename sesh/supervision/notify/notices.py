@@ -48,6 +48,7 @@ DELAYS = (10.0, 60.0, 300.0, 900.0, 3600.0)  # seconds before the next try
 KEEP = 86400.0  # seconds after which a notification is too old to deliver
 LATE = "not delivered within a day"
 FRESH = 60.0  # at the first collection, the age in seconds up to which events are new
+_EDITED = 60.0  # seconds for which config.toml may not be complete after a change
 AGAIN = 60.0  # seconds until the next look at due notifications
 _LIMIT = 4 << 20  # bytes of a file: the JSON of a session may have 1 MiB before it is escaped
 _NAME = lazy(r".+\.(\d+)\.(\d+)\.json")
@@ -97,12 +98,22 @@ def collect(config: Config) -> bool:
     """Put notifications of new events into the outbox. True when the outbox is not empty."""
     directory = paths.notices_dir()
     cursor = _cursor(directory)
-    if cursor is None or events.grown(cursor[0]):
+    new = cursor is None or events.grown(cursor[0])
+    if new and (targets_of(config.notify) or not _are_settings_new()):
         first = NOWHERE if os.path.exists(directory) else BEGIN
         files.make_private(directory)
         with files.locked(f"{directory}/.lock"):
             _collect(directory, config.notify, first)
     return bool(waiting())
+
+
+def _are_settings_new() -> bool:
+    """Was config.toml changed just now? An editor may have emptied it for a moment: a later pass
+    may find targets in it."""
+    with suppress(SeshError):
+        changed = files.changed(paths.config_file())
+        return changed is not None and abs(time.time() - changed) < _EDITED
+    return False
 
 
 def wake() -> float | None:

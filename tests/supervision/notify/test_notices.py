@@ -162,6 +162,23 @@ def test_where_nothing_was_ever_collected_only_the_last_minute_is_new(state: Pat
     assert collected(wanting()) == ["a failed: exit 3"]
 
 
+def test_settings_that_are_being_written_lose_nothing(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An editor may empty config.toml for a moment, and a pass may read it in that moment."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(state.parent))
+    notices.collect(wanting())
+    fails()
+    settings = state / "config.toml"
+    settings.write_text("")
+    assert collected(Config()) == []
+    assert collected(wanting()) == ["a failed: exit 3"]
+    fails("b")
+    os.utime(settings, (0, 0))
+    assert collected(Config()) == []  # these settings are meant: nobody is notified
+    assert collected(wanting()) == []
+
+
 def test_a_log_is_rotated_between(state: Path) -> None:
     notices.collect(wanting())
     fails()
