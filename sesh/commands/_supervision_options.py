@@ -8,7 +8,7 @@ import click
 
 from sesh.commands._declare import Parameter
 from sesh.model.configuration import MOST, MOST_RETRIES
-from sesh.model.record import BreakerLimits, Care
+from sesh.model.record import BreakerLimits, Supervision
 
 _TIME = {"type": "duration"}
 _SIZE = {"type": "size"}
@@ -80,7 +80,7 @@ def taken(options: dict[str, Any]) -> dict[str, Any]:
     if options.pop("no_scope", None):
         options["scope"] = False
     breaker = {f"breaker_{name}" for name in BreakerLimits.fields}
-    names = {*Care.fields, "launch_timeout", *breaker} & options.keys()
+    names = {*Supervision.fields, "launch_timeout", *breaker} & options.keys()
     given = {name: options.pop(name) for name in names}
     words = given.get("retry_on")
     if words is not None:

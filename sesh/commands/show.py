@@ -11,7 +11,7 @@ from sesh.commands._declare import argument, declare
 from sesh.commands._options import COLOUR, json_option
 from sesh.model.observation import Session
 from sesh.model.reconcile import kept
-from sesh.model.record import Care, Record, Spec
+from sesh.model.record import Record, Spec, Supervision
 from sesh.model.session_json import View
 from sesh.model.state_table import STATES
 from sesh.model.states import ENDED, State
@@ -90,7 +90,7 @@ def _show(session: Session, shown: View, *, colour: bool) -> None:
         )
     launching = _launching(record)
     if shown["care"] or shown["breaker"] or launching:
-        rows += _labelled("care", [*_care(record, shown), *launching])
+        rows += _labelled("care", [*_supervision(record, shown), *launching])
     if record.spec.env:
         rows.append(("variables", ", ".join(record.spec.env)))
     rows += _labelled("why", verdict.evidence)
@@ -163,55 +163,55 @@ def _reports(record: Record) -> list[tuple[str, str]]:
     return rows
 
 
-def _care(record: Record, shown: View) -> list[str]:
+def _supervision(record: Record, shown: View) -> list[str]:
     """Its limits, retries and health checks, and their results so far."""
-    care = record.spec.care
-    lines = [_limits(care, _timeout(record, shown))]
-    if care.retries:
-        lines.append(_retries(care, shown))
+    supervision = record.spec.supervision
+    lines = [_limits(supervision, _timeout(record, shown))]
+    if supervision.retries:
+        lines.append(_retries(supervision, shown))
     lines += [_health(record, shown), _breaker_limits(record)]
     return [line for line in lines if line]
 
 
 def _timeout(record: Record, shown: View) -> str:
     """How long it may live, and how much of that is left."""
-    most = f"at most {span(record.spec.care.timeout)}"
-    most += ", retries included" if record.spec.care.retries else ""
+    most = f"at most {span(record.spec.supervision.timeout)}"
+    most += ", retries included" if record.spec.supervision.retries else ""
     left = clocks.time_left(record)
     if shown["state"] in _NOT_OVER and 0 <= left < clocks.FOR_EVER:
         most += f" ({formatting.long_time(left, units=2)} left)"
     return most
 
 
-def _limits(care: Care, timeout: str) -> str:
-    measured = care.max_memory or care.max_cpu_time
+def _limits(supervision: Supervision, timeout: str) -> str:
+    measured = supervision.max_memory or supervision.max_cpu_time
     limits = [
-        (care.timeout, timeout),
-        (care.idle_timeout, f"ended when silent for {span(care.idle_timeout)}"),
-        (care.max_memory, f"memory at most {amount(care.max_memory)}"),
-        (care.max_cpu_time, f"processor time at most {span(care.max_cpu_time)}"),
-        (measured, f"measured every {span(care.check_interval)}"),
-        (care.max_silence, f"hung when silent for {span(care.max_silence)}"),
+        (supervision.timeout, timeout),
+        (supervision.idle_timeout, f"ended when silent for {span(supervision.idle_timeout)}"),
+        (supervision.max_memory, f"memory at most {amount(supervision.max_memory)}"),
+        (supervision.max_cpu_time, f"processor time at most {span(supervision.max_cpu_time)}"),
+        (measured, f"measured every {span(supervision.check_interval)}"),
+        (supervision.max_silence, f"hung when silent for {span(supervision.max_silence)}"),
     ]
     return ", ".join(text for limit, text in limits if limit)
 
 
-def _retries(care: Care, shown: View) -> str:
-    wait = span(care.retry_max_delay)
-    if care.retry_delay < care.retry_max_delay:
-        wait = f"{span(care.retry_delay)} to {wait}"
-    reset = f"reset after {span(care.retry_reset)}"
+def _retries(supervision: Supervision, shown: View) -> str:
+    wait = span(supervision.retry_max_delay)
+    if supervision.retry_delay < supervision.retry_max_delay:
+        wait = f"{span(supervision.retry_delay)} to {wait}"
+    reset = f"reset after {span(supervision.retry_reset)}"
     at = formatting.epoch(shown["retry_at"])
     due = f"; the next at {formatting.clock(at)}" if at is not None else ""
-    how = f"{', '.join(care.retry_on)}; {wait}; {reset}"
-    return f"{shown['retries']} of {care.retries} retries used ({how}){due}"
+    how = f"{', '.join(supervision.retry_on)}; {wait}; {reset}"
+    return f"{shown['retries']} of {supervision.retries} retries used ({how}){due}"
 
 
 def _breaker_limits(record: Record) -> str:
     """When the failures of other sessions stop its retries."""
     found = " and ".join(f"{kind} {name}" for kind, name in breakers.circuits(record))
     limits = breakers.limits_of(record, settings.load())
-    if not found or not (record.spec.care.retries or record.spec.breaker):
+    if not found or not (record.spec.supervision.retries or record.spec.breaker):
         return ""
     if not limits.failures:
         return f"retried no matter how often {found} fails"
@@ -221,24 +221,24 @@ def _breaker_limits(record: Record) -> str:
 
 def _health(record: Record, shown: View) -> str:
     """Its health, as far as that is checked, and its health command."""
-    care, parts = record.spec.care, []
-    if (care.health_cmd or care.max_silence) and shown["state"] not in ENDED:
+    supervision, parts = record.spec.supervision, []
+    if (supervision.health_cmd or supervision.max_silence) and shown["state"] not in ENDED:
         why = record.status.health_reason if shown["health"] else None
         parts.append(f"health {shown['health'] or 'not known yet'}{f' ({why})' if why else ''}")
-    if care.health_cmd:
-        parts.append(f"health command: {care.health_cmd} ({_checkup(care)})")
+    if supervision.health_cmd:
+        parts.append(f"health command: {supervision.health_cmd} ({_checkup(supervision)})")
     return "; ".join(parts)
 
 
-def _checkup(care: Care) -> str:
-    times = "time" if care.health_retries == 1 else "times in a row"
+def _checkup(supervision: Supervision) -> str:
+    times = "time" if supervision.health_retries == 1 else "times in a row"
     how = [
-        f"every {span(care.health_interval)}",
-        f"for {span(care.health_timeout)} at most",
-        f"failing after {care.health_retries} {times}",
+        f"every {span(supervision.health_interval)}",
+        f"for {span(supervision.health_timeout)} at most",
+        f"failing after {supervision.health_retries} {times}",
     ]
-    if care.health_start_period:
-        how.append(f"not in the first {span(care.health_start_period)}")
+    if supervision.health_start_period:
+        how.append(f"not in the first {span(supervision.health_start_period)}")
     return ", ".join(how)
 
 
@@ -246,7 +246,7 @@ def _launching(record: Record) -> list[str]:
     parts, timeout = [], registry.of(record).patience(record.spec)
     if timeout != Spec.launch_timeout:
         parts.append(f"launch timeout {span(timeout)}")
-    if record.spec.care.scope:
+    if record.spec.supervision.scope:
         parts.append("in a systemd scope of its own, where a user manager answers")
     return ["; ".join(parts)] if parts else []
 

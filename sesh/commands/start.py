@@ -235,7 +235,7 @@ def command(
     if at_once:
         attach.need_terminal()
     config = settings.load()
-    care, env_files, pull = taken(others), others.pop("env_files"), others.pop("pull")
+    supervision, env_files, pull = taken(others), others.pop("env_files"), others.pop("pull")
     inside = others["no_mount"] or others["container"] is not None
     usual = _usual(template, None if inside else directory)
     box = None if record_only else registry.request(**_place(others, usual))
@@ -256,7 +256,7 @@ def command(
         ),
         box=box,
         env_files=env_files,
-        care=care,
+        supervision=supervision,
         template=template,
         usual=usual,
         prompt=prompt,

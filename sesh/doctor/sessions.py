@@ -49,8 +49,8 @@ def overdue(context: Context) -> list[Finding]:
     """Deadlines and retries that no pass has handled."""
     readable = {view["id"] for view in context.views}  # of others `digest` tells
     held = [one for one in context.census.held if one.id in readable]
-    cared = supervise.supervised(context.census.found, held, context.config)
-    late = {one.name: action for one, action in supervise.neglected(cared, context.config)}
+    supervised = supervise.supervised(context.census.found, held, context.config)
+    late = {one.name: action for one, action in supervise.neglected(supervised, context.config)}
     if not late:
         return []
     names = tuple(sorted(late))

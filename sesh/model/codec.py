@@ -31,12 +31,12 @@ from sesh.model.record import (
     AgentReport,
     Answers,
     BreakerLimits,
-    Care,
     Kit,
     Record,
     Spec,
     Status,
     Step,
+    Supervision,
     Worktree,
     name_of,
     valid_name,
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     # One field as a key of the table of its class: name, how it is read and written (None: as it
     # is), whether it is left out when it has its default, whether it must be there, and its keys if
     # it has no table of its own. A plain tuple: every command that changes a record encodes it.
-    Field = tuple[str, Read, Write | None, bool, bool, Flat | None]
+    Field = tuple[str, str, Read, Write | None, bool, bool, Flat | None]
 
 
 _STRING = lazy(rb'"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'')
@@ -68,15 +68,15 @@ _LONGEST = 2e9  # seconds: more than any option accepts, with the time for an en
 
 _ENUMS = (Cause, Desired, Health, State)
 _TABLES = (
-    *(Agent, AgentReport, Answers, BreakerLimits, Care, Container, ContainerRequest, Engine, Kit),
-    *(Place, Process, Spec, Status, Step, Worktree),
+    *(Agent, AgentReport, Answers, BreakerLimits, Container, ContainerRequest, Engine, Kit, Place),
+    *(Process, Spec, Status, Step, Supervision, Worktree),
 )
 # Left out when they have their default; every other field is written, unless it is None.
 _LEFT_OUT: Mapping[type[Value], tuple[str, ...]] = {
-    Spec: ("care",),
-    Care: Care.fields,
+    Spec: ("supervision",),
+    Supervision: Supervision.fields,
     Place: ("since",),
-    Status: ("stop_tries", "remains", "keep", "lived", "printed", "held"),
+    Status: ("stop_tries", "remains", "keep", "lived", "printed", "held", "frozen"),
     AgentReport: ("history", "errors", "resume_ready", "prompted", "metadata"),
 }
 # Must be there although the class has a default.
@@ -91,6 +91,8 @@ _FLAT: Mapping[tuple[type[Value], str], Flat] = {
     (Place, "machine"): (Machine, ("machine", "boot", "pidns")),
     (Agent, "process"): (Process, ("pid", "start")),
 }
+# Fields whose key is another one.
+_KEYS: Mapping[tuple[type[Value], str], str] = {(Spec, "supervision"): "care"}
 _FREE = {(Status, "stop_grace"), (Status, "held")}  # times without bounds
 _LOWEST = {(Place, "generation"): 1, (Process, "pid"): 2}  # of other numbers: 0
 _MAY_BE_FIRST = {(Status, "stopper"), (Status, "starter")}  # a sesh, which may have pid 1
@@ -120,7 +122,7 @@ _RULES: Mapping[type[Value], tuple[tuple[Callable[[Any], object], str, str], ...
             *("image", "either image or existing should be there"),
         ),
     ),
-    Care: ((lambda c: set(c.retry_on) <= set(Retry), "retry_on", "unknown word"),),
+    Supervision: ((lambda c: set(c.retry_on) <= set(Retry), "retry_on", "unknown word"),),
     Place: (
         (
             lambda p: p.has_process or not (p.server or p.agent or p.pane),
@@ -205,7 +207,7 @@ def tree(value: Value) -> dict[str, Any]:
     is None is left out."""
     kind = type(value)
     table: dict[str, Any] = {"kind": value.kind} if isinstance(value, Place) else {}
-    for name, _, write, left_out, _, flat in _fields(kind):
+    for name, key, _, write, left_out, _, flat in _fields(kind):
         one = getattr(value, name)
         usual = getattr(kind, name) if left_out else None
         if one is usual or one is None or (left_out and one == usual):
@@ -213,7 +215,7 @@ def tree(value: Value) -> dict[str, Any]:
         if flat is not None:
             table.update(zip(flat[1], one._values(), strict=True))
         else:
-            table[name] = one if write is None else write(one)
+            table[key] = one if write is None else write(one)
     return table
 
 
@@ -221,16 +223,16 @@ def _decode(kind: type[T], data: dict[str, Any], where: str) -> T:
     """A value from its table. Raises at the first key that is missing, unknown or invalid."""
     values: dict[str, Any] = {}
     keys: set[str] = set()
-    for name, read, _, _, needed, flat in _fields(kind):
+    for name, key, read, _, _, needed, flat in _fields(kind):
         if flat is not None:
             inner, names = flat
             parts = zip(names, _fields(inner), strict=True)
-            values[name] = inner(*(_take(data, key, part[1], where) for key, part in parts))
+            values[name] = inner(*(_take(data, one, part[2], where) for one, part in parts))
             keys.update(names)
         else:
-            if needed or name in data:
-                values[name] = _take(data, name, read, where)
-            keys.add(name)
+            if needed or key in data:
+                values[name] = _take(data, key, read, where)
+            keys.add(key)
     for key in data:
         if key not in keys:
             raise DecodeError(f"{where}{key}: unknown key")
@@ -278,7 +280,7 @@ def _fields_of(kind: type[Value]) -> Iterator[Field]:
             read, write = _as(of.removesuffix(" | None"), which, optional=of.endswith(" | None"))
             left_out = name in _LEFT_OUT.get(base, ())
             needed = name in _NEEDED.get(base, ()) or not hasattr(kind, name)
-            yield name, read, write, left_out, needed, _FLAT.get(which)
+            yield name, _KEYS.get(which, name), read, write, left_out, needed, _FLAT.get(which)
 
 
 def _as(of: str, which: tuple[type[Value], str], *, optional: bool) -> tuple[Read, Write | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sesh.model.record import BreakerLimits, Care
+from sesh.model.record import BreakerLimits, Supervision
 from sesh.model.value_object import Value, replace
 
 HIGHEST = 1e9  # seconds, or pieces
@@ -33,18 +33,18 @@ class Start(Value):
     launch_timeout: float = 10.0
     timeout: float = 0.0
     idle_timeout: float = 0.0
-    retries: Count = Retries(Care.retries)
-    retry_delay: float = Care.retry_delay
-    retry_max_delay: float = Care.retry_max_delay
-    retry_reset: float = Care.retry_reset
-    retry_on: tuple[str, ...] = Care.retry_on
+    retries: Count = Retries(Supervision.retries)
+    retry_delay: float = Supervision.retry_delay
+    retry_max_delay: float = Supervision.retry_max_delay
+    retry_reset: float = Supervision.retry_reset
+    retry_on: tuple[str, ...] = Supervision.retry_on
     max_memory: int = 0
     max_cpu_time: float = 0.0
-    check_interval: float = Care.check_interval
+    check_interval: float = Supervision.check_interval
     health_cmd: str = ""
-    health_interval: float = Care.health_interval
-    health_timeout: float = Care.health_timeout
-    health_retries: Count = Failures(Care.health_retries)
+    health_interval: float = Supervision.health_interval
+    health_timeout: float = Supervision.health_timeout
+    health_retries: Count = Failures(Supervision.health_retries)
     health_start_period: float = 0.0
     max_silence: float = 0.0
     scope: bool = False

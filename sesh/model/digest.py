@@ -79,7 +79,7 @@ def parse(raw: bytes) -> Digest | None:
 # has a backslash, so a name in quotes with a colon after it can only be a key; and no object with
 # the same keys comes before the fields that are asked for here.
 
-_ATTENTION, _CARE, _AGENT = b'"attention":', b'"care":', b'"agent":'
+_ATTENTION, _SUPERVISION, _AGENT = b'"attention":', b'"care":', b'"agent":'
 
 
 def field(view: bytes, name: str) -> bytes:
@@ -145,8 +145,8 @@ def agent(view: bytes) -> bytes | None:
     return None if found == b"null" else found
 
 
-def cared_for(view: bytes) -> bool:
-    return _value(view, _CARE) != b"null"
+def supervised(view: bytes) -> bool:
+    return _value(view, _SUPERVISION) != b"null"
 
 
 def has_breaker(view: bytes) -> bool:

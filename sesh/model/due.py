@@ -12,7 +12,7 @@ from enum import StrEnum
 from math import ceil
 
 from sesh.model.observation import Verdict
-from sesh.model.record import Care, Record
+from sesh.model.record import Record, Supervision
 from sesh.model.retry import delay, no_time, wait
 from sesh.model.states import Cause, Health, Retry, State
 from sesh.model.text.units import amount, span
@@ -67,10 +67,10 @@ class Facts(Value):
 
 def due(record: Record, verdict: Verdict, facts: Facts, now: datetime) -> tuple[Action, ...]:
     """The actions that are due now: none for unknown, paused, stopping and ended sessions."""
-    care = record.spec.care
+    supervision = record.spec.supervision
     if verdict.state is State.RECOVERING:
-        if _life_left(care, facts) <= 0:
-            return (Action(Kind.GIVE_UP, no_time(care)),)
+        if _life_left(supervision, facts) <= 0:
+            return (Action(Kind.GIVE_UP, no_time(supervision)),)
         return (Action(Kind.RETRY),) if wait(record, now) <= 0 else ()
     if verdict.state is not State.RUNNING:
         return ()
@@ -79,35 +79,39 @@ def due(record: Record, verdict: Verdict, facts: Facts, now: datetime) -> tuple[
         return (end,)
     health, why = _health(record, facts)
     if health in _UNWELL:
-        ran_well = _well_for(care, facts) >= care.retry_reset
+        ran_well = _well_for(supervision, facts) >= supervision.retry_reset
         if _may_retry(record, facts, ran_well=ran_well):
             return (Action(Kind.END, f"{health}: {why}", Cause.HEALTH, ran_well=ran_well),)
     actions = []
     if health is not None and health is not record.status.health:
         actions.append(Action(Kind.NOTE, why, health=health))
-    if _left(facts.clock, facts.since_measure, _measured(care)) <= 0:
+    if _left(facts.clock, facts.since_measure, _measured(supervision)) <= 0:
         actions.append(Action(Kind.MEASURE))
-    if _left(facts.clock, facts.since_check, _checked(care)) <= 0 and not facts.checking:
+    if _left(facts.clock, facts.since_check, _checked(supervision)) <= 0 and not facts.checking:
         actions.append(Action(Kind.CHECK))
     return tuple(actions)
 
 
 def _over(record: Record, facts: Facts) -> Action | None:
     """The action for a limit that is exceeded, if any."""
-    care = record.spec.care
-    if care.timeout and _at_least(facts.life, care.timeout):
+    supervision = record.spec.supervision
+    if supervision.timeout and _at_least(facts.life, supervision.timeout):
         earlier = ", earlier launches included" if record.status.lived else ""
-        why = f"ran for its timeout ({span(care.timeout)}){earlier}"
+        why = f"ran for its timeout ({span(supervision.timeout)}){earlier}"
         return Action(Kind.END, why, Cause.TIMEOUT)
-    if care.idle_timeout and _at_least(facts.silent, care.idle_timeout):
-        why = f"printed nothing for its idle timeout ({span(care.idle_timeout)})"
+    if supervision.idle_timeout and _at_least(facts.silent, supervision.idle_timeout):
+        why = f"printed nothing for its idle timeout ({span(supervision.idle_timeout)})"
         return Action(Kind.END, why, Cause.TIMEOUT)
-    if care.max_memory and facts.memory is not None and facts.memory > care.max_memory:
+    if (
+        supervision.max_memory
+        and facts.memory is not None
+        and facts.memory > supervision.max_memory
+    ):
         used = f"{facts.memory / (1 << 20):.0f}M"
-        why = f"used more memory than max-memory: {used} of {amount(care.max_memory)}"
+        why = f"used more memory than max-memory: {used} of {amount(supervision.max_memory)}"
         return Action(Kind.END, why, Cause.LIMIT)
-    if care.max_cpu_time and _at_least(facts.cpu, care.max_cpu_time):
-        used = f"{facts.cpu:.0f} s of {span(care.max_cpu_time)}"
+    if supervision.max_cpu_time and _at_least(facts.cpu, supervision.max_cpu_time):
+        used = f"{facts.cpu:.0f} s of {span(supervision.max_cpu_time)}"
         why = f"used more processor time than max-cpu-time: {used}"
         return Action(Kind.END, why, Cause.LIMIT)
     return None
@@ -115,27 +119,31 @@ def _over(record: Record, facts: Facts) -> Action | None:
 
 def _health(record: Record, facts: Facts) -> tuple[Health | None, str]:
     """Its health, and why; None when that is not known yet."""
-    care = record.spec.care
-    if care.max_silence and _at_least(facts.unheard, care.max_silence):
-        return Health.HUNG, f"silent for {span(care.max_silence)}"
-    if care.health_cmd and facts.failures >= max(1, care.health_retries):
+    supervision = record.spec.supervision
+    if supervision.max_silence and _at_least(facts.unheard, supervision.max_silence):
+        return Health.HUNG, f"silent for {span(supervision.max_silence)}"
+    if supervision.health_cmd and facts.failures >= max(1, supervision.health_retries):
         return Health.FAILING, f"its health command: {facts.last_failure or 'failed'}"
     speaks_again = record.status.health is Health.HUNG
-    if care.max_silence and facts.unheard is None and (speaks_again or not care.health_cmd):
+    if (
+        supervision.max_silence
+        and facts.unheard is None
+        and (speaks_again or not supervision.health_cmd)
+    ):
         return None, ""
-    if care.health_cmd and (facts.failures or not facts.checks) and not speaks_again:
+    if supervision.health_cmd and (facts.failures or not facts.checks) and not speaks_again:
         return None, ""
-    return (Health.OK, "") if care.health_cmd or care.max_silence else (None, "")
+    return (Health.OK, "") if supervision.health_cmd or supervision.max_silence else (None, "")
 
 
-def _well_for(care: Care, facts: Facts) -> float:
+def _well_for(supervision: Supervision, facts: Facts) -> float:
     """Seconds that it ran before it became unhealthy; 0 if not known."""
     well = facts.age or 0.0
-    if care.max_silence and _at_least(facts.unheard, care.max_silence):
+    if supervision.max_silence and _at_least(facts.unheard, supervision.max_silence):
         well -= facts.unheard or 0.0
-    if care.health_cmd and facts.failures:
-        failing = facts.failures * care.health_interval + (facts.since_check or 0.0)
-        well -= failing + care.health_start_period
+    if supervision.health_cmd and facts.failures:
+        failing = facts.failures * supervision.health_interval + (facts.since_check or 0.0)
+        well -= failing + supervision.health_start_period
     return well
 
 
@@ -152,54 +160,56 @@ def _left(clock: float, since: float | None, interval: float) -> float:
     return ceil((clock - since) / interval + 0.5) * interval - clock
 
 
-def _measured(care: Care) -> float:
+def _measured(supervision: Supervision) -> float:
     """How often its memory and processor time are measured; 0: never."""
-    return care.check_interval if care.max_memory or care.max_cpu_time else 0.0
+    return supervision.check_interval if supervision.max_memory or supervision.max_cpu_time else 0.0
 
 
-def _checked(care: Care) -> float:
-    return care.health_interval if care.health_cmd else 0.0
+def _checked(supervision: Supervision) -> float:
+    return supervision.health_interval if supervision.health_cmd else 0.0
 
 
 def next_due(record: Record, verdict: Verdict, facts: Facts, now: datetime) -> float | None:
     """Seconds until an action may be due; None: never."""
-    care = record.spec.care
+    supervision = record.spec.supervision
     if verdict.state is State.RECOVERING:
-        return max(_SOON, min(_life_left(care, facts), wait(record, now)))
+        return max(_SOON, min(_life_left(supervision, facts), wait(record, now)))
     if verdict.state is not State.RUNNING:
         return None
     waits = [
         limit - (value or 0.0)
         for limit, value in (
-            (care.timeout, facts.life),
-            (care.idle_timeout, facts.silent),
+            (supervision.timeout, facts.life),
+            (supervision.idle_timeout, facts.silent),
             (patience(record) if facts.checking else 0.0, facts.since_check),
         )
         if limit
     ]
-    if care.max_silence:
-        silence = care.max_silence - (facts.unheard or 0.0)
+    if supervision.max_silence:
+        silence = supervision.max_silence - (facts.unheard or 0.0)
         hung = record.status.health is Health.HUNG  # it may print again
         waits.append(max(silence, _HUNG_AGAIN) if hung else silence)
-    waits.append(_left(facts.clock, facts.since_measure, _measured(care)))
+    waits.append(_left(facts.clock, facts.since_measure, _measured(supervision)))
     if not facts.checking:
-        waits.append(_left(facts.clock, facts.since_check, _checked(care)))
+        waits.append(_left(facts.clock, facts.since_check, _checked(supervision)))
     return None if min(waits) == _NEVER else max(_SOON, min(waits))
 
 
 def patience(record: Record) -> float:
     """Seconds that a health command may take. In a container it is ended in there at its time
     limit; an engine that does not answer even then tells nothing about the session."""
-    return record.spec.care.health_timeout + (0.0 if record.place.calls_back else _ENGINE)
+    return record.spec.supervision.health_timeout + (0.0 if record.place.calls_back else _ENGINE)
 
 
 def first_due(record: Record, clock: float) -> float:
     """Seconds from the launch to the first action that may be due."""
-    care = record.spec.care
-    life = max(_SOON, care.timeout - record.status.lived) if care.timeout else _NEVER
-    limits = (care.idle_timeout or _NEVER, care.max_silence or _NEVER)
+    supervision = record.spec.supervision
+    life = max(_SOON, supervision.timeout - record.status.lived) if supervision.timeout else _NEVER
+    limits = (supervision.idle_timeout or _NEVER, supervision.max_silence or _NEVER)
     return min(
-        *(life, *limits), _left(clock, 0.0, _measured(care)), _left(clock, 0.0, _checked(care))
+        *(life, *limits),
+        _left(clock, 0.0, _measured(supervision)),
+        _left(clock, 0.0, _checked(supervision)),
     )
 
 
@@ -221,11 +231,11 @@ def awake(seconds: float, naps: Sequence[tuple[float, float]]) -> float:
 
 def _may_retry(record: Record, facts: Facts, *, ran_well: bool) -> bool:
     """Would it be retried if it failed now?"""
-    care, used = record.spec.care, 0 if ran_well else record.status.retries
-    wanted = {Retry.FAILURE.value, Retry.ALWAYS.value} & set(care.retry_on)
-    in_time = delay(care, used + 1, record.launch) < _life_left(care, facts)
-    return bool(wanted) and used < care.retries and in_time and not facts.breaker_open
+    supervision, used = record.spec.supervision, 0 if ran_well else record.status.retries
+    wanted = {Retry.FAILURE.value, Retry.ALWAYS.value} & set(supervision.retry_on)
+    in_time = delay(supervision, used + 1, record.launch) < _life_left(supervision, facts)
+    return bool(wanted) and used < supervision.retries and in_time and not facts.breaker_open
 
 
-def _life_left(care: Care, facts: Facts) -> float:
-    return care.timeout - (facts.life or 0.0) if care.timeout else _NEVER
+def _life_left(supervision: Supervision, facts: Facts) -> float:
+    return supervision.timeout - (facts.life or 0.0) if supervision.timeout else _NEVER

@@ -261,7 +261,12 @@ def _with_container(spec: Spec, seen: Observation) -> Verdict:
 def _limits_engine(spec: Spec) -> bool:
     """Is the memory limit of its container the session's own?"""
     box = spec.box
-    if box is None or box.image is None or box.memory is not None or not spec.care.max_memory:
+    if (
+        box is None
+        or box.image is None
+        or box.memory is not None
+        or not spec.supervision.max_memory
+    ):
         return False
     return not any(_MEMORY_OPTION.fullmatch(option) for option in box.options)
 
@@ -270,16 +275,20 @@ def _starved(spec: Spec, why: str, detail: str | None = None) -> Verdict:
     """Killed by the kernel because of its memory: at a limit that sesh set, or at another one."""
     if not _limits_engine(spec):
         return Verdict(State.FAILED, reason=why, cause=Cause.OOM)
-    limit = f"killed at max-memory ({amount(spec.care.max_memory)})"
+    limit = f"killed at max-memory ({amount(spec.supervision.max_memory)})"
     why = f"{limit}: {detail}" if detail else limit
     return Verdict(State.TIMEOUT, reason=why, cause=Cause.LIMIT)
 
 
 def _in_its_scope(signal: int, spec: Spec) -> str:
     """A systemd scope is gone with its last process, and with it the reason of the kill."""
-    if signal != Signals.SIGKILL or spec.box or not (spec.care.scope and spec.care.max_memory):
+    if (
+        signal != Signals.SIGKILL
+        or spec.box
+        or not (spec.supervision.scope and spec.supervision.max_memory)
+    ):
         return ""
-    return f", perhaps by the kernel at max-memory ({amount(spec.care.max_memory)})"
+    return f", perhaps by the kernel at max-memory ({amount(spec.supervision.max_memory)})"
 
 
 def kept(record: Record) -> bool:
@@ -304,8 +313,8 @@ def _said(word: ExitReport, signal: int | None, spec: Spec, *, oom: bool) -> Ver
         why = "its terminal was closed"
         lost = Verdict(State.LOST, reason=why, cause=Cause.TERMINAL_GONE)
         return _starved(spec, f"{why}: out of memory", why) if oom else lost
-    if signal == Signals.SIGXCPU and spec.care.max_cpu_time:
-        why = f"ended by the kernel beyond max-cpu-time ({span(spec.care.max_cpu_time)})"
+    if signal == Signals.SIGXCPU and spec.supervision.max_cpu_time:
+        why = f"ended by the kernel beyond max-cpu-time ({span(spec.supervision.max_cpu_time)})"
         return Verdict(State.TIMEOUT, reason=why, cause=Cause.LIMIT)
     if signal == Signals.SIGKILL and oom:
         return _starved(spec, "killed: out of memory")

@@ -31,7 +31,7 @@ def name_of(session_id: str) -> str:
     return session_id.rsplit("-", 3)[0]
 
 
-class Care(Value):
+class Supervision(Value):
     """How a session is supervised. Times in seconds; 0 and "": off. All but `timeout` count for one
     launch."""
 
@@ -126,7 +126,7 @@ class Spec(Value):
     max_age: float | None = None  # seconds that it may run; 0: no limit; None: as in the settings
     max_idle: float | None = None  # seconds without output; the same
     box: ContainerRequest | None = None  # None: on this machine
-    care: Care = Care()
+    supervision: Supervision = Supervision()
     breaker: BreakerLimits | None = None  # None: as in the settings
     template: str | None = None
     kit: Kit | None = None  # None: any command

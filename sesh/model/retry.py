@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from sesh.model.observation import Verdict
-from sesh.model.record import BreakerLimits, Care, Record
+from sesh.model.record import BreakerLimits, Record, Supervision
 from sesh.model.states import Cause, Desired, Health, Retry, State
 from sesh.model.text.units import span
 from sesh.model.value_object import Value
@@ -35,11 +35,15 @@ def after_end(
     record: Record, how: Verdict, ended: datetime, now: datetime, left: float = _NEVER
 ) -> After:
     """Whether it is retried, and when. Its timeout leaves it `left` seconds from now on."""
-    care, used = record.spec.care, record.status.retries
+    supervision, used = record.spec.supervision, record.status.retries
     if _ended_well(record, how, ended):
         used = 0
     by_hand = record.status.retries == 0
-    if not care.retries or not _counts(care, how) or (how.cause is Cause.LAUNCH and by_hand):
+    if (
+        not supervision.retries
+        or not _counts(supervision, how)
+        or (how.cause is Cause.LAUNCH and by_hand)
+    ):
         return After(None, used)  # the user has seen that it could not be launched
     if record.status.desired is Desired.STOPPED and record.status.stop_reason is None:
         return After(None, used)  # a person wants it to stop
@@ -47,18 +51,22 @@ def after_end(
         return After(None, used, "not launched again: it was paused")
     if how.state is State.TIMEOUT and left <= 0:
         return After(None, used)  # it has lived as long as it should
-    if used >= care.retries:
-        which = f"all {care.retries} retries are" if care.retries > 1 else "its one retry is"
+    if used >= supervision.retries:
+        which = (
+            f"all {supervision.retries} retries are"
+            if supervision.retries > 1
+            else "its one retry is"
+        )
         return After(None, used, f"{which} used up")
-    pause = delay(care, used + 1, record.launch)
+    pause = delay(supervision, used + 1, record.launch)
     retry_at = ended + timedelta(seconds=pause)
     if min(max(_SOON, (retry_at - now).total_seconds()), pause) >= left:
-        return After(None, used, f"not launched again: {no_time(care)}")
+        return After(None, used, f"not launched again: {no_time(supervision)}")
     return After(retry_at, used)
 
 
-def no_time(care: Care) -> str:
-    return f"its timeout ({span(care.timeout)}) leaves no time for it"
+def no_time(supervision: Supervision) -> str:
+    return f"its timeout ({span(supervision.timeout)}) leaves no time for it"
 
 
 def _ended_well(record: Record, how: Verdict, ended: datetime) -> bool:
@@ -69,10 +77,10 @@ def _ended_well(record: Record, how: Verdict, ended: datetime) -> bool:
     if started is None or how.cause in _BY_SESH or record.status.health in _UNWELL:
         return False
     ran = (ended - started).total_seconds() - record.status.held
-    return ran >= record.spec.care.retry_reset
+    return ran >= record.spec.supervision.retry_reset
 
 
-def _counts(care: Care, how: Verdict) -> bool:
+def _counts(supervision: Supervision, how: Verdict) -> bool:
     """Is this end to be retried? Never if a person asked for it."""
     if how.state is State.STOPPED or how.exit_code == NEVER_AGAIN:
         return False
@@ -84,14 +92,14 @@ def _counts(care: Care, how: Verdict) -> bool:
     what = kinds.get(how.state, set()) | {Retry.ALWAYS}
     if how.cause is Cause.LAUNCH:  # also if it was too late: nothing of it ever ran
         what |= {Retry.FAILURE}
-    return not what.isdisjoint(care.retry_on)
+    return not what.isdisjoint(supervision.retry_on)
 
 
-def delay(care: Care, attempt: int, seed: str) -> float:
+def delay(supervision: Supervision, attempt: int, seed: str) -> float:
     """Seconds before an attempt: doubled each time, the same for the same launch."""
-    plain = care.retry_delay * 2.0 ** min(attempt - 1, 60)
+    plain = supervision.retry_delay * 2.0 ** min(attempt - 1, 60)
     bent = plain * (1 - _JITTER + 2 * _JITTER * crc32(seed.encode()) / 0xFFFFFFFF)
-    return min(bent, care.retry_max_delay)
+    return min(bent, supervision.retry_max_delay)
 
 
 def wait(record: Record, now: datetime) -> float:

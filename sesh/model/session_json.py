@@ -97,7 +97,7 @@ def _derived(record: Record, verdict: Verdict) -> View:
         "socket": place.socket or None,
         "ended": timestamp(verdict.ended or status.ended),
         "health": status.health.value if status.health and verdict.state in ALIVE else None,
-        "care": None if spec.care is Spec.care else _plain(spec.care) or None,
+        "care": None if spec.supervision is Spec.supervision else _plain(spec.supervision) or None,
     }
 
 

@@ -6,19 +6,19 @@ from collections.abc import Mapping
 
 from sesh.model.configuration import Config
 from sesh.model.observation import Session
-from sesh.model.record import BreakerLimits, Care, Record, Spec, Status
+from sesh.model.record import BreakerLimits, Record, Spec, Status, Supervision
 from sesh.model.states import ALIVE, Health
 from sesh.model.value_object import Any, replace
 from sesh.operations import pause
 from sesh.operations.forget import Note
-from sesh.operations.launch.start_request import check_breaker, check_care
+from sesh.operations.launch.start_request import check_breaker, check_supervision
 from sesh.state import breakers, events, lookup
 from sesh.state.judge import Seen
 
 BREAKER = tuple(f"breaker_{name}" for name in BreakerLimits.fields)
 LABELS = ("group", "tags")
 OTHERS = ("max_age", "max_idle", "launch_timeout")
-KEYS = (*LABELS, *OTHERS, *Care.fields, *BREAKER)
+KEYS = (*LABELS, *OTHERS, *Supervision.fields, *BREAKER)
 _AT_LAUNCH = ("launch_timeout", "scope")  # used only when a session is launched
 
 
@@ -52,20 +52,23 @@ def shown(key: str) -> str:
 
 def _with(record: Record, given: Mapping[str, Any], config: Config, note: Note) -> Record:
     spec = record.spec
-    care = {name: value for name, value in given.items() if name in Care.fields}
-    usual = {name: getattr(Care, name) if care[name] is None else care[name] for name in care}
+    supervision = {name: value for name, value in given.items() if name in Supervision.fields}
+    usual = {
+        name: getattr(Supervision, name) if supervision[name] is None else supervision[name]
+        for name in supervision
+    }
     new = replace(
         spec,
         **{name: given[name] for name in ("group", "max_age", "max_idle") if name in given},
-        care=replace(spec.care, **usual),
+        supervision=replace(spec.supervision, **usual),
         breaker=_breaker(spec.breaker, given, config),
     )
     if "tags" in given:
         new = replace(new, tags=tuple(dict.fromkeys(given["tags"] or ())))
     if "launch_timeout" in given:
         new = replace(new, launch_timeout=given["launch_timeout"] or Spec.launch_timeout)
-    check_care(new.care, note, "")
-    return replace(record, spec=new, status=_status(record.status, new.care))
+    check_supervision(new.supervision, note, "")
+    return replace(record, spec=new, status=_status(record.status, new.supervision))
 
 
 def _breaker(
@@ -82,14 +85,14 @@ def _breaker(
     return None if new == usual and set(wanted.values()) == {None} else new
 
 
-def _status(status: Status, care: Care) -> Status:
+def _status(status: Status, supervision: Supervision) -> Status:
     """Health that is not watched any more is forgotten."""
-    unwatched = (status.health is Health.FAILING and not care.health_cmd) or (
-        status.health is Health.HUNG and not care.max_silence
+    unwatched = (status.health is Health.FAILING and not supervision.health_cmd) or (
+        status.health is Health.HUNG and not supervision.max_silence
     )
     if unwatched:
         status = replace(status, health=None, health_reason=None)
-    return replace(status, retries_max=care.retries)
+    return replace(status, retries_max=supervision.retries)
 
 
 def _note_later(record: Record, given: Mapping[str, Any], note: Note) -> None:
@@ -97,8 +100,8 @@ def _note_later(record: Record, given: Mapping[str, Any], note: Note) -> None:
     for key in given:
         if key in _AT_LAUNCH:
             note(f"{shown(key)} takes effect at the next restart of {record.name}")
-    care, boxed = record.spec.care, record.spec.box is not None
-    if "max_cpu_time" in given and care.max_cpu_time:
+    supervision, boxed = record.spec.supervision, record.spec.box is not None
+    if "max_cpu_time" in given and supervision.max_cpu_time:
         note("max-cpu-time: the limit of the kernel stays as it was until the next restart")
-    if "max_memory" in given and care.max_memory and (boxed or care.scope):
+    if "max_memory" in given and supervision.max_memory and (boxed or supervision.scope):
         note("max-memory: the limit of the kernel stays as it was until the next restart")

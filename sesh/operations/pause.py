@@ -64,7 +64,7 @@ def supervise_again(resumed: Iterable[Seen], config: Config) -> None:
     """Run a pass for resumed sessions, one call for each server: their limits count again, and
     their wake-ups came while they were paused."""
     sessions = readable(resumed)
-    watched = [r for r in sessions if r.place.calls_back and r.spec.care.watched]
+    watched = [r for r in sessions if r.place.calls_back and r.spec.supervision.watched]
     for server, _ in registry.by_server(watched, config):
         server.call_back_now()
 

@@ -271,10 +271,10 @@ def _limits() -> str:
 
 def _processor_limit(record: Record) -> str:
     """If no pass looks in time, the kernel ends each process a little later."""
-    care = record.spec.care
-    if not care.max_cpu_time:
+    supervision = record.spec.supervision
+    if not supervision.max_cpu_time:
         return ""
-    latest = int(care.max_cpu_time + min(2 * care.check_interval + 1, _MARGIN))
+    latest = int(supervision.max_cpu_time + min(2 * supervision.check_interval + 1, _MARGIN))
     return f"ulimit -S -t {latest} 2>/dev/null\n"
 
 

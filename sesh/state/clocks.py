@@ -96,7 +96,7 @@ def _launching(record: Record) -> float:
 
 def time_left(record: Record) -> float:
     """Seconds that remain of the session's timeout; below 0: it is over."""
-    timeout = record.spec.care.timeout
+    timeout = record.spec.supervision.timeout
     return timeout - life_age(record) if timeout else FOR_EVER
 
 

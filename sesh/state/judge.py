@@ -212,6 +212,6 @@ def ended(record: Record, how: Verdict, now: datetime) -> Record:
 
 def with_retry(record: Record, sight: Observation, verdict: Verdict, now: datetime) -> Verdict:
     """The verdict once it is known whether the session will be retried."""
-    if verdict.state in ENDED and record.spec.care.retries:
+    if verdict.state in ENDED and record.spec.supervision.retries:
         return reconcile(record, sight, now)
     return verdict

@@ -83,8 +83,8 @@ class Supervised(Value):
 def fetch_output(one: Seen, config: Config) -> Seen:
     """Fetch the output of a session elsewhere whose silence counts."""
     record = one.intact.record
-    care = record.spec.care
-    if one.state is State.RUNNING and (care.idle_timeout or care.max_silence):
+    supervision = record.spec.supervision
+    if one.state is State.RUNNING and (supervision.idle_timeout or supervision.max_silence):
         registry.of(record).fetch_transcript(record, config)
     return one
 
@@ -143,9 +143,9 @@ def with_proven_silence(one: Supervised, config: Config, listed: Listed) -> Supe
     """Before a session counts as silent, ask tmux whether its output is logged at all. A log pipe
     that has died (a full disk) is started again, and silence counts from then on. `listed` keeps
     the answers of servers."""
-    care, facts, record = one.record.spec.care, one.facts, one.record
-    silent = care.idle_timeout and (facts.silent or 0.0) >= care.idle_timeout
-    hung = care.max_silence and (facts.unheard or 0.0) >= care.max_silence
+    supervision, facts, record = one.record.spec.supervision, one.facts, one.record
+    silent = supervision.idle_timeout and (facts.silent or 0.0) >= supervision.idle_timeout
+    hung = supervision.max_silence and (facts.unheard or 0.0) >= supervision.max_silence
     pane = record.place.pane
     if one.seen.state is not State.RUNNING or pane is None or not (silent or hung):
         return one
@@ -176,7 +176,9 @@ def measure(sessions: Sequence[Supervised]) -> list[Supervised]:
     if not wanting:
         return [*sessions]
     measured = [one for one in sessions if one.record.id in wanting]
-    limits = {one.record.id: one.record.spec.care.max_memory or float("inf") for one in measured}
+    limits = {
+        one.record.id: one.record.spec.supervision.max_memory or float("inf") for one in measured
+    }
     places = {one.record.id: one.record.place for one in measured}
     agents = {
         key: place.agent.process for key, place in places.items() if place.agent and place.pids_here

@@ -206,15 +206,22 @@ def _forget(stem: str) -> None:
 def _command(record: Record) -> list[str]:
     """The script and its arguments."""
     stem = launch_files.own(record)
-    enter, care = registry.of(record).enter_command(record), record.spec.care
+    enter, supervision = registry.of(record).enter_command(record), record.spec.supervision
     if not enter:
         return [_on_this_machine(record), "sesh", stem]
-    inner = ("sh", "-c", _INSIDE, "sesh", str(ceil(care.health_timeout)), care.health_cmd)
+    inner = (
+        "sh",
+        "-c",
+        _INSIDE,
+        "sesh",
+        str(ceil(supervision.health_timeout)),
+        supervision.health_cmd,
+    )
     return [_ENGINE, "sesh", stem, *enter, *inner]
 
 
 def _on_this_machine(record: Record) -> str:
-    command = record.spec.care.health_cmd
+    command = record.spec.supervision.health_cmd
     return _HOST.format(
         command=quote(command),
         run_it=_APART if _NEEDS_ITS_OWN.search(command) else _PLAINLY,
@@ -259,7 +266,7 @@ def _after(record: Record, memory: Memory, result: str | None, now: float, age: 
         return replace(heard, failures=0, last_failure="")
     if due.awake(taken, clocks.naps()) < taken:
         return replace(memory, process=None)  # the machine was suspended meanwhile
-    if age - taken < record.spec.care.health_start_period:
+    if age - taken < record.spec.supervision.health_start_period:
         return heard  # the agent was still starting
     return replace(heard, failures=memory.failures + 1, last_failure=result)
 
@@ -291,7 +298,7 @@ def _meaning(record: Record, line: str) -> str:
 
 
 def _too_long(record: Record) -> str:
-    return f"took longer than {record.spec.care.health_timeout:g} s"
+    return f"took longer than {record.spec.supervision.health_timeout:g} s"
 
 
 def _held_since(record: Record, taken: float) -> bool:

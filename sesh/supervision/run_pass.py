@@ -202,7 +202,7 @@ def _sweep(left: Sequence[str], run: str) -> None:
 
 def _unattended(held: Mapping[str, Digest]) -> set[str]:
     """The sessions of these that need no look: unchanged and not supervised."""
-    attended = {name for name, one in held.items() if digest.cared_for(one.view)}
+    attended = {name for name, one in held.items() if digest.supervised(one.view)}
     attended |= _in_another_conversation(held)
     return {name for name, one in held.items() if one.mode == "ended" or name not in attended}
 

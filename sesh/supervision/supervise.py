@@ -207,7 +207,7 @@ def _is_late(one: Supervised, action: Action) -> bool:
 
 def supervised(found: Iterable[Seen], held: Iterable[Digest], config: Config) -> list[Seen]:
     """Of a look at everything, the sessions under supervision."""
-    names = {name_of(one.id) for one in held if one.mode != "ended" and digest.cared_for(one.view)}
+    names = {name_of(one.id) for one in held if one.mode != "ended" and digest.supervised(one.view)}
     entries = [entry for name in sorted(names) if (entry := records.entry(name)) is not None]
     return [one for one in (*judge.judge(entries, config), *found) if is_supervised(one)]
 
@@ -235,7 +235,7 @@ def is_supervised(one: Seen) -> bool:
         if there.id != here.id or there.boot == here.boot:
             return there == here
         return observe.twin_of(record) is None
-    return one.state is State.RUNNING and record.spec.care.watched
+    return one.state is State.RUNNING and record.spec.supervision.watched
 
 
 # --- what is done --------------------------------------------------------------------------------
@@ -280,7 +280,7 @@ def _postpone(one: Supervised, circuit: Circuit, until: datetime, config: Config
     why = breakers.sentence(circuit, until)
     breakers.note_open(record, circuit, until, config)
     if clocks.time_left(record) <= (until - datetime.now(UTC)).total_seconds():
-        return _give_up(one, f"{why}, and {retry.no_time(record.spec.care)}")
+        return _give_up(one, f"{why}, and {retry.no_time(record.spec.supervision)}")
     record = replace(record, status=replace(record.status, retry_at=until, waits_for=why))
     return lookup.update(one.seen, record)
 

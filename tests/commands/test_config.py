@@ -378,7 +378,7 @@ def test_the_retries_of_a_start(
     world.configure(text)
     env = with_variables(world, **variables)
     world.ok("start", "a", *options, "--", "sleep", "1000", env=env)
-    assert read_record(world, "a").spec.care.retries == meant
+    assert read_record(world, "a").spec.supervision.retries == meant
 
 
 def test_a_variable_is_for_one_call(world: World) -> None:

@@ -20,9 +20,13 @@ def test_several_values_at_once(world: World) -> None:
     shown = world.session("a")
     assert (shown["group"], shown["tags"]) == ("shop", ["urgent", "api"])
     assert (shown["max_age"], shown["retries_max"], shown["state"]) == (86400, 3, "running")
-    care = shown["care"]
-    assert (care["timeout"], care["retries"], care["retry_on"]) == (7200, 3, ["failure", "lost"])
-    assert (care["max_memory"], care["health_cmd"]) == (2 << 30, "test -e ok")
+    supervision = shown["care"]
+    assert (supervision["timeout"], supervision["retries"], supervision["retry_on"]) == (
+        7200,
+        3,
+        ["failure", "lost"],
+    )
+    assert (supervision["max_memory"], supervision["health_cmd"]) == (2 << 30, "test -e ok")
     [changed] = [event for event in world.events() if event["kind"] == "changed"]
     assert changed["keys"][:3] == ["group", "tags", "timeout"]
     assert "test -e ok" not in str(changed)

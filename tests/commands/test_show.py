@@ -138,8 +138,10 @@ def test_health_by_silence_alone(world: World) -> None:
 def test_a_health_command_did_not_say_what_silence_says(world: World) -> None:
     world.start("a", "cat", options=["--max-silence", "1s", "--health-cmd", "true"])
     assert eventually(lambda: world.session("a")["health"] == "hung")
-    care = care_of(world, "a")
-    assert "health hung (silent for 1 second); health command: true (every 30 seconds, " in care
+    supervision = care_of(world, "a")
+    assert (
+        "health hung (silent for 1 second); health command: true (every 30 seconds, " in supervision
+    )
 
 
 def test_a_failing_health_command(world: World) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sesh.model import digest
 from sesh.model.observation import Verdict
-from sesh.model.record import BreakerLimits, Care
+from sesh.model.record import BreakerLimits, Supervision
 from sesh.model.session_json import view
 from sesh.model.states import State
 from sesh.model.value_object import replace
@@ -47,14 +47,16 @@ def test_texts_are_read_as_json_reads_them(
 def test_the_requested_options_of_a_session() -> None:
     made = record()
     plain = line(view(made, Verdict(State.RUNNING)))
-    assert not digest.cared_for(plain)
+    assert not digest.supervised(plain)
     assert not digest.has_breaker(plain)
     assert not digest.is_limited(plain)
     assert digest.agent(plain) is None
     assert not digest.needs_attention(plain)
-    spec = replace(made.spec, care=Care(retries=1), breaker=BreakerLimits(), max_idle=0.0)
+    spec = replace(
+        made.spec, supervision=Supervision(retries=1), breaker=BreakerLimits(), max_idle=0.0
+    )
     asked = line(view(replace(made, spec=spec), Verdict(State.RUNNING)))
-    assert digest.cared_for(asked)
+    assert digest.supervised(asked)
     assert digest.has_breaker(asked)
     assert digest.is_limited(asked)
 

@@ -13,7 +13,7 @@ from sesh.model import due, retry
 from sesh.model.due import Action, Facts, Kind
 from sesh.model.observation import Verdict
 from sesh.model.reconcile import ended_by
-from sesh.model.record import BreakerLimits, Care, Record
+from sesh.model.record import BreakerLimits, Record, Supervision
 from sesh.model.retry import After
 from sesh.model.states import OUTCOMES, Cause, Health, Retry, State
 from sesh.model.value_object import replace
@@ -22,32 +22,34 @@ from tests.samples import NOW, record
 MB = 1 << 20
 
 
-def cared(care: Care, **status: Any) -> Record:
+def supervised(supervision: Supervision, **status: Any) -> Record:
     made = record(**status)
-    return replace(made, spec=replace(made.spec, care=care))
+    return replace(made, spec=replace(made.spec, supervision=supervision))
 
 
 def due_now(
-    care: dict[str, Any], facts: dict[str, Any], state: State = State.RUNNING, **status: Any
+    supervision: dict[str, Any], facts: dict[str, Any], state: State = State.RUNNING, **status: Any
 ) -> tuple[Action, ...]:
-    return due.due(cared(Care(**care), **status), Verdict(state), Facts(**facts), NOW)
+    return due.due(
+        supervised(Supervision(**supervision), **status), Verdict(state), Facts(**facts), NOW
+    )
 
 
 # --- limits and health ---------------------------------------------------------------------------
 
 
 def test_unhealthy_sessions_are_ended_only_if_they_may_be_retried() -> None:
-    care = {"health_cmd": "true", "health_retries": 1, "retries": 3}
+    supervision = {"health_cmd": "true", "health_retries": 1, "retries": 3}
     unwell = {"age": 60.0, "failures": 1, "checks": 1, "last_failure": "exit 1"}
-    (ended,) = due_now(care, unwell)
+    (ended,) = due_now(supervision, unwell)
     assert (ended.kind, ended.cause) == (Kind.END, Cause.HEALTH)
-    (noted,) = due_now(care, {**unwell, "breaker_open": True})
+    (noted,) = due_now(supervision, {**unwell, "breaker_open": True})
     assert (noted.kind, noted.health) == (Kind.NOTE, Health.FAILING)
-    assert due_now(care, {**unwell, "breaker_open": True}, health=Health.FAILING) == ()
+    assert due_now(supervision, {**unwell, "breaker_open": True}, health=Health.FAILING) == ()
 
 
 @pytest.mark.parametrize(
-    ("care", "facts", "cause", "why"),
+    ("supervision", "facts", "cause", "why"),
     [
         ({"timeout": 60.0}, {"life": 59.9}, None, ""),
         ({"timeout": 60.0}, {"life": 60.0}, Cause.TIMEOUT, "ran for its timeout (1 minute)"),
@@ -76,8 +78,10 @@ def test_unhealthy_sessions_are_ended_only_if_they_may_be_retried() -> None:
         ),
     ],
 )
-def test_limits(care: dict[str, Any], facts: dict[str, Any], cause: Cause | None, why: str) -> None:
-    ends = [action for action in due_now(care, facts) if action.kind is Kind.END]
+def test_limits(
+    supervision: dict[str, Any], facts: dict[str, Any], cause: Cause | None, why: str
+) -> None:
+    ends = [action for action in due_now(supervision, facts) if action.kind is Kind.END]
     assert ends == ([Action(Kind.END, why, cause)] if cause else [])
 
 
@@ -107,8 +111,8 @@ def test_an_earlier_life_is_reported() -> None:
 def test_a_change_of_health_is_noted_once(
     facts: dict[str, Any], was: Health | None, now: Health | None
 ) -> None:
-    care = {"health_cmd": "true", "max_silence": 10.0}
-    notes = [a.health for a in due_now(care, facts, health=was) if a.kind is Kind.NOTE]
+    supervision = {"health_cmd": "true", "max_silence": 10.0}
+    notes = [a.health for a in due_now(supervision, facts, health=was) if a.kind is Kind.NOTE]
     assert notes == ([now] if now else [])
 
 
@@ -130,8 +134,8 @@ def test_unknown_silence_is_not_judged(was: Health | None) -> None:
 def test_the_unwell_are_ended_only_to_be_launched_again(
     retries: int, used: int, age: float, ends: bool
 ) -> None:
-    care = {"max_silence": 4.0, "retries": retries}
-    found = due_now(care, {"unheard": 5.0, "age": age}, retries=used)
+    supervision = {"max_silence": 4.0, "retries": retries}
+    found = due_now(supervision, {"unheard": 5.0, "age": age}, retries=used)
     assert [a.kind for a in found] == [Kind.END if ends else Kind.NOTE]
     if ends:
         why = "hung: silent for 4 seconds"
@@ -142,8 +146,8 @@ def test_the_unwell_are_ended_only_to_be_launched_again(
 def test_the_unwell_are_not_ended_when_no_time_is_left_to_launch_them_again(
     life: float, ends: bool
 ) -> None:
-    care = {"max_silence": 4.0, "retries": 1, "retry_delay": 20.0, "timeout": 100.0}
-    found = due_now(care, {"unheard": 5.0, "age": 5.0, "life": life})
+    supervision = {"max_silence": 4.0, "retries": 1, "retry_delay": 20.0, "timeout": 100.0}
+    found = due_now(supervision, {"unheard": 5.0, "age": 5.0, "life": life})
     assert [action.kind for action in found] == [Kind.END if ends else Kind.NOTE]
 
 
@@ -160,9 +164,9 @@ def test_the_unwell_are_not_ended_when_no_time_is_left_to_launch_them_again(
     ],
 )
 def test_time_hung_or_failing_is_not_healthy_time(facts: dict[str, Any], ends: bool) -> None:
-    care = {"max_silence": 4.0, "health_cmd": "x", "health_start_period": 50.0, "retries": 1}
+    supervision = {"max_silence": 4.0, "health_cmd": "x", "health_start_period": 50.0, "retries": 1}
     for health in (Health.HUNG, Health.OK):
-        found = due_now(care, {"checks": 99, **facts}, retries=1, health=health)
+        found = due_now(supervision, {"checks": 99, **facts}, retries=1, health=health)
         assert (Kind.END in [action.kind for action in found]) is ends
 
 
@@ -180,17 +184,17 @@ def test_time_hung_or_failing_is_not_healthy_time(facts: dict[str, Any], ends: b
 def test_looks_and_checks_happen_for_all_at_the_same_moments(
     clock: float, last: float, due_at: float
 ) -> None:
-    care: dict[str, Any] = {"max_memory": MB, "health_cmd": "x"}  # every 30 s
+    supervision: dict[str, Any] = {"max_memory": MB, "health_cmd": "x"}  # every 30 s
 
     def kinds(now: float, **facts: Any) -> set[Kind]:
         since = {"since_measure": now - last, "since_check": now - last}
-        return {action.kind for action in due_now(care, {"clock": now, **since, **facts})}
+        return {action.kind for action in due_now(supervision, {"clock": now, **since, **facts})}
 
     assert kinds(due_at - 0.1) == set()
     assert kinds(due_at) == {Kind.MEASURE, Kind.CHECK}
     assert kinds(due_at, checking=True) == {Kind.MEASURE}
     facts = Facts(clock=clock, since_measure=clock - last, since_check=clock - last)
-    left = due.next_due(cared(Care(**care)), Verdict(State.RUNNING), facts, NOW)
+    left = due.next_due(supervised(Supervision(**supervision)), Verdict(State.RUNNING), facts, NOW)
     assert left == pytest.approx(max(0.0, due_at - clock))
 
 
@@ -201,10 +205,10 @@ FOR_EVER = float("inf")
 
 
 def after(
-    care: Care, how: Verdict, ran: float = 1.0, left: float = FOR_EVER, **status: Any
+    supervision: Supervision, how: Verdict, ran: float = 1.0, left: float = FOR_EVER, **status: Any
 ) -> After:
     status = {"started": NOW - timedelta(seconds=ran), **status}
-    return retry.after_end(cared(care, **status), how, NOW, NOW, left)
+    return retry.after_end(supervised(supervision, **status), how, NOW, NOW, left)
 
 
 FAILED = Verdict(State.FAILED, cause=Cause.EXIT, exit_code=1)
@@ -219,8 +223,8 @@ ENDS = {
 @pytest.mark.parametrize("wanted", Retry)
 @pytest.mark.parametrize("end", ENDS)
 def test_which_ends_are_retried(wanted: Retry, end: str) -> None:
-    care = Care(retries=3, retry_on=(wanted.value,))
-    assert (after(care, ENDS[end]).retry_at is not None) == (wanted in (end, Retry.ALWAYS))
+    supervision = Supervision(retries=3, retry_on=(wanted.value,))
+    assert (after(supervision, ENDS[end]).retry_at is not None) == (wanted in (end, Retry.ALWAYS))
 
 
 @pytest.mark.parametrize(
@@ -233,13 +237,13 @@ def test_which_ends_are_retried(wanted: Retry, end: str) -> None:
     ],
 )
 def test_ends_that_are_never_retried(how: Verdict) -> None:
-    assert after(Care(retries=3, retry_on=("always",)), how) == After(None, 0)
+    assert after(Supervision(retries=3, retry_on=("always",)), how) == After(None, 0)
 
 
 @pytest.mark.parametrize("state", [State.FAILED, State.TIMEOUT])
 def test_a_retry_that_could_not_be_launched_is_retried(state: State) -> None:
     how = Verdict(state, cause=Cause.LAUNCH)
-    assert after(Care(retries=3), how, retries=1).retry_at is not None
+    assert after(Supervision(retries=3), how, retries=1).retry_at is not None
 
 
 def test_a_launch_that_took_too_long_is_a_failure_and_a_timeout() -> None:
@@ -247,31 +251,31 @@ def test_a_launch_that_took_too_long_is_a_failure_and_a_timeout() -> None:
     retried = {
         wanted
         for wanted in Retry
-        if after(Care(retries=3, retry_on=(wanted.value,)), too_late, retries=1).retry_at
+        if after(Supervision(retries=3, retry_on=(wanted.value,)), too_late, retries=1).retry_at
     }
     assert retried == {Retry.FAILURE, Retry.TIMEOUT, Retry.ALWAYS}
 
 
 def test_the_delays_double_up_to_the_longest() -> None:
-    care = Care(retries=9, retry_delay=10.0, retry_max_delay=300.0)
+    supervision = Supervision(retries=9, retry_delay=10.0, retry_max_delay=300.0)
     plain = [10.0, 20.0, 40.0, 80.0, 160.0, 300.0, 300.0, 300.0, 300.0]
     for number, expected in enumerate(plain, 1):
-        found = retry.delay(care, number, f"demo.{number}")
+        found = retry.delay(supervision, number, f"demo.{number}")
         assert expected * 0.95 <= found <= min(expected * 1.05, 300.0)
-        assert found == retry.delay(care, number, f"demo.{number}")
+        assert found == retry.delay(supervision, number, f"demo.{number}")
 
 
 def test_the_delays_are_exact() -> None:
     """What a launch is called bends its delay, and nothing else does."""
-    care = Care(retries=9, retry_delay=10.0, retry_max_delay=300.0)
-    found = [round(retry.delay(care, number, f"demo.{number}"), 3) for number in range(1, 8)]
+    supervision = Supervision(retries=9, retry_delay=10.0, retry_max_delay=300.0)
+    found = [round(retry.delay(supervision, number, f"demo.{number}"), 3) for number in range(1, 8)]
     assert found == [10.138, 19.456, 39.209, 82.594, 162.252, 300.0, 300.0]
 
 
 def test_retries_are_counted_and_used_up() -> None:
-    care = Care(retries=2)
-    assert after(care, FAILED, retries=1).retry_at is not None
-    assert after(care, FAILED, retries=2) == After(None, 2, "all 2 retries are used up")
+    supervision = Supervision(retries=2)
+    assert after(supervision, FAILED, retries=1).retry_at is not None
+    assert after(supervision, FAILED, retries=2) == After(None, 2, "all 2 retries are used up")
 
 
 NO_TIME = "not launched again: its timeout (1 minute) leaves no time for it"
@@ -294,18 +298,18 @@ NO_TIME = "not launched again: its timeout (1 minute) leaves no time for it"
 def test_no_retry_outlives_the_timeout(
     end: str, left: float, used: int, retried: bool, told: str | None
 ) -> None:
-    care = Care(timeout=60.0, retries=3, retry_delay=10.0, retry_on=("always",))
-    found = after(care, ENDS[end], left=left, retries=used)
+    supervision = Supervision(timeout=60.0, retries=3, retry_delay=10.0, retry_on=("always",))
+    found = after(supervision, ENDS[end], left=left, retries=used)
     assert (found.retry_at is not None, found.gave_up) == (retried, told)
 
 
 def test_an_end_that_is_seen_late_has_waited_already() -> None:
-    care = Care(timeout=60.0, retries=3, retry_delay=10.0)
+    supervision = Supervision(timeout=60.0, retries=3, retry_delay=10.0)
     late = NOW + timedelta(seconds=8)
-    assert retry.after_end(cared(care), FAILED, NOW, late, 4.0).retry_at is not None
-    assert retry.after_end(cared(care), FAILED, NOW, late, 1.0).gave_up == NO_TIME
+    assert retry.after_end(supervised(supervision), FAILED, NOW, late, 4.0).retry_at is not None
+    assert retry.after_end(supervised(supervision), FAILED, NOW, late, 1.0).gave_up == NO_TIME
     year = NOW - timedelta(days=365)  # the clock was set back: it waits no longer than its delay
-    assert retry.after_end(cared(care), FAILED, NOW, year, 12.0).retry_at is not None
+    assert retry.after_end(supervised(supervision), FAILED, NOW, year, 12.0).retry_at is not None
 
 
 @pytest.mark.parametrize(
@@ -322,8 +326,8 @@ def test_a_retry_after_the_timeout_is_given_up(
     life: float | None, kinds: list[Kind], left: float
 ) -> None:
     """As when a breaker has put it off."""
-    care = Care(timeout=60.0, retries=1)
-    waiting = cared(care, retry_at=NOW + timedelta(seconds=5), ended=NOW)
+    supervision = Supervision(timeout=60.0, retries=1)
+    waiting = supervised(supervision, retry_at=NOW + timedelta(seconds=5), ended=NOW)
     how, facts = Verdict(State.RECOVERING), Facts(life=life)
     found = due.due(waiting, how, facts, NOW)
     assert [action.kind for action in found] == kinds
@@ -334,26 +338,26 @@ def test_a_retry_after_the_timeout_is_given_up(
 def test_the_first_look_at_a_launch_is_when_its_timeout_is_over(
     lived: float, expected: float
 ) -> None:
-    assert due.first_due(cared(Care(timeout=60.0), lived=lived), 1000.0) == expected
+    assert due.first_due(supervised(Supervision(timeout=60.0), lived=lived), 1000.0) == expected
 
 
 @pytest.mark.parametrize(("ran", "used"), [(599.9, 2), (600.0, 0)])
 def test_all_retries_are_available_after_a_healthy_run(ran: float, used: int) -> None:
-    found = after(Care(retries=3, retry_reset=600.0), FAILED, ran, retries=2)
+    found = after(Supervision(retries=3, retry_reset=600.0), FAILED, ran, retries=2)
     assert found.retries == used
 
 
 @pytest.mark.parametrize("cause", [Cause.HEALTH, Cause.TIMEOUT, Cause.LIMIT])
 def test_an_end_that_sesh_had_to_make_gives_back_no_retries(cause: Cause) -> None:
-    care = Care(retries=1, retry_reset=1.0, retry_on=("timeout", "failure"))
+    supervision = Supervision(retries=1, retry_reset=1.0, retry_on=("timeout", "failure"))
     how = Verdict(ended_by(cause), cause=cause)
-    assert after(care, how, 1e6, retries=1) == After(None, 1, "its one retry is used up")
-    assert after(care, how, 1e6).retry_at is not None
+    assert after(supervision, how, 1e6, retries=1) == After(None, 1, "its one retry is used up")
+    assert after(supervision, how, 1e6).retry_at is not None
 
 
 @pytest.mark.parametrize("health", [Health.HUNG, Health.FAILING])
 def test_the_end_of_an_unhealthy_session_gives_back_no_retries(health: Health) -> None:
-    assert after(Care(retries=1), FAILED, 1e6, retries=1, health=health).gave_up
+    assert after(Supervision(retries=1), FAILED, 1e6, retries=1, health=health).gave_up
 
 
 @pytest.mark.parametrize(
@@ -366,7 +370,7 @@ def test_the_end_of_an_unhealthy_session_gives_back_no_retries(health: Health) -
     ],
 )
 def test_when_a_retry_is_due(moment: datetime, kinds: list[Kind]) -> None:
-    waiting = cared(Care(retries=1), retry_at=NOW + timedelta(seconds=20), ended=NOW)
+    waiting = supervised(Supervision(retries=1), retry_at=NOW + timedelta(seconds=20), ended=NOW)
     found = due.due(waiting, Verdict(State.RECOVERING), Facts(), moment)
     assert [action.kind for action in found] == kinds
 
@@ -414,7 +418,7 @@ facts = st.builds(
 )
 limits = st.just(0.0) | st.floats(0.1, 1e6)
 cares = st.builds(
-    Care,
+    Supervision,
     timeout=limits,
     idle_timeout=limits,
     retries=st.integers(0, 4),
@@ -433,9 +437,9 @@ used = st.integers(0, 5)
 
 @given(cares, facts, states, used)
 def test_only_running_and_waiting_sessions_are_acted_on(
-    care: Care, found: Facts, state: State, retries: int
+    supervision: Supervision, found: Facts, state: State, retries: int
 ) -> None:
-    actions = due.due(cared(care, retries=retries), Verdict(state), found, NOW)
+    actions = due.due(supervised(supervision, retries=retries), Verdict(state), found, NOW)
     if state not in (State.RUNNING, State.RECOVERING):
         assert actions == ()
     kinds = [action.kind for action in actions]
@@ -446,17 +450,17 @@ def test_only_running_and_waiting_sessions_are_acted_on(
 
 @given(cares, facts, used)
 def test_the_next_look_is_never_later_than_what_is_due(
-    care: Care, found: Facts, retries: int
+    supervision: Supervision, found: Facts, retries: int
 ) -> None:
     """At the time that `next_due` names and not before, `due` has something to do; limits that
     only a measurement can tell are not known beforehand."""
-    one, verdict = cared(care, retries=retries), Verdict(State.RUNNING)
+    one, verdict = supervised(supervision, retries=retries), Verdict(State.RUNNING)
     kinds = {action.kind for action in due.due(one, verdict, found, NOW)}
     left = due.next_due(one, verdict, found, NOW)
     if kinds & {Kind.MEASURE, Kind.CHECK}:
         assert left == 0.0
     if left is None:
-        assert not care.watched
+        assert not supervision.watched
     else:
         assert left >= 0.0
 
@@ -471,10 +475,10 @@ def later(found: Facts, seconds: float) -> Facts:
 
 @given(cares, facts, used, st.floats(0, 1), st.sampled_from([State.RUNNING, State.RECOVERING]))
 def test_before_the_next_look_nothing_new_is_due(
-    care: Care, found: Facts, retries: int, part: float, state: State
+    supervision: Supervision, found: Facts, retries: int, part: float, state: State
 ) -> None:
     found = replace(found, checking=False)  # one that is under way is waited for on its own
-    one = cared(care, retries=retries, retry_at=NOW + timedelta(seconds=500), ended=NOW)
+    one = supervised(supervision, retries=retries, retry_at=NOW + timedelta(seconds=500), ended=NOW)
     verdict = Verdict(state)
     kinds = {action.kind for action in due.due(one, verdict, found, NOW)}
     left = due.next_due(one, verdict, found, NOW)
@@ -485,11 +489,11 @@ def test_before_the_next_look_nothing_new_is_due(
 
 @given(cares, facts, used, states)
 def test_actions_of_a_launch_are_due_once(
-    care: Care, found: Facts, retries: int, state: State
+    supervision: Supervision, found: Facts, retries: int, state: State
 ) -> None:
     """Whoever asks next, of the record that the first has written: two passes that saw the same
     can't both write it."""
-    one = cared(care, retries=retries, retry_at=NOW, ended=NOW)
+    one = supervised(supervision, retries=retries, retry_at=NOW, ended=NOW)
     for action in due.due(one, Verdict(state), found, NOW):
         if action.kind is Kind.END:
             assert due.due(one, Verdict(State.STOPPING), found, NOW) == ()
@@ -498,7 +502,7 @@ def test_actions_of_a_launch_are_due_once(
         elif action.kind is Kind.RETRY:
             assert due.due(one, Verdict(State.STARTING), found, NOW) == ()
         elif action.kind is Kind.NOTE:
-            noted = cared(care, retries=retries, health=action.health)
+            noted = supervised(supervision, retries=retries, health=action.health)
             again = due.due(noted, Verdict(state), found, NOW)
             assert Kind.NOTE not in [action.kind for action in again]
         elif action.kind is Kind.CHECK:
@@ -519,12 +523,12 @@ ends = st.builds(
 
 @given(cares, ends, used, st.floats(0, 1e5), st.floats(-1e5, 1e5) | st.just(FOR_EVER))
 def test_retries_exceed_neither_their_number_nor_the_timeout(
-    care: Care, how: Verdict, retries: int, ran: float, left: float
+    supervision: Supervision, how: Verdict, retries: int, ran: float, left: float
 ) -> None:
-    found = after(care, how, ran, left, retries=retries)
-    assert found.retry_at is None or found.retries < care.retries
+    found = after(supervision, how, ran, left, retries=retries)
+    assert found.retry_at is None or found.retries < supervision.retries
     assert not (found.gave_up and found.retry_at)
     if found.retry_at is not None:
         wait = (found.retry_at - NOW).total_seconds()
-        assert 0 < wait <= care.retry_max_delay + 1e-6
+        assert 0 < wait <= supervision.retry_max_delay + 1e-6
         assert wait < left + 1e-6

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sesh.model.observation import ExitReport, Observation, Presence, Sight, absent, seen, unknown
 from sesh.model.place import ContainerRequest
 from sesh.model.reconcile import reconcile
-from sesh.model.record import Care, Damaged, Record
+from sesh.model.record import Damaged, Record, Supervision
 from sesh.model.states import ENDED, OUTCOMES, Cause, Desired, State
 from sesh.model.value_object import replace
 from tests.samples import NOW, exit_word, launch_word, record
@@ -35,8 +35,11 @@ RETRYING = record(
 )  # fmt: skip
 
 
-def boxed(box: ContainerRequest, **care: object) -> Record:
-    return replace(RUNNING, spec=replace(RUNNING.spec, box=box, care=replace(Care(), **care)))
+def boxed(box: ContainerRequest, **supervision: object) -> Record:
+    return replace(
+        RUNNING,
+        spec=replace(RUNNING.spec, box=box, supervision=replace(Supervision(), **supervision)),
+    )
 
 
 BOXED = boxed(ContainerRequest(image="box"), max_memory=50 << 20)
@@ -203,7 +206,7 @@ def test_exit_status_and_signal_are_kept() -> None:
     ],
 )
 def test_a_kill_in_a_scope_may_be_the_kernels(code: int, reason: str) -> None:
-    scoped = replace(RUNNING.spec, care=Care(scope=True, max_memory=1 << 30))
+    scoped = replace(RUNNING.spec, supervision=Supervision(scope=True, max_memory=1 << 30))
     found = reconcile(replace(RUNNING, spec=scoped), Observation(GONE, exit=exit_word(code)), NOW)
     assert (found.state, found.cause, found.reason) == ("failed", "signal", reason)
 
@@ -243,7 +246,7 @@ def test_memory_used_up_at_another_limit_is_not_ours(box: ContainerRequest) -> N
 
 
 def test_the_kernels_limit_on_processor_time_lies_beyond_ours() -> None:
-    rec = replace(RUNNING, spec=replace(RUNNING.spec, care=Care(max_cpu_time=1.0)))
+    rec = replace(RUNNING, spec=replace(RUNNING.spec, supervision=Supervision(max_cpu_time=1.0)))
     verdict = reconcile(rec, Observation(GONE, HERE, exit=exit_word(152)), NOW)
     assert (verdict.state, verdict.cause) == (State.TIMEOUT, Cause.LIMIT)
     assert verdict.reason == "ended by the kernel beyond max-cpu-time (1 second)"

@@ -12,7 +12,7 @@ from shlex import quote
 
 import pytest
 
-from sesh.model.record import Care
+from sesh.model.record import Supervision
 from sesh.model.value_object import replace
 from sesh.places import environment, launch_files
 from sesh.system import paths
@@ -30,8 +30,8 @@ from tests.surroundings import STRANGER, need_root
 def test_the_kernels_limit_lies_beyond_ours_by_a_minute_at_most(
     limit: float, interval: float, kernel: int
 ) -> None:
-    care = Care(max_cpu_time=limit, check_interval=interval)
-    limited = replace(record(), spec=replace(record().spec, care=care))
+    supervision = Supervision(max_cpu_time=limit, check_interval=interval)
+    limited = replace(record(), spec=replace(record().spec, supervision=supervision))
     script = launch_files.script_elsewhere(limited, ("true",), "/run/sesh/x")
     assert re.findall(r"ulimit -S -t (\d+)", script) == [str(kernel)]
 

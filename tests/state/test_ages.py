@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from sesh.model.place import Agent, Process
-from sesh.model.record import Care, Record
+from sesh.model.record import Record, Supervision
 from sesh.model.value_object import replace
 from sesh.state import clocks
 from sesh.system import processes
@@ -75,7 +75,7 @@ def test_the_time_of_a_launch_counts_for_the_life() -> None:
 )
 def test_the_time_left_of_a_timeout(timeout: float, left: float) -> None:
     one = launched(30.0, lived=100.0)
-    one = replace(one, spec=replace(one.spec, care=Care(timeout=timeout)))
+    one = replace(one, spec=replace(one.spec, supervision=Supervision(timeout=timeout)))
     assert clocks.time_left(one) == pytest.approx(left, abs=1)
     time.sleep(0.01)
     assert clocks.time_left(one) <= left + 1

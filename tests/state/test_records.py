@@ -22,7 +22,7 @@ from sesh.model.errors import ConflictError, StateError
 from sesh.model.observation import Observation, Verdict, seen
 from sesh.model.place import Process
 from sesh.model.reconcile import reconcile
-from sesh.model.record import AgentReport, Care, Damaged, Kit, Record, Step, Worktree
+from sesh.model.record import AgentReport, Damaged, Kit, Record, Step, Supervision, Worktree
 from sesh.model.session_json import view
 from sesh.model.states import Cause, State
 from sesh.model.value_object import replace
@@ -114,15 +114,15 @@ def largest(name: str) -> float:
 
 NUMBERS = [
     name
-    for name in Care.fields
-    if isinstance(default := getattr(Care, name), int | float) and default is not False
+    for name in Supervision.fields
+    if isinstance(default := getattr(Supervision, name), int | float) and default is not False
 ]
 
 
 @pytest.mark.parametrize("name", NUMBERS)
 def test_the_largest_supervision_values_are_kept(name: str) -> None:
-    care = replace(Care(), **{name: largest(name)})
-    made = replace(record(), spec=replace(record().spec, care=care))
+    supervision = replace(Supervision(), **{name: largest(name)})
+    made = replace(record(), spec=replace(record().spec, supervision=supervision))
     assert codec.decode(records.render(made, RUNNING)) == made
 
 

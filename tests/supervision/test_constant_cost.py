@@ -15,7 +15,7 @@ from sesh.model import due
 from sesh.model.configuration import Config
 from sesh.model.observation import Verdict
 from sesh.model.place import Agent
-from sesh.model.record import Care
+from sesh.model.record import Supervision
 from sesh.model.states import State
 from sesh.model.value_object import replace
 from sesh.state import records, settings
@@ -23,7 +23,7 @@ from sesh.supervision import run_pass
 from sesh.system import paths, processes
 from tests import samples
 
-CARE = Care(timeout=3600.0, max_memory=1 << 50, check_interval=0.01)
+CARE = Supervision(timeout=3600.0, max_memory=1 << 50, check_interval=0.01)
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def add(name: str, agent: Agent) -> None:
         made,
         name=name,
         id=f"{name}-20261115-115900-0123abcd",
-        spec=replace(made.spec, care=CARE),
+        spec=replace(made.spec, supervision=CARE),
         place=replace(
             made.place, machine=processes.here(), run=run, agent=agent, socket=f"{run}/no.sock"
         ),

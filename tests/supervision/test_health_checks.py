@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from sesh.model.place import Agent, Process
-from sesh.model.record import Care, Record
+from sesh.model.record import Record, Supervision
 from sesh.model.value_object import replace
 from sesh.supervision import health_checks
 from sesh.supervision.health_checks import Memory
@@ -60,8 +60,8 @@ def stem(record: Record) -> str:
 
 def checked_by(record: Record, command: str, timeout: float = 30.0) -> Record:
     """The same session with a health command."""
-    wanted = Care(health_cmd=command, health_interval=1.0, health_timeout=timeout)
-    return replace(record, spec=replace(record.spec, care=wanted))
+    wanted = Supervision(health_cmd=command, health_interval=1.0, health_timeout=timeout)
+    return replace(record, spec=replace(record.spec, supervision=wanted))
 
 
 def answer(record: Record, memory: Memory) -> Memory:

@@ -19,7 +19,7 @@ import pytest
 from sesh.model.due import Facts
 from sesh.model.errors import StateError
 from sesh.model.observation import Observation, Session, Verdict, seen
-from sesh.model.record import Care, Record
+from sesh.model.record import Record, Supervision
 from sesh.model.states import State
 from sesh.model.value_object import replace
 from sesh.state import settings
@@ -675,7 +675,7 @@ def judged(record: Record, state: State) -> Seen:
 
 def test_what_is_due_by_the_end_of_a_pass_is_done_at_once_and_what_was_tried_later() -> None:
     record = samples.record()
-    record = replace(record, spec=replace(record.spec, care=Care(timeout=60.0)))
+    record = replace(record, spec=replace(record.spec, supervision=Supervision(timeout=60.0)))
     one = Supervised(judged(record, State.RUNNING), Memory(), Facts(life=61.0), facts.now())
     soon = supervise._next_look(one, (), ())
     late = supervise._next_look(one, {"demo"}, ())
@@ -992,11 +992,11 @@ def test_a_failing_health_command_needs_attention(world: World, command: str, wh
     ids=["fails", "hangs", "silent"],
 )
 def test_the_unwell_are_launched_again_while_they_have_retries(
-    world: World, care: tuple[str, ...], health: str
+    world: World, supervision: tuple[str, ...], health: str
 ) -> None:
     told = world.root / "told"
     world.configure(f"[notify]\ncommand = 'cat >/dev/null; echo told >>{told}'\n")
-    world.start("one", "sleep", "99", options=(*care, "--retries", "1", *FAST))
+    world.start("one", "sleep", "99", options=(*supervision, "--retries", "1", *FAST))
     assert eventually(lambda: world.session("one")["generation"] == 2, within=30)
     assert eventually(lambda: world.session("one")["health"] == health, within=30)
     shown = world.session("one")
@@ -1186,8 +1186,8 @@ def test_flags_come_before_variables_before_the_file(world: World) -> None:
     world.configure('[start]\nretries = 1\ntimeout = "1h"\nhealth_interval = "5m"\n')
     world.env["SESH_START_RETRIES"] = "2"
     world.env["SESH_START_TIMEOUT"] = "2h"
-    care = world.start("one", options=("--retries", "3"))["care"]
-    assert care == {"timeout": 7200.0, "retries": 3, "health_interval": 300.0}
+    supervision = world.start("one", options=("--retries", "3"))["care"]
+    assert supervision == {"timeout": 7200.0, "retries": 3, "health_interval": 300.0}
 
 
 SAID: dict[str, tuple[Any, ...]] = {  # by the file, a template, a variable, a flag
@@ -1312,10 +1312,10 @@ def test_show_prints_every_option(world: World) -> None:
     }
     words = [word for name, value in options.items() for word in (f"--{name}", value)]
     world.start("one", options=(*words, "--scope", "--group", "g"))
-    care = world.ok("show", "one").out.partition("care")[2].partition("why")[0]
+    supervision = world.ok("show", "one").out.partition("care")[2].partition("why")[0]
     for number in range(11, 25):
-        assert str(number) in care
-    assert "scope" in care
+        assert str(number) in supervision
+    assert "scope" in supervision
     assert world.session("one")["launch_timeout"] == 11
 
 

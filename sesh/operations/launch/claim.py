@@ -29,7 +29,7 @@ def new_id(name: str) -> str:
 
 def new_record(identity: str, name: str, spec: Spec, place: Place) -> Record:
     stamp = now()
-    status = Status(desired=Desired.RUNNING, launched=stamp, retries_max=spec.care.retries)
+    status = Status(desired=Desired.RUNNING, launched=stamp, retries_max=spec.supervision.retries)
     return Record(name, identity, replace(spec, created=stamp), place, status)
 
 
@@ -68,7 +68,7 @@ def next_generation(old: Record, place: Place, attempt: int) -> Record:
         desired=Desired.RUNNING,
         launched=now(),
         retries=attempt,
-        retries_max=old.spec.care.retries,
+        retries_max=old.spec.supervision.retries,
         lived=round(clocks.life_age(old), 3) if attempt else 0.0,
         printed=log_files.size(old.id),
     )

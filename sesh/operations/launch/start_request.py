@@ -15,7 +15,7 @@ from sesh.model.configuration import Config, Count
 from sesh.model.errors import ConflictError, SeshError, StateError, UsageError
 from sesh.model.place import ContainerRequest
 from sesh.model.progress import Report
-from sesh.model.record import BreakerLimits, Care, Spec, Worktree
+from sesh.model.record import BreakerLimits, Spec, Supervision, Worktree
 from sesh.model.states import ENDED, Retry, State
 from sesh.model.text.shell_words import quote
 from sesh.model.text.units import span
@@ -53,7 +53,9 @@ class Request(Value):
     max_idle: float | None = None
     box: ContainerRequest | None = None
     env_files: tuple[str, ...] = ()
-    care: Mapping[str, Any] = MappingProxyType({})  # by Care's fields, and breaker_failures …
+    supervision: Mapping[str, Any] = MappingProxyType(
+        {}
+    )  # by Care's fields, and breaker_failures …
     template: str | None = None
     usual: Template = Template()  # the values of the template
     prompt: str | None = None
@@ -120,7 +122,7 @@ def _start(request: Request, config: Config, worktree: Worktree | None, note: No
         max_age=_limit_of_gc(request, request.max_age, "timeout"),
         max_idle=_limit_of_gc(request, request.max_idle, "idle_timeout"),
         box=box,
-        care=_care(request, config, note),
+        supervision=_supervision(request, config, note),
         breaker=_breaker(request, config),
         prompt=_prompt(request),
         branch=request.branch,
@@ -143,7 +145,7 @@ def _start(request: Request, config: Config, worktree: Worktree | None, note: No
 def _limit_of_gc(request: Request, given: float | None, own: str) -> float | None:
     """The limit that gc enforces: not the one of the settings (None) if the session has a limit of
     its own."""
-    is_own = own in request.care or own in request.usual.start
+    is_own = own in request.supervision or own in request.usual.start
     return 0.0 if given is None and is_own else given
 
 
@@ -164,15 +166,15 @@ def _basic_spec(request: Request, command: tuple[str, ...], cwd: str) -> Spec:
 def _note_limits(found: Seen, spec: Spec, note: Note) -> None:
     """Remark on a scope or limit that the session was given but cannot have."""
     kind = registry.requested(spec)
-    if spec.care.scope and kind is not None:
+    if spec.supervision.scope and kind is not None:
         note("--scope is not for containers: its engine limits what it uses")
-    elif spec.care.scope and not tmux.scope_prefix():
+    elif spec.supervision.scope and not tmux.scope_prefix():
         note("--scope: no systemd user manager answers; it runs without a scope of its own")
     if found.intact.record.place.pids_here:
         return
-    if spec.care.max_memory and not (kind and kind.limits_memory(spec.box)):
+    if spec.supervision.max_memory and not (kind and kind.limits_memory(spec.box)):
         note("--max-memory: it is not enforced in a container of another machine's engine")
-    if spec.care.max_cpu_time:
+    if spec.supervision.max_cpu_time:
         note("--max-cpu-time: on another machine's engine it is for each process alone")
 
 
@@ -208,8 +210,8 @@ def _launch_timeout(request: Request, config: Config) -> float:
 def _chosen(section: str, name: str, request: Request, config: Config) -> Any:
     """One value, from the first of: option, environment variable, template, configuration file."""
     flag = _flag(section, name)
-    if flag in request.care:
-        return request.care[flag]
+    if flag in request.supervision:
+        return request.supervision[flag]
     usual = getattr(request.usual, section)
     if name in usual and f"{section}.{name}" not in settings.from_environment():
         return usual[name]
@@ -220,23 +222,23 @@ def _flag(section: str, name: str) -> str:
     return name if section == "start" else f"{section}_{name}"
 
 
-def _care(request: Request, config: Config, note: Note) -> Care:
+def _supervision(request: Request, config: Config, note: Note) -> Supervision:
     """The limits, retries and health checks of the session."""
-    values = {name: _chosen("start", name, request, config) for name in Care.fields}
-    care = Care(**{name: _plain(value) for name, value in values.items()})
-    unknown = [word for word in care.retry_on if word not in tuple(Retry)]
-    if unknown or not care.retry_on:
+    values = {name: _chosen("start", name, request, config) for name in Supervision.fields}
+    supervision = Supervision(**{name: _plain(value) for name, value in values.items()})
+    unknown = [word for word in supervision.retry_on if word not in tuple(Retry)]
+    if unknown or not supervision.retry_on:
         raise _wrong_ends(request, ", ".join(unknown) or "nothing")
-    check_care(care, note)
-    return care
+    check_supervision(supervision, note)
+    return supervision
 
 
-def check_care(care: Care, note: Note, before: str = "--") -> None:
+def check_supervision(supervision: Supervision, note: Note, before: str = "--") -> None:
     """Check what types do not; `before` comes before the name of a value."""
-    if care.retries and care.retry_delay > care.retry_max_delay:
-        least, most = span(care.retry_delay), span(care.retry_max_delay)
+    if supervision.retries and supervision.retry_delay > supervision.retry_max_delay:
+        least, most = span(supervision.retry_delay), span(supervision.retry_max_delay)
         note(f"the retry delay ({least}) is longer than the longest one: it is {most}")
-    _check_above_zero(care, _ABOVE_ZERO, before)
+    _check_above_zero(supervision, _ABOVE_ZERO, before)
 
 
 def check_breaker(breaker: BreakerLimits, before: str = "--") -> None:
@@ -256,7 +258,7 @@ def _breaker(request: Request, config: Config) -> BreakerLimits | None:
     variables = settings.from_environment()
     if not any(
         name in request.usual.breaker
-        or _flag("breaker", name) in request.care
+        or _flag("breaker", name) in request.supervision
         or f"breaker.{name}" in variables
         for name in names
     ):
@@ -271,7 +273,7 @@ def _wrong_ends(request: Request, words: str) -> SeshError:
     """The error for an invalid `retry_on`, which names its source. (Templates are checked when they
     are read.)"""
     text = f"{words}: should be of {', '.join(Retry)}"
-    if "retry_on" in request.care:
+    if "retry_on" in request.supervision:
         return UsageError(f"--retry-on {text}")
     if "start.retry_on" in settings.from_environment():
         return StateError(f"{settings.variable('start.retry_on')}: {text}")

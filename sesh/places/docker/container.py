@@ -147,7 +147,7 @@ def _run_argv(record: Record, box: ContainerRequest, labels: str, *, far: bool) 
         source, target, mode = mount.split(":")
         kind = "bind" if source.startswith("/") else "volume"
         argv += _mount(kind, source, target, read_only=mode == "ro")
-    limit = str(record.spec.care.max_memory) if record.spec.care.max_memory else None
+    limit = str(record.spec.supervision.max_memory) if record.spec.supervision.max_memory else None
     for option in ("user", "network", "memory", "cpus"):
         value = getattr(box, option) or (limit if option == "memory" else None)
         argv += [f"--{option}", value] if value is not None else []

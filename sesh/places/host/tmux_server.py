@@ -72,11 +72,11 @@ def reach(record: Record, server: Tmux) -> None:
 def scope(record: Record) -> tuple[str, ...]:
     """The command prefix that runs a session in a systemd scope of its own; empty where no user
     manager answers."""
-    care = record.spec.care
-    prefix = tmux.scope_prefix() if care.scope else ()
+    supervision = record.spec.supervision
+    prefix = tmux.scope_prefix() if supervision.scope else ()
     if not prefix:
         return ()
-    limit = ("-p", f"MemoryMax={care.max_memory}") if care.max_memory else ()
+    limit = ("-p", f"MemoryMax={supervision.max_memory}") if supervision.max_memory else ()
     return (*prefix[:-1], *limit, "--")
 
 

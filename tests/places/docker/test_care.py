@@ -243,10 +243,14 @@ def test_a_container_can_not_have_us_end_others(boxed: World, engine: Engine) ->
         began = Path(f"/proc/{victim.pid}/stat").read_text().rpartition(") ")[2].split()[19]
         shown = start_also(boxed, "a", "--health-cmd", "true", *QUICK, "1s")
         boxed.start("two", "sleep", "99", options=("--timeout", "1s"))
-        care: dict[str, Any] = {"measured": None, "begun": 1.0, "process": [victim.pid, int(began)]}
-        care |= {"checks": 0, "failures": 0, "last_failure": "", "peak": 0}
+        memory: dict[str, Any] = {
+            "measured": None,
+            "begun": 1.0,
+            "process": [victim.pid, int(began)],
+        }
+        memory |= {"checks": 0, "failures": 0, "last_failure": "", "peak": 0}
         stem = f"/run/sesh/{shown['id']}.1"
-        inside(engine, "a", f"echo '{json.dumps(care)}' >{stem}.care; mkdir -p {stem}.health/x")
+        inside(engine, "a", f"echo '{json.dumps(memory)}' >{stem}.care; mkdir -p {stem}.health/x")
         inside(engine, "a", f"printf '{victim.pid} {began}\\n0 0 1\\n' >{stem}.check")
         time.sleep(1.2)
         boxed.ok("pass")
