@@ -20,7 +20,7 @@ from sesh.terminal import output, session_list
 Found = Orphan | Seen | UnclaimedPlace
 
 
-@declare("adopt")
+@declare("adopt", examples={"sesh adopt --tmux work": "take over a session of your tmux"})
 def command(
     name: str | None = argument(required=False),
     everything: bool = flag("-a", "--all", help="Adopt every orphan."),

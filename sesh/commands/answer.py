@@ -11,7 +11,13 @@ from sesh.state import lookup, settings
 from sesh.terminal import output
 
 
-@declare("answer")
+@declare(
+    "answer",
+    examples={
+        "sesh answer fix yes": "allow it this time",
+        "sesh answer fix 2": "choose the second option",
+    },
+)
 def command(
     name: str = argument(),
     answer: tuple[str, ...] = argument(nargs=-1, required=True),

@@ -16,7 +16,13 @@ from sesh.terminal import output
 END_PATIENCE = 5.0  # seconds that a keeper may take to write how its agent ended
 
 
-@declare("attach")
+@declare(
+    "attach",
+    examples={
+        "sesh attach web": "Ctrl-b d detaches",
+        "sesh attach -r web": "look, but do not type",
+    },
+)
 def command(
     name: str | None = argument(required=False),
     read_only: bool = flag("-r", "--read-only", help="Look, but do not type."),

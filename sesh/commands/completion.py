@@ -53,7 +53,7 @@ _REST: dict[str, Offer] = {
 }
 
 
-@declare("completion")
+@declare("completion", examples={"source <(sesh completion bash)": "in ~/.bashrc"})
 def command(
     context: click.Context, shell: str = argument(type=tuple(SCRIPTS), metavar="SHELL")
 ) -> int:

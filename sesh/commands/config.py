@@ -24,7 +24,13 @@ ACTIONS = ("show", "edit", "check", "path", "test-notify")
 _NOTIFIABLE = {*events.KINDS, *OUTCOMES} - {*notices.NEVER}
 
 
-@declare("config")
+@declare(
+    "config",
+    examples={
+        "sesh config edit": "open the file in your editor",
+        "sesh config --origin": "where each value comes from",
+    },
+)
 def command(
     action: str = argument(type=tuple(ACTIONS), metavar="[ACTION]", required=False, default="show"),
     origin: bool = flag("--origin", help="With show: show where each value comes from."),

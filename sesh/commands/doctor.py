@@ -22,7 +22,10 @@ _ID_WIDTH = max(len(one.id) for one in CHECKS)
 _COLOURS = {Level.FAIL: "failed", Level.WARN: "stale"}
 
 
-@declare("doctor")
+@declare(
+    "doctor",
+    examples={"sesh doctor": "find problems", "sesh doctor --fix": "fix what is safe to fix"},
+)
 def command(
     fix: bool = flag("--fix", help="Apply safe fixes, then check again."),
     yes: bool = YES,

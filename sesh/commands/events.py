@@ -15,7 +15,13 @@ from sesh.terminal import output
 from sesh.terminal.event_line import event_line
 
 
-@declare("events")
+@declare(
+    "events",
+    examples={
+        "sesh events -f": "follow what happens",
+        "sesh events web --since 1h": "the last hour of a session",
+    },
+)
 def command(
     name: str | None = argument(required=False),
     follow: bool = flag("-f", "--follow", help="Go on as things happen."),

@@ -24,7 +24,7 @@ class _Outcome(_help.Command):
         return ["[OPTIONS]", "[NAME]", "OUTCOME"]
 
 
-@declare("finish", cls=_Outcome)
+@declare("finish", cls=_Outcome, examples={"sesh finish completed": "inside of the session"})
 def command(
     words: tuple[str, ...] = argument(nargs=-1, metavar="NAME"),
     summary: str | None = option(

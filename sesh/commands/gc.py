@@ -11,7 +11,7 @@ from sesh.model import errors
 from sesh.terminal import output
 
 
-@declare("gc")
+@declare("gc", examples={"sesh gc --dry-run": "show what would be done"})
 def command(
     dry_run: bool = flag("-n", "--dry-run", help="Show what would be done; change nothing."),
     older_than: float | None = option(

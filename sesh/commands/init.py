@@ -7,7 +7,7 @@ from sesh.model import errors
 from sesh.terminal import output, prompt
 
 
-@declare("init")
+@declare("init", examples={'eval "$(sesh init bash)"': "in ~/.bashrc"})
 def command(shell: str = argument(type=tuple(prompt.SHELLS), metavar="SHELL")) -> int:
     """Print what puts sesh into the prompt of a shell: bash, zsh or fish."""
     output.write(prompt.script(shell))

@@ -33,7 +33,13 @@ _NO_TIME = " " * len("2026-11-15 12:00:00")
 Timed = tuple[str, float | None]  # a line, and when it was printed
 
 
-@declare("logs")
+@declare(
+    "logs",
+    examples={
+        "sesh logs -f web": "follow the output",
+        "sesh logs -n 100 web": "the last 100 lines",
+    },
+)
 def command(
     names: tuple[str, ...] = argument(nargs=-1, metavar="[NAME]..."),
     group: str | None = option(

@@ -9,7 +9,13 @@ from sesh.model.text import formatting, quick_json
 from sesh.terminal import filters, output, session_list, session_table
 
 
-@declare("ls")
+@declare(
+    "ls",
+    examples={
+        "sesh ls -f activity=waiting": "agents that wait for an answer",
+        "sesh ls --json | jq -r '.[].name'": "for scripts",
+    },
+)
 def command(
     as_json: bool = json_option("an array of sessions"),
     conditions: tuple[str, ...] = option(

@@ -14,7 +14,7 @@ _SECTIONS = ("1", "5")
 _VIEWERS = (("man", "-l"), ("mandoc", "-a"), ("groff", "-mdoc", "-Tutf8"))
 
 
-@declare("man")
+@declare("man", examples={"sesh man start": "sesh-start(1)"})
 def command(page: str | None = argument(required=False, metavar="[COMMAND]")) -> int:
     """Show the manual page of a command, or of sesh itself."""
     found = _file(page)

@@ -13,7 +13,7 @@ from sesh.state.judge import Seen
 from sesh.terminal import output
 
 
-@declare("pause")
+@declare("pause", examples={"sesh pause web": "freeze it"})
 def command(
     names: tuple[str, ...] = NAMES,
     group: str | None = GROUP,

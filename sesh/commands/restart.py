@@ -31,7 +31,13 @@ from sesh.state.judge import Seen, readable
 from sesh.terminal import output
 
 
-@declare("restart")
+@declare(
+    "restart",
+    examples={
+        "sesh restart --failed": "every session that has failed",
+        "sesh restart fix --fresh": "with a new conversation",
+    },
+)
 def command(
     names: tuple[str, ...] = NAMES,
     stale: bool = flag("--stale", help="Restart every stale session."),

@@ -15,7 +15,7 @@ from sesh.state.records import Entry
 from sesh.terminal import output
 
 
-@declare("resumable")
+@declare("resumable", examples={"sesh resumable fix && sesh restart fix": "resume if that is safe"})
 def command(
     name: str | None = argument(required=False, envvar="SESH_NAME"),
     as_json: bool = json_option("the answer"),

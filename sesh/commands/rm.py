@@ -47,7 +47,7 @@ _LIVING = ALIVE | {State.ORPHAN, State.STALE}
 _HOW = f"--ended, {SELECTION}"
 
 
-@declare("rm")
+@declare("rm", examples={"sesh rm web": "an ended session", "sesh rm -f web": "a living one too"})
 def command(
     names: tuple[str, ...] = NAMES,
     ended: bool = flag("--ended", help="Forget every session that has ended."),

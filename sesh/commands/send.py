@@ -18,7 +18,14 @@ from sesh.system.tmux import KEY
 LIMIT = 1 << 20
 
 
-@declare("send")
+@declare(
+    "send",
+    examples={
+        "sesh send fix 'and the docs'": "type a text",
+        "git diff | sesh send fix -": "paste standard input",
+        "sesh send fix -k Escape": "press a key",
+    },
+)
 def command(
     name: str | None = argument(required=False),
     text: tuple[str, ...] = argument(nargs=-1),

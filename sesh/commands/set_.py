@@ -27,7 +27,13 @@ _FIXED = {
 }
 
 
-@declare("set")
+@declare(
+    "set",
+    examples={
+        "sesh set web timeout=2h retries=3": "new limits",
+        "sesh set web group=": "no group any more",
+    },
+)
 def command(
     name: str = argument(),
     values: tuple[str, ...] = argument(nargs=-1, required=True, metavar="KEY=VALUE..."),

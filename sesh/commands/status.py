@@ -11,7 +11,7 @@ from sesh.state import lookup
 from sesh.terminal import output, session_list, session_table
 
 
-@declare("status")
+@declare("status", examples={"sesh status web && echo alive": "in a script"})
 def command(name: str = argument(), as_json: bool = json_option("the session")) -> int:
     """Say a session's state in one line and as the exit code.
 

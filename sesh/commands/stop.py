@@ -48,7 +48,13 @@ _UNABLE = (State.UNKNOWN, State.DAMAGED)
 _COSTLY = _LIVING | {State.STALE, State.UNKNOWN}
 
 
-@declare("stop")
+@declare(
+    "stop",
+    examples={
+        "sesh stop web": "ask, wait, kill, confirm",
+        "sesh stop --group shop -y": "a whole group, without a question",
+    },
+)
 def command(
     names: tuple[str, ...] = NAMES,
     everything: bool = flag("-a", "--all", help="Stop every living session."),

@@ -26,7 +26,13 @@ _FROM = {Origin.OWN: "own", Origin.PROJECT: "project", Origin.BUILTIN: "built in
 _WIDEST = 50  # columns of a name or command
 
 
-@declare("template")
+@declare(
+    "template",
+    examples={
+        "sesh template new mine --from claude": "a template of your own",
+        "sesh template trust dev": "allow one of the project",
+    },
+)
 def command(
     action: str = argument(type=tuple(ACTIONS), metavar="[ACTION]", required=False, default="ls"),
     names: tuple[str, ...] = argument(nargs=-1, metavar="[NAME]..."),

@@ -18,7 +18,7 @@ ACTIONS = ("install", "remove", "status")
 _DEFAULT = 300.0
 
 
-@declare("timer")
+@declare("timer", examples={"sesh timer install --every 1m": "supervise every minute"})
 def command(
     action: str = argument(
         type=tuple(ACTIONS), metavar="[ACTION]", required=False, default="status"

@@ -15,7 +15,10 @@ from sesh.state.judge import Seen
 from sesh.terminal import output, session_list
 
 
-@declare("update")
+@declare(
+    "update",
+    examples={"sesh update --phase planning": "report progress", "sesh update": "a heartbeat"},
+)
 def command(
     name: str | None = argument(required=False, envvar="SESH_NAME"),
     phase: str | None = option("--phase", metavar="PHASE", help="What its work has come to."),

@@ -18,7 +18,13 @@ from sesh.terminal import output
 _GROUPS = {"ended": ENDED, "alive": ALIVE}
 
 
-@declare("wait")
+@declare(
+    "wait",
+    examples={
+        "sesh wait job --timeout 1h": "until it ends; exit 124 after an hour",
+        "sesh wait fix --for waiting,idle": "until an agent wants something",
+    },
+)
 def command(
     names: tuple[str, ...] = NAMES,
     group: str | None = GROUP,

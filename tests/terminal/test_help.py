@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import string
 from collections.abc import Iterator
 
@@ -16,6 +15,7 @@ from sesh.terminal import main as cli
 from sesh.terminal.command_table import ALIASES, COMMANDS, GROUPS, LISTED, PLUMBING
 from tests.surroundings import complains
 from tests.terminal.test_fast_answers import loaded
+from tests.test_docs import examples
 from tests.world import World
 
 HEADINGS = ["Run:", "Look:", "Talk:", "Clean up:", "Set up:", "For agents and scripts:"]
@@ -88,13 +88,15 @@ def test_help_of_a_command_is_its_help(capfd: pytest.CaptureFixture[str], name: 
     assert printed(capfd, "help", name) == printed(capfd, name, "--help")
 
 
-def test_every_example_is_a_call_that_sesh_takes() -> None:
-    for name in COMMANDS:
-        for call in command_of(name).examples:
-            for part in call.split(" | ")[0].split(" && "):
-                sesh, verb, *arguments = shlex.split(part)
-                assert sesh == "sesh"
-                command_of(verb).make_context(verb, arguments)
+CALLS = sorted({call for name in COMMANDS for call in command_of(name).examples})
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_an_example_is_a_call_that_sesh_takes(call: str) -> None:
+    found = examples("$ " + call.replace('"', " "))
+    assert found
+    for _, name, *arguments in found:
+        command_of(name).make_context(name, arguments)
 
 
 # --- aliases -----------------------------------------------------------------------------------
