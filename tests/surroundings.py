@@ -27,6 +27,7 @@ from sesh.model.states import State
 from sesh.model.value_object import replace
 from sesh.state import records
 from sesh.system import processes
+from tests import pace
 from tests.world import SESH, Done, World, eventually
 
 STRANGER = 54321  # a uid that no password database knows
@@ -50,7 +51,7 @@ def run(
         capture_output=True,
         text=True,
         errors="surrogateescape",
-        timeout=timeout,
+        timeout=pace.seconds(timeout),
     )
     return Done(done.returncode, done.stdout, done.stderr)
 

@@ -15,6 +15,7 @@ import pytest
 from sesh import api
 from sesh.model.states import State
 from sesh.system import paths
+from tests import pace
 from tests.world import SESH, World
 
 
@@ -201,7 +202,7 @@ def test_many_processes_at_once(here: World) -> None:
     many = [
         subprocess.Popen([sys.executable, "-c", code, f"k{n}"], env=here.env) for n in range(10)
     ]
-    assert [one.wait(60) for one in many] == [0] * 10
+    assert [one.wait(pace.seconds(60)) for one in many] == [0] * 10
     assert len(api.get("one").metadata) == 10
     assert api.get("one").errors == 10
 

@@ -611,7 +611,7 @@ def test_ctrl_c_during_the_grace_of_a_stop(world: World) -> None:
     assert eventually(lambda: read_record(world, "a").status.desired == "stopped")
     time.sleep(0.3)
     stop.send_signal(signal.SIGINT)
-    out, err = stop.communicate(timeout=25)
+    out, err = stop.communicate(timeout=pace.seconds(25))
     assert (stop.returncode, out) == (130, "")
     assert err == "sesh: interrupted\n"
     assert world.state_of("a") == "stopping"

@@ -19,6 +19,7 @@ from sesh.model.reconcile import reconcile
 from sesh.model.value_object import replace
 from sesh.state import observe, records
 from sesh.system import processes
+from tests import pace
 from tests.surroundings import (
     before_this_boot,
     complains,
@@ -242,7 +243,7 @@ def test_a_clone_on_the_same_home_is_another_machine(world: World, sign: str) ->
         time.sleep(2.1)
         world.ok("pass")
     (world.root / "go").touch()
-    out, err = (text.decode() for text in clone.communicate(timeout=60))
+    out, err = (text.decode() for text in clone.communicate(timeout=pace.seconds(60)))
     listed, *rest = out.splitlines()
     (shown,) = json.loads(listed)
     if sign == "none":

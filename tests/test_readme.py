@@ -19,6 +19,7 @@ import pytest
 from sesh.model import errors
 from sesh.system import paths
 from sesh.terminal import command_table
+from tests import pace
 from tests.conftest import need
 from tests.schedulers import no_manager, put_first
 from tests.test_docs import CHECKOUT, README, command_of, examples, section, source
@@ -121,7 +122,9 @@ class Shell:
                     shown += os.read(master, 1 << 16)
                 elif keys and shown:
                     os.write(master, keys)
-        status = shell.wait(20)  # first: closing the terminal would hang up on a program that ends
+        status = shell.wait(
+            pace.seconds(20)
+        )  # first: closing the terminal would hang up on a program that ends
         os.close(master)
         assert status == code, shown
         return _CONTROLS.sub("", shown.decode().rpartition("\x1b[?1049l")[2])

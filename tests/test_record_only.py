@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from sesh.terminal import fast_answers
+from tests import pace
 from tests.world import SESH, World, eventually
 
 
@@ -101,7 +102,7 @@ def test_the_name_is_claimed(one: World) -> None:
 
 def test_of_many_at_once_one_has_the_name(world: World) -> None:
     many = [world.popen("start", "one", "--record-only") for _ in range(8)]
-    assert sorted(one.wait(60) for one in many) == [0, *[8] * 7]
+    assert sorted(one.wait(pace.seconds(60)) for one in many) == [0, *[8] * 7]
 
 
 # --- what needs a process ------------------------------------------------------------------------
@@ -183,7 +184,7 @@ def test_ls_show_status_stats_doctor_and_the_prompt(one: World) -> None:
 def test_wait(one: World) -> None:
     waiting = one.popen("wait", "one", "--timeout", "60s")
     one.ok("finish", "one", "completed")
-    assert waiting.wait(60) == 0
+    assert waiting.wait(pace.seconds(60)) == 0
 
 
 def test_a_pass_and_gc_leave_a_living_one_alone(one: World) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from sesh.agents import launch_kit
+from tests import pace
 from tests.agent import begin, install, launches, prompt, tells
 from tests.conftest import need
 from tests.world import SESH, World, eventually
@@ -158,7 +159,7 @@ def test_two_restarts_at_once_launch_once(agent: World) -> None:
     prompt(agent)
     kill(agent)
     callers = [agent.popen("restart", "one") for _ in range(4)]
-    codes = sorted(caller.wait(60) for caller in callers)
+    codes = sorted(caller.wait(pace.seconds(60)) for caller in callers)
     assert codes[0] == 0
     assert eventually(lambda: agent.session("one")["state"] == "running")
     living = subprocess.run(

@@ -15,6 +15,7 @@ from sesh.model.errors import CannotTellError
 from sesh.model.record import Record
 from sesh.places.agent_files import Launch, launch_of
 from sesh.state import records
+from tests import pace
 from tests.agent import begin, install, tells, types
 from tests.world import SESH, World, eventually
 
@@ -85,7 +86,7 @@ def test_a_reminder_sends_no_second_notification(agent: World) -> None:
 def test_waiting_for_it_in_a_script(agent: World) -> None:
     waiter = agent.popen("wait", "one", "--for", "waiting", "--timeout", "60")
     tells(agent, event("permission-request", agent))
-    assert waiter.wait(30) == 0
+    assert waiter.wait(pace.seconds(30)) == 0
     done = agent.ok("wait", "one", "--for", "waiting")
     assert done.out == "one waiting\n"
     assert agent.sesh("wait", "one", "--for", "busy", "--timeout", "0.3s").code == 124

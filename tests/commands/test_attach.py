@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import pace
 from tests.emulator import Terminal, attached, clients
 from tests.surroundings import complains, move
 from tests.world import SESH, World, eventually
@@ -538,7 +539,7 @@ def test_a_terminal_that_is_gone_cancels_the_menu(world: World) -> None:
         while "▸".encode() not in said:
             said += os.read(ours, 4096)
         os.close(ours)
-        assert attach.wait(60) == 3
+        assert attach.wait(pace.seconds(60)) == 3
     assert not (world.state / "bugs.log").exists(), (world.state / "bugs.log").read_text()
 
 

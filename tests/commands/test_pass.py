@@ -7,6 +7,7 @@ import signal
 import time
 from pathlib import Path
 
+from tests import pace
 from tests.surroundings import read_record, start_stubborn
 from tests.world import World, eventually
 
@@ -84,7 +85,7 @@ def test_two_at_once_are_harmless(world: World) -> None:
     for name in "abc":
         world.start(name, "sh", "-c", "sleep 0.4; exit 3")
     running = [world.popen("pass") for _ in range(6)]
-    assert [one.wait(20) for one in running] == [0] * 6
+    assert [one.wait(pace.seconds(20)) for one in running] == [0] * 6
     assert eventually(lambda: len(ends(world)) == 3)
     time.sleep(0.3)
     assert sorted(ends(world)) == [("a", 3), ("b", 3), ("c", 3)]

@@ -9,6 +9,7 @@ import pytest
 
 from sesh.model.states import State
 from sesh.model.value_object import replace
+from tests import pace
 from tests.surroundings import complains, move, read_record, start_stubborn, write_record
 from tests.world import World, eventually
 
@@ -66,7 +67,7 @@ def test_stopping_counts_as_alive(world: World) -> None:
     assert done.code == 0
     assert done.out.startswith("a stopping (")
     stopping.send_signal(signal.SIGINT)
-    assert stopping.wait(10) == 130
+    assert stopping.wait(pace.seconds(10)) == 130
 
 
 def test_no_such_session_is_4(world: World) -> None:

@@ -13,6 +13,7 @@ from unittest.mock import ANY
 import pytest
 
 from sesh.model.configuration import Breaker, Start
+from tests import pace
 from tests.conftest import need
 from tests.surroundings import (
     Terminal,
@@ -508,7 +509,7 @@ def test_two_at_once_lose_none(world: World) -> None:
     for name in names:
         of_project(world, name).write_text(f"# {name}\n")
     for one in [world.popen("template", "trust", name, "-y") for name in names]:
-        assert one.wait(60) == 0
+        assert one.wait(pace.seconds(60)) == 0
     assert all(listed(world)[name]["trusted"] for name in names)
 
 

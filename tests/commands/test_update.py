@@ -7,6 +7,7 @@ import os
 import pytest
 
 from sesh.model.session_json import FIELDS
+from tests import pace
 from tests.world import SESH, World, eventually
 
 
@@ -169,7 +170,7 @@ def test_twenty_at_once_lose_nothing(world: World) -> None:
         world.popen("update", "one", "--meta", f"k{number}:={number}", "--error", f"e{number}")
         for number in range(20)
     ]
-    assert [one.wait(60) for one in many] == [0] * 20
+    assert [one.wait(pace.seconds(60)) for one in many] == [0] * 20
     shown = world.session("one")
     assert shown["metadata"] == {f"k{number}": number for number in range(20)}
     assert shown["errors"] == 20
@@ -178,7 +179,7 @@ def test_twenty_at_once_lose_nothing(world: World) -> None:
 def test_twenty_at_once_on_one_that_runs(world: World) -> None:
     world.start("one")
     many = [world.popen("update", "one", "--meta", f"k{number}=x") for number in range(20)]
-    assert [one.wait(60) for one in many] == [0] * 20
+    assert [one.wait(pace.seconds(60)) for one in many] == [0] * 20
     assert len(world.session("one")["metadata"]) == 20
     assert world.state_of("one") == "running"
 

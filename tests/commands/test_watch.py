@@ -15,6 +15,7 @@ from typing import IO
 
 import pytest
 
+from tests import pace
 from tests.surroundings import silence_timers
 from tests.world import SESH, World, eventually
 
@@ -44,7 +45,7 @@ def test_it_does_what_is_due_and_ends_when_asked(world: World, number: int) -> N
     assert eventually(lambda: world.state_of("one") == "timeout", within=60)
     assert eventually(lambda: "ended" in [event["kind"] for event in world.events()])
     watch.send_signal(number)
-    out, err = watch.communicate(timeout=60)
+    out, err = watch.communicate(timeout=pace.seconds(60))
     assert (watch.returncode, err) == (0, b"")
     assert b"ended" in out
     assert b"ran for its timeout" in out
@@ -58,7 +59,7 @@ def test_two_of_them_are_harmless(world: World) -> None:
     assert eventually(lambda: world.state_of("one") == "failed", within=30)
     for watch in both:
         watch.terminate()
-        assert watch.communicate(timeout=60) == (b"", b"")
+        assert watch.communicate(timeout=pace.seconds(60)) == (b"", b"")
         assert watch.returncode == 0
     again = [event["retry"] for event in world.events() if event["kind"] == "restarted"]
     assert again == [1, 2, 3]
@@ -85,7 +86,7 @@ def test_settings_that_can_not_be_read_are_told_when_they_change_and_care_goes_o
     world.configure("[sotp]\n")
     assert b"unknown section [sotp]" in watch.stderr.readline()
     watch.terminate()
-    assert watch.communicate(timeout=60)[1] == b""
+    assert watch.communicate(timeout=pace.seconds(60))[1] == b""
     assert watch.returncode == 0
 
 
@@ -110,7 +111,7 @@ def test_what_it_was_started_to_ignore_does_not_end_it(
     watch.send_signal(number)
     assert tells()
     watch.terminate()
-    assert watch.wait(60) == 0
+    assert watch.wait(pace.seconds(60)) == 0
 
 
 def says_something(world: World, stream: IO[bytes], numbers: Iterator[int]) -> bool:
@@ -136,7 +137,7 @@ def test_a_full_disk_below_its_output_is_told_once_and_care_goes_on(world: World
     assert watch.stderr.readline() == why
     assert eventually(lambda: world.state_of("one") == "timeout", within=60)
     watch.terminate()
-    assert watch.communicate(timeout=60)[1] == b""
+    assert watch.communicate(timeout=pace.seconds(60))[1] == b""
     assert watch.returncode == 0
 
 
@@ -180,7 +181,7 @@ def test_it_collects_no_dead_children(world: World) -> None:
 
     assert eventually(lambda: len(dead()) <= 1)  # that of this very moment
     watch.terminate()
-    watch.communicate(timeout=60)
+    watch.communicate(timeout=pace.seconds(60))
     assert watch.returncode == 0
 
 
@@ -207,7 +208,7 @@ def test_it_tells_also_what_was_written_late_or_before_the_clock_was_set(world: 
             lines.write(json.dumps(late) + "\n")
         time.sleep(0.5)
         watch.terminate()
-        out, _ = watch.communicate(timeout=60)
+        out, _ = watch.communicate(timeout=pace.seconds(60))
     assert [line.split()[-2:] for line in out.decode().splitlines() if "late" in line] == [
         ["late", "hung"]
     ]

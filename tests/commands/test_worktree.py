@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests import pace
 from tests.repository import Repository, booby_trap, with_repository
 from tests.surroundings import Terminal, complains, read_record
 from tests.world import SESH, World, eventually
@@ -633,7 +634,7 @@ def test_many_at_once_for_one_branch(world: World, repo: Repository) -> None:
     waiting = [
         world.popen("start", f"s{n}", "--worktree", "x", "--", "sleep", "1000") for n in range(5)
     ]
-    codes = sorted(one.wait(timeout=60) for one in waiting)
+    codes = sorted(one.wait(pace.seconds(60)) for one in waiting)
     assert codes == [0, 1, 1, 1, 1]
     (shown,) = world.ls()
     assert repo.worktrees == [shown["worktree"]]

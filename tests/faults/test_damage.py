@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests import pace
 from tests.faults.living import Known, dead, look
 from tests.faults.table import Campaign
 from tests.world import World, count
@@ -51,7 +52,7 @@ class Scene:
         before = time.monotonic()
         listed = self.world.ok("ls", "--json").json
         took = time.monotonic() - before
-        assert took < IN_TIME, f"ls took {took:.1f} s"
+        assert took < pace.seconds(IN_TIME), f"ls took {took:.1f} s"
         names = [one["name"] for one in listed]
         assert len(names) == len(set(names)), f"listed twice: {names}"
         return {one["name"]: one for one in listed}
@@ -468,7 +469,7 @@ def test_damage_other_files(world: World, campaign: Campaign, harm: Callable[[Pa
 
 def assert_ended(scene: Scene, what: str) -> None:
     """Its end is known: with signal 15, unless the very word of the keeper was made impossible."""
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + pace.seconds(5)
     while (state := scene.list()[NAME])["state"] == "running" and time.monotonic() < deadline:
         pass
     blocked = what == "exit file to be"

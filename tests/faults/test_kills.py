@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from tests import pace
 from tests.faults.living import command_line, marked, servers, until
 from tests.faults.table import Campaign
 from tests.world import World, count
@@ -145,7 +146,7 @@ def kind(path: Path) -> str:
 
 def again(world: World, argv: tuple[str, ...], wanted: Callable[[], bool]) -> str:
     """Give the same command again, as a person would, until it did what was wanted."""
-    deadline = time.monotonic() + RECOVERY
+    deadline = time.monotonic() + pace.seconds(RECOVERY)
     said = "never tried"
     while time.monotonic() < deadline:
         done = world.sesh(*argv)

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from tests import pace
 from tests.faults.brooms import MENDING, sweep
 from tests.faults.living import servers
 from tests.faults.table import Campaign
@@ -229,7 +230,7 @@ def test_lost_and_the_mending_killed(
         with campaign.round("twice at once"):
             lose(world, run=campaign.random.random() < 0.5)
             for process in [world.popen(*mend), world.popen(*mend)]:
-                process.wait(30)
+                process.wait(pace.seconds(30))
             check_all_back(world, before)
     campaign.remark(f"{hit} hit")
     campaign.conclude()

@@ -14,6 +14,7 @@ from sesh.operations.wait import GaveUp, Reached, Wanted
 from sesh.state import judge
 from sesh.state.judge import Seen
 from sesh.state.records import Entry
+from tests import pace
 from tests.world import World, eventually
 
 
@@ -86,7 +87,7 @@ def test_an_ended_session_that_waits_to_run_is_given_up_soon(
 def test_only_a_changed_session_is_checked_again(world: World, looks: list[str]) -> None:
     world.start("a")
     world.start("b", "sh", "-c", "sleep 0.5; exit 7")
-    assert until(["a", "b"], ENDED, 2.5) == [("b", State.FAILED, 7)]
+    assert until(["a", "b"], ENDED, pace.seconds(2.5)) == [("b", State.FAILED, 7)]
     assert looks.count("a") == 1
 
 

@@ -300,7 +300,7 @@ def test_a_launch_that_another_sesh_gives_up_first_does_not_begin_later(world: W
     assert world.state_of("one") == "timeout"
     assert not list(world.state.glob("run/*/*.launch"))  # what has not begun by now never will
     os.kill(starting.pid, signal.SIGCONT)
-    assert starting.wait(20) == 1
+    assert starting.wait(pace.seconds(20)) == 1
     time.sleep(3.5)
     assert not begun.exists()
     shown = world.session("one")
@@ -664,7 +664,7 @@ def test_a_session_launched_again_while_its_last_launch_is_ended_lives(world: Wo
         assert eventually(stops(world, name), pause=0.01)
         time.sleep(0.02 * number)
         world.ok("restart", name)
-        assert ending.wait(60) == 0
+        assert ending.wait(pace.seconds(60)) == 0
         assert (world.state_of(name), flag.read_text()) == ("running", "")
         world.ok("rm", "--force", name)
 
@@ -742,7 +742,7 @@ def test_a_session_removed_while_it_is_ended_does_not_break_the_pass(world: Worl
     ending = world.popen("pass")
     assert eventually(stops(world, "one"), pause=0.01)
     world.ok("rm", "--force", "one")
-    assert ending.wait(60) == 0
+    assert ending.wait(pace.seconds(60)) == 0
 
 
 def test_a_retry_that_fails_does_not_delay_others(world: World) -> None:

@@ -16,6 +16,7 @@ from sesh.model.place import Process
 from sesh.model.value_object import replace
 from sesh.system import process_marks, process_usage, processes
 from sesh.system.process_marks import Mark
+from tests import pace
 from tests.surroundings import STRANGER, as_stranger, need_root
 from tests.world import eventually
 
@@ -58,7 +59,7 @@ def test_a_signal_goes_to_just_that_process(sleeper: subprocess.Popen[bytes]) ->
     time.sleep(0.05)
     assert sleeper.poll() is None
     assert processes.send(process, signal.SIGKILL)
-    assert sleeper.wait(5) == -signal.SIGKILL
+    assert sleeper.wait(pace.seconds(5)) == -signal.SIGKILL
     assert not processes.send(process, signal.SIGKILL)
 
 

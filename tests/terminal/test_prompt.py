@@ -22,6 +22,7 @@ from sesh.model.session_json import view
 from sesh.model.states import State
 from sesh.model.value_object import replace
 from sesh.terminal import prompt
+from tests import pace
 from tests.samples import record
 from tests.surroundings import (
     STRANGER,
@@ -305,7 +306,7 @@ def test_many_at_once_leave_one_true_line(world: World) -> None:
     world.start("one", "false")
     says(world, "1 failed")
     several = [world.popen("doctor", "--prompt", "--refresh") for _ in range(count(8, 100))]
-    assert [one.wait(60) for one in several] == [0] * len(several)
+    assert [one.wait(pace.seconds(60)) for one in several] == [0] * len(several)
     assert kept(world) == "1 failed"
     left = {path.name for path in prompt_file(world).parent.glob("*prompt*")}
     assert left == {"prompt", "prompt.lock"}
@@ -319,7 +320,7 @@ def test_a_restart_during_refreshes_has_the_last_word(world: World) -> None:
         several = [world.popen("doctor", "--prompt", "--refresh") for _ in range(4)]
         (world.cwd / "well").touch()
         world.ok("restart", "one")
-        assert [one.wait(60) for one in several] == [0] * len(several)
+        assert [one.wait(pace.seconds(60)) for one in several] == [0] * len(several)
         assert kept(world) == ""
         (world.cwd / "well").unlink()
         kill_agent(world)

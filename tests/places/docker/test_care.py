@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests import pace
 from tests.engine import IMAGE, Engine
 from tests.places.docker.boxes import becomes, inside, inspect, logged, run_box, start_also, told
 from tests.schedulers import put_first
@@ -30,7 +31,7 @@ def test_a_deadline(boxed: World, engine: Engine, how: str) -> None:
         watch = boxed.popen("watch", "--interval", "500ms")
         becomes(boxed, "a", "timeout")
         watch.terminate()
-        assert watch.wait(30) == 0
+        assert watch.wait(pace.seconds(30)) == 0
     shown = boxed.session("a")
     assert told(shown, "state", "cause", "reason") == (
         *("timeout", "timeout", "ran for its timeout (1 second)"),
@@ -124,7 +125,7 @@ def test_a_stop_by_a_user_overrides_a_retry(boxed: World, engine: Engine) -> Non
     again = boxed.popen("pass")
     assert eventually(lambda: boxed.state_of("a") == "starting", pause=0.005)
     boxed.sesh("stop", "a")
-    again.wait(60)
+    again.wait(pace.seconds(60))
     boxed.ok("stop", "a")
     shown = boxed.session("a")
     assert told(shown, "state", "desired", "retry_at") == ("stopped", "stopped", None)

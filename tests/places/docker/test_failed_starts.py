@@ -7,6 +7,7 @@ import shutil
 import signal
 import time
 
+from tests import pace
 from tests.engine import BARE_IMAGE, Engine
 from tests.places.docker.boxes import (
     IN_A_BOX,
@@ -161,7 +162,7 @@ def test_a_start_that_is_interrupted_anywhere_leaves_nothing(boxed: World, engin
         starting = boxed.popen("start", "a", *IN_A_BOX, "--", "cat")
         time.sleep(random.uniform(0.15, 1.2))
         starting.send_signal(signal.SIGINT)
-        if starting.wait(60) == 0:  # it was faster
+        if starting.wait(pace.seconds(60)) == 0:  # it was faster
             boxed.ok("rm", "--force", "--grace", "0", "a")
         assert boxed.ls("--all") == [], number
         assert engine.containers() == [], number

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests import pace
 from tests.engine import IMAGE, Engine
 from tests.places.docker.boxes import (
     IN_A_BOX,
@@ -219,7 +220,7 @@ def test_several_stops_at_once_agree(boxed: World, engine: Engine) -> None:
     boxed.start("host")
     stops = [boxed.popen("stop", "a") for _ in range(2)]
     boxed.ok("stop", "--all", "-y")
-    assert [stop.wait(60) for stop in stops] == [0, 0]
+    assert [stop.wait(pace.seconds(60)) for stop in stops] == [0, 0]
     assert {one["state"] for one in boxed.ls()} == {"stopped"}
     assert engine.containers() == []
 

@@ -24,6 +24,7 @@ from sesh.model.states import ENDED, State
 from sesh.state import events, records
 from sesh.supervision.notify import message, notices
 from sesh.system import files, paths, subprocesses
+from tests import pace
 from tests.receiver import Receiver, closed_port, receiving
 from tests.surroundings import mounted, read_only, read_record, silence_timers, write_record
 from tests.world import SESH, World, eventually
@@ -281,7 +282,7 @@ def test_many_collect_at_once(state: Path) -> None:
         assert one.stdin is not None
         one.stdin.close()
     for one in running:
-        assert one.wait(30) == 0
+        assert one.wait(pace.seconds(30)) == 0
         assert one.stdout is not None
         one.stdout.close()
     names = [one["body"]["name"] for one in kept()]
@@ -520,10 +521,10 @@ def test_many_passes_at_once_notify_once(world: World) -> None:
     configure(world)
     (world.cwd / "go").touch()
     running = [world.popen(*how) for how in [("pass",), ("gc", "--auto"), ("ls",)] * 4]
-    assert [one.wait(30) for one in running] == [0] * len(running)
+    assert [one.wait(pace.seconds(30)) for one in running] == [0] * len(running)
     settle(world, "notified", 4)
     running = [world.popen("pass", "--deliver") for _ in range(4)]
-    assert [one.wait(30) for one in running] == [0] * len(running)
+    assert [one.wait(pace.seconds(30)) for one in running] == [0] * len(running)
     assert sorted(one["name"] for one in told(world)) == list("abcd")
     assert len(noted(world, "notified")) == 4
 
