@@ -40,7 +40,7 @@ from sesh.model.errors import (
 )
 from sesh.model.place import RecordOnly
 from sesh.model.progress import Answer, Report
-from sesh.model.record import Spec, Step, name_of
+from sesh.model.record import Spec, Step
 from sesh.model.session_json import View, timestamp, view
 from sesh.model.states import State
 from sesh.model.value_object import Value
@@ -247,7 +247,7 @@ def cleanup(older_than: float = 0.0) -> builtins.list[str]:
     if not records.exists():
         return []
     moved = history.sweep(wanted)
-    names = [name_of(one.id) for one in moved]
+    names = [one.name for one in moved]
     now = events.new("archived", None, None, None)
     archived = [
         {**now, "name": name, "id": one.id, "generation": int(one.generation)}

@@ -11,7 +11,6 @@ from sesh.agents.activity import Activity
 from sesh.model.agents.hook_event import WAITING
 from sesh.model.digest import Digest
 from sesh.model.errors import SeshError
-from sesh.model.record import name_of
 from sesh.model.text import quick_json
 from sesh.places import agent_files
 from sesh.places.agent_files import Launch
@@ -35,10 +34,10 @@ def report_waiting(digests: Iterable[Digest], run: str) -> None:
         launch = agent_files.launch_in(digest, run)
         if launch:
             with suppress(SeshError, OSError):
-                _report_wait(launch, activity.of(launch))
+                _report_wait(digest.name, launch, activity.of(launch))
 
 
-def _report_wait(launch: Launch, doing: Activity | None) -> None:
+def _report_wait(name: str, launch: Launch, doing: Activity | None) -> None:
     """The file `ID.GEN.told` exists during a reported wait and holds its start time."""
     path = f"{launch.stem}.told"
     if doing is None or doing.kind != WAITING:
@@ -50,6 +49,6 @@ def _report_wait(launch: Launch, doing: Activity | None) -> None:
         if since <= float(quick_read.read(path)) + activity.TOLERANCE:
             return
     files.write_private(path, f"{since:.3f}\n".encode(), durable=False)
-    event = events.new("waiting", name_of(launch.id), launch.id, launch.generation)
+    event = events.new("waiting", name, launch.id, launch.generation)
     why = {"reason": activity.attention(doing), "waiting_for": doing.what}
     events.write({**event, **why})

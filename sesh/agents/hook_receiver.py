@@ -99,13 +99,27 @@ def _session() -> _Session | None:
     if not session_id or not name or "/" in session_id + name:
         return None
     run = freshness.Survey().run
-    found = digest.parse(quick_read.read(f"{paths.sessions_dir()}/{name}.toml"))
-    if found is None or found.id != session_id or os.environ.get("SESH_RUN") != run:
+    if os.environ.get("SESH_RUN") != run:
+        return None
+    found = _digest(name, session_id)
+    if found is None:
+        with suppress(FileNotFoundError):  # it was never renamed
+            found = _digest(quick_read.read(paths.renamed(session_id)).split()[-1], session_id)
+    if found is None:
         return None
     stem = f"{run}/{session_id}.{found.generation}"
     agent = quick_read.read(f"{stem}.pid").split()
     conversation = quick_json.loads(found.view).get("conversation")
     return _Session(run, stem, int(agent[0]), conversation) if agent else None
+
+
+def _digest(name: str | bytes, session_id: str) -> digest.Digest | None:
+    """The digest line of the record of a name, if that is of this session."""
+    path = f"{paths.sessions_dir()}/{os.fsdecode(name)}.toml"
+    with suppress(FileNotFoundError):
+        found = digest.parse(quick_read.read(path))
+        return found if found and found.id == session_id else None
+    return None
 
 
 def _is_agent(session: _Session, kind: str, new: HookEvent) -> bool:

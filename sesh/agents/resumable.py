@@ -12,7 +12,7 @@ from sesh.agents import conversation_users
 from sesh.model import progress
 from sesh.model.configuration import Config
 from sesh.model.progress import Answer
-from sesh.model.record import ID_PATTERN, Record, name_of
+from sesh.model.record import ID_PATTERN, Record
 from sesh.places import agent_files, environment, launch_files
 from sesh.state import history, log_files, records
 from sesh.state.records import Entry
@@ -68,10 +68,12 @@ def find(key: str) -> Entry | None:
 def _by_id(key: str) -> Entry | None:
     if not re.fullmatch(ID_PATTERN, key):
         return None
-    entry = records.entry(name_of(key))
-    if entry and entry.readable and entry.readable.id == key:
-        return entry
-    return history.entry(key) or (entry if entry and not entry.readable else None)
+    found = [entry for name in records.names_of(key) if (entry := records.entry(name))]
+    for entry in found:
+        if entry.readable and entry.readable.id == key:
+            return entry
+    damaged = (entry for entry in found if not entry.readable)
+    return history.entry(key) or next(damaged, None)
 
 
 def _by_conversation(key: str) -> Entry | None:

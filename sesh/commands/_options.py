@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+
 from sesh.commands._declare import argument, flag, option
 from sesh.model import errors
 from sesh.model.errors import NoSessionError, SeshError, UsageError, noted
 from sesh.model.text import formatting
 from sesh.model.value_object import Value
-from sesh.state import lookup
+from sesh.state import lookup, records
 from sesh.state.judge import Seen
 from sesh.terminal import output
 
@@ -40,9 +42,13 @@ COLOUR = option(
 
 
 def named(name: str | None) -> str:
-    """The name, which by now is given or that of the surrounding session."""
+    """The name, which by now is given or that of the surrounding session, which may have been
+    renamed."""
     if not name:
         raise UsageError("which session? give its name, or call it inside of one")
+    if name == os.environ.get("SESH_NAME"):
+        around = records.of_id(os.environ.get("SESH_ID", ""))
+        return around.name if around else name
     return name
 
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import cached_property
 
 from sesh.model.configuration import Config
-from sesh.model.record import Record, name_of
+from sesh.model.record import Record
 from sesh.model.session_json import LASTING, View, view
 from sesh.model.states import State
 from sesh.model.text import formatting, quick_json
@@ -95,7 +95,7 @@ class Context:
     @cached_property
     def held_entries(self) -> list[Entry]:
         """The records that were not judged, read in full."""
-        entries = (records.entry(name_of(one.id)) for one in self.census.held)
+        entries = (records.entry(one.name) for one in self.census.held)
         return [one for one in entries if one is not None and one.readable]
 
     @cached_property

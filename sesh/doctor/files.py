@@ -8,7 +8,7 @@ import time
 from contextlib import suppress
 
 from sesh.doctor.context import FIX, Check, Context, Finding, Level, Step, few, number, shown
-from sesh.model.record import Damaged, name_of
+from sesh.model.record import Damaged
 from sesh.model.text import formatting
 from sesh.model.text.pattern import lazy
 from sesh.model.text.shell_words import quote
@@ -98,7 +98,7 @@ def _for_a_container(path: str, status: os.stat_result) -> bool:
 def _shares_files(session_id: str) -> bool:
     """Is this a session that writes its transcript from a container, now or in the history? A
     damaged record may be."""
-    found = (records.entry(name_of(session_id)), history.entry(session_id))
+    found = (*map(records.entry, records.names_of(session_id)), history.entry(session_id))
     known = [entry.record for entry in found if entry is not None]
     return any(
         isinstance(one, Damaged)

@@ -248,7 +248,7 @@ def _containers(scene: Scene, gc: Gc, options: Options) -> Iterator[Step]:
     is ours only by its labels is kept."""
     killing = options.kill_orphans or gc.kill_orphans
     taken = {one.name for one in scene.census.found}
-    taken |= {name_of(one.id) for one in scene.census.held}
+    taken |= {one.name for one in scene.census.held}
     for one in scene.census.places:
         may_go = one.proven and (one.left_over or (killing and not one.busy))
         sure = may_go and one.sighting is not None and _twice(scene, *one.sighting)

@@ -38,7 +38,6 @@ from sesh.model.record import (
     Step,
     Supervision,
     Worktree,
-    name_of,
     valid_name,
 )
 from sesh.model.states import OUTCOMES, Cause, Desired, Health, Retry, State
@@ -102,10 +101,7 @@ _MAY_BE_FIRST = {(Status, "stopper"), (Status, "starter")}  # a sesh, which may 
 _RULES: Mapping[type[Value], tuple[tuple[Callable[[Any], object], str, str], ...]] = {
     Record: (
         (lambda r: valid_name(r.name), "name", "not a valid name"),
-        (
-            lambda r: re.fullmatch(ID_PATTERN, r.id) and name_of(r.id) == r.name,
-            *("id", "does not fit the name"),
-        ),
+        (lambda r: re.fullmatch(ID_PATTERN, r.id), "id", "not a valid id"),
         (lambda r: r.spec.command or not r.place.has_process, "spec.command", "missing"),
         (
             lambda r: (r.spec.box is not None) == isinstance(r.place, InContainer),

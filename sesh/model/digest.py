@@ -37,6 +37,10 @@ class Digest:
         self.pid, self.start, self.tty, self.hide = rest
         self.view = view
 
+    @property
+    def name(self) -> str:
+        return text(self.view, "name") or ""
+
 
 def encode(guard: tuple[str, ...], view: str, body: bytes) -> bytes:
     """A whole record file: digest line and TOML body."""

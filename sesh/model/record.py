@@ -27,7 +27,7 @@ def session_id(name: str, moment: datetime, salt: str) -> str:
 
 
 def name_of(session_id: str) -> str:
-    """The name in an id."""
+    """The name in an id: that at the start. `records.names_of` knows later ones."""
     return session_id.rsplit("-", 3)[0]
 
 

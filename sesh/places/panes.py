@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from sesh.model.errors import StateError
@@ -44,7 +44,7 @@ def put_away(sessions: Iterable[Record], server: Tmux) -> None:
         return
     listed = server.panes()
     save_screens([record for record in here if find(record, listed)], server)
-    close_dead({record.name for record in here}, server)
+    close_dead({record.name: record.id for record in here}, server)
 
 
 def leave(sessions: Collection[Record], server: Tmux) -> None:
@@ -61,12 +61,14 @@ def by_name(names: Collection[str], server: Tmux) -> dict[str, list[Pane]]:
     return {name: [pane for pane in every if pane.name == name] for name in names}
 
 
-def close_dead(names: Collection[str], server: Tmux) -> None:
-    """Close the dead panes of ended sessions of these names. tmux may notice a death late, and a
+def close_dead(ids: Mapping[str, str], server: Tmux) -> None:
+    """Close the dead panes of ended sessions with these names, of these ids or others that began
+    under the name. tmux may notice a death late, and a
     keeper makes a call before it ends: they get a moment."""
     deadline = time.monotonic() + PATIENCE
     while True:
-        ours = [p for p in server.known_panes() if p.name in names and name_of(p.sesh_id) == p.name]
+        named = [pane for pane in server.known_panes() if pane.name in ids]
+        ours = [pane for pane in named if is_of(pane, pane.name, ids[pane.name])]
         living = [] if server.prefix else [p for p in ours if not p.dead]
         ended = [(p.id, p.pid) for p in living if gone(p.pid)]
         server.close_all([p.id for p in ours if p.dead], ended)
@@ -74,6 +76,11 @@ def close_dead(names: Collection[str], server: Tmux) -> None:
         await_gone(leaving, deadline - time.monotonic())
         if not leaving or time.monotonic() > deadline:
             return
+
+
+def is_of(pane: Pane, name: str, session_id: str) -> bool:
+    """Is it of this session, or of an earlier one that began under the name?"""
+    return pane.sesh_id == session_id or name_of(pane.sesh_id) == name
 
 
 def is_keeper(pid: int) -> bool:

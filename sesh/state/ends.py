@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from sesh.model.errors import SeshError
 from sesh.model.observation import Verdict
 from sesh.model.reconcile import recorded_end
-from sesh.model.record import Record, name_of
+from sesh.model.record import Record
 from sesh.model.session_json import timestamp
 from sesh.model.states import State
 from sesh.model.text import parse, quick_json
@@ -209,9 +209,10 @@ def _read(path: str) -> Marker | None:
 def _record(launch: str) -> Record | None:
     """The record of a launch, in the list or in the history."""
     session_id = launch.rpartition(".")[0]
-    for entry in (records.entry(name_of(session_id)), history.entry(session_id)):
-        if entry and entry.readable and entry.readable.launch == launch:
-            return entry.readable
+    past = history.entry(session_id)
+    for record in (records.of_id(session_id), past and past.readable):
+        if record and record.launch == launch:
+            return record
     return None
 
 

@@ -21,7 +21,17 @@ Event = dict[str, Any]
 written: set[str] = set()
 KINDS = (
     *("started", "start-failed", "restarted", "restart-failed", "ended", "stopping", "stopped"),
-    *("archived", "removed", "adopted", "changed", "paused", "resumed", "phase", "finished"),
+    *(
+        "archived",
+        "removed",
+        "adopted",
+        "changed",
+        "renamed",
+        "paused",
+        "resumed",
+        "phase",
+        "finished",
+    ),
     *("recovering", "failing", "hung", "healthy", "waiting", "breaker-opened", "notified"),
     "notify-failed",
 )

@@ -71,10 +71,11 @@ def _sweep(name: str, wanted: Callable[[Digest], bool], here: int, there: int) -
         found = freshness.digest_of(name, here)
     except OSError:
         return None
-    if found is None or found.mode != "ended" or not found.id.startswith(f"{name}-"):
+    if found is None or found.mode != "ended" or not wanted(found):
         return None
-    if "/" in found.id or not wanted(found):
+    if not re.fullmatch(ID_PATTERN, found.id):
         return None
     os.rename(f"{name}.toml", f"{found.id}.toml", src_dir_fd=here, dst_dir_fd=there)
     os.utime(f"{found.id}.toml", dir_fd=there)
+    records.forget_names(found.id)
     return found

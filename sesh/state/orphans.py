@@ -17,7 +17,7 @@ from sesh.model.configuration import Config
 from sesh.model.digest import Digest
 from sesh.model.errors import CannotTellError
 from sesh.model.observation import LaunchReport
-from sesh.model.record import ID_PATTERN, Record, name_of
+from sesh.model.record import ID_PATTERN, Record
 from sesh.model.session_json import View
 from sesh.model.states import ENDED, State
 from sesh.model.text import formatting
@@ -169,7 +169,7 @@ def census(config: Config, *, thorough: bool = True) -> Census:
     damaged = {one.name for one in found if one.damaged}  # whose ids are not known
     living = {one.record.id for one in found if one.record and one.state not in ENDED}
     living |= {one.id for one in held.values() if one.mode != "ended"} | {one.id for one in agents}
-    living |= {session_id for session_id in marked if name_of(session_id) in damaged}
+    living |= {one for one in marked if damaged & {*records.names_of(one)}}
     far = records_elsewhere(found, held.values())
     inventories = unclaimed.inventories(far, config, thorough=thorough)
     return Census(

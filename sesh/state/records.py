@@ -11,8 +11,8 @@ change uses a reserve that is kept for that: sessions can be stopped then, but n
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
-from contextlib import AbstractContextManager
+from collections.abc import Collection, Iterator
+from contextlib import AbstractContextManager, suppress
 
 from sesh.model import digest
 from sesh.model.codec import DecodeError, decode, encode
@@ -21,7 +21,7 @@ from sesh.model.observation import Verdict
 from sesh.model.record import Damaged, Record, name_of, valid_name
 from sesh.model.session_json import guard, view
 from sesh.model.text import quick_json
-from sesh.model.value_object import Value
+from sesh.model.value_object import Value, replace
 from sesh.state import freshness
 from sesh.system import files, paths
 
@@ -29,6 +29,8 @@ RECORD_LIMIT = 1 << 20
 EDITED_LIMIT = 64 << 10  # of records that sesh did not write itself: a TOML parser can be slow
 _LONGEST_STEM = 200  # bytes of a damaged record's name that its name in quarantine keeps
 _ROOM = 64 << 10  # bytes, more than the files of most launches need
+_MOST_NAMES = 50  # of a session, that are remembered
+_NAMES_LIMIT = 64 << 10
 _MOST_KNOWN = 256
 _known: dict[bytes, Record] = {}  # the bytes of a file → the record, to decode each once
 
@@ -123,20 +125,50 @@ def entry(name: str) -> Entry | None:
     return read_file(_path(name))
 
 
+def names_of(session_id: str) -> list[str]:
+    """The names that the record of a session may have, the latest last: that in its id, and those
+    that it was given later."""
+    return [name_of(session_id), *_later_names(session_id)]
+
+
+def _later_names(session_id: str) -> list[str]:
+    try:
+        raw = files.read_regular(paths.renamed(session_id), _NAMES_LIMIT)
+    except OSError:
+        return []
+    return [name for name in raw.decode("ascii", "replace").split() if valid_name(name)]
+
+
+def _possible(session_id: str) -> Iterator[str]:
+    """These names. One that is given in this moment is among them: it is noted before the record
+    moves."""
+    known: list[str] = []
+    while len(names := names_of(session_id)) > len(known):
+        yield from names[len(known) :]
+        known = names
+
+
 def of_id(session_id: str) -> Record | None:
     """The record in the list that has this id."""
-    found = entry(name_of(session_id))
-    record = found.readable if found else None
-    return record if record and record.id == session_id else None
+    for name in _possible(session_id):
+        found = entry(name)
+        record = found.readable if found else None
+        if record and record.id == session_id:
+            return record
+    return None
 
 
 def claimed(session_id: str) -> bool:
     """Does a record in the list have this id? A damaged record may."""
-    raw = _bytes(_path(name_of(session_id)))
+    return any(_may_be(name, session_id) for name in _possible(session_id))
+
+
+def _may_be(name: str, session_id: str) -> bool:
+    raw = _bytes(_path(name))
     line = digest.parse(raw) if raw else None
     if line is not None:
         return line.id == session_id
-    found = entry(name_of(session_id))
+    found = entry(name)
     record = found.record if found else None
     return isinstance(record, Damaged) or (record is not None and record.id == session_id)
 
@@ -205,9 +237,11 @@ def _understand(name: str, path: str, raw: bytes) -> Record | Damaged:
         record = _known.get(raw) or _know(raw, decode(raw))
     except DecodeError as error:
         return Damaged(name, path, str(error))
-    if name != record.name and path != f"{paths.history_dir()}/{record.id}.toml":
-        return Damaged(name, path, f"the record inside is of {record.name}")
-    return record
+    if name == record.name or path == f"{paths.history_dir()}/{record.id}.toml":
+        return record
+    if _later_names(record.id)[-1:] == [name]:  # `rename` was killed
+        return replace(record, name=name)
+    return Damaged(name, path, f"the record inside is of {record.name}")
 
 
 # --- writing -----------------------------------------------------------------------------------
@@ -249,6 +283,33 @@ def swap(old: Entry, record: Record, verdict: Verdict) -> Entry | None:
     return Entry(old.path, raw, _know(raw, record))
 
 
+def rename(old: Entry, record: Record, verdict: Verdict, over: Entry | None) -> Entry | None:
+    """Replace a record by one with another name; None when another process has changed it. `over`
+    is the ended record of that name, if any; that moves to the history. Raises ConflictError when
+    the new name is not as it was seen.
+
+    The file moves in one step, between the note of the name, which makes it valid under that, and
+    the new text: whenever this is killed, the record has one of both names."""
+    raw, path, directory = render(record, verdict), _path(record.name), paths.sessions_dir()
+    with lock():
+        if _bytes(old.path) != old.raw:
+            return None
+        if _bytes(path) != (over.raw if over else None):
+            raise ConflictError(f"{record.name} was taken by another sesh just now")
+        note = paths.renamed(record.id)
+        with files.writing(note), files.temp_file(path, raw) as temp:
+            files.make_private(os.path.dirname(note))
+            names = [*_later_names(record.id)[-_MOST_NAMES:], record.name]
+            files.write_private(note, "".join(f"{name}\n" for name in names).encode())
+            if over is not None:
+                to_history(over)
+                files.sync_directory(paths.history_dir())
+            os.rename(old.path, path)
+            os.replace(temp, path)
+            files.sync_directory(directory)
+    return Entry(path, raw, _know(raw, record))
+
+
 def check_room() -> None:
     """Raise when the disk has no room for the files of a launch."""
     with files.temp_file(f"{paths.sessions_dir()}/room", bytes(_ROOM), durable=False) as temp:
@@ -275,7 +336,14 @@ def to_history(old: Entry) -> bool:
     with files.writing(old.path):
         os.replace(old.path, target)
         os.utime(target)
+    forget_names(old.record.id)
     return True
+
+
+def forget_names(session_id: str) -> None:
+    """Forget the later names of a session whose record has left the list."""
+    with suppress(OSError):
+        os.unlink(paths.renamed(session_id))
 
 
 def quarantine(old: Entry, stamp: str) -> str | None:
@@ -315,6 +383,8 @@ def remove(old: Entry) -> bool:
         with files.writing(old.path):
             os.unlink(old.path)
             files.sync_directory(os.path.dirname(old.path))
+    if old.readable:
+        forget_names(old.readable.id)
     return True
 
 

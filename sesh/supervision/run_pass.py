@@ -18,7 +18,7 @@ from sesh.model.configuration import Config
 from sesh.model.digest import Digest
 from sesh.model.errors import OK, CannotTellError, NoSessionError, SeshError, StateError
 from sesh.model.observation import Session
-from sesh.model.record import ID_PATTERN, name_of
+from sesh.model.record import ID_PATTERN
 from sesh.model.states import ALIVE, ENDED, State
 from sesh.model.text.pattern import lazy
 from sesh.model.value_object import Value, replace
@@ -276,8 +276,9 @@ def leavings(
     kept = {r.id for r in readable(found)} | {one.id for one in held} | {one.id for one in agents}
     damaged = {one.name for one in found if one.damaged}
     old = time.time() - LEFTOVER_GRACE
-    left = (path for path in launch_leavings(run, kept) if (files.changed(path) or old) < old)
-    return [p for p in left if name_of(os.path.basename(p).partition(".")[0]) not in damaged]
+    left = [path for path in launch_leavings(run, kept) if (files.changed(path) or old) < old]
+    names = (records.names_of(os.path.basename(path).partition(".")[0]) for path in left)
+    return [path for path, some in zip(left, names, strict=True) if not damaged & {*some}]
 
 
 def launch_leavings(run: str, kept: Collection[str] = ()) -> list[str]:

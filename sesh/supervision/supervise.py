@@ -24,7 +24,6 @@ from sesh.model.errors import (
 )
 from sesh.model.observation import Verdict
 from sesh.model.reconcile import ended_by
-from sesh.model.record import name_of
 from sesh.model.states import Cause, Health, State
 from sesh.model.value_object import Value, replace
 from sesh.operations.stop.request import Ending, ask
@@ -207,7 +206,7 @@ def _is_late(one: Supervised, action: Action) -> bool:
 
 def supervised(found: Iterable[Seen], held: Iterable[Digest], config: Config) -> list[Seen]:
     """Of a look at everything, the sessions under supervision."""
-    names = {name_of(one.id) for one in held if one.mode != "ended" and digest.supervised(one.view)}
+    names = {one.name for one in held if one.mode != "ended" and digest.supervised(one.view)}
     entries = [entry for name in sorted(names) if (entry := records.entry(name)) is not None]
     return [one for one in (*judge.judge(entries, config), *found) if is_supervised(one)]
 

@@ -134,6 +134,11 @@ def older_bug_log() -> str:
     return bug_log() + ".1"
 
 
+def renamed(session_id: str) -> str:
+    """The names that a session was given after its start, the latest last."""
+    return f"{sessions_dir()}/.renamed/{session_id}"
+
+
 def transcript(session_id: str) -> str:
     return f"{transcripts_dir()}/{session_id}.log"
 

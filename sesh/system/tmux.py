@@ -311,6 +311,10 @@ class Tmux(Value):
             *pipe,
         )
 
+    def rename(self, pane: Pane, name: str) -> Reply:
+        """Give the session of a pane another name."""
+        return self.ask("rename-session", "-t", pane.id, name)
+
     def release(self, ids: Mapping[str, str]) -> Reply:
         """Remove our marks from tmux sessions, by name, if they are still those of these ids."""
         commands = []

@@ -18,6 +18,7 @@ GROUPS = {
         "stop": "Stop sessions: ask, wait, kill, confirm.",
         "pause": "Freeze sessions, or hold them.",
         "resume": "Continue paused sessions.",
+        "rename": "Give a session another name.",
         "set": "Change tags, group, limits or retries of a session.",
     },
     "Look": {

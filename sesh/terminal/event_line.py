@@ -33,6 +33,8 @@ def _detail(event: View) -> str:
         return f"{event.get('phase')}{f', was {before}' if before else ''}"
     if event["kind"] == "changed":
         return ", ".join(str(key) for key in event.get("keys") or ())
+    if event["kind"] == "renamed":
+        return f"was {event.get('previous')}"
     if event["kind"] == "finished":
         summary = event.get("summary")
         return f"{event.get('outcome')}{f': {summary}' if summary else ''}"

@@ -1,4 +1,4 @@
-"""`sesh` killed by -9 at any moment of start, stop, restart, rm: nothing is torn, nothing is lost,
+"""`sesh` killed by -9 at any moment of start, stop, restart, rename, rm: nothing is torn or lost,
 no lock stays, and the next command brings about what was wanted."""
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ QUICK = ("sleep", "1000")
 # Takes its time to end, so that some kills hit a stop that waits.
 SLOW = ("sh", "-c", 'trap "sleep 0.1; exit 0" TERM; while :; do sleep 0.02; done')
 NAME = "victim"
+OTHER = "victim-renamed"
 GROUP = "faults"  # proves that a record is whole: it must survive everything
 
 
@@ -70,14 +71,14 @@ def kill_at(world: World, argv: tuple[str, ...], delay: float) -> bool:
 # --- what must be true afterwards --------------------------------------------------------------
 
 
-def check_aftermath(world: World) -> list[dict[str, Any]]:
+def check_aftermath(world: World, names: tuple[str, ...] = (NAME,)) -> list[dict[str, Any]]:
     """Right after the kill: every record whole, every living agent known, the lock free."""
     alive = marked(world)
     listed = world.ls()
     for one in listed:
         assert one["state"] != "damaged", f"torn record: {one}"
         assert one["state"] != "orphan", f"lost session: {one}"
-        assert one["name"] == NAME, f"an unknown session: {one}"
+        assert one["name"] in names, f"an unknown session: {one}"
         assert one["group"] == GROUP, f"the record has lost its group: {one}"
     known = {one["id"] for one in listed}
     for pid, session_id in alive.items():
@@ -102,9 +103,9 @@ def lock_is_free(world: World) -> bool:
     return True
 
 
-def check_one_agent(world: World) -> None:
+def check_one_agent(world: World, name: str = NAME) -> None:
     """Exactly one agent is alive, and the record means it."""
-    session = world.session(NAME)
+    session = world.session(name)
     roots = [pid for pid in marked(world) if is_agent(pid)]
     assert roots == [session["pid"]], f"agents {roots}, the record says {session['pid']}"
 
@@ -250,6 +251,42 @@ def test_kill_restart(kill_world: World, campaign: Campaign) -> None:
             check_one_agent(world)
             assert world.session(NAME)["generation"] > before, "not restarted"
     campaign.remark(f"{hit} hit")
+    sweep_up(world, campaign)
+    campaign.conclude()
+
+
+@pytest.mark.parametrize("living", [True, False], ids=["living", "ended"])
+def test_kill_rename(kill_world: World, campaign: Campaign, living: bool) -> None:
+    """Wanted: one record, with its id and either name; then all that is of it has the new name."""
+    world = kill_world
+    hit = 0
+    names = [NAME, OTHER]
+    begin(world, QUICK)
+    if not living:
+        world.ok("stop", NAME)
+    session_id = world.session(NAME)["id"]
+
+    def back() -> None:
+        if not world.record(NAME).exists():
+            world.ok("rename", OTHER, NAME)
+
+    length = typical(world, back, ("rename", *names))
+    names.reverse()
+    for delay in rounds(world, campaign, length, full=250):
+        with campaign.round(f"killed after {delay:.3f} s"):
+            hit += kill_at(world, ("rename", *names), delay)
+            [one] = check_aftermath(world, (NAME, OTHER))
+            assert one["id"] == session_id
+            if one["name"] == names[0]:
+                world.ok("rename", *names)
+            assert [(one["name"], one["id"]) for one in world.ls()] == [(names[1], session_id)]
+            if living:
+                check_one_agent(world, names[1])
+                assert world.tmux("list-sessions", "-F", "#{session_name}") == names[1]
+            names.reverse()
+    campaign.remark(f"{hit} hit")
+    if names[0] != NAME:
+        world.ok("rename", *names)
     sweep_up(world, campaign)
     campaign.conclude()
 

@@ -235,7 +235,7 @@ BODY = codec.encode(record()).decode()
         (BODY.replace('pane = "%3"', 'pane = "3; kill"'), "place.pane: not a tmux pane id"),
         (BODY.replace('cwd = "/srv"', 'cwd = "srv"'), "spec.cwd: should be an absolute path"),
         (BODY.replace("[spec]", "[spec]\ncolour = 1"), "spec.colour: unknown key"),
-        (BODY.replace('name = "demo"', 'name = "other"'), "id: does not fit"),
+        (BODY.replace('name = "demo"', 'name = "other"'), "the record inside is of other"),
         (BODY.replace('name = "demo"', 'name = "-rf"'), "name: not a valid name"),
         ("a = " + "[" * 20_000, "nested too deep"),
         ("a." * 10_000 + "a = 1", "too many parts"),

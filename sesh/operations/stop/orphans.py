@@ -60,7 +60,7 @@ def stop_orphans(found: Sequence[Orphan], config: Config, grace: float) -> list[
         launch_files.remove(run, target.mark.id)
     with suppress(CannotTellError):  # without tmux there is no pane to close
         server = tmux_server.server(f"{run}/tmux.sock", run, config)
-        panes.close_dead({target.name for target in ended}, server)
+        panes.close_dead({target.name: target.mark.id for target in ended}, server)
     return [orphan for orphan, target in zip(found, targets, strict=True) if not target.ended]
 
 

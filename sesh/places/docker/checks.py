@@ -80,15 +80,15 @@ def _unreaped(container: Container, dead: list[int]) -> Finding:
 
 def mount_size(look: Examined) -> list[Finding]:
     """Private mounts into which an agent has written too much: only the disk limits it."""
+    names = {record.id: record.name for record in look.records}
     return [
-        _overfull(session_id, much)
+        _overfull(names.get(session_id) or name_of(session_id), session_id, much)
         for session_id, held in look.mounts.items()
         if (much := session_files.overfull(held))
     ]
 
 
-def _overfull(session_id: str, much: str) -> Finding:
-    name = name_of(session_id)
+def _overfull(name: str, session_id: str, much: str) -> Finding:
     text = f"the private mount of {name} holds {much}"
     fix = f"du -sh {join([launch_files.mount_path(processes.run_dir(), session_id)])}"
     return Finding(

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
 from sesh.model.place import Engine, InContainer, Process
-from sesh.model.record import ID_PATTERN, Record, name_of
+from sesh.model.record import ID_PATTERN, Record, valid_name
 from sesh.model.session_json import View
 from sesh.model.text import quick_json
 from sesh.model.text.pattern import lazy
@@ -189,7 +189,7 @@ def owner(facts: Facts) -> str | None:
     session_id = labels.get(ownership.LABEL, "")
     here = (processes.run_dir(), processes.here().id)
     ours = (labels.get("sesh.run"), labels.get("sesh.machine")) == here
-    fits = _ID.fullmatch(session_id) and labels.get("sesh.name") == name_of(session_id)
+    fits = _ID.fullmatch(session_id) and valid_name(labels.get("sesh.name", ""))
     if not ours or not fits:
         return None
     if "sesh.claim" in labels and claim_of(facts) is None:

@@ -14,7 +14,7 @@ from enum import Enum
 from sesh.model import due
 from sesh.model.configuration import Config
 from sesh.model.place import Host, Process
-from sesh.model.record import Record, name_of
+from sesh.model.record import Record
 from sesh.model.value_object import Value
 from sesh.places import environment, launch_files, panes
 from sesh.places.host import terminate, tmux_server
@@ -178,10 +178,11 @@ def _beside(records: Sequence[Record], server: Tmux) -> dict[str, How | Launched
     """How to launch sessions whose names tmux sessions have already. Not in it: those whose tmux
     session is not of a sesh session of that name."""
     found = panes.by_name([record.name for record in records], server)
+    ids = {record.name: record.id for record in records}
     ours = {
         name
         for name, some in found.items()
-        if some and {name_of(p.sesh_id) for p in some} == {name}
+        if some and all(panes.is_of(pane, name, ids[name]) for pane in some)
     }
     ways: dict[str, How | Launched | Reply] = {}
     for record in records:
@@ -190,7 +191,9 @@ def _beside(records: Sequence[Record], server: Tmux) -> dict[str, How | Launched
             ways[record.name] = Launched(own[0].id, own[0].pid, own[0].server)
     left = ours - ways.keys()
     if left:
-        panes.close_dead(left, server)  # what a killed start has left there
+        panes.close_dead(
+            {name: ids[name] for name in left}, server
+        )  # what a killed start has left there
     for name, some in panes.by_name(left, server).items() if left else ():
         alive = any(not pane.dead and panes.is_keeper(pane.pid) for pane in some)
         way = How.WINDOW if some else How.SESSION

@@ -62,11 +62,14 @@ def reach(record: Record, server: Tmux) -> None:
     listed = server.panes()
     if isinstance(listed, Reply) and listed.trouble is not Trouble.NO_SERVER:
         raise CannotTellError(f"{record.name}: tmux: {listed.text}")
-    if panes.find(record, listed) is None:
+    found = panes.find(record, listed)
+    if found is None:
         raise CannotTellError(
             f"{record.name} runs, but its tmux server can't be reached at {server.socket}; "
             "sesh doctor says why"
         )
+    if found.name != record.name:  # `rename` was killed
+        server.rename(found, record.name)
 
 
 def scope(record: Record) -> tuple[str, ...]:

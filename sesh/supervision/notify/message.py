@@ -18,6 +18,7 @@ _SENTENCES = {
     "removed": "was removed",
     "adopted": "was adopted",
     "changed": "was changed",
+    "renamed": "has another name",
     "paused": "is paused",
     "resumed": "was resumed",
     "recovering": "will be restarted",

@@ -1,0 +1,18 @@
+"""sesh rename: give a session another name."""
+
+from __future__ import annotations
+
+from sesh.commands._declare import argument, declare
+from sesh.operations import rename
+from sesh.state import lookup, settings
+from sesh.terminal import output
+
+
+@declare("rename")
+def command(name: str = argument(), new: str = argument()) -> int:
+    """Give a session another name.
+
+    A living session keeps running. An ended session called NEW moves to the history.
+    """
+    rename.rename(lookup.one(name), new, settings.load(), output.note)
+    return 0
