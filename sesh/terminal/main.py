@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
-from shutil import get_terminal_size
 from typing import Any
 
 import click
@@ -31,8 +31,7 @@ class Formatter(click.HelpFormatter):
     """Help that can be read on a narrow terminal too."""
 
     def __init__(self, *_: object, **__: object) -> None:
-        columns = get_terminal_size().columns
-        super().__init__(width=max(min(columns, _WIDEST) - 2, _LEAST))
+        super().__init__(width=max(min(_columns(), _WIDEST) - 2, _LEAST))
 
     def write_dl(
         self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2
@@ -50,6 +49,19 @@ class Formatter(click.HelpFormatter):
     def write_examples(self, examples: Mapping[str, str]) -> None:
         with self.section("Examples"):
             self.write_dl(examples.items(), col_max=40)
+
+
+def _columns() -> int:
+    """Of the terminal, also where it shows only errors because a pager reads the output."""
+    given = os.environ.get("COLUMNS", "")
+    if given.isdecimal() and int(given):
+        return int(given)
+    for fd in (1, 2):
+        try:
+            return os.get_terminal_size(fd).columns or _WIDEST
+        except OSError:
+            continue
+    return _WIDEST
 
 
 class Context(click.Context):
@@ -79,7 +91,10 @@ class _Lazy(click.Group):
             formatter.write_heading(heading)
             with formatter.indentation():
                 formatter.write_dl([(f"{name:<{width}}", what) for name, what in commands.items()])
-        click.Command.format_options(self, ctx, formatter)
+        formatter.write_heading("Options")
+        with formatter.indentation():
+            records = [param.get_help_record(ctx) for param in self.get_params(ctx)]
+            formatter.write_dl([record for record in records if record])
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         assert isinstance(formatter, Formatter)

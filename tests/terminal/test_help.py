@@ -13,10 +13,10 @@ from sesh.commands import _help
 from sesh.terminal import command_table
 from sesh.terminal import main as cli
 from sesh.terminal.command_table import ALIASES, COMMANDS, GROUPS, LISTED, PLUMBING
-from tests.surroundings import complains
+from tests.surroundings import Terminal, complains
 from tests.terminal.test_fast_answers import loaded
 from tests.test_docs import examples
-from tests.world import World
+from tests.world import SESH, World
 
 HEADINGS = ["Run:", "Look:", "Talk:", "Clean up:", "Set up:", "For agents and scripts:"]
 DANGEROUS = {"rm", "remove", "delete", "stop", "kill", "gc", "pass", "hook"}
@@ -42,7 +42,8 @@ def test_the_commands_are_in_groups_each_with_what_it_does(
     monkeypatch.setenv("COLUMNS", "80")
     lines = printed(capfd, "--help").splitlines()
     assert [line for line in lines if line in HEADINGS] == HEADINGS
-    assert len(lines) <= 56
+    assert "Options:" in lines
+    assert len(lines) <= 54
     assert max(map(len, lines)) <= 80
     for name, what in LISTED.items():
         assert f"  {name:<{max(map(len, LISTED))}}  {what}" in lines
@@ -69,6 +70,14 @@ def test_no_help_is_wider_than_the_terminal(
         if len(line) > columns and " " in line.strip()
     ]
     assert wide == []
+
+
+def test_help_in_a_pager_is_as_wide_as_the_terminal(world: World) -> None:
+    """Also where the output is a pipe, and only the errors go to the terminal."""
+    screen = Terminal(world, "sh", "-c", f"{SESH} help gc | cat", columns=40)
+    code, text = screen.finish()
+    assert code == 0
+    assert "  --older-than TIME\n      Archive sessions" in text
 
 
 def test_on_a_narrow_terminal_an_option_is_above_its_explanation(
