@@ -99,21 +99,21 @@ def test_noon_the_agent_dies_and_the_menu_has_four_keys(world: World, terminal: 
             │ crash
             │ Error: address already in use
 
-        [R]estart in the same place   [T]ear down   [L]ogs   [C]ancel ▸
+        [R]estart   [L]ogs   [D]elete   [C]ancel ▸
     """)
     terminal.press("l")
     terminal.see_screen("""
         …
-        [R]estart in the same place   [T]ear down   [L]ogs   [C]ancel ▸ l
+        [R]estart   [L]ogs   [D]elete   [C]ancel ▸ l
         agent ready
         crash
         Error: address already in use
-        [R]estart in the same place   [T]ear down   [L]ogs   [C]ancel ▸
+        [R]estart   [L]ogs   [D]elete   [C]ancel ▸
     """)
     terminal.press("c")
     terminal.see_screen("""
         …
-        [R]estart in the same place   [T]ear down   [L]ogs   [C]ancel ▸ c
+        [R]estart   [L]ogs   [D]elete   [C]ancel ▸ c
         $
     """)
     clear(terminal)
@@ -140,15 +140,15 @@ def test_noon_the_agent_dies_and_the_menu_has_four_keys(world: World, terminal: 
     terminal.type("crash")
     terminal.see_screen("""
         …
-        [R]estart in the same place   [T]ear down   [L]ogs   [C]ancel ▸ r
+        [R]estart   [L]ogs   [D]elete   [C]ancel ▸ r
         payments failed … ago: exit 1
         …
-        [R]estart in the same place   [T]ear down   [L]ogs   [C]ancel ▸
+        [R]estart   [L]ogs   [D]elete   [C]ancel ▸
     """)
-    terminal.press("t")
+    terminal.press("d")
     terminal.see_screen("""
         …
-        [R]estart in the same place   [T]ear down   [L]ogs   [C]ancel ▸ t
+        [R]estart   [L]ogs   [D]elete   [C]ancel ▸ d
         delete payments: its record and its transcript? [y/N] ▸
     """)
     terminal.press("y")
@@ -300,7 +300,7 @@ def test_a_bad_night_the_tmux_server_is_killed(world: World, terminal: Terminal)
             │ midnight
             │ working on midnight
 
-        [R]estart in the same place   [T]ear down   [L]ogs   [C]ancel ▸
+        [R]estart   [L]ogs   [D]elete   [C]ancel ▸
     """)
     terminal.press("r")
     terminal.see_screen("""

@@ -1,4 +1,4 @@
-"""The menu that attach shows for an ended session: restart, tear down, logs, cancel."""
+"""The menu that attach shows for an ended session: restart, logs, delete, cancel."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ from sesh.state.judge import Seen
 from sesh.terminal import output
 
 LAST_LINES = 10
+_CHOICES = ("[R]estart", "[L]ogs", "[D]elete", "[C]ancel")
+_NARROW = 44  # columns in which they stand close together
 _KEY = lazy(r"\x1b[\[O][ -?]*[@-~]|\x1b[^\x1b]|.", re.DOTALL)
 
 
@@ -42,17 +44,18 @@ def menu(found: Seen, config: Config) -> int:
         raise EndedError(f"{headline(session)}; sesh restart {found.name} brings it back")
     output.say(headline(session))
     lines = logs.text(session.record, config).rstrip().splitlines()[-LAST_LINES:]
-    width = (output.terminal_width() or 80) - 7
+    columns = output.terminal_width() or 80
+    question = (" " * (3 if columns > _NARROW else 1)).join(_CHOICES) + " ▸ "
     output.say("")
     for line in lines:
-        output.say(f"    │ {formatting.cut(formatting.escape(line), width)}")
+        output.say(f"    │ {formatting.cut(formatting.escape(line), columns - 7)}")
     output.say("")
     keys = _keys()
     while True:
-        key = _ask("[R]estart in the same place   [T]ear down   [L]ogs   [C]ancel ▸ ", keys)
+        key = _ask(question, keys)
         if key == "r":
             return _restart(found, config)
-        if key == "t":
+        if key == "d":
             keys = _only_new_keys()
             if _ask(f"delete {found.name}: {what_goes(session.record)}? [y/N] ▸ ", keys) == "y":
                 stop([found], config, config.stop.grace)

@@ -31,7 +31,7 @@ def command(
 ) -> int:
     """Attach to a session. Without NAME: the only one, or a choice.
 
-    A session that has ended is shown with its last lines and a menu: restart, tear down, logs,
+    A session that has ended is shown with its last lines and a menu: restart, logs, delete,
     cancel. Detach with C-b d.
     """
     found = _choose() if name is None else _settled(name) if ended else lookup.one(name)

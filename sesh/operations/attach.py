@@ -39,7 +39,7 @@ def attach(record: Record, config: Config, *, read_only: bool, alone: bool) -> N
     elif here and _same_file(outer, record.place.socket):
         _switch(place.tmux(record, config), record.name, read_only=read_only, alone=alone)
     else:
-        _in_a_window_of(outer, record.name, find_binary(), argv)
+        _in_a_window_of(outer, record.name, find_binary(), argv, place.tmux(record, config))
 
 
 def _switch(server: Tmux, name: str, *, read_only: bool, alone: bool) -> None:
@@ -98,10 +98,12 @@ def _same_file(one: str, other: str) -> bool:
         return False
 
 
-def _in_a_window_of(outer: str, name: str, binary: str, argv: list[str]) -> None:
+def _in_a_window_of(outer: str, name: str, binary: str, argv: list[str], server: Tmux) -> None:
     barred = barrier(outer)
     if barred is not None:
         raise CannotTellError(f"{name}: {barred.text}")
+    keys = _detach_keys(outer, binary, server, name)
+    server.ask("set-option", "-t", f"={name}:", "@sesh_detach", keys)  # status-right shows them
     inner = ["env", "-u", "TMUX", "-u", "TMUX_PANE", *argv]
     answer = subprocesses.call(
         [binary, "-S", outer, "new-window", "-n", name, f"exec {join(inner)}"], timeout=3
@@ -109,3 +111,31 @@ def _in_a_window_of(outer: str, name: str, binary: str, argv: list[str]) -> None
     if not answer.ok:
         why = answer.problem or answer.err.strip()
         raise CannotTellError(f"{name}: no window could be opened in the tmux around us: {why}")
+
+
+def _detach_keys(outer: str, binary: str, server: Tmux, name: str) -> str:
+    """The keys that detach a client in a window of another tmux. Where both have the same prefix,
+    the outer one must send it, if a key is bound to that; or else the command that detaches."""
+    prefix = server.ask("display-message", "-p", "-t", f"={name}:", "#{prefix}").out.strip()
+    pane = os.environ.get("TMUX_PANE", "")
+    ask = (
+        "display-message",
+        "-p",
+        "-t",
+        pane,
+        "#{prefix} #{prefix2}",
+        ";",
+        "list-keys",
+        "-T",
+        "prefix",
+    )
+    answer = subprocesses.call([binary, "-S", outer, *ask], timeout=3)
+    first, *bound = answer.out.splitlines() or [""]
+    if prefix not in first.split():
+        return f"{prefix or 'C-b'} d"
+    send = "send-prefix" if first.split()[0] == prefix else "send-prefix -2"
+    for line in bound:
+        words = line.removesuffix(f" {send}").split()
+        if line.endswith(f" {send}") and words[-2:-1] == ["prefix"]:
+            return f"{prefix} {words[-1]} d"
+    return f"sesh detach {name}"

@@ -41,7 +41,8 @@ set-option -s escape-time 10
 set-option -g focus-events on
 set-option -s extended-keys on
 set-option -g status-left-length 66
-set-option -g status-right "detach: #{{prefix}} d"
+set-option -g status-right "detach: #{{?#{{&&:#{{@sesh_detach}},\
+#{{m/r:^(tmux|screen),#{{client_termname}}}}}},#{{@sesh_detach}},#{{prefix}} d}}"
 """
 
 _LAUNCH_FORMAT = "#{pane_id} #{pane_pid} #{pid}"

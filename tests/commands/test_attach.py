@@ -13,7 +13,7 @@ from tests.emulator import Terminal, attached, clients
 from tests.surroundings import complains, move
 from tests.world import SESH, World, eventually
 
-MENU = "[R]estart in the same place   [T]ear down   [L]ogs   [C]ancel ▸"
+MENU = "[R]estart   [L]ogs   [D]elete   [C]ancel ▸"
 FAILING = ("sh", "-c", "echo first; echo it broke; exit 3")
 
 
@@ -282,6 +282,49 @@ def test_in_a_session_that_nobody_watches_there_is_nothing_to_switch(world: Worl
     assert eventually(lambda: "code 2" in world.ok("logs", "a").out, 10), world.ok("logs", "a").out
 
 
+_OUTER = "unset TMUX; tmux -S {}/mine -f /dev/null new -n mine sh -i"
+
+
+@pytest.mark.parametrize(
+    ("setting", "keys"),
+    [
+        ("", ("C-b", "C-b", "d")),
+        (r" \; set -g prefix C-a", ("C-b", "d")),
+        (
+            r" \; set -g prefix C-a \; set -g prefix2 C-b \; bind C-b send-prefix -2",
+            ("C-b", "C-b", "d"),
+        ),
+    ],
+)
+def test_inside_another_tmux_the_status_line_names_the_keys_that_detach(
+    world: World, setting: str, keys: tuple[str, ...]
+) -> None:
+    """Both get the keys, as from a keyboard."""
+    world.start("a", "sh", "-c", "echo here is a; exec cat")
+    terminal = Terminal(world)
+    terminal.run(_OUTER.format(world.root) + setting)
+    terminal.see("[0] 0:mine*")
+    terminal.type("sesh attach a")
+    terminal.see(f"detach: {' '.join(keys)}")
+    terminal.see("[a] 0:")
+    terminal.press(*keys)
+    terminal.see_no_more("[a] 0:")
+    terminal.see("[0] 0:mine*")
+    assert attached(world, "a", 0)
+
+
+def test_where_no_key_reaches_the_inner_tmux_the_command_is_named(world: World) -> None:
+    world.start("a", "cat")
+    terminal = Terminal(world)
+    terminal.run(_OUTER.format(world.root) + r" \; unbind -T prefix C-b")
+    terminal.see("[0] 0:mine*")
+    terminal.type("sesh attach a")
+    terminal.see("detach: sesh detach a")
+    plain = Terminal(world)
+    plain.run("TERM=xterm sesh attach a")
+    plain.see("detach: C-b d")
+
+
 # --- without a terminal ------------------------------------------------------------------------
 
 
@@ -404,10 +447,10 @@ def test_restart_of_one_that_fails_again_shows_its_menu_again(world: World) -> N
     terminal.at_the_shell()
 
 
-def test_tear_down_forgets_the_session(world: World) -> None:
+def test_delete_forgets_the_session(world: World) -> None:
     terminal = menu(world)
     terminal.see(MENU)
-    terminal.press("t")
+    terminal.press("d")
     terminal.see("delete a: its record and its transcript? [y/N] ▸")
     terminal.press("y")
     terminal.see("code 0")
@@ -416,11 +459,11 @@ def test_tear_down_forgets_the_session(world: World) -> None:
 
 
 @pytest.mark.parametrize("key", ["n", "Enter", "Escape", "t"])
-def test_tear_down_deletes_nothing_without_a_yes(world: World, key: str) -> None:
+def test_delete_deletes_nothing_without_a_yes(world: World, key: str) -> None:
     terminal = menu(world)
     terminal.see(MENU)
     before = world.record("a").read_bytes()
-    terminal.press("t")
+    terminal.press("d")
     terminal.see("[y/N] ▸")
     terminal.press(key)
     assert eventually(lambda: terminal.screen().count(MENU) == 2), terminal.screen()
@@ -432,7 +475,7 @@ def test_tear_down_deletes_nothing_without_a_yes(world: World, key: str) -> None
 def test_a_yes_that_was_typed_before_the_question_is_none(world: World) -> None:
     terminal = menu(world)
     terminal.see(MENU)
-    terminal.press("t", "y")
+    terminal.press("d", "y")
     terminal.see("[y/N] ▸")
     terminal.press("n")
     assert eventually(lambda: terminal.screen().count(MENU) == 2), terminal.screen()

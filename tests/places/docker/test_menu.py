@@ -26,7 +26,7 @@ read -r word
 echo "told to $word"
 exit "$word"
 """
-MENU = "[R]estart in the same place   [T]ear down   [L]ogs   [C]ancel ▸"
+MENU = "[R]estart   [L]ogs   [D]elete   [C]ancel ▸"
 
 
 def clients(engine: Engine, world: World, name: str) -> list[str]:
@@ -130,7 +130,7 @@ def test_terminals_of_many_kinds(boxed: World, engine: Engine) -> None:
 
 
 def test_an_agent_that_fails_shows_the_menu(boxed: World, engine: Engine) -> None:
-    """The log brings it again; cancel leaves all as it is; tear down leaves nothing."""
+    """The log brings it again; cancel leaves all as it is; delete leaves nothing."""
     terminal = attach(boxed)
     terminal.type("3")
     terminal.see_screen(f"""
@@ -168,7 +168,7 @@ def test_an_agent_that_fails_shows_the_menu(boxed: World, engine: Engine) -> Non
     assert engine.containers(all=False) == ["sesh-a"]
     cleared(terminal, "sesh attach a; echo gone $?")
     terminal.see(MENU)
-    terminal.press("t")
+    terminal.press("d")
     terminal.see("delete a: its record, its transcript and container sesh-a? [y/N] ▸")
     terminal.press("y")
     terminal.see("gone 0")
