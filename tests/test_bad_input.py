@@ -591,7 +591,7 @@ def test_a_dumb_terminal(world: World) -> None:
     start_stubborn(world, "slow")
     terminal = Terminal(world, "env", "TERM=dumb", SESH, "stop", "--grace", "1.5", "slow")
     code, screen = terminal.finish("-e")
-    assert (code, screen.strip()) == (0, "")
+    assert (code, screen.strip()) == (0, "stopped slow")
 
 
 # --- interruption ------------------------------------------------------------------------------

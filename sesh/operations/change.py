@@ -12,6 +12,7 @@ from sesh.model.value_object import Any, replace
 from sesh.operations import pause
 from sesh.operations.forget import Note
 from sesh.operations.launch.start_request import check_breaker, check_supervision
+from sesh.places import registry
 from sesh.state import breakers, events, lookup
 from sesh.state.judge import Seen
 
@@ -100,8 +101,9 @@ def _note_later(record: Record, given: Mapping[str, Any], note: Note) -> None:
     for key in given:
         if key in _AT_LAUNCH:
             note(f"{shown(key)} takes effect at the next restart of {record.name}")
-    supervision, boxed = record.spec.supervision, record.spec.box is not None
+    supervision, kind = record.spec.supervision, registry.requested(record.spec)
     if "max_cpu_time" in given and supervision.max_cpu_time:
         note("max-cpu-time: the limit of the kernel stays as it was until the next restart")
-    if "max_memory" in given and supervision.max_memory and (boxed or supervision.scope):
+    limited = supervision.scope or (kind is not None and kind.limits_memory(record.spec))
+    if "max_memory" in given and supervision.max_memory and limited:
         note("max-memory: the limit of the kernel stays as it was until the next restart")

@@ -167,7 +167,7 @@ class Elsewhere(PlaceKind, Protocol):
         """Is the session's directory one of this machine?"""
         return False
 
-    def limits_memory(self, request: ContainerRequest | None) -> bool:
+    def limits_memory(self, spec: Spec) -> bool:
         """Does the place itself enforce the limit on memory?"""
         return False
 

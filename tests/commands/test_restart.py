@@ -179,7 +179,7 @@ def test_all_means_living_ones_too_and_needs_a_yes(world: World) -> None:
     world.start("a")
     world.start("b")
     lose(world, "c")
-    complains(world.sesh("restart", "--all"), 2, "3 sessions, 2 of them alive", "-y")
+    complains(world.sesh("restart", "--all"), 2, "restart a, b and c (2 alive)?", "-y")
     assert states(world) == {"a": ("running", 1), "b": ("running", 1), "c": ("lost", 1)}
     assert world.ok("restart", "--all", "-y").out == "a\nb\nc\n"
     assert set(states(world).values()) == {("running", 2)}

@@ -101,7 +101,7 @@ def check(seen: Visit, animal: Animal) -> None:
     assert pid in seen.lived or not kind.outlives, "it should have outlived its session"
     findable = pid in seen.lived and kind.hidden is None
     assert (pid in seen.listed) == findable, f"listed are {sorted(seen.listed)}"
-    assert (f"process {pid}," in seen.told) == findable, seen.told
+    assert (f"process {pid} " in seen.told) == findable, seen.told
     if findable:
         check_shown(seen.listed[pid], seen.zoo.session, kind.kept)
     assert animal.alive == (pid in seen.lived and not kind.killable), "wrongly ended, or left"

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import pytest
 
-from sesh.agents import activity, dialogs, screen
+from sesh.agents import dialogs, screen
 from sesh.agents.screen import OpenQuestion
 from sesh.model.errors import ConflictError
 from sesh.model.record import Answers
 from sesh.operations import send
 from sesh.operations.send import Terminal
+from sesh.places import agent_files
 from tests.agents.test_dialogs import BASH, MODE
 
 
@@ -43,7 +44,7 @@ class Changing(Terminal):
 
 @pytest.fixture(autouse=True)
 def silent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(activity, "last_hook", lambda _: None)
+    monkeypatch.setattr(agent_files, "last_hook", lambda _: None)
 
 
 @pytest.mark.parametrize(

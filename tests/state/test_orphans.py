@@ -156,7 +156,9 @@ def test_sessions_of_another_state_directory_in_a_shared_tmux_are_not_ours(world
 def test_names_and_orphans_do_not_mix(world: World) -> None:
     complains(world.sesh("stop", "a", "--orphans"), 2, "not both")
     complains(world.sesh("stop", "--all", "--orphans"), 2, "not both")
-    complains(world.sesh("stop", "--idle", "1s", "--orphans"), 2, "--orphans, or", "or --idle,")
+    complains(
+        world.sesh("stop", "--idle", "1s", "--orphans"), 2, "--orphans, or", "--idle,", "not both"
+    )
 
 
 def test_processes_in_their_own_tmux_are_shown_and_left_alone(world: World) -> None:

@@ -983,7 +983,7 @@ def test_a_failing_health_command_needs_attention(world: World, command: str, wh
 
 
 @pytest.mark.parametrize(
-    ("care", "health"),
+    ("supervision", "health"),
     [
         (("--health-cmd", "exit 7", *HEALTH), "failing"),
         (("--health-cmd", "sleep 99", *HEALTH), "failing"),

@@ -172,7 +172,7 @@ def _note_limits(found: Seen, spec: Spec, note: Note) -> None:
         note("--scope: no systemd user manager answers; it runs without a scope of its own")
     if found.intact.record.place.pids_here:
         return
-    if spec.supervision.max_memory and not (kind and kind.limits_memory(spec.box)):
+    if spec.supervision.max_memory and not (kind and kind.limits_memory(spec)):
         note("--max-memory: it is not enforced in a container of another machine's engine")
     if spec.supervision.max_cpu_time:
         note("--max-cpu-time: on another machine's engine it is for each process alone")

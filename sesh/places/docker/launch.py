@@ -35,8 +35,8 @@ class LaunchInContainer(Reached):
     def shares_directory(self, request: ContainerRequest | None) -> bool:
         return request is not None and request.mount
 
-    def limits_memory(self, request: ContainerRequest | None) -> bool:
-        return request is not None and request.image is not None
+    def limits_memory(self, spec: Spec) -> bool:
+        return spec.box is not None and spec.box.image is not None
 
     def with_mounts(
         self, request: ContainerRequest | None, directories: Sequence[str]

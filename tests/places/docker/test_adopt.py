@@ -192,7 +192,7 @@ def forge(engine: Engine, name: str, labels: dict[str, str]) -> None:
 HOSTILE = {
     "control characters": {"sesh.id": "\033[31mred", "sesh.name": "\033[31mred"},
     "no id": {"sesh.id": ""},
-    "another name": {"sesh.name": "other"},
+    "no name": {"sesh.name": "../other"},
     "another machine": {"sesh.machine": "elsewhere"},
     "no TOML": {"sesh.claim": json.dumps("nonsense")},
     "no JSON": {"sesh.claim": "{"},
@@ -214,6 +214,21 @@ def test_forged_labels_are_no_session(boxed: World, engine: Engine) -> None:
     boxed.sesh("stop", "--orphans", "-y")
     boxed.ok("gc")
     assert len(engine.containers()) == len(HOSTILE)
+
+
+def test_labels_with_another_name_are_shown_and_left_alone(boxed: World, engine: Engine) -> None:
+    start(boxed, "box", "sleep 1000")
+    forged = labels_of(engine, "sesh-box")
+    boxed.ok("rm", "-f", "box")
+    forge(engine, "foreign", {**forged, "sesh.name": "other"})
+    (shown,) = boxed.ls("--all")
+    assert (shown["container"], shown["state"]) == ("foreign", "orphan")
+    assert "sesh did not make it" in shown["attention"]
+    complains(boxed.sesh("adopt", shown["name"]), 8, "sesh did not make it")
+    boxed.sesh("stop", "--orphans", "-y")
+    boxed.ok("gc")
+    boxed.ok("gc")
+    assert engine.containers() == ["foreign"]
 
 
 def test_a_claim_of_another_session_is_refused(boxed: World, engine: Engine) -> None:

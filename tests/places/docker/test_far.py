@@ -122,7 +122,7 @@ def test_the_menu_of_a_far_session(far: World, far_engine: Engine) -> None:
     terminal.type("3")
     terminal.see("a failed")
     terminal.see("[C]ancel ▸")
-    terminal.press("t")
+    terminal.press("d")
     terminal.see("[y/N] ▸")
     terminal.press("y")
     terminal.at_the_shell()

@@ -74,7 +74,7 @@ def test_attach_type_and_detach_by_a_key_a_command_or_a_pause(boxed: World, engi
     terminal.at_the_shell()
     cleared(terminal, "sesh attach a")
     terminal.see("[a] 0:")
-    boxed.ok("pause", "a")
+    boxed.ok("pause", "--hold", "a")  # a frozen container cannot be asked for its clients
     terminal.see("sesh resume a")
     terminal.at_the_shell()
     assert clients(engine, boxed, "a") == []
