@@ -1521,7 +1521,8 @@ def test_one_notification_of_a_retry_that_could_not_be_launched(world: World) ->
     (line,) = told(world)
     assert (line["kind"], line["state"], line["cause"]) == ("ended", "failed", "launch")
     assert "all 2 retries are used up" in line["text"]
-    assert kinds(world, "one").count("restart-failed") == 2
+    # The record comes first, its event just after it.
+    assert eventually(lambda: kinds(world, "one").count("restart-failed") == 2)
     assert ends(world, "one") == 3
     figures = world.ok("stats", "--json").json
     assert (figures["ends"], figures["recoveries"], figures["recovered"]) == (3, 2, 0)
