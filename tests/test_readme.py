@@ -84,6 +84,7 @@ def test_the_manual_names_every_file() -> None:
         *(paths.trusted_file, paths.templates_dir, paths.rules_dir, paths.config_file),
         *(paths.sessions_dir, paths.history_dir, paths.notices_dir, paths.bug_log),
         *(paths.transcripts_dir, paths.quarantine_dir, paths.events_file, paths.breakers_file),
+        paths.settings_file,
     ):
         assert os.path.basename(name()) in table
 

@@ -1,4 +1,5 @@
-"""Is a digest line still true? /proc and the files of launches show that, without tmux.
+"""Is a digest line still true? /proc and the files of launches show that, without tmux. And are the
+settings without errors?
 
 Used by fast lanes: imports next to nothing, on purpose.
 """
@@ -7,6 +8,7 @@ from __future__ import annotations
 
 import posix
 
+from sesh import __version__
 from sesh.model import digest
 from sesh.system import paths
 from sesh.system.quick_read import exists, first, frozen, machine_id, read
@@ -68,6 +70,24 @@ def _listed(directory: str) -> list[str]:
         return posix.listdir(directory)
     except FileNotFoundError:
         return []
+
+
+def settings_valid() -> bool:
+    """Was config.toml, as it is now, read without an error? True also where there is none."""
+    try:
+        found = posix.stat(paths.config_file())
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    try:
+        return read(paths.settings_file()) == settings_mark(found)
+    except OSError:
+        return False
+
+
+def settings_mark(of: posix.stat_result) -> bytes:
+    """Tells the content of a file from all others that this version of sesh may have read."""
+    found = (of.st_dev, of.st_ino, of.st_size, of.st_mtime_ns, of.st_ctime_ns)
+    return f"{__version__} {' '.join(map(str, found))}\n".encode()
 
 
 def breaker_open(path: str, now: float) -> bool:

@@ -8,15 +8,17 @@ sessions. The file is read once, and again when it has changed: a watch lives lo
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 
 from sesh.model import progress
 from sesh.model.configuration import HIGHEST, SECTIONS, Config, Count
-from sesh.model.errors import StateError
+from sesh.model.errors import SeshError, StateError
 from sesh.model.text import units
 from sesh.model.value_object import Any, Value
+from sesh.state import freshness
 from sesh.system import paths
-from sesh.system.files import read_regular
+from sesh.system.files import jot, read_regular
 
 LIMIT = 64 << 10
 SMALLEST = 64 << 10  # of what is kept on disk
@@ -118,6 +120,7 @@ def _from_file() -> Mapping[str, Setting]:
         found = _decode(path, read_regular(path, LIMIT))
         if _Forgiven.trouble is None:
             _Read.settings, _Read.identity = found, identity
+            _note_valid(of)
         return found
     except (FileNotFoundError, NotADirectoryError):
         return {}
@@ -126,6 +129,15 @@ def _from_file() -> Mapping[str, Setting]:
     except StateError as error:
         _refuse(error)
     return {}
+
+
+def _note_valid(of: os.stat_result) -> None:
+    """Note for the fast lanes that the file has no errors. Where that cannot be written, they leave
+    the answer to commands that read the file."""
+    with suppress(SeshError, OSError):
+        ours = os.stat(paths.state_dir()).st_uid == os.getuid()
+        if ours and not freshness.settings_valid():
+            jot(paths.settings_file(), freshness.settings_mark(of))
 
 
 def parse(path: str, raw: bytes) -> dict[str, Any]:
@@ -162,16 +174,37 @@ def _decode(path: str, raw: bytes) -> dict[str, Setting]:
 def _section(section: str, table: Any) -> type[Value]:
     kind = SECTIONS.get(section)
     if kind is None and isinstance(table, dict):
-        raise StateError(f"unknown section [{section}]; see sesh-config(5)")
-    if kind is None or not isinstance(table, dict):
+        near = _near(section, SECTIONS)
+        meant = f"did you mean [{near}]?" if near else "see sesh-config(5)"
+        raise StateError(f"unknown section [{brief(section)}]; {meant}")
+    if kind is None:
+        raise StateError(f"unknown key {brief(section)}; {meant_by(section)}")
+    if not isinstance(table, dict):
         raise StateError(f"{section} should be a table")
     return kind
+
+
+def meant_by(key: str) -> str:
+    """What to do about an unknown key: the section where its name is known, or a similar key."""
+    name = key.rpartition(".")[2]
+    sections = [section for section, kind in SECTIONS.items() if name in kind.fields]
+    if "." not in key and sections:
+        return f"put it below {' or '.join(f'[{section}]' for section in sections)}"
+    known = [f"{section}.{one}" for section, kind in SECTIONS.items() for one in kind.fields]
+    near = f"{sections[0]}.{name}" if len(sections) == 1 else _near(key, known)
+    return f"did you mean {near}?" if near else "see sesh-config(5)"
+
+
+def _near(word: str, known: Iterable[str]) -> str | None:
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(word[:80], known, 1)), None)
 
 
 def _setting(section: str, name: str, value: Any, kind: type[Value]) -> Setting:
     key = f"{section}.{name}"
     if name not in kind.fields:
-        raise StateError(f"unknown key {key}; see sesh-config(5)")
+        raise StateError(f"unknown key {brief(key)}; {meant_by(key)}")
     return Setting(_known(key, checked(value, getattr(kind, name), key), key), FILE)
 
 

@@ -86,6 +86,11 @@ def breakers_file() -> str:
     return f"{state_dir()}/breakers"
 
 
+def settings_file() -> str:
+    """Which config.toml was read without an error."""
+    return f"{state_dir()}/settings"
+
+
 def older_events_file() -> str:
     """What was in events.jsonl before gc rotated it."""
     return events_file() + ".1"

@@ -129,11 +129,13 @@ def similar(typed: str, words: Iterable[str], careful: Iterable[str]) -> str | N
 
 
 def forgive(name: str | None) -> None:
-    """Use the defaults for settings that cannot be read, if the command allows that."""
+    """Warn of settings that cannot be read and use the defaults, if the command allows that."""
     if name in _FORGIVING:
-        from sesh.state import settings
+        from sesh.state import freshness, settings
 
         settings.forgive(output.note)
+        if not freshness.settings_valid():
+            settings.load()
 
 
 def run_plain(argv: list[str]) -> int | None:

@@ -1,8 +1,8 @@
 """The fast lanes: answers that need no look at tmux, because nothing has changed.
 
 A lane only answers what is recorded, when every record is intact and every guard of its digest line
-holds. Otherwise it returns None, or raises an error, and the full path looks. Imports next to
-nothing, on purpose.
+holds. Otherwise it returns None, or raises an error, and the full path looks; also when config.toml
+has changed, so that an error in it is reported. Imports next to nothing, on purpose.
 """
 
 from __future__ import annotations
@@ -48,6 +48,8 @@ def ls_table() -> tuple[bytes, str | None] | None:
 
 def status(name: str) -> tuple[bytes, int] | None:
     """The output of `status NAME`, and its exit code; None when the full path has to look."""
+    if not freshness.settings_valid():
+        return None
     if "/" in name or posix.stat(paths.state_dir()).st_uid != posix.getuid():
         return None
     found = freshness.digest_of(name, quick_read.directory(paths.sessions_dir()))
@@ -65,7 +67,7 @@ def status(name: str) -> tuple[bytes, int] | None:
 def unchanged() -> list[bytes] | None:
     """The JSON object of every session that `ls` shows, or None."""
     state = paths.state_dir()
-    if posix.stat(state).st_uid != posix.getuid():
+    if posix.stat(state).st_uid != posix.getuid() or not freshness.settings_valid():
         return None
     names = freshness.names(f"{state}/sessions")
     survey = freshness.Survey()

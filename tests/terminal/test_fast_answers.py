@@ -340,3 +340,53 @@ def test_a_pass_goes_without_click(world: World) -> None:
     out, modules = loaded(world, ["pass"])
     assert out == ""
     assert not modules & {"click", "psutil", "sh", "sesh.terminal.command_table"}
+
+
+# --- settings ------------------------------------------------------------------------------------
+
+VALID, BROKEN = "[stop]\ngrace = 3\n", "[stop]\ngrase = 3\n"
+
+
+def warns(world: World, *argv: str) -> bool:
+    """Does the command do its work, with one line that names file, line, key and what is meant?"""
+    done = world.ok(*argv)
+    assert argv[0] in ("stop", "logs") or "one" in done.out, done
+    meant = "config.toml:2: unknown key stop.grase; did you mean stop.grace?"
+    return meant in done.err and done.err.count("\n") == 1
+
+
+def test_settings_that_were_read_without_an_error_keep_no_lane_from_answering(world: World) -> None:
+    world.start("one")
+    world.configure(VALID)
+    assert not took_fast_lane(world)
+    for argv in (*LANES, STATUS_LANE):
+        assert took_fast_lane(world, argv)
+    world.configure(VALID.replace("3", "4"))
+    assert not took_fast_lane(world, STATUS_LANE)
+    assert took_fast_lane(world)
+
+
+def test_every_look_reports_a_typing_error_in_the_settings(world: World) -> None:
+    world.start("one")
+    world.configure(VALID)
+    world.ok("ls")
+    world.configure(BROKEN)
+    looks = ("ls", "ls --json", "status one", "show one", "logs one", "events", "ps", "stop one")
+    for words in looks:
+        assert warns(world, *words.split()), words
+    assert json.loads(world.ok("ls", "--json").out)[0]["state"] == "stopped"
+    world.configure(VALID)
+    for words in looks[:-1]:
+        assert world.sesh(*words.split()).err == "", words
+    assert took_fast_lane(world)
+
+
+def test_a_file_that_cannot_be_noted_as_valid_is_read_each_time(world: World) -> None:
+    world.start("one")
+    (world.state / "settings").mkdir()
+    for _ in range(2):
+        world.configure(VALID)
+        assert world.ok("ls").err == ""
+        assert not took_fast_lane(world)
+        world.configure(BROKEN)
+        assert warns(world, "ls")
