@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Iterator
 from typing import Any
 
@@ -57,17 +58,20 @@ def command(
 
 
 def _show(*, origin: bool, as_json: bool) -> int:
+    """Print all settings. What cannot be read has its default, and the exit code says so."""
+    settings.forgive(output.note)
     found = settings.resolve()
+    code = errors.STATE if settings.trouble() else errors.OK
     if as_json:
         objects = {key: {"value": one.value, "origin": _origin(one)} for key, one in found.items()}
         output.write(json.dumps(objects) + "\n")
-        return errors.OK
+        return code
     lines = {f"{key} = {_toml(one.value)}": _origin(one) for key, one in found.items()}
     width = min(40, max(map(len, lines)))
     for line, source in lines.items():
         comment = f"  # {formatting.escape(source)}"
         output.write(f"{line:<{width}}{comment}\n" if origin else f"{line}\n")
-    return errors.OK
+    return code
 
 
 def _origin(setting: Setting) -> str:
@@ -102,15 +106,10 @@ def _escaped(char: str) -> str:
 
 def _edit(path: str) -> int:
     """Open the file in the user's editor, then check it. A new file explains all settings."""
-    import click
-
     if not os.path.lexists(path):
         skeleton = paths.package_file("state/skeleton.toml")
         files.create(path, files.read_regular(skeleton, settings.LIMIT))
-    try:
-        click.edit(filename=path)
-    except click.ClickException as error:
-        raise SeshError(f"{error.message}; set EDITOR to the command of your editor") from None
+    _open(path)
     try:
         found = _check(settings.load())
     except StateError as error:
@@ -118,6 +117,37 @@ def _edit(path: str) -> int:
     if found == errors.OK and output.interactive():
         output.say(f"{formatting.escape(path)}: no problems found")
     return found
+
+
+_EDITORS = ("sensible-editor", "vim", "nano")  # as click looks for them
+
+
+def _open(path: str) -> None:
+    import click
+
+    variable = next((name for name in ("VISUAL", "EDITOR") if os.environ.get(name)), "EDITOR")
+    editor = os.environ.get(variable) or next(filter(paths.which, _EDITORS), "vi")
+    problem = _why_not(editor)
+    if problem:
+        raise SeshError(f"cannot run the editor {problem}; set {variable}")
+    try:
+        click.edit(filename=path, editor=editor)
+    except click.ClickException:
+        failed = f"the editor {editor} failed (it did not exit with 0)"
+        raise SeshError(f"{failed}; nothing checked: see sesh config check") from None
+
+
+def _why_not(editor: str) -> str | None:
+    """Why this command line cannot be run; None: it can."""
+    try:
+        program = next(iter(shlex.split(editor)), "")
+    except ValueError as error:
+        return f"{editor}: {str(error).lower()}"
+    if not program:
+        return f"{editor}: no command"
+    here = os.path.isfile(program) and os.access(program, os.X_OK)
+    found = here if "/" in program else paths.which(program)
+    return None if found else f"{program}: not found"
 
 
 # --- check ---------------------------------------------------------------------------------------
@@ -147,19 +177,14 @@ def _notify(config: Config) -> Iterator[str]:
     notify = config.notify
     for word in notify.on:
         if word not in _NOTIFIABLE:
-            yield f"notify.on: {word}: no such event or end; {_near(word)}"
+            near = settings.similar(word, _NOTIFIABLE)
+            meant = f"did you mean {near}?" if near else "sesh-json(5) lists them"
+            yield f"notify.on: {word}: no such event or end; {meant}"
     if notices.targets_of(notify) and not notify.on:
         yield "notify.on is empty: no notifications are sent"
     for number, address in enumerate(notify.webhooks, 1):
         if not targets.usable(address):
             yield f"notify.webhooks: number {number} is not an http or https address"
-
-
-def _near(word: str) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(word, _NOTIFIABLE, 1)
-    return f"did you mean {near[0]}?" if near else "sesh-json(5) lists them"
 
 
 def _tmux(config: Config) -> Iterator[str]:
@@ -174,7 +199,9 @@ def _variables() -> Iterator[str]:
     sections = tuple(f"SESH_{section.upper()}_" for section in SECTIONS)
     for name in sorted(os.environ):
         if name.startswith(sections) and name not in known:
-            yield f"${name} is not a setting; sesh-config(5) lists them"
+            near = settings.similar(name, known)
+            meant = f"did you mean ${near}?" if near else "sesh-config(5) lists them"
+            yield f"${name} is not a setting; {meant}"
 
 
 # --- test-notify ---------------------------------------------------------------------------------

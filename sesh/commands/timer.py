@@ -10,6 +10,7 @@ from sesh.commands._options import json_option
 from sesh.model import errors
 from sesh.model.errors import UsageError
 from sesh.model.text import formatting, units
+from sesh.state import settings
 from sesh.supervision.timer import timers
 from sesh.supervision.timer.schedules import Scheduler, Timer
 from sesh.terminal import output
@@ -39,6 +40,9 @@ def command(
         raise UsageError("--watch runs all the time, by systemd: no --every, and no cron")
     if action != "status" and as_json:
         raise UsageError("--json goes with: sesh timer status")
+    if action != "install":
+        settings.forgive(output.note)
+    settings.load()  # gc refuses what cannot be read: a timer would clean nothing up
     if watch:
         return _install_watch()
     if action == "install":

@@ -75,7 +75,11 @@ def _listed(directory: str) -> list[str]:
 def settings_valid() -> bool:
     """Was config.toml, as it is now, read without an error? True also where there is none."""
     try:
-        found = posix.stat(paths.config_file())
+        path = paths.config_file()
+    except Exception:  # without a home there is none; StateError is not imported here
+        return True
+    try:
+        found = posix.stat(path)
     except (FileNotFoundError, NotADirectoryError):
         return True
     try:

@@ -174,37 +174,47 @@ def _decode(path: str, raw: bytes) -> dict[str, Setting]:
 def _section(section: str, table: Any) -> type[Value]:
     kind = SECTIONS.get(section)
     if kind is None and isinstance(table, dict):
-        near = _near(section, SECTIONS)
+        near = similar(section, SECTIONS)
         meant = f"did you mean [{near}]?" if near else "see sesh-config(5)"
         raise StateError(f"unknown section [{brief(section)}]; {meant}")
     if kind is None:
-        raise StateError(f"unknown key {brief(section)}; {meant_by(section)}")
+        raise StateError(f"unknown key {brief(section)}; {_meant(section)}")
     if not isinstance(table, dict):
         raise StateError(f"{section} should be a table")
     return kind
 
 
-def meant_by(key: str) -> str:
-    """What to do about an unknown key: the section where its name is known, or a similar key."""
-    name = key.rpartition(".")[2]
-    sections = [section for section, kind in SECTIONS.items() if name in kind.fields]
-    if "." not in key and sections:
-        return f"put it below {' or '.join(f'[{section}]' for section in sections)}"
+def _meant(key: str) -> str:
     known = [f"{section}.{one}" for section, kind in SECTIONS.items() for one in kind.fields]
-    near = f"{sections[0]}.{name}" if len(sections) == 1 else _near(key, known)
-    return f"did you mean {near}?" if near else "see sesh-config(5)"
+    return meant_by(key, known, "sesh-config(5)")
 
 
-def _near(word: str, known: Iterable[str]) -> str | None:
+def meant_by(key: str, known: Iterable[str], page: str) -> str:
+    """What to do about an unknown key among `known` ones: the table where its name is known, a
+    similar key of its own table, or the page of the manual."""
+    table, _, name = key.rpartition(".")
+    tables: dict[str, list[str]] = {}
+    for one in known:
+        owner, _, word = one.rpartition(".")
+        tables.setdefault(owner, []).append(word)
+    owners = [owner for owner, words in tables.items() if name in words]
+    if owners and not table:
+        return f"put it below {' or '.join(f'[{owner}]' for owner in owners)}"
+    near = name if len(owners) == 1 else similar(name, tables.get(table, ()))
+    where = owners[0] if len(owners) == 1 else table
+    return f"did you mean {f'{where}.{near}'.lstrip('.')}?" if near else f"see {page}"
+
+
+def similar(word: str, known: Iterable[str]) -> str | None:
     from difflib import get_close_matches
 
-    return next(iter(get_close_matches(word[:80], known, 1)), None)
+    return next(iter(get_close_matches(word[:80], sorted(known), 1)), None)
 
 
 def _setting(section: str, name: str, value: Any, kind: type[Value]) -> Setting:
     key = f"{section}.{name}"
     if name not in kind.fields:
-        raise StateError(f"unknown key {brief(key)}; {meant_by(key)}")
+        raise StateError(f"unknown key {brief(key)}; {_meant(key)}")
     return Setting(_known(key, checked(value, getattr(kind, name), key), key), FILE)
 
 

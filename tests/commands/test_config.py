@@ -13,7 +13,7 @@ import pytest
 from sesh.model.configuration import SECTIONS
 from sesh.state import settings
 from tests.receiver import closed_port, receiving
-from tests.surroundings import complains, read_record
+from tests.surroundings import complains, one_line, read_record
 from tests.world import World
 
 
@@ -129,13 +129,26 @@ def editor(world: World, script: str) -> dict[str, str]:
 def test_edit_begins_with_all_defaults_as_comments(world: World) -> None:
     assert world.ok("config", "edit", env=editor(world, ":")).err == ""
     raw = Path(path(world)).read_text()
-    assert tomllib.loads(raw) == {}
+    assert tomllib.loads(raw) == {section: {} for section in SECTIONS}
+    assert world.ok("config", "show", "--json").json == {
+        key: {"value": one, "origin": "default"} for key, one in defaults().items()
+    }
     assert Path(path(world)).stat().st_mode & 0o777 == 0o600
     uncommented = "\n".join(
-        line.removeprefix("# ") for line in raw.splitlines() if " = " in line or "# [" in line
+        line.removeprefix("# ") for line in raw.splitlines() if " = " in line or line[:1] == "["
     )
     found = flat(tomllib.loads(uncommented))
     assert {key: settings.checked(found[key], one, key) for key, one in typed().items()} == typed()
+
+
+def test_a_setting_needs_no_more_than_its_own_line(world: World) -> None:
+    """A person removes the # in front of one key, wherever it is in the file."""
+    for key in ("grace", "max_events", "phases"):
+        world.ok("config", "edit", env=editor(world, f'sed -i "s/^# {key} =/{key} =/" "$1"'))
+    shown = world.ok("config", "show", "--json").json
+    changed = {key for key, one in shown.items() if one["origin"] != "default"}
+    assert changed == {"stop.grace", "gc.max_events", "resume.phases"}
+    assert world.ok("config", "check").err == ""
 
 
 def test_edit_keeps_what_is_there_and_checks_what_was_written(world: World) -> None:
@@ -152,9 +165,25 @@ def test_edit_keeps_what_is_there_and_checks_what_was_written(world: World) -> N
     assert world.ok("config", "edit", env=editor(world, 'echo "[stop]" >"$1"')).code == 0
 
 
-def test_an_editor_that_fails(world: World) -> None:
-    failed = world.sesh("config", "edit", env={**world.env, "EDITOR": "no-such-editor"})
-    complains(failed, 1, "no-such-editor", "EDITOR")
+@pytest.mark.parametrize(
+    ("variables", "told"),
+    [
+        ({"EDITOR": "no-such"}, "cannot run the editor no-such: not found; set EDITOR"),
+        ({"EDITOR": "/no/such -w"}, "cannot run the editor /no/such: not found; set EDITOR"),
+        ({"EDITOR": "/"}, "cannot run the editor /: not found; set EDITOR"),
+        ({"EDITOR": "vi", "VISUAL": "no-such"}, "the editor no-such: not found; set VISUAL"),
+        ({"EDITOR": "it's"}, "cannot run the editor it's: no closing quotation; set EDITOR"),
+        ({"EDITOR": "  "}, "cannot run the editor   : no command; set EDITOR"),
+        ({"EDITOR": "false"}, "the editor false failed (it did not exit with 0); nothing checked"),
+    ],
+)
+def test_an_editor_that_fails(world: World, variables: dict[str, str], told: str) -> None:
+    complains(world.sesh("config", "edit", env={**world.env, **variables}), 1, told)
+
+
+def test_no_editor_at_all(world: World) -> None:
+    env = {**world.env, "PATH": f"{world.root}"}
+    complains(world.sesh("config", "edit", env=env), 1, "the editor vi: not found; set EDITOR")
 
 
 @pytest.mark.parametrize(
@@ -196,7 +225,18 @@ _UNREADABLE = ("[stat]\n", "[stop]\ngrace = -1\n", "x", "[notify]\non = 'x'\n")
 def test_what_can_not_be_read(world: World, text: str) -> None:
     world.configure(text)
     complains(world.sesh("config", "check"), 6, "config.toml")
-    complains(world.sesh("config", "show"), 6, "config.toml")
+    complains(world.sesh("config", "test-notify"), 6, "config.toml")
+
+
+def test_show_prints_what_can_be_read_of_a_broken_file(world: World) -> None:
+    world.configure("[stop]\ngrace = 3\n\n[logs]\nmax_sise = '1M'\n")
+    warning = "config.toml:5: unknown key logs.max_sise; did you mean logs.max_size?"
+    for argv in (["config", "show"], ["config"], ["config", "show", "--json"]):
+        done = world.sesh(*argv)
+        assert (done.code, one_line(done.err), warning in done.err) == (6, True, True)
+        assert "stop.grace" in done.out
+    assert done.json["stop.grace"] == {"value": 3.0, "origin": path(world)}
+    assert done.json["logs.max_size"]["origin"] == "default"
 
 
 def test_no_work_is_gone_on_with_in_a_phase_that_there_is_not(world: World) -> None:
@@ -256,7 +296,8 @@ def test_a_variable_that_is_no_setting(world: World) -> None:
     env = with_variables(
         world, SESH_STOP_GRASE="3", SESH_ID="x", SESH_OTHER="1", SESH_GC_MAX_AGE="1h"
     )
-    complains(world.sesh("config", "check", env=env), 1, "$SESH_STOP_GRASE is not a setting")
+    told = "$SESH_STOP_GRASE is not a setting; did you mean $SESH_STOP_GRACE?"
+    complains(world.sesh("config", "check", env=env), 1, told)
 
 
 # --- test-notify -------------------------------------------------------------------------------

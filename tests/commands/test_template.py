@@ -206,10 +206,10 @@ def test_every_problem_has_a_line(world: World) -> None:
         assert (done.code, done.out) == (6, "")
         path = f"sesh: {own(world, 'bad')}: "
         assert [line.removeprefix(path) for line in done.err.splitlines()] == [
-            "unknown key comand; see sesh-template(1)",
+            "unknown key comand; did you mean command?",
             "command should be a list of strings",
             "start.retries should be a whole number, 0 to 1000",
-            "unknown key agent.knd; see sesh-template(1)",
+            "unknown key agent.knd; did you mean agent.kind?",
         ]
     assert world.ok("template", "check", "good").err == ""
 

@@ -184,6 +184,30 @@ def test_no_scheduler_at_all(world: World) -> None:
     assert world.ok("timer", "remove").err == "no timer was installed\n"
 
 
+# --- settings that cannot be read ----------------------------------------------------------------
+
+
+def test_install_refuses_settings_with_an_error(world: World, cron: Cron) -> None:
+    world.configure("[gc]\nmax_aeg = 1\n")
+    for options in ((), ("--every", "1h", "--scheduler", "cron"), ("--watch",)):
+        complains(
+            world.sesh("timer", "install", *options),
+            *(6, "config.toml:2: unknown key gc.max_aeg; did you mean gc.max_age?"),
+        )
+    assert not cron.exists
+
+
+def test_status_and_remove_only_warn_of_it(world: World, cron: Cron) -> None:
+    world.ok("timer", "install")
+    world.configure("[gc]\nmax_aeg = 1\n")
+    for words in (["status"], ["status", "--json"], []):
+        done = world.ok("timer", *words)
+        assert ("5m" in done.out or "300" in done.out, done.err.count("\n")) == (True, 1)
+        assert "config.toml:2: unknown key gc.max_aeg" in done.err
+    assert "config.toml:2: unknown key gc.max_aeg" in world.ok("timer", "remove").err
+    assert not cron.exists
+
+
 # --- two state directories ---------------------------------------------------------------------
 
 

@@ -132,7 +132,8 @@ def _values(given: dict[str, Any], before: str, path: str, wrong: list[str]) -> 
         if before + key not in _KNOWN:
             ours = before in ("", "agent.", f"{ANSWERS}.")
             page = "sesh-template(1)" if ours else "sesh-config(5)"
-            wrong.append(f"{path}: unknown key {where}; see {page}")
+            meant = settings.meant_by(before + key, _KNOWN, page)
+            wrong.append(f"{path}: unknown key {where}; {meant}")
             continue
         try:
             values[key] = _checked(value, _KNOWN[before + key], f"{path}: {where}")

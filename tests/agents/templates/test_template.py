@@ -102,7 +102,8 @@ def _plain(value: Value) -> dict[str, object]:
     ("text", "told"),
     [
         ("command = 3\n", "command should be a list of strings"),
-        ("comand = []\n", "unknown key comand"),
+        ("comand = []\n", "unknown key comand; did you mean command?"),
+        ("retries = 3\n", "unknown key retries; put it below [start]"),
         ("[start]\nretrys = 3\n", "unknown key start.retrys"),
         ('[start]\ntimeout = "soon"\n', "start.timeout should be a number of seconds"),
         ("start = 3\n", "start should be a table"),
@@ -314,7 +315,7 @@ def test_the_origin_of_the_limits_of_a_breaker(
     [
         ("[breaker]\nfailures = -1\n", "breaker.failures should be a whole number"),
         ("[breaker]\nwithin = 0\n", "breaker.within should be a number of seconds above 0"),
-        ("[breaker]\ncooldowm = 9\n", "unknown key breaker.cooldowm; see sesh-config(5)"),
+        ("[breaker]\ncooldowm = 9\n", "breaker.cooldowm; did you mean breaker.cooldown?"),
         ("breaker = 3\n", "breaker should be a table"),
     ],
 )
