@@ -155,6 +155,7 @@ def test_noon_the_agent_dies_and_the_menu_has_four_keys(world: World, terminal: 
     terminal.see_screen("""
         …
         delete payments: its record and its transcript? [y/N] ▸ y
+        removed payments
         $
     """)
     clear(terminal)

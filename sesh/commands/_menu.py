@@ -60,6 +60,7 @@ def menu(found: Seen, config: Config) -> int:
             if _ask(f"delete {found.name}: {what_goes(session.record)}? [y/N] ▸ ", keys) == "y":
                 stop([found], config, config.stop.grace)
                 forget(lookup.one(found.name), config, output.note)
+                output.done("removed", [found.name])
                 return 0
         elif key == "l":
             output.write(logs.text(session.record, config))

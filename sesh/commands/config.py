@@ -111,12 +111,9 @@ def _edit(path: str) -> int:
         files.create(path, files.read_regular(skeleton, settings.LIMIT))
     _open(path)
     try:
-        found = _check(settings.load())
+        return _check(settings.load())
     except StateError as error:
         raise StateError(f"{error}; correct it with: sesh config edit") from None
-    if found == errors.OK and output.interactive():
-        output.say(f"{formatting.escape(path)}: no problems found")
-    return found
 
 
 _EDITORS = ("sensible-editor", "vim", "nano")  # as click looks for them
@@ -158,6 +155,8 @@ def _check(config: Config) -> int:
     found = [*_start(config), *_notify(config), *_tmux(config), *_variables()]
     for remark in found:
         output.note(remark)
+    if not found:
+        output.succeeded(f"{paths.config_file()}: no problems found")
     return errors.FAILED if found else errors.OK
 
 

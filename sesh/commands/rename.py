@@ -15,4 +15,5 @@ def command(name: str = argument(), new: str = argument()) -> int:
     A living session keeps running. An ended session called NEW moves to the history.
     """
     rename.rename(lookup.one(name), new, settings.load(), output.note)
+    output.succeeded(f"renamed {name} to {new}")
     return 0

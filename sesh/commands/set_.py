@@ -51,6 +51,7 @@ def command(
             raise UsageError(f"{shown(key)} is given twice")
         given[key] = _read(key, text)
     change.change(lookup.one(name), given, settings.load(), output.note)
+    output.succeeded(f"changed {', '.join(map(shown, given))} of {name}")
     return 0
 
 

@@ -174,6 +174,8 @@ def _check(names: Sequence[str], directory: str | None) -> int:
         found += _of_file(name) if "/" in name or name.endswith(".toml") else _of(name, directory)
     for told in found:
         output.note(told)
+    if not found:
+        output.succeeded("no problems found")
     return errors.STATE if found else errors.OK
 
 
@@ -227,6 +229,7 @@ def _trust(name: str, directory: str | None, *, yes: bool) -> int:
     trust.add(found.path, found.raw)
     if catalog.find(name, directory).origin is Origin.OWN:
         output.note(f"your own template {name} takes precedence over it")
+    output.succeeded(f"trusted {name}")
     return errors.OK
 
 
@@ -249,6 +252,8 @@ def _meaning(meant: Template) -> Iterator[str]:
 
 
 def _forget(name: str, directory: str | None) -> int:
-    if not trust.remove(catalog.project_path(name, directory)):
+    if trust.remove(catalog.project_path(name, directory)):
+        output.succeeded(f"{name} is no longer trusted")
+    else:
         output.say(f"{name} was not trusted")
     return errors.OK

@@ -53,7 +53,7 @@ def command(
 def _install(every: float, scheduler: str | None) -> int:
     wanted = Scheduler(scheduler) if scheduler else None
     chosen, remarks = timers.install(every, wanted, timers.job())
-    output.say(f"gc runs every {units.time(every)}, by {chosen}")
+    output.succeeded(f"gc runs every {units.time(every)}, by {chosen}")
     for remark in (*remarks, *_remarks(timers.state())):
         output.note(remark)
     return errors.OK
@@ -61,7 +61,7 @@ def _install(every: float, scheduler: str | None) -> int:
 
 def _install_watch() -> int:
     timers.install_watch(timers.job(timers.WATCHING))
-    output.say("sesh watch runs, by systemd")
+    output.succeeded("sesh watch runs, by systemd")
     for remark in _remarks(timers.state()):
         output.note(remark)
     return errors.OK
@@ -71,7 +71,9 @@ def _remove() -> int:
     found, remarks = timers.remove()
     for remark in remarks:
         output.note(remark)
-    if not found:
+    if found:
+        output.succeeded("removed the timer")
+    else:
         output.say("no timer was installed")
     return errors.OK
 

@@ -46,10 +46,15 @@ def say(text: str) -> None:
 
 
 def done(what: str, names: Sequence[str]) -> None:
-    """Say what was done with which sessions to a person who looks on; nothing where a program reads
-    stdout."""
-    if names and os.isatty(1):
-        say(f"{what} {listed(names)}")
+    """Tell a person what was done with which sessions."""
+    if names:
+        succeeded(f"{what} {listed(names)}")
+
+
+def succeeded(text: str) -> None:
+    """Tell a person what was done; write nothing where a program reads stdout."""
+    if os.isatty(1):
+        say(escape(text))
 
 
 def note(text: str, *, hint: tuple[str, ...] = (), after_echo: bool = False) -> None:

@@ -453,7 +453,7 @@ def test_delete_forgets_the_session(world: World) -> None:
     terminal.press("d")
     terminal.see("delete a: its record and its transcript? [y/N] ▸")
     terminal.press("y")
-    terminal.see("code 0")
+    terminal.see("removed a\ncode 0")
     assert world.ls() == []
     assert not list((world.state / "transcripts").iterdir())
 
