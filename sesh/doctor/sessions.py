@@ -12,6 +12,7 @@ from sesh.model.observation import Session
 from sesh.model.reconcile import off_branch
 from sesh.model.session_json import View
 from sesh.model.states import ALIVE, Cause, Health, State
+from sesh.model.text import formatting
 from sesh.model.text.shell_words import quote
 from sesh.operations.stop.stop import continue_stops
 from sesh.state import breakers
@@ -19,7 +20,6 @@ from sesh.state.breakers import Circuit, Opened
 from sesh.state.judge import Seen
 from sesh.supervision import supervise
 
-_DOWN = (State.RECOVERING, State.FAILED, State.TIMEOUT, State.LOST)
 STOP_PATIENCE = 10.0  # seconds after its grace that a stop may take to be confirmed
 
 
@@ -76,12 +76,19 @@ def _off_branch(session: Session, where: str) -> Finding:
 
 def breaker(context: Context) -> list[Finding]:
     """Groups that fail too often: which sessions wait, and how to restart them at once."""
-    down = _needy(context, *_DOWN)
     found = breakers.open_among(context.views, context.config)
     return [
-        _closed_off(circuit, opened, [view for view in down if view["id"] in opened.ids])
+        _closed_off(circuit, opened, [view for view in context.views if _waits(view, opened)])
         for circuit, opened in sorted(found.items())
     ]
+
+
+def _waits(view: View, opened: Opened) -> bool:
+    """Does an open breaker put off its retry?"""
+    at = formatting.epoch(view["retry_at"])
+    if view["state"] != State.RECOVERING or view["id"] not in opened.ids or at is None:
+        return False
+    return at <= opened.until.timestamp()
 
 
 def _closed_off(circuit: Circuit, opened: Opened, down: Sequence[View]) -> Finding:
