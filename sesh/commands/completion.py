@@ -82,7 +82,7 @@ def tree(group: click.Group) -> Tree:
         _LIVING,
         filters.FILTER_KEYS,
         tuple(rule_files.stems(paths.builtin_dir())),
-        tuple(map(change.shown, change.KEYS)),
+        tuple(map(change.shown, change.OFFERED)),
     )
 
 

@@ -13,7 +13,7 @@ from sesh.model.errors import UsageError
 from sesh.model.states import Retry
 from sesh.model.value_object import Any
 from sesh.operations import change
-from sesh.operations.change import KEYS, shown
+from sesh.operations.change import KEYS, OFFERED, shown
 from sesh.state import lookup, settings
 from sesh.terminal import output
 
@@ -23,8 +23,9 @@ _WORDS = ("tags", "retry_on")  # separated by commas
 _SWITCH = {"yes": True, "true": True, "no": False, "false": False}
 _FIXED = {
     *("command", "dir", "env", "template", "prompt", "branch", "worktree", "image", "container"),
-    *("mount", "no_mount", "user", "network", "memory", "cpus", "env_file", "docker_opt"),
+    *("mount", "no_mount", "user", "network", "cpus", "env_file", "docker_opt"),
 }
+_OLDER = {"memory": "max_memory"}
 
 
 @declare(
@@ -46,6 +47,7 @@ def command(
     for word in values:
         key, equals, text = word.partition("=")
         key = key.replace("-", "_")
+        key = _OLDER.get(key, key)
         _check(name, key, given=bool(equals))
         if key in given:
             raise UsageError(f"{shown(key)} is given twice")
@@ -61,7 +63,7 @@ def _check(name: str, key: str, *, given: bool) -> None:
     if key in _FIXED:
         raise UsageError(f"{shown(key)} cannot be changed after the start; start a new session")
     if key not in KEYS:
-        near = get_close_matches(shown(key), map(shown, KEYS), 1)
+        near = get_close_matches(shown(key), map(shown, OFFERED), 1)
         hint = f"did you mean {near[0]}?" if near else "see sesh man set"
         raise UsageError(f"unknown key {shown(key)!a}; {hint}")
     if not given:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -31,13 +32,18 @@ _OF_A_RECORD = (
 )
 
 
+_OLDER = {"--memory": "--max-memory"}  # spellings of older versions: they mean the same
+
+
 class _WithCommand(_help.Command):
     """After the first `--`, or else from the first word after NAME on that is no option, everything
     is the command of the session, unchanged."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        at, is_named = 0, False
+        args, at, is_named = [*args], 0, False
         while at < len(args) and args[at] != "--":
+            older, equals, value = args[at].partition("=")
+            args[at] = f"{_OLDER.get(older, older)}{equals}{value}"
             switch, value_follows = self._switch(args[at])
             if switch is None:
                 if is_named:
@@ -117,7 +123,6 @@ _CONTAINER = [
     Parameter(
         "network", "--network", section="Container", metavar="NET", help="The container's network."
     ),
-    Parameter("memory", "--memory", hidden=True),  # of older versions
     Parameter(
         "cpus",
         "--cpus",
@@ -238,7 +243,7 @@ def command(
     supervision, env_files, pull = taken(others), others.pop("env_files"), others.pop("pull")
     inside = others["no_mount"] or others["container"] is not None
     usual = _usual(template, None if inside else directory)
-    box = None if record_only else registry.request(**_place(others, usual))
+    box = None if record_only else registry.request(**_place(others, usual, supervision))
     if not box and (env_files or pull):
         raise UsageError("--env-file and --pull are for a container; give --image too")
     if pull and box:
@@ -285,10 +290,15 @@ def _nothing_to_run(ctx: click.Context) -> None:
             raise UsageError(f"{param.opts[-1]} is about a process, and --record-only makes none")
 
 
-def _place(given: dict[str, Any], usual: Template) -> dict[str, Any]:
-    """The options of a container, completed by the template."""
+def _place(
+    given: dict[str, Any], usual: Template, supervision: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The options of a container, completed by the template. --max-memory is the engine's limit, in
+    place of the template's."""
+    given["memory"] = None
     chosen = given["image"] is not None or given["container"] is not None
-    keys = ("user", "network", "memory", "cpus", *(() if chosen else ("image", "container")))
+    keys = ("user", "network", "cpus", *(() if chosen else ("image", "container")))
+    keys += () if "max_memory" in supervision else ("memory",)
     boxed = chosen or usual.image or usual.container
     for key in keys if boxed else ():
         given[key] = given[key] if given[key] is not None else getattr(usual, key) or None

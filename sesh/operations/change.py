@@ -18,8 +18,9 @@ from sesh.state.judge import Seen
 
 BREAKER = tuple(f"breaker_{name}" for name in BreakerLimits.fields)
 LABELS = ("group", "tags")
-OTHERS = ("max_age", "max_idle", "launch_timeout")
-KEYS = (*LABELS, *OTHERS, *Supervision.fields, *BREAKER)
+OLDER = ("max_age", "max_idle")  # of sessions that were started with these options
+OFFERED = (*LABELS, "launch_timeout", *Supervision.fields, *BREAKER)
+KEYS = (*OFFERED, *OLDER)
 _AT_LAUNCH = ("launch_timeout", "scope")  # used only when a session is launched
 
 

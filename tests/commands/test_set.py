@@ -52,7 +52,8 @@ def test_several_values_at_once(world: World) -> None:
         ("breaker-within=0", "breaker-within should be above 0"),
         ("group=\n", "should be 1 to 200 printable characters"),
         ("command=true", "command cannot be changed after the start"),
-        ("memory=1g", "memory cannot be changed after the start"),
+        ("memory=5", "max-memory: '5' is less than 64K"),
+        ("cpus=2", "cpus cannot be changed after the start"),
         ("name=b", "sesh rename a NEW"),
         ("timeuot=1h", "unknown key 'timeuot'; did you mean timeout?"),
         ("nonsense", "unknown key 'nonsense'; see sesh man set"),
@@ -64,6 +65,15 @@ def test_one_bad_value_changes_nothing(world: World, word: str, says: str) -> No
     before = world.record("a").read_bytes()
     complains(world.sesh("set", "a", "tags=new", word), 2, says)
     assert world.record("a").read_bytes() == before
+
+
+def test_older_keys(world: World) -> None:
+    world.start("a", options=["--max-age", "1h"])
+    world.ok("set", "a", "memory=1g", "max-age=")
+    shown = world.session("a")
+    assert (shown["care"], shown["max_age"]) == ({"max_memory": 1 << 30}, None)
+    complains(world.sesh("set", "a", "memory=1g", "max-memory=2g"), 2, "max-memory is given twice")
+    assert "did you mean max-age?" not in world.sesh("set", "a", "max-agee=1h").err
 
 
 def test_a_shorter_limit_is_acted_on_at_once(world: World) -> None:

@@ -418,6 +418,15 @@ def test_a_limit_of_its_own_replaces_the_one_of_gc(world: World) -> None:
     assert world.session("none")["max_age"] is None
 
 
+@pytest.mark.parametrize("options", [("--memory", "1g"), ("--memory=1G",)])
+def test_memory_is_an_older_spelling_of_max_memory(world: World, options: tuple[str, ...]) -> None:
+    shown = world.start("one", options=options)
+    assert shown["care"] == {"max_memory": 1 << 30}
+    complains(world.sesh("start", "two", "--memory", "lots"), 2, "--max-memory", "not a size")
+    named = world.ok("start", "-g", "--memory", "three", "--json", "--", "sleep", "9").json
+    assert (named["group"], named["care"]) == ("--memory", None)
+
+
 @pytest.mark.parametrize("option", ["-h", "--help"])
 def test_help(world: World, option: str) -> None:
     done = world.ok("start", option)

@@ -110,7 +110,7 @@ EATS = ("sh", "-c", "sleep 0.3; x=$(head -c 200000000 /dev/zero | tr '\\0' x)")
 
 def test_an_agent_without_memory(boxed: World, engine: Engine) -> None:
     """The kernel kills one process of those in the container, and here the agent is the largest."""
-    start_also(boxed, "a", "--memory", "32m", "--max-memory", "1G", command=EATS)
+    start_also(boxed, "a", "--docker-opt=--memory=32m", "--max-memory", "1G", command=EATS)
     shown = becomes(boxed, "a", "failed", "stale", "lost")
     assert told(shown, "state", "cause") == ("failed", "oom")
     assert "memory" in shown["reason"]
