@@ -8,7 +8,9 @@ import click
 
 from sesh.commands._declare import Parameter
 from sesh.model.configuration import MOST, MOST_RETRIES
+from sesh.model.errors import UsageError
 from sesh.model.record import BreakerLimits, Supervision
+from sesh.state import settings
 
 _TIME = {"type": "duration"}
 _SIZE = {"type": "size"}
@@ -56,6 +58,11 @@ _SECTIONS: dict[str, tuple[tuple[str, dict[str, Any], str], ...]] = {
             "Report it as hung after TIME without output or sesh update; retry it, if it has "
             "retries left.",
         ),
+        (
+            *("--notify", {"metavar": "KINDS"}),
+            "Notify about these events and ends instead of those in the settings, for example "
+            "failed,hung; or off.",
+        ),
     ),
     "Breaker": (
         (
@@ -85,4 +92,19 @@ def taken(options: dict[str, Any]) -> dict[str, Any]:
     words = given.get("retry_on")
     if words is not None:
         given["retry_on"] = tuple(word.strip() for word in words.split(",") if word.strip())
+    if given.get("notify") is not None:
+        given["notify"] = notified(given["notify"], "--notify")
     return {name: value for name, value in given.items() if value is not None}
+
+
+def notified(text: str, what: str) -> tuple[str, ...]:
+    """The kinds that `--notify` lists; none: off."""
+    words = tuple(word.strip() for word in text.split(",") if word.strip())
+    if words == ("off",):
+        return ()
+    if not words:
+        raise UsageError(f"{what} needs kinds of events, or off")
+    for word in words:
+        if problem := settings.not_notifiable(word):
+            raise UsageError(f"{what} {problem}")
+    return words

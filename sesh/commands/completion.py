@@ -37,6 +37,7 @@ _VALUES: dict[str, Offer] = {
     "--template": "templates",
     "--from": "templates",
     "--phase": progress.PHASES,
+    "--notify": ("off", *events.NOTIFIABLE),
     "--retry-on": tuple(word.value for word in Retry),
 }
 _ARGUMENTS: dict[str, Offer] = {

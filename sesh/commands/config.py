@@ -13,16 +13,15 @@ from sesh.commands._options import json_option
 from sesh.model import errors
 from sesh.model.configuration import SECTIONS, Config, Count
 from sesh.model.errors import SeshError, StateError, UsageError
-from sesh.model.states import OUTCOMES, Retry
+from sesh.model.states import Retry
 from sesh.model.text import formatting, units
-from sesh.state import events, settings
+from sesh.state import settings
 from sesh.state.settings import Setting
 from sesh.supervision.notify import notices, targets
 from sesh.system import files, paths
 from sesh.terminal import output
 
 ACTIONS = ("show", "edit", "check", "path", "test-notify")
-_NOTIFIABLE = {*events.KINDS, *OUTCOMES} - {*notices.NEVER}
 
 
 @declare(
@@ -175,10 +174,8 @@ def _start(config: Config) -> Iterator[str]:
 def _notify(config: Config) -> Iterator[str]:
     notify = config.notify
     for word in notify.on:
-        if word not in _NOTIFIABLE:
-            near = settings.similar(word, _NOTIFIABLE)
-            meant = f"did you mean {near}?" if near else "sesh-json(5) lists them"
-            yield f"notify.on: {word}: no such event or end; {meant}"
+        if problem := settings.not_notifiable(word):
+            yield f"notify.on: {problem}"
     if notices.targets_of(notify) and not notify.on:
         yield "notify.on is empty: no notifications are sent"
     for number, address in enumerate(notify.webhooks, 1):

@@ -8,7 +8,7 @@ import click
 
 from sesh.commands import _types
 from sesh.commands._declare import argument, declare
-from sesh.commands._supervision_options import OPTIONS
+from sesh.commands._supervision_options import OPTIONS, notified
 from sesh.model.errors import UsageError
 from sesh.model.states import Retry
 from sesh.model.value_object import Any
@@ -39,7 +39,7 @@ def command(
     name: str = argument(),
     values: tuple[str, ...] = argument(nargs=-1, required=True, metavar="KEY=VALUE..."),
 ) -> int:
-    """Change tags, group, limits, retries or health checks of a session.
+    """Change tags, group, limits, retries, health checks or notifications of a session.
 
     KEY is that of an option of start: tags, group, timeout, retries … KEY= removes it.
     """
@@ -74,6 +74,8 @@ def _read(key: str, text: str) -> Any:
     """The value of a key; None: it is removed."""
     if not text:
         return None
+    if key == "notify":
+        return notified(text, key)
     if key in _WORDS:
         words = tuple(word.strip() for word in text.split(",") if word.strip())
         if key == "retry_on" and not (words and set(words) <= set(Retry)):

@@ -169,7 +169,7 @@ def _supervision(record: Record, shown: View) -> list[str]:
     lines = [_limits(supervision, _timeout(record, shown))]
     if supervision.retries:
         lines.append(_retries(supervision, shown))
-    lines += [_health(record, shown), _breaker_limits(record)]
+    lines += [_health(record, shown), _breaker_limits(record), _notified(supervision)]
     return [line for line in lines if line]
 
 
@@ -228,6 +228,14 @@ def _health(record: Record, shown: View) -> str:
     if supervision.health_cmd:
         parts.append(f"health command: {supervision.health_cmd} ({_checkup(supervision)})")
     return "; ".join(parts)
+
+
+def _notified(supervision: Supervision) -> str:
+    """Its own choice of notifications."""
+    if supervision.notify is None:
+        return ""
+    kinds = ", ".join(supervision.notify)
+    return f"notifications of {kinds}" if kinds else "no notifications"
 
 
 def _checkup(supervision: Supervision) -> str:

@@ -52,6 +52,7 @@ class Supervision(Value):
     health_start_period: float = 0.0  # in this time after the start, failures do not count
     max_silence: float = 0.0  # without output or a report for longer, it is hung
     scope: bool = False  # in a systemd scope of its own, whose memory the kernel limits
+    notify: tuple[str, ...] | None = None  # kinds to notify about; None: as in the settings
 
     @property
     def watched(self) -> bool:

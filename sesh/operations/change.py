@@ -27,7 +27,7 @@ _AT_LAUNCH = ("launch_timeout", "scope")  # used only when a session is launched
 def change(found: Seen, given: Mapping[str, Any], config: Config, note: Note) -> Seen:
     """Set these values by their keys, all or none; None: as without the option. `note` gets remarks
     for the user."""
-    if not set(given) <= {*LABELS}:
+    if not set(given) <= {*LABELS, "notify"}:
         lookup.need_process(found)
     lookup.check_labels(given.get("group"), given.get("tags") or ())
     _with(found.intact.record, given, config, note)

@@ -8,6 +8,7 @@ from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 
 from sesh.model.record import Record
+from sesh.model.states import OUTCOMES
 from sesh.model.text import quick_json
 from sesh.model.value_object import Any, Value
 from sesh.system import files, paths
@@ -34,6 +35,12 @@ KINDS = (
     ),
     *("recovering", "failing", "hung", "healthy", "waiting", "breaker-opened", "notified"),
     "notify-failed",
+)
+# What can be notified: kinds, and states in which a session has ended. Never a notification itself:
+# there would be no end.
+NOTIFIABLE = (
+    *(kind for kind in KINDS if kind not in ("notified", "notify-failed")),
+    *sorted(OUTCOMES - {*KINDS}),
 )
 
 

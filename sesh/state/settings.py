@@ -16,7 +16,7 @@ from sesh.model.configuration import HIGHEST, SECTIONS, Config, Count
 from sesh.model.errors import SeshError, StateError
 from sesh.model.text import units
 from sesh.model.value_object import Any, Value
-from sesh.state import freshness
+from sesh.state import events, freshness
 from sesh.system import paths
 from sesh.system.files import jot, read_regular
 
@@ -203,6 +203,15 @@ def meant_by(key: str, known: Iterable[str], page: str) -> str:
     near = name if len(owners) == 1 else similar(name, tables.get(table, ()))
     where = owners[0] if len(owners) == 1 else table
     return f"did you mean {f'{where}.{near}'.lstrip('.')}?" if near else f"see {page}"
+
+
+def not_notifiable(word: str) -> str | None:
+    """What is wrong with a word of `notify.on`; None: nothing."""
+    if word in events.NOTIFIABLE:
+        return None
+    near = similar(word, events.NOTIFIABLE)
+    meant = f"did you mean {near}?" if near else "sesh-json(5) lists them"
+    return f"{brief(word)}: no such event or end; {meant}"
 
 
 def similar(word: str, known: Iterable[str]) -> str | None:

@@ -53,6 +53,9 @@ def test_several_values_at_once(world: World) -> None:
         ("group=\n", "should be 1 to 200 printable characters"),
         ("command=true", "command cannot be changed after the start"),
         ("memory=5", "max-memory: '5' is less than 64K"),
+        ("notify=faild", "notify faild: no such event or end; did you mean failed?"),
+        ("notify=notified", "notify notified: no such event or end"),
+        ("notify=off,failed", "notify off: no such event or end"),
         ("cpus=2", "cpus cannot be changed after the start"),
         ("name=b", "sesh rename a NEW"),
         ("timeuot=1h", "unknown key 'timeuot'; did you mean timeout?"),
@@ -103,6 +106,22 @@ def test_what_waits_for_the_next_launch_says_so(world: World) -> None:
     assert world.ok("set", "a", "launch-timeout=", "tags=done").err == ""
     shown = world.session("a")
     assert (shown["launch_timeout"], shown["tags"], shown["state"]) == (10, ["done"], "stopped")
+
+
+def test_notifications(world: World) -> None:
+    world.start("a", options=["--notify", "failed, completed"])
+    assert world.session("a")["care"] == {"notify": ["failed", "completed"]}
+    assert "notifications of failed, completed" in world.ok("show", "a").out
+    world.ok("set", "a", "notify=off")
+    assert world.session("a")["care"] == {"notify": []}
+    assert "no notifications" in world.ok("show", "a").out
+    world.ok("restart", "a")
+    assert world.session("a")["care"] == {"notify": []}
+    world.ok("set", "a", "notify=")
+    assert world.session("a")["care"] is None
+    assert "notifications" not in world.ok("show", "a").out
+    complains(world.sesh("start", "b", "--notify", "faild"), 2, "--notify faild", "failed?")
+    complains(world.sesh("start", "b", "--notify", ""), 2, "--notify", "off")
 
 
 def test_a_health_check_that_is_removed_leaves_no_failure(world: World) -> None:

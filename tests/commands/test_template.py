@@ -158,7 +158,7 @@ def test_a_new_one_is_valid_and_says_nothing_yet(world: World) -> None:
     assert world.ok("template", "check", "night").err == "", "all that it suggests is right"
     full = world.ok("template", "show", "night", "--json").json["template"]
     assert {key for key, value in full.items() if not value} == {"container"}
-    assert full["start"].keys() == set(Start.fields)
+    assert full["start"].keys() == {*Start.fields, "notify"}
     assert full["breaker"].keys() == set(Breaker.fields)
 
 

@@ -118,6 +118,7 @@ _TABLES = ("start", "breaker", "agent")
 _KNOWN: dict[str, Any] = {
     **{name: getattr(Template, name) for name in Template.fields if name not in _TABLES},
     **{f"start.{name}": getattr(Start, name) for name in Start.fields},
+    "start.notify": (),
     **{f"breaker.{name}": getattr(Breaker, name) for name in Breaker.fields},
     **{f"agent.{name}": getattr(Kit, name, "") for name in Kit.fields if name != "answers"},
     **{f"{ANSWERS}.{name}": getattr(Answers, name) for name in Answers.fields},
@@ -206,6 +207,9 @@ def _conflicts(values: Mapping[str, Any]) -> Iterator[str]:
             yield f"start.retry_on: {settings.brief(word)}: should be of {', '.join(Retry)}"
     if not retry_on:
         yield f"start.retry_on is empty: it should be of {', '.join(Retry)}"
+    for word in values.get("start", {}).get("notify", ()):
+        if problem := settings.not_notifiable(word):
+            yield f"start.notify: {problem}"
     if "agent" in values:
         yield from (f"agent.{problem}" for problem in _agent_problems(values["agent"]))
     yield from (f"{ANSWERS}.{problem}" for problem in _answer_problems(values.get(ANSWERS, {})))

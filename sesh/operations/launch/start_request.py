@@ -224,8 +224,10 @@ def _flag(section: str, name: str) -> str:
 
 def _supervision(request: Request, config: Config, note: Note) -> Supervision:
     """The limits, retries and health checks of the session."""
-    values = {name: _chosen("start", name, request, config) for name in Supervision.fields}
-    supervision = Supervision(**{name: _plain(value) for name, value in values.items()})
+    names = [name for name in Supervision.fields if name != "notify"]
+    values = {name: _plain(_chosen("start", name, request, config)) for name in names}
+    notify = request.supervision.get("notify", request.usual.start.get("notify"))
+    supervision = Supervision(**values, notify=notify)
     unknown = [word for word in supervision.retry_on if word not in tuple(Retry)]
     if unknown or not supervision.retry_on:
         raise _wrong_ends(request, ", ".join(unknown) or "nothing")

@@ -26,14 +26,15 @@ from datetime import datetime
 
 from sesh.model import digest
 from sesh.model.configuration import Config, Notify
+from sesh.model.digest import Digest
 from sesh.model.errors import SeshError
-from sesh.model.record import valid_name
+from sesh.model.record import ID_PATTERN
 from sesh.model.session_json import View
 from sesh.model.states import State
-from sesh.model.text import formatting
+from sesh.model.text import formatting, quick_json
 from sesh.model.text.pattern import lazy
 from sesh.model.value_object import Any, Value, replace
-from sesh.state import events, log_files
+from sesh.state import events, freshness, log_files, records
 from sesh.state.events import BEGIN, NOWHERE, Event, Place
 from sesh.supervision.notify import targets
 from sesh.supervision.notify.targets import Kind, Sent, Target
@@ -43,7 +44,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from threading import Thread
 
-NEVER = ("notified", "notify-failed")  # never notified: there would be no end
 DELAYS = (10.0, 60.0, 300.0, 900.0, 3600.0)  # seconds before the next try
 KEEP = 86400.0  # seconds after which a notification is too old to deliver
 LATE = "not delivered within a day"
@@ -52,6 +52,8 @@ _EDITED = 60.0  # seconds for which config.toml may not be complete after a chan
 AGAIN = 60.0  # seconds until the next look at due notifications
 _LIMIT = 4 << 20  # bytes of a file: the JSON of a session may have 1 MiB before it is escaped
 _NAME = lazy(r".+\.(\d+)\.(\d+)\.json")
+_ID = lazy(ID_PATTERN)
+_NEVER = {*events.KINDS} - {*events.NOTIFIABLE}
 _UNSAFE = lazy(r"[^A-Za-z0-9_:.-]")
 _LONGEST = 160  # characters of a file's stem
 _ANY = ("utf-8", "surrogatepass")
@@ -90,8 +92,19 @@ def send_new(config: Config) -> None:
 
 def call_pass(config: Config) -> None:
     """Start a pass if notifications are wanted for the events of this process."""
-    if targets_of(config.notify) and not events.written.isdisjoint(config.notify.on):
+    if not targets_of(config.notify):
+        return
+    if not events.written.isdisjoint(config.notify.on) or not events.written.isdisjoint(_chosen()):
         subprocesses.detach([*paths.own_command(), "pass"], env=targets.surroundings())
+
+
+def _chosen() -> set[str]:
+    """The kinds that sessions in the list have chosen for themselves."""
+    found: set[str] = set()
+    with suppress(OSError):
+        for name in freshness.names(paths.sessions_dir()):
+            found.update(_choice(_digest(f"{paths.sessions_dir()}/{name}.toml")) or ())
+    return found
 
 
 def collect(config: Config) -> bool:
@@ -139,15 +152,14 @@ def _collect(directory: str, settings: Notify, first: Place) -> None:
     for name, written in known:
         if written > batch:  # left by a `collect` that was killed: its events are read again
             os.unlink(f"{directory}/{name}")
-    wanted = list(_wanted(found, settings.on))
     receivers = targets_of(settings)
-    if wanted and receivers:
+    wanted = list(_wanted(found, settings.on)) if receivers else []
+    if wanted:
         batch += 1
         _write_batch(directory, wanted, receivers, batch)
     if cursor != (end, batch):
         text = f"{end.inode} {end.offset} {batch}\n"
-        durable = bool(wanted and receivers)
-        files.write_private(f"{directory}/cursor", text.encode(), durable=durable)
+        files.write_private(f"{directory}/cursor", text.encode(), durable=bool(wanted))
 
 
 def _age(event: Event) -> float:
@@ -163,15 +175,20 @@ def targets_of(settings: Notify) -> list[Target]:
 # --- which events --------------------------------------------------------------------------------
 
 
-def _wanted(found: Sequence[Event], on: Sequence[str]) -> Iterator[tuple[Event, View | None]]:
-    """The events that are wanted, with their sessions."""
+def _wanted(found: Sequence[Event], usual: Sequence[str]) -> Iterator[tuple[Event, View | None]]:
+    """The events that are wanted, with their sessions: of the `usual` kinds or, where a session has
+    a choice of its own, of these."""
     retried = {_launch(e): number for number, e in enumerate(found) if e["kind"] == "recovering"}
     for number, event in enumerate(found):
         kind = event["kind"]
         ended = kind == "ended"
-        if kind in NEVER or not (kind in on or (ended and event.get("state") in on)):
+        if kind in _NEVER:
             continue
-        session = _session(event)
+        listed, choice = _of_session(event)
+        on = usual if choice is None else choice
+        if not (kind in on or (ended and event.get("state") in on)):
+            continue
+        session = _view(listed) if listed else None
         retry_follows = number < retried.get(_launch(event), -1) or _recovers(event, session)
         if not (ended and retry_follows) or "recovering" in on:
             yield event, session
@@ -188,24 +205,41 @@ def _recovers(event: Event, session: View | None) -> bool:
     return bool(session.get("generation") == event.get("generation"))
 
 
-def _session(event: Event) -> View | None:
-    """The session as `ls --json` shows it, by the digest line of its record."""
-    import json
+def _of_session(event: Event) -> tuple[Digest | None, Sequence[str] | None]:
+    """The digest line of its session, if that is in the list, and the kinds that it has chosen for
+    itself; None: none."""
+    session_id = event.get("id")
+    if not isinstance(session_id, str) or not _ID.fullmatch(session_id):
+        return None, None
+    for name in reversed(records.names_of(session_id)):
+        found = _digest(f"{paths.sessions_dir()}/{name}.toml")
+        if found and found.id == session_id:
+            return found, _choice(found)
+    return None, _choice(_digest(f"{paths.history_dir()}/{session_id}.toml"))
 
+
+def _digest(path: str) -> Digest | None:
+    try:
+        return digest.parse(quick_read.read(path))
+    except OSError:
+        return None
+
+
+def _choice(found: Digest | None) -> Sequence[str] | None:
+    if found is None or b'"notify":[' not in found.view:
+        return None
+    supervision = quick_json.loads(found.view.decode()).get("care") or {}
+    choice: list[str] | None = supervision.get("notify")
+    return choice
+
+
+def _view(found: Digest) -> View:
+    """The session as `ls --json` shows it, by the digest line of its record."""
     from sesh.agents import activity
     from sesh.places import agent_files
 
-    name = event.get("name")
-    if not isinstance(name, str) or not valid_name(name):
-        return None
-    try:
-        found = digest.parse(quick_read.read(f"{paths.sessions_dir()}/{name}.toml"))
-        shown = json.loads(found.view) if found and found.id == event.get("id") else None
-    except (OSError, ValueError):
-        return None
-    if shown is None:
-        return None
-    launch = agent_files.launch_in(found, processes.run_dir()) if found else None
+    shown = quick_json.loads(found.view.decode())
+    launch = agent_files.launch_in(found, processes.run_dir())
     doing = activity.of(launch) if launch else None
     last = log_files.last_output(shown["id"])
     return {

@@ -105,6 +105,7 @@ def _plain(value: Value) -> dict[str, object]:
         ("comand = []\n", "unknown key comand; did you mean command?"),
         ("retries = 3\n", "unknown key retries; put it below [start]"),
         ("[start]\nretrys = 3\n", "unknown key start.retrys"),
+        ("[start]\nnotify = ['faild']\n", "start.notify: faild: no such event or end"),
         ('[start]\ntimeout = "soon"\n', "start.timeout should be a number of seconds"),
         ("start = 3\n", "start should be a table"),
         ("[start", "not valid TOML"),

@@ -19,12 +19,14 @@ from typing import Any
 import pytest
 
 from sesh.model.configuration import Config, Count, Notify
+from sesh.model.observation import Verdict
 from sesh.model.session_json import FIELDS
 from sesh.model.states import ENDED, State
-from sesh.state import events, records
+from sesh.model.value_object import replace
+from sesh.state import events, history, records
 from sesh.supervision.notify import message, notices
 from sesh.system import files, paths, subprocesses
-from tests import pace
+from tests import pace, samples
 from tests.receiver import Receiver, closed_port, receiving
 from tests.surroundings import mounted, read_only, read_record, silence_timers, write_record
 from tests.world import SESH, World, eventually
@@ -372,7 +374,7 @@ def test_files_are_private(state: Path) -> None:
 
 
 def test_every_kind_and_every_end_has_a_sentence() -> None:
-    for kind in {*events.KINDS} - {"ended", *notices.NEVER}:
+    for kind in {*events.KINDS} & {*events.NOTIFIABLE} - {"ended"}:
         text = message.sentence({"kind": kind, "name": "a", "retry": 1, "retries_max": 2})
         assert text.startswith("a ")
         assert text != f"a {kind}"
@@ -484,6 +486,47 @@ def test_unwanted_events_are_not_notified(world: World) -> None:
     settle(world, "notified")
     world.ok("pass")
     assert [one["text"] for one in told(world)] == ["b completed: exit 0"]
+
+
+def test_a_session_with_a_choice_of_its_own(world: World) -> None:
+    """Off, other kinds than in the settings, and as in the settings; also after gc and a rename."""
+    configure(world)
+    world.start("silent", *FAILS, options=["--notify", "off"])
+    world.start("chosen", *FAILS, options=["--notify", "started,completed"])
+    world.start("usual", *FAILS)
+    settle(world, "notified", 2)
+    assert sorted(one["text"] for one in told(world)) == [
+        "chosen was started",
+        "usual failed: exit 3",
+    ]
+    world.start("other", "cat")
+    world.ok("set", "other", "notify=renamed,stopped")
+    world.ok("rename", "other", "named")
+    settle(world, "notified", 3)
+    world.ok("set", "named", "notify=off")
+    world.ok("stop", "named")
+    world.ok("set", "named", "notify=")
+    assert "notify" not in (world.session("named")["care"] or {})
+    assert [one["text"] for one in told(world)][2:] == ["named has another name"]
+
+
+def test_a_session_that_has_left_the_list_keeps_its_choice(state: Path) -> None:
+    for name, choice in (("a", ()), ("b", ("completed",)), ("c", None)):
+        made = samples.record()
+        supervision = replace(made.spec.supervision, notify=choice)
+        made = replace(
+            made,
+            name=name,
+            id=f"{name}-20261115-115900-0123abcd",
+            spec=replace(made.spec, supervision=supervision),
+        )
+        records.claim(made, Verdict(State.FAILED), None)
+        fails(name)
+        entry = records.entry(name)
+        assert entry
+        assert history.archive([entry])
+        happens("archived", name)
+    assert collected(wanting()) == ["c failed: exit 3"]
 
 
 def test_a_retry_does_not_cry(world: World) -> None:
