@@ -94,7 +94,7 @@ function __sesh_settable
         case 'group=*'
             printf 'group=%s\n' (__sesh_groups)
         case '*'
-            printf '%s=\n' group tags max-age max-idle launch-timeout timeout idle-timeout retries retry-delay retry-max-delay retry-reset retry-on max-memory max-cpu-time check-interval health-cmd health-interval health-timeout health-retries health-start-period max-silence scope breaker-failures breaker-within breaker-cooldown
+            printf '%s=\n' group tags launch-timeout timeout idle-timeout retries retry-delay retry-max-delay retry-reset retry-on max-memory max-cpu-time check-interval health-cmd health-interval health-timeout health-retries health-start-period max-silence scope notify breaker-failures breaker-within breaker-cooldown
     end
 end
 
@@ -132,7 +132,7 @@ function __sesh_command_at
             return 0
         else if string match -q -- '-*' $word
             contains -- $word -n --name; and set named yes
-            contains -- $word -n --name -C --dir -e --env -g --group --tag -t --template -p --prompt --branch --worktree --timeout --idle-timeout --launch-timeout --max-memory --max-cpu-time --check-interval --retries --retry-delay --retry-max-delay --retry-reset --retry-on --health-cmd --health-interval --health-timeout --health-retries --health-start-period --max-silence --breaker-failures --breaker-within --breaker-cooldown -i --image --container --mount --user --network --cpus --env-file --docker-opt; and set skip yes
+            contains -- $word -n --name -C --dir -e --env -g --group --tag -t --template -p --prompt --branch --worktree --timeout --idle-timeout --launch-timeout --max-memory --max-cpu-time --check-interval --retries --retry-delay --retry-max-delay --retry-reset --retry-on --health-cmd --health-interval --health-timeout --health-retries --health-start-period --max-silence --notify --breaker-failures --breaker-within --breaker-cooldown -i --image --container --mount --user --network --cpus --env-file --docker-opt; and set skip yes
         else if test $named = yes
             echo $at
             return 0
@@ -258,6 +258,7 @@ complete -c sesh -n '__sesh_on start' -l health-timeout -x -d 'How long it may t
 complete -c sesh -n '__sesh_on start' -l health-retries -x -d 'How many failures in a row count'
 complete -c sesh -n '__sesh_on start' -l health-start-period -x -d 'Failures this early do not count'
 complete -c sesh -n '__sesh_on start' -l max-silence -x -d 'Report it as hung after TIME without output or sesh update'
+complete -c sesh -n '__sesh_on start' -l notify -x -a 'off started start-failed restarted restart-failed ended stopping stopped archived removed adopted changed renamed paused resumed phase finished recovering failing hung healthy waiting breaker-opened completed failed lost timeout' -d 'Notify about these events and ends instead of those in the settings, for example failed,hung'
 complete -c sesh -n '__sesh_on start' -l breaker-failures -x -d 'Stop retrying after N failures in the group or template'
 complete -c sesh -n '__sesh_on start' -l breaker-within -x -d 'The time in which these failures count'
 complete -c sesh -n '__sesh_on start' -l breaker-cooldown -x -d 'How long to stop retrying'
