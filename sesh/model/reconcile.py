@@ -19,6 +19,8 @@ from sesh.model.value_object import replace
 
 _HIGHEST_SIGNAL = 64
 _MEMORY_OPTION = lazy(r"--memory(=.*)?|-m.*", re.DOTALL)  # for the engine, by a person
+_SHELL = lazy(r"(.*/)?(ash|bash|dash|fish|ksh|mksh|sh|zsh)", re.DOTALL)
+_PLAINLY = {"-i", "-l", "-il", "-li", "--login"}  # options of a shell without a script or command
 NO_PROCESS = "a record only: no process of sesh's"
 MANY_TRIES = 5  # of a stop, after which the session needs attention
 
@@ -300,9 +302,16 @@ def kept(record: Record) -> bool:
 def _by_exit_report(word: ExitReport, spec: Spec, *, oom: bool = False) -> Verdict:
     number = word.code - 128
     signal = number if 0 < number <= _HIGHEST_SIGNAL else None
+    if signal == Signals.SIGINT and _is_interactive_shell(spec.command):
+        signal = None
     how = _said(word, signal, spec, oom=oom)
     known = signal if word.problem is None else None
     return replace(how, exit_code=word.code, signal=known, ended=word.at)
+
+
+def _is_interactive_shell(command: tuple[str, ...]) -> bool:
+    """An interrupt does not end such a shell: a status of 130 is that of its last command."""
+    return command != () and _SHELL.fullmatch(command[0]) is not None and {*command[1:]} <= _PLAINLY
 
 
 def _said(word: ExitReport, signal: int | None, spec: Spec, *, oom: bool) -> Verdict:

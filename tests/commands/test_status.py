@@ -20,6 +20,17 @@ def test_alive_is_0(world: World) -> None:
     assert (done.code, done.out, done.err) == (0, "a running\n", "")
 
 
+def test_a_shell_that_is_left_after_an_interrupt_was_not_killed(world: World) -> None:
+    world.start("a", "sh")
+    world.tmux("send-keys", "-t", "=a:", "echo up; sleep 99", "Enter")
+    assert eventually(lambda: "\nup" in world.ok("logs", "a").out)
+    world.tmux("send-keys", "-t", "=a:", "C-c")
+    assert eventually(lambda: world.ok("logs", "a").out.rstrip().endswith(("$", "#")))
+    world.tmux("send-keys", "-t", "=a:", "exit", "Enter")
+    assert eventually(lambda: world.state_of("a") == "failed")
+    assert world.sesh("status", "a").out == "a failed (exit 130)\n"
+
+
 @pytest.mark.parametrize(
     ("command", "line"),
     [("exit 0", "a completed (exit 0)\n"), ("exit 3", "a failed (exit 3)\n")],

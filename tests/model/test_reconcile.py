@@ -199,6 +199,28 @@ def test_exit_status_and_signal_are_kept() -> None:
 
 
 @pytest.mark.parametrize(
+    ("command", "code", "signal"),
+    [
+        (("sh",), 130, None),
+        (("/usr/bin/zsh", "-il"), 130, None),
+        (("bash", "--login"), 130, None),
+        (("sh",), 137, 9),  # this it cannot ignore
+        (("sh", "-c", "sleep 9"), 130, 2),
+        (("bash", "script"), 130, 2),
+        (("python3",), 130, 2),
+    ],
+)
+def test_an_interactive_shell_is_not_killed_by_an_interrupt(
+    command: tuple[str, ...], code: int, signal: int | None
+) -> None:
+    record = replace(RUNNING, spec=replace(RUNNING.spec, command=command))
+    found = reconcile(record, Observation(GONE, HERE, exit=exit_word(code)), NOW)
+    assert (found.state, found.exit_code, found.signal) == ("failed", code, signal)
+    assert found.cause == ("signal" if signal else "exit")
+    assert signal or found.reason == "exit 130"
+
+
+@pytest.mark.parametrize(
     ("code", "reason"),
     [
         (137, "killed by SIGKILL, perhaps by the kernel at max-memory (1G)"),
