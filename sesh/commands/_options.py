@@ -28,11 +28,9 @@ CONDITIONS = option(
     metavar="KEY=VALUE",
     help="Select as in sesh ls (repeatable): state, name (a glob), activity, …",
 )
-YES = flag("-y", "--yes", help="Answer yes to the question.")
-DRY_RUN = flag("--dry-run", help="Print what would be done, a line for each; change nothing.")
-GRACE = option(
-    "--grace", type="duration", help="How long to wait between asking and killing (10s)."
-)
+YES = flag("-y", "--yes", help="Do not ask for confirmation.")
+DRY_RUN = flag("--dry-run", help="Show what would be done, but change nothing.")
+GRACE = option("--grace", type="duration", help="Time between asking (TERM) and killing (10s).")
 COLOUR = option(
     *("--color", "--colour"),
     type=("auto", "always", "never"),

@@ -23,40 +23,39 @@ _SECTIONS: dict[str, tuple[tuple[str, dict[str, Any], str], ...]] = {
     "Limits": (
         ("--timeout", _TIME, "End the session TIME after its start, retries included (0: never)."),
         ("--idle-timeout", _TIME, "End the session after TIME without output (0: never)."),
-        ("--launch-timeout", _TIME, "How long to wait for the command to start (10s)."),
+        ("--launch-timeout", _TIME, "Time to wait for the command to start (10s)."),
         (
             *("--max-memory", _SIZE),
-            "End the session when its processes use more memory; also the limit of a new "
-            "container.",
+            "End the session if it uses more memory; also the limit of a new container.",
         ),
-        ("--max-cpu-time", _TIME, "End the session when it has used more processor time."),
-        ("--check-interval", _TIME, "How often to measure memory and processor time (30s)."),
+        ("--max-cpu-time", _TIME, "End the session if it uses more CPU time."),
+        ("--check-interval", _TIME, "Time between measurements of memory and CPU time (30s)."),
         ("--scope", _FLAG, "Run in a systemd scope of its own."),
         ("--no-scope", _FLAG, "Do not use a systemd scope (overrides settings and template)."),
     ),
     "Retries": (
         ("--retries", _RETRIES, "Retry a failed session up to N times (0)."),
-        ("--retry-delay", _TIME, "Wait before the first retry (10s); doubled each time."),
-        ("--retry-max-delay", _TIME, "The longest wait between two retries (5m)."),
-        ("--retry-reset", _TIME, "Reset the count of retries after TIME without failure (10m)."),
+        ("--retry-delay", _TIME, "Delay before the first retry, doubled each time (10s)."),
+        ("--retry-max-delay", _TIME, "Longest delay between retries (5m)."),
+        ("--retry-reset", _TIME, "Reset the retry count after TIME without failure (10m)."),
         (
             *("--retry-on", {"metavar": "ENDS"}),
-            "Which ends are retried: failure, lost, timeout, always (failure).",
+            "Ends to retry: failure, lost, timeout, always (failure).",
         ),
     ),
     "Health": (
         (
             *("--health-cmd", {"metavar": "COMMAND"}),
-            "A shell command that fails when the session is unhealthy.",
+            "Shell command that fails if the session is unhealthy.",
         ),
-        ("--health-interval", _TIME, "How often to run it (30s)."),
-        ("--health-timeout", _TIME, "How long it may take (30s)."),
-        ("--health-retries", _FAILURES, "How many failures in a row count (3)."),
-        ("--health-start-period", _TIME, "Failures this early do not count."),
+        ("--health-interval", _TIME, "Time between health checks (30s)."),
+        ("--health-timeout", _TIME, "Time limit of a health check (30s)."),
+        ("--health-retries", _FAILURES, "Failed checks in a row that make it unhealthy (3)."),
+        ("--health-start-period", _TIME, "Ignore failures in the first TIME."),
         (
             *("--max-silence", _TIME),
-            "Report it as hung after TIME without output or sesh update; retry it, if it has "
-            "retries left.",
+            "Report the session as hung after TIME without output or sesh update; retry it if it "
+            "has retries left.",
         ),
         (
             *("--notify", {"metavar": "KINDS"}),
@@ -69,8 +68,8 @@ _SECTIONS: dict[str, tuple[tuple[str, dict[str, Any], str], ...]] = {
             *("--breaker-failures", _OFTEN),
             "Stop retrying after N failures in the group or template (10; 0 = off).",
         ),
-        ("--breaker-within", _TIME, "The time in which these failures count (10m)."),
-        ("--breaker-cooldown", _TIME, "How long to stop retrying (30m)."),
+        ("--breaker-within", _TIME, "Time window of these failures (10m)."),
+        ("--breaker-cooldown", _TIME, "Time without retries after that (30m)."),
     ),
 }
 

@@ -23,7 +23,7 @@ Found = Orphan | Seen | UnclaimedPlace
 @declare("adopt", examples={"sesh adopt --tmux work": "take over a session of your tmux"})
 def command(
     name: str | None = argument(required=False),
-    everything: bool = flag("-a", "--all", help="Adopt every orphan."),
+    everything: bool = flag("-a", "--all", help="Adopt all orphans."),
     session: str | None = option(
         "--tmux",
         metavar="SESSION",
@@ -31,8 +31,8 @@ def command(
     ),
     as_json: bool = json_option("the adopted sessions"),
 ) -> int:
-    """Reconnect an orphan: a living agent without a record, or whose record has ended; or a
-    container without a record. Without NAME: the only orphan.
+    """Reconnect an orphan: a living agent that has no record or an ended one, or a container
+    without a record. Without NAME: the only orphan.
 
     The record is rebuilt from the files of the launch, from the processes, or from the labels of
     the container.

@@ -14,7 +14,7 @@ from sesh.terminal import output
 @declare(
     "answer",
     examples={
-        "sesh answer fix yes": "allow it this time",
+        "sesh answer fix yes": "allow it once",
         "sesh answer fix 2": "choose the second option",
     },
 )
@@ -22,12 +22,12 @@ def command(
     name: str = argument(),
     answer: tuple[str, ...] = argument(nargs=-1, required=True),
     about: str = option(
-        "--about", metavar="WORDS", default="", help="Only if WORDS are in the question."
+        "--about", metavar="WORDS", default="", help="Only if the question contains WORDS."
     ),
 ) -> int:
-    """Answer the question that an agent asks: yes, no, always, the number of an option, or TEXT.
+    """Answer an agent's question: yes, no, always, the number of an option, or TEXT.
 
-    Reads the screen right before it presses a key, and until the question is gone.
+    The screen is checked right before a key is pressed, and until the question is gone.
     """
     word = " ".join(answer).strip()
     if not word:

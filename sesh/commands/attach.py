@@ -20,19 +20,19 @@ END_PATIENCE = 5.0  # seconds that a keeper may take to write how its agent ende
     "attach",
     examples={
         "sesh attach web": "Ctrl-b d detaches",
-        "sesh attach -r web": "look, but do not type",
+        "sesh attach -r web": "watch only",
     },
 )
 def command(
     name: str | None = argument(required=False),
-    read_only: bool = flag("-r", "--read-only", help="Look, but do not type."),
+    read_only: bool = flag("-r", "--read-only", help="Watch only; keys are not passed on."),
     detach_others: bool = flag("-d", "--detach-others", help="Detach all other clients."),
     ended: bool = flag("--ended", hidden=True),
 ) -> int:
-    """Attach to a session. Without NAME: the only one, or a choice.
+    """Attach to a session. Without NAME: the only living session, or choose one.
 
-    A session that has ended is shown with its last lines and a menu: restart, logs, delete,
-    cancel. Detach with C-b d.
+    Ctrl-b d detaches. An ended session is shown with its last lines and a menu: restart, logs,
+    delete, cancel.
     """
     found = _choose() if name is None else _settled(name) if ended else lookup.one(name)
     config = settings.load()

@@ -58,7 +58,7 @@ _REST: dict[str, Offer] = {
 def command(
     context: click.Context, shell: str = argument(type=tuple(SCRIPTS), metavar="SHELL")
 ) -> int:
-    """Print the completions of a shell: bash, zsh or fish."""
+    """Print the completion script for bash, zsh or fish."""
     group = context.find_root().command
     assert isinstance(group, click.Group)
     output.write(SCRIPTS[shell](tree(group)))
@@ -133,5 +133,5 @@ def _option(param: click.Option, section: str = "") -> Option:
             offer = tuple(map(str, param.type.choices))
             metavar = "|".join(offer)
     names = tuple(sorted(param.opts, key=lambda name: name.startswith("--")))
-    text = "Print a short help." if "--help" in names else param.help or ""
+    text = "Show help and exit." if "--help" in names else param.help or ""
     return Option(names, text, metavar, offer, param.multiple, section)

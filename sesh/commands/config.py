@@ -33,12 +33,12 @@ ACTIONS = ("show", "edit", "check", "path", "test-notify")
 )
 def command(
     action: str = argument(type=tuple(ACTIONS), metavar="[ACTION]", required=False, default="show"),
-    origin: bool = flag("--origin", help="With show: show where each value comes from."),
+    origin: bool = flag("--origin", help="Show where each value comes from (with show)."),
     as_json: bool = json_option("the settings"),
 ) -> int:
     """Show, edit or check settings, or send a test notification.
 
-    ACTION is show (the default), edit, check, path or test-notify.
+    ACTION is show (default), edit, check, path or test-notify.
     """
     if action != "show" and (origin or as_json):
         raise UsageError("--origin and --json go with: sesh config show")

@@ -11,7 +11,7 @@ from sesh.system import tmux
 
 @declare("detach")
 def command(names: tuple[str, ...] = argument(nargs=-1, metavar="[NAME]...")) -> int:
-    """Detach all clients from the named sessions, or from all sessions."""
+    """Detach all clients from sessions. Without NAME: from all sessions."""
     config = settings.load()
     found = lookup.some(names) if names else lookup.everything()
     for one in found:

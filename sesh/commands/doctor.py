@@ -37,10 +37,10 @@ def command(
         "--fail-on",
         type=(Level.WARN.value, Level.FAIL.value),
         default=Level.FAIL.value,
-        help="Exit with 10 from this level on (fail).",
+        help="The lowest level that exits with 10 (fail).",
     ),
     as_prompt: bool = flag(
-        "--prompt", help="Print one short line if something needs attention, else nothing."
+        "--prompt", help="Print one short line if something needs attention, otherwise nothing."
     ),
     exit_code: bool = flag(
         "--exit-code", help="With --prompt: exit with 10 if something needs attention."
@@ -49,7 +49,7 @@ def command(
     as_json: bool = json_option("an array of findings"),
     colour: str = COLOUR,
 ) -> int:
-    """Check everything; report problems and the commands that fix them."""
+    """Diagnose problems and suggest or apply fixes."""
     if as_prompt:
         if fix or only or list_checks or as_json:
             raise UsageError("--prompt goes with --exit-code, and with no other option")

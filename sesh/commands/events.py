@@ -18,25 +18,25 @@ from sesh.terminal.event_line import event_line
 @declare(
     "events",
     examples={
-        "sesh events -f": "follow what happens",
+        "sesh events -f": "follow new events",
         "sesh events web --since 1h": "the last hour of a session",
     },
 )
 def command(
     name: str | None = argument(required=False),
-    follow: bool = flag("-f", "--follow", help="Go on as things happen."),
+    follow: bool = flag("-f", "--follow", help="Follow new events."),
     since: datetime | None = option(
-        "--since", type="moment", help="Only what happened since then (10m, or a date)."
+        "--since", type="moment", help="Only events since TIME (10m, or a date)."
     ),
     kinds: tuple[str, ...] = option(
-        "--kind", multiple=True, metavar="KIND", help="Only this kind (repeatable)."
+        "--kind", multiple=True, metavar="KIND", help="Only events of this kind (repeatable)."
     ),
     lines: int | None = option(
         "-n", "--lines", type=COUNT, metavar="N", help="Only the last N of these events."
     ),
-    as_json: bool = json_option("one object a line"),
+    as_json: bool = json_option("events, one object per line,"),
 ) -> int:
-    """Show what happened to all sessions, or to one, oldest first."""
+    """Show the events of all sessions, or of one, oldest first."""
     if name is not None:
         lookup.check_name(name)
     for kind in kinds:

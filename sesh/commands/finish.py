@@ -24,18 +24,15 @@ class _Outcome(_help.Command):
         return ["[OPTIONS]", "[NAME]", "OUTCOME"]
 
 
-@declare("finish", cls=_Outcome, examples={"sesh finish completed": "inside of the session"})
+@declare("finish", cls=_Outcome, examples={"sesh finish completed": "inside the session"})
 def command(
     words: tuple[str, ...] = argument(nargs=-1, metavar="NAME"),
-    summary: str | None = option(
-        "--summary", metavar="TEXT", help="Say in a few words what came of it."
-    ),
-    as_json: bool = json_option("the session, and how long it took,"),
+    summary: str | None = option("--summary", metavar="TEXT", help="Short summary of the result."),
+    as_json: bool = json_option("the session and its duration"),
 ) -> int:
-    """Say that the work of a session is over: completed, failed or abandoned.
+    """Report that a session's work is finished: completed, failed or abandoned.
 
-    That can be said once, and is the last word. No process is ended by it. NAME is that of the
-    session it is called in, if there is one.
+    The report is final. Ends no process. Inside a session NAME defaults to that session.
     """
     if not words or len(words) > 2 or words[-1] not in progress.FINAL:
         raise UsageError(f"give a name, if need be, and one of {', '.join(progress.FINAL)}")

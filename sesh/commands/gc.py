@@ -13,21 +13,22 @@ from sesh.terminal import output
 
 @declare("gc", examples={"sesh gc --dry-run": "show what would be done"})
 def command(
-    dry_run: bool = flag("-n", "--dry-run", help="Show what would be done; change nothing."),
+    dry_run: bool = flag("-n", "--dry-run", help="Show what would be done, but change nothing."),
     older_than: float | None = option(
         "--older-than",
         type="duration",
-        help="Archive sessions that completed longer ago than this (1h).",
+        help="Archive sessions that completed more than TIME ago (1h).",
     ),
     kill_orphans: bool = flag(
-        "--kill-orphans", help="End processes that outlive their session, once two passes agree."
+        "--kill-orphans", help="End processes that outlived their session, if two passes agree."
     ),
     auto: bool = flag(
-        "--auto", help="For timers: print nothing when nothing is done or another gc runs."
+        "--auto", help="For timers: print nothing if nothing is done or another gc is running."
     ),
     as_json: bool = json_option("the steps"),
 ) -> int:
-    """Clean up: finish stops, end sessions over a limit, archive ended ones, remove old files.
+    """Clean up: finish interrupted stops, end sessions over a limit, archive ended sessions,
+    remove old files.
 
     Living sessions are not touched, except by a limit or --kill-orphans.
     """

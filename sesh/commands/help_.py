@@ -16,16 +16,16 @@ from sesh.terminal.main import Formatter
 @declare(
     "help",
     examples={
-        "sesh help start": "the same as sesh start --help",
+        "sesh help start": "same as sesh start --help",
         "sesh help scripting": "exit codes, JSON and calls for scripts",
     },
 )
 def command(
     context: click.Context, topic: str | None = argument(required=False, metavar="[COMMAND]")
 ) -> int:
-    """Show the help of a command or topic, or of sesh itself.
+    """Show help for sesh, a command or a topic.
 
-    COMMAND is a command or an alias of one, or the topic scripting.
+    COMMAND is a command, an alias, or the topic scripting.
     """
     output.write(_text(context.find_root(), topic) + "\n")
     return 0

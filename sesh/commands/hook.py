@@ -36,12 +36,12 @@ _HANDLERS: dict[str, Callable[[bytes], None]] = {
 def command(
     kind: str = argument(type=(*hook_receiver.KINDS, *_HANDLERS), metavar="KIND"),
     event: str | None = argument(required=False),
-    test: bool = flag("--test", help="Try it on a sample, and print what happened."),
+    test: bool = flag("--test", help="Try it on a sample and print the result."),
 ) -> int:
-    """Answer a hook: KIND is claude, codex, pre-delegate or subagent-stop.
+    """Handle an agent hook call: KIND is claude, codex, pre-delegate or subagent-stop.
 
-    Its input comes as JSON, on standard input or as EVENT. claude and codex print nothing; the
-    others' answer is always a valid one. The exit status is 0.
+    Reads JSON from standard input, or EVENT. Only pre-delegate prints an answer, which is always
+    valid JSON. The exit status is always 0.
     """
     if kind in hook_receiver.KINDS:
         return hook_receiver.receive(kind, [] if event is None else [event])

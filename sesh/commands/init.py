@@ -9,6 +9,6 @@ from sesh.terminal import output, prompt
 
 @declare("init", examples={'eval "$(sesh init bash)"': "in ~/.bashrc"})
 def command(shell: str = argument(type=tuple(prompt.SHELLS), metavar="SHELL")) -> int:
-    """Print what puts sesh into the prompt of a shell: bash, zsh or fish."""
+    """Print shell prompt integration for bash, zsh or fish."""
     output.write(prompt.script(shell))
     return errors.OK

@@ -48,19 +48,17 @@ def command(
     lines: int | None = option(
         "-n", "--lines", "--tail", type=COUNT, metavar="N", help="Only the last N lines."
     ),
-    follow: bool = flag("-f", "--follow", help="Go on as it prints, until it ends."),
-    since: datetime | None = option(
-        "--since", type="moment", help="Only what was printed since then."
-    ),
+    follow: bool = flag("-f", "--follow", help="Follow the output until the session ends."),
+    since: datetime | None = option("--since", type="moment", help="Only output since TIME."),
     grep: str | None = option(
-        "--grep", metavar="REGEX", help="Only lines that match (exit 1 if none does)."
+        "--grep", metavar="REGEX", help="Only matching lines (exit 1 if there are none)."
     ),
-    timestamps: bool = flag("--timestamps", help="Print when each line was printed, if known."),
-    raw: bool = flag("--raw", help="The bytes that it printed, escape sequences and all."),
+    timestamps: bool = flag("--timestamps", help="Print the time of each line, if known."),
+    raw: bool = flag("--raw", help="Print the raw bytes, including escape sequences."),
 ) -> int:
-    """Show a session's screen and scrollback as a person would read them, also after its end.
+    """Show the output of sessions: screen and scrollback as plain text, also after their end.
 
-    Lines of several sessions begin with the session's name.
+    With several sessions, each line begins with the session's name.
     """
     if raw and lines is not None:
         raise UsageError("--raw has no lines; use tail")

@@ -12,7 +12,7 @@ from sesh.terminal import filters, output, session_list, session_table
 @declare(
     "ls",
     examples={
-        "sesh ls -f activity=waiting": "agents that wait for an answer",
+        "sesh ls -f activity=waiting": "agents waiting for an answer",
         "sesh ls --json | jq -r '.[].name'": "for scripts",
     },
 )
@@ -30,24 +30,24 @@ def command(
         "--sort",
         default="name",
         metavar="KEY",
-        help="Order by a field; -KEY for the other way round.",
+        help="Sort by a field; -KEY reverses.",
     ),
     template: str | None = option(
         "--format",
         metavar="TEMPLATE",
-        help="Print each session with a template, for example '{name} {state}'.",
+        help="Print each session in a format, for example '{name} {state}'.",
     ),
     quiet: bool = flag("-q", "--quiet", help="Print names only."),
     wide: bool = flag("-w", "--wide", help="Show memory, CPU, pid, group, git work and directory."),
     everything: bool = flag(
         "-a",
         "--all",
-        help="Show also what ended longer ago, the history, and what was left behind.",
+        help="Also show older sessions, history and leftovers.",
     ),
-    exit_code: bool = flag("--exit-code", help="Exit with 1 when nothing matches."),
+    exit_code: bool = flag("--exit-code", help="Exit with 1 if no session matches."),
     colour: str = COLOUR,
 ) -> int:
-    """List sessions, each with its state as it is right now."""
+    """List sessions with their current state."""
     wanted = filters.parse(conditions)
     formatted = filters.formatter(template) if template is not None else None
     filters.sort([], sort_key)

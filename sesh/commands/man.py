@@ -16,7 +16,7 @@ _VIEWERS = (("man", "-l"), ("mandoc", "-a"), ("groff", "-mdoc", "-Tutf8"))
 
 @declare("man", examples={"sesh man start": "sesh-start(1)"})
 def command(page: str | None = argument(required=False, metavar="[COMMAND]")) -> int:
-    """Show the manual page of a command, or of sesh itself."""
+    """Show the manual page of sesh or of a command."""
     found = _file(page)
     for viewer, *options in _VIEWERS:
         program = paths.which(viewer)

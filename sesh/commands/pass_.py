@@ -11,9 +11,9 @@ from sesh.supervision.notify import notices
 
 @declare("pass")
 def command(deliver: bool = flag("--deliver", hidden=True)) -> int:
-    """Look at every session once, write down what ended, finish stops that were interrupted.
+    """Run one supervision pass: record ends, finish interrupted stops, enforce limits.
 
-    Prints nothing. Two at once are harmless.
+    Prints nothing. Concurrent passes are safe.
     """
     if not deliver or notices.deliver(settings.load()):  # a pass sets the wake-up for the next try
         return run_pass.run_anyway()

@@ -19,7 +19,9 @@ def command(
     group: str | None = GROUP,
     tags: tuple[str, ...] = TAGS,
     conditions: tuple[str, ...] = CONDITIONS,
-    hold: bool = flag("--hold", help="Let the agent run; only detach clients and refuse input."),
+    hold: bool = flag(
+        "--hold", help="Keep the agent running; only detach clients and refuse input."
+    ),
     freeze: bool = flag("--freeze", help="Fail if a session can only be held."),
 ) -> int:
     """Pause sessions: freeze their processes, detach all clients, refuse attach and send, suspend

@@ -10,9 +10,9 @@ from sesh.terminal import output
 
 @declare("rename")
 def command(name: str = argument(), new: str = argument()) -> int:
-    """Give a session another name.
+    """Rename a session.
 
-    A living session keeps running. An ended session called NEW moves to the history.
+    A living session keeps running. An ended session named NEW moves to the history.
     """
     rename.rename(lookup.one(name), new, settings.load(), output.note)
     output.succeeded(f"renamed {name} to {new}")

@@ -34,29 +34,31 @@ from sesh.terminal import output
 @declare(
     "restart",
     examples={
-        "sesh restart --failed": "every session that has failed",
-        "sesh restart fix --fresh": "with a new conversation",
+        "sesh restart --failed": "all failed sessions",
+        "sesh restart fix --fresh": "in a new conversation",
     },
 )
 def command(
     names: tuple[str, ...] = NAMES,
-    stale: bool = flag("--stale", help="Restart every stale session."),
-    failed: bool = flag("--failed", help="Restart every failed session, also what a limit ended."),
-    lost: bool = flag("--lost", help="Restart every lost session, as after a reboot."),
-    everything: bool = flag("-a", "--all", help="Restart every session, living too."),
+    stale: bool = flag("--stale", help="Restart all stale sessions."),
+    failed: bool = flag(
+        "--failed", help="Restart all failed sessions, including those ended by a limit."
+    ),
+    lost: bool = flag("--lost", help="Restart all lost sessions, for example after a reboot."),
+    everything: bool = flag("-a", "--all", help="Restart all sessions, including living ones."),
     group: str | None = GROUP,
     tags: tuple[str, ...] = TAGS,
     conditions: tuple[str, ...] = CONDITIONS,
     _force: bool = flag("--force", hidden=True),  # of older versions
-    fresh: bool = flag("--fresh", help="Begin a new conversation with the agent."),
+    fresh: bool = flag("--fresh", help="Start a new conversation with the agent."),
     grace: float | None = GRACE,
     dry_run: bool = DRY_RUN,
     yes: bool = YES,
 ) -> int:
-    """Restart sessions in place: same name, same tmux session if it still exists, and the agent in
-    the same conversation.
+    """Restart sessions in place: same name, same tmux session if it still exists, same
+    conversation of the agent.
 
-    A living session is stopped first.
+    Living sessions are stopped first.
     """
     config = settings.load()
     flags = {

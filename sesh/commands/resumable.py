@@ -20,9 +20,9 @@ def command(
     name: str | None = argument(required=False, envvar="SESH_NAME"),
     as_json: bool = json_option("the answer"),
 ) -> int:
-    """Check whether a session can be resumed: yes (0), or no and why (1).
+    """Check whether a session can be resumed: yes (exit 0), or no and why (exit 1).
 
-    NAME is that of the session it is called in, if there is one.
+    Inside a session NAME defaults to that session.
     """
     name = named(name)
     lookup.check_name(name)

@@ -18,7 +18,7 @@ def command(
     tags: tuple[str, ...] = TAGS,
     conditions: tuple[str, ...] = CONDITIONS,
 ) -> int:
-    """Resume paused sessions: thaw them, allow attach and send, and count their limits again."""
+    """Resume paused sessions: thaw them, allow attach and send, enforce limits again."""
     config = settings.load()
     found = choose(names, Selection(group, tags, conditions), _wanted)
     code, resumed = each(found, "resume", lambda one: resume(one, config))

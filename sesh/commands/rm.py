@@ -47,29 +47,31 @@ _LIVING = ALIVE | {State.ORPHAN, State.STALE}
 _HOW = f"--ended, {SELECTION}"
 
 
-@declare("rm", examples={"sesh rm web": "an ended session", "sesh rm -f web": "a living one too"})
+@declare(
+    "rm", examples={"sesh rm web": "an ended session", "sesh rm -f web": "also a living session"}
+)
 def command(
     names: tuple[str, ...] = NAMES,
-    ended: bool = flag("--ended", help="Forget every session that has ended."),
+    ended: bool = flag("--ended", help="Remove all ended sessions."),
     group: str | None = GROUP,
     tags: tuple[str, ...] = TAGS,
     conditions: tuple[str, ...] = CONDITIONS,
     force: bool = flag(
         "-f",
         "--force",
-        help="Stop a living one first; forget a damaged record; a missing one is fine.",
+        help="Stop living sessions first, remove damaged records, ignore missing sessions.",
     ),
     discard: bool = flag(
         "--discard",
-        help="Remove its worktree whatever is in it; asks when something would be lost.",
+        help="Remove the worktree even with unsaved work; asks if work would be lost.",
     ),
     grace: float | None = GRACE,
     dry_run: bool = DRY_RUN,
     yes: bool = YES,
 ) -> int:
-    """Forget sessions: record, transcript, saved environment. A living one only with --force.
+    """Remove sessions: record, transcript, saved environment. Living sessions need --force.
 
-    Its git worktree goes too, if nothing would be lost with it.
+    The git worktree is removed too, if no work would be lost.
     """
     config = settings.load()
     selection = Selection(group, tags, conditions)

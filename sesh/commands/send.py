@@ -42,10 +42,10 @@ def command(
     no_enter: bool = flag("--no-enter", help="Do not press Enter after the text."),
     force: bool = flag("--force", help="Type even if the agent is waiting for an answer."),
 ) -> int:
-    """Type TEXT into a session and press Enter; `-` reads the text from standard input.
+    """Type TEXT into a session and press Enter; - reads TEXT from standard input.
 
     Multi-line text is pasted at once. Types nothing while an agent is waiting for an answer (see
-    sesh answer), and fails if nothing shows that the text arrived.
+    sesh answer). Fails if there is no sign that the text arrived.
     """
     names = () if name is None else (name,)
     selection = Selection(group, tags, conditions)

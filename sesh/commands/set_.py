@@ -32,7 +32,7 @@ _OLDER = {"memory": "max_memory"}
     "set",
     examples={
         "sesh set web timeout=2h retries=3": "new limits",
-        "sesh set web group=": "no group any more",
+        "sesh set web group=": "remove the group",
     },
 )
 def command(
@@ -41,7 +41,7 @@ def command(
 ) -> int:
     """Change tags, group, limits, retries, health checks or notifications of a session.
 
-    KEY is that of an option of start: tags, group, timeout, retries … KEY= removes it.
+    KEY is an option of sesh start: tags, group, timeout, retries … KEY= removes the value.
     """
     given: dict[str, Any] = {}
     for word in values:

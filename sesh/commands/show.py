@@ -34,7 +34,7 @@ _LONGEST = 300  # columns of a question
 def command(
     name: str = argument(), as_json: bool = json_option("the session"), colour: str = COLOUR
 ) -> int:
-    """Show everything known of a session: its state and why, its life, what to do next."""
+    """Show all details of a session: state and evidence, history, next commands."""
     found = lookup.one(name)
     shown = session_list.complete(found)
     if found.session:

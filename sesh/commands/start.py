@@ -86,7 +86,7 @@ def _check_is_name(args: list[str], at: int) -> None:
 
 
 _CONTAINER = [
-    Parameter("pull", "--pull", section="Container", is_flag=True, help="Fetch the image first."),
+    Parameter("pull", "--pull", section="Container", is_flag=True, help="Pull the image first."),
     Parameter(
         "image",
         "-i",
@@ -100,14 +100,14 @@ _CONTAINER = [
         "--container",
         section="Container",
         metavar="ID",
-        help="Run in a container that exists; it is never removed.",
+        help="Run in an existing container, which is never removed.",
     ),
     Parameter(
         "no_mount",
         "--no-mount",
         section="Container",
         is_flag=True,
-        help="Do not mount the directory in the container.",
+        help="Do not mount the directory into the container.",
     ),
     Parameter(
         "mounts",
@@ -117,18 +117,16 @@ _CONTAINER = [
         metavar="DIR[:DIR[:ro]]",
         help="Mount another directory or volume (repeatable).",
     ),
+    Parameter("user", "--user", section="Container", metavar="USER", help="User in the container."),
     Parameter(
-        "user", "--user", section="Container", metavar="USER", help="The user in the container."
-    ),
-    Parameter(
-        "network", "--network", section="Container", metavar="NET", help="The container's network."
+        "network", "--network", section="Container", metavar="NET", help="Network of the container."
     ),
     Parameter(
         "cpus",
         "--cpus",
         section="Container",
         metavar="N",
-        help="The container's processors, for example 1.5.",
+        help="CPUs of the container, for example 1.5.",
     ),
     Parameter(
         "env_files",
@@ -136,7 +134,7 @@ _CONTAINER = [
         multiple=True,
         section="Container",
         metavar="FILE",
-        help="Variables for the container, a NAME=VALUE a line (repeatable).",
+        help="File of NAME=VALUE lines for the container (repeatable).",
     ),
     Parameter(
         "options",
@@ -144,7 +142,7 @@ _CONTAINER = [
         multiple=True,
         section="Container",
         metavar="OPTION",
-        help="Another option for the engine's run, as one word (repeatable).",
+        help="Extra option for docker run, as one word (repeatable).",
     ),
 ]
 
@@ -167,7 +165,7 @@ def command(
         *("-n", "--name"),
         section="Basics",
         metavar="NAME",
-        help="The name, if it is not the first word.",
+        help="Session name, instead of the first word.",
     ),
     directory: str | None = option(
         "-C", "--dir", section="Basics", metavar="DIR", help="Run in DIR."
@@ -177,10 +175,10 @@ def command(
         section="Basics",
         multiple=True,
         metavar="K[=V]",
-        help="Set a variable for the session (repeatable); without V, pass on the caller's.",
+        help="Set a variable (repeatable); without V, to the caller's value.",
     ),
     group: str | None = option(
-        *("-g", "--group"), section="Basics", metavar="GROUP", help="Put the session into a group."
+        *("-g", "--group"), section="Basics", metavar="GROUP", help="Put the session in a group."
     ),
     tags: tuple[str, ...] = option(
         "--tag",
@@ -189,37 +187,37 @@ def command(
         metavar="TAG",
         help="Tag the session (repeatable).",
     ),
-    at_once: bool = flag("-a", "--attach", section="Basics", help="Attach to it at once."),
-    detach: bool = flag("-d", "--detach", section="Basics", help="Do not attach (the default)."),
+    at_once: bool = flag("-a", "--attach", section="Basics", help="Attach to the session."),
+    detach: bool = flag("-d", "--detach", section="Basics", help="Do not attach (default)."),
     record_only: bool = flag(
         "--record-only",
         section="Basics",
-        help="Create only the record: another program runs the agent.",
+        help="Create only a record; another program runs the agent.",
     ),
     as_json: bool = flag("--json", section="Basics", help="Print the session as JSON."),
     template: str | None = option(
         *("-t", "--template"),
         section="Agent",
         metavar="NAME",
-        help="Use a template: claude, codex, your own (sesh template lists them).",
+        help="Use a template: claude, codex, … (list them with: sesh template).",
     ),
     prompt: str | None = option(
         *("-p", "--prompt"),
         section="Agent",
         metavar="TEXT",
-        help="The agent's first prompt (not given again when it resumes).",
+        help="First prompt for the agent (not repeated when it resumes).",
     ),
     branch: str | None = option(
         "--branch",
         section="Git",
         metavar="BRANCH",
-        help="Only if the directory is on BRANCH; report when it leaves it.",
+        help="Require BRANCH in the directory; report if it changes.",
     ),
     worktree: str | None = option(
         "--worktree",
         section="Git",
         metavar="BRANCH",
-        help="Run in a new git worktree of the repository, on BRANCH.",
+        help="Run in a new git worktree, on BRANCH.",
     ),
     max_age: float | None = option("--max-age", type="duration", hidden=True),  # older than
     max_idle: float | None = option("--max-idle", type="duration", hidden=True),  # --timeout
@@ -228,8 +226,8 @@ def command(
     """Start a session and print its name.
 
     NAME defaults to the directory's name, COMMAND to your shell. COMMAND begins after NAME and
-    sesh's own options; -- marks its beginning where that is unclear. A name whose session has ended
-    is used again; a living one is left alone (exit 8).
+    sesh's own options; put -- before it where that is ambiguous. An ended session of that name is
+    replaced; a living one is left alone (exit 8).
     """
     if name is not None and named is not None:
         raise UsageError(f"two names: {name} and --name {named}; give one")

@@ -26,22 +26,22 @@ _LIKE = {"healthy": "running", "need": "stale", "needs": "stale"}
 
 @declare("stats")
 def command(
-    as_json: bool = json_option("the figures"),
-    as_metrics: bool = flag("--prometheus", help="Print them as metrics for Prometheus."),
+    as_json: bool = json_option("the statistics"),
+    as_metrics: bool = flag("--prometheus", help="Print Prometheus metrics."),
     since: datetime | None = option(
         "--since",
         type="moment",
-        help="Count only what has started, ended or happened since then (7d, or a date).",
+        help="Count only what started, ended or happened since TIME (7d, or a date).",
     ),
     path: str | None = option(
         "--output",
         metavar="FILE",
-        help="Write them into a file, at once and whole, instead of printing them.",
+        help="Write to FILE atomically.",
     ),
 ) -> int:
     """Show session statistics: states, memory, durations, failures, recoveries.
 
-    Counted are the sessions in the list and in the history, and the events that are kept.
+    Counts sessions in the list and history, and retained events.
     """
     if as_json and as_metrics:
         raise UsageError("give --json or --prometheus, but not both")

@@ -13,9 +13,9 @@ from sesh.terminal import output, session_list, session_table
 
 @declare("status", examples={"sesh status web && echo alive": "in a script"})
 def command(name: str = argument(), as_json: bool = json_option("the session")) -> int:
-    """Say a session's state in one line and as the exit code.
+    """Print a session's state in one line and as the exit code.
 
-    0 alive, 3 ended, 4 no such session, 5 cannot tell, 6 its record is damaged, 1 an orphan.
+    0 alive, 3 ended, 4 no such session, 5 cannot tell, 6 damaged record, 1 orphan.
     """
     found = lookup.one(name)
     shown = session_list.complete(found)

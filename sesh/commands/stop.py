@@ -52,29 +52,29 @@ _COSTLY = _LIVING | {State.STALE, State.UNKNOWN}
     "stop",
     examples={
         "sesh stop web": "ask, wait, kill, confirm",
-        "sesh stop --group shop -y": "a whole group, without a question",
+        "sesh stop --group shop -y": "a whole group, without asking",
     },
 )
 def command(
     names: tuple[str, ...] = NAMES,
-    everything: bool = flag("-a", "--all", help="Stop every living session."),
+    everything: bool = flag("-a", "--all", help="Stop all living sessions."),
     group: str | None = GROUP,
     tags: tuple[str, ...] = TAGS,
     conditions: tuple[str, ...] = CONDITIONS,
-    left_behind: bool = flag("--orphans", help="End what was left behind; each is listed first."),
+    left_behind: bool = flag("--orphans", help="End orphans, after listing them."),
     idle: float | None = option(
-        "--idle", type="duration", help="Stop sessions that printed nothing for TIME."
+        "--idle", type="duration", help="Stop sessions without output for TIME."
     ),
-    keep: bool = flag("--keep", help="Keep a container that sesh has made."),
+    keep: bool = flag("--keep", help="Keep containers that sesh created."),
     grace: float | None = GRACE,
-    force: bool = flag("-f", "--force", help="Kill at once after asking, as --grace 0."),
+    force: bool = flag("-f", "--force", help="Kill immediately (same as --grace 0)."),
     dry_run: bool = DRY_RUN,
     yes: bool = YES,
 ) -> int:
-    """Stop sessions: ask (TERM), wait, kill, and confirm that all is gone.
+    """Stop sessions: ask (TERM), wait, kill, and confirm that every process is gone.
 
-    A container that sesh has made is removed, unless --keep is given; others never are.
-    What cannot be confirmed stays `stopping` (exit 1); the next stop or pass continues.
+    Containers that sesh created are removed, unless --keep is given; others never are.
+    A stop that cannot be confirmed stays `stopping` (exit 1); the next stop or pass continues it.
     """
     config = settings.load()
     selection = Selection(group, tags, conditions)

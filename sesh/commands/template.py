@@ -29,20 +29,20 @@ _WIDEST = 50  # columns of a name or command
 @declare(
     "template",
     examples={
-        "sesh template new mine --from claude": "a template of your own",
-        "sesh template trust dev": "allow one of the project",
+        "sesh template new mine --from claude": "your own copy of claude",
+        "sesh template trust dev": "trust a project template",
     },
 )
 def command(
     action: str = argument(type=tuple(ACTIONS), metavar="[ACTION]", required=False, default="ls"),
     names: tuple[str, ...] = argument(nargs=-1, metavar="[NAME]..."),
-    directory: str | None = option("-C", "--dir", metavar="DIR", help="Use the project of DIR."),
-    model: str | None = option("--from", metavar="NAME", help="With new: copy another template."),
-    remove: bool = flag("--remove", help="With trust: no longer trust it."),
+    directory: str | None = option("-C", "--dir", metavar="DIR", help="Use the project in DIR."),
+    model: str | None = option("--from", metavar="NAME", help="Copy another template (with new)."),
+    remove: bool = flag("--remove", help="Revoke the trust (with trust)."),
     yes: bool = YES,
-    as_json: bool = json_option("what ls or show print"),
+    as_json: bool = json_option("the output of ls or show"),
 ) -> int:
-    """List, show, create, check or trust templates of start -t: ls, show, new, check or trust."""
+    """Manage templates for start -t. ACTION is ls (default), show, new, check or trust."""
     _check_words(action, names, model=model, remove=remove, yes=yes, as_json=as_json)
     if action == "ls":
         return _ls(directory, as_json=as_json)

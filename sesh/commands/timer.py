@@ -24,16 +24,16 @@ def command(
     action: str = argument(
         type=tuple(ACTIONS), metavar="[ACTION]", required=False, default="status"
     ),
-    every: float | None = option("--every", type="duration", help="How often (5m)."),
+    every: float | None = option("--every", type="duration", help="Time between runs (5m)."),
     scheduler: str | None = option(
         "--scheduler",
         type=tuple(one.value for one in Scheduler),
-        help="Who calls it (systemd where it answers, else cron).",
+        help="Scheduler to use (systemd if available, else cron).",
     ),
-    watch: bool = flag("--watch", help="Keep sesh watch running instead (systemd only)."),
+    watch: bool = flag("--watch", help="Run sesh watch as a service instead (systemd only)."),
     as_json: bool = json_option("the status"),
 ) -> int:
-    """Have sesh gc --auto called regularly: install, remove or status."""
+    """Schedule gc with systemd or cron: install, remove or status (default)."""
     if action != "install" and (every is not None or scheduler is not None or watch):
         raise UsageError("--every, --scheduler and --watch go with: sesh timer install")
     if watch and (every is not None or scheduler == Scheduler.CRON):

@@ -21,31 +21,27 @@ from sesh.terminal import output, session_list
 )
 def command(
     name: str | None = argument(required=False, envvar="SESH_NAME"),
-    phase: str | None = option("--phase", metavar="PHASE", help="What its work has come to."),
+    phase: str | None = option("--phase", metavar="PHASE", help="Current phase of the work."),
     metadata: tuple[str, ...] = option(
         "--meta",
         multiple=True,
         metavar="KEY=TEXT",
-        help="Note something (repeatable); KEY:=JSON for a value that is no text.",
+        help="Store metadata (repeatable); KEY:=JSON for other values.",
     ),
-    error: str | None = option(
-        "--error", metavar="TEXT", help="Something went wrong; they are counted."
-    ),
-    summary: str | None = option(
-        "--summary", metavar="TEXT", help="Say in a few words what it is about."
-    ),
+    error: str | None = option("--error", metavar="TEXT", help="Report an error (counted)."),
+    summary: str | None = option("--summary", metavar="TEXT", help="Short summary of the work."),
     resume_ready: str | None = option(
-        "--resume-ready", type=("yes", "no"), help="Can its work be resumed?"
+        "--resume-ready", type=("yes", "no"), help="Whether the work can be resumed."
     ),
     conversation: str | None = option(
-        "--conversation", metavar="ID", help="The agent's own name for its conversation."
+        "--conversation", metavar="ID", help="ID of the agent's conversation."
     ),
-    force: bool = flag("--force", help="Note even what looks like a secret."),
+    force: bool = flag("--force", help="Store values that look like secrets."),
     as_json: bool = json_option("the session"),
 ) -> int:
     """Report progress of a session. Without options: a heartbeat.
 
-    NAME is that of the session it is called in, if there is one.
+    Inside a session NAME defaults to that session.
     """
     report = Report(
         phase,

@@ -22,7 +22,7 @@ _GROUPS = {"ended": ENDED, "alive": ALIVE}
     "wait",
     examples={
         "sesh wait job --timeout 1h": "until it ends; exit 124 after an hour",
-        "sesh wait fix --for waiting,idle": "until an agent wants something",
+        "sesh wait fix --for waiting,idle": "until an agent needs input",
     },
 )
 def command(
@@ -33,21 +33,21 @@ def command(
     wanted: str | None = option(
         "--for",
         metavar="STATE,…",
-        help="States, ended (any end; the default) or alive; of an agent: busy, waiting, idle.",
+        help="A state, ended (any end; default) or alive; of agents: busy, waiting, idle.",
     ),
     regex: str | None = option(
-        "--output", metavar="REGEX", help="Wait until it prints a line that matches."
+        "--output", metavar="REGEX", help="Wait for an output line that matches."
     ),
-    any_one: bool = flag("--any", help="Return when one session is there."),
-    every: bool = flag("--all", help="Return when all sessions are (the default)."),
+    any_one: bool = flag("--any", help="Return when one session reaches it."),
+    every: bool = flag("--all", help="Return when all sessions reach it (default)."),
     timeout: float | None = option(
-        "--timeout", type="duration", help="Give up after that long (exit 124)."
+        "--timeout", type="duration", help="Give up after TIME (exit 124)."
     ),
     exit_code: bool = flag("--exit-code", help="Exit with the agent's exit status."),
 ) -> int:
-    """Wait until sessions end, reach another state, do something else, or print a line.
+    """Wait until sessions end, reach a state, become busy, waiting or idle, or print a line.
 
-    Prints each name and its state as it gets there.
+    Prints the name and state of each session that reaches it.
     """
     if any_one and every:
         raise UsageError("--all and --any contradict each other: use one of them")

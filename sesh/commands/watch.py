@@ -26,13 +26,13 @@ Remark = Callable[[str, str | None], None]  # about what, and what is wrong with
 @declare("watch")
 def command(
     interval: float = option(
-        "--interval", type="duration", default=10.0, help="How often to look (10s)."
+        "--interval", type="duration", default=10.0, help="Time between passes (10s)."
     ),
-    quiet: bool = flag("-q", "--quiet", help="Do not print what happens."),
+    quiet: bool = flag("-q", "--quiet", help="Do not print events."),
 ) -> int:
-    """Supervise all sessions in the foreground, until it is ended (Ctrl-C, TERM).
+    """Supervise all sessions in the foreground until interrupted (Ctrl-C, TERM).
 
-    The same pass that the timers make, sooner when something is due. Prints what happens.
+    Runs the same pass as the timers, sooner if something is due. Prints events.
     """
     if interval < _SHORTEST:
         raise UsageError("--interval: should be 100ms at least")
