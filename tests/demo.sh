@@ -70,13 +70,13 @@ find_it() {
     sesh doctor --only failed | grep -q 'fix: sesh restart demo' || fail "doctor does not name the remedy"
 }
 
-say "start something that runs for long"
+say "start a long-running command"
 run sesh start demo -- sh -c 'echo working; exec sleep 1000'
 expect state running
 expect generation 1
 run sesh ls
 
-say "it is killed behind sesh's back"
+say "kill it behind sesh's back"
 run kill -9 "$(field pid)"
 expect state failed
 expect cause signal
@@ -85,13 +85,13 @@ run sesh ls
 find_it
 run sesh show demo
 
-say "bring it back: same name, next generation"
+say "restart it: same name, next generation"
 run sesh restart demo
 expect state running
 expect generation 2
 run sesh ls
 
-say "done with it"
+say "stop and remove it"
 run sesh stop demo
 expect state stopped
 run sesh rm demo
@@ -99,11 +99,11 @@ expect name ""
 
 say "the same in a container"
 if ! timeout 5 docker version >/dev/null 2>&1; then
-    echo "# (left out: no container engine answers here; all else works without one)"
+    echo "# (skipped: no container engine answers here; everything else works without one)"
     exit
 fi
 if [ -n "$(docker ps --all --quiet --filter 'name=^/sesh-demo$')" ]; then
-    echo "# (left out: a container named sesh-demo exists already)"
+    echo "# (skipped: a container named sesh-demo already exists)"
     exit
 fi
 tests/image.sh | docker import - "$image" >/dev/null
@@ -112,13 +112,13 @@ run sesh start demo --image "$image" --network none -- sh -c 'echo working; read
 expect state running
 run sesh ls
 
-say "somebody leaves the agent instead of detaching; its container runs on"
+say "the agent exits; its container keeps running"
 run sesh send demo bye
 expect state stale
 run docker ps --filter name=sesh-demo --format '{{.Names}}  {{.Status}}'
 run sesh ls
 
-say "bring it back: same container, next generation"
+say "restart it: same container, next generation"
 run sesh restart demo
 expect state running
 expect generation 2

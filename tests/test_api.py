@@ -87,7 +87,7 @@ def test_what_goes_wrong(here: World) -> None:
     with pytest.raises(api.UsageError):
         api.get("../one")
     api.create("one")
-    with pytest.raises(api.ConflictError, match="running already"):
+    with pytest.raises(api.ConflictError, match="already running"):
         api.create("one")
     with pytest.raises(api.UsageError, match="use one of"):
         api.update("one", phase="thinking")

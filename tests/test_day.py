@@ -203,7 +203,7 @@ def test_afternoon_without_attaching(world: World, terminal: Terminal) -> None:
     terminal.run("sesh send api more; sesh attach ap")
     terminal.see_screen("""
         $ sesh send api more; sesh attach ap
-        sesh: api has ended (completed); sesh restart api brings it back
+        sesh: api has ended (completed); next: sesh restart api
         sesh: no session named ap; did you mean api?
         $
     """)

@@ -119,7 +119,7 @@ def test_it_is_said_what_it_is(one: World, command: str, finished: bool) -> None
     before = one.record("one").read_bytes()
     done = one.sesh(*command.split())
     assert (done.code, done.out) == (8, "")
-    assert "one is a record only: sesh runs no process of it" in done.err
+    assert "one is a record only (no process)" in done.err
     assert len(done.err.splitlines()) == 1
     assert one.record("one").read_bytes() == before
 
@@ -147,7 +147,7 @@ def test_stop_by_name_abandons_it(one: World) -> None:
     assert "marked as abandoned" in done.err
     shown = one.session("one")
     assert (shown["state"], shown["phase"], shown["desired"]) == ("stopped", "abandoned", "stopped")
-    assert "had ended already" in one.ok("stop", "one").err
+    assert "had already ended" in one.ok("stop", "one").err
 
 
 # --- what knows all sessions ---------------------------------------------------------------------

@@ -52,7 +52,7 @@ def _known(record: Record, variables: Variables) -> str | None:
     if conversation is None and record.place.agent_files_here:
         conversation = _by_transcript(record, variables)
     if conversation is None and _is_learned(record) and _was_prompted(record):
-        remedy = f"record it with sesh update {record.name} --conversation ID"
+        remedy = f"record it with: sesh update {record.name} --conversation ID"
         raise _lost(record, f"its agent never reported its conversation; {remedy}")
     if conversation is not None and conversation_id(conversation) is None:
         raise _lost(record, f"invalid conversation {conversation!a}")
@@ -75,9 +75,8 @@ def _is_there(record: Record, conversation: str, variables: Variables) -> bool:
 
 
 def _lost(record: Record, why: str) -> SeshError:
-    return SeshError(
-        f"{record.name}: {why}; sesh restart --fresh {record.name} starts a new conversation"
-    )
+    fresh = f"sesh restart --fresh {record.name} (starts a new conversation)"
+    return SeshError(f"{record.name}: {why}; next: {fresh}")
 
 
 def _is_learned(record: Record) -> bool:
@@ -132,11 +131,11 @@ def _by_transcript(record: Record, variables: Variables) -> str | None:
     never = "and its agent never reported its own"
     if len(left) > 1:
         count = f"{len(left)} conversations"
-        raise _lost(record, f"{count} were begun in its directory meanwhile, {never}")
+        raise _lost(record, f"{count} were started in its directory meanwhile, {never}")
     [(path, conversation)] = left
     for other in conversation_users.similar_sessions(record):
         if _may_be_of(other, path):
-            begun = f"{conversation} was begun in its directory while {other.name} ran there too"
+            begun = f"{conversation} was started in its directory while {other.name} ran there too"
             raise _lost(record, f"{begun}, {never}")
     return conversation
 

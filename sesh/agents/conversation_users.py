@@ -26,8 +26,8 @@ def check(record: Record, conversation: str, variables: Variables) -> None:
         who = _process(record, conversation, variables)
     if who is not None:
         raise ConversationInUseError(
-            f"{record.name}: {who} uses its conversation {conversation}; end it first, or start a "
-            f"new conversation: sesh restart --fresh {record.name}"
+            f"{record.name}: {who} uses its conversation {conversation}; next: end it, or "
+            f"sesh restart --fresh {record.name} (starts a new conversation)"
         )
 
 

@@ -57,7 +57,7 @@ def read(name: str) -> tuple[str, bytes]:
             continue
         except OSError as error:
             raise StateError(f"cannot read {path}: {error.strerror}") from None
-    raise SeshError(f"no rules named {name}; there are {', '.join(names())}")
+    raise SeshError(f"no rules named {name}; available: {', '.join(names())}")
 
 
 def names() -> list[str]:
@@ -116,7 +116,7 @@ def _problems(rule: dict[str, Any], place: str, where: str) -> list[str]:
     wrong = [f"{where}: unknown key {settings.brief(key)}" for key in rule.keys() - {*_KEYS}]
     wrong += [f"{where}: {key} {problem}" for key, problem in _wrong_values(rule, place).items()]
     if not any(rule.get(key) for key in _TESTS):
-        wrong.append(f"{where}: has no test: give starts, between, contains or ends")
+        wrong.append(f"{where}: has no test: add starts, between, contains or ends")
     return wrong
 
 

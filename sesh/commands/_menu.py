@@ -41,7 +41,7 @@ def headline(session: Session) -> str:
 def menu(found: Seen, config: Config) -> int:
     session = found.intact
     if not (os.isatty(0) and os.isatty(2)):
-        raise EndedError(f"{headline(session)}; sesh restart {found.name} brings it back")
+        raise EndedError(f"{headline(session)}; next: sesh restart {found.name}")
     output.say(headline(session))
     lines = logs.text(session.record, config).rstrip().splitlines()[-LAST_LINES:]
     columns = output.terminal_width() or 80

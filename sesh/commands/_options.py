@@ -43,7 +43,7 @@ def named(name: str | None) -> str:
     """The name, which by now is given or that of the surrounding session, which may have been
     renamed."""
     if not name:
-        raise UsageError("which session? give its name, or call it inside of one")
+        raise UsageError("missing session name (optional inside a session)")
     if name == os.environ.get("SESH_NAME"):
         around = records.of_id(os.environ.get("SESH_ID", ""))
         return around.name if around else name
@@ -59,7 +59,7 @@ def confirm(question: str, *, yes: bool) -> bool:
     if yes:
         return True
     if not output.interactive():
-        raise UsageError(f"{question} There is no terminal to ask; -y answers yes")
+        raise UsageError(f"cannot ask without a terminal: {question}; next: repeat with -y")
     import click
 
     try:
@@ -147,7 +147,7 @@ def agreed(question: str, found: list[Seen], again: Callable[[], list[Seen]]) ->
     ]
     left = launches.keys() - {one.name for one in now}
     if left:
-        output.note(f"{formatting.listed(sorted(left))} changed meanwhile: left as they are")
+        output.note(f"{formatting.listed(sorted(left))} changed meanwhile: skipped")
     return now
 
 

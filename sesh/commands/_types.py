@@ -52,9 +52,9 @@ def _size(text: str) -> int:
     if count is None:
         raise ValueError("not a size, for example 500M or 2G")
     if 0 < count < settings.SMALLEST:
-        raise ValueError(f"less than {units.amount(settings.SMALLEST)}; 500M or 2G, say")
+        raise ValueError(f"below the minimum of {units.amount(settings.SMALLEST)}")
     if count > settings.LARGEST:
-        raise ValueError(f"more than {units.amount(settings.LARGEST)}")
+        raise ValueError(f"above the maximum of {units.amount(settings.LARGEST)}")
     return count
 
 

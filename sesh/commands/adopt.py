@@ -60,10 +60,10 @@ def _chosen(name: str | None, config: Config, *, everything: bool) -> list[Found
             raise _no_agent(name, census, entry) or _not_an_orphan(name, entry)
         return mine
     if not found:
-        raise NoSessionError("no orphan to adopt; sesh ls shows all sessions")
+        raise NoSessionError("no orphans to adopt; next: sesh ls --all")
     if len(found) > 1 and not everything:
         names = ", ".join(sorted(one.name for one in found))
-        raise UsageError(f"which one? {names}; or --all")
+        raise UsageError(f"several orphans: {names}; give a name, or --all")
     return found
 
 
@@ -76,11 +76,11 @@ def _no_agent(name: str, census: orphans.Census, entry: Entry | None) -> SeshErr
 
 def _not_an_orphan(name: str, entry: Entry | None) -> SeshError:
     if entry is None:
-        return NoSessionError(f"no orphan named {name}; sesh ls --all shows all")
+        return NoSessionError(f"no orphan named {name}; next: sesh ls --all")
     if isinstance(entry.record, Damaged):
-        return ConflictError(f"{name}: its record is damaged; sesh doctor --fix repairs it")
+        return ConflictError(f"{name}: its record is damaged; next: sesh doctor --fix")
     lookup.need_process(lookup.one(name))
-    return ConflictError(f"{name} is not an orphan; see: sesh show {name}")
+    return ConflictError(f"{name} is not an orphan; next: sesh show {name}")
 
 
 def _each(chosen: list[Found], config: Config) -> tuple[list[Seen], int]:

@@ -31,7 +31,7 @@ def command(
     """
     word = " ".join(answer).strip()
     if not word:
-        raise UsageError("which answer? yes, no, always, the number of an option, or a text")
+        raise UsageError("missing answer: yes, no, always, the number of an option, or a text")
     terminal = Terminal(lookup.one(name), settings.load())
     done = send.answer(terminal, word, about)
     output.write(f"{terminal.name}: {formatting.escape(done)}\n")

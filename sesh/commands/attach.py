@@ -48,9 +48,11 @@ def command(
             return 0
         return _menu.menu(found, config)
     if found.state is State.ORPHAN:
-        raise ConflictError(f"{found.name}: {found.reason}; nothing to attach to")
+        raise ConflictError(
+            f"{found.name}: {found.reason}; nothing to attach to; next: sesh show {found.name}"
+        )
     if found.state is State.PAUSED:
-        raise ConflictError(f"{found.name} is paused; sesh resume {found.name} first")
+        raise ConflictError(f"{found.name} is paused; next: sesh resume {found.name}")
     if ended:  # the client has detached, or failed and printed why although the session lives
         return 1 if session.record.place.calls_back else 0
     attach.need_terminal()
@@ -75,11 +77,11 @@ def _choose() -> Seen:
     """The only living session, or the one that the user picks."""
     living = [one for one in lookup.everything() if _attachable(one)]
     if not living:
-        raise UsageError("no living session to attach to; sesh ls shows all")
+        raise UsageError("no living session to attach to; next: sesh ls")
     if len(living) == 1:
         return living[0]
     if not output.interactive():
-        raise UsageError(f"which one? {', '.join(one.name for one in living)}")
+        raise UsageError(f"several sessions: {', '.join(one.name for one in living)}; give a name")
     for number, one in enumerate(living, 1):
         output.say(f"{number:3}  {one.name}")
     import click

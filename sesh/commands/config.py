@@ -41,7 +41,7 @@ def command(
     ACTION is show (default), edit, check, path or test-notify.
     """
     if action != "show" and (origin or as_json):
-        raise UsageError("--origin and --json go with: sesh config show")
+        raise UsageError("--origin and --json are only for sesh config show")
     if action == "show":
         return _show(origin=origin, as_json=as_json)
     if action == "path":
@@ -112,7 +112,7 @@ def _edit(path: str) -> int:
     try:
         return _check(settings.load())
     except StateError as error:
-        raise StateError(f"{error}; correct it with: sesh config edit") from None
+        raise StateError(f"{error}; next: sesh config edit") from None
 
 
 _EDITORS = ("sensible-editor", "vim", "nano")  # as click looks for them
@@ -130,7 +130,7 @@ def _open(path: str) -> None:
         click.edit(filename=path, editor=editor)
     except click.ClickException:
         failed = f"the editor {editor} failed (it did not exit with 0)"
-        raise SeshError(f"{failed}; nothing checked: see sesh config check") from None
+        raise SeshError(f"{failed}; nothing was checked; next: sesh config check") from None
 
 
 def _why_not(editor: str) -> str | None:
@@ -163,10 +163,10 @@ def _start(config: Config) -> Iterator[str]:
     start = config.start
     if not start.retry_on:
         retries = f"start.retries is {start.retries}, but " if start.retries else ""
-        yield f"{retries}start.retry_on is empty: it should be of {', '.join(Retry)}"
+        yield f"{retries}start.retry_on is empty: use {formatting.either(Retry)}"
     for word in start.retry_on:
         if word not in tuple(Retry):
-            yield f"start.retry_on: {word}: should be of {', '.join(Retry)}"
+            yield f"start.retry_on: {word}: use {formatting.either(Retry)}"
     if start.retry_delay > start.retry_max_delay:
         yield "start.retry_delay is longer than start.retry_max_delay"
 
@@ -196,7 +196,7 @@ def _variables() -> Iterator[str]:
     for name in sorted(os.environ):
         if name.startswith(sections) and name not in known:
             near = settings.similar(name, known)
-            meant = f"did you mean ${near}?" if near else "sesh-config(5) lists them"
+            meant = f"did you mean ${near}?" if near else "see sesh-config(5)"
             yield f"${name} is not a setting; {meant}"
 
 

@@ -52,7 +52,7 @@ def command(
     """Diagnose problems and suggest or apply fixes."""
     if as_prompt:
         if fix or only or list_checks or as_json:
-            raise UsageError("--prompt goes with --exit-code, and with no other option")
+            raise UsageError("--prompt can only be combined with --exit-code")
         return _prompt(exit_code=exit_code, refresh=refresh)
     chosen = doctor.choose(only)
     if list_checks:

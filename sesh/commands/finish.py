@@ -35,7 +35,9 @@ def command(
     The report is final. Ends no process. Inside a session NAME defaults to that session.
     """
     if not words or len(words) > 2 or words[-1] not in progress.FINAL:
-        raise UsageError(f"give a name, if need be, and one of {', '.join(progress.FINAL)}")
+        raise UsageError(
+            f"missing outcome: give {formatting.either(progress.FINAL)}, after an optional name"
+        )
     outcome = words[-1]
     name = named(words[0] if len(words) == 2 else os.environ.get("SESH_NAME"))
     found = report_progress.update(name, Report(phase=outcome, summary=summary))

@@ -41,7 +41,7 @@ def _text(root: click.Context, topic: str | None) -> str:
         return root.get_help()
     found = group.get_command(root, name)
     if found is None:
-        raise UsageError(f"no help on {topic}; {command_table.hint(name, *TOPICS)}")
+        raise UsageError(f"no help for {topic}; {command_table.hint(name, *TOPICS)}")
     return found.get_help(found.context_class(found, info_name=name, parent=root))
 
 

@@ -61,7 +61,7 @@ def command(
     With several sessions, each line begins with the session's name.
     """
     if raw and lines is not None:
-        raise UsageError("--raw has no lines; use tail")
+        raise UsageError("--raw and --lines contradict each other; pipe the output to tail")
     if raw and (timestamps or grep is not None or group is not None or len(names) > 1):
         raise UsageError("--raw is for one session, without --grep and --timestamps")
     matches = None if grep is None else pattern.given("--grep", grep)
@@ -217,7 +217,7 @@ def _offset(record: Record, since: datetime) -> int:
     younger = known == 0 and since <= record.spec.created
     if known < since.timestamp() - 1 and not younger:
         begin = formatting.clock(known) if known else "its beginning"
-        output.note(f"shown from {begin} on: nobody looked between that and the time asked for")
+        output.note(f"shown from {begin}; the times of later output are not known exactly")
     return offset
 
 

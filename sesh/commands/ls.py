@@ -65,16 +65,16 @@ def command(
     else:
         _print_table(views, wide=wide, colour=output.use_colour(colour), filtered=bool(wanted))
     for trouble in troubles[:1]:
-        output.note(f"what was seen could not be written down: {trouble}")
+        output.note(f"cannot save observed state: {trouble}")
     return 1 if exit_code and not views else 0
 
 
 def _print_table(views: list[View], *, wide: bool, colour: bool, filtered: bool) -> None:
     if not views:
         output.note(
-            "no session matches; sesh ls --all shows what ended longer ago"
+            "no session matches; next: sesh ls --all"
             if filtered
-            else "no sessions; start one with: sesh start NAME -- COMMAND"
+            else "no sessions; next: sesh start NAME -- COMMAND"
         )
         return
     table, closing = session_table.ls_text(views, wide=wide, colour=colour)

@@ -23,7 +23,7 @@ def command(page: str | None = argument(required=False, metavar="[COMMAND]")) ->
         if program:
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it; exec passes that on
             os.execv(program, [viewer, *options, found])
-    raise SeshError(f"no program shows manual pages here: install man-db, or read {found}")
+    raise SeshError(f"no manual page viewer found: install man-db, or read {found}")
 
 
 def _file(page: str | None) -> str:
@@ -39,5 +39,5 @@ def _file(page: str | None) -> str:
                 if "/" not in title + number and os.path.isfile(file):
                     return file
     if not any(map(os.path.isdir, paths.manual_dirs())):
-        raise SeshError("the manual was not installed with this sesh; see sesh --help")
-    raise UsageError(f"no manual page of {page}; sesh --help lists the commands")
+        raise SeshError("the manual is not installed; next: sesh --help")
+    raise UsageError(f"no manual page for {page}; next: sesh --help")

@@ -30,7 +30,7 @@ def command(
     A session that cannot be frozen is held: its agent keeps running.
     """
     if hold and freeze:
-        raise UsageError("--hold and --freeze exclude each other")
+        raise UsageError("--hold and --freeze contradict each other: use one of them")
     config = settings.load()
     found = choose(names, Selection(group, tags, conditions), _wanted)
     code, paused = each(found, "pause", lambda one: _pause(one, config, hold=hold, freeze=freeze))

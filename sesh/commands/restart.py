@@ -112,4 +112,4 @@ def _note_breakers(found: list[Seen], config: Config) -> None:
     """A breaker holds back automatic retries only, never a person."""
     opened = breakers.open_for(readable(found), config)
     for circuit, until in sorted(set(opened.values())):
-        output.note(f"{breakers.sentence(circuit, until)}: automatic retries are paused")
+        output.note(breakers.sentence(circuit, until))

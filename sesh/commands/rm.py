@@ -83,14 +83,14 @@ def command(
     check_choice(names, selecting=ended or selection.given, how=_HOW)
     selected = [] if names else chosen()
     if not names and not selected:
-        output.note("nothing to forget")
+        output.note("nothing to remove")
         return errors.OK
     wanted = [*dict.fromkeys(names or [one.name for one in selected])]
     if dry_run:
         return planned(_plan(wanted, config, force=force, discard=discard))
     if selected and not yes:
         able = [one.name for one in selected if one.state is not State.UNKNOWN]
-        agreed_to = agreed(f"forget {formatting.listed(able or wanted)}?", selected, chosen)
+        agreed_to = agreed(f"remove {formatting.listed(able or wanted)}?", selected, chosen)
         if agreed_to is None:
             return errors.FAILED
         selected = agreed_to
@@ -109,7 +109,9 @@ def _only_ended(found: list[Seen], *, quietly: bool) -> list[Seen]:
     queried, so that they are named."""
     living = [one.name for one in found if one.state in _LIVING]
     if living and not quietly:
-        output.note(f"{formatting.listed(living)} not ended: left; --force stops and forgets them")
+        output.note(
+            f"not ended: {formatting.listed(living)}; next: sesh stop, or repeat with --force"
+        )
     wanted = OUTCOMES if quietly else OUTCOMES | {State.UNKNOWN, State.DAMAGED}
     return [one for one in found if one.state in wanted]
 
@@ -131,7 +133,7 @@ def _plan(names: list[str], config: Config, *, force: bool, discard: bool) -> It
             yield f"would leave {name}: {formatting.escape(str(error))}"
             continue
         goes = what_goes(one.record, discard=discard) if one.record else "its record"
-        verb = "stop and forget" if one.state in _LIVING else "forget"
+        verb = "stop and remove" if one.state in _LIVING else "remove"
         yield f"would {verb} {name} ({one.state}): {goes}"
 
 
@@ -226,13 +228,17 @@ def _check(one: Seen, force: bool, discard: bool) -> bool:
             raise _damaged(one)
         return True
     if one.state is State.UNKNOWN:
-        raise CannotTellError(f"{one.name}: {one.reason}; not forgotten ({one.entry.path})")
+        raise CannotTellError(f"{one.name}: {one.reason}; not removed ({one.entry.path})")
     if force or one.state not in _LIVING:
         return True
     if not one.has_process:
         end = f"sesh finish {one.name} completed|failed|abandoned"
-        raise ConflictError(f"{one.name} is {one.state}; {end} first, or rm --force")
-    raise ConflictError(f"{one.name} is {one.state}; sesh stop {one.name} first, or rm --force")
+        raise ConflictError(
+            f"{one.name} is {one.state}; next: {end}, or sesh rm --force {one.name}"
+        )
+    raise ConflictError(
+        f"{one.name} is {one.state}; next: sesh stop {one.name}, or sesh rm --force {one.name}"
+    )
 
 
 def _ended(one: Seen, after: Seen, config: Config, grace: float) -> Seen:
@@ -242,11 +248,11 @@ def _ended(one: Seen, after: Seen, config: Config, grace: float) -> Seen:
     lookup.check_same_launch(one, after)
     if after.state in ALIVE or after.state is State.ORPHAN:
         raise SeshError(
-            f"{one.name} could not be stopped: {refused(after) or after.state}; not forgotten"
+            f"{one.name} could not be stopped: {refused(after) or after.state}; not removed"
         )
     return after
 
 
 def _damaged(one: Seen) -> StateError:
     why = f"its record is damaged ({one.reason})"
-    return StateError(f"{one.name}: {why}; rm --force ends its agent and forgets it")
+    return StateError(f"{one.name}: {why}; next: sesh rm --force {one.name}")

@@ -54,7 +54,7 @@ def command(
     data = _data(text)
     for key in keys:
         if not KEY.fullmatch(key):
-            raise UsageError(f"--key {key}: no such key; Enter, Escape, C-c, M-x, F5, Up …")
+            raise UsageError(f"--key {key}: unknown key; use Enter, Escape, C-c, M-x, F5, Up …")
     if not data and not keys:
         raise UsageError("nothing to send: give a text, - for standard input, or --key")
     config = settings.load()
@@ -78,5 +78,5 @@ def _data(text: tuple[str, ...]) -> bytes:
         data = os.fsencode(" ".join(text))
     data = send.clean(data)
     if len(data) > LIMIT:
-        raise UsageError("more than 1 MiB: write it to a file and send its name")
+        raise UsageError("more than 1 MiB: write it to a file and send the name of the file")
     return data

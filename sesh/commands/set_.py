@@ -11,6 +11,7 @@ from sesh.commands._declare import argument, declare
 from sesh.commands._supervision_options import OPTIONS, notified
 from sesh.model.errors import UsageError
 from sesh.model.states import Retry
+from sesh.model.text import formatting
 from sesh.model.value_object import Any
 from sesh.operations import change
 from sesh.operations.change import KEYS, OFFERED, shown
@@ -59,12 +60,12 @@ def command(
 
 def _check(name: str, key: str, *, given: bool) -> None:
     if key == "name":
-        raise UsageError(f"the name is no value: sesh rename {name} NEW")
+        raise UsageError(f"cannot set name; next: sesh rename {name} NEW")
     if key in _FIXED:
         raise UsageError(f"{shown(key)} cannot be changed after the start; start a new session")
     if key not in KEYS:
         near = get_close_matches(shown(key), map(shown, OFFERED), 1)
-        hint = f"did you mean {near[0]}?" if near else "see sesh man set"
+        hint = f"did you mean {near[0]}?" if near else "next: sesh man set"
         raise UsageError(f"unknown key {shown(key)!a}; {hint}")
     if not given:
         raise UsageError(f"{shown(key)} needs a value: {shown(key)}=VALUE, or {shown(key)}=")
@@ -79,7 +80,7 @@ def _read(key: str, text: str) -> Any:
     if key in _WORDS:
         words = tuple(word.strip() for word in text.split(",") if word.strip())
         if key == "retry_on" and not (words and set(words) <= set(Retry)):
-            raise UsageError(f"retry-on {text}: should be of {', '.join(Retry)}")
+            raise UsageError(f"retry-on {text}: use {formatting.either(Retry)}")
         return words
     if key == "scope":
         if text not in _SWITCH:

@@ -81,7 +81,8 @@ def _check_is_name(args: list[str], at: int) -> None:
     if "/" in word or paths.which(word):
         call = (*args[:at], start_request.name_of(word), "--", *args[at:])
         raise UsageError(
-            f"{word} is a command, not a session name: sesh start {' '.join(map(quote, call))}"
+            f"{word} is a command, not a session name; "
+            f"next: sesh start {' '.join(map(quote, call))}"
         )
 
 
@@ -243,7 +244,7 @@ def command(
     usual = _usual(template, None if inside else directory)
     box = None if record_only else registry.request(**_place(others, usual, supervision))
     if not box and (env_files or pull):
-        raise UsageError("--env-file and --pull are for a container; give --image too")
+        raise UsageError("--env-file and --pull are for containers; give --image too")
     if pull and box:
         registry.pull(box, config)
     request = start_request.Request(
@@ -285,7 +286,7 @@ def _nothing_to_run(ctx: click.Context) -> None:
     for param in ctx.command.params:
         given = ctx.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE
         if given and param.name not in _OF_A_RECORD:
-            raise UsageError(f"{param.opts[-1]} is about a process, and --record-only makes none")
+            raise UsageError(f"{param.opts[-1]} cannot be combined with --record-only")
 
 
 def _place(

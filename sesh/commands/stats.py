@@ -54,14 +54,14 @@ def command(
         _put(prometheus.text(found), path)
     elif found.empty:
         output.note(
-            "nothing has started or ended since then; sesh stats counts all that is kept"
+            "nothing started or ended since then; next: sesh stats"
             if since
-            else "nothing to count yet; start a session with: sesh start NAME -- COMMAND"
+            else "nothing to count yet; next: sesh start NAME -- COMMAND"
         )
     else:
         _print(found, since)
     for trouble in troubles[:1]:
-        output.note(f"what was seen could not be written down: {trouble}")
+        output.note(f"cannot save observed state: {trouble}")
     return errors.OK
 
 

@@ -102,7 +102,7 @@ def command(
 
     found = chosen()
     for name in places.unsure:
-        output.note(f"{name}: no answer from its container engine; its container may be left")
+        output.note(f"{name}: no answer from its container engine; its container may still exist")
     if not found and places.unsure:
         return errors.CANNOT_TELL
     if not found:
@@ -118,7 +118,7 @@ def command(
             return errors.FAILED
         able = [one for one in agreed_to if one.state not in _UNABLE]
     for one in unable:
-        output.note(f"{one.name}: {_why_not(one)}; left as it is")
+        output.note(f"{one.name}: {_why_not(one)}; not stopped")
     left: list[str] = []
     with _Progress() as progress:
         after = stop(able, config, limit, progress.show, keep=keep, note=left.append)
@@ -204,7 +204,7 @@ def _stop_orphans(config: Config, grace: float, *, dry_run: bool, yes: bool) -> 
     if not yes:  # the answer may have taken long: an orphan may be a session again
         census = orphans.still(census, orphans.census(config))
         if _count(census) < count:
-            output.note(f"{count - _count(census)} changed meanwhile, and left as they are")
+            output.note(f"{count - _count(census)} changed meanwhile: skipped")
     left = end_all(census, config, grace)
     for name in left:
         output.note(f"{name} could not be ended")
@@ -275,11 +275,11 @@ def _report(able: list[Seen], unable: list[Seen], after: list[Seen], left: list[
             continue
         if state in _LIVING:
             failed.add(name)
-            output.note(f"{name} is {state}: {now.reason}; sesh stop {name} tries again")
+            output.note(f"{name} is {state}: {now.reason}; next: sesh stop {name}")
         elif was in ALIVE and not before.has_process:
-            output.note(f"{name} is a record only: marked as abandoned, its agent is not sesh's")
+            output.note(f"{name}: marked as abandoned; its agent was not started by sesh")
         elif was not in _LIVING and was is not State.STALE:
-            output.note(f"{name} had ended already ({was})")
+            output.note(f"{name} had already ended ({was})")
         else:
             stopped.append(name)
     output.done("stopped", stopped)

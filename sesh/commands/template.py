@@ -59,15 +59,15 @@ def _check_words(
     action: str, names: Sequence[str], *, model: str | None, remove: bool, yes: bool, as_json: bool
 ) -> None:
     if as_json and action not in ("ls", "show"):
-        raise UsageError("--json goes with: sesh template ls, and show")
+        raise UsageError("--json is only for sesh template ls and show")
     if model is not None and action != "new":
-        raise UsageError("--from goes with: sesh template new")
+        raise UsageError("--from is only for sesh template new")
     if (remove or yes) and action != "trust":
-        raise UsageError("--remove and -y go with: sesh template trust")
+        raise UsageError("--remove and -y are only for sesh template trust")
     if action == "ls" and names:
-        raise UsageError("sesh template ls takes no name; sesh template show NAME shows one")
+        raise UsageError("sesh template ls takes no name; next: sesh template show NAME")
     if action in ("show", "new", "trust") and len(names) != 1:
-        raise UsageError(f"give the name of one template: sesh template {action} NAME")
+        raise UsageError(f"give one template name; next: sesh template {action} NAME")
 
 
 # --- ls ------------------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ def _row(line: _Line, directory: str | None) -> tuple[str, str, str, str]:
         runs = formatting.command_line(line.command) if line.command else "your shell"
     remark = ""
     if line.problem is not None:
-        remark = f"wrong: {catalog.next_step('check', line.name, directory)}"
+        remark = f"invalid: {catalog.next_step('check', line.name, directory)}"
     elif not line.trusted:
         remark = f"not trusted: {catalog.next_step('trust', line.name, directory)}"
     name, runs = (formatting.cut(cell, _WIDEST) for cell in (line.name, runs))
@@ -159,7 +159,7 @@ def _new(name: str, model: str | None, directory: str | None) -> int:
         found = catalog.find(model, directory)
         catalog.check_trusted(found, directory)
         template.decode(found.path, found.raw)
-        text = f"# Begun as a copy of {model}: sesh start -t {name}\n{found.raw.decode()}"
+        text = f"# Copied from {model}; use: sesh start -t {name}\n{found.raw.decode()}"
     output.write(f"{formatting.escape(catalog.write(name, text))}\n")
     return errors.OK
 
@@ -216,7 +216,7 @@ def _trust(name: str, directory: str | None, *, yes: bool) -> int:
     """Show the content, ask, and trust exactly this content."""
     found = catalog.of_project(name, directory)
     if found.trusted:
-        output.say(f"{name} is trusted already")
+        output.say(f"{name} is already trusted")
         return errors.OK
     meant = template.decode(found.path, found.raw)
     question = f"trust {formatting.escape(found.path)}?"
@@ -236,19 +236,19 @@ def _trust(name: str, directory: str | None, *, yes: bool) -> int:
 def _meaning(meant: Template) -> Iterator[str]:
     """What would run; printed last, so that a long file cannot scroll it off the screen."""
     command = formatting.command_line(meant.command) if meant.command else "your shell"
-    yield f"it runs {command}"
+    yield f"command: {command}"
     for what, value in (
-        ("in", meant.dir),
-        ("in a container of", meant.image),
-        ("in the container", meant.container),
-        ("with the variables", ", ".join(meant.env)),
-        ("with the mounts", ", ".join(meant.mounts)),
-        ("and again and again", meant.start.get("health_cmd", "")),
+        ("directory", meant.dir),
+        ("image", meant.image),
+        ("container", meant.container),
+        ("variables", ", ".join(meant.env)),
+        ("mounts", ", ".join(meant.mounts)),
+        ("health check", meant.start.get("health_cmd", "")),
     ):
         if value:
-            yield f"  {what} {formatting.escape(value)}"
+            yield f"{what}: {formatting.escape(value)}"
     if meant.agent:
-        yield f"  with {formatting.command_line((*meant.agent.start, *meant.agent.prompt))}"
+        yield f"arguments: {formatting.command_line((*meant.agent.start, *meant.agent.prompt))}"
 
 
 def _forget(name: str, directory: str | None) -> int:

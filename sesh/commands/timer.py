@@ -35,11 +35,11 @@ def command(
 ) -> int:
     """Schedule gc with systemd or cron: install, remove or status (default)."""
     if action != "install" and (every is not None or scheduler is not None or watch):
-        raise UsageError("--every, --scheduler and --watch go with: sesh timer install")
+        raise UsageError("--every, --scheduler and --watch are only for sesh timer install")
     if watch and (every is not None or scheduler == Scheduler.CRON):
-        raise UsageError("--watch runs all the time, by systemd: no --every, and no cron")
+        raise UsageError("--watch cannot be combined with --every or --scheduler cron")
     if action != "status" and as_json:
-        raise UsageError("--json goes with: sesh timer status")
+        raise UsageError("--json is only for sesh timer status")
     if action != "install":
         settings.forgive(output.note)
     settings.load()  # gc refuses what cannot be read: a timer would clean nothing up

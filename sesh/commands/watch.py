@@ -35,7 +35,7 @@ def command(
     Runs the same pass as the timers, sooner if something is due. Prints events.
     """
     if interval < _SHORTEST:
-        raise UsageError("--interval: should be 100ms at least")
+        raise UsageError("--interval should be at least 100ms")
     ended = _waiter()
     remark = _remarks()
     _, seen = events.since(events.NOWHERE)
@@ -61,7 +61,7 @@ def _pass() -> tuple[float | None, str | None]:
     except SeshError as error:
         return None, str(error)
     except Exception as error:  # a bug with one session: the others are still supervised
-        return None, f"a bug in sesh: {error!r}; its log: {bug_log.write(error)}"
+        return None, f"a bug in sesh: {error!r}; details in {bug_log.write(error)}"
     problems = [*([trouble] if trouble else []), *done.troubles]
     return done.next_due, str(problems[0]) if problems else None
 

@@ -35,7 +35,7 @@ def choose(only: Collection[str]) -> list[Check]:
             from difflib import get_close_matches
 
             near = get_close_matches(wanted, IDS, 1)
-            hint = f"did you mean {near[0]}?" if near else "sesh doctor --list-checks shows all"
+            hint = f"did you mean {near[0]}?" if near else "next: sesh doctor --list-checks"
             raise UsageError(f"no check named {wanted}; {hint}")
     return [check for check in CHECKS if not only or check.id in only]
 
@@ -50,7 +50,7 @@ def examine(check: Check, context: Context) -> list[Finding]:
     try:
         found = check.find(context)
     except (SeshError, OSError) as error:
-        found = [Finding(Level.FAIL, f"could not be checked: {_why(error)}")]
+        found = [Finding(Level.FAIL, f"cannot be checked: {_why(error)}")]
     return [replace(one, id=check.id) for one in found or [Finding(Level.OK, check.what)]]
 
 

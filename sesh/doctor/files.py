@@ -44,7 +44,7 @@ def permissions(context: Context) -> list[Finding]:
     findings = []
     if foreign:
         which = few([f"{shown(one.path)} (uid {one.owner})" for one in foreign])
-        text = f"{number(foreign, 'file')} of sesh not yours: {which}"
+        text = f"{number(foreign, 'file')} of sesh owned by another user: {which}"
         subjects = tuple(one.path for one in foreign)
         remedy = f"sudo chown -R {os.getuid()} {paths.state_dir()}"
         findings.append(Finding(Level.FAIL, text, remedy, subjects=subjects))
@@ -161,17 +161,17 @@ def disk(context: Context) -> list[Finding]:
     room = os.statvfs(place)
     if room.f_flag & os.ST_RDONLY:
         top = _mounted_at(place)
-        text = f"nothing can be written: the file system of {shown(place)} is read-only"
+        text = f"cannot write: the file system of {shown(place)} is read-only"
         remedy = f"sudo mount -o remount,rw {quote(top)}"
         return [Finding(Level.FAIL, text, remedy, subjects=(place,))]
     free, total = room.f_bavail * room.f_frsize, room.f_blocks * room.f_frsize
     if free < 1 << 20 or (room.f_files and not room.f_favail):
-        what = "no room" if free < 1 << 20 else "no room for another file"
-        text = f"{what} is left on the disk of {shown(place)}"
+        what = "space" if free < 1 << 20 else "inodes"
+        text = f"no {what} left on the disk of {shown(place)}"
         return [Finding(Level.FAIL, text, "sesh gc", subjects=(place,))]
     if free < SCARCE or (free < SCARCE_SHARE * total and free < PLENTY):
         room_left = f"{formatting.size(free)} of {formatting.size(total)}"
-        text = f"only {room_left} are free on the disk of {shown(place)}"
+        text = f"only {room_left} free on the disk of {shown(place)}"
         return [Finding(Level.WARN, text, "sesh gc", subjects=(place,))]
     return []
 
@@ -188,14 +188,14 @@ def state_size(context: Context) -> list[Finding]:
     if size <= LARGE:
         return []
     place = paths.state_dir()
-    text = f"the state directory {shown(place)} takes {formatting.size(size)}"
+    text = f"the state directory {shown(place)} uses {formatting.size(size)}"
     return [Finding(Level.WARN, text, "sesh gc", subjects=(place,))]
 
 
 CHECKS = (
     Check("config", "the settings can be read", settings),
     Check("permissions", "files of sesh are private and readable", permissions, make_private),
-    Check("temp-files", "no temporary file is left over", temp_files, remove_temp_files),
-    Check("disk", "there is room on the disk", disk),
-    Check("state-size", "the state directory is of a reasonable size", state_size),
+    Check("temp-files", "no temporary files are left over", temp_files, remove_temp_files),
+    Check("disk", "the disk has free space", disk),
+    Check("state-size", "the state directory is not too large", state_size),
 )

@@ -24,7 +24,7 @@ def other_sesh(context: Context) -> list[Finding]:
     first = paths.which("sesh")
     if len(own) != 1 or first is None or os.path.samefile(first, own[0]):
         return []
-    text = f"{first} comes before {own[0]} on PATH: that one runs when you type sesh"
+    text = f"{first} comes before {own[0]} on PATH, so sesh runs the wrong program"
     remedy = f"export PATH={quote(os.path.dirname(own[0]))}:$PATH"
     return [Finding(Level.WARN, text, remedy, subjects=(first,))]
 
@@ -38,7 +38,7 @@ def timer(context: Context) -> list[Finding]:
     ran_at = files.changed(paths.gc_stamp(context.run))
     age = None if ran_at is None else time.time() - ran_at
     ran = "" if age is None else f"; it last ran {formatting.long_time(age)} ago"
-    well = Finding(Level.OK, f"gc is called{ran}")
+    well = Finding(Level.OK, f"gc runs regularly{ran}")
     if age is not None and age < HOUR:
         return [well]
     found = timers.state()
@@ -50,7 +50,7 @@ def timer(context: Context) -> list[Finding]:
     if not found.installed:
         remedy = f"{_INSTALL} --watch" if found.watch else _INSTALL
         return [Finding(Level.WARN, f"gc is not scheduled{problem}{ran}", remedy)]
-    text = f"gc does not run, though {found.scheduler} should call it{problem}{ran}"
+    text = f"gc does not run, although {found.scheduler} should run it{problem}{ran}"
     return [Finding(Level.WARN, text, _INSTALL if found.problem else "sesh gc")]
 
 
@@ -60,7 +60,7 @@ def linger(context: Context) -> list[Finding]:
     here = runtime and os.path.exists(f"{runtime}/systemd") and paths.which("loginctl")
     if not here or systemd.lingering(_TIMEOUT) is not False:
         return []
-    text = "sessions end with your last login: systemd does not let your processes linger"
+    text = "sessions end when you log out: lingering is off (systemd)"
     return [Finding(Level.WARN, text, f"loginctl enable-linger {os.getuid()}")]
 
 
@@ -71,7 +71,7 @@ def undelivered(context: Context) -> list[Finding]:
         return []
     whom, why = (lost[-1].get(about) for about in ("target", "reason"))
     text = (
-        f"{number(lost, 'notification')} could not be delivered within the last day; "
+        f"{number(lost, 'notification')} could not be delivered in the last day; "
         f"the last to {whom or 'an unknown target'}: {why or 'reason unknown'}"
     )
     subjects = tuple(dict.fromkeys(str(one["target"]) for one in lost if one.get("target")))
@@ -80,7 +80,7 @@ def undelivered(context: Context) -> list[Finding]:
 
 CHECKS = (
     Check("other-sesh", "the sesh on PATH is this one", other_sesh),
-    Check("timer", "gc is called regularly", timer),
-    Check("linger", "sessions outlive a login (systemd)", linger),
-    Check("notices", "every notification was delivered", undelivered),
+    Check("timer", "gc runs regularly", timer),
+    Check("linger", "sessions survive a logout (systemd)", linger),
+    Check("notices", "all notifications were delivered", undelivered),
 )

@@ -39,7 +39,7 @@ def without_record(
         several = len(found) > 1
         remedy = FIX if several else found[0].remedy
         note = "rebuilds their records" if several else "rebuilds its record"
-    text = f"{number(found, found[0].noun)} of ours without a record: {listed(found)}"
+    text = f"{number(found, found[0].noun)} of sesh without a record: {listed(found)}"
     names = tuple(one.name for one in found)
     return [Finding(Level.FAIL if alive else Level.WARN, text, remedy, note, names)]
 
@@ -122,8 +122,8 @@ def _outliving(group: list[Leftover]) -> Finding:
 
 
 CHECKS = (
-    Check("orphan-agent", "every agent has its record and its terminal", orphan_agent, rebuild_all),
-    Check("orphan-tmux", "every tmux session of ours has a record", orphan_tmux),
+    Check("orphan-agent", "every agent has a record and a terminal", orphan_agent, rebuild_all),
+    Check("orphan-tmux", "every tmux session of sesh has a record", orphan_tmux),
     Check("orphan-process", "no process outlives its session", orphan_process),
-    Check("record-disagrees", "what is recorded as ended is dead", record_disagrees),
+    Check("record-disagrees", "no agent of an ended session is alive", record_disagrees),
 )

@@ -58,8 +58,8 @@ def _labelled(found: Sequence[UnclaimedPlace]) -> list[Finding]:
         return []
     names = tuple(one.label for one in found)
     count = number(found, found[0].noun)
-    text = f"{count} with labels of sesh, not made by it: {orphans.listed(found)}"
-    note = "shows what it is; sesh leaves it alone"
+    text = f"{count} with labels of sesh, but not created by sesh: {orphans.listed(found)}"
+    note = "shows details; it is left alone"
     return [Finding(Level.WARN, text, found[0].inspect, note, names)]
 
 
@@ -70,7 +70,7 @@ def container_left(context: Context) -> list[Finding]:
         return []
     text = f"{number(found, found[0].noun)} left over: {orphans.listed(found)}"
     names = tuple(one.label for one in found)
-    note = "removes what two passes a minute apart have seen"
+    note = "removes what two passes, a minute apart, agree on"
     return [Finding(Level.WARN, text, "sesh gc", note, names)]
 
 
@@ -97,11 +97,11 @@ def went_with_container(view: View) -> bool:
 CHECKS = (
     Check("engine", "every container engine in use answers", _by_kinds("engine")),
     Check(
-        "orphan-container", "every container of ours has a record", orphan_container, rebuild_all
+        "orphan-container", "every container of sesh has a record", orphan_container, rebuild_all
     ),
     Check("container-left", "no container is left over", container_left),
     Check("container-gone", "no session has lost its container", container_gone),
-    Check("zombies", "no dead process stays in a container", _by_kinds("zombies")),
-    Check("mount-size", "no private mount holds too much", _by_kinds("mount-size")),
-    Check("image", "the images of sessions are there", _by_kinds("image")),
+    Check("zombies", "no container has zombie processes", _by_kinds("zombies")),
+    Check("mount-size", "no private mount is too large", _by_kinds("mount-size")),
+    Check("image", "the images of all sessions exist", _by_kinds("image")),
 )

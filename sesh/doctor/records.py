@@ -48,7 +48,7 @@ def _quarantine(entry: Entry) -> Step:
 
     def move() -> None:
         if records.quarantine(entry, stamp) is None:
-            raise StateError(f"{shown(entry.path)} has changed meanwhile; left as it is")
+            raise StateError(f"{shown(entry.path)} changed meanwhile; not moved")
 
     return Step(f"moved {shown(entry.path)} to quarantine", move)
 
@@ -67,12 +67,12 @@ def digest(context: Context) -> list[Finding]:
     lying = _lying_digests(context)
     findings = []
     if unwritten:
-        text = f"what was seen of {few([one.name for one in unwritten])} could not be written down"
+        text = f"cannot save observed state of {few([one.name for one in unwritten])}"
         names = tuple(one.name for one in unwritten)
         reason = f"{text}: {unwritten[0].trouble}"
         findings.append(Finding(Level.FAIL, reason, FIX, subjects=names))
     if lying:
-        text = f"the digest line says something else than the record: {few(lying)}"
+        text = f"the digest line does not match the record: {few(lying)}"
         findings.append(Finding(Level.FAIL, text, FIX, "rewrites it", subjects=tuple(lying)))
     return findings
 
@@ -118,10 +118,10 @@ def log_pipe(context: Context) -> list[Finding]:
     if not found:
         return []
     names = tuple(str(view["name"]) for view in found)
-    text = f"what {names[0]} prints is not logged any more"
+    text = f"the output of {names[0]} is no longer logged"
     if len(found) > 1:
-        text = f"the output of {len(found)} sessions is not logged any more: {few(names)}"
-    return [Finding(Level.FAIL, text, FIX, "logs it from now on", names)]
+        text = f"the output of {len(found)} sessions is no longer logged: {few(names)}"
+    return [Finding(Level.FAIL, text, FIX, "logs it again", names)]
 
 
 def restore_logs(context: Context) -> list[Step]:
@@ -133,7 +133,7 @@ def restore_logs(context: Context) -> list[Step]:
             raise SeshError(f"tmux: {reply.text}")
 
     return [
-        Step(f"what {view['name']} prints is logged again", partial(pipe, view))
+        Step(f"the output of {view['name']} is logged again", partial(pipe, view))
         for view in _unlogged(context)
     ]
 
@@ -158,6 +158,6 @@ def _logged(view: View, panes: dict[tuple[str, str, str], Pane]) -> bool:
 
 CHECKS = (
     Check("record-damaged", "every record can be read", record_damaged, replace_damaged),
-    Check("digest", "every digest line says what its record says", digest, rewrite_digests),
-    Check("log-pipe", "what living sessions print is logged", log_pipe, restore_logs),
+    Check("digest", "every digest line matches its record", digest, rewrite_digests),
+    Check("log-pipe", "the output of living sessions is logged", log_pipe, restore_logs),
 )

@@ -25,7 +25,7 @@ STOP_PATIENCE = 10.0  # seconds after its grace that a stop may take to be confi
 
 def stale(context: Context) -> list[Finding]:
     found = _needy(context, State.STALE)
-    return _sessions(found, "{} ended and left something up", "restart --stale")
+    return _sessions(found, "{} ended and left something running", "restart --stale")
 
 
 def failed(context: Context) -> list[Finding]:
@@ -42,7 +42,7 @@ def lost(context: Context) -> list[Finding]:
 def unwell(context: Context) -> list[Finding]:
     running = [view for view in context.views if view["state"] == State.RUNNING]
     found = [view for view in running if view["health"] in (Health.HUNG, Health.FAILING)]
-    return _sessions(found, "{} alive but not well", None)
+    return _sessions(found, "{} unhealthy", None)
 
 
 def overdue(context: Context) -> list[Finding]:
@@ -56,8 +56,8 @@ def overdue(context: Context) -> list[Finding]:
     names = tuple(sorted(late))
     which = [f"{name} ({late[name].why or 'its retry is due'})" for name in names]
     head = "1 session waits" if len(names) == 1 else f"{len(names)} sessions wait"
-    text = f"{head} for a pass: {few(which)}"
-    note = "does what is due; sesh timer install has it done without tmux"
+    text = f"{head} for a supervision pass: {few(which)}"
+    note = "runs it now; a timer runs it regularly (sesh timer install)"
     return [Finding(Level.FAIL, text, "sesh pass", note, names)]
 
 
@@ -96,12 +96,10 @@ def _closed_off(circuit: Circuit, opened: Opened, down: Sequence[View]) -> Findi
     waiting = tuple(sorted(str(view["name"]) for view in down))
     if not waiting:
         kind, name = circuit
-        text = f"{why}: automatic retries are paused"
         remedy = f"sesh ls --all --filter {quote(f'{kind}={name}')}"
-        return Finding(Level.WARN, text, remedy, "shows them")
-    waits = "waits" if len(waiting) == 1 else "wait"
+        return Finding(Level.WARN, why, remedy, "lists its sessions")
     remedy = f"sesh restart {' '.join(waiting[:20])}"
-    text = f"{why}: {few(waiting)} {waits} for it"
+    text = f"{why}: {few(waiting)}"
     return Finding(Level.WARN, text, remedy, subjects=waiting)
 
 
@@ -109,7 +107,7 @@ def stuck_starting(context: Context) -> list[Finding]:
     found = [view for view in _needy(context, State.FAILED, State.TIMEOUT) if _never_began(view)]
     waiting = {one.name for one in context.judged(_starts_too_long)}
     found += [view for view in context.views if view["name"] in waiting]
-    return _sessions(found, "{} never began", None)
+    return _sessions(found, "{} never started", None)
 
 
 def _needy(context: Context, *states: State) -> list[View]:
@@ -171,13 +169,13 @@ def _stops_too_long(one: Seen) -> bool:
 
 
 CHECKS = (
-    Check("stale", "no session has ended and left something up", stale),
+    Check("stale", "no ended session left something running", stale),
     Check("failed", "no session has failed", failed),
     Check("lost", "no session is lost", lost),
-    Check("unwell", "every running session is well", unwell),
-    Check("overdue", "no deadline and no retry is overdue", overdue),
+    Check("unwell", "every running session is healthy", unwell),
+    Check("overdue", "no deadline or retry is overdue", overdue),
     Check("branch", "every living session is on its branch", branch),
-    Check("breaker", "no group fails too often", breaker),
-    Check("stuck-starting", "no session is stuck at its start", stuck_starting),
+    Check("breaker", "no breaker is open", breaker),
+    Check("stuck-starting", "no session is stuck while starting", stuck_starting),
     Check("stuck-stopping", "every stop is confirmed", stuck_stopping, finish_stops),
 )

@@ -54,14 +54,14 @@ def _silent(context: Context, socket: str, answer: Reply) -> Finding:
     if answer.trouble is Trouble.EXITING and empty:
         pids = ", ".join(str(process.pid) for process in empty)
         text = f"tmux server {pids} is wedged: it answers every call with {answer.text!r}"
-        return Finding(Level.FAIL, text, FIX, "asks, and ends it", (shown(socket),))
+        return Finding(Level.FAIL, text, FIX, "asks, then ends it", (shown(socket),))
     stopped = [one for one in living if (stat := context.table.get(one.pid)) and stat.stopped]
     if stopped:
         text = f"tmux server {stopped[0].pid} is stopped by a signal: {answer.text}"
         remedy, note = f"kill -CONT {stopped[0].pid}", "continues it"
     else:
         text = f"the tmux server of {shown(socket)} gives no usable answer: {answer.text}"
-        remedy, note = f"tmux -S {quote(socket)} list-sessions", "shows what it says"
+        remedy, note = f"tmux -S {quote(socket)} list-sessions", "shows its error"
     return Finding(Level.FAIL, text, remedy, note, (shown(socket),))
 
 
@@ -162,14 +162,14 @@ def _unreachable(one: Hidden) -> Finding:
     pid, where = one.process.pid, shown(one.socket)
     subjects = (str(pid), where)
     if one.by is None:
-        text = f"tmux server {pid} lives, but its socket {where} was swept away"
+        text = f"tmux server {pid} is alive, but its socket {where} was deleted"
         return Finding(Level.FAIL, text, FIX, "restores it", subjects)
-    text = f"tmux server {one.by.pid} hides another that lives, {pid}: both say {where} is theirs"
+    text = f"tmux server {one.by.pid} hides another, {pid}: both claim {where}"
     if one.empty:
-        return Finding(Level.FAIL, text, FIX, "lets the first be reached", subjects)
+        return Finding(Level.FAIL, text, FIX, "makes the hidden one reachable", subjects)
     if one.idle:
         text += f"; nothing runs in {pid}"
-        return Finding(Level.WARN, text, FIX, f"asks, and ends {pid}", subjects)
+        return Finding(Level.WARN, text, FIX, f"asks, then ends {pid}", subjects)
     note = f"makes {pid} reachable instead: end what runs in one of them, then sesh doctor --fix"
     return Finding(Level.FAIL, text, f"kill -USR1 {pid}", note, subjects)
 
@@ -207,7 +207,7 @@ def _leave_one(server: Tmux, idle: Process, other: Process) -> Step:
 
     def end() -> None:
         if _has_panes(processes.table(), idle):
-            raise SeshError(f"something runs in tmux server {idle.pid} by now; left as it is")
+            raise SeshError(f"something runs in tmux server {idle.pid} now; not ended")
         _end_server(idle)
         tmux_server.restore_socket(server, other)
 
@@ -222,7 +222,7 @@ def _end_server(process: Process) -> None:
     if stat is None or stat.process != process:
         return
     if not processes.is_tmux(stat):
-        raise SeshError(f"process {process.pid} is no tmux server")
+        raise SeshError(f"process {process.pid} is not a tmux server")
     if terminate.end_each([process], END_PATIENCE, kill=False):
         raise SeshError(f"tmux server {process.pid} does not end")
 

@@ -33,8 +33,8 @@ from sesh.system.subprocesses import Reply
 ORPHAN_GRACE = 60.0  # seconds between two passes that agree on an orphan
 _NEXT = "ended by the next gc, a minute later"
 _JUMPED = (
-    ", but the clock jumped or the machine was off: gc waits a day until it deletes, "
-    "an hour until it archives"
+    ", but the clock jumped or the machine was off: gc waits an hour before archiving, "
+    "a day before deleting"
 )
 TEMP_GRACE = 3600.0  # seconds after which a temp file's writer is dead
 
@@ -134,7 +134,7 @@ def archive_due(one: Ended, gc: Gc, options: Options, now: float) -> str | None:
     age = gc.archive_after if options.older_than is None else options.older_than
     if now - one.ended <= age:
         return None
-    return f"ended more than {span(age)} ago" if age else "that ended well"
+    return f"ended more than {span(age)} ago" if age else "that completed"
 
 
 def limit_reached(
@@ -316,7 +316,7 @@ def _archives(
             yield Step(Verb.KEEP, What.WORKTREE, name, why, session_id, remedy=remedy)
         elif due:
             if tree:
-                why = "with nothing but what git ignores or has elsewhere"
+                why = "without work that git does not have elsewhere"
                 yield Step(Verb.REMOVE, What.WORKTREE, name, why, session_id)
             yield Step(Verb.ARCHIVE, What.RECORD, name, due, session_id)
 
@@ -360,7 +360,7 @@ def _listed(census: Census) -> set[str]:
 def _files(scene: Scene, gc: Gc, now: float, by_days: float) -> Iterator[Step]:
     for path, changed in scene.launch_files if not scene.census.silent else ():
         session_id = os.path.basename(path).partition(".")[0]
-        yield _file(What.LAUNCH_FILE, path, "that no record names", changed, session_id)
+        yield _file(What.LAUNCH_FILE, path, "without a record", changed, session_id)
     for path, changed in scene.mounts:
         if now - changed > ORPHAN_GRACE:
             step = _file(What.MOUNT, path, "whose container is gone", changed, mount_owner(path))
@@ -387,5 +387,5 @@ def _servers(census: Census) -> Iterator[Step]:
     """Servers that gave no answer, and are left alone."""
     for socket, answer in sorted(census.answers.items()):
         if isinstance(answer, Reply) and tmux.silent(answer):
-            why = f"as it is: {answer.text}"
+            why = f"without an answer: {answer.text}"
             yield Step(Verb.KEEP, What.SERVER, socket, why, remedy="sesh doctor")

@@ -22,7 +22,7 @@ _DONE = {
 }
 _ADVICE = {
     "stop": "end with:",
-    "adopt": "take back with:",
+    "adopt": "adopt with:",
     "rm": "remove anyway with:",
     "doctor --fix": "fix with:",
     "doctor": "see why with:",
@@ -71,7 +71,7 @@ def table(outcomes: Sequence[Outcome], width: int | None, *, dry_run: bool) -> s
 
 
 def closing(outcomes: Sequence[Outcome], *, dry_run: bool) -> str | None:
-    if dry_run:
+    if dry_run and not all(one.kept for one in outcomes):
         return "nothing was done (--dry-run)"
     return None if any(one.done or one.failed for one in outcomes) else "nothing to clean up"
 

@@ -33,16 +33,16 @@ INTERRUPTED = 130
 EXIT_CODES = {
     OK: "done; for status: alive (running, paused, starting, stopping, recovering)",
     FAILED: "failed, or the answer is no",
-    USAGE: "usage; or a question had to be asked and there is no terminal (-y answers it)",
-    ENDED: "known, but ended (stale too)",
+    USAGE: "usage error; or a question and no terminal to ask it (-y answers it)",
+    ENDED: "ended (stale too)",
     NO_SESSION: "no such session",
-    CANNOT_TELL: "tmux or docker missing, down or hung, or another machine's: cannot tell",
+    CANNOT_TELL: "cannot tell: tmux or docker missing, down or hung, or session on another machine",
     STATE: "a record or the config can't be read or written; nothing was changed, "
     "unless the message says that it is unknown",
     CONFLICT: "conflict: the name exists, it is locked, or an agent is waiting for an answer",
     PARTIAL: "some of several failed",
     PROBLEMS: "doctor found problems",
-    BUG: "a bug in sesh (written to a log, with the path)",
+    BUG: "a bug in sesh (the message names its log)",
     TIMED_OUT: "wait timed out",
     INTERRUPTED: "interrupted",
 }

@@ -75,12 +75,14 @@ def finished_message(record: Record) -> str:
     """Why no report is accepted any more."""
     word = record.agent
     when = f" at {word.finished:%Y-%m-%d %H:%M:%S} UTC" if word.finished else ""
-    return f"{record.name} has finished ({word.phase}{when}); no report can follow"
+    return (
+        f"{record.name} has already finished ({word.phase}{when}); no further reports are accepted"
+    )
 
 
 def _entered(word: AgentReport, phase: str, now: datetime) -> AgentReport:
     if phase not in PHASES:
-        raise UsageError(f"no phase named {phase!a}; use one of {', '.join(PHASES)}")
+        raise UsageError(f"unknown phase {phase!a}; use one of {', '.join(PHASES)}")
     if phase == word.phase:
         return word
     steps = (*word.history, Step(phase, now))
@@ -158,7 +160,7 @@ def merge(old: Mapping[str, Any], new: Mapping[str, Any], *, force: bool) -> dic
         if value is not None:
             _check_value(key, value)
             if not force and (why := secret(key, value)):
-                raise UsageError(f"metadata {key}: {why}; use --force to keep it anyway")
+                raise UsageError(f"metadata {key}: {why}; use --force to store it anyway")
     both = {**old, **new}
     left = {key: _copied(value) for key, value in both.items() if value is not None}
     if len(left) > MOST_KEYS:

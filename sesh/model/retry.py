@@ -48,7 +48,7 @@ def after_end(
     if record.status.desired is Desired.STOPPED and record.status.stop_reason is None:
         return After(None, used)  # a person wants it to stop
     if record.status.paused is not None:
-        return After(None, used, "not launched again: it was paused")
+        return After(None, used, "not retried: it was paused")
     if how.state is State.TIMEOUT and left <= 0:
         return After(None, used)  # it has lived as long as it should
     if used >= supervision.retries:
@@ -61,7 +61,7 @@ def after_end(
     pause = delay(supervision, used + 1, record.launch)
     retry_at = ended + timedelta(seconds=pause)
     if min(max(_SOON, (retry_at - now).total_seconds()), pause) >= left:
-        return After(None, used, f"not launched again: {no_time(supervision)}")
+        return After(None, used, f"not retried: {no_time(supervision)}")
     return After(retry_at, used)
 
 

@@ -10,7 +10,7 @@ from sesh.model.errors import CANNOT_TELL, ENDED, FAILED, OK, STATE
 from sesh.model.value_object import Value
 
 _RED, _GREEN, _YELLOW, _DIM, _PLAIN = "31", "32", "33", "2", ""
-_MENU = "sesh attach {0} shows the menu   ·   sesh restart {0}   ·   sesh stop {0}"
+_MENU = "sesh attach {0}   ·   sesh restart {0}   ·   sesh stop {0}"
 _DISMISS = "sesh restart {0}, or sesh stop {0} to dismiss"
 _AGAIN = "sesh restart {0}   ·   sesh rm {0}"
 
@@ -37,16 +37,16 @@ def _failure(rank: int) -> Row:
 
 
 STATES = {
-    "damaged": Row(1, _RED, STATE, "repair or move the file; sesh rm --force {0} forgets it"),
-    "starting": _alive(22, _PLAIN, "look again in a moment"),
+    "damaged": Row(1, _RED, STATE, "sesh doctor --fix   ·   sesh rm --force {0}"),
+    "starting": _alive(22, _PLAIN, "sesh wait {0} --for running   ·   sesh stop {0}"),
     "running": _alive(23, _GREEN, "sesh attach {0}   ·   sesh stop {0}"),
     "paused": _alive(24, _PLAIN, "sesh resume {0}   ·   sesh stop {0}"),
-    "stopping": _alive(20, _YELLOW, "sesh stop {0} tries again"),
+    "stopping": _alive(20, _YELLOW, "sesh stop {0}"),
     "recovering": Row(
         21,
         _YELLOW,
         OK,
-        "sesh restart {0} launches it now   ·   sesh stop {0}",
+        "sesh restart {0}   ·   sesh stop {0}",
         "sesh restart {0}",
         alive=True,
     ),
@@ -56,7 +56,7 @@ STATES = {
     "timeout": _failure(4),
     "completed": Row(26, _DIM, ENDED, _AGAIN, ended=True),
     "stopped": Row(27, _DIM, ENDED, _AGAIN, ended=True),
-    "unknown": Row(25, _DIM, CANNOT_TELL, "look again later; nothing was changed"),
+    "unknown": Row(25, _DIM, CANNOT_TELL, "sesh doctor"),
     "orphan": Row(
         2, _YELLOW, FAILED, "sesh adopt {0}   ·   sesh stop {0}", "sesh adopt {0}, or sesh stop {0}"
     ),

@@ -14,6 +14,7 @@ from sesh.model.place import Agent, Host, Process
 from sesh.model.reconcile import reconcile
 from sesh.model.record import Record, Spec, Status, session_id, valid_name
 from sesh.model.states import Desired
+from sesh.model.text.shell_words import quote
 from sesh.model.value_object import replace
 from sesh.places import claims, environment, keepers, launch_files, registry
 from sesh.places.host import tmux_server
@@ -49,7 +50,7 @@ def rebuild(orphan: Orphan, config: Config) -> Seen:
     if server.server_pid() != word.server.pid:
         raise CannotTellError(
             f"{record.name} runs in tmux server {word.server.pid}, which does not answer at "
-            f"{server.socket}: another one may have taken its place there"
+            f"{server.socket}: another server may have taken its socket"
         )
     _restore_pipe(record, server)
     launch_files.keep_claim(record, _claim(record).raw)
@@ -101,7 +102,7 @@ def _command(pid: int) -> tuple[str, ...]:
     dash. Not by psutil, which splits a program's name at spaces."""
     argv = processes.command(pid)
     if not argv or not argv[0]:
-        raise SeshError(f"process {pid}: its command line can't be seen")
+        raise SeshError(f"process {pid}: its command line cannot be read")
     return (argv[0].removeprefix("-"), *argv[1:])
 
 
@@ -134,7 +135,7 @@ def _claim(record: Record) -> Entry:
         entry = records.claim(record, reconcile(record, sight, _now()), None)
     except ConflictError:
         raise ConflictError(
-            f"a record named {record.name} exists; sesh show {record.name} says of what"
+            f"a record named {record.name} exists; next: sesh show {record.name}"
         ) from None
     events.append("adopted", record, command=list(record.spec.command))
     return entry
@@ -182,7 +183,7 @@ def take_over(name: str, config: Config) -> Seen:
     restart, so how it ends will be unknown."""
     if not valid_name(name):
         raise UsageError(
-            f"invalid name {name!a} for a session; rename it first: tmux rename-session -t …"
+            f"invalid session name {name!a}; next: tmux rename-session -t {quote(name)} NEW"
         )
     records.prepare()
     machine = processes.here()
@@ -261,8 +262,8 @@ def _hand_made(name: str, server: Tmux) -> Pane:
     made = server.active_pane(name)
     if isinstance(made, Reply):
         if made.trouble in (tmux.Trouble.NO_TARGET, tmux.Trouble.NO_SERVER):
-            raise NoSessionError(f"no tmux session named {name} in {server.socket}; see tmux ls")
+            raise NoSessionError(f"no tmux session named {name} in {server.socket}; next: tmux ls")
         raise CannotTellError(f"{name}: tmux: {made.text}")
     if made.sesh_id and records.entry(name) is not None:
-        raise ConflictError(f"{name} is a session of sesh already; see sesh ls --all")
+        raise ConflictError(f"{name} is already a session of sesh; next: sesh ls --all")
     return made

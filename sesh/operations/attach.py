@@ -21,7 +21,7 @@ from sesh.system.tmux import Tmux, barrier, find_binary
 
 def need_terminal() -> None:
     if not (os.isatty(0) and os.isatty(1)):
-        raise UsageError("attach needs a terminal; sesh logs shows the output")
+        raise UsageError("attach needs a terminal; next: sesh logs NAME")
 
 
 def attach(record: Record, config: Config, *, read_only: bool, alone: bool) -> None:

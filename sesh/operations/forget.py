@@ -40,7 +40,7 @@ def forget(
             break
         found = lookup.again(found)
     else:
-        raise ConflictError(f"{record.name} is being changed by others; try again")
+        raise ConflictError(f"{record.name} is being changed by other processes; try again")
     _forget_launches(record)
     for path in paths.of_transcript(record.id):
         with suppress(FileNotFoundError):
@@ -75,7 +75,7 @@ def check_discard(found: Seen) -> None:
 
 
 def _kept(record: Record, stays: str) -> SeshError:
-    return SeshError(f"{record.name}: its worktree {_tree(record)} stays: {stays}; not forgotten")
+    return SeshError(f"{record.name}: its worktree {_tree(record)} stays: {stays}; not removed")
 
 
 def _tree(record: Record) -> str:
@@ -93,7 +93,7 @@ def _leave_worktree(record: Record, note: Note, *, discard: bool = False) -> Non
     elif ignored:
         files = formatting.number(len(ignored), "file")
         names = ", ".join(ignored[:_NAMED]) + (" …" if len(ignored) > _NAMED else "")
-        gone = f"{files} that git ignores went with its worktree {_tree(record)}"
+        gone = f"{files} that git ignores were removed with its worktree {_tree(record)}"
         note(f"{record.name}: {gone}: {names}")
 
 

@@ -22,9 +22,7 @@ from sesh.state.judge import Seen
 def rebuild(found: UnclaimedPlace, config: Config) -> Seen:
     """Make it a session again: with the name, command and directory of its start."""
     if records.entry(found.name) is not None:
-        raise ConflictError(
-            f"a record named {found.name} exists; sesh show {found.name} says of what"
-        )
+        raise ConflictError(f"a record named {found.name} exists; next: sesh show {found.name}")
     records.prepare()
     record = registry.ELSEWHERE[found.kind]().rebuild(found, config)
     _restore_kit(record)

@@ -33,7 +33,7 @@ def rename(found: Seen, name: str, config: Config, note: Note) -> Seen:
     _check(found)
     old = found.intact.record
     if name == old.name:
-        raise ConflictError(f"{name} has that name already")
+        raise ConflictError(f"{name} already has that name")
     before = claim.free_name(name)
     release(before, config)
     shown = _pane(found, config)
@@ -82,7 +82,7 @@ def _in_tmux(server: Tmux, pane: Pane, name: str, before: Seen | None) -> None:
         panes.close_dead({name: before.intact.record.id if before else ""}, server)
         reply = server.rename(pane, name)
     if reply.trouble is Trouble.DUPLICATE:
-        raise ConflictError(f"tmux has a session {name} already; choose another name")
+        raise ConflictError(f"tmux already has a session named {name}; choose another name")
     if not reply.ok:
         raise CannotTellError(f"tmux: {reply.text}; not renamed")
 
@@ -100,4 +100,4 @@ def _in_record(found: Seen, name: str, before: Seen | None) -> Seen:
         now = lookup.one(found.name)
         lookup.check_same_launch(found, now)
         _check(now)
-    raise ConflictError(f"{found.name} is being changed by others; try again")
+    raise ConflictError(f"{found.name} is being changed by other processes; try again")

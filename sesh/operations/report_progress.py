@@ -20,7 +20,7 @@ def update(name: str, report: Report, only: str | None = None) -> Seen:
 
     def change(record: Record) -> Record:
         if only is not None and record.id != only:
-            raise ConflictError(f"{name} is another session by now")
+            raise ConflictError(f"{name} is a different session now")
         return progress.apply(record, report, datetime.now(UTC))
 
     return _update(name, change)

@@ -42,6 +42,7 @@ from sesh.system.tmux import Tmux, Trouble
 LIVING = (ALIVE | {State.ORPHAN}) - {State.RECOVERING}
 _AT_ONCE = 50  # launches: agents that all start together must start in time
 _MOST_ROUNDS = 2  # of launches, for any number of sessions: tmux gets few calls
+_LEFT = "; not restarted"  # in an error: what was done
 _EACH = 0.2  # seconds longer that a server may take for each session: all keepers call it
 
 
@@ -83,14 +84,16 @@ def _must_stop(one: Seen, above: Container[int], *, fresh: bool) -> bool:
     record = one.intact.record
     lookup.need_process(one)
     if one.state is State.UNKNOWN:
-        raise CannotTellError(f"{one.name}: {one.reason}; not restarted")
+        raise CannotTellError(f"{one.name}: {one.reason}{_LEFT}; next: sesh show {one.name}")
     if one.state not in LIVING:
         return False
     agent = record.place.agent
     if agent and agent.process.pid in above:
-        raise ConflictError(f"{one.name} can't restart itself; call it from another terminal")
+        raise ConflictError(f"{one.name} cannot restart itself; run this in another terminal")
     if one.state is State.STARTING:
-        raise ConflictError(f"{one.name} is starting just now")
+        raise ConflictError(
+            f"{one.name} is still starting; next: sesh wait {one.name} --for running"
+        )
     check(record, fresh=fresh)
     return True
 
@@ -110,7 +113,9 @@ def _stopped(living: Sequence[Seen], config: Config, grace: float, results: Resu
             if after.state in LIVING:
                 own = [line.removeprefix(f"{one.name}: ") for line in remarks if _of(one, line)]
                 why = refused(after) or (*own, after.state)[0]
-                raise SeshError(f"{one.name} could not be stopped: {why}; not restarted")
+                raise SeshError(
+                    f"{one.name} could not be stopped: {why}{_LEFT}; next: sesh stop {one.name}"
+                )
             stopped.append(after)
     _await_keepers([one.intact.record for one in stopped])
     return stopped
@@ -180,7 +185,7 @@ def _relaunch_here(
     here = [record for record in sessions if record.place.machine == processes.here()]
     listed = server.panes() if here else []
     if isinstance(listed, Reply) and listed.trouble is not Trouble.NO_SERVER:
-        why = f"tmux: {listed.text}; not restarted"  # no reason to make second sessions
+        why = f"tmux: {listed.text}{_LEFT}; next: sesh doctor"  # no reason to make second sessions
         return {one.name: CannotTellError(f"{one.name}: {why}") for one in found}
     kept = [record for record in here if panes.find(record, listed)]
     if kept:
@@ -274,7 +279,8 @@ def keep_requested(before: Seen, why: str) -> None:
         return
     wanted = replace(record, status=replace(status.without_stop(), outcome=None, keep=False))
     if status.outcome is not None:
+        why = why.partition(_LEFT)[0]
         record_failure(entry, wanted, failed(f"not restarted: {why}"), "restarted")
         return
-    sight = Observation(unknown("its restart has failed just now"))
+    sight = Observation(unknown("its restart has just failed"))
     records.swap(entry, wanted, reconcile(wanted, sight, now()))

@@ -157,8 +157,8 @@ def send(
     by_agent = bool(data) and enter and terminal.record.spec.kit is not None
     if not (proof.comes() if by_agent else _prints(terminal, printed)):
         raise SeshError(
-            f"{terminal.name}: not confirmed: nothing shows that it arrived; "
-            f"see sesh logs {terminal.name}"
+            f"{terminal.name}: not confirmed: no sign that it arrived; "
+            f"next: sesh logs {terminal.name}"
         )
 
 
@@ -292,21 +292,21 @@ def answer(terminal: Terminal, word: str, about: str = "") -> str:
     name, answers = terminal.name, terminal.answers
     found = terminal.dialog()
     if found is None:
-        raise ConflictError(f"{name} asks nothing; nothing was typed")
+        raise ConflictError(f"{name} has no open question; nothing was typed")
     if not questions.is_about(found.question, about):
-        raise ConflictError(f"{name} asks something else; nothing was typed: {brief(found)}")
+        raise ConflictError(
+            f"{name}: open question does not match; nothing was typed: {brief(found)}"
+        )
     if found.dialog is None:
         raise ConflictError(
             f"{name}: its question cannot be read from its screen: {brief(found)}; "
-            f"answer it there: sesh attach {name}"
+            f"next: sesh attach {name}"
         )
     choice = dialogs.choose(found.dialog, answers, word)
     if choice is None or len(choice.option.key) > 1:
         labels = [(one.key, formatting.cut(one.label, _LABEL)) for one in found.dialog.options]
         offered = ", ".join(f"{key} {label}" for key, label in labels)
-        raise ConflictError(
-            f"{name}: the question has no answer {word}: {brief(found)}; it has {offered}"
-        )
+        raise ConflictError(f"{name}: no option {word!r}: {brief(found)}; options: {offered}")
     keys = [choice.option.key if key == OPTION else key for key in answers.keys]
     event = agent_files.last_hook(terminal.launch)
     now = terminal.asked()  # immediately before
@@ -322,7 +322,7 @@ def answer(terminal: Terminal, word: str, about: str = "") -> str:
     if not _is_gone(terminal, found.dialog, event):
         raise SeshError(
             f"{name}: not confirmed: the question is still open: {brief(found)}; "
-            f"see sesh show {name}"
+            f"next: sesh show {name}"
         )
     text = f" {questions.line(choice.text)}:" if choice.text else ""
     return f"{choice.verb}{text} {questions.subject(found.question, _LINE)}"
@@ -350,8 +350,7 @@ def _type_answer(terminal: Terminal, choice: Choice, printed: int) -> None:
     now = terminal.asked()
     if now is None or now.dialog is None or now.dialog.marked != choice.option.key:
         raise SeshError(
-            f"{terminal.name}: not confirmed: no field for a text has opened; "
-            f"see sesh show {terminal.name}"
+            f"{terminal.name}: not confirmed: no text field opened; next: sesh show {terminal.name}"
         )
     printed = terminal.printed()
     terminal.paste(clean(os.fsencode(choice.text)))

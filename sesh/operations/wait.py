@@ -245,4 +245,4 @@ def _note(found: Seen, one: _Watched, wanted: Wanted) -> Reached | GaveUp | None
     if wanted.output:
         how = f"{found.state}: {found.reason}" if found.reason else found.state
         why = f"{found.name} has ended ({how}) and printed no line that matches {wanted.words}"
-    return GaveUp(found.name, EndedError(f"{why}; sesh restart {found.name} starts it again"))
+    return GaveUp(found.name, EndedError(f"{why}; next: sesh restart {found.name}"))

@@ -45,14 +45,14 @@ def make(source: str, branch: str, config: Config) -> Made:
     _check_free(branch, known)
     new = git.branch_commit(source, branch) is None
     if new and git.commit(source, "HEAD") is None:
-        raise SeshError(f"{source}: the repository has no commit yet; make one first")
+        raise SeshError(f"{source}: the repository has no commits; next: git commit")
     repository = known[0].path
     path = _reserve(_parent(repository, config), branch)
     made = Made(Worktree(path, repository, branch, made_branch=new), source, path, None)
     try:
         answer = git.add_worktree(source, path, branch, new=new)
         if not answer.ok:
-            raise SeshError(f"git could not make a worktree of {branch}: {git.why(answer)}")
+            raise SeshError(f"git cannot create a worktree of {branch}: {git.why(answer)}")
     except BaseException:
         _withdraw(made)
         raise
@@ -64,18 +64,20 @@ def _checkouts(source: str) -> list[Checkout]:
     if isinstance(known, list):
         return known
     if known.code is not None and "not a git repository" in known.err:
-        raise SeshError(f"{source} is in no git repository; --worktree needs one (see -C)")
+        raise SeshError(f"{source} is not in a git repository; --worktree needs one (see -C)")
     raise SeshError(f"--worktree: {git.why(known)}")
 
 
 def _check_free(branch: str, known: list[Checkout]) -> None:
     for one in known:
         if one.branch == branch and os.path.isdir(one.path):
-            there = f"sesh start -C {quote(one.path)} --branch {quote(branch)} starts there"
-            raise SeshError(f"branch {branch} is checked out at {one.path} already; {there}")
+            there = f"sesh start -C {quote(one.path)} --branch {quote(branch)}"
+            raise SeshError(f"branch {branch} is already checked out at {one.path}; next: {there}")
         if one.branch == branch:
-            fix = f"git -C {quote(known[0].path)} worktree prune clears that"
-            raise SeshError(f"branch {branch} has its worktree at {one.path}, now gone; {fix}")
+            fix = f"git -C {quote(known[0].path)} worktree prune"
+            raise SeshError(
+                f"branch {branch} has its worktree at {one.path}, which is gone; next: {fix}"
+            )
 
 
 def _parent(repository: str, config: Config) -> str:
@@ -147,8 +149,8 @@ def check(record: Record) -> None:
     tree = record.spec.worktree
     if tree is not None and not os.path.isdir(tree.path):
         where = f"-C {quote(tree.repository)} worktree add -f {quote(tree.path)}"
-        fix = f"git {where} {quote(tree.branch)} recreates it"
-        raise SeshError(f"{record.name}: its worktree {tree.path} is gone; {fix}")
+        fix = f"git {where} {quote(tree.branch)}"
+        raise SeshError(f"{record.name}: its worktree {tree.path} is gone; next: {fix}")
 
 
 def existing(record: Record) -> Worktree | None:
@@ -191,7 +193,7 @@ def _doubt(tree: Worktree) -> str | None:
     if isinstance(known, str):
         return known
     if known is None or os.path.islink(tree.path):
-        return "it is not a worktree of its repository any more"
+        return "it is no longer a worktree of its repository"
     if known.locked:
         return _LOCKED
     under_way = git.under_way(tree.path)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _refused(_kind: object, record: Record, *_: object, **_options: object) -> NoReturn:
-    raise ConflictError(f"{record.name}: sesh runs no process of it")
+    raise ConflictError(f"{record.name}: sesh runs no process for it")
 
 
 class RecordOnlyKind(PlaceKind):

@@ -425,7 +425,7 @@ class Remote(Reached):
             return replace(sight, agent=unknown(said.text), remains=unknown(said.text))
         keep_words(record, said)
         launch, exit_word = self.words(record)
-        agent = absent("it is gone" if launch else "it has not said that it began")
+        agent = absent("it is gone" if launch else "it has not reported its start")
         if says_alive(record, said):
             agent = seen("it lives there")
         sight = replace(sight, agent=agent, launch=launch, exit=exit_word)
@@ -446,7 +446,7 @@ class Remote(Reached):
     def release(self, record: Record, config: Config) -> None:
         there = self.standing([record], config)[record.id]
         if there.unknown:
-            raise CannotTellError(f"{record.name}: {there.what}; not forgotten")
+            raise CannotTellError(f"{record.name}: {there.what}; not removed")
         if there.present:
             leave(self.run, record, self.timeout(config))
 

@@ -115,7 +115,7 @@ def why(one: Unclaimed) -> str:
 
 def row(one: Unclaimed, now: float) -> tuple[str, str]:
     """A line of the list of `stop --orphans`."""
-    claim = () if one.size is not None else ("no record claims it",)
+    claim = () if one.size is not None else ("without a record",)
     shown = ", ".join([one.what, *_details(one, now), *claim])
     kept = f"left alone: {one.keep}" if one.keep else ""
     more = "   ".join(filter(None, (one.runs, kept)))
@@ -134,7 +134,7 @@ class Orphan(Unclaimed):
     generation: int
     agent: Agent
 
-    reason = "alive, but no record claims it"
+    reason = "alive, but without a record"
 
     @property
     def id(self) -> str:
@@ -196,8 +196,8 @@ class Leftover(Unclaimed):
 
     @property
     def refusal(self) -> str:
-        gone = f"processes that outlive {self.name} can't be adopted, it has no agent any more"
-        return f"{gone}; sesh stop --orphans ends them"
+        gone = f"processes that outlive {self.name} cannot be adopted: its agent is gone"
+        return f"{gone}; next: sesh stop --orphans"
 
     @property
     def key(self) -> Hashable:
@@ -259,18 +259,19 @@ class UnclaimedPlace(Unclaimed):
     @property
     def reason(self) -> str:
         if self.copied:
-            return f"{self.what} carries its labels, but sesh did not make it"
+            return f"{self.what} has its labels, but was not created by sesh"
         does = "is in use" if self.busy else f"is {self.status}"
-        doubt = "; only its labels say that sesh made it" if self.keep else ""
-        return f"its {self.noun} {does}, but no record claims it{doubt}"
+        doubt = "; only its labels claim that sesh created it" if self.keep else ""
+        return f"its {self.noun} {does}, but without a record{doubt}"
 
     @property
     def keep(self) -> str | None:
         if self.proven:
             return None
         if self.copied:
-            return f"sesh did not make it: it carries labels of {self.name}"
-        return f"only its labels say that sesh made it (sesh adopt {self.name} rebuilds its record)"
+            return f"not created by sesh, although it has labels of {self.name}"
+        how = f"sesh adopt {self.name} rebuilds its record"
+        return f"only its labels claim that sesh created it ({how})"
 
     @property
     def remedy(self) -> str:

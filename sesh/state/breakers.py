@@ -182,4 +182,4 @@ def note_open(record: Record, circuit: Circuit, until: datetime, config: Config)
 
 def sentence(circuit: Circuit, until: datetime) -> str:
     when = formatting.clock(until.timestamp())
-    return f"the breaker of {circuit[0]} {circuit[1]} is open until {when}"
+    return f"retries of {circuit[0]} {circuit[1]} are paused until {when} (breaker open)"

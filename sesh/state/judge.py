@@ -53,7 +53,7 @@ class Seen(Value):
         """The session. Raises when the record is damaged."""
         if self.session is None:
             raise StateError(
-                f"{self.name}: its record is damaged ({self.reason}); see sesh show {self.name}"
+                f"{self.name}: its record is damaged ({self.reason}); next: sesh show {self.name}"
             )
         return self.session
 

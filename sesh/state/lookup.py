@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from sesh.places.unclaimed import Orphan
 
 _TRIES = 200  # to change a record while other processes change it
-LOST = "its record is lost; sesh adopt {0} brings it back, sesh stop {0} ends it"
+LOST = "its record is lost; next: sesh adopt {0}, or sesh stop {0}"
 
 
 def held(among: Iterable[str] | None = None) -> dict[str, Digest]:
@@ -134,14 +134,14 @@ def must_be(found: Seen, *states: State) -> Record:
     need_process(found)
     reason = session.verdict.reason
     if found.state in ENDED:
-        again = f"sesh restart {found.name} brings it back"
-        raise EndedError(f"{found.name} has ended ({found.state}); {again}")
+        restart = f"sesh restart {found.name}"
+        raise EndedError(f"{found.name} has ended ({found.state}); next: {restart}")
     if found.state is State.UNKNOWN:
         raise CannotTellError(f"{found.name}: {reason}")
     if found.state in states:
         return session.record
     if found.state is State.PAUSED:
-        raise ConflictError(f"{found.name} is paused; sesh resume {found.name} first")
+        raise ConflictError(f"{found.name} is paused; next: sesh resume {found.name}")
     raise ConflictError(f"{found.name} is {found.state}: {reason or 'not ready'}")
 
 
@@ -149,8 +149,7 @@ def need_process(found: Seen) -> None:
     """Raise when sesh runs no process for the session."""
     if not found.has_process:
         raise ConflictError(
-            f"{found.name} is a record only: sesh runs no process of it; sesh show {found.name} "
-            "says what is known"
+            f"{found.name} is a record only (no process); next: sesh show {found.name}"
         )
 
 
@@ -180,12 +179,12 @@ def _launch_of(found: Seen) -> str | None:
 
 def missing(name: str) -> NoSessionError:
     if orphans_named(name):
-        return NoSessionError(f"{name} lives, but {LOST.format(name)}")
+        return NoSessionError(f"{name} is alive, but {LOST.format(name)}")
     from difflib import get_close_matches
 
     known = [entry.record.name for entry in records.entries() if entry.record.name != name]
     near = get_close_matches(name, known, 1)
-    hint = f"; did you mean {near[0]}?" if near else "; sesh ls shows all"
+    hint = f"; did you mean {near[0]}?" if near else "; next: sesh ls"
     return NoSessionError(f"no session named {name}{hint}")
 
 
@@ -224,7 +223,7 @@ def update(
         if fresh is None:
             return None
         now = fresh
-    raise ConflictError(f"{found.name} is being changed by others; try again")
+    raise ConflictError(f"{found.name} is being changed by other processes; try again")
 
 
 def _write(

@@ -78,7 +78,7 @@ def _has_branch(record: Record) -> bool:
 
 def _by_files(record: Record) -> Observation:
     if not record.place.has_process:
-        return Observation(absent("no process of sesh's runs it"))
+        return Observation(absent("sesh runs no process for it"))
     elsewhere = _elsewhere(record)
     if elsewhere:
         return Observation(unknown(elsewhere))
@@ -89,7 +89,7 @@ def _by_files(record: Record) -> Observation:
     agent = place.agent or (launch.agent if launch else None)
     if not place.pids_here:
         over = record.status.outcome is not None or exit_report is not None
-        far = absent("it has ended") if over else unknown("its engine was not asked")
+        far = absent("it has ended") if over else unknown("its engine was not queried")
         return Observation(far, exit=exit_report, launch=launch)
     if place.machine.boot != processes.here().boot and not _still_carries(record, agent):
         twin = twin_of(record)
@@ -109,7 +109,7 @@ def _unseen(record: Record, exit_report: ExitReport | None) -> Observation:
     since = record.status.launched
     word = exit_report and launch_files.read_launch(place.run, record.id, place.generation, since)
     gone = word is not None or record.status.started is not None
-    agent = absent("it is gone" if gone else "it has not said that it began")
+    agent = absent("it is gone" if gone else "it has not reported its start")
     return Observation(agent, exit=exit_report, began=word.at if word else None)
 
 

@@ -48,7 +48,7 @@ class Stray(Unclaimed):
     own: bool = True  # is it in sesh's own server, where users make no sessions?
 
     noun = "tmux session"
-    reason = "a tmux session that no record claims"
+    reason = "a tmux session without a record"
 
     @property
     def name(self) -> str:
@@ -84,8 +84,8 @@ class Stray(Unclaimed):
 
     @property
     def refusal(self) -> str:
-        what = "a tmux session in which no agent of sesh's lives"
-        return f"{self.name} is {what}; {self.remedy} is for that"
+        what = "a tmux session without an agent of sesh"
+        return f"{self.name} is {what}; next: {self.remedy}"
 
     @property
     def extra(self) -> View:

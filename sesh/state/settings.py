@@ -66,7 +66,7 @@ def _refuse(error: StateError) -> None:
     if _Forgiven.trouble is None:
         _Forgiven.trouble = error
         if _Forgiven.warn:
-            _Forgiven.warn(f"{error}; what can't be read is ignored here")
+            _Forgiven.warn(f"{error}; ignored for this command")
 
 
 def load() -> Config:
@@ -310,7 +310,7 @@ def _known(key: str, value: Any, where: str) -> Any:
         for word in value:
             if word not in progress.WORKING:
                 choices = ", ".join(progress.WORKING)
-                raise StateError(f"{where}: {brief(word)}: should be of {choices}")
+                raise StateError(f"{where}: {brief(word)}: should be one of {choices}")
     return value
 
 

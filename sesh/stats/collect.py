@@ -42,12 +42,12 @@ def publish(path: str, text: str) -> None:
     """Write a file that others may read, atomically. A device, a pipe or a directory is never
     replaced, nor the target of one of our streams: /dev/stdout may be a log."""
     if any(map(_of_a_process, _led_by(path))):
-        raise StateError(f"cannot write {path}: it is no place for a file")
+        raise StateError(f"cannot write {path}: not a regular file location")
     target = os.path.realpath(path)
     if not os.path.isdir(os.path.dirname(target)):
-        raise StateError(f"cannot write {path}: there is no such directory")
+        raise StateError(f"cannot write {path}: no such directory")
     if os.path.lexists(target) and not os.path.isfile(target):
-        raise StateError(f"cannot write {path}: it is not a regular file")
+        raise StateError(f"cannot write {path}: not a regular file")
     with files.temp_file(target, text.encode("utf-8", "backslashreplace")) as temp:
         os.chmod(temp, 0o644)
         os.replace(temp, target)

@@ -318,6 +318,6 @@ def _hold_up(one: Supervised, why: str) -> Seen | None:
 
 def _give_up(one: Supervised, why: str) -> Seen | None:
     record = one.record
-    reason = f"not launched again: {why.removeprefix(f'{record.name}: ')}"
+    reason = f"not retried: {why.removeprefix(f'{record.name}: ')}"
     status = replace(record.status, retry_at=None, waits_for=None, gave_up=reason, keep=False)
     return lookup.update(one.seen, replace(record, status=status))

@@ -272,7 +272,7 @@ def create(path: str, data: bytes) -> None:
             try:
                 os.link(temp, path)
             except FileExistsError:
-                raise ConflictError(f"{path} exists; remove it first, or edit it") from None
+                raise ConflictError(f"{path} exists; edit or remove it") from None
             os.unlink(temp)
             sync_directory(directory)
 

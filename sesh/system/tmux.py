@@ -572,7 +572,7 @@ def too_old(said: str) -> str | None:
     """Why the tmux that says this of itself will not do."""
     version = re.search(r"([0-9]{1,4})\.([0-9]{1,4})", said)
     if version is None and "master" not in said:
-        return f"tmux -V says {said[:40]!r}: is that tmux? 3.2 or newer is needed"
+        return f"tmux -V printed {said[:40]!r}; is that tmux? 3.2 or newer is needed"
     if version and "openbsd" not in said and (int(version[1]), int(version[2])) < OLDEST:
         return f"{said} is too old: sesh needs tmux 3.2 or newer"
     return None

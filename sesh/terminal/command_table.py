@@ -115,7 +115,7 @@ def hint(word: str, *others: str) -> str:
     """What to do after a word that is no command: the command or alias that it resembles."""
     words = [*LISTED, *(alias for alias in ALIASES if len(alias) > 1), *others]
     near = similar(word, words, _CAREFUL)
-    return f"did you mean {near}?" if near else "sesh --help lists the commands"
+    return f"did you mean {near}?" if near else "next: sesh --help"
 
 
 def similar(typed: str, words: Iterable[str], careful: Iterable[str]) -> str | None:

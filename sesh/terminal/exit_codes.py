@@ -70,6 +70,6 @@ def _replace_missing_streams() -> None:
 def _bug(error: Exception) -> int:
     """Write the traceback to a file, and print its path."""
     path = bug_log.write(error)
-    where = f"; the details are in {path}" if path else ""
+    where = f"; details in {path}" if path else ""
     output.note(f"a bug in sesh: {type(error).__name__}: {error}{where}")
     return errors.BUG

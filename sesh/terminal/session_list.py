@@ -54,8 +54,7 @@ def open_breakers(views: Iterable[View]) -> list[str]:
     views = [*views]
     found = breakers.open_among(views, settings.load())
     return [
-        f"{breakers.sentence(circuit, opened.until)}: automatic retries are paused"
-        + _for_whom(circuit, opened, views)
+        breakers.sentence(circuit, opened.until) + _for_whom(circuit, opened, views)
         for circuit, opened in sorted(found.items())
     ]
 
@@ -84,7 +83,7 @@ def _unclaimed(found: Iterable[Unclaimed], views: list[View]) -> list[View]:
     rows = []
     for one in found:
         if isinstance(one, Orphan) and one.name in damaged:
-            damaged[one.name]["reason"] += f"; its agent, {one.what}, lives"
+            damaged[one.name]["reason"] += f"; its agent, {one.what}, is alive"
             continue
         if isinstance(one, Orphan):
             one = replace(one, command=tuple(processes.command(one.pid)))

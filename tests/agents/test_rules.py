@@ -341,7 +341,7 @@ def test_wrong_rules_are_refused(own: Path, text: str, told: str) -> None:
 
 
 def test_rules_that_do_not_exist() -> None:
-    with pytest.raises(SeshError, match="no rules named nobodys; there are aider"):
+    with pytest.raises(SeshError, match="no rules named nobodys; available: aider"):
         rule_files.load("nobodys")
     for name in ("../claude", "", "a/b"):
         with pytest.raises(SeshError, match="invalid name for rules"):

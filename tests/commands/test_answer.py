@@ -58,14 +58,14 @@ def test_answers_that_the_question_does_not_have(world: World) -> None:
 
 def test_no_question(world: World) -> None:
     dialog.begin(world)
-    complains(world.sesh("answer", "a", "yes"), 8, "asks nothing")
+    complains(world.sesh("answer", "a", "yes"), 8, "no open question")
     assert "yes" not in dialog.screen(world)
 
 
 def test_another_question_than_the_one_that_was_decided(world: World) -> None:
     dialog.begin(world)
     dialog.asks(world, "where now")
-    complains(world.sesh("answer", "a", "1", "--about", "proceed"), 8, "something else", "Where")
+    complains(world.sesh("answer", "a", "1", "--about", "proceed"), 8, "does not match", "Where")
     assert dialog.lines(world, "decided") == []
     world.ok("answer", "a", "1", "--about", "should it run")
     assert dialog.lines(world, "decided") == ["where 1"]
@@ -87,7 +87,7 @@ def test_a_dialog_of_a_program_without_a_template(world: World) -> None:
 
 def test_a_program_that_sesh_does_not_know(world: World) -> None:
     world.start("a", "cat")
-    complains(world.sesh("answer", "a", "yes"), 8, "asks nothing")
+    complains(world.sesh("answer", "a", "yes"), 8, "no open question")
     assert world.ok("logs", "a").out == ""
 
 

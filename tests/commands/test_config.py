@@ -189,11 +189,11 @@ def test_no_editor_at_all(world: World) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["check", "--json"], "go with: sesh config show"),
-        (["path", "--origin"], "go with: sesh config show"),
-        (["test-notify", "--json"], "go with: sesh config show"),
+        (["check", "--json"], "are only for sesh config show"),
+        (["path", "--origin"], "are only for sesh config show"),
+        (["test-notify", "--json"], "are only for sesh config show"),
         (["shwo"], "shwo"),
-        (["check", "--origin"], "go with: sesh config show"),
+        (["check", "--origin"], "are only for sesh config show"),
     ],
 )
 def test_usage(world: World, words: list[str], told: str) -> None:
@@ -244,10 +244,10 @@ def test_no_work_is_gone_on_with_in_a_phase_that_there_is_not(world: World) -> N
     env = with_variables(world, SESH_RESUME_PHASES="planning, bogus")
     complains(
         *(world.sesh("resumable", "one", env=env), 6),
-        "SESH_RESUME_PHASES: bogus: should be of initializing",
+        "SESH_RESUME_PHASES: bogus: should be one of initializing",
     )
     world.configure("[resume]\nphases = ['completed']\n")
-    complains(world.sesh("resumable", "one"), 6, "resume.phases: completed: should be of init")
+    complains(world.sesh("resumable", "one"), 6, "resume.phases: completed: should be one of init")
 
 
 def test_a_variable_that_can_not_be_read(world: World) -> None:
@@ -262,13 +262,13 @@ def test_a_variable_that_can_not_be_read(world: World) -> None:
             "[start]\nretries = 3\nretry_on = []\n",
             "start.retries is 3, but start.retry_on is empty",
         ),
-        ("[start]\nretry_on = ['failed']\n", "start.retry_on: failed: should be of failure"),
+        ("[start]\nretry_on = ['failed']\n", "start.retry_on: failed: use failure"),
         ("[start]\nretry_delay = 60\nretry_max_delay = 30\n", "is longer than"),
         (
             "[notify]\non = ['faild']\n",
-            "notify.on: faild: no such event or end; did you mean failed?",
+            "notify.on: faild: unknown event or end; did you mean failed?",
         ),
-        ("[notify]\non = ['qqqq']\n", "sesh-json(5) lists them"),
+        ("[notify]\non = ['qqqq']\n", "see sesh-json(5)"),
         ("[notify]\non = ['notified']\n", "notify.on: notified"),
         ("[notify]\non = ['running']\n", "notify.on: running"),
         ("[notify]\ncommand = 'cat'\non = []\n", "no notifications are sent"),
@@ -324,7 +324,7 @@ def test_all_are_told(world: World) -> None:
         assert (heard["kind"], heard["session"], heard["text"]) == (
             "test",
             None,
-            "sesh sends a test",
+            "sesh test notification",
         )
         assert not world.state.exists()  # it is not recorded
 

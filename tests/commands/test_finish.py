@@ -33,7 +33,7 @@ def test_once(world: World) -> None:
     world.ok("finish", "one", "failed")
     done = world.sesh("finish", "one", "completed")
     assert (done.code, done.out) == (8, "")
-    assert "one has finished (failed at" in done.err
+    assert "one has already finished (failed at" in done.err
     assert world.session("one")["phase"] == "failed"
 
 

@@ -516,7 +516,7 @@ def test_a_living_tmux_session_that_no_record_claims_is_named(world: World) -> N
     done = world.ok("gc")
     assert "of one: a tmux session that no record claims: sh -c 'sleep 7777'" in done.out
     assert "sesh stop --orphans" in done.out
-    complains(world.sesh("adopt", "one"), 8, "no agent of sesh's lives", "sesh stop --orphans")
+    complains(world.sesh("adopt", "one"), 8, "without an agent of sesh", "sesh stop --orphans")
     assert "sleep 7777" in world.ok("stop", "--orphans", "-y").err
     assert left_panes(world) == []
 
@@ -538,7 +538,7 @@ def test_without_a_state_directory_what_lives_is_named(world: World) -> None:
     world.start("one")
     shutil.rmtree(world.state)
     done = world.ok("gc")
-    assert "alive, but no record claims it" in done.out
+    assert "alive, but without a record" in done.out
     assert not world.state.exists()
 
 

@@ -223,7 +223,7 @@ def test_exit_code_tells_whether_anything_matches(several: World) -> None:
 def test_nothing_to_list_is_one_line_for_people(world: World) -> None:
     done = world.ok("ls")
     assert done.out == ""
-    assert done.err == "sesh: no sessions; start one with: sesh start NAME -- COMMAND\n"
+    assert done.err == "sesh: no sessions; next: sesh start NAME -- COMMAND\n"
     assert not world.state.exists()
 
 

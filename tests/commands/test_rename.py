@@ -73,8 +73,8 @@ def test_a_name_that_is_taken(world: World) -> None:
     world.start("a")
     world.start("b")
     before = world.record("a").read_bytes()
-    complains(world.sesh("rename", "a", "b"), 8, "b is running already")
-    complains(world.sesh("rename", "a", "a"), 8, "that name already")
+    complains(world.sesh("rename", "a", "b"), 8, "b is already running")
+    complains(world.sesh("rename", "a", "a"), 8, "already has that name")
     complains(world.sesh("rename", "a", "no/name"), 2, "invalid name")
     complains(world.sesh("rename", "nobody", "c"), 4, "no session named nobody")
     assert world.record("a").read_bytes() == before
@@ -85,7 +85,7 @@ def test_a_name_that_is_taken(world: World) -> None:
     assert (world.state / "history" / f"{ended}.toml").exists()
     assert world.state_of("b") == "running"
     world.tmux("new-session", "-d", "-s", "mine")
-    complains(world.sesh("rename", "b", "mine"), 8, "tmux has a session mine already")
+    complains(world.sesh("rename", "b", "mine"), 8, "tmux already has a session named mine")
     assert world.tmux("list-panes", "-s", "-t", "=b:", "-F", "#{pane_id}")
 
 

@@ -223,7 +223,7 @@ def test_an_agent_cannot_restart_itself(world: World) -> None:
     world.start("a", "sh", "-c", f"{SESH} restart a 2>told; sleep 1000")
     told = world.cwd / "told"
     assert eventually(lambda: told.exists() and told.read_text())
-    assert "can't restart itself" in told.read_text()
+    assert "cannot restart itself" in told.read_text()
     assert states(world) == {"a": ("running", 1)}
 
 

@@ -110,7 +110,7 @@ def test_restart_and_rm_act_on_what_is_selected(world: World) -> None:
     assert world.ok("restart", *ON_A).out == "a\n"
     assert world.session("a")["generation"] == 2
     done = world.ok("rm", "--group", "web", "-y")
-    assert done.err == "sesh: a and b not ended: left; --force stops and forgets them\n"
+    assert done.err == "sesh: not ended: a and b; next: sesh stop, or repeat with --force\n"
     assert [*states(world)] == ["a", "b", "c"]
     world.ok("rm", "--tag", "blue", "--force", "-y")
     assert [*states(world)] == ["b"]
@@ -123,25 +123,25 @@ def test_ended_sessions_are_forgotten_after_a_question(world: World) -> None:
     labelled(world)
     world.start("over", "true")
     assert eventually(lambda: world.state_of("over") == "completed")
-    complains(world.sesh("rm", "--ended"), 2, "forget dead and over?", "-y")
+    complains(world.sesh("rm", "--ended"), 2, "remove dead and over?", "-y")
     complains(world.sesh("rm", "--ended", "a"), 2, "not both")
     terminal = Terminal(world)
     terminal.run("sesh rm --ended; echo code $?")
-    terminal.see("forget dead and over? [y/N]")
+    terminal.see("remove dead and over? [y/N]")
     terminal.type("n")
     terminal.see("code 1")
     assert len(states(world)) == 5
     terminal.run("sesh rm --ended")
-    terminal.see("code 1\n$ sesh rm --ended\nforget")
+    terminal.see("code 1\n$ sesh rm --ended\nremove")
     terminal.type("y")
     terminal.see("removed dead and over")
     assert [*states(world)] == ["a", "b", "c"]
-    assert world.ok("rm", "--ended").err == "sesh: nothing to forget\n"
+    assert world.ok("rm", "--ended").err == "sesh: nothing to remove\n"
 
 
 def test_ended_and_a_selection_go_together(looked_at: World) -> None:
     done = looked_at.ok("rm", "--ended", "--group", "web", "--force", "--dry-run")
-    assert done.out == "would forget dead (failed): its record and its transcript\n"
+    assert done.out == "would remove dead (failed): its record and its transcript\n"
     assert done.err == ""
 
 
@@ -156,9 +156,9 @@ def test_a_dry_run_prints_a_line_each_and_changes_nothing(looked_at: World) -> N
         ("stop a dead", ["would stop a (running)", "would leave dead: it has ended (failed)"]),
         ("stop --orphans", []),
         ("restart a dead", ["would stop and restart a (running)", "would restart dead (failed)"]),
-        ("rm dead", ["would forget dead (failed): its record and its transcript"]),
-        ("rm -f a nope", ["would stop and forget a (running): its record and its transcript"]),
-        ("rm a", ["would leave a: a is running; sesh stop a first, or rm --force"]),
+        ("rm dead", ["would remove dead (failed): its record and its transcript"]),
+        ("rm -f a nope", ["would stop and remove a (running): its record and its transcript"]),
+        ("rm a", ["would leave a: a is running; next: sesh stop a, or sesh rm --force a"]),
     ):
         done = looked_at.ok(*call.split(), "--dry-run")
         shown = [line.replace("would stop c", "…c") for line in done.out.splitlines()]
@@ -191,7 +191,7 @@ def test_a_question_names_what_it_is_about(world: World) -> None:
     complains(world.sesh("stop", "--all"), 2, "stop api, db and 3 more?", "-y")
     complains(world.sesh("stop", "api", "web"), 2, "stop api and web?", "-y")
     complains(world.sesh("restart", "--group", "shop"), 2, "restart api, db and 3 more (5 alive)?")
-    complains(world.sesh("rm", "-f", "--group", "shop"), 2, "forget api, db and 3 more?")
+    complains(world.sesh("rm", "-f", "--group", "shop"), 2, "remove api, db and 3 more?")
     terminal = Terminal(world)
     terminal.run("sesh stop --group shop")
     terminal.see("stop api, db and 3 more? [y/N]")
@@ -202,7 +202,7 @@ def test_a_question_names_what_it_is_about(world: World) -> None:
     terminal.see_screen("""
         $ sesh stop --group shop
         stop api, db and 3 more? [y/N]: y
-        sesh: mail and web changed meanwhile: left as they are
+        sesh: mail and web changed meanwhile: skipped
         stopped api, db and worker
         $
     """)

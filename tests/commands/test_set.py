@@ -48,7 +48,7 @@ def test_several_values_at_once(world: World) -> None:
         ("max-memory=5", "max-memory: '5' is less than 64K"),
         ("retries=1001", "retries: 1001 is not in the range"),
         ("retry-delay=0", "retry-delay should be above 0"),
-        ("retry-on=often", "retry-on often: should be of failure"),
+        ("retry-on=often", "retry-on often: use failure"),
         ("breaker-within=0", "breaker-within should be above 0"),
         ("group=\n", "should be 1 to 200 printable characters"),
         ("command=true", "command cannot be changed after the start"),
@@ -59,7 +59,7 @@ def test_several_values_at_once(world: World) -> None:
         ("cpus=2", "cpus cannot be changed after the start"),
         ("name=b", "sesh rename a NEW"),
         ("timeuot=1h", "unknown key 'timeuot'; did you mean timeout?"),
-        ("nonsense", "unknown key 'nonsense'; see sesh man set"),
+        ("nonsense", "unknown key 'nonsense'; next: sesh man set"),
         ("timeout", "timeout needs a value"),
     ],
 )

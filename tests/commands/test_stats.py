@@ -430,7 +430,7 @@ def test_a_log_behind_a_stream_is_not_replaced(world: World, path: str) -> None:
             stderr=subprocess.PIPE,
         )
     assert done.returncode == 6
-    assert done.stderr.decode() == f"sesh: cannot write {path}: it is no place for a file\n"
+    assert done.stderr.decode() == f"sesh: cannot write {path}: not a regular file location\n"
     assert log.read_text() == "precious\n"
 
 

@@ -195,7 +195,7 @@ def test_what_had_ended_already_is_told(world: World) -> None:
     world.start("a", "sh", "-c", "exit 3")
     assert eventually(lambda: world.state_of("a") == "failed")
     done = world.ok("stop", "a")
-    assert done.err == "sesh: a had ended already (failed)\n"
+    assert done.err == "sesh: a had already ended (failed)\n"
     shown = world.session("a")
     # How it ended stays; that a person has seen it is known.
     assert (shown["state"], shown["exit_code"], shown["attention"]) == ("failed", 3, None)

@@ -124,13 +124,13 @@ def test_a_wrong_one_is_shown_all_the_same(world: World) -> None:
     [
         (("show",), 2, "sesh template show NAME"),
         (("show", "a", "b"), 2, "one template"),
-        (("show", "nobodys"), 1, "no template named nobodys; there are aider, claude"),
+        (("show", "nobodys"), 1, "no template named nobodys; available: aider, claude"),
         (("show", "../claude"), 2, "invalid template name"),
         (("show", HOSTILE), 2, "invalid template name"),
         (("ls", "claude"), 2, "takes no name"),
         (("ls", "-y"), 2, "-y go with"),
-        (("new", "a", "--json"), 2, "--json goes with"),
-        (("show", "claude", "--from", "codex"), 2, "--from goes with"),
+        (("new", "a", "--json"), 2, "--json is only for"),
+        (("show", "claude", "--from", "codex"), 2, "--from is only for"),
         (("trust", "claude"), 1, "no project"),
         (("trust", "claude", "--remove"), 1, "no project"),
         (("unheard",), 2, "unheard"),
@@ -293,7 +293,7 @@ def test_nothing_happens_until_it_is_trusted(project: World) -> None:
     assert DEPLOY in done.err
     assert start(project).code == 0
     assert eventually((project.cwd / "deployed").exists)
-    assert project.ok("template", "trust", "deploy").err == "deploy is trusted already\n"
+    assert project.ok("template", "trust", "deploy").err == "deploy is already trusted\n"
     assert listed(project)["deploy"]["trusted"] is True
 
 
@@ -364,7 +364,7 @@ def test_what_it_runs_stands_below_however_long_it_is(project: World) -> None:
     terminal = Terminal(project, SESH, "template", "trust", "deploy")
     assert terminal.shows("[y/N]")
     assert "it runs sh -c 'touch deployed; sleep 99'" in terminal.screen()
-    assert "with the variables A=b" in terminal.screen()
+    assert "variables: A=b" in terminal.screen()
 
 
 HARMFUL = "\x1b]0;owned\x07\x1b[2J\x1b[31m\x9b1A\u202e\u2028\x08"
@@ -519,7 +519,7 @@ def test_damaged_memory_trusts_nobody(project: World, damage: str) -> None:
     path = project.state / "trusted.jsonl"
     path.write_text(damage + path.read_text())
     for words in (("trust", "deploy", "-y"), ("trust", "deploy", "--remove"), ("show", "deploy")):
-        complains(project.sesh("template", *words), 6, "is damaged; remove it")
+        complains(project.sesh("template", *words), 6, "is damaged; next: rm")
     complains(start(project), 6, "is damaged")
     assert project.ok("start", "two", "-t", "shell").out == "two\n"
     path.unlink()

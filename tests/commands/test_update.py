@@ -35,7 +35,7 @@ def test_inside_a_session_the_name_is_known(world: World) -> None:
 
 def test_outside_and_without_a_name(world: World) -> None:
     done = world.sesh("update")
-    assert (done.code, "which session?" in done.err) == (2, True)
+    assert (done.code, "missing session name" in done.err) == (2, True)
 
 
 def test_one_that_has_ended_or_does_not_exist(world: World) -> None:
@@ -152,7 +152,7 @@ def test_a_final_phase_is_the_last_word(world: World) -> None:
     bare(world, "one", "--phase", "completed")
     for options in (("--phase", "planning"), ("--meta", "a=1"), ()):
         done = world.sesh("update", "one", *options)
-        assert (done.code, "has finished (completed" in done.err) == (8, True)
+        assert (done.code, "has already finished (completed" in done.err) == (8, True)
     assert world.state_of("one") == "completed"
 
 

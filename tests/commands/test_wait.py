@@ -245,7 +245,7 @@ def test_a_session_that_ends_without_printing_it(world: World) -> None:
         world.ok("send", "b", "go")
         code, out, err = waiting.rest(20)
     why = "sesh: b has ended (completed: exit 0) and printed no line that matches 'last word'; "
-    assert (code, out, err) == (9, b"", f"{why}sesh restart b starts it again\n")
+    assert (code, out, err) == (9, b"", f"{why}next: sesh restart b\n")
     complains(world.sesh("wait", "b", "--output", "last"), 3, "(completed: exit 0)")
 
 

@@ -168,7 +168,7 @@ def test_a_deleted_socket_is_restored(world: World) -> None:
     socket, pid = world.socket, world.server_pid()
     os.unlink(socket)
     one = the(world, "tmux-socket")
-    assert "swept away" in one["text"]
+    assert "was deleted" in one["text"]
     assert one["mend"] == "sesh doctor --fix"
     assert "restored" in fixed(world, "tmux-socket")
     assert world.socket == socket
@@ -509,7 +509,7 @@ def test_an_end_that_could_not_be_recorded(world: World) -> None:
         kill(pid)
         assert eventually(lambda: found(world, "digest"))
         one = the(world, "digest")
-        assert "could not be written down" in one["text"]
+        assert "cannot save observed state" in one["text"]
         assert "failed" in world.sesh("doctor", "--fix", "--only", "digest").err
 
 

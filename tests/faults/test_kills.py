@@ -309,7 +309,7 @@ def test_kill_rm(kill_world: World, campaign: Campaign, living: bool) -> None:
             hit += kill_at(world, remove, delay)
             check_aftermath(world)
             world.ok(*remove)
-            assert world.ls() == [], "not forgotten"
+            assert world.ls() == [], "not removed"
             assert not world.record(NAME).exists()
             assert not marked(world), "processes are left of what is forgotten"
     campaign.remark(f"{hit} hit")

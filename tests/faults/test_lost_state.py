@@ -159,7 +159,7 @@ def test_lost_in_a_burst(
             lose(world, run=run)
             sweep(world, mend)
             check_back(before, world.session("burst"), KEPT if run else ASKED)
-            assert logs_much(world, before), "not logged any more"
+            assert logs_much(world, before), "no longer logged"
             world.ok("stop", "burst")
             world.ok("rm", "burst")
     campaign.conclude()

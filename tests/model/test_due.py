@@ -278,7 +278,7 @@ def test_retries_are_counted_and_used_up() -> None:
     assert after(supervision, FAILED, retries=2) == After(None, 2, "all 2 retries are used up")
 
 
-NO_TIME = "not launched again: its timeout (1 minute) leaves no time for it"
+NO_TIME = "not retried: its timeout (1 minute) leaves no time for it"
 
 
 @pytest.mark.parametrize(

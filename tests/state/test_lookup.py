@@ -144,7 +144,7 @@ def test_an_update_gives_up_when_another_process_is_always_faster(state: Path) -
         assert records.swap(now.entry, other, now.intact.verdict)
         return known
 
-    with pytest.raises(ConflictError, match="demo is being changed by others; try again"):
+    with pytest.raises(ConflictError, match="demo is being changed by other processes; try again"):
         lookup.update(lookup.one("demo"), overtaken)
     assert lookup.one("demo").intact.record.status.retries == tries
 

@@ -265,6 +265,6 @@ def test_a_tmux_session_that_no_record_claims_is_closed(world: World) -> None:
     assert shown["reason"] == "a tmux session that no record claims"
     world.start("b")
     done = world.ok("stop", "--orphans", "-y")
-    assert "a   tmux session, 1 pane, no record claims it" in done.err
+    assert "a   tmux session, 1 pane, without a record" in done.err
     assert world.tmux("list-sessions", "-F", "#{session_name}") == "b"
     complains_nothing_to_do(world)

@@ -44,7 +44,7 @@ from tests.world import World
             "[start]\nhealth_retries = 0\n",
             "start.health_retries should be a whole number, 1 to 1000",
         ),
-        ("[start]\nretry_on = ['failures']\n", "start.retry_on: failures: should be of failure"),
+        ("[start]\nretry_on = ['failures']\n", "start.retry_on: failures: use failure"),
     ],
 )
 def test_a_wrong_config_is_reported_and_nothing_is_done(world: World, text: str, told: str) -> None:

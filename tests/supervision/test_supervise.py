@@ -173,7 +173,7 @@ def test_a_retry_for_which_the_timeout_leaves_no_time_is_none(world: World) -> N
     world.start("one", "false", options=options)
     shown = settled(world, "one", within=5)
     no_time = "its timeout (20 seconds) leaves no time for it"
-    assert shown["reason"] == f"exit 1; not launched again: {no_time}"
+    assert shown["reason"] == f"exit 1; not retried: {no_time}"
     assert (shown["state"], shown["retry_at"]) == ("failed", None)
     assert kinds(world, "one") == ["started", "ended"]
 
@@ -185,7 +185,7 @@ def test_a_retry_that_a_breaker_delays_beyond_the_timeout_is_given_up(world: Wor
     assert eventually(lambda: on_record(world, "one", "gave_up"), within=15)
     shown = world.session("one")
     assert (shown["state"], shown["generation"], shown["retry_at"]) == ("failed", 2, None)
-    assert "the breaker of group g is open until" in shown["reason"]
+    assert "retries of group g are paused until" in shown["reason"]
     assert shown["reason"].endswith("its timeout (30 seconds) leaves no time for it")
     assert ends(world, "one") == 3  # the last word is told, too
     assert kinds(world, "one").count("breaker-opened") == 1
@@ -460,7 +460,7 @@ def test_many_kills_in_a_row_open_the_breaker_and_its_cool_down_closes_it(world:
     assert eventually(lambda: world.session("one")["attention"], within=20), world.events()[-3:]
     shown = world.session("one")
     assert shown["state"] == "recovering"
-    assert "the breaker of group crew is open until" in shown["attention"]
+    assert "retries of group crew are paused until" in shown["attention"]
     assert kinds(world, "one").count("breaker-opened") == 1
     found = world.sesh("doctor", "--json", "--only", "breaker")
     (finding,) = found.json
@@ -521,10 +521,10 @@ def test_an_open_breaker_is_shown_without_waiting_sessions(world: World, state: 
         world.ok("restart", "one", "two")
     terminal = Terminal(world, columns=120)
     terminal.run("sesh ls")
-    terminal.see("the breaker of group g is open until")
+    terminal.see("retries of group g are paused until")
     assert "group h" not in terminal.screen()
     (finding,) = world.sesh("doctor", "--json", "--only", "breaker").json
-    assert "the breaker of group g is open until" in finding["text"]
+    assert "retries of group g are paused until" in finding["text"]
     assert finding["mend"] == "sesh ls --all --filter group=g"
 
 
@@ -614,7 +614,7 @@ def test_a_breaker_holds_back_automatic_retries_only(world: World) -> None:
     assert eventually(lambda: world.state_of("calm") == "lost")
     again = world.sesh("restart", "--lost")
     assert (again.code, again.out) == (0, "calm\n"), again
-    assert "the breaker of group g is open until" in again.err
+    assert "retries of group g are paused until" in again.err
     for force in ((), ("--force",)):  # which scripts of older versions say
         world.ok("restart", *force, "one")
         assert world.state_of("one") == "running"
@@ -800,7 +800,7 @@ def test_paused_sessions_are_not_retried(world: World, end: str) -> None:
     gate.touch()
     shown = settled(world, "one")
     assert (shown["state"], shown["generation"]) == ("failed", 1)
-    assert ("not launched again: it was paused" in shown["reason"]) == ("kill" in end)
+    assert ("not retried: it was paused" in shown["reason"]) == ("kill" in end)
 
 
 def test_125_is_not_retried_also_when_a_limit_has_ended_it(world: World) -> None:
@@ -1259,9 +1259,9 @@ def test_a_scope_that_is_not_wanted(world: World) -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (("--retry-on", "sometimes"), "--retry-on sometimes: should be of failure, lost, timeout"),
+        (("--retry-on", "sometimes"), "--retry-on sometimes: use failure, lost, timeout or always"),
         (("--max-memory", "5"), "'5' is less than 64K"),
-        (("--max-memory", "9999999999999999999T"), "is more than 1024T"),
+        (("--max-memory", "9999999999999999999T"), "is above the maximum of 1024T"),
         (("--retry-delay", "0"), "--retry-delay should be above 0"),
         (("--timeout", "soon"), "is not a time"),
         (("--max-memory", "lots"), "is not a size"),
@@ -1277,9 +1277,7 @@ def test_wrong_values_are_reported(world: World, options: tuple[str, ...], told:
 def test_a_retry_delay_above_the_maximum_is_refused(world: World) -> None:
     options = ("--retries", "1", "--retry-delay", "10m")
     done = world.ok("start", "one", *options, "--", "sleep", "9")
-    assert (
-        "the retry delay (10 minutes) is longer than the longest one: it is 5 minutes" in done.err
-    )
+    assert "--retry-delay 10 minutes exceeds --retry-max-delay; using 5 minutes" in done.err
 
 
 # --- what people see -----------------------------------------------------------------------------
@@ -1298,7 +1296,7 @@ def test_ls_and_show_show_the_supervision_of_a_session(world: World) -> None:
         shown,
     )
     assert "health not known yet; health command: true (every 30 seconds, for 30 seconds" in shown
-    assert "sesh restart one launches it now" in shown
+    assert "sesh restart one   ·   sesh stop one" in shown
 
 
 def test_show_prints_every_option(world: World) -> None:
@@ -1344,7 +1342,7 @@ def test_show_names_an_open_breaker_and_the_next_command(world: World) -> None:
     for name in ("one", "two"):
         shown = world.ok("show", name).out
         clock = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$"
-        assert re.search(rf"breaker +the breaker of group g is open until {clock}", shown, re.M)
+        assert re.search(rf"breaker +retries of group g are paused until {clock}", shown, re.M)
         assert f"sesh restart {name}" in shown
 
 

@@ -197,7 +197,7 @@ def test_no_harmless_typo_is_answered_by_a_dangerous_command() -> None:
 @pytest.mark.parametrize(
     ("typed", "hint"),
     [
-        ("top", "sesh --help lists the commands"),
+        ("top", "next: sesh --help"),
         ("stpo", "did you mean stop?"),
         ("klil", "did you mean kill?"),
         ("sow", "did you mean show?"),
@@ -205,7 +205,7 @@ def test_no_harmless_typo_is_answered_by_a_dangerous_command() -> None:
         ("restat", "did you mean restart?"),
         ("lits", "did you mean list?"),
         ("atach", "did you mean attach?"),
-        ("delet", "sesh --help lists the commands"),
+        ("delet", "next: sesh --help"),
     ],
 )
 def test_did_you_mean(capfd: pytest.CaptureFixture[str], typed: str, hint: str) -> None:
@@ -216,9 +216,9 @@ def test_did_you_mean(capfd: pytest.CaptureFixture[str], typed: str, hint: str) 
 @pytest.mark.parametrize("topic", ["nonsense", "scriptin", "stpo"])
 def test_help_on_what_does_not_exist(capfd: pytest.CaptureFixture[str], topic: str) -> None:
     near = {"scriptin": "scripting", "stpo": "stop"}
-    hint = f"did you mean {near[topic]}?" if topic in near else "sesh --help lists the commands"
+    hint = f"did you mean {near[topic]}?" if topic in near else "next: sesh --help"
     assert main(["help", topic]) == 2
-    assert capfd.readouterr().err == f"sesh: no help on {topic}; {hint}\n"
+    assert capfd.readouterr().err == f"sesh: no help for {topic}; {hint}\n"
 
 
 def test_no_misspelt_option_is_answered_by_a_dangerous_or_hidden_one(

@@ -106,7 +106,7 @@ def find(name: str, directory: str | None = None) -> Found:
         found = _read(name, origin, place)
         if found is not None:
             return found
-    raise SeshError(f"no template named {name}; there are {', '.join(names(directory))}")
+    raise SeshError(f"no template named {name}; available: {', '.join(names(directory))}")
 
 
 def of_project(name: str, directory: str | None = None) -> Found:
@@ -114,7 +114,7 @@ def of_project(name: str, directory: str | None = None) -> Found:
     path = project_path(name, directory)
     found = _read(name, Origin.PROJECT, os.path.dirname(path))
     if found is None:
-        raise SeshError(f"no template {name} in this project; {path} does not exist")
+        raise SeshError(f"no template named {name} in this project: {path} does not exist")
     return found
 
 
@@ -123,7 +123,7 @@ def project_path(name: str, directory: str | None = None) -> str:
     near = project(directory)
     if near is None:
         where = directory or "here"
-        raise SeshError(f"{where}: no project with templates; they are in .sesh/templates")
+        raise SeshError(f"{where}: no project templates found (.sesh/templates)")
     return f"{near}/{name}.toml"
 
 

@@ -35,6 +35,7 @@ from sesh.model.configuration import Breaker, Start
 from sesh.model.errors import SeshError, StateError, UsageError
 from sesh.model.record import OPTION, Answers, Kit, valid_name
 from sesh.model.states import Retry
+from sesh.model.text import formatting
 from sesh.model.text.pattern import lazy
 from sesh.model.value_object import Any, Value
 from sesh.places import environment
@@ -198,15 +199,15 @@ def bad_limit(key: str, given: str) -> str | None:
 
 def _conflicts(values: Mapping[str, Any]) -> Iterator[str]:
     if values.get("image") and values.get("container"):
-        yield "image and container: give one of them"
+        yield "image and container: use only one of them"
     elif values.get("container") and any(map(values.get, _NEW_CONTAINER_ONLY)):
         yield "mounts, network, memory and cpus are for a new container (image)"
     retry_on = values.get("start", {}).get("retry_on", (Retry.FAILURE,))
     for word in retry_on:
         if word not in tuple(Retry):
-            yield f"start.retry_on: {settings.brief(word)}: should be of {', '.join(Retry)}"
+            yield f"start.retry_on: {settings.brief(word)}: use {formatting.either(Retry)}"
     if not retry_on:
-        yield f"start.retry_on is empty: it should be of {', '.join(Retry)}"
+        yield f"start.retry_on is empty: use {formatting.either(Retry)}"
     for word in values.get("start", {}).get("notify", ()):
         if problem := settings.not_notifiable(word):
             yield f"start.notify: {problem}"
@@ -242,7 +243,7 @@ def _braces(words: tuple[str, ...], known: tuple[str, ...]) -> Iterator[str]:
         for found in _BRACES.finditer(word):
             if found[1] not in known:
                 choices = ", ".join(f"{{{name}}}" for name in known)
-                yield f"unknown placeholder {settings.brief(found[0])}; there is {choices}"
+                yield f"unknown placeholder {settings.brief(found[0])}; available: {choices}"
 
 
 def _conversation_problems(agent: Mapping[str, Any], conversation: str) -> Iterator[str]:
@@ -267,7 +268,7 @@ def _answer_problems(answers: Mapping[str, Any]) -> Iterator[str]:
         yield f"keys lacks {OPTION}, the number or letter of the answer"
     for key in (*keys, *answers.get("marked", ())):
         if key != OPTION and not KEY.fullmatch(key):
-            yield f"keys: {settings.brief(key)}: no such key; Enter, Escape, C-c, M-x, F5, Up …"
+            yield f"keys: {settings.brief(key)}: unknown key; use Enter, Escape, C-c, M-x, F5, Up …"
     for name in ("yes", "no", "always", "text"):
         if "" in answers.get(name, ()):
             yield f"{name}: an empty text matches every option"

@@ -74,7 +74,7 @@ def _read() -> list[Trusted]:
         return [_parse(line) for line in raw.splitlines()]
     except (ValueError, TypeError, RecursionError):
         raise StateError(
-            f"{path} is damaged; remove it (then no project is trusted any more)"
+            f"{path} is damaged; next: rm {path} (then no project is trusted)"
         ) from None
 
 

@@ -6,7 +6,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 NOTHING = "–"
 _DAYS_BEFORE_1970 = 719469
@@ -70,6 +70,12 @@ def listed(names: Sequence[str], most: int = 3) -> str:
         last = [f"{len(last)} more"]
     *some, final = (*first, *last)
     return f"{', '.join(some)} and {final}" if some else final
+
+
+def either(words: Iterable[str]) -> str:
+    """`a, b or c`"""
+    *some, last = words
+    return f"{', '.join(some)} or {last}" if some else last
 
 
 def number(count: int, noun: str) -> str:

@@ -38,21 +38,25 @@ def free_name(name: str) -> Seen | None:
     entry = records.entry(name)
     if entry is None:
         if lookup.orphans_named(name):
-            raise ConflictError(f"{name} lives, but {lookup.LOST.format(name)}")
+            raise ConflictError(f"{name} is alive, but {lookup.LOST.format(name)}")
         return None
     found = judge.judge([entry])[0]
     state, reason = found.state, found.intact.verdict.reason or found.state
     if state is State.UNKNOWN:
-        raise CannotTellError(f"{name} exists and can't be asked: {reason}")
+        raise CannotTellError(f"{name} exists, but its state is unknown: {reason}")
     if state is State.STALE:
-        raise ConflictError(f"{name} is stale ({reason}); sesh restart {name} or sesh stop {name}")
+        raise ConflictError(
+            f"{name} is stale ({reason}); next: sesh restart {name}, or sesh stop {name}"
+        )
     if state is State.ORPHAN:
-        raise ConflictError(f"{name} is an orphan ({reason}); sesh stop {name} ends it")
+        raise ConflictError(
+            f"{name} is an orphan ({reason}); next: sesh adopt {name}, or sesh stop {name}"
+        )
     if state is State.RECOVERING:
-        raise ConflictError(f"{name} is recovering; sesh restart {name} or sesh stop {name}")
+        raise ConflictError(f"{name} is recovering; next: sesh restart {name}, or sesh stop {name}")
     if state in ALIVE:
         raise ConflictError(
-            f"{name} is {state} already; sesh attach {name}, or choose another name"
+            f"{name} is already {state}; next: sesh attach {name}, or choose another name"
         )
     return found
 

@@ -130,7 +130,7 @@ def _begun(one: Claimed) -> Claimed:
     if not late or in_tmux.spoke(one.record):
         return one
     begun = replace(one.record, status=replace(one.record.status, launched=now()))
-    seen = Observation(absent("it has not said that it began"))
+    seen = Observation(absent("it has not reported its start"))
     with suppress(SeshError):  # it is launched already
         written = records.swap(one.entry, begun, reconcile(begun, seen, now()))
         if written is not None:
@@ -146,9 +146,7 @@ def _launch_refused(entry: Entry, record: Record, reply: Reply, event: str) -> S
         forget_files(record)
         return _foreign(record.name, reply)
     if reply.trouble is Trouble.OTHER:
-        return CannotTellError(
-            f"{record.name}: tmux: {reply.text}; sesh show {record.name} looks again"
-        )
+        return CannotTellError(f"{record.name}: tmux: {reply.text}; next: sesh show {record.name}")
     why = f"tmux: {reply.text}"
     record_failure(entry, record, failed(why), event)
     if reply.trouble is Trouble.DUPLICATE:
@@ -158,7 +156,7 @@ def _launch_refused(entry: Entry, record: Record, reply: Reply, event: str) -> S
 
 def _foreign(name: str, reply: Reply) -> ConflictError:
     if reply.text == in_tmux.LIVES:
-        return ConflictError(f"{name}: {in_tmux.LIVES}; sesh ls --all shows it")
+        return ConflictError(f"{name}: {in_tmux.LIVES}; next: sesh ls --all")
     return ConflictError(f"a tmux session named {name} exists that sesh did not start")
 
 

@@ -37,7 +37,7 @@ from sesh.state.records import Entry
 from sesh.system import processes
 from sesh.system.subprocesses import Reply
 
-_NOT_KNOWN = "whether its container was made is not known yet, sesh show {0} looks again"
+_NOT_KNOWN = "whether its container was created is not known yet; next: sesh show {0}"
 
 
 # --- start ---------------------------------------------------------------------------------------

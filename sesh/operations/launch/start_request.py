@@ -132,7 +132,7 @@ def _start(request: Request, config: Config, worktree: Worktree | None, note: No
         _check_branch(cwd, request.branch)
     left_out = environment.unexportable(variables)
     if left_out:
-        note(f"a shell can't export these, they are left out: {', '.join(left_out)}")
+        note(f"left out, because a shell cannot export them: {', '.join(left_out)}")
     found = _first_free(
         request.name,
         worktree.path if worktree else cwd,
@@ -167,15 +167,15 @@ def _note_limits(found: Seen, spec: Spec, note: Note) -> None:
     """Remark on a scope or limit that the session was given but cannot have."""
     kind = registry.requested(spec)
     if spec.supervision.scope and kind is not None:
-        note("--scope is not for containers: its engine limits what it uses")
+        note("--scope is not for containers: their engine enforces limits")
     elif spec.supervision.scope and not tmux.scope_prefix():
-        note("--scope: no systemd user manager answers; it runs without a scope of its own")
+        note("--scope: no systemd user manager answers; running without a scope")
     if found.intact.record.place.pids_here:
         return
     if spec.supervision.max_memory and not (kind and kind.limits_memory(spec)):
         note("--max-memory: it is not enforced in a container of another machine's engine")
     if spec.supervision.max_cpu_time:
-        note("--max-cpu-time: on another machine's engine it is for each process alone")
+        note("--max-cpu-time: on another machine's engine it applies to each process separately")
 
 
 def _prompt(request: Request) -> str | None:
@@ -239,7 +239,7 @@ def check_supervision(supervision: Supervision, note: Note, before: str = "--") 
     """Check what types do not; `before` comes before the name of a value."""
     if supervision.retries and supervision.retry_delay > supervision.retry_max_delay:
         least, most = span(supervision.retry_delay), span(supervision.retry_max_delay)
-        note(f"the retry delay ({least}) is longer than the longest one: it is {most}")
+        note(f"{before}retry-delay {least} exceeds {before}retry-max-delay; using {most}")
     _check_above_zero(supervision, _ABOVE_ZERO, before)
 
 
@@ -274,7 +274,9 @@ def _breaker(request: Request, config: Config) -> BreakerLimits | None:
 def _wrong_ends(request: Request, words: str) -> SeshError:
     """The error for an invalid `retry_on`, which names its source. (Templates are checked when they
     are read.)"""
-    text = f"{words}: should be of {', '.join(Retry)}"
+    from sesh.model.text.formatting import either
+
+    text = f"{words}: use {either(Retry)}"
     if "retry_on" in request.supervision:
         return UsageError(f"--retry-on {text}")
     if "start.retry_on" in settings.from_environment():
@@ -289,7 +291,7 @@ def _plain(value: Any) -> Any:
 def note_end(found: Seen, note: Note) -> None:
     """Remark on a session that has failed already."""
     if found.state in ENDED and found.state is not State.COMPLETED:
-        note(f"{found.name} {found.state} at once: {found.reason}; see sesh show {found.name}")
+        note(f"{found.name} {found.state} at once: {found.reason}; next: sesh show {found.name}")
 
 
 # --- git -----------------------------------------------------------------------------------------
@@ -309,15 +311,15 @@ def _check_git(request: Request) -> None:
 
 def _check_branch(cwd: str, wanted: str) -> None:
     if git.top(cwd) is None:
-        raise SeshError(f"{cwd} is in no git repository; --branch needs one (see -C)")
+        raise SeshError(f"{cwd} is not in a git repository; --branch needs one (see -C)")
     found = git.head(cwd)
     if found.present and found.what == wanted:
         return
     if found.unknown:
-        raise SeshError(f"{cwd}: {found.what}; started without --branch, it is not checked")
+        raise SeshError(f"{cwd}: {found.what}; started without a check of --branch")
     where = f"on branch {found.what}" if found.present else found.what
     switch = f"git -C {quote(cwd)} switch {quote(wanted)}"
-    raise SeshError(f"{cwd} is {where}, not on {wanted}; {switch}, or start with --worktree")
+    raise SeshError(f"{cwd} is {where}, not on {wanted}; next: {switch}, or start with --worktree")
 
 
 def _in_worktree(request: Request, made: worktrees.Made) -> Request:
@@ -383,7 +385,7 @@ def _command(request: Request, variables: environment.Environment, cwd: str) -> 
         problem = f"{program or repr(program)}: command not found (looked in PATH)"
         if request.name and paths.which(request.name):
             call = " ".join(map(quote, (request.name, *argv)))
-            problem += f"; the first word is the name: sesh start NAME -- {call}"
+            problem += f"; the first word is the name; next: sesh start NAME -- {call}"
         raise SeshError(problem)
     return argv
 

@@ -93,7 +93,7 @@ def _lives(state: State) -> bool:
 def _why(found: Seen) -> str:
     if found.damaged:
         return f"its record is damaged ({found.reason})"
-    return found.reason or "can't be asked"
+    return found.reason or "cannot be queried"
 
 
 def take_over(found: Seen) -> Seen | None:

@@ -73,7 +73,7 @@ def stop(
     after = confirm(found, config, close_panes=close_panes)
     for name, process in foreign:
         if processes.alive(process):
-            note(f"{name}: {not_permitted(process.pid)}: it is left")
+            note(f"{name}: {not_permitted(process.pid)}; not stopped")
     return after
 
 

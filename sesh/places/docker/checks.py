@@ -38,9 +38,9 @@ def _silent(one: Engine, said: Reply) -> Finding:
     where = one.host or one.context or "the engine of this machine"
     text = f"{where} gives no usable answer: {said.text}"
     if said.trouble is Trouble.DENIED:
-        text = f"no permission to speak to {where}; a member of the group docker has it"
+        text = f"no permission to use {where}; members of the group docker have it"
     fix = join(container_engine.argv(one, "version"))
-    return Finding(Level.FAIL, text, fix, "shows what it says", (where,))
+    return Finding(Level.FAIL, text, fix, "shows its error", (where,))
 
 
 def _no_command(look: Examined) -> list[Finding]:
@@ -71,9 +71,9 @@ def _dead_children(table: processes.Table, pid: int) -> list[int]:
 
 
 def _unreaped(container: Container, dead: list[int]) -> Finding:
-    count = "1 dead process stays" if len(dead) == 1 else f"{len(dead)} dead processes stay"
-    text = f"{count} in container {container.name}: its first process waits for none"
-    note = "ends what runs in it; docker run --init prevents it"
+    count = "1 zombie process" if len(dead) == 1 else f"{len(dead)} zombie processes"
+    text = f"{count} in container {container.name}: its first process does not reap them"
+    note = "ends everything in it; docker run --init prevents this"
     pids = tuple(map(str, dead))
     return Finding(Level.WARN, text, f"docker restart {container.name}", note, pids)
 
@@ -118,7 +118,7 @@ def _lacks(one: Engine, name: str, timeout: float) -> bool:
 
 def _missing(one: Engine, name: str, sessions: Sequence[Record]) -> Finding:
     names = tuple(sorted(record.name for record in sessions))
-    text = f"the image {name} is gone, which a restart of {formatting.few(names)} may need"
+    text = f"the image {name}, which a restart of {formatting.few(names)} may need, is gone"
     fix = join(container_engine.argv(one, "pull", name))
     return Finding(Level.WARN, text, fix, subjects=names)
 

@@ -51,7 +51,7 @@ def checked(spec: Spec, box: ContainerRequest, engine: Engine, config: Config) -
     if isinstance(directory, Reply):
         if directory.trouble is Trouble.NO_IMAGE:
             raise SeshError(
-                f"no image {box.image} here; docker pull {box.image}, or start with --pull"
+                f"no local image {box.image}; next: docker pull {box.image}, or start with --pull"
             )
         raise container_engine.problem(engine, directory)
     return spec if spec.cwd else replace(spec, cwd=directory)
@@ -68,11 +68,11 @@ def find(engine: Engine, name: str, timeout: float) -> Facts | None:
 def existing(engine: Engine, name: str, timeout: float) -> Facts:
     facts = find(engine, name, timeout)
     if facts is None:
-        raise SeshError(f"no container {name}; docker ps shows those that run")
+        raise SeshError(f"no container {name}; next: docker ps")
     if facts.paused:
-        raise ConflictError(f"the container {name} is paused; docker unpause {name}")
+        raise ConflictError(f"the container {name} is paused; next: docker unpause {name}")
     if not facts.running:
-        raise SeshError(f"the container {name} does not run; docker start {name}")
+        raise SeshError(f"the container {name} is not running; next: docker start {name}")
     return facts
 
 
@@ -112,7 +112,9 @@ def make(record: Record, box: ContainerRequest, engine: Engine, config: Config) 
     made = container_engine.checked(engine, said)
     facts = find(engine, made.out.strip(), config.docker.timeout * 2)
     if facts is None or not facts.running:
-        raise SeshError(f"a container of {box.image} ends at once; has it /bin/sh and sleep?")
+        raise SeshError(
+            f"a container of {box.image} exits at once; does it have /bin/sh and sleep?"
+        )
     return facts
 
 
@@ -168,7 +170,7 @@ def _name_taken(record: Record, engine: Engine, config: Config) -> SeshError:
     run = facts.labels.get("sesh.run") if facts else None
     if run == processes.run_dir():
         return ConflictError(
-            f"the container {name} is left of a session whose record is lost; "
+            f"the container {name} belongs to a session whose record is lost; "
             f"next: sesh adopt {record.name}, or docker rm --force {name}"
         )
     if run:
@@ -178,7 +180,7 @@ def _name_taken(record: Record, engine: Engine, config: Config) -> SeshError:
             "choose another name"
         )
     return ConflictError(
-        f"a container named {name} exists that sesh did not make; choose another name"
+        f"a container named {name} exists that sesh did not create; choose another name"
     )
 
 

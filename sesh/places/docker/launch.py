@@ -164,7 +164,7 @@ def _standing(old: Record, config: Config) -> Facts | None:
     if facts is None:
         return None
     if facts.paused:
-        raise ConflictError(f"{old.name}: its container is paused; sesh resume {old.name}")
+        raise ConflictError(f"{old.name}: its container is paused; next: sesh resume {old.name}")
     if not facts.running:
         session_files.make(old)  # the directory that it mounts must exist
         container_engine.must(engine, "start", facts.id, timeout=container_engine.RUN_TIMEOUT)

@@ -235,9 +235,9 @@ def _without_knowledge(record: Record, sight: Observation, config: Config) -> Ob
         return sight
     left = _unmade(record, config)
     if left.unknown:
-        why = unknown(f"{left.what}; whether its container was made is not known")
+        why = unknown(f"{left.what}; whether its container was created is not known")
         return replace(sight, agent=sight.agent if stopping else why, remains=left)
-    what = "no agent was launched in it" if left.present else "its container was not made"
+    what = "no agent was launched in it" if left.present else "its container was not created"
     gone = absent(f"{left.what}, {what}" if left.present else what)
     return replace(sight, remains=left, container=sight.container if stopping else gone)
 
@@ -335,7 +335,7 @@ def _by_words(record: Record, sight: Observation, facts: Facts, config: Config) 
         launch, exit_word = words(record)
         sight = replace(sight, launch=launch or sight.launch, exit=exit_word)
         if not record.place.pids_here:
-            agent = absent("it is gone" if launch else "it has not said that it began")
+            agent = absent("it is gone" if launch else "it has not reported its start")
             if remote.says_alive(record, said):
                 agent = seen("it lives in its container")
             sight = replace(sight, agent=agent)

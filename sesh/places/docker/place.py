@@ -166,7 +166,7 @@ class Docker(LaunchInContainer, UnclaimedContainers):
         if container is not None and not container.made:
             remote.leave(self.run, record, self.timeout(config))
         removed = ownership.remove_container(record, self.timeout(config))
-        _check(record, removed, "; not forgotten")
+        _check(record, removed, "; not removed")
 
     def made(self, record: Record) -> str | None:
         container = session_files.place(record).container

@@ -236,14 +236,14 @@ def _recoverable(found: UnclaimedContainer, facts: Facts) -> Record:
     claim = claim_of(facts)
     if claim is None:
         raise SeshError(
-            f"{found.name}: the labels of {facts.name} do not tell what it was started with; "
-            f"sesh stop {found.name} removes it"
+            f"{found.name}: the labels of {facts.name} do not show what it was started with; "
+            f"next: sesh stop {found.name}"
         )
     if facts.status == "created":
-        end = "sesh gc removes it" if found.proven else f"next: docker rm {facts.name}"
+        end = "next: sesh gc" if found.proven else f"next: docker rm {facts.name}"
         raise SeshError(f"{found.name}: its container was never started; {end}")
     if facts.paused:
         raise ConflictError(
-            f"{found.name}: its container is paused; docker unpause {facts.name} first"
+            f"{found.name}: its container is paused; next: docker unpause {facts.name}"
         )
     return claim

@@ -22,7 +22,7 @@ from sesh.system import git, paths, process_marks, processes, tmux
 from sesh.system.subprocesses import Reply
 from sesh.system.tmux import Keeper, Launched, Pane, Step, Tmux, Trouble, Words
 
-LIVES = "in the tmux session of that name an agent lives that no record claims"
+LIVES = "the tmux session of that name runs an agent without a record"
 _ROUNDS = tmux.EXITING_TRIES + 2
 _CLEAN_LOOKS = 3
 _POLL = 0.02

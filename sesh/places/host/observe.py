@@ -76,7 +76,7 @@ def _panes(host: Tmux, records: Iterable[Record], answers: Answers) -> Panes:
         return f"tmux: {answer.text}"
     hidden = hidden_server(host.socket, records)
     if hidden:
-        return f"tmux server {hidden.pid} lives, but its socket is gone (kill -USR1 restores it)"
+        return f"tmux server {hidden.pid} is alive, but its socket is gone (kill -USR1 restores it)"
     return []
 
 

@@ -49,7 +49,7 @@ def need_terminal(record: Record) -> None:
     """An orphan whose terminal is gone for good may have been adopted."""
     if record.place.pane is None and record.place.agent is not None and record.place.calls_back:
         raise ConflictError(
-            f"{record.name} was adopted without a terminal; sesh restart {record.name} gives it one"
+            f"{record.name} was adopted without a terminal; next: sesh restart {record.name}"
         )
 
 
@@ -65,8 +65,8 @@ def reach(record: Record, server: Tmux) -> None:
     found = panes.find(record, listed)
     if found is None:
         raise CannotTellError(
-            f"{record.name} runs, but its tmux server can't be reached at {server.socket}; "
-            "sesh doctor says why"
+            f"{record.name} is running, but its tmux server cannot be reached at {server.socket}; "
+            "next: sesh doctor"
         )
     if found.name != record.name:  # `rename` was killed
         server.rename(found, record.name)
@@ -179,5 +179,5 @@ def _restore_socket(server: Tmux, process: Process) -> None:
             return
         time.sleep(0.02)
     raise CannotTellError(
-        f"tmux server {process.pid} lives, but its socket {server.socket} is gone"
+        f"tmux server {process.pid} is alive, but its socket {server.socket} is gone"
     )

@@ -18,22 +18,22 @@ _SENTENCES = {
     "removed": "was removed",
     "adopted": "was adopted",
     "changed": "was changed",
-    "renamed": "has another name",
+    "renamed": "was renamed",
     "paused": "is paused",
     "resumed": "was resumed",
     "recovering": "will be restarted",
-    "failing": "is failing",
+    "failing": "is unhealthy",
     "hung": "is hung",
     "healthy": "is healthy again",
     "waiting": "is waiting",
-    "phase": "has entered another phase",
+    "phase": "entered another phase",
     "finished": "has finished",
-    "breaker-opened": "is not retried",
+    "breaker-opened": "is not retried for now",
     "completed": "completed",
     "failed": "failed",
     "timeout": "timed out",
     "lost": "is lost",
-    "test": "sends a test",
+    "test": "test notification",
 }
 
 
@@ -51,7 +51,7 @@ def sentence(event: Event) -> str:
     if kind == "recovering":
         reason = f"retry {event.get('retry')} of {event.get('retries_max')}"
     if kind == "breaker-opened":
-        reason = f"{_circuit(event)} fails too often"
+        reason = f"retries of {_circuit(event)} are paused"
     name = event.get("name") or "sesh"
     return f"{name} {what}: {reason}" if reason else f"{name} {what}"
 

@@ -95,7 +95,7 @@ def state() -> Timer:
         return Timer()
     schedule = schedules.block_schedule(found.block)
     if schedule is None:
-        return Timer(problem="the crontab's block is empty; sesh timer install fills it")
+        return Timer(problem="the crontab's block is empty; next: sesh timer install")
     return Timer(
         scheduler=Scheduler.CRON,
         every=schedules.every_of(schedule),

@@ -18,7 +18,7 @@ from sesh.model.value_object import Value
 
 BEGIN, END = b"# sesh begin", b"# sesh end"  # older versions wrote no key after them
 SHORTEST = 60  # seconds between two runs
-_WRITTEN = "Written by `sesh timer install`; `sesh timer remove` takes it away."
+_WRITTEN = "Written by `sesh timer install`; `sesh timer remove` removes it."
 
 
 class Job(Value):

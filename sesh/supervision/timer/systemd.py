@@ -145,10 +145,10 @@ def state() -> Timer:
     if units.found != units.files:
         return Timer(
             problem=f"a part of the units in {paths.user_units()} is missing or not enabled; "
-            "sesh timer install fixes it"
+            "next: sesh timer install"
         )
     schedule = _timer_schedule(units)
-    trouble, certain = activity_problem(units.main, "the timer; sesh timer install does")
+    trouble, certain = activity_problem(units.main, "the timer; next: sesh timer install")
     return Timer(
         scheduler=Scheduler.SYSTEMD,
         every=schedules.every_of(schedule) if schedule else None,

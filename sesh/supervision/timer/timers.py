@@ -74,7 +74,7 @@ def install_watch(what: Job) -> None:
     if problem is not None:
         raise CannotTellError(
             f"only systemd's user manager can keep a watch running, and it does not answer "
-            f"({problem}); sesh timer install without --watch can do with cron"
+            f"({problem}); next: sesh timer install (without --watch, it can use cron)"
         )
     units = systemd.named("watch")
     systemd.install({units.service: schedules.watch_text(what)}, units)
@@ -122,7 +122,7 @@ def _gc_state() -> Timer:
     found = [systemd.state(), cron.state()]
     installed = [one for one in found if one.installed]
     if len(installed) == 2:
-        return _with_problem(installed[0], "also in the crontab; sesh timer install fixes it")
+        return _with_problem(installed[0], "also in the crontab; next: sesh timer install")
     uncertain = [one for one in found if not one.certain]
     wrong = [one for one in found if one.problem]
     return (installed or uncertain or wrong or found)[0]
@@ -134,9 +134,9 @@ def _with_watch(timer: Timer) -> Timer:
         return timer
     if units.found != units.files:
         missing = "the watch is not enabled, or its unit is missing"
-        return _with_problem(timer, f"{missing}; sesh timer install --watch fixes it")
+        return _with_problem(timer, f"{missing}; next: sesh timer install --watch")
     lingers = systemd.lingering() if timer.lingering is None else timer.lingering
-    problem, _ = systemd.activity_problem(units.main, "the watch; sesh timer install --watch does")
+    problem, _ = systemd.activity_problem(units.main, "the watch; next: sesh timer install --watch")
     return _with_problem(replace(timer, watch=True, lingering=lingers), problem)
 
 

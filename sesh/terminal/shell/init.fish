@@ -14,7 +14,7 @@ string match -qir utf -- "$LC_ALL" "$LC_CTYPE" "$LANG"; or set -g __sesh_flag '!
 set -g __sesh_front (set_color yellow) (set_color normal)
 test -z "$NO_COLOR" -a "$TERM" != dumb; or set -g __sesh_front '' ''
 
-# __sesh_look TEXT NOW: takes over what the file says, and asks for a new one if it is too old; again in a minute if none
+# __sesh_look TEXT NOW: takes over the text of the file, and requests a new one if it is too old; again in a minute if none
 # comes.
 function __sesh_look -a text now
     set -g __sesh_known "$text"
@@ -27,7 +27,7 @@ function __sesh_look -a text now
         return
     end
     set -g __sesh_due (math $now + 60)
-    # By sh, whose child is no job of this shell: no word of its end, and $last_pid stays.
+    # By sh, whose child is not a job of this shell: its end is not reported, and $last_pid stays.
     command sh -c '"$@" doctor --prompt --refresh &' sh $__sesh_command </dev/null >/dev/null 2>&1
 end
 

@@ -223,8 +223,8 @@ def test_labels_with_another_name_are_shown_and_left_alone(boxed: World, engine:
     forge(engine, "foreign", {**forged, "sesh.name": "other"})
     (shown,) = boxed.ls("--all")
     assert (shown["container"], shown["state"]) == ("foreign", "orphan")
-    assert "sesh did not make it" in shown["attention"]
-    complains(boxed.sesh("adopt", shown["name"]), 8, "sesh did not make it")
+    assert "not created by sesh" in shown["attention"]
+    complains(boxed.sesh("adopt", shown["name"]), 8, "not created by sesh")
     boxed.sesh("stop", "--orphans", "-y")
     boxed.ok("gc")
     boxed.ok("gc")

@@ -90,7 +90,7 @@ def test_no_image_is_fetched_without_being_asked(boxed: World) -> None:
 
 def test_a_name_that_a_foreign_container_has(boxed: World, engine: Engine) -> None:
     theirs = run_box(engine, "sesh-a")
-    complains(refused(boxed, *IN_A_BOX), 8, "sesh-a", "sesh did not make")
+    complains(refused(boxed, *IN_A_BOX), 8, "sesh-a", "sesh did not create")
     assert engine.containers(all=False) == ["sesh-a"]
     assert id_of(engine, "sesh-a") == theirs
     nothing_is_left(boxed)

@@ -111,7 +111,7 @@ def test_zombies_of_a_container_without_init(boxed: World, engine: Engine) -> No
     boxed.start("box", options=("--container", "bare"))
     one = eventually(lambda: found(boxed, "zombies"), 10)["zombies"]
     assert (one["level"], one["mend"]) == ("warn", "docker restart bare")
-    assert one["text"].startswith("1 dead process stays in container bare")
+    assert one["text"].startswith("1 zombie process in container bare")
 
 
 def test_a_missing_image(boxed: World, engine: Engine) -> None:

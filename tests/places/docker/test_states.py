@@ -88,7 +88,7 @@ def test_an_agent_that_ends_at_once(boxed: World) -> None:
     assert shown["started"] is not None
     text = boxed.ok("show", "a").out
     assert "life       started" in text
-    assert "not said that it began" not in text
+    assert "not reported its start" not in text
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_another_container_of_the_same_name_is_not_ours(boxed: World, engine: En
     theirs = id_of(engine, "sesh-a")
     becomes(boxed, "a", "lost")
     boxed.sesh("stop", "a")
-    complains(boxed.sesh("restart", "a"), 8, "sesh-a", "sesh did not make")
+    complains(boxed.sesh("restart", "a"), 8, "sesh-a", "sesh did not create")
     assert told(boxed.session("a"), "state", "cause") == ("failed", "launch")
     boxed.ok("rm", "a")
     assert id_of(engine, "sesh-a") == theirs

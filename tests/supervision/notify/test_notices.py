@@ -860,7 +860,7 @@ def test_doctor_reports_failed_notifications_of_the_last_day(
     (one,) = findings(world)
     assert one["level"] == "warn"
     assert one["text"] == (
-        "2 notifications could not be delivered within the last day; the last to mail: exit 1"
+        "2 notifications could not be delivered in the last day; the last to mail: exit 1"
     )
     assert one["mend"] == "sesh config test-notify"
     assert one["subjects"] == ["https://one", "mail"]
