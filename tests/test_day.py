@@ -41,7 +41,7 @@ def test_morning_start_look_and_leave_it_alone(world: World, terminal: Terminal)
     terminal.type("sesh")
     terminal.see_screen("""
         $ sesh
-        sesh: no sessions; start one with: sesh start NAME -- COMMAND
+        sesh: no sessions; next: sesh start NAME -- COMMAND
 
         sesh start NAME -- COMMAND   ·   sesh attach NAME   ·   sesh --help
         $
@@ -162,7 +162,7 @@ def test_noon_the_agent_dies_and_the_menu_has_four_keys(world: World, terminal: 
     terminal.run("sesh ls")
     terminal.see_screen("""
         $ sesh ls
-        sesh: no sessions; start one with: sesh start NAME -- COMMAND
+        sesh: no sessions; next: sesh start NAME -- COMMAND
         $
     """)
 

@@ -246,7 +246,7 @@ def test_json_fields_of_a_finding(world: World) -> None:
 
 
 def test_json_fields_of_the_figures(world: World) -> None:
-    fields = items(section(source("sesh-json.5"), "Figures"), "Va")
+    fields = items(section(source("sesh-json.5"), "Statistics"), "Va")
     assert list(world.ok("stats", "--json").json) == fields
 
 

@@ -85,7 +85,7 @@ def test_tmux_is_not_needed(world: World) -> None:
 )
 def test_options_about_a_process(world: World, options: tuple[str, ...]) -> None:
     done = world.sesh("start", "one", "--record-only", *options)
-    assert (done.code, "about a process" in done.err) == (2, True)
+    assert (done.code, "cannot be combined with --record-only" in done.err) == (2, True)
     assert not world.record("one").exists()
 
 

@@ -52,7 +52,7 @@ def test_answers_that_the_question_does_not_have(world: World) -> None:
     dialog.begin(world)
     dialog.asks(world, "where now")
     for word in ("yes", "no", "always", "3", "0", "green", "Enter"):
-        complains(world.sesh("answer", "a", word), 8, "no answer", "1 Use this directory")
+        complains(world.sesh("answer", "a", word), 8, "no option", "1 Use this directory")
     assert dialog.lines(world, "decided") == []
 
 
@@ -102,7 +102,7 @@ def test_an_ended_session_and_an_unknown_name(world: World) -> None:
     assert eventually(lambda: world.state_of("a") == "failed")
     complains(world.sesh("answer", "a", "yes"), 3, "ended")
     complains(world.sesh("answer", "nobody", "yes"), 4, "nobody")
-    complains(world.sesh("answer", "a", ""), 2, "which answer")
+    complains(world.sesh("answer", "a", ""), 2, "missing answer")
 
 
 # --- what is asked -----------------------------------------------------------------------------

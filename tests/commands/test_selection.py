@@ -212,7 +212,7 @@ def test_a_question_names_what_it_is_about(world: World) -> None:
     terminal.see_screen("""
         $ sesh stop mail; sesh rm mail web | cat; sesh stop nope
         stopped mail
-        sesh: no session named nope; sesh ls shows all
+        sesh: no session named nope; next: sesh ls
         $
     """)
 

@@ -45,7 +45,7 @@ def test_several_values_at_once(world: World) -> None:
     ("word", "says"),
     [
         ("timeout=soon", "timeout: 'soon' is not a time"),
-        ("max-memory=5", "max-memory: '5' is less than 64K"),
+        ("max-memory=5", "max-memory: '5' is below the minimum of 64K"),
         ("retries=1001", "retries: 1001 is not in the range"),
         ("retry-delay=0", "retry-delay should be above 0"),
         ("retry-on=often", "retry-on often: use failure"),

@@ -84,7 +84,7 @@ def test_where_each_comes_from(project: World) -> None:
     assert "unknown key comand" in found["broken"]["problem"]
     shown = project.ok("template", "ls").out
     assert "not trusted: sesh template trust deploy\n" in shown
-    assert "wrong: sesh template check broken\n" in shown
+    assert "invalid: sesh template check broken\n" in shown
     assert "deployed" in shown
 
 
@@ -128,7 +128,7 @@ def test_a_wrong_one_is_shown_all_the_same(world: World) -> None:
         (("show", "../claude"), 2, "invalid template name"),
         (("show", HOSTILE), 2, "invalid template name"),
         (("ls", "claude"), 2, "takes no name"),
-        (("ls", "-y"), 2, "-y go with"),
+        (("ls", "-y"), 2, "-y are only for"),
         (("new", "a", "--json"), 2, "--json is only for"),
         (("show", "claude", "--from", "codex"), 2, "--from is only for"),
         (("trust", "claude"), 1, "no project"),
@@ -333,7 +333,7 @@ def test_the_trust_can_be_taken_back(project: World) -> None:
 
 
 def test_without_a_terminal_there_is_nobody_to_ask(project: World) -> None:
-    complains(project.sesh("template", "trust", "deploy"), 2, "no terminal", "-y")
+    complains(project.sesh("template", "trust", "deploy"), 2, "without a terminal", "-y")
     refused(project)
 
 
@@ -342,7 +342,7 @@ def test_a_person_sees_it_and_is_asked(project: World, answer: str, code: int) -
     terminal = Terminal(project, SESH, "template", "trust", "deploy")
     assert terminal.shows("deploy.toml? [y/N]")
     assert DEPLOY.strip() in terminal.screen()
-    assert "it runs sh -c 'touch deployed; sleep 99'" in terminal.screen()
+    assert "command: sh -c 'touch deployed; sleep 99'" in terminal.screen()
     terminal.type(*([answer] if answer else []), "Enter")
     assert terminal.finish()[0] == code
     assert listed(project)["deploy"]["trusted"] is (code == 0)
@@ -363,7 +363,7 @@ def test_what_it_runs_stands_below_however_long_it_is(project: World) -> None:
     of_project(project, "deploy").write_text(f"{DEPLOY}env = ['A=b']\n" + "# so harmless\n" * 500)
     terminal = Terminal(project, SESH, "template", "trust", "deploy")
     assert terminal.shows("[y/N]")
-    assert "it runs sh -c 'touch deployed; sleep 99'" in terminal.screen()
+    assert "command: sh -c 'touch deployed; sleep 99'" in terminal.screen()
     assert "variables: A=b" in terminal.screen()
 
 

@@ -571,7 +571,7 @@ def test_what_is_in_the_way(world: World, repo: Repository) -> None:
     (world.root / "empty").mkdir()
     repo.git("init", "-q", ".", cwd=world.root / "empty")
     done = world.sesh("start", "c", "-C", str(world.root / "empty"), "--worktree", "x", *command)
-    complains(done, 1, "no commit yet")
+    complains(done, 1, "no commits")
     assert [one["name"] for one in world.ls()] == ["a", "b"]
 
 

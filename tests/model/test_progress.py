@@ -75,7 +75,7 @@ def test_an_unknown_phase_names_the_choices() -> None:
 def test_nothing_follows_a_final_phase(final: str, more: Report) -> None:
     record = progress.apply(samples.record(), Report(final), NOW)
     assert record.agent.finished == NOW
-    with pytest.raises(ConflictError, match=f"has finished \\({final}"):
+    with pytest.raises(ConflictError, match=f"has already finished \\({final}"):
         progress.apply(record, more, NOW)
 
 

@@ -1260,7 +1260,7 @@ def test_a_scope_that_is_not_wanted(world: World) -> None:
     ("options", "told"),
     [
         (("--retry-on", "sometimes"), "--retry-on sometimes: use failure, lost, timeout or always"),
-        (("--max-memory", "5"), "'5' is less than 64K"),
+        (("--max-memory", "5"), "'5' is below the minimum of 64K"),
         (("--max-memory", "9999999999999999999T"), "is above the maximum of 1024T"),
         (("--retry-delay", "0"), "--retry-delay should be above 0"),
         (("--timeout", "soon"), "is not a time"),

@@ -259,8 +259,8 @@ def test_a_breaker_of_a_template(world: World) -> None:
     write(world, "bad", 'command = ["false"]\n[start]\nretries = 5\nretry_delay = 0.2\n')
     start(world, "one", "-t", "bad")
     assert eventually(lambda: world.session("one")["attention"], within=20)
-    assert "the breaker of template bad is open" in world.session("one")["attention"]
-    assert "the breaker of template bad is open" in world.ok("restart", "one").err
+    assert "retries of template bad are paused" in world.session("one")["attention"]
+    assert "retries of template bad are paused" in world.ok("restart", "one").err
     (event,) = (one for one in world.events() if one["kind"] == "breaker-opened")
     assert event["template"] == "bad"
 
@@ -272,7 +272,7 @@ def test_the_limits_of_a_breaker_in_a_template(world: World) -> None:
     write(world, "bad", f"{bad}{limits}")
     start(world, "one", "-t", "bad")
     assert eventually(lambda: world.session("one")["attention"], within=20)
-    assert "the breaker of template bad is open" in world.session("one")["attention"]
+    assert "retries of template bad are paused" in world.session("one")["attention"]
     told = "not retried for 1 minute after more than 1 failures of template bad within 1 minute"
     assert told in world.ok("show", "one").out
     assert world.session("one")["breaker"] == {"failures": 1, "within": 60, "cooldown": 60}

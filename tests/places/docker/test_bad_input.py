@@ -41,7 +41,7 @@ def nothing_is_left(world: World) -> None:
 
 
 REFUSED = [
-    (("--image", "nosuch"), 1, ("no image nosuch here", "docker pull nosuch", "--pull")),
+    (("--image", "nosuch"), 1, ("no local image nosuch", "docker pull nosuch", "--pull")),
     (("--image", "No Such!"), 1, ("No Such!",)),
     (("--image", ""), 2, ("empty",)),
     (("--image", BARE_IMAGE, "--network", "none"), 1, ("has no tmux", "apt-get", "apk")),
@@ -84,7 +84,7 @@ def test_a_start_that_is_refused(boxed: World, engine: Engine) -> None:
 
 def test_no_image_is_fetched_without_being_asked(boxed: World) -> None:
     calls = Calls(boxed)
-    complains(refused(boxed, "--image", "nosuch"), 1, "no image")
+    complains(refused(boxed, "--image", "nosuch"), 1, "no local image")
     assert not [call for call in calls.made() if re.search(r"\b(pull|run|create)\b", call)]
 
 

@@ -159,5 +159,5 @@ def test_gc_removes_unclaimed_containers(pods: World, podman: Podman) -> None:
 def test_an_image_that_is_not_there(pods: World) -> None:
     done = pods.sesh("start", "a", "--image", "localhost/nothing", "--", "true")
     assert done.code == 1
-    assert "no image localhost/nothing here" in done.err
+    assert "no local image localhost/nothing" in done.err
     assert pods.ls("--all") == []
