@@ -1277,7 +1277,7 @@ def test_wrong_values_are_reported(world: World, options: tuple[str, ...], told:
 def test_a_retry_delay_above_the_maximum_is_refused(world: World) -> None:
     options = ("--retries", "1", "--retry-delay", "10m")
     done = world.ok("start", "one", *options, "--", "sleep", "9")
-    assert "--retry-delay 10 minutes exceeds --retry-max-delay; using 5 minutes" in done.err
+    assert "--retry-delay 10m exceeds --retry-max-delay; using 5m" in done.err
 
 
 # --- what people see -----------------------------------------------------------------------------

@@ -17,8 +17,8 @@ from sesh.model.place import ContainerRequest
 from sesh.model.progress import Report
 from sesh.model.record import BreakerLimits, Spec, Supervision, Worktree
 from sesh.model.states import ENDED, Retry, State
+from sesh.model.text import units
 from sesh.model.text.shell_words import quote
-from sesh.model.text.units import span
 from sesh.model.value_object import Value, replace
 from sesh.operations import worktrees
 from sesh.operations.forget import Note
@@ -238,7 +238,8 @@ def _supervision(request: Request, config: Config, note: Note) -> Supervision:
 def check_supervision(supervision: Supervision, note: Note, before: str = "--") -> None:
     """Check what types do not; `before` comes before the name of a value."""
     if supervision.retries and supervision.retry_delay > supervision.retry_max_delay:
-        least, most = span(supervision.retry_delay), span(supervision.retry_max_delay)
+        least = units.time(supervision.retry_delay)
+        most = units.time(supervision.retry_max_delay)
         note(f"{before}retry-delay {least} exceeds {before}retry-max-delay; using {most}")
     _check_above_zero(supervision, _ABOVE_ZERO, before)
 
