@@ -387,5 +387,5 @@ def _servers(census: Census) -> Iterator[Step]:
     """Servers that gave no answer, and are left alone."""
     for socket, answer in sorted(census.answers.items()):
         if isinstance(answer, Reply) and tmux.silent(answer):
-            why = f"without an answer: {answer.text}"
+            why = f"without a usable answer: {answer.text}"
             yield Step(Verb.KEEP, What.SERVER, socket, why, remedy="sesh doctor")

@@ -136,7 +136,9 @@ def test_a_start_without_any_file_does_not_join_the_session_of_a_living_agent(
 ) -> None:
     world.start("a")
     shutil.rmtree(world.state)
-    complains(world.sesh("start", "a", "--", "cat"), 8, "an agent lives", "ls --all")
+    complains(
+        world.sesh("start", "a", "--", "cat"), 8, "runs an agent without a record", "ls --all"
+    )
     assert world.ls() == []
     world.ok("adopt", "a")
     assert [one["command"] for one in world.ls()] == [["sleep", "1000"]]
@@ -239,7 +241,7 @@ def test_a_stop_ends_it_and_leaves_the_other_sessions_of_that_server(own_tmux: W
 def test_what_can_not_be_taken_over(own_tmux: World) -> None:
     world = own_tmux
     complains(world.sesh("adopt", "--tmux", "nobody"), 4, "no tmux session named nobody")
-    complains(world.sesh("adopt", "--tmux", "a b"), 2, "invalid name", "rename-session")
+    complains(world.sesh("adopt", "--tmux", "a b"), 2, "invalid session name", "rename-session")
     world.start("mine")
     complains(world.sesh("adopt", "--tmux", "mine"), 8, "mine")
     world.ok("rm", "-f", "mine")
@@ -287,7 +289,7 @@ def test_a_server_that_another_one_hides_is_told(world: World) -> None:
     place = Path(str(first).replace("/other/", "/state/"))
     place.parent.mkdir(parents=True)
     first.rename(place)
-    complains(world.sesh("adopt", "a"), 5, "another one")
+    complains(world.sesh("adopt", "a"), 5, "another server")
     assert not world.record("a").exists()
 
 

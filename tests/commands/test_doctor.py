@@ -246,7 +246,7 @@ def test_a_foreign_state_directory_is_one_block(healthy: World) -> None:
     os.chown(healthy.state, STRANGER, STRANGER)
     done = healthy.sesh("doctor", *without_disk())
     assert done.code == 10
-    assert done.out.count("could not be checked") == 1
+    assert done.out.count("cannot be checked") == 1
     assert f"belongs to uid {STRANGER}" in done.out
     assert "fail  permissions" in done.out
 

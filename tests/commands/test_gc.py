@@ -514,7 +514,7 @@ def test_a_living_tmux_session_that_no_record_claims_is_named(world: World) -> N
     assert eventually(lambda: world.state_of("one") == "stale")
     world.record("one").unlink()
     done = world.ok("gc")
-    assert "of one: a tmux session that no record claims: sh -c 'sleep 7777'" in done.out
+    assert "of one: a tmux session without a record: sh -c 'sleep 7777'" in done.out
     assert "sesh stop --orphans" in done.out
     complains(world.sesh("adopt", "one"), 8, "without an agent of sesh", "sesh stop --orphans")
     assert "sleep 7777" in world.ok("stop", "--orphans", "-y").err
@@ -572,7 +572,7 @@ def test_a_dry_run_changes_no_file(inside: World) -> None:
     assert done.out.splitlines() == [
         "would close     1 tmux session of an ended agent      done",
         "would archive   1 record ended more than 1 hour ago   done",
-        "would remove    1 launch file that no record names",
+        "would remove    1 launch file without a record",
     ]
     assert done.err == "nothing was done (--dry-run)\n"
 
@@ -654,7 +654,9 @@ def test_when_tmux_gives_no_answer_nothing_is_removed_or_killed(world: World, tr
     assert done.json == planned.json
     (server,) = (one for one in done.json if one["what"] == "tmux server")
     assert (server["verb"], server["subject"]) == ("keep", str(world.socket))
-    (line,) = (line for line in said.out.splitlines() if " 1 tmux server as it is: " in line)
+    (line,) = (
+        line for line in said.out.splitlines() if " 1 tmux server without a usable answer: " in line
+    )
     assert line.endswith("see why with: sesh doctor")
     assert process_at(process) is not None
     assert world.state_of("running") == "running"

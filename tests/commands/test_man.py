@@ -34,7 +34,7 @@ def test_the_page_of_a_command(world: World, given: tuple[str, ...], page: str) 
 @pytest.mark.parametrize("wrong", ["nothing", "../start", "start.7", "sesh-", "start.1/x"])
 def test_what_has_no_page(world: World, wrong: str) -> None:
     put_first(world, "man", 'echo "$*"')
-    complains(world.sesh("man", wrong), 2, f"no manual page of {wrong}", "sesh --help")
+    complains(world.sesh("man", wrong), 2, f"no manual page for {wrong}", "sesh --help")
 
 
 def test_without_man(world: World) -> None:

@@ -358,7 +358,7 @@ def test_another_server_at_the_socket_gets_nothing(world: World) -> None:
     keep = ("new-session", "-d", "-s", "a", "exec tee wrong")
     run(world, "tmux", "-S", str(hidden), "-f", os.devnull, *keep)
     assert eventually((world.cwd / "wrong").exists)
-    complains(world.sesh("send", "a", "hello"), 5, "can't be reached", "sesh doctor")
+    complains(world.sesh("send", "a", "hello"), 5, "cannot be reached", "sesh doctor")
     assert (world.cwd / "wrong").read_bytes() == b""
     run(world, "tmux", "-S", str(hidden), "kill-server")
 

@@ -198,4 +198,4 @@ def test_a_reason_that_does_not_fit_stands_below(world: World) -> None:
 
 @pytest.mark.parametrize("option", ["-h", "--help"])
 def test_help(world: World, option: str) -> None:
-    assert "everything known" in world.ok("show", option).out
+    assert "all details" in world.ok("show", option).out

@@ -150,7 +150,7 @@ def test_an_e_that_cannot_be_is_refused_before_anything_starts(
 def test_a_live_session_of_that_name_is_left_alone_with_a_hint(world: World) -> None:
     before = world.start("a")
     done = world.sesh("start", "a", "--", "sleep", "5")
-    complains(done, 8, "a is running", "attach")
+    complains(done, 8, "a is already running", "attach")
     after = world.session("a")
     assert (after["pid"], after["id"]) == (before["pid"], before["id"])
 

@@ -277,7 +277,7 @@ def test_options_go_with_their_actions(world: World) -> None:
 
 
 def test_a_watch_needs_systemd(world: World) -> None:
-    complains(world.sesh("timer", "install", "--watch", "--every", "5m"), 2, "all the time")
+    complains(world.sesh("timer", "install", "--watch", "--every", "5m"), 2, "cannot be combined")
     complains(world.sesh("timer", "install", "--watch", "--scheduler", "cron"), 2, "cron")
     complains(world.sesh("timer", "status", "--watch"), 2, "sesh timer install")
     no_manager(world)

@@ -557,11 +557,11 @@ def test_what_is_in_the_way(world: World, repo: Repository) -> None:
     command = ("--", "sleep", "9")
     outside = world.root / "home"
     done = world.sesh("start", "a", "-C", str(outside), "--worktree", "x", *command)
-    complains(done, 1, str(outside), "no git repository")
+    complains(done, 1, str(outside), "not in a git repository")
     complains(world.sesh("start", "a", "--worktree", "main", *command), 1, str(repo.path), "-C")
     tree = start(world)
     done = world.sesh("start", "b", "--worktree", "topic", *command)
-    complains(done, 1, f"topic is checked out at {tree}", f"-C {tree} --branch topic")
+    complains(done, 1, f"topic is already checked out at {tree}", f"-C {tree} --branch topic")
     world.ok("start", "b", "-C", str(tree), "--branch", "topic", "--", "sleep", "1000")
     repo.git("worktree", "add", "-q", "-b", "gone", str(world.root / "gone"))
     (world.root / "gone").rename(world.root / "elsewhere")

@@ -262,7 +262,7 @@ def test_a_tmux_session_that_no_record_claims_is_closed(world: World) -> None:
     assert world.tmux("list-sessions", "-F", "#{session_name}") == "a"
     (shown,) = world.ls("--all")
     assert (shown["name"], shown["state"]) == ("a", "orphan")
-    assert shown["reason"] == "a tmux session that no record claims"
+    assert shown["reason"] == "a tmux session without a record"
     world.start("b")
     done = world.ok("stop", "--orphans", "-y")
     assert "a   tmux session, 1 pane, without a record" in done.err

@@ -432,7 +432,7 @@ def test_a_retry_that_cannot_be_made_is_notified(world: World) -> None:
     (world.root / "go").touch()
     shown = settled(world, "one")
     assert (shown["state"], shown["generation"]) == ("failed", 1)
-    assert "not launched again" in shown["reason"]
+    assert "not retried" in shown["reason"]
     assert "TOKEN" in shown["reason"]
 
 
@@ -489,7 +489,7 @@ def test_a_breaker_is_shown_before_a_retry_is_due(world: World) -> None:
     world.configure("[breaker]\nfailures = 1\nwithin = 300\ncooldown = 300\n")
     world.start("one", "false", options=("--group", "g"))
     world.start("two", "false", options=("--group", "g", "--retries", "3", "--retry-delay", "60s"))
-    assert eventually(lambda: "the breaker of group g is open" in world.ok("ls").out)
+    assert eventually(lambda: "retries of group g are paused" in world.ok("ls").out)
     (finding,) = world.sesh("doctor", "--json", "--only", "breaker").json
     assert finding["subjects"] == ["two"]
     assert "two waits for it" in finding["text"]
@@ -1341,7 +1341,7 @@ def test_show_names_an_open_breaker_and_the_next_command(world: World) -> None:
     assert eventually(lambda: world.session("one")["attention"], within=20)
     for name in ("one", "two"):
         shown = world.ok("show", name).out
-        clock = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$"
+        clock = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \(breaker open\)$"
         assert re.search(rf"breaker +retries of group g are paused until {clock}", shown, re.M)
         assert f"sesh restart {name}" in shown
 
@@ -1547,7 +1547,7 @@ def test_one_notification_of_a_retry_that_cannot_be_made(world: World) -> None:
     settled(world, "one")
     (line,) = told(world)
     assert (line["kind"], line["state"], line["exit_code"]) == ("ended", "failed", 1)
-    assert "not launched again" in line["text"]
+    assert "not retried" in line["text"]
     assert world.ok("stats", "--json").json["ends"] == 1
 
 
@@ -1563,7 +1563,7 @@ def test_one_notification_of_an_end_without_further_retries(world: World) -> Non
     world.ok("gc")
     settled(world, "one")
     (line,) = told(world)
-    assert "not launched again" in line["text"]
+    assert "not retried" in line["text"]
 
 
 def test_retries_that_can_not_be_launched_open_the_breaker(world: World) -> None:

@@ -60,7 +60,7 @@ def test_a_users_container_of_a_committed_image_is_never_removed(
     shutil.rmtree(boxed.state)
     start(boxed, "other")
     survives(boxed, engine, ["sesh-other"])
-    assert "not made by it" in boxed.sesh("doctor").out
+    assert "not created by sesh" in boxed.sesh("doctor").out
     assert [one["name"] for one in boxed.ls()] == ["other"]
 
 

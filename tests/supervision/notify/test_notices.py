@@ -394,7 +394,7 @@ def test_a_notification_of_a_breaker_names_the_failing_group(
     circle: dict[str, str], told: str
 ) -> None:
     text = message.sentence({"kind": "breaker-opened", "name": "a", **circle})
-    assert text == f"a is not retried: {told} fails too often"
+    assert text == f"a is not retried for now: retries of {told} are paused"
 
 
 # --- real sessions -------------------------------------------------------------------------------
