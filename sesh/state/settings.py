@@ -210,8 +210,8 @@ def not_notifiable(word: str) -> str | None:
     if word in events.NOTIFIABLE:
         return None
     near = similar(word, events.NOTIFIABLE)
-    meant = f"did you mean {near}?" if near else "sesh-json(5) lists them"
-    return f"{brief(word)}: no such event or end; {meant}"
+    meant = f"did you mean {near}?" if near else "see sesh-json(5)"
+    return f"{brief(word)}: unknown event or end; {meant}"
 
 
 def similar(word: str, known: Iterable[str]) -> str | None:

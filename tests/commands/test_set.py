@@ -52,7 +52,7 @@ def test_several_values_at_once(world: World) -> None:
         ("breaker-within=0", "breaker-within should be above 0"),
         ("group=\n", "should be 1 to 200 printable characters"),
         ("command=true", "command cannot be changed after the start"),
-        ("memory=5", "max-memory: '5' is less than 64K"),
+        ("memory=5", "max-memory: '5' is below the minimum of 64K"),
         ("notify=faild", "notify faild: no such event or end; did you mean failed?"),
         ("notify=notified", "notify notified: no such event or end"),
         ("notify=off,failed", "notify off: no such event or end"),
