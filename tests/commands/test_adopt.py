@@ -183,6 +183,10 @@ def own_tmux(world: World) -> Iterator[World]:
     world.env["TMUX_TMPDIR"] = str(world.root)
     command = ["tmux", "-f", os.devnull, "new-session", "-d", "-s", "mine", "exec cat"]
     subprocess.run(command, env=world.env, cwd=world.cwd, check=True)
+    shown = ["tmux", "list-panes", "-t", "=mine:", "-F", "#{pane_pid}"]
+    done = subprocess.run(shown, env=world.env, check=True, capture_output=True, text=True)
+    program = Path(f"/proc/{done.stdout.strip()}/cmdline")
+    assert eventually(lambda: program.read_bytes() == b"cat\0")  # tmux, then sh, before that
     yield world
     subprocess.run(["tmux", "kill-server"], env=world.env, check=False, capture_output=True)
 

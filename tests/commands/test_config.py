@@ -174,7 +174,10 @@ def test_edit_keeps_what_is_there_and_checks_what_was_written(world: World) -> N
         ({"EDITOR": "vi", "VISUAL": "no-such"}, "the editor no-such: not found; set VISUAL"),
         ({"EDITOR": "it's"}, "cannot run the editor it's: no closing quotation; set EDITOR"),
         ({"EDITOR": "  "}, "cannot run the editor   : no command; set EDITOR"),
-        ({"EDITOR": "false"}, "the editor false failed (it did not exit with 0); nothing was checked"),
+        (
+            {"EDITOR": "false"},
+            "the editor false failed (it did not exit with 0); nothing was checked",
+        ),
     ],
 )
 def test_an_editor_that_fails(world: World, variables: dict[str, str], told: str) -> None:

@@ -139,7 +139,7 @@ def test_many_callbacks_at_once_start_few_passes(passes: Path) -> None:
     """As on a busy machine: the first pass has not begun to look when the others stop waiting."""
     run, many = passes.parent, 30
     stand_in = run / "stand-in"
-    stand_in.write_text(stand_in.read_text().replace("sleep 0.3", "sleep 2"))
+    stand_in.write_text(stand_in.read_text().replace("sleep 0.3", f"sleep {pace.seconds(2)}"))
     callback = launch_files.write_callback(str(run), [str(stand_in)])
     calls = [subprocess.Popen(["/bin/sh", callback]) for _ in range(many)]
     assert {one.wait(pace.seconds(60)) for one in calls} == {0}
