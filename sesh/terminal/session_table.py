@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sesh.model.session_json import View
 
 _LONGEST_QUESTION = 60  # columns
-# The width that a column may keep when others must be dropped; and the order in which these go.
+# The width that a column keeps while others are dropped; and the order in which these go.
 _LEAST = {
     "NAME": 16,
     "ACTIVITY": 12,
@@ -25,14 +25,12 @@ _LEAST = {
     "GROUP": 8,
     "BRANCH": 12,
     "DIRECTORY": 16,
-    "TAGS": 12,
-    "COMMAND": 10,
-    "": 26,
+    "TAGS": 10,
 }
 _SHORTEST = 12
 _DROP = (
-    *("TAGS", "DIRECTORY", "BRANCH", "GROUP", "GEN", "CPU", "PID", "UP", "LAST OUTPUT"),
-    *("WHERE", "MEMORY", "COMMAND", "ACTIVITY", ""),
+    *("GEN", "CPU", "PID", "UP", "LAST OUTPUT", "MEMORY", "BRANCH", "DIRECTORY"),
+    *("TAGS", "GROUP", "WHERE"),
 )
 
 
@@ -40,34 +38,43 @@ def session_table(
     views: Sequence[View], *, wide: bool, colour: bool, width: int | None, now: float
 ) -> str:
     """The table for people. Columns are shrunk and dropped until it fits, never wrapped."""
-    columns = _columns(views, wide, now)
-    titles = [title for title, _ in columns]
-    cells = [titles, *([cell(view) for _, cell in columns] for view in views)]
-    lines = formatting.table(
-        cells,
+    from sesh.terminal import table_layout
+
+    columns = {title: [*map(cell, views)] for title, cell in _columns(views, wide, now)}
+    lines = table_layout.fitted(
+        columns,
         width,
-        shrink={at: _least(cells, at) for at, title in enumerate(titles) if title in _LEAST},
-        drop=[titles.index(title) for title in _DROP if title in titles],
-        paint=_painter(views, titles) if colour else None,
+        least={
+            title: _least(columns[title], most)
+            for title, most in _LEAST.items()
+            if title in columns
+        },
+        useless=[title for title in _DROP if _says_nothing(columns.get(title, ()))],
+        drop=_DROP,
+        roomy=not wide,
+        briefs=[_brief(view, now) for view in views],
+        paint=_painter(views) if colour else lambda _row, _title, text: text,
     )
     return "\n".join(lines) + "\n"
 
 
-def _least(cells: Sequence[Sequence[str]], at: int) -> int:
-    """What all rows but one need of a column, up to its limit: a single long name drops nothing."""
-    title, *rest = (row[at] for row in cells)
-    if not title:  # a reason keeps its room, also when it is the only one
-        return _LEAST[title]
-    longest = sorted(map(formatting.display_width, rest))
-    return min(_LEAST[title], max([_SHORTEST, *longest[-2:-1]]))
+def _least(cells: Sequence[str], most: int) -> int:
+    """What all rows but one need of a column, up to `most`: a single long name drops nothing."""
+    longest = sorted(map(formatting.display_width, cells))
+    return min(most, max([_SHORTEST, *longest[-2:-1]]))
 
 
-def _painter(views: Sequence[View], titles: Sequence[str]) -> Callable[[int, int, str], str]:
+def _says_nothing(cells: Sequence[str]) -> bool:
+    """Is it a column that no session needs, as WHERE if all are on this host?"""
+    return not {*cells} - {"host", formatting.NOTHING}
+
+
+def _painter(views: Sequence[View]) -> Callable[[int, str, str], str]:
     """Colours cells: names bold, states and reasons in the colour of the state, ended rows dim."""
     codes = [{"others": ""}, *map(_codes, views)]
 
-    def paint(row: int, at: int, text: str) -> str:
-        return output.coloured(text, codes[row].get(titles[at], codes[row]["others"]))
+    def paint(row: int, title: str, text: str) -> str:
+        return output.coloured(text, codes[row].get(title, codes[row]["others"]))
 
     return paint
 
@@ -195,6 +202,31 @@ def _remark(view: View, now: float) -> str:
     return reason
 
 
+def _brief(view: View, now: float) -> Callable[[int], str] | None:
+    """What to show of a session in the place of its columns, if it has a reason: its state and the
+    reason or, in less room, what of these says more."""
+    state, reason = view["state"], _remark(view, now)
+    waits = view.get("activity") == "waiting"
+    if not reason and not waits:
+        return None
+    head = _activity(view) if waits else "" if state == "running" else state
+    whole = f"{head}: {reason}" if head and reason else head or reason
+    if state == "stopped":
+        whole = f"{state}, {reason}"
+
+    def fitted(room: int) -> str:
+        if formatting.display_width(whole) <= room:
+            return whole
+        if state in ("completed", "stopped"):
+            return formatting.cut(state, room)
+        if state == "failed" and formatting.display_width(reason) > room - len("failed: "):
+            return formatting.cut(reason, room)
+        enough = room - len(head) >= len(": some…")
+        return formatting.cut(whole if enough else head or reason, room)
+
+    return fitted
+
+
 def status_line(view: View, now: float) -> str:
     """Name, state, and why."""
     reason = why(view, now)
@@ -221,7 +253,11 @@ def closing_line(views: Sequence[View]) -> str | None:
     needy: dict[str, list[str]] = {}
     for view in views:
         if view.get("attention") or view["state"] == "damaged":
-            needy.setdefault(_kind(view), []).append(formatting.escape(view["name"]))
+            name = formatting.escape(view["name"])
+            kind = _kind(view)
+            needy.setdefault(kind, []).append(
+                f"{name} ({_trouble(view)})" if kind == "running" else name
+            )
     if not needy:
         return None
     count = sum(map(len, needy.values()))
@@ -237,21 +273,32 @@ def _kind(view: View) -> str:
     return "leftover" if outlives else view["state"]
 
 
+def _trouble(view: View) -> str:
+    """What is wrong with a session that runs, in a word or two."""
+    why = formatting.escape(view["attention"])
+    kind = why.partition(":")[0]
+    if kind in ("hung", "unhealthy"):
+        return kind
+    return why.removeprefix("the agent is ").partition(" (")[0]
+
+
 def _advice(needy: dict[str, list[str]]) -> list[str]:
     """Names with the command for them, for each kind of attention."""
     from sesh.model.state_table import STATES
 
     remedies = {"waiting": "waiting: sesh attach {0}"}
     remedies |= {state: row.remedy for state, row in STATES.items()}
-    remedies["leftover"] = "sesh stop --orphans"
+    remedies |= {"damaged": "damaged: sesh show {0}", "leftover": "sesh stop --orphans"}
     for flag, states in (("lost", ("lost",)), ("failed", ("failed", "timeout"))):
         if sum(len(needy.get(state, ())) for state in states) > 1:
             remedies |= dict.fromkeys(states, f"sesh restart --{flag}")
     found: dict[str, list[str]] = {}
     for kind, remedy in remedies.items():
-        found.setdefault(remedy, []).extend(needy.get(kind, ()))
+        found.setdefault("" if kind == "running" else remedy, []).extend(needy.get(kind, ()))
     return [
         f"{_some(names)} ({remedy.format(names[0] if len(names) == 1 else 'NAME')})"
+        if remedy
+        else _some(names)
         for remedy, names in found.items()
         if names
     ]

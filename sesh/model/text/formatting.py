@@ -6,9 +6,12 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 NOTHING = "–"
+NO_BREAK = "\N{NO-BREAK SPACE}"  # between words that `wrapped` leaves in one line
+_LONGEST_COMMAND = 8  # words
+_DOT = "·"  # between two texts; not at the beginning of a line
 _DAYS_BEFORE_1970 = 719469
 
 
@@ -138,104 +141,87 @@ def cut(text: str, width: int) -> str:
 
 
 _GAP = "   "  # between columns
-_LEAST = 10  # what a column is shrunk to where only the last of `drop` is left; without it: 1
 
 
 def table(
     rows: Sequence[Sequence[str]],
     room: int | None = None,
     *,
-    shrink: Mapping[int, int] | None = None,
     drop: Sequence[int] = (),
     numbers: bool = False,
-    paint: Callable[[int, int, str], str] | None = None,
 ) -> list[str]:
     """Rows as lines with aligned columns, the first to the left; `numbers`: the others to the
-    right. To fit into `room`, shrink columns to the widths of `shrink`, or less if that is not
-    enough; but first drop columns in the order of `drop`. `paint` colours a cell: row, column."""
-    columns = [[display_width(cell) for cell in column] for column in zip(*rows, strict=True)]
-    widths = {at: max(cells) for at, cells in enumerate(columns)}
+    right. To fit into `room`, columns are dropped in the order of `drop`, then cut from the right.
+    """
+    widths = {
+        at: max(map(display_width, column)) for at, column in enumerate(zip(*rows, strict=True))
+    }
     if room is not None:
-        _squeeze(widths, columns, _drop(widths, room, shrink or {}, [*drop]), room)
+        for at in drop:
+            if _total(widths) > room:
+                del widths[at]
+        for at in reversed(widths):
+            widths[at] -= min(widths[at], max(0, _total(widths) - room))
     lines = []
-    for number, row in enumerate(rows):
+    for row in rows:
         cells = []
         for at, width in widths.items():
             cell = cut(row[at], width)
             space = " " * (width - display_width(cell))
-            shown = paint(number, at, cell) if paint and cell else cell
-            cells.append(space + shown if numbers and at else shown + space)
+            cells.append(space + cell if numbers and at else cell + space)
         lines.append(_GAP.join(cells).rstrip())
     return lines
-
-
-def _drop(
-    widths: dict[int, int], room: int, shrink: Mapping[int, int], drop: list[int]
-) -> dict[int, int]:
-    """Remove columns until the others fit if they are shrunk; the least width of each."""
-    while True:
-        enough = len(drop) > 1
-        least = {
-            at: min(width, (shrink[at] if enough else _LEAST) if drop else 1)
-            for at, width in widths.items()
-            if at in shrink
-        }
-        if not drop or _total({**widths, **least}) <= room:
-            return least
-        del widths[drop.pop(0)]
-
-
-def _squeeze(
-    widths: dict[int, int], columns: Sequence[Sequence[int]], least: Mapping[int, int], room: int
-) -> None:
-    """Shrink the columns in which the fewest cells are longer than the new width, so that a single
-    long cell costs the other rows nothing; the widest of several."""
-    shorter = {at: sorted(columns[at]) for at in least}  # than the column is now
-    while (excess := _total(widths) - room) > 0:
-        steps = []
-        for at, cells in shorter.items():
-            while cells and cells[-1] >= widths[at]:
-                cells.pop()
-            if widths[at] > least[at]:
-                cut_off = len(columns[at]) - len(cells)
-                steps.append((cut_off, -widths[at], at, max([least[at], *cells[-1:]])))
-        if not steps:
-            break
-        _, _, at, level = min(steps)
-        widths[at] = max(level, widths[at] - excess)
-    for at in reversed(widths):
-        widths[at] -= min(widths[at], max(0, _total(widths) - room))
 
 
 def _total(widths: Mapping[int, int]) -> int:
     return sum(widths.values()) + len(_GAP) * (len(widths) - 1)
 
 
-_NARROWEST = 20  # columns in which texts are wrapped, however few there are
-
-
-def wrapped(text: str, width: int | None) -> list[str]:
-    """Wrap at `width` columns between words; None: one line. Only words that are longer than a line
-    are broken."""
+def wrapped(text: str, width: int | None, *, break_words: bool = True) -> list[str]:
+    """Wrap at `width` columns between words; None: one line. Commands of sesh and words joined by
+    NO_BREAK stay together if they fit into a line; longer words are broken, or left as they are."""
     if width is None:
-        return [text]
-    room = max(_NARROWEST, width)
-    first, *words = text.split(" ")
-    lines = _pieces(first, room)
-    for word in words:
-        longer = f"{lines[-1]} {word}"
-        if display_width(longer) <= room:
+        return [text.replace(NO_BREAK, " ")]
+    room, lines = max(1, width), list[str]()
+    for word in _words(text.split(" "), room):
+        longer = f"{lines[-1]} {word}" if lines else word
+        if lines and display_width(longer) <= room:
             lines[-1] = longer
-        elif word:
-            lines += _pieces(word, room)
+        elif word not in ("", _DOT) or not lines:
+            lines += _pieces(word, room) if break_words else [word]
     return [line.rstrip(" ") for line in lines]
+
+
+def _words(words: list[str], room: int) -> Iterator[str]:
+    """Words, with those that are not to be parted as one."""
+    at = 0
+    while at < len(words):
+        end = at + _command(words[at : at + _LONGEST_COMMAND])
+        whole = " ".join(words[at:end]).replace(NO_BREAK, " ")
+        yield from [whole] if display_width(whole) <= room else whole.split(" ")
+        at = end
+
+
+def _command(words: list[str]) -> int:
+    """How many words at the beginning are a command: `sesh`, its subcommand, one name, options and
+    placeholders. Without one: 1."""
+    if words[0].lstrip("(") != "sesh" or not words[1:] or not words[1][:1].isalpha():
+        return 1
+    count, names = 2, 0
+    for word in words[2:]:
+        plain = word[:1].islower() or word[:1].isdigit()
+        names += plain
+        if words[count - 1][-1] in ",;:.)" or not word or names > 1 or word == _DOT:
+            break
+        count += 1
+    return count
 
 
 def _pieces(word: str, room: int) -> list[str]:
     pieces, used = [""], 0
     for char in word:
         used += display_width(char)
-        if used > room:
+        if used > room and pieces[-1]:
             pieces.append("")
             used = display_width(char)
         pieces[-1] += char
