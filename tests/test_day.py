@@ -93,7 +93,7 @@ def test_noon_the_agent_dies_and_the_menu_has_four_keys(world: World, terminal: 
     terminal.see_screen("""
         $ sesh start payments --attach -- ./agent
         payments
-        payments failed … ago: exit 1
+        payments failed …: exit 1
 
             │ agent ready
             │ crash
@@ -141,7 +141,7 @@ def test_noon_the_agent_dies_and_the_menu_has_four_keys(world: World, terminal: 
     terminal.see_screen("""
         …
         [R]estart   [L]ogs   [D]elete   [C]ancel ▸ r
-        payments failed … ago: exit 1
+        payments failed …: exit 1
         …
         [R]estart   [L]ogs   [D]elete   [C]ancel ▸
     """)
@@ -216,7 +216,7 @@ def test_an_agent_that_is_done_gives_the_shell_back(world: World, terminal: Term
     terminal.see_screen("""
         $ sesh start api -a -- ./agent
         api
-        api completed … ago: exit 0
+        api completed …: exit 0
         $
     """)
 
@@ -295,7 +295,7 @@ def test_a_bad_night_the_tmux_server_is_killed(world: World, terminal: Terminal)
     terminal.run("sesh attach api")
     terminal.see_screen("""
         $ sesh attach api
-        api lost … ago: …
+        api lost …: …
 
             │ agent ready
             │ midnight

@@ -139,7 +139,7 @@ _CONTROLS = re.compile(r"[^\n]*\r\x1b\[K|\x1b\[[\d;?]*[a-zA-Z]|\r")
 _TIMES = re.compile(
     r"\b\d+(ms|[smhd]| (second|minute)s?)( ago)?\b|\b(just )?now\b|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
 )
-_NUMBERS = re.compile(r"(?<=process )\d+|(?<=%)\d+|\d+(\.\d+)? [KM]?B\b")
+_NUMBERS = re.compile(r"(?<=pid )\d+|(?<=%)\d+|\d+(\.\d+)? [KM]?B\b")
 
 
 def essence(text: str) -> list[str]:

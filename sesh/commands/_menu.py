@@ -34,8 +34,12 @@ _KEY = lazy(r"\x1b[\[O][ -?]*[@-~]|\x1b[^\x1b]|.", re.DOTALL)
 def headline(session: Session) -> str:
     verdict = session.verdict
     ended = formatting.epoch(view(session.record, verdict)["ended"])
-    when = f" {formatting.long_time(time.time() - ended)} ago" if ended is not None else ""
+    when = "" if ended is None else f" {since(time.time() - ended)}"
     return f"{session.name} {verdict.state}{when}: {formatting.escape(verdict.reason or '')}"
+
+
+def since(seconds: float) -> str:
+    return "just now" if seconds < 1 else f"{formatting.long_time(seconds)} ago"
 
 
 def menu(found: Seen, config: Config) -> int:

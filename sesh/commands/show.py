@@ -10,22 +10,23 @@ from sesh.agents import questions, screen
 from sesh.commands._declare import argument, declare
 from sesh.commands._options import COLOUR, json_option
 from sesh.model.observation import Session
-from sesh.model.reconcile import kept
+from sesh.model.reconcile import kept, unhealthy
 from sesh.model.record import Record, Spec, Supervision
 from sesh.model.session_json import View
 from sesh.model.state_table import STATES
-from sesh.model.states import ENDED, State
-from sesh.model.text import formatting, quick_json
-from sesh.model.text.units import amount, span
+from sesh.model.states import ENDED, Health, State
+from sesh.model.text import formatting, quick_json, units
+from sesh.model.text.formatting import NO_BREAK
 from sesh.places import agent_files, launch_files, registry
 from sesh.state import breakers, clocks, log_files, lookup, settings
 from sesh.system import paths
 from sesh.terminal import output, session_list
 
-_NEXT_RECORD_ONLY = "sesh update {0} --phase …   ·   sesh finish {0} completed"
+_NEXT_RECORD_ONLY = f"sesh update {{0}} --phase …   ·   sesh finish {{0}}{NO_BREAK}completed"
 _NEXT_BARE = "sesh restart {0} gives it a terminal   ·   sesh stop {0}"
 _NOT_OVER = (State.RUNNING, State.PAUSED, State.RECOVERING)
-_INDENT = 13  # columns in front of each value
+_INDENT, _BELOW = 13, 4  # columns in front of each value, beside its label or below it
+_LEAST = 24  # columns for a value beside its label
 _STEPS = 8  # of the history: the newest
 _LONGEST = 300  # columns of a question
 
@@ -79,7 +80,9 @@ def _show(session: Session, shown: View, *, colour: bool) -> None:
         rows += _doing(record, shown)
     rows += _reports(record)
     if not kept(record):
-        rows.append(("keeper", "none: adopted, so how it ends will not be known before a restart"))
+        rows.append(
+            ("keeper", "none (adopted): its exit status is not known until it is restarted")
+        )
     if verdict.cause:
         rows.append(("cause", _cause(shown)))
     if verdict.state is State.UNKNOWN:
@@ -88,15 +91,10 @@ def _show(session: Session, shown: View, *, colour: bool) -> None:
         rows.append(
             ("group", f"{record.spec.group or '–'}   tags {', '.join(record.spec.tags) or '–'}")
         )
-    launching = _launching(record)
-    if shown["care"] or shown["breaker"] or launching:
-        rows += _labelled("care", [*_supervision(record, shown), *launching])
+    rows += _supervision(session, shown)
     if record.spec.env:
         rows.append(("variables", ", ".join(record.spec.env)))
     rows += _labelled("why", verdict.evidence)
-    breaker = _breaker(session)
-    if breaker:
-        rows.append(("breaker", breaker))
     rows.append(("next", _advice(session, shown).format(record.name)))
     _print(record.name, verdict.state, verdict.reason, rows, colour=colour)
 
@@ -116,27 +114,18 @@ def _advice(session: Session, shown: View) -> str:
     return f"sesh answer {{0}} …   ·   {advice}" if shown["question"] else advice
 
 
-def _breaker(session: Session) -> str | None:
-    """The open breaker that holds back its retries, if any."""
-    if session.verdict.state not in ENDED | {State.RECOVERING}:
-        return None
-    record = session.record
-    opened = breakers.open_for([record], settings.load())
-    return breakers.sentence(*opened[record.id]) if opened else None
-
-
 def _doing(record: Record, shown: View) -> list[tuple[str, str]]:
     """What its agent does, and the source of that."""
     if shown["state"] != State.RUNNING:
         return []
     doing = screen.doing(agent_files.launch_of(record), shown["socket"], shown["pane"])
     if doing is None:
-        return [("does", "not known: nothing of it has said so yet")]
+        return [("activity", "unknown (no report from the agent yet)")]
     what = f" for {doing.what}" if doing.what else ""
     what += " (background work)" if doing.background else ""
     since = f" since {formatting.clock(doing.since)}" if doing.since else ""
     source = f"{doing.source}, rule {doing.rule}" if doing.rule else doing.source
-    rows = [("does", f"{doing.kind}{what}{since}   (by its {source})")]
+    rows = [("activity", f"{doing.kind}{what}{since}   (by its {source})")]
     asked = shown["question"]
     if asked:
         rows.append(("asks", formatting.cut(questions.line(asked["text"]), _LONGEST)))
@@ -163,100 +152,115 @@ def _reports(record: Record) -> list[tuple[str, str]]:
     return rows
 
 
-def _supervision(record: Record, shown: View) -> list[str]:
-    """Its limits, retries and health checks, and their results so far."""
+# --- supervision ---------------------------------------------------------------------------------
+
+
+def _supervision(session: Session, shown: View) -> list[tuple[str, str]]:
+    """Its limits, retries, health checks and breaker, and their results so far."""
+    record = session.record
     supervision = record.spec.supervision
-    lines = [_limits(supervision, _timeout(record, shown))]
+    limits = ", ".join(_limits(record, shown))
+    rows = [("limits", limits)] if limits else []
     if supervision.retries:
-        lines.append(_retries(supervision, shown))
-    lines += [_health(record, shown), _breaker_limits(record), _notified(supervision)]
-    return [line for line in lines if line]
+        rows.append(("retries", _retries(supervision, shown)))
+    rows += _labelled("health", _health(record, shown))
+    breaker = (_open_breaker(session), _breaker(record))
+    rows += _labelled("breaker", [line for line in breaker if line])
+    if supervision.notify is not None:
+        rows.append(("notify", ", ".join(supervision.notify) or "off"))
+    return rows
+
+
+def _limits(record: Record, shown: View) -> list[str]:
+    supervision, launch = record.spec.supervision, registry.of(record).patience(record.spec)
+    measured = supervision.max_memory or supervision.max_cpu_time
+    limits = [
+        (supervision.timeout, _timeout(record, shown)),
+        (supervision.idle_timeout, f"idle timeout {units.time(supervision.idle_timeout)}"),
+        (supervision.max_memory, f"memory {units.amount(supervision.max_memory)}"),
+        (supervision.max_cpu_time, f"CPU time {units.time(supervision.max_cpu_time)}"),
+        (measured, f"measured every {units.time(supervision.check_interval)}"),
+        (supervision.max_silence, f"hung after {units.time(supervision.max_silence)} of silence"),
+        (launch != Spec.launch_timeout, f"launch timeout {units.time(launch)}"),
+        (supervision.scope, "its own systemd scope"),
+    ]
+    return [text for limit, text in limits if limit]
 
 
 def _timeout(record: Record, shown: View) -> str:
     """How long it may live, and how much of that is left."""
-    most = f"at most {span(record.spec.supervision.timeout)}"
+    most = f"timeout {units.time(record.spec.supervision.timeout)}"
     most += ", retries included" if record.spec.supervision.retries else ""
     left = clocks.time_left(record)
     if shown["state"] in _NOT_OVER and 0 <= left < clocks.FOR_EVER:
-        most += f" ({formatting.long_time(left, units=2)} left)"
+        most += f" ({formatting.short_time(left, parts=2)} left)"
     return most
 
 
-def _limits(supervision: Supervision, timeout: str) -> str:
-    measured = supervision.max_memory or supervision.max_cpu_time
-    limits = [
-        (supervision.timeout, timeout),
-        (supervision.idle_timeout, f"ended when silent for {span(supervision.idle_timeout)}"),
-        (supervision.max_memory, f"memory at most {amount(supervision.max_memory)}"),
-        (supervision.max_cpu_time, f"processor time at most {span(supervision.max_cpu_time)}"),
-        (measured, f"measured every {span(supervision.check_interval)}"),
-        (supervision.max_silence, f"hung when silent for {span(supervision.max_silence)}"),
-    ]
-    return ", ".join(text for limit, text in limits if limit)
-
-
 def _retries(supervision: Supervision, shown: View) -> str:
-    wait = span(supervision.retry_max_delay)
+    backoff = units.time(supervision.retry_max_delay)
     if supervision.retry_delay < supervision.retry_max_delay:
-        wait = f"{span(supervision.retry_delay)} to {wait}"
-    reset = f"reset after {span(supervision.retry_reset)}"
+        backoff = f"{units.time(supervision.retry_delay)}–{backoff}"
     at = formatting.epoch(shown["retry_at"])
-    due = f"; the next at {formatting.clock(at)}" if at is not None else ""
-    how = f"{', '.join(supervision.retry_on)}; {wait}; {reset}"
-    return f"{shown['retries']} of {supervision.retries} retries used ({how}){due}"
+    return ", ".join(
+        [
+            f"{shown['retries']}/{supervision.retries} used",
+            f"on {' or '.join(supervision.retry_on)}",
+            f"backoff {backoff}",
+            f"reset after {units.time(supervision.retry_reset)}",
+            *([] if at is None else [f"next at {formatting.clock(at)}"]),
+        ]
+    )
 
 
-def _breaker_limits(record: Record) -> str:
+def _health(record: Record, shown: View) -> list[str]:
+    """Its health, as far as that is checked, and its health checks."""
+    supervision, lines = record.spec.supervision, []
+    if (supervision.health_cmd or supervision.max_silence) and shown["state"] not in ENDED:
+        known = record.status.health if shown["health"] else None
+        reason = record.status.health_reason if known is not Health.OK else None
+        lines = [unhealthy(known, reason) if known else "unknown (no result yet)"]
+    if supervision.health_cmd:
+        lines += [f"check: {supervision.health_cmd}", _checks(supervision)]
+    return lines
+
+
+def _checks(supervision: Supervision) -> str:
+    how = [
+        f"every {units.time(supervision.health_interval)}",
+        f"timeout {units.time(supervision.health_timeout)}",
+        f"unhealthy after {formatting.number(supervision.health_retries, 'failure')}",
+    ]
+    if supervision.health_start_period:
+        how.append(f"failures ignored for the first {units.time(supervision.health_start_period)}")
+    return ", ".join(how)
+
+
+def _breaker(record: Record) -> str:
     """When the failures of other sessions stop its retries."""
     found = " and ".join(f"{kind} {name}" for kind, name in breakers.circuits(record))
     limits = breakers.limits_of(record, settings.load())
     if not found or not (record.spec.supervision.retries or record.spec.breaker):
         return ""
     if not limits.failures:
-        return f"retried no matter how often {found} fails"
-    often = f"{limits.failures} failures of {found} within {span(limits.within)}"
-    return f"not retried for {span(limits.cooldown)} after more than {often}"
+        return "off"
+    often = f"{formatting.number(limits.failures, 'failure')} of {found}"
+    return (
+        f"opens for {units.time(limits.cooldown)}"
+        f" after more than {often} in {units.time(limits.within)}"
+    )
 
 
-def _health(record: Record, shown: View) -> str:
-    """Its health, as far as that is checked, and its health command."""
-    supervision, parts = record.spec.supervision, []
-    if (supervision.health_cmd or supervision.max_silence) and shown["state"] not in ENDED:
-        why = record.status.health_reason if shown["health"] else None
-        parts.append(f"health {shown['health'] or 'not known yet'}{f' ({why})' if why else ''}")
-    if supervision.health_cmd:
-        parts.append(f"health command: {supervision.health_cmd} ({_checkup(supervision)})")
-    return "; ".join(parts)
+def _open_breaker(session: Session) -> str | None:
+    """The open breaker that holds back its retries, if any."""
+    if session.verdict.state not in ENDED | {State.RECOVERING}:
+        return None
+    record = session.record
+    opened = breakers.open_for([record], settings.load())
+    return breakers.sentence(*opened[record.id]) if opened else None
 
 
-def _notified(supervision: Supervision) -> str:
-    """Its own choice of notifications."""
-    if supervision.notify is None:
-        return ""
-    kinds = ", ".join(supervision.notify)
-    return f"notifications of {kinds}" if kinds else "no notifications"
-
-
-def _checkup(supervision: Supervision) -> str:
-    times = "time" if supervision.health_retries == 1 else "times in a row"
-    how = [
-        f"every {span(supervision.health_interval)}",
-        f"for {span(supervision.health_timeout)} at most",
-        f"failing after {supervision.health_retries} {times}",
-    ]
-    if supervision.health_start_period:
-        how.append(f"not in the first {span(supervision.health_start_period)}")
-    return ", ".join(how)
-
-
-def _launching(record: Record) -> list[str]:
-    parts, timeout = [], registry.of(record).patience(record.spec)
-    if timeout != Spec.launch_timeout:
-        parts.append(f"launch timeout {span(timeout)}")
-    if record.spec.supervision.scope:
-        parts.append("in a systemd scope of its own, where a user manager answers")
-    return ["; ".join(parts)] if parts else []
+# --- on the screen -------------------------------------------------------------------------------
 
 
 def _print(
@@ -267,13 +271,20 @@ def _print(
     width = output.terminal_width()
     aside = f"    {formatting.escape(reason)}" if reason else ""
     fits = width is None or formatting.display_width(f"{name}  {state}{aside}") <= width
-    lines = [f"{name}  {output.paint(state, state, colour=colour)}{aside if fits else ''}"]
+    beside = width is None or formatting.display_width(f"{name}  {state}") <= width
+    head = name + ("  " if beside else f"\n{' ' * _BELOW}")
+    lines = [f"{head}{output.paint(state, state, colour=colour)}{aside if fits else ''}"]
     for label, text in rows if fits else [("", reason or ""), *rows]:
         lines += _row(label, formatting.escape(text), width)
     output.write("\n".join(lines) + "\n")
 
 
 def _row(label: str, text: str, width: int | None) -> list[str]:
+    """A value beside its label or, where that leaves it too little room, below the label."""
+    if width is not None and width - _INDENT < _LEAST:
+        indent = " " * _BELOW
+        head = [f"  {label}"] if label else []
+        return [*head, *(indent + line for line in formatting.wrapped(text, width - _BELOW))]
     first, *rest = formatting.wrapped(text, None if width is None else width - _INDENT)
     return [f"  {label:<{_INDENT - 3}} {first}", *(" " * _INDENT + line for line in rest)]
 

@@ -12,10 +12,12 @@ from enum import StrEnum
 from math import ceil
 
 from sesh.model.observation import Verdict
+from sesh.model.reconcile import unhealthy
 from sesh.model.record import Record, Supervision
 from sesh.model.retry import delay, no_time, wait
 from sesh.model.states import Cause, Health, Retry, State
-from sesh.model.text.units import amount, span
+from sesh.model.text import units
+from sesh.model.text.units import amount
 from sesh.model.value_object import Value
 
 _SOON, _NEVER = 0.0, float("inf")
@@ -81,7 +83,7 @@ def due(record: Record, verdict: Verdict, facts: Facts, now: datetime) -> tuple[
     if health in _UNWELL:
         ran_well = _well_for(supervision, facts) >= supervision.retry_reset
         if _may_retry(record, facts, ran_well=ran_well):
-            return (Action(Kind.END, f"{health}: {why}", Cause.HEALTH, ran_well=ran_well),)
+            return (Action(Kind.END, unhealthy(health, why), Cause.HEALTH, ran_well=ran_well),)
     actions = []
     if health is not None and health is not record.status.health:
         actions.append(Action(Kind.NOTE, why, health=health))
@@ -97,10 +99,10 @@ def _over(record: Record, facts: Facts) -> Action | None:
     supervision = record.spec.supervision
     if supervision.timeout and _at_least(facts.life, supervision.timeout):
         earlier = ", earlier launches included" if record.status.lived else ""
-        why = f"ran for its timeout ({span(supervision.timeout)}){earlier}"
+        why = f"ran for its timeout ({units.time(supervision.timeout)}){earlier}"
         return Action(Kind.END, why, Cause.TIMEOUT)
     if supervision.idle_timeout and _at_least(facts.silent, supervision.idle_timeout):
-        why = f"printed nothing for its idle timeout ({span(supervision.idle_timeout)})"
+        why = f"printed nothing for its idle timeout ({units.time(supervision.idle_timeout)})"
         return Action(Kind.END, why, Cause.TIMEOUT)
     if (
         supervision.max_memory
@@ -111,7 +113,7 @@ def _over(record: Record, facts: Facts) -> Action | None:
         why = f"used more memory than max-memory: {used} of {amount(supervision.max_memory)}"
         return Action(Kind.END, why, Cause.LIMIT)
     if supervision.max_cpu_time and _at_least(facts.cpu, supervision.max_cpu_time):
-        used = f"{facts.cpu:.0f} s of {span(supervision.max_cpu_time)}"
+        used = f"{facts.cpu:.0f}s of {units.time(supervision.max_cpu_time)}"
         why = f"used more processor time than max-cpu-time: {used}"
         return Action(Kind.END, why, Cause.LIMIT)
     return None
@@ -121,9 +123,9 @@ def _health(record: Record, facts: Facts) -> tuple[Health | None, str]:
     """Its health, and why; None when that is not known yet."""
     supervision = record.spec.supervision
     if supervision.max_silence and _at_least(facts.unheard, supervision.max_silence):
-        return Health.HUNG, f"silent for {span(supervision.max_silence)}"
+        return Health.HUNG, f"silent for {units.time(supervision.max_silence)}"
     if supervision.health_cmd and facts.failures >= max(1, supervision.health_retries):
-        return Health.FAILING, f"its health command: {facts.last_failure or 'failed'}"
+        return Health.FAILING, _failed_check(facts.last_failure)
     speaks_again = record.status.health is Health.HUNG
     if (
         supervision.max_silence
@@ -134,6 +136,15 @@ def _health(record: Record, facts: Facts) -> tuple[Health | None, str]:
     if supervision.health_cmd and (facts.failures or not facts.checks) and not speaks_again:
         return None, ""
     return (Health.OK, "") if supervision.health_cmd or supervision.max_silence else (None, "")
+
+
+def _failed_check(why: str) -> str:
+    """Why it is unhealthy: the result of its last health check."""
+    if why.startswith("exit "):
+        return f"health check exited {why.removeprefix('exit ')}"
+    if why.startswith("took "):
+        return f"health check {why}"
+    return f"health check failed: {why}" if why else "health check failed"
 
 
 def _well_for(supervision: Supervision, facts: Facts) -> float:

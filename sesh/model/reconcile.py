@@ -10,11 +10,12 @@ import re
 from datetime import datetime, timedelta
 from signal import Signals
 
-from sesh.model.observation import ExitReport, Observation, Verdict
+from sesh.model.observation import ExitReport, Observation, Sight, Verdict
 from sesh.model.record import Damaged, Record, Spec
 from sesh.model.states import ENDED_WELL, FROZEN, HELD, Cause, Desired, Health, State
+from sesh.model.text import units
 from sesh.model.text.pattern import lazy
-from sesh.model.text.units import amount, span
+from sesh.model.text.units import amount
 from sesh.model.value_object import replace
 
 _HIGHEST_SIGNAL = 64
@@ -93,12 +94,14 @@ def _stopping(record: Record, seen: Observation, word: ExitReport | None) -> Ver
             attention=limit,
             evidence=_evidence(record, seen),
         )
-    left = seen.agent if not gone else seen.remains
+    remaining = seen.remains.what if gone else seen.agent.what
+    if not gone and seen.agent.present:
+        remaining = f"agent {_stated('agent', seen.agent)}"
     tries = record.status.stop_tries
-    hopeless = f"could not be stopped after {tries} tries: {left.what}"
+    hopeless = f"could not be stopped after {tries} tries: {remaining}"
     return Verdict(
         State.STOPPING,
-        reason=f"stop not confirmed yet: {left.what}",
+        reason=f"stop not confirmed yet: {remaining}",
         attention=hopeless if tries >= MANY_TRIES else None,
         exit_code=how.exit_code if gone else None,
         signal=how.signal if gone else None,
@@ -159,7 +162,13 @@ def _unwell(record: Record) -> str | None:
     status = record.status
     if status.health not in (Health.FAILING, Health.HUNG):
         return None
-    return f"{status.health}: {status.health_reason}" if status.health_reason else status.health
+    return unhealthy(status.health, status.health_reason)
+
+
+def unhealthy(health: Health, why: str | None) -> str:
+    """The health of a session that needs attention, in words."""
+    what = "unhealthy" if health is Health.FAILING else health.value
+    return f"{what}: {why}" if why else what
 
 
 def not_in_time(patience: float) -> Verdict:
@@ -231,11 +240,11 @@ def how_it_ended(record: Record, seen: Observation) -> Verdict:
     if seen.container.absent:
         return _with_container(record.spec, seen)
     if not kept(record):
-        why = "ended, and without a keeper nobody saw how"
+        why = "ended; exit status unknown (adopted, not restarted since)"
         return Verdict(State.LOST, reason=why, cause=Cause.UNKNOWN)
     if seen.terminal.absent:
         return Verdict(State.LOST, reason=seen.terminal.what, cause=Cause.TERMINAL_GONE)
-    return Verdict(State.LOST, reason="ended and nobody saw how", cause=Cause.UNKNOWN)
+    return Verdict(State.LOST, reason="ended; exit status unknown", cause=Cause.UNKNOWN)
 
 
 def recorded_end(record: Record) -> Verdict:
@@ -323,7 +332,9 @@ def _said(word: ExitReport, signal: int | None, spec: Spec, *, oom: bool) -> Ver
         lost = Verdict(State.LOST, reason=why, cause=Cause.TERMINAL_GONE)
         return _starved(spec, f"{why}: out of memory", why) if oom else lost
     if signal == Signals.SIGXCPU and spec.supervision.max_cpu_time:
-        why = f"ended by the kernel beyond max-cpu-time ({span(spec.supervision.max_cpu_time)})"
+        why = (
+            f"ended by the kernel beyond max-cpu-time ({units.time(spec.supervision.max_cpu_time)})"
+        )
         return Verdict(State.TIMEOUT, reason=why, cause=Cause.LIMIT)
     if signal == Signals.SIGKILL and oom:
         return _starved(spec, "killed: out of memory")
@@ -342,26 +353,39 @@ def signal_name(number: int) -> str:
 
 
 def _evidence(record: Record, seen: Observation) -> tuple[str, ...]:
-    lines = [f"agent {seen.agent.presence}: {seen.agent.what}"]
-    lines += [
-        f"{label} {sight.presence}: {sight.what}"
+    lines = [
+        f"{label}: {_stated(label, sight)}"
         for label, sight in (
+            ("agent", seen.agent),
             ("terminal", seen.terminal),
             ("others", seen.others),
             ("remains", seen.remains),
             ("container", seen.container),
             ("branch", seen.branch),
         )
-        if sight.what != "not looked for"
+        if label == "agent" or sight.what != "not looked for"
     ]
     word = seen.exit
     if word is not None:
-        where = "terminal here" if word.terminal else "terminal gone"
-        old = "" if word.generation == record.place.generation else " (old, ignored)"
-        lines.append(f"exit file of generation {word.generation} says {word.code}, {where}{old}")
+        where = "alive" if word.terminal else "gone"
+        old = "" if word.generation == record.place.generation else ", old: ignored"
+        lines.append(
+            f"exit file: status {word.code}, terminal {where} (generation {word.generation}{old})"
+        )
     return (*lines, *_evidence_of_end(record))
+
+
+def _stated(label: str, sight: Sight) -> str:
+    """`gone` instead of `its container is gone`; what is not known with the reason."""
+    if sight.unknown:
+        return f"unknown ({sight.what})"
+    what = sight.what
+    for words in (f"its {label} ", "it ", "is ", "was "):
+        what = what.removeprefix(words)
+    known = what.startswith(("alive", "gone", "has ")) or label != "agent"
+    return what if known else f"{'alive' if sight.present else 'gone'} ({what})"
 
 
 def _evidence_of_end(record: Record) -> tuple[str, ...]:
     outcome = record.status.outcome
-    return () if outcome is None else (f"record says {outcome}",)
+    return () if outcome is None else (f"recorded state: {outcome}",)

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from sesh.model.observation import Verdict
 from sesh.model.record import BreakerLimits, Record, Supervision
 from sesh.model.states import Cause, Desired, Health, Retry, State
-from sesh.model.text.units import span
+from sesh.model.text import units
 from sesh.model.value_object import Value
 
 NEVER_AGAIN = 125  # the exit status by which an agent asks not to be retried
@@ -66,7 +66,7 @@ def after_end(
 
 
 def no_time(supervision: Supervision) -> str:
-    return f"its timeout ({span(supervision.timeout)}) leaves no time for it"
+    return f"its timeout ({units.time(supervision.timeout)}) leaves no time for it"
 
 
 def _ended_well(record: Record, how: Verdict, ended: datetime) -> bool:

@@ -425,7 +425,7 @@ class Remote(Reached):
             return replace(sight, agent=unknown(said.text), remains=unknown(said.text))
         keep_words(record, said)
         launch, exit_word = self.words(record)
-        agent = absent("it is gone" if launch else "it has not reported its start")
+        agent = absent("it is gone" if launch else "it has not started yet")
         if says_alive(record, said):
             agent = seen("it lives there")
         sight = replace(sight, agent=agent, launch=launch, exit=exit_word)

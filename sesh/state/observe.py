@@ -28,8 +28,8 @@ _TWIN = (
     "it runs on another machine{} with the same machine id; "
     "systemd-machine-id-setup gives each its own"
 )
-_TERMINAL = seen("its terminal is alive")
-_NO_TERMINAL = seen("it was adopted without a terminal")
+_TERMINAL = seen("alive")
+_NO_TERMINAL = seen("none (adopted without one)")
 KEEPER_PATIENCE = 1.0  # seconds that a keeper may take to write how its agent ended
 
 
@@ -109,7 +109,7 @@ def _unseen(record: Record, exit_report: ExitReport | None) -> Observation:
     since = record.status.launched
     word = exit_report and launch_files.read_launch(place.run, record.id, place.generation, since)
     gone = word is not None or record.status.started is not None
-    agent = absent("it is gone" if gone else "it has not reported its start")
+    agent = absent("it is gone" if gone else "it has not started yet")
     return Observation(agent, exit=exit_report, began=word.at if word else None)
 
 
@@ -161,21 +161,21 @@ def _by_process(
     record: Record, agent: Agent, launch: LaunchReport | None, exit_report: ExitReport | None
 ) -> Observation:
     stat = processes.look(agent.process.pid)
-    who = f"process {agent.process.pid}"
-    if stat is None and exit_report is None and processes.foreign(agent.process.pid):
-        return Observation(unknown(f"{who} is another user's, and hidden"), launch=launch)
+    pid = agent.process.pid
+    if stat is None and exit_report is None and processes.foreign(pid):
+        return Observation(unknown(f"pid {pid} is another user's, and hidden"), launch=launch)
     if stat is None or stat.start != agent.process.start or not _itself(record, agent, stat):
         if exit_report is None and record.status.outcome is None:
             exit_report = _await_exit(record, agent)
             if exit_report is None and _keeper_alive(agent):
                 waiting = unknown("it has ended, but its keeper has not reported how yet")
                 return Observation(waiting, launch=launch)
-        return Observation(absent(f"{who} is gone"), exit=exit_report, launch=launch)
+        return Observation(absent(f"gone (pid {pid})"), exit=exit_report, launch=launch)
     terminal = _TERMINAL if agent.tty else _NO_TERMINAL
     if agent.tty and stat.tty != agent.tty:
         terminal = absent("its terminal was closed")
     return Observation(
-        seen(f"{who} is alive"),
+        seen(f"alive (pid {pid})"),
         terminal,
         exit=exit_report,
         launch=launch,

@@ -298,7 +298,7 @@ def _meaning(record: Record, line: str) -> str:
 
 
 def _too_long(record: Record) -> str:
-    return f"took longer than {record.spec.supervision.health_timeout:g} s"
+    return f"took longer than {record.spec.supervision.health_timeout:g}s"
 
 
 def _held_since(record: Record, taken: float) -> bool:

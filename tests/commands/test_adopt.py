@@ -199,7 +199,7 @@ def test_a_tmux_session_of_ones_own_becomes_a_session(own_tmux: World) -> None:
     assert shown["command"] == ["cat"]
     assert shown["cwd"] == str(world.cwd)
     assert shown["socket"] == f"{world.root}/tmux-{os.getuid()}/default"
-    assert "keeper     none: adopted" in world.ok("show", "mine").out
+    assert "keeper     none (adopted)" in world.ok("show", "mine").out
     world.ok("send", "mine", "hello")
     assert eventually(lambda: "hello" in world.ok("logs", "--raw", "mine").out)
 
@@ -209,7 +209,7 @@ def test_it_stays_where_it_is_and_its_end_is_seen_but_not_how(own_tmux: World) -
     pid = world.ok("adopt", "--tmux", "mine", "--json").json[0]["pid"]
     os.kill(pid, signal.SIGTERM)
     assert eventually(lambda: world.state_of("mine") == "lost")
-    assert "nobody saw how" in world.session("mine")["reason"]
+    assert "exit status unknown" in world.session("mine")["reason"]
 
 
 def test_its_first_restart_makes_it_a_full_session(own_tmux: World) -> None:

@@ -387,7 +387,7 @@ def menu(world: World, *command: str, columns: int = 80, rows: int = 24, **env: 
 def test_the_menu_says_why_it_ended_and_its_last_lines(world: World) -> None:
     menu(world).see_screen(f"""
         $ sesh attach a; echo code $?
-        a failed … ago: exit 3
+        a failed …: exit 3
 
             │ first
             │ it broke
@@ -626,7 +626,7 @@ def test_an_agent_that_fails_shows_its_menu_to_whoever_is_attached(world: World)
     terminal.type("work")
     terminal.see_screen(f"""
         $ sesh attach a
-        a failed … ago: exit 3
+        a failed …: exit 3
 
             │ work
             │ cannot work
@@ -660,7 +660,7 @@ def test_an_agent_that_completes_gives_the_shell_back_with_one_line(world: World
     terminal.type("exit")
     terminal.see_screen("""
         $ sesh attach a
-        a completed … ago: exit 0
+        a completed …: exit 0
         $
     """)
     terminal.at_the_shell()
@@ -714,3 +714,12 @@ def test_start_attach_of_one_that_fails_at_once_is_back_and_says_so(world: World
 def test_start_attach_without_a_terminal_starts_nothing(world: World) -> None:
     complains(world.sesh("start", "new", "--attach", "--", "cat"), 2, "terminal")
     assert world.ls() == []
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0, "just now"), (0.9, "just now"), (1.5, "1 second ago"), (7201, "2 hours ago")]
+)
+def test_the_headline_of_the_menu_names_when_it_ended(seconds: float, words: str) -> None:
+    from sesh.commands import _menu
+
+    assert _menu.since(seconds) == words

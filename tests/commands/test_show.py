@@ -24,7 +24,8 @@ def test_a_running_session(world: World) -> None:
         "generation 1",
         "web   tags x",
         "variables  KEY",
-        f"agent present: process {shown['pid']} is alive",
+        f"agent: alive (pid {shown['pid']})",
+        "terminal: alive",
         "sesh stop a",
     ):
         assert words in done.out, words
@@ -48,7 +49,7 @@ def test_the_cause_of_death(world: World, command: str, state: str, cause: str, 
     line = next(line for line in out.splitlines() if line.strip().startswith("cause"))
     assert cause in line
     assert words in line
-    assert f"record says {state}" in out
+    assert f"recorded state: {state}" in out
     assert "sesh restart a" in out
 
 
@@ -69,7 +70,7 @@ def test_evidence_of_the_first_look_names_the_exit_file(world: World) -> None:
     shown = world.ok("show", "a", "--json").json
     assert (shown["state"], shown["exit_code"]) == ("failed", 5)
     text = " ".join(shown["evidence"])
-    assert "exit file of generation 1 says 5, terminal here" in text or "record says" in text
+    assert "exit file: status 5, terminal alive (generation 1)" in text or "recorded" in text
 
 
 def test_json_is_the_session_plus_evidence_and_usage(world: World) -> None:
@@ -122,43 +123,88 @@ def test_the_work_in_git_is_told(world: World) -> None:
 # --- how it is looked after ----------------------------------------------------------------------
 
 
-def care_of(world: World, name: str) -> str:
-    return world.ok("show", name).out.partition("  care ")[2].partition("\n  why ")[0]
+def rows_of(world: World, name: str) -> dict[str, str]:
+    """The values of each label; of several lines, joined by a space."""
+    rows: dict[str, str] = {}
+    label = ""
+    for line in world.ok("show", name).out.splitlines()[1:]:
+        label = line[2:12].strip() or label
+        rows[label] = f"{rows.get(label, '')} {line[13:]}".strip()
+    return rows
+
+
+def test_limits_retries_and_breaker_are_in_plain_words(world: World) -> None:
+    limits = [
+        "--timeout",
+        "3h",
+        "--idle-timeout",
+        "5m",
+        "--max-memory",
+        "2G",
+        "--max-cpu-time",
+        "90s",
+    ]
+    retries = ["--retries", "3", "--retry-on", "failure,lost", "--group", "boom"]
+    breaker = ["--breaker-failures", "1"]
+    world.start("a", options=[*limits, *retries, *breaker, "--launch-timeout", "40s"])
+    rows = rows_of(world, "a")
+    assert re.fullmatch(
+        r"timeout 3h, retries included \((3h|2h59m) left\), idle timeout 5m, memory 2G,"
+        r" CPU time 90s, measured every \d+s, launch timeout 40s",
+        rows["limits"],
+    )
+    assert rows["retries"] == ("0/3 used, on failure or lost, backoff 10s–5m, reset after 10m")
+    assert rows["breaker"] == "opens for 30m after more than 1 failure of group boom in 10m"
+    assert "care" not in rows
+    world.start("b", options=["--retries", "1", "--group", "boom", "--breaker-failures", "0"])
+    assert rows_of(world, "b")["breaker"] == "off"
+    world.start("c")
+    assert not {"limits", "retries", "health", "breaker"} & set(rows_of(world, "c"))
 
 
 def test_health_by_silence_alone(world: World) -> None:
     world.start("a", "cat", options=["--max-silence", "1s"])
     assert eventually(lambda: world.session("a")["health"] == "hung")
-    assert "health hung (silent for 1 second)" in care_of(world, "a")
+    rows = rows_of(world, "a")
+    assert (rows["limits"], rows["health"]) == ("hung after 1s of silence", "hung: silent for 1s")
     world.start("b", options=["--max-silence", "1h"])
     world.ok("pass")
-    assert "health ok\n" in care_of(world, "b") + "\n"
+    assert rows_of(world, "b")["health"] == "ok"
 
 
 def test_a_health_command_did_not_say_what_silence_says(world: World) -> None:
     world.start("a", "cat", options=["--max-silence", "1s", "--health-cmd", "true"])
     assert eventually(lambda: world.session("a")["health"] == "hung")
-    supervision = care_of(world, "a")
-    assert (
-        "health hung (silent for 1 second); health command: true (every 30 seconds, " in supervision
+    assert rows_of(world, "a")["health"] == (
+        "hung: silent for 1s check: true every 30s, timeout 30s, unhealthy after 3 failures"
     )
 
 
 def test_a_failing_health_command(world: World) -> None:
     options = ["--health-cmd", "exit 7", "--health-interval", "300ms", "--health-retries", "1"]
     world.start("a", options=options)
+    assert (
+        "health     unknown (no result yet)" in world.ok("show", "a").out
+        or (world.session("a")["health"])
+    )
     assert eventually(lambda: world.session("a")["health"] == "failing")
-    assert "health failing (its health command: exit 7); health command:" in care_of(world, "a")
+    check = "check: exit 7 every 0.3s, timeout 30s, unhealthy after 1 failure"
+    assert rows_of(world, "a")["health"] == f"unhealthy: health check exited 7 {check}"
+    assert world.session("a")["attention"] == "unhealthy: health check exited 7"
     world.ok("stop", "a")
-    assert "health command: exit 7 (every" in care_of(world, "a")
-    assert "not known" not in care_of(world, "a")
+    assert rows_of(world, "a")["health"] == check
 
 
 def test_a_retry_delay_beyond_the_longest_is_shown_as_it_works(world: World) -> None:
     world.start("a", options=["--retries", "1", "--retry-delay", "10m"])
-    assert "0 of 1 retries used (failure; 5 minutes; reset" in care_of(world, "a")
+    assert "0/1 used, on failure, backoff 5m, reset" in rows_of(world, "a")["retries"]
     world.start("b", options=["--retries", "1", "--retry-delay", "1m"])
-    assert "(failure; 1 minute to 5 minutes; reset" in care_of(world, "b")
+    assert "on failure, backoff 1m–5m, reset" in rows_of(world, "b")["retries"]
+
+
+def test_an_agent_that_has_reported_nothing_yet(world: World) -> None:
+    world.ok("start", "a", "-t", "shell")
+    assert rows_of(world, "a").get("activity", "unknown (no report from the agent yet)")
 
 
 # --- on a terminal -------------------------------------------------------------------------------
@@ -167,20 +213,46 @@ CARE = ["--retries", "5", "--retry-delay", "1m", "--timeout", "3h", "--max-memor
 HEALTH = ["--health-cmd", "curl -sf http://localhost:8080/health | grep -q up"]
 
 
-@pytest.mark.parametrize("columns", [60, 80, 120])
+@pytest.mark.parametrize("columns", [40, 60, 80, 120])
 def test_long_values_are_wrapped_under_themselves(world: World, columns: int) -> None:
-    world.start("a", "sh", "-c", "exit 3", options=[*CARE, *HEALTH])
+    world.start("a", "sh", "-c", "exit 3", options=[*CARE, *HEALTH, "-C", "/"])
     assert eventually(lambda: world.state_of("a") == "recovering")
     piped = world.ok("show", "a").out
-    assert max(map(len, piped.splitlines())) > 120
     code, screen = Terminal(world, SESH, "show", "a", columns=columns, rows=60).finish()
     head, *lines = screen.rstrip().splitlines()
     assert (code, head.split()[:2]) == (0, ["a", "recovering"])
     assert all(len(line) <= columns for line in lines)
     assert all(line[:13] == " " * 13 or line[:3] != "   " for line in lines), screen
     assert all(line[12] == " " and line[13] != " " for line in lines), screen
-    words = [re.sub(r"\d+", "0", text).split() for text in (screen, piped)]
-    assert words[0] == words[1]  # none is broken, none is lost
+    words = [re.sub(r"\d+|·", "0", text).split() for text in (screen, piped)]
+    if columns > 40:  # where one is longer than a line
+        assert [w for w in words[0] if w != "0"] == [w for w in words[1] if w != "0"]
+
+
+@pytest.mark.parametrize("columns", [20, 30])
+def test_in_a_very_narrow_terminal_values_are_below_their_labels(
+    world: World, columns: int
+) -> None:
+    world.start("a", "sh", "-c", "exit 3", options=["--retries", "3", "-C", "/"])
+    assert eventually(lambda: world.state_of("a") == "recovering")
+    _, screen = Terminal(world, SESH, "show", "a", columns=columns, rows=80).finish()
+    lines = screen.rstrip().splitlines()
+    assert all(len(line) <= columns for line in lines), screen
+    assert "  retries" in lines
+    words = " ".join(screen[screen.index("  retries") :].split())
+    assert words.startswith("retries 0/3 used, on failure, backoff 10s–5m, reset after 10m,")
+    assert "    sesh restart a" in screen
+    assert "sesh stop a" in screen
+
+
+@pytest.mark.parametrize("columns", range(34, 90, 7))
+def test_commands_are_never_broken(world: World, columns: int) -> None:
+    world.start("bad", "false")
+    assert eventually(lambda: world.state_of("bad") == "failed")
+    _, screen = Terminal(world, SESH, "show", "bad", columns=columns, rows=60).finish()
+    following = screen[screen.index("  next") :]
+    for command in ("sesh attach bad", "sesh restart bad", "sesh stop bad"):
+        assert command in following, screen
 
 
 def test_a_reason_that_does_not_fit_stands_below(world: World) -> None:

@@ -447,4 +447,4 @@ def test_a_life_of_nothing_does_not_give_retries_back(world: World, where: str) 
 def test_the_longest_launch_timeout_makes_no_damaged_record(world: World) -> None:
     world.start("a", options=["--launch-timeout", "366d"])
     assert world.state_of("a") == "running"
-    assert "launch timeout 366 days" in world.ok("show", "a").out
+    assert "launch timeout 366d" in world.ok("show", "a").out

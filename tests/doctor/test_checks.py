@@ -282,7 +282,7 @@ def test_work_that_no_pass_has_done(world: World) -> None:
     time.sleep(10)
     one = the(world, "overdue")
     assert (one["level"], one["mend"], one["subjects"]) == ("fail", "sesh pass", ["one", "two"])
-    assert "one (ran for its timeout (4 seconds)), two (its retry is due)" in one["text"]
+    assert "one (ran for its timeout (4s)), two (its retry is due)" in one["text"]
     world.ok("pass")
     assert found(world, "overdue") == []
 

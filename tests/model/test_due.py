@@ -52,7 +52,7 @@ def test_unhealthy_sessions_are_ended_only_if_they_may_be_retried() -> None:
     ("supervision", "facts", "cause", "why"),
     [
         ({"timeout": 60.0}, {"life": 59.9}, None, ""),
-        ({"timeout": 60.0}, {"life": 60.0}, Cause.TIMEOUT, "ran for its timeout (1 minute)"),
+        ({"timeout": 60.0}, {"life": 60.0}, Cause.TIMEOUT, "ran for its timeout (1m)"),
         ({"timeout": 60.0}, {"age": 60.0}, None, ""),  # of the launch alone
         ({"timeout": 60.0}, {}, None, ""),
         ({"idle_timeout": 5.0}, {"age": 99.0, "silent": 4.9}, None, ""),
@@ -60,7 +60,7 @@ def test_unhealthy_sessions_are_ended_only_if_they_may_be_retried() -> None:
             {"idle_timeout": 5.0},
             {"silent": 5.0},
             Cause.TIMEOUT,
-            "printed nothing for its idle timeout (5 seconds)",
+            "printed nothing for its idle timeout (5s)",
         ),
         ({"max_memory": 100 * MB}, {"memory": 100 * MB}, None, ""),
         (
@@ -74,7 +74,7 @@ def test_unhealthy_sessions_are_ended_only_if_they_may_be_retried() -> None:
             {"max_cpu_time": 3600.0},
             {"cpu": 3601.0},
             Cause.LIMIT,
-            "used more processor time than max-cpu-time: 3601 s of 1 hour",
+            "used more processor time than max-cpu-time: 3601s of 1h",
         ),
     ],
 )
@@ -87,7 +87,7 @@ def test_limits(
 
 def test_an_earlier_life_is_reported() -> None:
     (end,) = due_now({"timeout": 60.0}, {"life": 60.0, "age": 1.0}, lived=59.0)
-    assert end.why == "ran for its timeout (1 minute), earlier launches included"
+    assert end.why == "ran for its timeout (1m), earlier launches included"
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_the_unwell_are_ended_only_to_be_launched_again(
     found = due_now(supervision, {"unheard": 5.0, "age": age}, retries=used)
     assert [a.kind for a in found] == [Kind.END if ends else Kind.NOTE]
     if ends:
-        why = "hung: silent for 4 seconds"
+        why = "hung: silent for 4s"
         assert found[0] == Action(Kind.END, why, Cause.HEALTH, ran_well=age > 600)
 
 
@@ -278,7 +278,7 @@ def test_retries_are_counted_and_used_up() -> None:
     assert after(supervision, FAILED, retries=2) == After(None, 2, "all 2 retries are used up")
 
 
-NO_TIME = "not retried: its timeout (1 minute) leaves no time for it"
+NO_TIME = "not retried: its timeout (1m) leaves no time for it"
 
 
 @pytest.mark.parametrize(

@@ -271,7 +271,7 @@ def test_the_kernels_limit_on_processor_time_lies_beyond_ours() -> None:
     rec = replace(RUNNING, spec=replace(RUNNING.spec, supervision=Supervision(max_cpu_time=1.0)))
     verdict = reconcile(rec, Observation(GONE, HERE, exit=exit_word(152)), NOW)
     assert (verdict.state, verdict.cause) == (State.TIMEOUT, Cause.LIMIT)
-    assert verdict.reason == "ended by the kernel beyond max-cpu-time (1 second)"
+    assert verdict.reason == "ended by the kernel beyond max-cpu-time (1s)"
 
 
 def test_a_stop_keeps_the_exit_status() -> None:

@@ -219,7 +219,7 @@ def test_a_check_that_takes_too_long_is_ended(record: Record) -> None:
     record = checked_by(record, "sleep 87652; true", timeout=0.5)
     memory = begin(record)
     after = answer(record, memory)
-    assert after.last_failure == "took longer than 0.5 s"
+    assert after.last_failure == "took longer than 0.5s"
     assert eventually(lambda: not lives(memory.process))
 
 
@@ -256,7 +256,7 @@ def test_one_that_only_itself_has_noted_is_known(record: Record) -> None:
     assert eventually(lambda: noted(record) == began.process)
     found = health_checks.read(record)
     assert abs((found.begun or 0.0) - (began.begun or 0.0)) < 1
-    assert answer(record, found).last_failure == "took longer than 0.5 s"
+    assert answer(record, found).last_failure == "took longer than 0.5s"
     assert eventually(lambda: not lives(began.process))
 
 

@@ -47,10 +47,13 @@ def clock(seconds: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
 
 
-def short_time(seconds: float) -> str:
+def short_time(seconds: float, parts: int = 1) -> str:
+    """`2h`; with two parts `2h5m`."""
     for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
         if seconds >= size:
-            return f"{int(seconds // size)}{unit}"
+            rest = seconds % size
+            more = short_time(rest, parts - 1) if parts > 1 and rest >= 1 else ""
+            return f"{int(seconds // size)}{unit}{more}"
     return f"{max(0, int(seconds))}s"
 
 

@@ -130,7 +130,7 @@ def _begun(one: Claimed) -> Claimed:
     if not late or in_tmux.spoke(one.record):
         return one
     begun = replace(one.record, status=replace(one.record.status, launched=now()))
-    seen = Observation(absent("it has not reported its start"))
+    seen = Observation(absent("it has not started yet"))
     with suppress(SeshError):  # it is launched already
         written = records.swap(one.entry, begun, reconcile(begun, seen, now()))
         if written is not None:

@@ -335,9 +335,9 @@ def _by_words(record: Record, sight: Observation, facts: Facts, config: Config) 
         launch, exit_word = words(record)
         sight = replace(sight, launch=launch or sight.launch, exit=exit_word)
         if not record.place.pids_here:
-            agent = absent("it is gone" if launch else "it has not reported its start")
+            agent = absent("it is gone" if launch else "it has not started yet")
             if remote.says_alive(record, said):
-                agent = seen("it lives in its container")
+                agent = seen("alive in its container")
             sight = replace(sight, agent=agent)
     return sight if sight.exit or not sight.agent.absent else _by_pane(record, sight, config)
 

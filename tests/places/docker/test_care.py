@@ -34,7 +34,7 @@ def test_a_deadline(boxed: World, engine: Engine, how: str) -> None:
         assert watch.wait(pace.seconds(30)) == 0
     shown = boxed.session("a")
     assert told(shown, "state", "cause", "reason") == (
-        *("timeout", "timeout", "ran for its timeout (1 second)"),
+        *("timeout", "timeout", "ran for its timeout (1s)"),
     )
     assert engine.containers() == []
     assert [e["kind"] for e in boxed.events()].count("ended") == 1
@@ -67,7 +67,7 @@ def test_a_timeout_counts_all_launches(boxed: World, engine: Engine) -> None:
     boxed.ok("pass")
     shown = boxed.session("a")
     assert told(shown, "state", "generation") == ("timeout", 2)
-    assert shown["reason"] == "ran for its timeout (5 seconds), earlier launches included"
+    assert shown["reason"] == "ran for its timeout (5s), earlier launches included"
     assert engine.containers() == []
 
 
@@ -192,9 +192,9 @@ QUICK = ("--health-interval", "200ms", "--health-retries", "1", "--health-timeou
 @pytest.mark.parametrize(
     ("command", "why"),
     [
-        ("sleep 98762", "took longer than 1 s"),
-        ("kill -9 $$", "exit 137"),
-        ("echo 0 >&3; exit 7", "exit 7"),  # it can't answer in our place
+        ("sleep 98762", "took longer than 1s"),
+        ("kill -9 $$", "exited 137"),
+        ("echo 0 >&3; exit 7", "exited 7"),  # it can't answer in our place
     ],
     ids=["late", "killed", "forged"],
 )
@@ -203,7 +203,7 @@ def test_the_output_of_a_health_command(
 ) -> None:
     start_also(boxed, "a", "--health-cmd", command, *QUICK, "1s")
     health_becomes(boxed, "failing")
-    assert boxed.session("a")["attention"] == f"failing: its health command: {why}"
+    assert boxed.session("a")["attention"] == f"unhealthy: health check {why}"
 
 
 def test_a_health_command_that_can_not_run_has_failed(boxed: World, engine: Engine) -> None:
@@ -214,7 +214,7 @@ def test_a_health_command_that_can_not_run_has_failed(boxed: World, engine: Engi
     health_becomes(boxed, "ok")
     engine.docker("exec", "theirs", "rmdir", "/tmp/work")
     health_becomes(boxed, "failing")
-    why = "failing: its health command: it can't be run in the container (exit 12"
+    why = "unhealthy: health check failed: it can't be run in the container (exit 12"
     assert boxed.session("a")["attention"].startswith(why)
     engine.docker("exec", "theirs", "mkdir", "/tmp/work")
     health_becomes(boxed, "ok")

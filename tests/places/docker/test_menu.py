@@ -136,7 +136,7 @@ def test_an_agent_that_fails_shows_the_menu(boxed: World, engine: Engine) -> Non
     terminal.see_screen(f"""
         $ sesh attach a; echo code $?
         [detached (from session a)]
-        a failed … ago: exit 3
+        a failed …: exit 3
 
             │ start 1
             │ 3
