@@ -63,7 +63,9 @@ def confirm(question: str, *, yes: bool) -> bool:
     import click
 
     try:
-        return click.confirm(question, err=True)
+        return click.confirm(
+            output.question(question), err=True, show_default=False, prompt_suffix=" "
+        )
     except click.Abort:
         raise KeyboardInterrupt from None
 

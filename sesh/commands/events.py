@@ -45,7 +45,8 @@ def command(
     held = None if lines is None else deque[events.Event](maxlen=lines)
 
     def show(event: events.Event) -> None:
-        output.write((json.dumps(event) if as_json else event_line(event)) + "\n")
+        text = json.dumps(event) if as_json else event_line(event, output.terminal_width())
+        output.write(f"{text}\n")
 
     def release() -> None:
         nonlocal held

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from sesh.commands._declare import declare, flag, option
@@ -13,6 +13,7 @@ from sesh.commands._options import json_option
 from sesh.model import errors
 from sesh.model.errors import UsageError
 from sesh.model.text import formatting
+from sesh.model.text.formatting import NO_BREAK
 from sesh.stats import collect, measures, prometheus
 from sesh.stats.measures import Bucket, Figures, Part, Report
 from sesh.terminal import output
@@ -20,6 +21,7 @@ from sesh.terminal import output
 _BAR = 24  # cells
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _INDENT = " " * 13  # in front of lines below a row's text
+_NARROW = 32  # columns of a terminal in which texts are below their labels
 # Words behind a number that are painted like a state, beside the states themselves.
 _LIKE = {"healthy": "running", "need": "stale", "needs": "stale"}
 
@@ -85,10 +87,7 @@ def _json(found: Report, since: datetime | None) -> str:
 
 def _print(found: Report, since: datetime | None) -> None:
     width, colour = output.terminal_width(), output.use_colour("auto")
-    lines = _summary(found, since, bars=width is not None)
-    if width is not None:
-        lines = [formatting.cut(line, width) for line in lines]
-    lines = [_painted(line, colour=colour) for line in lines]
+    lines = [_painted(line, colour=colour) for line in _summary(found, since, width)]
     for title, parts in (("GROUP", found.groups), ("TEMPLATE", found.templates)):
         if any(part.name is not None for part in parts):
             lines += ["", *_table(title, parts, width)]
@@ -104,29 +103,43 @@ def _painted(line: str, *, colour: bool) -> str:
     return re.sub(r"\b[1-9]\d* ([a-z]+)(?: attention)?", paint, line)
 
 
-def _summary(found: Report, since: datetime | None, *, bars: bool) -> list[str]:
+def _summary(found: Report, since: datetime | None, width: int | None) -> list[str]:
     whole = found.whole
-    lines = [_head(whole, since), _row("states", _states(whole))]
+    rows = [("states", _states(whole))]
     if whole.healthy or whole.attention:
         need = "needs" if whole.attention == 1 else "need"
-        lines.append(
-            _row("health", f"{whole.healthy} healthy · {whole.attention} {need} attention")
-        )
+        rows.append(("health", f"{whole.healthy} healthy · {whole.attention} {need} attention"))
     if whole.memory_peak_bytes is not None:
-        lines.append(_row("memory", _memory(whole)))
+        rows.append(("memory", _memory(whole)))
     if whole.ends:
-        lines.append(_row("ends", _ends(whole)))
+        rows.append(("ends", _ends(whole)))
     if whole.duration_median_seconds is not None:
-        lines += [_row("durations", _durations(whole)), *_histogram(whole.durations, bars=bars)]
+        rows.append(("durations", _durations(whole)))
+    more = []
     if whole.recoveries:
-        lines.append(_row("recovery", _recovery(whole)))
+        more.append(("recovery", _recovery(whole)))
     if whole.restarts:
-        lines.append(_row("restarts", _restarts(whole)))
-    return lines
+        more.append(("restarts", _restarts(whole)))
+    lines = formatting.hanging("", _head(whole, since), width).splitlines()
+    lines += _rows(rows, width)
+    if whole.duration_median_seconds is not None:
+        lines += _histogram(whole.durations, width)
+    return lines + _rows(more, width)
 
 
-def _row(label: str, text: str) -> str:
-    return f"  {label:<10} {text}".rstrip()
+def _rows(rows: Iterable[tuple[str, str]], width: int | None) -> list[str]:
+    """Each text behind its label; wrapped between its parts, and within a part only if it is longer
+    than a line."""
+    lines = []
+    for label, text in rows:
+        whole = " · ".join(part.replace(" ", NO_BREAK) for part in text.split(" · "))
+        whole = whole.replace(f",{NO_BREAK}", ", ").replace(f":{NO_BREAK}", ": ")
+        if width is not None and width < _NARROW:
+            lines.append(f"  {label}")
+            lines += formatting.hanging("    ", whole, width).splitlines()
+        else:
+            lines += formatting.hanging(f"  {label:<10} ", whole, width).splitlines()
+    return [line.replace(NO_BREAK, " ") for line in lines]
 
 
 def _head(whole: Figures, since: datetime | None) -> str:
@@ -180,24 +193,26 @@ def _restarts(whole: Figures) -> str:
     return f"{whole.restarts} · {whole.resumed} resumed a conversation ({share} of those with one)"
 
 
-def _histogram(buckets: Sequence[Bucket], *, bars: bool) -> list[str]:
+def _histogram(buckets: Sequence[Bucket], width: int | None) -> list[str]:
     """The durations from the shortest to the longest that occur; on a terminal with bars."""
     used = [at for at, bucket in enumerate(buckets) if bucket.count]
     shown = buckets[used[0] : used[-1] + 1]
     most = max(bucket.count for bucket in shown)
     digits = len(str(most))
+    indent = _INDENT if width is None or width >= _NARROW else " " * 4
     lines = []
     for bucket in shown:
         bound = bucket.below_seconds
         label = "longer" if bound is None else f"under {formatting.short_time(bound)}"
-        bar = _bar(bucket.count / most) if bars else ""
-        lines.append(f"{_INDENT}{label:<9}  {bucket.count:>{digits}}  {bar}".rstrip())
+        line = f"{indent}{label:<9}  {bucket.count:>{digits}}  "
+        bar = "" if width is None else _bar(bucket.count / most, min(_BAR, width - len(line)))
+        lines.append(f"{line}{bar}".rstrip())
     return lines
 
 
-def _bar(share: float) -> str:
-    """Up to _BAR cells, to an eighth of a cell; at least an eighth if there is any."""
-    eighths = round(share * _BAR * 8) or (1 if share else 0)
+def _bar(share: float, cells: int) -> str:
+    """Up to so many cells, to an eighth of a cell; at least an eighth if there is any."""
+    eighths = round(share * max(0, cells) * 8) or (1 if share and cells > 0 else 0)
     return "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
 
 

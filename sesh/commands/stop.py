@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 _HOW = f"--all, --idle, {SELECTION}"
 _LIVING = ALIVE | {State.ORPHAN}
 _UNABLE = (State.UNKNOWN, State.DAMAGED)
+_BAR, _SHORTEST_BAR = 24, 6  # cells
+_ECHO = 3  # columns that the progress leaves for the ^C of a user, which would wrap its line
 _COSTLY = _LIVING | {State.STALE, State.UNKNOWN}
 
 
@@ -120,8 +122,12 @@ def command(
     for one in unable:
         output.note(f"{one.name}: {_why_not(one)}; not stopped")
     left: list[str] = []
-    with _Progress() as progress:
-        after = stop(able, config, limit, progress.show, keep=keep, note=left.append)
+    progress = _Progress()
+    try:
+        with progress:
+            after = stop(able, config, limit, progress.show, keep=keep, note=left.append)
+    except KeyboardInterrupt:
+        return _interrupted(able, after_echo=not progress.shown)
     code = _report(able, unable, after, left)
     return errors.PARTIAL if code == errors.OK and places.unsure else code
 
@@ -288,18 +294,32 @@ def _report(able: list[Seen], unable: list[Seen], after: list[Seen], left: list[
     return errors.of_many([*codes, *(why for _ in unable)])
 
 
+def _interrupted(able: list[Seen], *, after_echo: bool) -> int:
+    """The user does not want to wait. Sessions that were asked to stop are ended all the time: the
+    timer of their tmux server continues."""
+    names = [
+        one.name for one in lookup.some([one.name for one in able]) if one.state is State.STOPPING
+    ]
+    if not names:
+        raise KeyboardInterrupt
+    keep = "keeps" if len(names) == 1 else "keep"
+    look = f"sesh wait {' '.join(names)}" if len(names) <= 3 else "sesh ls -f state=stopping"
+    output.note(f"{formatting.listed(names)} {keep} stopping; {look}", after_echo=after_echo)
+    return errors.INTERRUPTED
+
+
 class _Progress:
     """A line on the terminal that is rewritten, once the stop has taken over a second."""
 
     def __init__(self) -> None:
         self._begin = time.monotonic()
-        self._shown = False
+        self.shown = False
 
     def __enter__(self) -> _Progress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._shown:
+        if self.shown:
             output.write_line_over("")
 
     def show(self, waiting: list[str], total: int, left: float) -> None:
@@ -307,10 +327,22 @@ class _Progress:
             return
         if os.environ.get("TERM", "dumb") == "dumb":
             return
-        done = total - len(waiting)
-        bar = formatting.progress_bar(done, total)
-        when = f"{left:.0f} s left before kill" if left > 0 else "killing"
-        line = f"stopping  {bar}  {done}/{total}  waiting for {waiting[0]} ({when})"
         width = os.get_terminal_size(2).columns or 80
-        output.write_line_over(formatting.cut(line, width - 1))
-        self._shown = True
+        output.write_line_over(progress_line(waiting, total, left, width - _ECHO))
+        self.shown = True
+
+
+def progress_line(waiting: list[str], total: int, left: float, room: int) -> str:
+    """The progress in at most `room` columns: the bar shrinks first, the name is cut last."""
+    count = f"{total - len(waiting)}/{total}"
+    when = f"{left:.0f}s left before kill" if left > 0 else "killing"
+    rest = f"  {count}  waiting for {waiting[0]} ({when})"
+    cells = min(_BAR, room - len("stopping  ") - len(rest))
+    if cells >= _SHORTEST_BAR:
+        return f"stopping  {formatting.progress_bar(total - len(waiting), total, cells)}{rest}"
+    short = when.removesuffix(" left before kill")
+    for head, aside in (("stopping ", when), ("", when), ("", short)):
+        line = f"{head}{count}  {waiting[0]} ({aside})"
+        if len(line) <= room:
+            return line
+    return f"{formatting.cut(waiting[0], room - len(aside) - 3)} ({aside})"

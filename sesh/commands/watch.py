@@ -72,7 +72,7 @@ def _print(seen: Place, remark: Remark) -> Place:
     for event in happened:
         problem = None
         try:
-            output.write(f"{event_line(event)}\n")
+            output.write(f"{event_line(event, output.terminal_width())}\n")
         except OSError as error:
             problem = f"cannot write to standard output: {error.strerror}"
         remark("stdout", problem)

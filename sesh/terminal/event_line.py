@@ -7,14 +7,35 @@ from datetime import datetime
 from sesh.model.session_json import View
 from sesh.model.text import formatting
 
+_NAME, _KIND = 20, 14  # columns
+_BEFORE = 19 + 2 + _NAME + 2 + _KIND + 2  # columns in front of a detail
+_LEAST = 16  # columns for a detail beside all others
 
-def event_line(event: View) -> str:
-    """When it happened, to which session, what, and the detail that matters."""
+
+def event_line(event: View, width: int | None = None) -> str:
+    """When it happened, to which session, what, and the detail that matters. On a terminal of this
+    width it is wrapped; in narrow ones, what happened is below when and to which session."""
     moment = datetime.fromisoformat(str(event["time"])).astimezone()
+    when = f"{moment:%Y-%m-%d %H:%M:%S}  "
     who = formatting.escape(str(event.get("name") or formatting.NOTHING))
-    kind = formatting.escape(event["kind"])
+    what = f"{formatting.escape(event['kind']):<{_KIND}}  "
     detail = formatting.escape(_detail(event))
-    return f"{moment:%Y-%m-%d %H:%M:%S}  {who:<20}  {kind:<14}  {detail}".rstrip()
+    if width is None:
+        return f"{when}{who:<{_NAME}}  {what}{detail}".rstrip()
+    beside = width >= _BEFORE + _LEAST
+    if beside and formatting.display_width(who) <= _NAME:
+        return _hanging(f"{when}{who:<{_NAME}}  {what}", detail, width)
+    first = when + who
+    if formatting.display_width(first) > width:
+        first = f"{when.rstrip()}\n{who}"
+    indent = " " * (_BEFORE - _KIND - 2 if beside else 2)
+    if width < len(indent + what) + _LEAST:
+        return f"{first}\n{indent}{what.rstrip()}\n{_hanging(indent * 2, detail, width)}".rstrip()
+    return f"{first}\n{_hanging(indent + what, detail, width)}"
+
+
+def _hanging(head: str, text: str, width: int) -> str:
+    return formatting.hanging(head, text, width, break_words=True).rstrip()
 
 
 def _detail(event: View) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
-from sesh.model.text.formatting import display_width, escape, listed
+from sesh.model.text.formatting import display_width, escape, hanging, listed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,18 +54,18 @@ def done(what: str, names: Sequence[str]) -> None:
 def succeeded(text: str) -> None:
     """Tell a person what was done; write nothing where a program reads stdout."""
     if os.isatty(1):
-        say(escape(text))
+        say(hanging("", text, terminal_width(2)))
 
 
 def note(text: str, *, hint: tuple[str, ...] = (), after_echo: bool = False) -> None:
     """Write an error or remark to stderr, in one line; on a new line when the terminal has just
     echoed a key, for example ^C. Hints follow: in one line if there is room."""
     start = "\n" if after_echo and os.isatty(2) else ""
-    say(f"{start}sesh: {escape(text)}")
-    width, line = terminal_width(), _INDENT + _INDENT.join(hint)
+    width, line = terminal_width(2), _INDENT + _INDENT.join(hint)
+    say(start + hanging("sesh: ", escape(text), width))
     fits = width is None or display_width(line) <= width
-    for one in ([line] if fits else [_INDENT + part for part in hint]) if hint else []:
-        say(escape(one))
+    for one in ([line.strip()] if fits else hint) if hint else []:
+        say(hanging(_INDENT, escape(one), width))
 
 
 _INDENT = " " * 6  # in front of a hint
@@ -86,6 +86,11 @@ def _write_all(fd: int, data: bytes) -> None:
         global _gone
         _gone = True
         os.dup2(os.open(os.devnull, os.O_WRONLY), fd)
+
+
+def question(text: str) -> str:
+    """A question with its possible answers, wrapped at the width of the terminal."""
+    return hanging("", f"{text} [y/N]:", terminal_width(2))
 
 
 def write_line_over(text: str) -> None:
@@ -133,12 +138,12 @@ def from_home(text: str) -> str:
     )
 
 
-def terminal_width() -> int | None:
+def terminal_width(fd: int = 1) -> int | None:
     """Columns of the terminal; None when stdout is none: then nothing is cut."""
-    if not os.isatty(1):
+    if not os.isatty(fd):
         return None
     try:
-        return os.get_terminal_size(1).columns or 80
+        return os.get_terminal_size(fd).columns or 80
     except OSError:
         return 80
 

@@ -717,7 +717,8 @@ def test_start_attach_without_a_terminal_starts_nothing(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"), [(0, "just now"), (0.9, "just now"), (1.5, "1 second ago"), (7201, "2 hours ago")]
+    ("seconds", "words"),
+    [(0, "just now"), (0.9, "just now"), (1.5, "1 second ago"), (7201, "2 hours ago")],
 )
 def test_the_headline_of_the_menu_names_when_it_ended(seconds: float, words: str) -> None:
     from sesh.commands import _menu

@@ -11,8 +11,8 @@ from typing import Any
 
 from tests import pace
 from tests.emulator import reading
-from tests.surroundings import complains
-from tests.world import World, eventually
+from tests.surroundings import Terminal, complains
+from tests.world import SESH, World, eventually
 
 SCRIPT = "until [ -e go ]; do sleep 0.05; done; test -e flag && exec sleep 1000; exit 3"
 
@@ -331,3 +331,71 @@ def test_what_was_rotated_before_is_shown_too(world: World) -> None:
         assert (kinds[0], kinds[-1]) == ("started", "stopped")
         world.ok("rm", "b")
         assert json.loads(reader.line())["kind"] == "removed"
+
+
+LONG = "a-very-long-name-that-was-chosen"
+
+
+def lines_of(columns: int | None) -> str:
+    from sesh.terminal.event_line import event_line
+
+    time = {"time": datetime(2026, 11, 19, 9, 5, 1).astimezone().isoformat()}
+    command = ["./server", "--port", "8080", "--verbose", "--with-reload"]
+    some: list[dict[str, Any]] = [
+        {**time, "name": "api", "kind": "started", "command": command},
+        {**time, "name": LONG, "kind": "ended", "state": "failed", "reason": "exit 1; no retries"},
+    ]
+    return "\n".join(event_line(one, columns) for one in some) + "\n"
+
+
+def test_on_a_terminal_columns_stay_aligned_and_words_whole() -> None:
+    assert (
+        lines_of(100)
+        == """\
+2026-11-19 09:05:01  api                   started         ./server --port 8080 --verbose
+                                                           --with-reload
+2026-11-19 09:05:01  a-very-long-name-that-was-chosen
+                                           ended           failed: exit 1; no retries
+"""
+    )
+    assert (
+        lines_of(40)
+        == """\
+2026-11-19 09:05:01  api
+  started         ./server --port 8080
+                  --verbose
+                  --with-reload
+2026-11-19 09:05:01
+a-very-long-name-that-was-chosen
+  ended           failed: exit 1; no
+                  retries
+"""
+    )
+    assert (
+        lines_of(24)
+        == """\
+2026-11-19 09:05:01  api
+  started
+    ./server --port 8080
+    --verbose
+    --with-reload
+2026-11-19 09:05:01
+a-very-long-name-that-was-chosen
+  ended
+    failed: exit 1; no
+    retries
+"""
+    )
+
+
+def test_in_a_pipe_an_event_is_one_line(world: World) -> None:
+    assert lines_of(None).count("\n") == 2
+    world.start("a", "sh", "-c", "exit 3")
+    assert eventually(lambda: world.state_of("a") == "failed")
+    _, screen = Terminal(world, SESH, "events", columns=40).finish()
+    assert re.fullmatch(
+        r"(20\S+ \S+  a\n  started         sh -c 'exit 3'\n)20\S+ \S+  a\n  ended           failed:"
+        r" exit 3\n",
+        screen,
+    )
+    assert len(world.ok("events").out.splitlines()) == 2

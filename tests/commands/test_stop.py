@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from sesh.commands import stop
 from tests import pace
 from tests.surroundings import (
     Terminal,
@@ -280,6 +282,34 @@ def test_progress_on_a_terminal_after_a_second(world: World) -> None:
     code, screen = seen.finish()
     assert code == 0
     assert screen.strip() == "stopped slow"  # the line is gone again
+
+
+@pytest.mark.parametrize(
+    ("room", "line"),
+    [
+        (99, "stopping  ██████████████████░░░░░░  3/4  waiting for migrate (8s left before kill)"),
+        (66, "stopping  ██████░░  3/4  waiting for migrate (8s left before kill)"),
+        (60, "stopping 3/4  migrate (8s left before kill)"),
+        (40, "3/4  migrate (8s left before kill)"),
+        (30, "3/4  migrate (8s)"),
+        (15, "migrate (8s)"),
+        (10, "migr… (8s)"),
+    ],
+)
+def test_progress_always_shows_the_name_and_the_time(room: int, line: str) -> None:
+    assert stop.progress_line(["migrate"], 4, 8.2, room) == line
+
+
+@pytest.mark.parametrize("columns", [40, 100])
+def test_ctrl_c_leaves_the_stop_to_finish_alone(world: World, columns: int) -> None:
+    start_stubborn(world, "web")
+    seen = Terminal(world, SESH, "stop", "--grace", "6", "web", columns=columns)
+    assert seen.shows("web (")
+    assert re.search(r"web \(\ds", seen.screen()), seen.screen()
+    seen.type("C-c")
+    code, screen = seen.finish()
+    assert (code, screen) == (130, "sesh: web keeps stopping; sesh wait web\n")
+    assert eventually(lambda: world.state_of("web") == "stopped", within=60)
 
 
 def test_names_or_a_selection(world: World) -> None:

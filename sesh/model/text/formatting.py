@@ -195,6 +195,15 @@ def wrapped(text: str, width: int | None, *, break_words: bool = True) -> list[s
     return [line.rstrip(" ") for line in lines]
 
 
+def hanging(head: str, text: str, width: int | None, *, break_words: bool = False) -> str:
+    """A text behind a head, in lines of at most `width` columns under each other; None: in one.
+    Words that are longer than a line, as paths, stay whole, or are broken."""
+    if width is None:
+        return head + text
+    lines = wrapped(text, width - display_width(head), break_words=break_words)
+    return head + ("\n" + " " * display_width(head)).join(lines)
+
+
 def _words(words: list[str], room: int) -> Iterator[str]:
     """Words, with those that are not to be parted as one."""
     at = 0
