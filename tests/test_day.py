@@ -32,6 +32,100 @@ def terminal(world: World) -> Terminal:
     return Terminal(world, columns=76, rows=16)
 
 
+# What differs with the width of the terminal; the other screens are the same.
+LISTED = {
+    120: """
+        $ sesh ls
+        NAME    STATE     UP   LAST OUTPUT   COMMAND
+        tests   failed    –    …./agent   exit 1, …
+        web     running   …s   …./agent
+
+        1 needs attention: tests (sesh restart tests, or sesh stop tests to dismiss)
+        $
+    """,
+    80: """
+        $ sesh ls
+        NAME    STATE     UP   LAST OUTPUT   COMMAND
+        tests   failed    –    …./agent   exit 1, …
+        web     running   …s   …./agent
+
+        1 needs attention: tests (sesh restart tests, or sesh stop tests to dismiss)
+        $
+    """,
+    40: """
+        $ sesh ls
+        NAME   STATE…COMMAND
+        tests  failed: exit 1, …
+        web    running…./agent
+
+        1 needs attention: tests
+        (sesh restart tests, or sesh stop tests
+        to dismiss)
+        $
+    """,
+}
+SHOWN = {
+    120: """
+        $ sesh show tests
+        tests  failed    exit 1
+          command    ./agent
+          where      host, tmux pane %…
+          directory  …
+          life       started …-…-… …:…:… (…), ended …-…-… …:…:… (…), generation 1
+          memory     –   cpu –
+          output     transcript … B, last output …
+          cause      exit, exit status 1
+          why        agent: gone (pid …)
+                     recorded state: failed
+          next       sesh attach tests shows the menu   ·   sesh restart tests   ·   sesh stop tests
+        $
+    """,
+    80: """
+        $ sesh show tests
+        tests  failed    exit 1
+          command    ./agent
+          where      host, tmux pane %…
+          directory  …
+          life       started …-…-… …:…:… (…), ended …
+        …
+          memory     –   cpu –
+          output     transcript … B, last output …
+          cause      exit, exit status 1
+          why        agent: gone (pid …)
+                     recorded state: failed
+          next       sesh attach tests shows the menu   ·   sesh restart tests   ·
+                     sesh stop tests
+        $
+    """,
+    40: """
+        $ sesh show tests
+        tests  failed    exit 1
+          command    ./agent
+          where      host, tmux pane %…
+          directory  …
+          life       started …-…-… …:…:…
+        …
+          memory     –   cpu –
+          output     transcript … B, last
+                     output …
+          cause      exit, exit status 1
+          why        agent: gone (pid …)
+                     recorded state: failed
+          next       sesh attach tests shows the
+                     menu   ·
+                     sesh restart tests   ·
+                     sesh stop tests
+        $
+    """,
+}
+CHOICES = "[R]estart   [L]ogs   [D]elete   [C]ancel ▸"
+NONE_LEFT = "sesh: no sessions; start one with: sesh start NAME -- COMMAND"
+NARROW = {
+    CHOICES: "[R]estart [L]ogs [D]elete [C]ancel ▸",
+    NONE_LEFT: "sesh: no sessions; start one with:\n              sesh start NAME -- COMMAND",
+}
+
+
 def clear(terminal: Terminal) -> None:
     terminal.run("clear")
     terminal.see_screen("$")
@@ -84,6 +178,81 @@ def test_morning_start_look_and_leave_it_alone(world: World, terminal: Terminal)
         $
     """)
     assert world.state_of("payments") == "running"
+
+
+@pytest.mark.parametrize("colour", [True, False], ids=["colour", "plain"])
+@pytest.mark.parametrize("columns", [120, 80, 40])
+def test_a_day_at_this_width(world: World, terminal: Terminal, columns: int, colour: bool) -> None:
+    day = Terminal(world, columns=columns, rows=26, env={} if colour else {"NO_COLOR": "1"})
+
+    def run(line: str, screen: str) -> None:
+        if day.screen() != "$":
+            clear(day)
+        day.run(line)
+        see(screen)
+        assert line not in COLOURED or ("\x1b[" in day.coloured()) == colour
+
+    def see(screen: str) -> None:
+        for wide, narrow in NARROW.items() if columns == 40 else ():
+            screen = screen.replace(wide, narrow)
+        day.see_screen(screen)
+
+    run("sesh start web -- ./agent", "$ sesh start web -- ./agent\nweb\n$")
+    run("sesh start tests -- ./agent", "$ sesh start tests -- ./agent\ntests\n$")
+    run("sesh send tests crash; sesh wait tests", "$ …\ntests failed\n$")
+    run("sesh ls", LISTED[columns])
+    run("sesh show tests", SHOWN[columns])
+    run(
+        "sesh logs tests",
+        """
+        $ sesh logs tests
+        agent ready
+        crash
+        Error: address already in use
+        $
+        """,
+    )
+    run(
+        "sesh attach tests",
+        f"""
+        $ sesh attach tests
+        tests failed …: exit 1
+
+            │ agent ready
+            │ crash
+            │ Error: address already in use
+
+        {CHOICES}
+        """,
+    )
+    day.press("r")
+    see("""
+        agent ready
+        …
+        [tests] 0:…detach: C-b d
+    """)
+    day.press("C-b", "d")
+    see(f"""
+        …
+        {CHOICES} r
+        [detached (from session tests)]
+        $
+    """)
+    run("sesh restart web", "$ sesh restart web\nweb\n$")
+    run("sesh stop --all -y", "$ sesh stop --all -y\nstopped tests and web\n$")
+    run("sesh rm web tests", "$ sesh rm web tests\nremoved web and tests\n$")
+    run(
+        "sesh ls; echo",
+        f"""
+        $ sesh ls; echo
+        {NONE_LEFT}
+
+        $
+        """,
+    )
+
+
+COLOURED = ("sesh ls", "sesh show tests")
 
 
 def test_noon_the_agent_dies_and_the_menu_has_four_keys(world: World, terminal: Terminal) -> None:

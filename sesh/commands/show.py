@@ -318,10 +318,9 @@ def _life(shown: View) -> str:
     for label in ("started", "ended"):
         moment = formatting.epoch(shown[label])
         if moment is not None:
-            parts.append(
-                f"{label} {formatting.clock(moment)} ({formatting.ago(moment, time.time())})"
-            )
-    parts.append(f"generation {shown['generation']}")
+            when = formatting.clock(moment).replace(" ", NO_BREAK)
+            parts.append(f"{label} {when} ({formatting.ago(moment, time.time())})")
+    parts.append(f"generation{NO_BREAK}{shown['generation']}")
     return ", ".join(parts)
 
 

@@ -54,7 +54,7 @@ def done(what: str, names: Sequence[str]) -> None:
 def succeeded(text: str) -> None:
     """Tell a person what was done; write nothing where a program reads stdout."""
     if os.isatty(1):
-        say(hanging("", text, terminal_width(2)))
+        say(hanging("", escape(text), terminal_width(2)))
 
 
 def note(text: str, *, hint: tuple[str, ...] = (), after_echo: bool = False) -> None:
