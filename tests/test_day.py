@@ -77,7 +77,7 @@ SHOWN = {
           cause      exit, exit status 1
           why        agent: gone (pid …)
                      recorded state: failed
-          next       sesh attach tests shows the menu   ·   sesh restart tests   ·   sesh stop tests
+          next       sesh attach tests   ·   sesh restart tests   ·   sesh stop tests
         $
     """,
     80: """
@@ -93,8 +93,7 @@ SHOWN = {
           cause      exit, exit status 1
           why        agent: gone (pid …)
                      recorded state: failed
-          next       sesh attach tests shows the menu   ·   sesh restart tests   ·
-                     sesh stop tests
+          next       sesh attach tests   ·   sesh restart tests   ·   sesh stop tests
         $
     """,
     40: """
@@ -111,18 +110,17 @@ SHOWN = {
           cause      exit, exit status 1
           why        agent: gone (pid …)
                      recorded state: failed
-          next       sesh attach tests shows the
-                     menu   ·
+          next       sesh attach tests   ·
                      sesh restart tests   ·
                      sesh stop tests
         $
     """,
 }
 CHOICES = "[R]estart   [L]ogs   [D]elete   [C]ancel ▸"
-NONE_LEFT = "sesh: no sessions; start one with: sesh start NAME -- COMMAND"
+NONE_LEFT = "sesh: no sessions; next: sesh start NAME -- COMMAND"
 NARROW = {
     CHOICES: "[R]estart [L]ogs [D]elete [C]ancel ▸",
-    NONE_LEFT: "sesh: no sessions; start one with:\n              sesh start NAME -- COMMAND",
+    NONE_LEFT: "sesh: no sessions; next:\n              sesh start NAME -- COMMAND",
 }
 
 

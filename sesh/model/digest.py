@@ -153,6 +153,11 @@ def supervised(view: bytes) -> bool:
     return _value(view, _SUPERVISION) != b"null"
 
 
+def has_own_notifications(view: bytes) -> bool:
+    """Can it have chosen its own notifications? (The same text may stand elsewhere in the view.)"""
+    return b'"notify":[' in view
+
+
 def has_breaker(view: bytes) -> bool:
     """Does the session have limits of its own for a breaker?"""
     return field(view, "breaker").startswith(b"{")

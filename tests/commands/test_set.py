@@ -111,10 +111,10 @@ def test_what_waits_for_the_next_launch_says_so(world: World) -> None:
 def test_notifications(world: World) -> None:
     world.start("a", options=["--notify", "failed, completed"])
     assert world.session("a")["care"] == {"notify": ["failed", "completed"]}
-    assert "notifications of failed, completed" in world.ok("show", "a").out
+    assert "notify     failed, completed" in world.ok("show", "a").out
     world.ok("set", "a", "notify=off")
     assert world.session("a")["care"] == {"notify": []}
-    assert "no notifications" in world.ok("show", "a").out
+    assert "notify     off" in world.ok("show", "a").out
     world.ok("restart", "a")
     assert world.session("a")["care"] == {"notify": []}
     world.ok("set", "a", "notify=")

@@ -226,7 +226,7 @@ def _digest(path: str) -> Digest | None:
 
 
 def _choice(found: Digest | None) -> Sequence[str] | None:
-    if found is None or b'"notify":[' not in found.view:
+    if found is None or not digest.has_own_notifications(found.view):
         return None
     supervision = quick_json.loads(found.view.decode()).get("care") or {}
     choice: list[str] | None = supervision.get("notify")
