@@ -224,9 +224,10 @@ def test_long_values_are_wrapped_under_themselves(world: World, columns: int) ->
     assert all(len(line) <= columns for line in lines)
     assert all(line[:13] == " " * 13 or line[:3] != "   " for line in lines), screen
     assert all(line[12] == " " and line[13] != " " for line in lines), screen
-    words = [re.sub(r"\d+|·", "0", text).split() for text in (screen, piped)]
     if columns > 40:  # where one is longer than a line
-        assert [w for w in words[0] if w != "0"] == [w for w in words[1] if w != "0"]
+        # None is broken, none is lost. ("now" becomes "1s ago" between two looks.)
+        ages = re.compile(r"now|in \d+s|\d+s ago|\d+s|\d+|·")
+        assert ages.sub("", screen).split() == ages.sub("", piped).split()
 
 
 @pytest.mark.parametrize("columns", [20, 30])
