@@ -9,7 +9,7 @@ from sesh.model import errors
 from sesh.model.errors import NoSessionError, SeshError, UsageError, noted
 from sesh.model.text import formatting
 from sesh.model.value_object import Value
-from sesh.state import lookup, records
+from sesh.state import judge, lookup, records
 from sesh.state.judge import Seen
 from sesh.terminal import output
 
@@ -171,6 +171,15 @@ def each(found: Sequence[Seen], verb: str, work: Callable[[Seen], None]) -> tupl
             results[one.name] = None
             done.append(one)
     return report(results), done
+
+
+def known(results: dict[str, object]) -> list[Seen]:
+    """The sessions of these names, judged together; the errors of unknown names are noted."""
+    entries = []
+    for name in results:
+        with noted(results, name):
+            entries.append(lookup.find(name))
+    return judge.judge(entries)
 
 
 def report(results: Mapping[str, object]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from sesh.commands._declare import argument, declare, flag
+from sesh.model import errors
 from sesh.model.errors import CannotTellError, ConflictError, UsageError
 from sesh.model.states import ALIVE, ENDED, ENDED_WELL, State
 from sesh.operations import attach
@@ -29,12 +30,14 @@ def command(
     detach_others: bool = flag("-d", "--detach-others", help="Detach all other clients."),
     ended: bool = flag("--ended", hidden=True),
 ) -> int:
-    """Attach to a session. Without NAME: the only living session, or choose one.
+    """Attach to a session. Without NAME: the only living session, or one picked from a list.
 
     Ctrl-b d detaches. An ended session is shown with its last lines and a menu: restart, logs,
     delete, cancel.
     """
     found = _choose() if name is None else _settled(name) if ended else lookup.one(name)
+    if found is None:
+        return errors.INTERRUPTED
     config = settings.load()
     session = found.intact
     lookup.need_process(found)
@@ -73,24 +76,23 @@ def _settled(name: str) -> Seen:
     return found
 
 
-def _choose() -> Seen:
-    """The only living session, or the one that the user picks."""
-    living = [one for one in lookup.everything() if _attachable(one)]
-    if not living:
-        raise UsageError("no living session to attach to; next: sesh ls")
+def _choose() -> Seen | None:
+    """The only living session, or the one that the user picks; None: the user has left."""
+    found = lookup.everything()
+    living = [one for one in found if _attachable(one)]
     if len(living) == 1:
         return living[0]
     if not output.interactive():
+        if not living:
+            raise UsageError("no living session to attach to; next: sesh ls")
         raise UsageError(f"several sessions: {', '.join(one.name for one in living)}; give a name")
-    for number, one in enumerate(living, 1):
-        output.say(f"{number:3}  {one.name}")
-    import click
+    attach.need_terminal()
+    from sesh.commands import _pick
 
-    try:
-        answer: int = click.prompt("attach to", type=click.IntRange(1, len(living)), err=True)
-    except click.Abort:
-        raise KeyboardInterrupt from None
-    return living[answer - 1]
+    ended = [one for one in _pick.shown(found) if one.state in ENDED and one.has_process]
+    if not living and not ended:
+        raise UsageError("no session to attach to; start one with: sesh start NAME COMMAND")
+    return _pick.pick([*living, *ended], "attach to")
 
 
 def _attachable(one: Seen) -> bool:

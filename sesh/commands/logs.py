@@ -65,7 +65,15 @@ def command(
     if raw and (timestamps or grep is not None or group is not None or len(names) > 1):
         raise UsageError("--raw is for one session, without --grep and --timestamps")
     matches = None if grep is None else pattern.given("--grep", grep)
-    chosen = choose(names, Selection(group), how="--group")
+    if not names and group is None and output.interactive():
+        from sesh.commands import _pick
+
+        picked = _pick.to_look_at("logs of", lambda one: one.has_process)
+        if picked is None:
+            return errors.INTERRUPTED
+        chosen = [picked]
+    else:
+        chosen = choose(names, Selection(group), how="--group")
     if group is not None:
         chosen = [one for one in chosen if one.has_process]
     known = [one.name for one in chosen] if group is not None or len(chosen) > 1 else []

@@ -23,10 +23,11 @@ from sesh.commands._options import (
 from sesh.model import errors
 from sesh.model.configuration import Config
 from sesh.model.errors import SeshError
+from sesh.model.state_table import STATES
 from sesh.model.states import State
 from sesh.model.text import formatting
 from sesh.operations.restart import LIVING, check_all, restart_all
-from sesh.state import breakers, settings
+from sesh.state import breakers, lookup, settings
 from sesh.state.judge import Seen, readable
 from sesh.terminal import output
 
@@ -77,7 +78,14 @@ def command(
         how = f"--stale, --failed, --lost, --all, {SELECTION}"
         return choose(names, selection, wanted, how=how, selecting=everything or bool(states))
 
-    found = chosen()
+    nothing = not (names or selection.given or everything or states)
+    if nothing and output.interactive():
+        picked = _pick_one(fresh=fresh)
+        if picked is None:
+            return errors.INTERRUPTED
+        found = picked
+    else:
+        found = chosen()
     if not found:
         output.note("nothing to restart")
         return errors.OK
@@ -96,6 +104,21 @@ def command(
     restarted = [one.name for one in found if isinstance(results[one.name], Seen)]
     output.write("".join(f"{name}\n" for name in restarted))
     return report({one.name: results[one.name] for one in found})
+
+
+def _pick_one(*, fresh: bool) -> list[Seen] | None:
+    """The session that the user picks among those that can be restarted, first those that need it;
+    none if there is none. None: the user has left."""
+    from sesh.commands import _pick
+
+    found = [one for one in _pick.shown(lookup.everything()) if one.session]
+    refused = check_all(found, fresh=fresh)
+    able = [one for one in found if refused[one.name] is None]
+    able.sort(key=lambda one: (one.state in LIVING, STATES[one.state].rank))
+    if not able:
+        return []
+    taken = _pick.pick(able, "restart")
+    return None if taken is None else [taken]
 
 
 def _plan(found: list[Seen], *, fresh: bool) -> Iterator[str]:

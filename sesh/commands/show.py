@@ -7,8 +7,10 @@ import time
 from collections.abc import Sequence
 
 from sesh.agents import questions, screen
-from sesh.commands._declare import argument, declare
-from sesh.commands._options import COLOUR, json_option
+from sesh.commands._declare import declare
+from sesh.commands._options import COLOUR, NAMES, json_option, known, report
+from sesh.model import errors
+from sesh.model.errors import UsageError
 from sesh.model.observation import Session
 from sesh.model.reconcile import kept, unhealthy
 from sesh.model.record import Record, Spec, Supervision
@@ -18,7 +20,8 @@ from sesh.model.states import ENDED, Health, State
 from sesh.model.text import formatting, quick_json, units
 from sesh.model.text.formatting import NO_BREAK
 from sesh.places import agent_files, launch_files, registry
-from sesh.state import breakers, clocks, log_files, lookup, settings
+from sesh.state import breakers, clocks, log_files, settings
+from sesh.state.judge import Seen
 from sesh.system import paths
 from sesh.terminal import output, session_list
 
@@ -33,26 +36,53 @@ _LONGEST = 300  # columns of a question
 
 @declare("show")
 def command(
-    name: str = argument(), as_json: bool = json_option("the session"), colour: str = COLOUR
+    names: tuple[str, ...] = NAMES, as_json: bool = json_option("the session"), colour: str = COLOUR
 ) -> int:
-    """Show all details of a session: state and evidence, history, next commands."""
-    found = lookup.one(name)
-    shown = session_list.complete(found)
-    if found.session:
-        session_list.add_question(found, shown)
-        session_list.add_usage_of(found, shown)
-        session_list.add_work([shown])
-    if as_json:
-        verdict = found.session.verdict if found.session else None
-        evidence = verdict.evidence if verdict else (f"{shown['path']}: {shown['reason']}",)
-        output.write(quick_json.dumps({**shown, "evidence": evidence}) + "\n")
-    elif found.session is None:
-        advice = STATES[State.DAMAGED].next.format(found.name)
-        rows = [("record", found.entry.path), ("why", found.reason or ""), ("next", advice)]
-        _print(formatting.escape(found.name), State.DAMAGED, None, rows, colour=False)
-    else:
-        _show(found.session, shown, colour=output.use_colour(colour))
-    return 0
+    """Show all details of sessions: state and evidence, history, next commands.
+
+    With several names, --json prints an array.
+    """
+    results: dict[str, object] = dict.fromkeys(names)
+    found = known(results) if names else _picked()
+    if found is None:
+        return errors.INTERRUPTED
+    views = list(zip(found, _views(found), strict=True))
+    if as_json and views:
+        objects = [{**view, "evidence": _evidence(one, view)} for one, view in views]
+        output.write(quick_json.dumps(objects if len(results) > 1 else objects[0]) + "\n")
+        return report(results)
+    for number, (one, view) in enumerate(views):
+        output.write("\n" if number else "")
+        if one.session is None:
+            advice = STATES[State.DAMAGED].next.format(one.name)
+            rows = [("record", one.entry.path), ("why", one.reason or ""), ("next", advice)]
+            _print(formatting.escape(one.name), State.DAMAGED, None, rows, colour=False)
+        else:
+            _show(one.session, view, colour=output.use_colour(colour))
+    return report(results)
+
+
+def _picked() -> list[Seen] | None:
+    """The session that the user picks; None: the user has left."""
+    if not output.interactive():
+        raise UsageError("missing session name; next: sesh ls")
+    from sesh.commands import _pick
+
+    found = _pick.to_look_at("show")
+    return None if found is None else [found]
+
+
+def _views(found: Sequence[Seen]) -> list[View]:
+    views = session_list.views_of(found, usage=True, work=True)
+    for one, view in zip(found, views, strict=True):
+        if one.session:
+            session_list.add_question(one, view)
+    return views
+
+
+def _evidence(found: Seen, shown: View) -> tuple[str, ...]:
+    verdict = found.session.verdict if found.session else None
+    return verdict.evidence if verdict else (f"{shown['path']}: {shown['reason']}",)
 
 
 def _show(session: Session, shown: View, *, colour: bool) -> None:

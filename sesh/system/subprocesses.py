@@ -36,6 +36,7 @@ _SLOWEST = 5.0  # the largest factor by which a timeout grows
 _NAP = 3600.0  # seconds of one poll, whose milliseconds must fit an int
 _LOOK = 0.1  # seconds until we notice the end of a command whose stderr stays open
 _MOMENT = 0.3  # seconds to read from background processes after the command has ended
+_PARTING = 1.0  # seconds for a program at the terminal to restore it
 _OURS = (signal.SIGPIPE, signal.SIGXFSZ)  # Python ignores these; other programs must not
 
 
@@ -92,17 +93,18 @@ class _Child:
         stdout: int,
         cwd: str | None = None,
         *,
+        stderr: int = PIPE,
         leader: bool = False,
     ) -> None:
         self.code: int | None = None
-        self.pipes: list[int] = []  # of its stdout, if that is read, and of its stderr
+        self.pipes: list[int] = []  # of its stdout and of its stderr, if they are read
         given = [os.open(os.devnull, os.O_RDWR)]
         try:
-            for _ in range(2 if stdout == PIPE else 1):
-                end, its = os.pipe()
-                self.pipes.append(end)
-                given.append(its)
-            null, out, err = given[0], given[1] if stdout == PIPE else stdout, given[-1]
+            null, out, err = given[0], stdout, stderr
+            if out == PIPE:
+                out = self._pipe(given)
+            if err == PIPE:
+                err = self._pipe(given)
             streams = (null if stdin == NOTHING else stdin, null if out == NOTHING else out, err)
             self.pid = _spawn(argv, os.environ if env is None else env, streams, cwd, leader=leader)
         except BaseException:
@@ -111,6 +113,13 @@ class _Child:
         finally:
             for fd in given:
                 os.close(fd)
+
+    def _pipe(self, given: list[int]) -> int:
+        """Make a pipe that is read here; returns the end for the program."""
+        end, its = os.pipe()
+        self.pipes.append(end)
+        given.append(its)
+        return its
 
     def __enter__(self) -> Self:
         return self
@@ -327,6 +336,45 @@ def feed(
         return Answer(None, "", "", f"{error.filename or argv[0]}: {error.strerror}")
     except ValueError as error:  # an embedded null byte
         return Answer(None, "", "", f"{argv[0]}: {error}")
+
+
+def converse(argv: Sequence[str], data: bytes, wakes: int, ended: Callable[[], bool]) -> Answer:
+    """Run a program that talks to the user at the terminal, with `data` on its standard input, and
+    read its output. The user takes the time that it needs; but when `wakes` can be read and `ended`
+    is true, the program is asked to end."""
+    err = os.dup(2)
+    try:
+        with unnamed(data) as given, _Child(argv, None, given, PIPE, stderr=err) as child:
+            said, poll = bytearray(), select.poll()
+            [out] = child.pipes
+            poll.register(out, select.POLLIN | select.POLLHUP)
+            poll.register(wakes, select.POLLIN)
+            while len(said) <= OUTPUT_LIMIT:
+                ready = [fd for fd, _ in poll.poll()]
+                if wakes in ready:
+                    os.read(wakes, 64)
+                if ended():
+                    _ask_to_end(child)
+                    break
+                if out in ready:
+                    chunk = os.read(out, 1 << 16)
+                    said += chunk
+                    if not chunk:
+                        break
+            return Answer(child.wait(None), _text(said), "")
+    except OSError as error:
+        return Answer(None, "", "", f"{error.filename or argv[0]}: {error.strerror}")
+    finally:
+        os.close(err)
+
+
+def _ask_to_end(child: _Child) -> None:
+    """Ask a program to end, also one that was stopped; kill it if it does not."""
+    for number in (signal.SIGTERM, signal.SIGCONT):
+        if child.wait(0.0) is None:
+            os.kill(child.pid, number)
+    if child.wait(time.monotonic() + _PARTING) is None:
+        child.kill()
 
 
 def _listen(child: _Child, timeout: float) -> Answer:

@@ -95,8 +95,13 @@ def question(text: str) -> str:
 
 def write_line_over(text: str) -> None:
     """Rewrite the line that the cursor is in, on stderr."""
+    draw(f"\r\033[K{text}")
+
+
+def draw(text: str) -> None:
+    """Write to the terminal of a person, on stderr, as it is."""
     try:
-        _write_all(2, f"\r\033[K{text}".encode())
+        _write_all(2, text.encode("utf-8", "backslashreplace"))
     except OSError:
         return  # stderr has no reader
 

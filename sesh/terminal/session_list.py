@@ -35,7 +35,7 @@ def gather(*, everything: bool, usage: bool, work: bool = False) -> tuple[list[V
 
     census = orphans.census(settings.load()) if everything else orphans.quick()
     found, held = census.found, census.held
-    views = [complete(one) for one in found if everything or not _hidden(one)]
+    views = [complete(one) for one in found if everything or not hidden(one)]
     views += [_from_digest(one) for one in held if everything or not _past(one)]
     if usage:
         add_usage(views, lookup.agent_processes(found, held))
@@ -45,6 +45,16 @@ def gather(*, everything: bool, usage: bool, work: bool = False) -> tuple[list[V
     if everything:
         views += [complete(one) for one in judge.judge(history.entries())]
     return views, [one.trouble for one in found if one.trouble]
+
+
+def views_of(found: Sequence[Seen], *, usage: bool, work: bool) -> list[View]:
+    """The objects of these sessions."""
+    views = [complete(one) for one in found]
+    if usage:
+        add_usage(views, lookup.agent_processes(found))
+    if work:
+        add_work(views)
+    return views
 
 
 def open_breakers(views: Iterable[View]) -> list[str]:
@@ -91,7 +101,8 @@ def _unclaimed(found: Iterable[Unclaimed], views: list[View]) -> list[View]:
     return rows
 
 
-def _hidden(found: Seen) -> bool:
+def hidden(found: Seen) -> bool:
+    """Does `ls` show it only with --all?"""
     if found.session is None:
         return False
     moment = hide_after(found.session.record, found.session.verdict)
@@ -143,10 +154,6 @@ def add_usage(views: Sequence[View], agents: Mapping[str, Process]) -> None:
         if usage is not None and shown["pid"]:
             shown["memory_bytes"] = usage.memory_bytes
             shown["cpu_seconds"] = round(usage.cpu_seconds, 2)
-
-
-def add_usage_of(found: Seen, shown: View) -> None:
-    add_usage([shown], lookup.agent_processes([found]))
 
 
 def add_work(views: Iterable[View]) -> None:

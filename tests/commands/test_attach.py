@@ -163,33 +163,75 @@ def test_without_a_name_it_is_the_only_living_one(world: World) -> None:
     terminal.see("[only] 0:")
 
 
-def test_without_a_name_a_person_chooses_among_several(world: World) -> None:
+BUILTIN = {"SESH_PICKER": "builtin"}
+
+
+def test_without_a_name_a_person_picks_one_the_living_first(world: World) -> None:
+    ended(world, "broken", "false")
     for name in ("one", "two", "three"):
         world.start(name, "cat")
-    terminal = Terminal(world)
+    terminal = Terminal(world, env=BUILTIN)
     terminal.type("sesh attach")
     terminal.see_screen("""
         $ sesh attach
-          1  one
-          2  three
-          3  two
-        attach to:…
+        attach to ▸
+          NAME     STATE     COMMAND
+        ▸ one      running   cat
+          three    running   cat
+          two      running   cat
+          broken   failed    false
+          4 of 4   type to filter · ↑ ↓ choose · Enter takes it · Esc leaves
     """)
-    terminal.type("4")
-    terminal.see("4 is not in the range")
-    terminal.type("3")
+    terminal.press("Down", "Down", "Enter")
     terminal.see("[two] 0:")
+
+
+def test_one_that_has_ended_can_be_picked_for_its_menu(world: World) -> None:
+    ended(world, "broken", "false")
+    terminal = Terminal(world, env=BUILTIN)
+    terminal.type("sesh attach; echo code $?")
+    terminal.see("1 of 1")
+    terminal.press("Enter")
+    terminal.see(MENU)
+    terminal.press("c")
+    terminal.see("code 3")
+    terminal.at_the_shell()
 
 
 def test_a_choice_can_be_refused(world: World) -> None:
     for name in ("one", "two"):
         world.start(name, "cat")
-    terminal = Terminal(world)
+    terminal = Terminal(world, env=BUILTIN)
     terminal.type("sesh attach; echo code $?")
     terminal.see("attach to")
     terminal.press("C-c")
     terminal.see("code 130")
     terminal.at_the_shell()
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (("restart", "-y", "one"), "was started again"),
+        (("stop", "one"), "one is stopped by now, not running"),
+        (("rm", "-f", "one"), "no session named one"),
+        (("rename", "one", "other"), "no session named one"),
+    ],
+    ids=lambda one: str(one[0]),
+)
+def test_a_session_that_changed_while_it_was_picked_is_refused(
+    world: World, change: tuple[str, ...], why: str
+) -> None:
+    for name in ("one", "two"):
+        world.start(name, "cat")
+    terminal = Terminal(world, env=BUILTIN)
+    terminal.type("sesh attach; echo code $?")
+    terminal.see("2 of 2")
+    world.ok(*change)
+    terminal.press("Enter")
+    terminal.see(why)
+    terminal.see("code ")
+    assert world.tmux("list-clients") == ""
 
 
 def test_without_a_name_and_terminal_the_names_are_told(world: World) -> None:

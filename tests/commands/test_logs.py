@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests import pace
-from tests.emulator import reading
+from tests.emulator import Terminal, reading
 from tests.surroundings import complains
 from tests.world import SESH, World, count, eventually
 
@@ -621,3 +621,37 @@ def test_a_damaged_record(world: World) -> None:
     world.start("a", "cat")
     world.record("a").write_text("nonsense")
     complains(world.sesh("logs", "a"), 6, "damaged")
+
+
+# --- without a name ----------------------------------------------------------------------------
+
+
+def test_without_a_name_a_person_picks_one_or_it_is_the_only_one(world: World) -> None:
+    world.start("one", "sh", "-c", "echo first; exec cat")
+    world.ok("start", "record", "--record-only")
+    assert eventually(lambda: "first" in world.ok("logs", "one").out)
+    terminal = Terminal(world, env={"SESH_PICKER": "builtin"})
+    terminal.type("sesh logs; echo code $?")
+    terminal.see("first\ncode 0")
+    world.start("two", "sh", "-c", "echo second; exec cat")
+    assert eventually(lambda: "second" in world.ok("logs", "two").out)
+    terminal.type("clear; sesh logs -n 1; echo code $?")
+    terminal.see("logs of ▸")
+    terminal.press("w", "o", "Enter")
+    terminal.see("second\ncode 0")
+    terminal.type("clear; sesh logs -f; echo code $?")
+    terminal.see("2 of 2")
+    terminal.press("Escape")
+    terminal.see("code 130")
+
+
+def test_what_ends_while_it_is_picked_is_shown_all_the_more(world: World) -> None:
+    for name in ("one", "two"):
+        world.start(name, "sh", "-c", f"echo {name} speaks; exec cat")
+    assert eventually(lambda: "speaks" in world.ok("logs", "one").out)
+    terminal = Terminal(world, env={"SESH_PICKER": "builtin"})
+    terminal.type("sesh logs; echo code $?")
+    terminal.see("2 of 2")
+    world.ok("stop", "one")
+    terminal.press("Enter")
+    terminal.see("one speaks\ncode 0")

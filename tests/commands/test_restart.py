@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from tests import pace
+from tests.emulator import Terminal
 from tests.surroundings import complains, fake_tmux, files
 from tests.world import World, eventually
 
@@ -243,3 +244,40 @@ def test_the_socket_swept_away_under_a_living_server(world: World) -> None:
     world.ok("restart", "a")
     assert world.server_pid() == server
     assert world.session("a")["generation"] == 2
+
+
+# --- without a name ----------------------------------------------------------------------------
+
+
+def test_without_a_name_a_person_picks_one_that_can_be_restarted(world: World) -> None:
+    """Ended ones first: Enter alone ends nothing that lives."""
+    world.ok("start", "record", "--record-only")
+    world.start("api")
+    world.start("broken", "false")
+    world.start("torn")
+    world.record("torn").write_text("x")
+    assert eventually(lambda: world.state_of("broken") == "failed")
+    terminal = Terminal(world, env={"SESH_PICKER": "builtin"})
+    terminal.type("sesh restart; echo code $?")
+    terminal.see_screen("""
+        $ sesh restart; echo code $?
+        restart ▸
+          NAME     STATE     COMMAND
+        ▸ broken   failed    false
+          api      running   sleep 1000
+          2 of 2   type to filter · ↑ ↓ choose · Enter takes it · Esc leaves
+    """)
+    terminal.press("a", "p", "i", "Enter")
+    terminal.see("api\ncode 0")
+    assert [world.session(name)["generation"] for name in ("api", "broken")] == [2, 1]
+    terminal.type("clear; sesh restart; echo code $?")
+    terminal.see("2 of 2")
+    terminal.press("Escape")
+    terminal.see("code 130")
+
+
+def test_without_a_name_and_nothing_to_restart(world: World) -> None:
+    world.ok("start", "record", "--record-only")
+    terminal = Terminal(world)
+    terminal.type("sesh restart; echo code $?")
+    terminal.see("nothing to restart\ncode 0")

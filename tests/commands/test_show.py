@@ -272,3 +272,34 @@ def test_a_reason_that_does_not_fit_stands_below(world: World) -> None:
 @pytest.mark.parametrize("option", ["-h", "--help"])
 def test_help(world: World, option: str) -> None:
     assert "all details" in world.ok("show", option).out
+    assert "everything known" in world.ok("show", option).out
+
+
+# --- several -----------------------------------------------------------------------------------
+
+
+def test_several_are_shown_in_turn_with_an_empty_line_between(world: World) -> None:
+    world.start("a")
+    world.start("b")
+    done = world.ok("show", "b", "a", "b")
+    assert re.findall(r"^(\S+)  running$", done.out, re.M) == ["b", "a"]
+    assert "\n\na  running\n" in done.out
+    assert [one["name"] for one in world.ok("show", "b", "a", "--json").json] == ["b", "a"]
+    assert all(one["evidence"] for one in world.ok("show", "b", "a", "--json").json)
+    assert world.ok("show", "b", "--json").json["name"] == "b"
+
+
+def test_an_unknown_one_of_several_keeps_none_of_the_others(world: World) -> None:
+    world.start("a")
+    world.start("torn")
+    world.record("torn").write_text("x")
+    done = world.sesh("show", "none", "a", "torn")
+    assert done.code == 9
+    assert "no session named none" in done.err
+    assert re.findall(r"^(a|torn)  (\S+)", done.out, re.M) == [
+        ("a", "running"),
+        ("torn", "damaged"),
+    ]
+    done = world.sesh("show", "none", "a", "--json")
+    assert (done.code, [one["name"] for one in done.json]) == (9, ["a"])
+    assert world.sesh("show", "none", "nothing").code == 4
