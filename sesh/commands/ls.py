@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sesh.commands._declare import declare, flag, option
-from sesh.commands._options import COLOUR, json_option
+from sesh.commands._options import COLOUR, GROUP, NAMES, TAGS, json_option, known, report
 from sesh.model.session_json import View
 from sesh.model.text import formatting, quick_json
 from sesh.terminal import filters, output, session_list, session_table
@@ -17,15 +17,18 @@ from sesh.terminal import filters, output, session_list, session_table
     },
 )
 def command(
+    names: tuple[str, ...] = NAMES,
     as_json: bool = json_option("an array of sessions"),
     conditions: tuple[str, ...] = option(
         "-f",
         "--filter",
         multiple=True,
         metavar="KEY=VALUE",
-        help="Only sessions that match (repeatable): state, group, tag, name (a glob), place, "
-        "activity, attention (yes or no).",
+        help="Only sessions that match (repeatable): state, name (a glob), place, activity, "
+        "health, attention (yes or no), …; or just a word: running, failed, waiting, hung, …",
     ),
+    group: str | None = GROUP,
+    tags: tuple[str, ...] = TAGS,
     sort_key: str = option(
         "--sort",
         default="name",
@@ -47,13 +50,22 @@ def command(
     exit_code: bool = flag("--exit-code", help="Exit with 1 if no session matches."),
     colour: str = COLOUR,
 ) -> int:
-    """List sessions with their current state."""
-    wanted = filters.parse(conditions)
+    """List sessions with their current state. With NAME: only these."""
+    labels = ({"group": [group]} if group is not None else {}, {"tag": [*tags]} if tags else {})
+    wanted = [filters.parse(conditions), *labels]
     formatted = filters.formatter(template) if template is not None else None
     filters.sort([], sort_key)
     needs_usage = wide or sort_key.lstrip("-") in ("memory_bytes", "cpu_seconds")
-    found, troubles = session_list.gather(everything=everything, usage=needs_usage, work=wide)
-    views = filters.sort([v for v in found if filters.matches(v, wanted)], sort_key)
+    results: dict[str, object] = dict.fromkeys(names)
+    if names:
+        sessions = known(results)
+        found = session_list.views_of(sessions, usage=needs_usage, work=wide)
+        troubles = [one.trouble for one in sessions if one.trouble]
+    else:
+        found, troubles = session_list.gather(everything=everything, usage=needs_usage, work=wide)
+    matching = [v for v in found if all(filters.matches(v, some) for some in wanted)]
+    views = filters.sort(matching, sort_key)
+    filtered = any(wanted) or bool(names)
     if as_json:
         output.write(
             "[" + ",\n".join(quick_json.dumps(v, separators=(",", ":")) for v in views) + "]\n"
@@ -63,10 +75,11 @@ def command(
     elif quiet:
         output.write("".join(formatting.escape(v["name"]) + "\n" for v in views))
     else:
-        _print_table(views, wide=wide, colour=output.use_colour(colour), filtered=bool(wanted))
+        _print_table(views, wide=wide, colour=output.use_colour(colour), filtered=filtered)
     for trouble in troubles[:1]:
         output.note(f"cannot save observed state: {trouble}")
-    return 1 if exit_code and not views else 0
+    code = report(results)
+    return code or (1 if exit_code and not views else 0)
 
 
 def _print_table(views: list[View], *, wide: bool, colour: bool, filtered: bool) -> None:
@@ -74,7 +87,7 @@ def _print_table(views: list[View], *, wide: bool, colour: bool, filtered: bool)
         output.note(
             "no session matches; next: sesh ls --all"
             if filtered
-            else "no sessions; next: sesh start NAME -- COMMAND"
+            else "no sessions; next: sesh start NAME COMMAND"
         )
         return
     table, closing = session_table.ls_text(views, wide=wide, colour=colour)

@@ -10,20 +10,24 @@ from sesh.model.errors import UsageError
 from sesh.model.place import KINDS
 from sesh.model.progress import PHASES
 from sesh.model.session_json import FIELDS, View
-from sesh.model.states import State
+from sesh.model.states import Health, State
 from sesh.model.text import formatting
 
 FILTER_KEYS = (
-    *("state", "group", "tag", "name", "place", "template", "activity", "phase", "attention"),
+    *("state", "group", "tag", "name", "place", "template", "activity", "health", "phase"),
+    "attention",
 )
 # Keys with fixed values. An empty value is allowed too: the session has none.
 _VALUES: dict[str, tuple[str, ...]] = {
     "state": tuple(state.value for state in State),
     "place": tuple(KINDS),
     "activity": ACTIVITIES,
+    "health": tuple(health.value for health in Health),
     "phase": PHASES,
     "attention": ("yes", "no"),
 }
+# Words that stand for KEY=VALUE.
+WORDS = {word: key for key in ("state", "activity", "health") for word in _VALUES[key]}
 _NEVER_EMPTY = ("state", "attention")
 SORT_KEYS = (
     *("name", "state", "group", "created", "started", "ended", "last_output"),
@@ -32,14 +36,17 @@ SORT_KEYS = (
 
 
 def parse(options: Sequence[str]) -> dict[str, list[str]]:
-    """`key=value`, repeatable: values of one key are alternatives, and all keys must match."""
+    """`key=value` or a word of `WORDS`, repeatable: values of one key are alternatives, and all
+    keys must match."""
     found: dict[str, list[str]] = {}
     for option in options:
         key, equals, value = option.partition("=")
-        if not equals or key not in FILTER_KEYS:
-            raise UsageError(
-                f"--filter {option}: should be KEY=VALUE with {', '.join(FILTER_KEYS)}"
-            )
+        if not equals and key in WORDS:
+            key, value = WORDS[key], key
+        elif not equals or key not in FILTER_KEYS:
+            word = "" if equals else f"{', '.join(WORDS)}; or "
+            pairs = f"KEY=VALUE with {', '.join(FILTER_KEYS)}"
+            raise UsageError(f"--filter {option}: should be {word}{pairs}")
         _check_value(key, value)
         found.setdefault(key, []).append(value)
     return found

@@ -13,11 +13,13 @@ from typing import Any
 
 import pytest
 
+from sesh.model.agents.hook_event import ACTIVITIES
 from sesh.model.record import Damaged
 from sesh.model.session_json import FIELDS, damaged_view
-from sesh.model.states import State
+from sesh.model.states import Health, State
 from sesh.model.text.formatting import display_width
 from sesh.model.value_object import replace
+from sesh.terminal import filters
 from tests.conftest import a_world
 from tests.surroundings import Terminal, complains, read_record, write_record
 from tests.world import SESH, World, eventually
@@ -145,9 +147,9 @@ _FILTERS = [
 
 def test_filters(several: World) -> None:
     several.ok("update", "held", "--phase", "planning")
-    for filters, expected in _FILTERS:
-        options = [word for one in filters for word in ("--filter", one)]
-        assert names(several, *options) == expected, filters
+    for given, expected in _FILTERS:
+        options = [word for one in given for word in ("--filter", one)]
+        assert names(several, *options) == expected, given
     assert [one["name"] for one in several.ls("--filter", "group=web")] == ["api", "bad"]
 
 
@@ -170,6 +172,61 @@ def test_a_value_that_can_not_be_is_refused(world: World, key: str, some: tuple[
     complains(world.sesh("ls", "--filter", f"{key}=bogus"), 2, f"{key}=bogus", *some)
     for value in some:
         world.ok("ls", "--filter", f"{key}={value}")
+
+
+@pytest.mark.parametrize(
+    ("word", "key"),
+    [("running", "state"), ("lost", "state"), ("waiting", "activity"), ("hung", "health")],
+)
+def test_a_word_alone_is_a_filter(several: World, word: str, key: str) -> None:
+    assert names(several, "-f", word) == names(several, "-f", f"{key}={word}")
+    assert filters.parse([word]) == {key: [word]}
+
+
+def test_words_alone_are_alternatives_like_others_of_their_key(several: World) -> None:
+    both = names(several, "-f", "running", "-f", "failed")
+    assert both == names(several, "-f", "state=running", "-f", "state=failed")
+    assert {*names(several, "-f", "failed")} < {*both}
+
+
+def test_a_word_that_is_none_is_refused_with_all_that_are(world: World) -> None:
+    words = (*State, *ACTIVITIES, *Health)
+    complains(world.sesh("ls", "-f", "runing"), 2, "--filter runing", "group", *words)
+
+
+def test_only_those_that_are_named(several: World) -> None:
+    assert names(several, "held", "api", "held") == ["api", "held"]
+    assert [one["name"] for one in several.ls("bad")] == ["bad"]
+    assert names(several, "api", "bad", "-f", "failed") == ["bad"]
+    assert several.ok("ls", "bad", "--wide").out.splitlines()[1].startswith("bad ")
+
+
+def test_a_named_one_is_listed_however_long_ago_it_ended(world: World) -> None:
+    world.start("old", "true")
+    assert eventually(lambda: world.state_of("old") == "completed")
+    record = read_record(world, "old")
+    assert record.status.ended is not None
+    ended = record.status.ended - timedelta(hours=2)
+    write_record(
+        world, replace(record, status=replace(record.status, ended=ended)), State.COMPLETED
+    )
+    assert (names(world), names(world, "old")) == ([], ["old"])
+
+
+def test_an_unknown_name_is_an_error_and_the_others_are_listed(several: World) -> None:
+    assert several.sesh("ls", "nonsense").code == 4
+    assert "no session named nonsense" in several.sesh("ls", "nonsense").err
+    done = several.sesh("ls", "-q", "nonsense", "api")
+    assert (done.code, done.out) == (9, "api\n")
+
+
+def test_a_group_and_tags_are_options(several: World) -> None:
+    assert names(several, "-g", "web") == ["api", "bad"]
+    assert names(several, "--group", "nonsense") == []
+    assert names(several, "-g", "web", "-f", "failed") == ["bad"]
+    assert names(several, "-g", "web", "-f", "group=other") == []
+    assert names(several, "--tag", "x", "--tag", "nonsense") == ["api"]
+    assert names(several, "--tag", "y", "-f", "tag=x") == ["api"]
 
 
 def test_the_template_is_a_filter(world: World) -> None:
@@ -223,7 +280,7 @@ def test_exit_code_tells_whether_anything_matches(several: World) -> None:
 def test_nothing_to_list_is_one_line_for_people(world: World) -> None:
     done = world.ok("ls")
     assert done.out == ""
-    assert done.err == "sesh: no sessions; next: sesh start NAME -- COMMAND\n"
+    assert done.err == "sesh: no sessions; next: sesh start NAME COMMAND\n"
     assert not world.state.exists()
 
 

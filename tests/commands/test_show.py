@@ -272,7 +272,6 @@ def test_a_reason_that_does_not_fit_stands_below(world: World) -> None:
 @pytest.mark.parametrize("option", ["-h", "--help"])
 def test_help(world: World, option: str) -> None:
     assert "all details" in world.ok("show", option).out
-    assert "everything known" in world.ok("show", option).out
 
 
 # --- several -----------------------------------------------------------------------------------

@@ -118,6 +118,36 @@ def test_json(world: World) -> None:
     assert (done.code, done.json["state"]) == (0, "running")
 
 
-def test_wants_one_name(world: World) -> None:
-    complains(world.sesh("status"), 2, "see sesh status --help")
-    complains(world.sesh("status", "a", "b"), 2, "b")
+# --- several -----------------------------------------------------------------------------------
+
+
+def test_without_a_name_it_is_all_sessions(world: World) -> None:
+    done = world.sesh("status")
+    assert (done.code, done.out, done.err) == (0, "", "sesh: no sessions\n")
+    world.start("b")
+    world.start("a")
+    done = world.sesh("status")
+    assert (done.code, done.out, done.err) == (0, "a running\nb running\n", "")
+    assert [one["name"] for one in world.ok("status", "--json").json] == ["a", "b"]
+
+
+def test_of_several_the_code_is_9_if_some_are_alive_else_that_of_the_first(world: World) -> None:
+    world.start("a")
+    world.start("b")
+    world.ok("stop", "b")
+    done = world.sesh("status")
+    assert (done.code, done.out) == (9, "a running\nb stopped (stopped on request)\n")
+    done = world.sesh("status", "b", "a")
+    assert (done.code, done.out) == (9, "b stopped (stopped on request)\na running\n")
+    world.ok("stop", "a")
+    assert world.sesh("status", "a", "b").code == 3
+    assert world.sesh("status").code == 3
+
+
+def test_an_unknown_one_of_several(world: World) -> None:
+    world.start("a")
+    done = world.sesh("status", "a", "none")
+    assert (done.code, done.out) == (9, "a running\n")
+    assert "no session named none" in done.err
+    assert len(world.sesh("status", "a", "none", "--json").json) == 1
+    assert world.sesh("status", "none", "nothing").code == 4
