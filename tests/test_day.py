@@ -117,10 +117,10 @@ SHOWN = {
     """,
 }
 CHOICES = "[R]estart   [L]ogs   [D]elete   [C]ancel ▸"
-NONE_LEFT = "sesh: no sessions; next: sesh start NAME -- COMMAND"
+NONE_LEFT = "sesh: no sessions; next: sesh start NAME COMMAND"
 NARROW = {
     CHOICES: "[R]estart [L]ogs [D]elete [C]ancel ▸",
-    NONE_LEFT: "sesh: no sessions; next:\n              sesh start NAME -- COMMAND",
+    NONE_LEFT: "sesh: no sessions; next:\n              sesh start NAME COMMAND",
 }
 
 
@@ -133,9 +133,8 @@ def test_morning_start_look_and_leave_it_alone(world: World, terminal: Terminal)
     terminal.type("sesh")
     terminal.see_screen("""
         $ sesh
-        sesh: no sessions; next: sesh start NAME -- COMMAND
-
-        sesh start NAME -- COMMAND   ·   sesh attach NAME   ·   sesh --help
+        sesh: no sessions; next: sesh start NAME COMMAND
+        sesh --help lists the commands
         $
     """)
     clear(terminal)
@@ -329,7 +328,7 @@ def test_noon_the_agent_dies_and_the_menu_has_four_keys(world: World, terminal: 
     terminal.run("sesh ls")
     terminal.see_screen("""
         $ sesh ls
-        sesh: no sessions; next: sesh start NAME -- COMMAND
+        sesh: no sessions; next: sesh start NAME COMMAND
         $
     """)
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
 from sesh.commands._declare import Parameter
+from sesh.commands._types import Whole
 from sesh.model.configuration import MOST, MOST_RETRIES
 from sesh.model.errors import UsageError
 from sesh.model.record import BreakerLimits, Supervision
@@ -15,9 +14,9 @@ from sesh.state import settings
 _TIME = {"type": "duration"}
 _SIZE = {"type": "size"}
 _FLAG = {"is_flag": True, "default": None}
-_RETRIES = {"type": click.IntRange(0, MOST_RETRIES), "metavar": "N"}
-_FAILURES = {"type": click.IntRange(1, MOST_RETRIES), "metavar": "N"}
-_OFTEN = {"type": click.IntRange(0, MOST), "metavar": "N"}
+_RETRIES = {"type": Whole(0, MOST_RETRIES), "metavar": "N"}
+_FAILURES = {"type": Whole(1, MOST_RETRIES), "metavar": "N"}
+_OFTEN = {"type": Whole(0, MOST), "metavar": "N"}
 
 _SECTIONS: dict[str, tuple[tuple[str, dict[str, Any], str], ...]] = {
     "Limits": (

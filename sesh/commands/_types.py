@@ -36,6 +36,19 @@ class _Parsed(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # gener
             self.fail(f"{value!r} is {error}", param, ctx)
 
 
+class Whole(click.IntRange):
+    """A whole number, with the bounds in plain words."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            bounds = (
+                f", {self.min} or more" if self.max is None else f" from {self.min} to {self.max}"
+            )
+            self.fail(f"{value} should be a whole number{bounds}", param, ctx)
+
+
 def _duration(text: str) -> float:
     """Seconds: `10`, `10s`, `1.5m`, `1h30m`."""
     seconds = units.seconds(text)
@@ -77,5 +90,5 @@ _NAMED = {
     "duration": _Parsed("TIME", _duration),
     "moment": _Parsed("TIME", _moment),
     "size": _Parsed("SIZE", _size),
-    COUNT: click.IntRange(0),
+    COUNT: Whole(0),
 }

@@ -91,7 +91,7 @@ def _choose() -> Seen | None:
 
     ended = [one for one in _pick.shown(found) if one.state in ENDED and one.has_process]
     if not living and not ended:
-        raise UsageError("no session to attach to; start one with: sesh start NAME COMMAND")
+        raise UsageError("no session to attach to; next: sesh start NAME COMMAND")
     return _pick.pick([*living, *ended], "attach to")
 
 

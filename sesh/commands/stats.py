@@ -58,7 +58,7 @@ def command(
         output.note(
             "nothing started or ended since then; next: sesh stats"
             if since
-            else "nothing to count yet; next: sesh start NAME -- COMMAND"
+            else "nothing to count yet; next: sesh start NAME COMMAND"
         )
     else:
         _print(found, since)

@@ -82,8 +82,9 @@ ALIASES = {
     "delete": ("rm",),
     "version": ("--version",),
 }
-# Not suggested for a misspelt word, unless it has the same letters.
+# Not suggested for a misspelt word, unless only two letters are swapped.
 _CAREFUL = {*("rm", "remove", "delete", "stop", "kill", "gc")}
+NO_HINT = "next: sesh --help"
 _MODULES = {"pass": "pass_", "set": "set_", "help": "help_"}
 # These run in spite of an error in the settings: they look at sessions, or end them. None: `sesh`.
 _FORGIVING = {
@@ -115,17 +116,40 @@ def hint(word: str, *others: str) -> str:
     """What to do after a word that is no command: the command or alias that it resembles."""
     words = [*LISTED, *(alias for alias in ALIASES if len(alias) > 1), *others]
     near = similar(word, words, _CAREFUL)
-    return f"did you mean {near}?" if near else "next: sesh --help"
+    return f"did you mean {near}?" if near else NO_HINT
 
 
 def similar(typed: str, words: Iterable[str], careful: Iterable[str]) -> str | None:
-    """The word with the same letters in another order; else the most similar one that is safe to
-    suggest."""
-    from difflib import get_close_matches
+    """The word in which two neighbouring letters were swapped; else, of those that are safe to
+    suggest, the most similar one, or the only one that begins so. Dashes do not count."""
+    word, bare = typed.lstrip("-"), {one: one.lstrip("-") for one in words}
+    swapped = [one for one in bare if bare[one] in _swaps(word)]
+    if swapped:
+        return swapped[0]
+    safe = {one: text for one, text in bare.items() if one not in {*careful}}
+    changes = {one: _changes(word, text) for one, text in safe.items()}
+    near = min(changes, key=lambda one: changes[one], default=None)
+    if near is not None and changes[near] <= max(1, len(word) // 3):
+        return near
+    begun = [one for one, text in safe.items() if len(word) > 1 and text.startswith(word)]
+    return begun[0] if len(begun) == 1 else None
 
-    same = [word for word in words if sorted(word) == sorted(typed)]
-    near = same or get_close_matches(typed, [word for word in words if word not in careful], 1)
-    return near[0] if near else None
+
+def _swaps(word: str) -> set[str]:
+    """The words that differ by the order of two neighbouring letters."""
+    pairs = range(len(word) - 1)
+    return {word[:at] + word[at + 1] + word[at] + word[at + 2 :] for at in pairs}
+
+
+def _changes(one: str, other: str) -> int:
+    """How many letters must be added, removed or replaced."""
+    above = list(range(len(other) + 1))
+    for number, letter in enumerate(one, 1):
+        row = [number]
+        for at, theirs in enumerate(other):
+            row.append(min(above[at] + (letter != theirs), above[at + 1] + 1, row[at] + 1))
+        above = row
+    return above[-1]
 
 
 def forgive(name: str | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -20,7 +20,7 @@ _EXAMPLES = {
     "sesh start fix -t claude -p 'fix it'": "start an agent",
     "sesh attach fix": "open it (Ctrl-b d detaches)",
 }
-# Not suggested for a misspelt option, unless it has the same letters.
+# Not suggested for a misspelt option, unless only two letters are swapped.
 _CAREFUL = {
     *("--all", "--ended", "--fix", "--force", "--kill-orphans", "--orphans", "--remove"),
     *("--discard", "--yes"),
@@ -123,12 +123,15 @@ def group(context: click.Context) -> int:
 
 
 def _overview(context: click.Context) -> int:
-    """`sesh` alone: the sessions, and the three commands that a new user needs first."""
+    """`sesh` alone: the sessions, and the three commands that a new user needs first. Without
+    sessions, the list names the first of these."""
     listing = group.get_command(context, "ls")
     assert listing is not None
-    with listing.make_context("ls", [], parent=context) as inner:
-        listing.invoke(inner)
-    output.say("\nsesh start NAME -- COMMAND   ·   sesh attach NAME   ·   sesh --help")
+    with listing.make_context("ls", ["--exit-code"], parent=context) as inner:
+        empty = listing.invoke(inner) != errors.OK
+    others = "sesh --help lists the commands"
+    first = "sesh start NAME COMMAND   ·   sesh attach NAME   ·   sesh --help"
+    output.say(others if empty else f"\n{first}")
     return errors.OK
 
 
@@ -144,22 +147,23 @@ def run(argv: list[str]) -> int:
         click.echo(error.ctx.get_help(), err=True)
         return errors.USAGE
     except click.ClickException as error:
-        output.note(_one_line(error))
+        output.note(_one_line(error, argv))
         return errors.USAGE
     except click.Abort:
         return exit_codes.interrupted()
 
 
-def _one_line(error: click.ClickException) -> str:
+def _one_line(error: click.ClickException, argv: Sequence[str]) -> str:
+    """What is wrong, and what was meant or which help to read: that of the command that was
+    called."""
     message = " ".join(error.format_message().split())
     if isinstance(error, click.NoSuchOption):
         message, near = f"no such option {error.option_name}", _similar(error)
         if near:
             return f"{message}; did you mean {near}?"
-    context = error.ctx if isinstance(error, click.UsageError) else None
-    command = context.command_path if context else "sesh"
-    if "sesh" in message or message.endswith("?"):
+    if message.endswith(("?", command_table.NO_HINT)):
         return message
+    command = f"sesh {argv[0]}" if argv and argv[0] in COMMANDS else "sesh"
     return f"{message[:1].lower()}{message[1:].rstrip('.')}; see {command} --help"
 
 

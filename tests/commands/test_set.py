@@ -46,7 +46,7 @@ def test_several_values_at_once(world: World) -> None:
     [
         ("timeout=soon", "timeout: 'soon' is not a time"),
         ("max-memory=5", "max-memory: '5' is below the minimum of 64K"),
-        ("retries=1001", "retries: 1001 is not in the range"),
+        ("retries=1001", "retries: 1001 should be a whole number from 0 to 1000"),
         ("retry-delay=0", "retry-delay should be above 0"),
         ("retry-on=often", "retry-on often: use failure"),
         ("breaker-within=0", "breaker-within should be above 0"),

@@ -249,7 +249,7 @@ def test_counting_changes_nothing(day: World) -> None:
 def test_nothing_to_count_yet(world: World) -> None:
     done = world.ok("stats")
     assert (done.out, done.err.count("\n")) == ("", 1)
-    assert "sesh start NAME -- COMMAND" in done.err
+    assert "sesh start NAME COMMAND" in done.err
     assert not world.state.exists()
     found = stats(world)
     assert (found["total"], found["failure_rate"], found["groups"]) == (0, None, [])

@@ -206,6 +206,9 @@ def test_no_harmless_typo_is_answered_by_a_dangerous_command() -> None:
         ("lits", "did you mean list?"),
         ("atach", "did you mean attach?"),
         ("delet", "next: sesh --help"),
+        ("conf", "did you mean config?"),
+        ("complation", "did you mean completion?"),
+        ("nope", "next: sesh --help"),
     ],
 )
 def test_did_you_mean(capfd: pytest.CaptureFixture[str], typed: str, hint: str) -> None:
@@ -213,7 +216,7 @@ def test_did_you_mean(capfd: pytest.CaptureFixture[str], typed: str, hint: str) 
     assert capfd.readouterr().err == f"sesh: no command named {typed}; {hint}\n"
 
 
-@pytest.mark.parametrize("topic", ["nonsense", "scriptin", "stpo"])
+@pytest.mark.parametrize("topic", ["nonsense", "nope", "scriptin", "stpo"])
 def test_help_on_what_does_not_exist(capfd: pytest.CaptureFixture[str], topic: str) -> None:
     near = {"scriptin": "scripting", "stpo": "stop"}
     hint = f"did you mean {near[topic]}?" if topic in near else "next: sesh --help"
@@ -244,3 +247,58 @@ def test_a_misspelt_option_names_the_one_that_was_meant(capfd: pytest.CaptureFix
     assert "--force" not in capfd.readouterr().err
     assert main(["rm", "--froce", "x"]) == 2
     assert "did you mean --force?" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("call", "hint"),
+    [
+        ("rm --all", "see sesh rm --help"),
+        ("pause --all", "see sesh pause --help"),
+        ("logs --color", "see sesh logs --help"),
+        ("show --colur never", "did you mean --color?"),
+        ("events --follw", "did you mean --follow?"),
+        ("gc --dry", "did you mean --dry-run?"),
+        ("--json", "see sesh --help"),
+        ("remove --all", "see sesh rm --help"),
+    ],
+)
+def test_an_option_that_does_not_exist(
+    capfd: pytest.CaptureFixture[str], call: str, hint: str
+) -> None:
+    assert main(call.split()) == 2
+    assert capfd.readouterr().err.endswith(f"; {hint}\n")
+
+
+# --- other mistakes ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ("show --nope", "no such option --nope; see sesh show --help"),
+        ("show --sesh", "no such option --sesh; see sesh show --help"),
+        ("ls --sort", "option '--sort' requires an argument; see sesh ls --help"),
+        ("logs -n", "option '-n' requires an argument; see sesh logs --help"),
+        ("tail -n", "option '-n' requires an argument; see sesh logs --help"),
+        (
+            "start --retries 5000 a b",
+            "invalid value for '--retries': 5000 should be a whole number from 0 to 1000; "
+            "see sesh start --help",
+        ),
+        (
+            "start --health-retries x a b",
+            "invalid value for '--health-retries': x should be a whole number from 1 to 1000; "
+            "see sesh start --help",
+        ),
+        (
+            "events -n -1",
+            "invalid value for '-n' / '--lines': -1 should be a whole number, 0 or more; "
+            "see sesh events --help",
+        ),
+    ],
+)
+def test_a_mistake_names_the_help_of_the_command(
+    capfd: pytest.CaptureFixture[str], call: str, said: str
+) -> None:
+    assert main(call.split()) == 2
+    assert capfd.readouterr().err == f"sesh: {said}\n"

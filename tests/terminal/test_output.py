@@ -9,7 +9,7 @@ from tests.world import SESH, World
 def test_a_note_is_wrapped_between_words_under_itself(world: World) -> None:
     code, screen = Terminal(world, SESH, "ls", columns=40).finish()
     assert code == 0
-    assert screen == ("sesh: no sessions; next:\n      sesh start NAME -- COMMAND\n")
+    assert screen == ("sesh: no sessions; next:\n      sesh start NAME COMMAND\n")
     world.start("a")
     _, screen = Terminal(world, SESH, "start", "a", "--", "true", columns=40).finish()
     assert all(len(line) <= 40 for line in screen.splitlines()), screen
@@ -22,7 +22,7 @@ def test_a_note_is_wrapped_between_words_under_itself(world: World) -> None:
 def test_in_a_pipe_a_note_is_one_line(world: World) -> None:
     for columns in ("20", "40"):
         done = world.sesh("ls", env={**world.env, "COLUMNS": columns})
-        assert done.err == "sesh: no sessions; next: sesh start NAME -- COMMAND\n"
+        assert done.err == "sesh: no sessions; next: sesh start NAME COMMAND\n"
 
 
 def test_a_question_is_wrapped_between_words(world: World) -> None:
