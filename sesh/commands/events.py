@@ -9,8 +9,9 @@ from datetime import datetime
 
 from sesh.commands._declare import COUNT, argument, declare, flag, option
 from sesh.commands._options import json_option
+from sesh.model import errors
 from sesh.model.errors import UsageError
-from sesh.state import events, lookup
+from sesh.state import events, lookup, records
 from sesh.terminal import output
 from sesh.terminal.event_line import event_line
 
@@ -38,7 +39,7 @@ def command(
 ) -> int:
     """Show the events of all sessions, or of one, oldest first."""
     if name is not None:
-        lookup.check_name(name)
+        _check_known(name)
     for kind in kinds:
         if kind not in events.KINDS:
             raise UsageError(f"--kind {kind}: should be one of {', '.join(events.KINDS)}")
@@ -59,17 +60,30 @@ def command(
         return output.pause(seconds)
 
     source: Iterable[events.Event] = events.follow(wait) if follow else events.read(since)
-    for event in source:
-        if not _wanted(event, name, since, kinds):
-            continue
-        if held is not None:
-            held.append(event)
-            continue
-        show(event)
-        if output.reader_gone():
-            break
+    try:
+        for event in source:
+            if not _wanted(event, name, since, kinds):
+                continue
+            if held is not None:
+                held.append(event)
+                continue
+            show(event)
+            if output.reader_gone():
+                break
+    except KeyboardInterrupt:
+        if not follow:
+            raise
+        output.end_echo()
+        return errors.INTERRUPTED
     release()
-    return 0
+    return errors.OK
+
+
+def _check_known(name: str) -> None:
+    """Raise when neither a record nor an event has this name."""
+    lookup.check_name(name)
+    if records.entry(name) is None and all(one.get("name") != name for one in events.read()):
+        raise lookup.missing(name)
 
 
 def _wanted(

@@ -78,7 +78,17 @@ def command(
         chosen = [one for one in chosen if one.has_process]
     known = [one.name for one in chosen] if group is not None or len(chosen) > 1 else []
     printer = _Printer(known, matches, timestamps=timestamps)
-    asked = _Asked(lines, since, follow, raw)
+    try:
+        return _print(chosen, _Asked(lines, since, follow, raw), group, printer)
+    except KeyboardInterrupt:
+        if not follow:
+            raise
+        output.end_echo()
+        return errors.INTERRUPTED
+
+
+def _print(chosen: list[Seen], asked: _Asked, group: str | None, printer: _Printer) -> int:
+    """Print the output of these sessions, and follow it if that is asked for."""
     results: dict[str, object] = {}
     streams = []
     for one in chosen:
@@ -86,9 +96,10 @@ def command(
             streams.append(_show(one, asked, printer))
             results[one.name] = None
     code = report(results)
-    if follow and streams:
+    if asked.follow and streams:
         _follow(streams, group, printer)
-    return code or (errors.FAILED if matches and not follow and not printer.matched else errors.OK)
+    unmatched = printer.matches and not asked.follow and not printer.matched
+    return code or (errors.FAILED if unmatched else errors.OK)
 
 
 class _Asked(Value):
@@ -107,7 +118,7 @@ class _Printer:
         self, names: Iterable[str], matches: Callable[[str], bool] | None, *, timestamps: bool
     ) -> None:
         self._names = list(names)  # empty: lines have no names
-        self._matches = matches
+        self.matches = matches
         self._colour = output.use_colour("auto")
         self.timestamps = timestamps
         self.matched = False
@@ -115,7 +126,7 @@ class _Printer:
     @property
     def plain(self) -> bool:
         """Are lines printed as they are?"""
-        return not (self._names or self._matches or self.timestamps)
+        return not (self._names or self.matches or self.timestamps)
 
     def add(self, name: str) -> None:
         if name not in self._names:
@@ -123,7 +134,7 @@ class _Printer:
 
     def show(self, name: str, lines: Iterable[Timed], most: int | None = None) -> None:
         """Print these lines, or only the last of them."""
-        wanted = (one for one in lines if not self._matches or self._matches(one[0]))
+        wanted = (one for one in lines if not self.matches or self.matches(one[0]))
         prefix = self._prefix(name)
         shown = (
             f"{prefix}{self._time(at)}{formatting.escape(line)}\n"

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from sesh.commands._declare import declare, flag, option
 from sesh.model import errors
 from sesh.model.errors import SeshError, UsageError
+from sesh.model.text import units
 from sesh.state import events
 from sesh.state.events import Place
 from sesh.supervision import run_pass
@@ -39,6 +40,9 @@ def command(
     ended = _waiter()
     remark = _remarks()
     _, seen = events.since(events.NOWHERE)
+    if not quiet and os.isatty(2):
+        often = f"every {units.span(interval)} or sooner"
+        output.say(f"supervising all sessions, {often}; Ctrl-C ends it")
     while True:
         due, problem = _pass()
         remark("pass", problem)

@@ -122,14 +122,15 @@ def hint(word: str, *others: str) -> str:
 def similar(typed: str, words: Iterable[str], careful: Iterable[str]) -> str | None:
     """The word in which two neighbouring letters were swapped; else, of those that are safe to
     suggest, the most similar one, or the only one that begins so. Dashes do not count."""
-    word, bare = typed.lstrip("-"), {one: one.lstrip("-") for one in words}
+    word = typed.lstrip("-")
+    bare = {one: text for one in words if len(text := one.lstrip("-")) > 1}
     swapped = [one for one in bare if bare[one] in _swaps(word)]
     if swapped:
         return swapped[0]
     safe = {one: text for one, text in bare.items() if one not in {*careful}}
     changes = {one: _changes(word, text) for one, text in safe.items()}
     near = min(changes, key=lambda one: changes[one], default=None)
-    if near is not None and changes[near] <= max(1, len(word) // 3):
+    if near is not None and len(word) > 1 and changes[near] <= max(1, len(word) // 3):
         return near
     begun = [one for one, text in safe.items() if len(word) > 1 and text.startswith(word)]
     return begun[0] if len(begun) == 1 else None

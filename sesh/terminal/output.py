@@ -60,12 +60,19 @@ def succeeded(text: str) -> None:
 def note(text: str, *, hint: tuple[str, ...] = (), after_echo: bool = False) -> None:
     """Write an error or remark to stderr, in one line; on a new line when the terminal has just
     echoed a key, for example ^C. Hints follow: in one line if there is room."""
-    start = "\n" if after_echo and os.isatty(2) else ""
+    if after_echo:
+        end_echo()
     width, line = terminal_width(2), _INDENT + _INDENT.join(hint)
-    say(start + hanging("sesh: ", escape(text), width))
+    say(hanging("sesh: ", escape(text), width))
     fits = width is None or display_width(line) <= width
     for one in ([line.strip()] if fits else hint) if hint else []:
         say(hanging(_INDENT, escape(one), width))
+
+
+def end_echo() -> None:
+    """End the line in which the terminal has echoed a key, for example ^C."""
+    if os.isatty(2):
+        say("")
 
 
 _INDENT = " " * 6  # in front of a hint

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from tests import pace
-from tests.emulator import reading
-from tests.surroundings import Terminal, complains
+from tests.emulator import Terminal, reading
+from tests.surroundings import complains
 from tests.world import SESH, World, eventually
 
 SCRIPT = "until [ -e go ]; do sleep 0.05; done; test -e flag && exec sleep 1000; exit 3"
@@ -317,8 +317,20 @@ def test_following_ends_by_ctrl_c_without_a_traceback(world: World) -> None:
         assert "a  " in events.line()
         events.interrupt()
         code, _, err = events.rest()
-    assert code == 130
-    assert "Traceback" not in err
+    assert (code, err) == (130, "")
+
+
+def test_on_a_terminal_ctrl_c_leaves_a_line_of_its_own(world: World) -> None:
+    world.start("a", "sh", "-c", "echo up; exec cat")
+    assert eventually(lambda: "up" in world.ok("logs", "a").out)
+    terminal = Terminal(world)
+    for call, shown in (("events -f", "started"), ("logs -f a", "up")):
+        terminal.run(f"clear; sesh {call}")
+        terminal.see(f"{shown}")
+        terminal.press("C-c")
+        terminal.see("^C\n$")
+        terminal.run("echo code $?")
+        terminal.see("code 130")
 
 
 def test_what_was_rotated_before_is_shown_too(world: World) -> None:
@@ -399,3 +411,25 @@ def test_in_a_pipe_an_event_is_one_line(world: World) -> None:
         screen,
     )
     assert len(world.ok("events").out.splitlines()) == 2
+
+
+# --- of one session ----------------------------------------------------------------------------
+
+
+def test_an_unknown_name_is_an_error(world: World) -> None:
+    complains(world.sesh("events", "web"), 4, "no session named web")
+    world.start("webb")
+    complains(world.sesh("events", "web"), 4, "did you mean webb?")
+    complains(world.sesh("events", "-f", "web"), 4, "did you mean webb?")
+
+
+def test_a_known_name_without_such_events_is_none(world: World) -> None:
+    world.start("a")
+    assert shown(world, "a", "--kind", "ended") == []
+    world.ok("rm", "-f", "a")
+    assert ("a", "removed") in shown(world, "a")
+    assert shown(world, "a", "--since", "2100-01-01") == []
+    world.start("old")
+    world.ok("rename", "old", "new")
+    assert ("old", "started") in shown(world, "old")
+    world.ok("events", "new")

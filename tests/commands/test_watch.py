@@ -16,6 +16,7 @@ from typing import IO
 import pytest
 
 from tests import pace
+from tests.emulator import Terminal
 from tests.surroundings import silence_timers
 from tests.world import SESH, World, eventually
 
@@ -212,3 +213,25 @@ def test_it_tells_also_what_was_written_late_or_before_the_clock_was_set(world: 
     assert [line.split()[-2:] for line in out.decode().splitlines() if "late" in line] == [
         ["late", "hung"]
     ]
+
+
+def test_on_a_terminal_it_says_what_it_does(world: World) -> None:
+    silence_timers(world)
+    terminal = Terminal(world)
+    terminal.type("sesh watch --interval 90s; echo code $?")
+    terminal.see("supervising all sessions, every 90 seconds or sooner; Ctrl-C ends it")
+    terminal.press("C-c")
+    terminal.see("code 0")
+    terminal.type("clear; sesh watch -q; echo code $?")
+    pids = eventually(lambda: [one for one in world.processes() if b"watch" in _argv(one)])
+    assert eventually(lambda: catches(pids[0], signal.SIGINT))
+    terminal.press("C-c")
+    terminal.see("code 0")
+    assert "supervising" not in terminal.screen()
+
+
+def _argv(pid: int) -> list[bytes]:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return []
