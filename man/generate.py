@@ -69,7 +69,7 @@ def other_page(name: str) -> str:
     sections = prose(name)
     if name == "sesh":
         (options,) = option_lists(TREE.options, sections.pop(".Sh OPTIONS"))
-        sections[".Sh DESCRIPTION"] += options + commands()
+        sections[".Sh DESCRIPTION"] += options + commands() + all_aliases()
         sections[".Sh EXIT STATUS"] = exit_codes(sections[".Sh EXIT STATUS"], every=True)
     body = "".join(f"{heading}\n{text}" for heading, text in sections.items())
     return with_references(header(title, number, what) + body, title, number)
@@ -186,6 +186,14 @@ def commands() -> str:
         ]
         lists.append(f'{heading}:\n.Bl -tag -width "completion"\n{"".join(lines)}.El\n')
     return ".Ss Commands\n" + ".Pp\n".join(lists)
+
+
+def all_aliases() -> str:
+    rows = [
+        f".It Ql {alias}\n.Ql sesh {' '.join(words)}\n"
+        for alias, words in command_table.ALIASES.items()
+    ]
+    return f'.Ss Aliases\n.Bl -tag -width "inspect"\n{"".join(rows)}.El\n'
 
 
 def exit_codes(text: str, *, every: bool = False) -> str:

@@ -186,13 +186,20 @@ def test_an_alias_is_completed_like_its_command(terminal: Terminal) -> None:
     assert_listed(terminal, "sesh tail -", options_of(command_of("logs")))
 
 
+def test_an_alias_is_offered_as_soon_as_a_letter_is_typed(terminal: Terminal) -> None:
+    """The bare list has commands only: see the first test."""
+    for typed, done in (("ki", "kill"), ("inf", "info"), ("op", "open"), ("vers", "version")):
+        assert_completed(terminal, f"sesh {typed}", f"sesh {done}")
+    assert_listed(terminal, "sesh l", {"list", "log", "logs", "ls"})
+
+
 def test_topics_of_help_are_offered(terminal: Terminal) -> None:
     assert_listed(terminal, "sesh help ", {*command_table.LISTED, "scripting"})
     assert_listed(terminal, "sesh man st", {"start", "stats", "status", "stop"})
 
 
 def test_session_names_are_offered(terminal: Terminal) -> None:
-    for command in ("show", "status", "restart", "rm", "attach", "logs", "events"):
+    for command in ("show", "status", "restart", "rm", "attach", "logs", "events", "ls"):
         assert_listed(terminal, f"sesh {command} ", {"alpha", "beta"})
     assert_completed(terminal, "sesh logs -n 5 be", "sesh logs -n 5 beta")
     assert_completed(terminal, "sesh rm -f be", "sesh rm -f beta")
@@ -207,7 +214,7 @@ def test_only_living_sessions_are_offered_to_what_needs_one(terminal: Terminal) 
 
 
 def test_names_are_offered_only_where_a_name_goes(terminal: Terminal) -> None:
-    for line in ("sesh send alpha al", "sesh attach alpha be", "sesh start al", "sesh ls al"):
+    for line in ("sesh send alpha al", "sesh attach alpha be", "sesh start al"):
         terminal.tab(line)
         time.sleep(0.5)  # a completion would be there by now
         assert terminal.line() == line, terminal.lines()
@@ -227,7 +234,7 @@ def test_a_session_called_like_a_command_confuses_nobody(terminal: Terminal) -> 
 
 def test_all_filters_are_offered_and_no_others(terminal: Terminal) -> None:
     terminal.tab("sesh ls -f ")
-    keys = set(filters.FILTER_KEYS)
+    keys = {*filters.FILTER_KEYS, *filters.WORDS}
 
     def offered() -> set[str]:
         return {word.partition("=")[0] for word in terminal.listed()}
@@ -251,6 +258,9 @@ def test_all_states_are_offered_and_no_others(terminal: Terminal) -> None:
 def test_values_of_filters_are_completed(terminal: Terminal, option: str) -> None:
     for typed, done in (
         ("state=runn", "state=running"),
+        ("runn", "running"),
+        ("wai", "waiting"),
+        ("health=h", "health=hung"),
         ("group=c", "group=ci"),
         ("tag=nig", "tag=night"),
         ("name=al", "name=alpha"),
@@ -276,6 +286,9 @@ def test_values_of_options_are_completed(terminal: Terminal) -> None:
         ("ls --color al", "ls --color always"),
         ("ls --colour=ne", "ls --colour=never"),
         ("ls --sort mem", "ls --sort memory_bytes"),
+        ("ls -g c", "ls -g ci"),
+        ("ls --tag nig", "ls --tag night"),
+        ("ls al", "ls alpha"),
         ("stop -g c", "stop -g ci"),
         ("restart --group c", "restart --group ci"),
         ("rm --ended --tag nic", "rm --ended --tag nice"),

@@ -193,6 +193,12 @@ def test_the_main_page_says_which_states_are_alive_and_which_ended() -> None:
     assert words == [set(ALIVE), set(ENDED)]
 
 
+def test_the_manual_has_every_alias() -> None:
+    listed = items(section(source("sesh.1"), "Aliases"), "Ql")
+    assert listed == [*command_table.ALIASES]
+    assert ".Op Fl hvV\n" in section(source("sesh.1"), "SYNOPSIS")
+
+
 def test_status_documents_the_exit_code_of_every_state() -> None:
     said: dict[str, int] = {}
     text = section(page_of("status"), "EXIT STATUS")

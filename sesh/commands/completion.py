@@ -79,9 +79,11 @@ def tree(group: click.Group) -> Tree:
         tuple(verbs),
         tuple(PLUMBING),
         tuple((alias, words[0]) for alias, words in ALIASES.items() if words[0] in names),
+        tuple((alias, " ".join(words)) for alias, words in ALIASES.items() if len(alias) > 1),
         _STATES,
         _LIVING,
         filters.FILTER_KEYS,
+        tuple(filters.WORDS),
         tuple(rule_files.stems(paths.builtin_dir())),
         tuple(map(change.shown, change.OFFERED)),
     )

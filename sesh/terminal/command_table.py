@@ -112,6 +112,15 @@ def aliases(name: str) -> list[str]:
     ]
 
 
+def all_aliases() -> list[str]:
+    """The aliases by what they stand for: `start: new, run`."""
+    found: dict[str, list[str]] = {}
+    for alias, words in ALIASES.items():
+        if words[0] in COMMANDS:
+            found.setdefault(" ".join(words), []).append(alias)
+    return [f"{words}: {', '.join(some)}" for words, some in found.items()]
+
+
 def hint(word: str, *others: str) -> str:
     """What to do after a word that is no command: the command or alias that it resembles."""
     words = [*LISTED, *(alias for alias in ALIASES if len(alias) > 1), *others]

@@ -56,10 +56,12 @@ class Tree(Value):
     options: tuple[Option, ...]
     verbs: tuple[Verb, ...]
     hidden: tuple[str, ...]  # verbs that are not offered
-    aliases: tuple[tuple[str, str], ...]  # each with the name of its verb; not offered either
+    aliases: tuple[tuple[str, str], ...]  # each with the name of its verb
+    meanings: tuple[tuple[str, str], ...]  # of the aliases that are offered once a letter is typed
     states: tuple[str, ...]
     living: tuple[str, ...]  # the states of sessions that can be stopped, typed into, waited for
     filters: tuple[str, ...]
+    filter_words: tuple[str, ...]
     templates: tuple[str, ...]  # that come with sesh
     settable: tuple[str, ...]  # keys of `set`
 
@@ -92,6 +94,8 @@ def _fill(shell: str, tree: Tree, **tables: Iterable[str]) -> str:
         "verbs": [" ".join(verb.name for verb in tree.offered)],
         "states": [" ".join(tree.states)],
         "filters": [" ".join(tree.filters)],
+        "filter_words": [" ".join(tree.filter_words)],
+        "alias_words": [" ".join(alias for alias, _ in tree.meanings)],
         "templates": [" ".join(tree.templates)],
         "outcomes": [" ".join(FINAL)],
         "settable": [" ".join(tree.settable)],
@@ -181,6 +185,7 @@ def zsh(tree: Tree) -> str:
         "zsh",
         tree,
         described=[f"        {quoted(f'{v.name}:{v.brief}')}" for v in tree.offered],
+        described_aliases=[f"        {quoted(f'{one}:{what}')}" for one, what in tree.meanings],
         aliases=_cases(f"{' | '.join(words)}) words[1]={verb}" for verb, words in _aliases(tree)),
         options=[f"        {_zsh_option(option)} \\" for option in tree.options],
         cases=cases,
@@ -212,7 +217,8 @@ def _zsh_offer(offer: Offer) -> str:
 
 # --- fish --------------------------------------------------------------------------------------
 
-_FISH_FILTERS = ("state", "place", "activity", "phase", "attention")  # offered with values
+# Offered with values.
+_FISH_FILTERS = ("state", "place", "activity", "health", "phase", "attention")
 
 
 def fish(tree: Tree) -> str:
@@ -230,6 +236,10 @@ def fish(tree: Tree) -> str:
         described=[
             f"complete -c sesh -n __sesh_no_command -a {verb.name} -d {quoted_for_fish(verb.brief)}"
             for verb in tree.offered
+        ],
+        described_aliases=[
+            f"complete -c sesh -n __sesh_an_alias -a {alias} -d {quoted_for_fish(what)}"
+            for alias, what in tree.meanings
         ],
         options=[
             f"complete -c sesh -n __sesh_no_command {_fish_option(option)}"

@@ -91,6 +91,7 @@ class _Lazy(click.Group):
             formatter.write_heading(heading)
             with formatter.indentation():
                 formatter.write_dl([(f"{name:<{width}}", what) for name, what in commands.items()])
+        formatter.write_text(f"Aliases: {'; '.join(command_table.all_aliases())}")
         formatter.write_heading("Options")
         with formatter.indentation():
             records = [param.get_help_record(ctx) for param in self.get_params(ctx)]
@@ -113,7 +114,11 @@ class _Lazy(click.Group):
     cls=_Lazy, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]}
 )
 @click.version_option(
-    __version__, "-v", "-V", "--version", prog_name="sesh", message="sesh %(version)s"
+    __version__,
+    *("-v", "-V", "--version"),
+    prog_name="sesh",
+    message="sesh %(version)s",
+    help="Show the version; also: sesh version.",
 )
 @click.pass_context
 def group(context: click.Context) -> int:

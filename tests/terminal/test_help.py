@@ -49,6 +49,10 @@ def test_the_commands_are_in_groups_each_with_what_it_does(
         assert f"  {name:<{max(map(len, LISTED))}}  {what}" in lines
     assert not [line for line in lines if line.split()[:1] in (["pass"], ["hook"])]
     assert sum(line.startswith("  sesh ") for line in lines) == 3
+    assert any("-v, " in line and "sesh version" in line for line in lines)
+    aliases = " ".join(lines).partition("Aliases: ")[2].partition(" Options:")[0]
+    assert "start: new, run; stop --force: kill; attach: a, open;" in aliases
+    assert {*ALIASES} <= {*aliases.replace(",", " ").replace(";", " ").split(), "version"}
 
 
 def test_every_command_is_in_one_group_or_plumbing() -> None:

@@ -57,12 +57,13 @@ _sesh_filters() {
         name=*) _sesh_sessions name= ;;
         place=*) _sesh_words place={host,docker,none} ;;
         activity=*) _sesh_words activity={busy,waiting,idle} ;;
+        health=*) _sesh_words health={ok,failing,hung} ;;
         template=*) _sesh_templates template= ;;
         phase=*) _sesh_words phase={initializing,investigating,planning,approval,executing,validating,completed,failed,abandoned} ;;
         attention=*) _sesh_words attention={yes,no} ;;
         *)
-            _sesh_words "${keys[@]/%/=}"
-            compopt -o nospace
+            _sesh_words "${keys[@]/%/=}" %FILTER_WORDS%
+            [[ ${COMPREPLY[0]-} != *= ]] || compopt -o nospace
             ;;
     esac
 }
@@ -161,6 +162,7 @@ _sesh() {
     local whole=$cur
     if [[ -z $command && $cur != -* ]]; then
         _sesh_words %VERBS%
+        [[ -z $cur ]] || _sesh_words %ALIAS_WORDS%
     elif [[ $cur == --*=* ]]; then
         cur=${whole#*=}
         _sesh_value "${whole%%=*}"

@@ -14,6 +14,11 @@ function __sesh_no_command
     test (count (commandline -opc)) -eq 1
 end
 
+# Is the command being typed, and a letter of it there? Aliases would crowd the bare list.
+function __sesh_an_alias
+    __sesh_no_command; and string length -q -- (commandline -ct)
+end
+
 # Is the word being typed the first argument of its command? Given: the options that take a value.
 function __sesh_first
     set -l words (commandline -opc)
@@ -98,6 +103,7 @@ function __sesh_filters
         case '*'
             printf 'state=%s\n' %STATES%
             printf '%s=\n' %OTHER_FILTERS%
+            printf '%s\n' %FILTER_WORDS% health={ok,failing,hung}
             printf '%s\n' place={host,docker,none} activity={busy,waiting,idle} attention={yes,no}
             printf 'phase=%s\n' initializing investigating planning approval executing validating completed failed abandoned
     end
@@ -145,6 +151,7 @@ complete -c sesh -f
 complete -c sesh -n '__sesh_command_at >/dev/null' -a '(__sesh_command_line)'
 
 %DESCRIBED%
+%DESCRIBED_ALIASES%
 %OPTIONS%
 
 %ARGUMENTS%

@@ -41,6 +41,8 @@ _sesh_filters() {
     local expl key=${PREFIX%%=*}
     if ! compset -P '*='; then
         _wanted keys expl key compadd -qS= -- %FILTERS%
+        _wanted words expl word compadd -- \
+            %FILTER_WORDS%
         return
     fi
     case $key in
@@ -52,6 +54,7 @@ _sesh_filters() {
         tag) _sesh_tags ;;
         name) _sesh_sessions ;;
         place) _wanted places expl place compadd -- host docker none ;;
+        health) _wanted health expl health compadd -- ok failing hung ;;
         activity) _wanted activities expl activity compadd -- busy waiting idle ;;
         template) _sesh_templates ;;
         phase)
@@ -84,6 +87,9 @@ _sesh() {
         '1:command:->command' '*::argument:->argument' && return
 
     if [[ $state == command ]]; then
+        [[ -z $PREFIX ]] || verbs+=(
+%DESCRIBED_ALIASES%
+        )
         _describe -t commands command verbs
         return
     fi
