@@ -27,6 +27,11 @@ function __sesh_no_command
     test (count (commandline -opc)) -eq 1
 end
 
+# Is the command being typed, and a letter of it there? Aliases would crowd the bare list.
+function __sesh_an_alias
+    __sesh_no_command; and string length -q -- (commandline -ct)
+end
+
 # Is the word being typed the first argument of its command? Given: the options that take a value.
 function __sesh_first
     set -l words (commandline -opc)
@@ -111,6 +116,7 @@ function __sesh_filters
         case '*'
             printf 'state=%s\n' damaged starting running paused stopping recovering stale failed timeout completed stopped lost unknown orphan
             printf '%s=\n' group tag name template
+            printf '%s\n' damaged starting running paused stopping recovering stale failed timeout completed stopped lost unknown orphan busy waiting idle ok failing hung health={ok,failing,hung}
             printf '%s\n' place={host,docker,none} activity={busy,waiting,idle} attention={yes,no}
             printf 'phase=%s\n' initializing investigating planning approval executing validating completed failed abandoned
     end
@@ -165,8 +171,8 @@ complete -c sesh -n __sesh_no_command -a resume -d 'Resume paused sessions'
 complete -c sesh -n __sesh_no_command -a rename -d 'Rename a session'
 complete -c sesh -n __sesh_no_command -a set -d 'Change tags'
 complete -c sesh -n __sesh_no_command -a ls -d 'List sessions with their current state'
-complete -c sesh -n __sesh_no_command -a show -d 'Show all details of a session'
-complete -c sesh -n __sesh_no_command -a status -d 'Print a session\'s state in one line and as the exit code'
+complete -c sesh -n __sesh_no_command -a show -d 'Show all details of sessions'
+complete -c sesh -n __sesh_no_command -a status -d 'Print the state of sessions'
 complete -c sesh -n __sesh_no_command -a logs -d 'Show the output of sessions'
 complete -c sesh -n __sesh_no_command -a events -d 'Show the events of all sessions'
 complete -c sesh -n __sesh_no_command -a stats -d 'Show session statistics'
@@ -190,7 +196,20 @@ complete -c sesh -n __sesh_no_command -a help -d 'Show help for sesh'
 complete -c sesh -n __sesh_no_command -a update -d 'Report progress of a session'
 complete -c sesh -n __sesh_no_command -a resumable -d 'Check whether a session can be resumed'
 complete -c sesh -n __sesh_no_command -a finish -d 'Report that a session\'s work is finished'
-complete -c sesh -n __sesh_no_command -s v -s V -l version -d 'Show the version and exit'
+complete -c sesh -n __sesh_an_alias -a list -d 'ls'
+complete -c sesh -n __sesh_an_alias -a ps -d 'ls'
+complete -c sesh -n __sesh_an_alias -a new -d 'start'
+complete -c sesh -n __sesh_an_alias -a run -d 'start'
+complete -c sesh -n __sesh_an_alias -a kill -d 'stop --force'
+complete -c sesh -n __sesh_an_alias -a open -d 'attach'
+complete -c sesh -n __sesh_an_alias -a log -d 'logs'
+complete -c sesh -n __sesh_an_alias -a tail -d 'logs'
+complete -c sesh -n __sesh_an_alias -a inspect -d 'show'
+complete -c sesh -n __sesh_an_alias -a info -d 'show'
+complete -c sesh -n __sesh_an_alias -a remove -d 'rm'
+complete -c sesh -n __sesh_an_alias -a delete -d 'rm'
+complete -c sesh -n __sesh_an_alias -a version -d '--version'
+complete -c sesh -n __sesh_no_command -s v -s V -l version -d 'Show the version'
 complete -c sesh -n __sesh_no_command -s h -l help -d 'Show help and exit'
 
 complete -c sesh -n '__sesh_in restart' -a '(__sesh_sessions)'
@@ -200,8 +219,9 @@ complete -c sesh -n '__sesh_in resume' -a '(__sesh_sessions)'
 complete -c sesh -n '__sesh_in rename; and __sesh_first' -a '(__sesh_sessions)'
 complete -c sesh -n '__sesh_in set; and __sesh_first' -a '(__sesh_sessions)'
 complete -c sesh -n '__sesh_in set; and not __sesh_first' -a '(__sesh_settable)'
-complete -c sesh -n '__sesh_in show; and __sesh_first --color --colour' -a '(__sesh_sessions)'
-complete -c sesh -n '__sesh_in status; and __sesh_first' -a '(__sesh_sessions)'
+complete -c sesh -n '__sesh_in ls' -a '(__sesh_sessions)'
+complete -c sesh -n '__sesh_in show' -a '(__sesh_sessions)'
+complete -c sesh -n '__sesh_in status' -a '(__sesh_sessions)'
 complete -c sesh -n '__sesh_in logs' -a '(__sesh_sessions)'
 complete -c sesh -n '__sesh_in events; and __sesh_first --since --kind -n --lines' -a '(__sesh_sessions)'
 complete -c sesh -n '__sesh_in attach; and __sesh_first' -a '(__sesh_sessions)'
@@ -233,7 +253,7 @@ complete -c sesh -n '__sesh_on start' -l tag -x -a '(__sesh_tags)' -d 'Tag the s
 complete -c sesh -n '__sesh_on start' -s a -l attach -d 'Attach to the session'
 complete -c sesh -n '__sesh_on start' -s d -l detach -d 'Do not attach'
 complete -c sesh -n '__sesh_on start' -l record-only -d 'Create only a record'
-complete -c sesh -n '__sesh_on start show status update' -l json -d 'Print the session as JSON'
+complete -c sesh -n '__sesh_on start show update' -l json -d 'Print the session as JSON'
 complete -c sesh -n '__sesh_on start restart stop pause resume rename set ls show status logs events stats attach detach send answer wait rm gc doctor adopt template config timer watch init completion man help update resumable finish hook pass' -s h -l help -d 'Show help and exit'
 complete -c sesh -n '__sesh_on start' -s t -l template -x -a '(__sesh_templates)' -d 'Use a template'
 complete -c sesh -n '__sesh_on start' -s p -l prompt -x -d 'First prompt for the agent'
@@ -276,8 +296,8 @@ complete -c sesh -n '__sesh_on restart' -l stale -d 'Restart all stale sessions'
 complete -c sesh -n '__sesh_on restart' -l failed -d 'Restart all failed sessions, including those ended by a limit'
 complete -c sesh -n '__sesh_on restart' -l lost -d 'Restart all lost sessions, for example after a reboot'
 complete -c sesh -n '__sesh_on restart' -s a -l all -d 'Restart all sessions, including living ones'
-complete -c sesh -n '__sesh_on restart stop pause resume send wait rm' -s g -l group -x -a '(__sesh_groups)' -d 'Select the sessions of a group'
-complete -c sesh -n '__sesh_on restart stop pause resume send wait rm' -l tag -x -a '(__sesh_tags)' -d 'Select by tag'
+complete -c sesh -n '__sesh_on restart stop pause resume ls send wait rm' -s g -l group -x -a '(__sesh_groups)' -d 'Select the sessions of a group'
+complete -c sesh -n '__sesh_on restart stop pause resume ls send wait rm' -l tag -x -a '(__sesh_tags)' -d 'Select by tag'
 complete -c sesh -n '__sesh_on restart stop pause resume send wait rm' -l filter -x -a '(__sesh_filters)' -d 'Select as in sesh ls'
 complete -c sesh -n '__sesh_on restart' -l fresh -d 'Start a new conversation with the agent'
 complete -c sesh -n '__sesh_on restart stop rm' -l grace -x -d 'Time between asking'
@@ -299,6 +319,7 @@ complete -c sesh -n '__sesh_on ls' -s w -l wide -d 'Show memory, CPU, pid, group
 complete -c sesh -n '__sesh_on ls' -s a -l all -d 'Also show older sessions, history and leftovers'
 complete -c sesh -n '__sesh_on ls' -l exit-code -d 'Exit with 1 if no session matches'
 complete -c sesh -n '__sesh_on ls show doctor' -l color -l colour -x -a 'auto always never' -d 'Colour the output'
+complete -c sesh -n '__sesh_on status' -l json -d 'Print the session, or an array of several as JSON'
 complete -c sesh -n '__sesh_on logs' -s g -l group -x -a '(__sesh_groups)' -d 'Show the sessions of a group'
 complete -c sesh -n '__sesh_on logs' -s n -l lines -l tail -x -d 'Only the last N lines'
 complete -c sesh -n '__sesh_on logs' -s f -l follow -d 'Follow the output until the session ends'
