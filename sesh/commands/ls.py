@@ -74,7 +74,7 @@ def command(
         output.write("".join(formatted(v) + "\n" for v in views))
     elif quiet:
         output.write("".join(formatting.escape(v["name"]) + "\n" for v in views))
-    else:
+    elif found or not names:
         _print_table(views, wide=wide, colour=output.use_colour(colour), filtered=filtered)
     for trouble in troubles[:1]:
         output.note(f"cannot save observed state: {trouble}")

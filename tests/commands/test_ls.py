@@ -214,8 +214,7 @@ def test_a_named_one_is_listed_however_long_ago_it_ended(world: World) -> None:
 
 
 def test_an_unknown_name_is_an_error_and_the_others_are_listed(several: World) -> None:
-    assert several.sesh("ls", "nonsense").code == 4
-    assert "no session named nonsense" in several.sesh("ls", "nonsense").err
+    complains(several.sesh("ls", "nonsense"), 4, "no session named nonsense")
     done = several.sesh("ls", "-q", "nonsense", "api")
     assert (done.code, done.out) == (9, "api\n")
 
