@@ -225,6 +225,7 @@ def test_what_was_done_is_told_to_a_person_only(world: World) -> None:
         $ sesh pause a; sesh resume a; sesh resume a; sesh stop a; sesh rm a
         paused a
         resumed a
+        sesh: a is not paused
         stopped a
         removed a
         $
