@@ -224,7 +224,7 @@ def test_on_a_terminal_it_says_what_it_does(world: World) -> None:
     terminal.see("code 0")
     terminal.type("clear; sesh watch -q; echo code $?")
     pids = eventually(lambda: [one for one in world.processes() if b"watch" in _argv(one)])
-    assert eventually(lambda: catches(pids[0], signal.SIGINT))
+    assert eventually(lambda: catches(pids[0], signal.SIGTERM))  # it is up
     terminal.press("C-c")
     terminal.see("code 0")
     assert "supervising" not in terminal.screen()
