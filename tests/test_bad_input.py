@@ -96,7 +96,7 @@ def test_the_longest_and_the_shortest_name(world: World) -> None:
 def test_words_that_look_like_options_are_options(world: World, inside: Inside) -> None:
     world.start("a")
     for command in ("start", "stop", "rm", "restart", "show", "status", "ls"):
-        complains(inside(command, "-rZ"), 2, f"see sesh {command} --help")
+        complains(inside(command, "-rZ"), 2, f"next: sesh {command} --help")
         complains(inside(command, "--no-such-option"), 2, "--no-such-option")
     complains(world.sesh("start", "-rf"), 2)
     complains(world.sesh("rm", "--", "-rf"), 2, "-rf")

@@ -134,7 +134,7 @@ def _overview(context: click.Context) -> int:
     assert listing is not None
     with listing.make_context("ls", ["--exit-code"], parent=context) as inner:
         empty = listing.invoke(inner) != errors.OK
-    others = "sesh --help lists the commands"
+    others = command_table.NO_HINT
     first = "sesh start NAME COMMAND   ·   sesh attach NAME   ·   sesh --help"
     output.say(others if empty else f"\n{first}")
     return errors.OK
@@ -169,7 +169,7 @@ def _one_line(error: click.ClickException, argv: Sequence[str]) -> str:
     if message.endswith(("?", command_table.NO_HINT)):
         return message
     command = f"sesh {argv[0]}" if argv and argv[0] in COMMANDS else "sesh"
-    return f"{message[:1].lower()}{message[1:].rstrip('.')}; see {command} --help"
+    return f"{message[:1].lower()}{message[1:].rstrip('.')}; next: {command} --help"
 
 
 def _similar(error: click.NoSuchOption) -> str | None:

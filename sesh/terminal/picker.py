@@ -22,12 +22,11 @@ from sesh.model.text import formatting
 from sesh.model.text.pattern import lazy
 from sesh.model.value_object import Value, replace
 from sesh.system import paths, subprocesses
-from sesh.terminal import output
+from sesh.terminal import output, table_layout
 
 _TITLES = ("NAME", "STATE", "ACTIVITY", "COMMAND")
-_NAME, _STATE, _ACTIVITY, _COMMAND = range(4)
-_SHRINK = {_NAME: 8, _ACTIVITY: 8, _COMMAND: 10}
-_DROP = (_COMMAND, _ACTIVITY)
+_LEAST = {"NAME": 8, "ACTIVITY": 8}  # columns that are left of them
+_DROP = ("COMMAND", "ACTIVITY")
 _MARK = "▸ "
 _ROOMY = 6  # lines from which on there are titles and a line that explains the keys
 _LONGEST = 500  # columns of a command that fzf gets
@@ -152,34 +151,35 @@ def _explained(count: str, room: int) -> str:
 
 def _table(rows: Sequence[Row], room: int | None, *, colour: bool) -> list[str]:
     """Titles and rows as aligned lines; without activities where none is known."""
-    cells = [_TITLES, *((one.name, one.state, one.activity, one.command) for one in rows)]
-    kept = [
-        at
-        for at in range(len(_TITLES))
-        if at != _ACTIVITY or any(one.activity != formatting.NOTHING for one in rows)
-    ]
+    cells = [(one.name, one.state, one.activity, one.command) for one in rows]
+    columns = {title: [one[at] for one in cells] for at, title in enumerate(_TITLES)}
+    if all(activity == formatting.NOTHING for activity in columns["ACTIVITY"]):
+        del columns["ACTIVITY"]
 
-    def paint(number: int, at: int, text: str) -> str:
-        return output.coloured(text, _colour(rows[number - 1], kept[at]) if number else "")
+    def paint(number: int, title: str, text: str) -> str:
+        return output.coloured(text, _colour(rows[number - 1], title) if number and colour else "")
 
-    return formatting.table(
-        [[one[at] for at in kept] for one in cells],
+    return table_layout.fitted(
+        columns,
         room,
-        shrink={kept.index(at): least for at, least in _SHRINK.items() if at in kept},
-        drop=[kept.index(at) for at in _DROP if at in kept],
-        paint=paint if colour else None,
+        least=_LEAST,
+        useless=(),
+        drop=_DROP,
+        roomy=True,
+        briefs=[None] * len(rows),
+        paint=paint,
     )
 
 
-def _colour(one: Row, column: int) -> str:
+def _colour(one: Row, title: str) -> str:
     """The colours of `ls`."""
     state = STATES[one.state]
     others = output.DIM if state.ended else ""
-    if column == _NAME:
+    if title == "NAME":
         return others if state.ended and not one.attention else output.BOLD
-    if column == _STATE:
+    if title == "STATE":
         return output.YELLOW if one.attention and state.alive else state.colour
-    return output.YELLOW if column == _ACTIVITY and one.activity == "waiting" else others
+    return output.YELLOW if title == "ACTIVITY" and one.activity == "waiting" else others
 
 
 # --- keys ----------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from typing import Any
 
 from tests import pace
 from tests.emulator import Terminal, reading
+from tests.surroundings import Terminal as OneCommand
 from tests.surroundings import complains
 from tests.world import SESH, World, eventually
 
@@ -404,7 +405,7 @@ def test_in_a_pipe_an_event_is_one_line(world: World) -> None:
     assert lines_of(None).count("\n") == 2
     world.start("a", "sh", "-c", "exit 3")
     assert eventually(lambda: world.state_of("a") == "failed")
-    _, screen = Terminal(world, SESH, "events", columns=40).finish()
+    _, screen = OneCommand(world, SESH, "events", columns=40).finish()
     assert re.fullmatch(
         r"(20\S+ \S+  a\n  started         sh -c 'exit 3'\n)20\S+ \S+  a\n  ended           failed:"
         r" exit 3\n",

@@ -117,7 +117,7 @@ def test_a_leftover_of_a_session_that_runs_again(inside: World) -> None:
     longer = f"{boot}\n{' '.join(line.split()[:3])} 1.0\n"
 
     def kills() -> list[Step]:
-        """As if it had been seen long ago. (The pass of the keeper may come late and note it again.)"""
+        """As if it had been seen long ago. (A late pass of the keeper may note it again.)"""
         seen.write_text(longer)
         return [step for step in planned() if step.verb == "kill"]
 

@@ -256,14 +256,14 @@ def test_a_misspelt_option_names_the_one_that_was_meant(capfd: pytest.CaptureFix
 @pytest.mark.parametrize(
     ("call", "hint"),
     [
-        ("rm --all", "see sesh rm --help"),
-        ("pause --all", "see sesh pause --help"),
-        ("logs --color", "see sesh logs --help"),
+        ("rm --all", "next: sesh rm --help"),
+        ("pause --all", "next: sesh pause --help"),
+        ("logs --color", "next: sesh logs --help"),
         ("show --colur never", "did you mean --color?"),
         ("events --follw", "did you mean --follow?"),
         ("gc --dry", "did you mean --dry-run?"),
-        ("--json", "see sesh --help"),
-        ("remove --all", "see sesh rm --help"),
+        ("--json", "next: sesh --help"),
+        ("remove --all", "next: sesh rm --help"),
     ],
 )
 def test_an_option_that_does_not_exist(
@@ -279,25 +279,25 @@ def test_an_option_that_does_not_exist(
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        ("show --nope", "no such option --nope; see sesh show --help"),
-        ("show --sesh", "no such option --sesh; see sesh show --help"),
-        ("ls --sort", "option '--sort' requires an argument; see sesh ls --help"),
-        ("logs -n", "option '-n' requires an argument; see sesh logs --help"),
-        ("tail -n", "option '-n' requires an argument; see sesh logs --help"),
+        ("show --nope", "no such option --nope; next: sesh show --help"),
+        ("show --sesh", "no such option --sesh; next: sesh show --help"),
+        ("ls --sort", "option '--sort' requires an argument; next: sesh ls --help"),
+        ("logs -n", "option '-n' requires an argument; next: sesh logs --help"),
+        ("tail -n", "option '-n' requires an argument; next: sesh logs --help"),
         (
             "start --retries 5000 a b",
             "invalid value for '--retries': 5000 should be a whole number from 0 to 1000; "
-            "see sesh start --help",
+            "next: sesh start --help",
         ),
         (
             "start --health-retries x a b",
             "invalid value for '--health-retries': x should be a whole number from 1 to 1000; "
-            "see sesh start --help",
+            "next: sesh start --help",
         ),
         (
             "events -n -1",
             "invalid value for '-n' / '--lines': -1 should be a whole number, 0 or more; "
-            "see sesh events --help",
+            "next: sesh events --help",
         ),
     ],
 )

@@ -72,10 +72,10 @@ def test_what_is_typed_filters_and_a_row_is_chosen() -> None:
         lines(Choice("RUN", 2), 40),
         """
         attach to ▸ RUN
-          NAME        STATE       ACTIVITY
-          api         running     –
-          fix-login   running     waiting
-        ▸ payments    failed      –
+          NAME       STATE      ACTIVITY
+          api        running    –
+          fix-login  running    waiting
+        ▸ payments   failed     –
           3 of 4   ↑ ↓ · Enter · Esc leaves
         """,
     )
@@ -86,11 +86,11 @@ def test_narrow_and_low() -> None:
         lines(Choice("", 3), 20, 8),
         """
         attach to ▸
-          NAME    STATE
-          api     running
-          fix-…   running
-          paym…   failed
-        ▸ build   completed
+          NAME      STATE
+          api       running
+          fix-log…  running
+          payments  failed
+        ▸ build     comple…
           4 of 4
         """,
     )
@@ -98,8 +98,8 @@ def test_narrow_and_low() -> None:
         lines(Choice("", 3), 20, 4),
         """
         attach to ▸
-          paym…   failed
-        ▸ build   completed
+          payments  failed
+        ▸ build     comple…
         """,
     )
 

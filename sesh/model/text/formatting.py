@@ -6,7 +6,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 NOTHING = "–"
 NO_BREAK = "\N{NO-BREAK SPACE}"  # between words that `wrapped` leaves in one line
