@@ -34,11 +34,11 @@ def last_call(transcript: bytes) -> tuple[str | None, dict[str, Any] | None]:
     for entry in entries(reversed(transcript.splitlines())):
         payload = entry.get("payload")
         if isinstance(payload, dict) and payload.get("type") in _CALLS:
-            return text(payload.get("name")), _arguments(payload)
+            return text(payload.get("name")), arguments(payload)
     return None, None
 
 
-def _arguments(payload: Mapping[str, object]) -> dict[str, Any] | None:
+def arguments(payload: Mapping[str, object]) -> dict[str, Any] | None:
     """The input is JSON for functions, and text for other tools."""
     given = payload.get("arguments", payload.get("input"))
     try:
