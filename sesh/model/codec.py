@@ -29,6 +29,7 @@ from sesh.model.record import (
     ID_PATTERN,
     SCHEMA,
     AgentReport,
+    AgentUsage,
     Answers,
     BreakerLimits,
     Kit,
@@ -67,7 +68,18 @@ _LONGEST = 2e9  # seconds: more than any option accepts, with the time for an en
 
 _ENUMS = (Cause, Desired, Health, State)
 _TABLES = (
-    *(Agent, AgentReport, Answers, BreakerLimits, Container, ContainerRequest, Engine, Kit, Place),
+    *(
+        Agent,
+        AgentReport,
+        AgentUsage,
+        Answers,
+        BreakerLimits,
+        Container,
+        ContainerRequest,
+        Engine,
+        Kit,
+        Place,
+    ),
     *(Process, Spec, Status, Step, Supervision, Worktree),
 )
 # Left out when they have their default; every other field is written, unless it is None.
@@ -76,7 +88,8 @@ _LEFT_OUT: Mapping[type[Value], tuple[str, ...]] = {
     Supervision: Supervision.fields,
     Place: ("since",),
     Status: ("stop_tries", "remains", "keep", "lived", "printed", "held", "frozen"),
-    AgentReport: ("history", "errors", "resume_ready", "prompted", "metadata"),
+    AgentReport: ("history", "errors", "resume_ready", "earlier", "prompted", "metadata"),
+    AgentUsage: ("cost_is_lower_bound",),
 }
 # Must be there although the class has a default.
 _NEEDED: Mapping[type[Value], tuple[str, ...]] = {

@@ -66,7 +66,8 @@ def apply(record: Record, report: Report, now: datetime) -> Record:
     if report.resume_ready is not None:
         word = replace(word, resume_ready=report.resume_ready)
     if report.conversation is not None:
-        word = replace(word, conversation=_conversation(report.conversation))
+        conversation = _conversation(report.conversation)
+        word = word.talking(conversation, prompted=word.prompted)
     record = replace(record, agent=replace(word, updated=now))
     return _ended(record, now) if word.finished and not record.place.has_process else record
 

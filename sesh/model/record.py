@@ -15,6 +15,7 @@ SCHEMA = 1
 NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}"
 ID_PATTERN = NAME_PATTERN + r"-\d{8}-\d{6}-[0-9a-f]{8}"
 _NAME = lazy(NAME_PATTERN)
+_MOST_EARLIER = 100  # conversations
 
 
 def valid_name(name: str) -> bool:
@@ -192,8 +193,30 @@ class Step(Value):
     at: datetime
 
 
+class AgentUsage(Value):
+    """What an agent has used in all conversations of its session, by its transcripts. Fields that
+    are not known are None."""
+
+    tokens_in: int | None = None  # not from the cache
+    tokens_out: int | None = None
+    tokens_cached: int | None = None  # input that came from the cache
+    cost_usd: float | None = None
+    cost_source: str | None = None  # agent, prices, or both
+    cost_is_lower_bound: bool = False
+    turns: int | None = None
+    model: str | None = None  # of the last answer
+    context_used: int | None = None  # tokens
+    context_window: int | None = None
+    current_tool: str | None = None
+    current_tool_since: datetime | None = None
+    last_answer: str | None = None
+    last_answer_at: datetime | None = None
+    trouble: str | None = None  # the error that ended its last turn
+    reason: str | None = None  # why nothing is known
+
+
 class AgentReport(Value):
-    """What the agent reports about itself."""
+    """What the agent reports about itself, and what its conversations have used."""
 
     phase: str | None = None
     history: tuple[Step, ...] = ()
@@ -203,9 +226,18 @@ class AgentReport(Value):
     last_error: str | None = None
     resume_ready: bool = True
     conversation: str | None = None
+    earlier: tuple[str, ...] = ()  # conversations of this session before that one
     prompted: bool = False  # its conversation has a prompt
     summary: str | None = None
     metadata: Mapping[str, object] = MappingProxyType({})
+    usage: AgentUsage | None = None  # up to its end; None: it has not ended, or is not known yet
+
+    def talking(self, conversation: str | None, *, prompted: bool = False) -> AgentReport:
+        """The same in another conversation."""
+        old = self.conversation
+        moved = old is not None and old != conversation and old not in self.earlier
+        earlier = (*self.earlier, old)[-_MOST_EARLIER:] if moved and old else self.earlier
+        return replace(self, conversation=conversation, earlier=earlier, prompted=prompted)
 
 
 class Record(Value):

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from sesh.model.codec import tree
 from sesh.model.observation import Verdict
-from sesh.model.record import Damaged, Record, Spec, name_of
+from sesh.model.record import AgentUsage, Damaged, Record, Spec, name_of
 from sesh.model.states import ALIVE, ENDED, ENDED_WELL, HELD, OUTCOMES, State
 from sesh.model.value_object import Any, Value
 
@@ -44,7 +44,7 @@ _SOURCES: tuple[tuple[str, ...], ...] = (
     ("status", "lived", "paused", "held", "resumed"),
     ("word", "phase", "history", "updated", "finished", "errors", "last_error", "resume_ready"),
     ("word", "conversation", "summary", "metadata"),
-    ("", "memory_bytes", "cpu_seconds", "ahead", "behind", "ahead_of", "dirty"),
+    ("", "memory_bytes", "cpu_seconds", "ahead", "behind", "ahead_of", "dirty", "usage"),
 )
 _COPIED = [(name, source) for source, *names in _SOURCES if source for name in names]
 LASTING = tuple(name for _, *names in _SOURCES for name in names)
@@ -55,6 +55,7 @@ PASSING = (
     *("last_output", "checked_at"),
 )
 FIELDS = LASTING + PASSING
+USAGE_FIELDS = AgentUsage.fields  # of the object `usage`
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 DAMAGED_FIELDS = ("name", "state", "reason", "path")
 
@@ -97,8 +98,14 @@ def _derived(record: Record, verdict: Verdict) -> View:
         "socket": place.socket or None,
         "ended": timestamp(verdict.ended or status.ended),
         "health": status.health.value if status.health and verdict.state in ALIVE else None,
+        "usage": usage_view(record.agent.usage) if record.agent.usage else None,
         "care": None if spec.supervision is Spec.supervision else _plain(spec.supervision) or None,
     }
+
+
+def usage_view(usage: AgentUsage) -> View:
+    """What an agent has used, with all fields."""
+    return {name: _plain(getattr(usage, name)) for name in USAGE_FIELDS}
 
 
 def _plain(value: Any) -> Any:

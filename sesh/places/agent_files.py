@@ -146,13 +146,40 @@ def transcripts(kit: Kit, conversation: str, variables: Variables) -> list[str]:
     return sorted(glob(pattern))
 
 
-def home(kind: str, variables: Variables) -> str:
-    """The agent's own directory, from its environment; empty for agents without one."""
+def conversation_files(kit: Kit, conversation: str, variables: Variables) -> list[str]:
+    """The transcripts of a conversation, also of agents that name them by a part of its id."""
+    found = transcripts(kit, conversation, variables)
+    if found or kit.kind != "gemini" or conversation == "*":
+        return found
+    from glob import escape, glob
+
+    short = escape(conversation[:8])
+    home = escape(_user_home(variables))
+    known = glob(f"{home}/.gemini/tmp/*/chats/session-*-{short}.jsonl")
+    return sorted(path for path in known if _begins_with(path, conversation))
+
+
+def _begins_with(path: str, conversation: str) -> bool:
+    """Does the first line of a transcript name the conversation?"""
+    try:
+        return b'"sessionId":"%b"' % conversation.encode() in quick_read.first(path)
+    except OSError:
+        return False
+
+
+def home(kind: str, variables: Variables, *, explicit: bool = False) -> str:
+    """The agent's own directory, from its environment; empty for agents without one. `explicit`:
+    only if a variable names it."""
     if kind not in _HOMES:
         return ""
     name, default = _HOMES[kind]
     given = os.fsdecode(variables.get(name.encode(), b""))
-    return given or f"{_user_home(variables)}/{default}"
+    return given or ("" if explicit else f"{_user_home(variables)}/{default}")
+
+
+def moved_home(kind: str, directory: str) -> dict[bytes, bytes]:
+    """The variable that names another home of an agent."""
+    return {_HOMES[kind][0].encode(): os.fsencode(directory)} if kind in _HOMES else {}
 
 
 def _user_home(variables: Variables) -> str:

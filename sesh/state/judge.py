@@ -182,7 +182,7 @@ def learn(record: Record, sight: Observation, verdict: Verdict, now: datetime) -
 def _in_conversation(word: AgentReport, conversation: str | None) -> AgentReport:
     """Whether a conversation other than the one before has a prompt is not known."""
     still = word.prompted and word.conversation is None
-    return replace(word, conversation=conversation, prompted=still)
+    return word.talking(conversation, prompted=still)
 
 
 def ended(record: Record, how: Verdict, now: datetime) -> Record:

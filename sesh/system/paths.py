@@ -126,6 +126,15 @@ def builtin_rules_dir() -> str:
     return builtin_dir() + "/rules"
 
 
+def prices_file() -> str:
+    """What models cost, as the user says."""
+    return _config_dir() + "/prices.toml"
+
+
+def builtin_prices_file() -> str:
+    return package_file("agents/usage/prices.toml")
+
+
 def trusted_file() -> str:
     """Which templates of projects may be used."""
     return state_dir() + "/trusted.jsonl"

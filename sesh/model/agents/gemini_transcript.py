@@ -139,3 +139,12 @@ def message_id(line: bytes) -> str | None:
     entry = parse(line, whole=False)
     key = entry.get("id") if entry else None
     return key if isinstance(key, str) else None
+
+
+def rewound_to(line: bytes) -> str | None:
+    """The message that the conversation went back to: it and all later ones are gone."""
+    if b"$rewindTo" not in line:
+        return None
+    entry = parse(line)
+    key = entry.get("$rewindTo") if entry else None
+    return key if isinstance(key, str) else None

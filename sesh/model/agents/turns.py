@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from array import array
 from binascii import a2b_base64, b2a_base64
-from hashlib import blake2b
 
 from sesh.model.text import quick_json
 from sesh.model.text.pattern import lazy
@@ -119,10 +118,11 @@ def shortened(line: bytes) -> bytes:
 
 
 def _cut(found: Any) -> bytes:
-    text: bytes = found[0]
-    if len(text) <= _KEPT:
+    begin, end = found.span()
+    text = bytes(found.string[begin : min(end, begin + _KEPT)])  # not all of it: that is a copy
+    if end - begin <= _KEPT:
         return text
-    text = text[:_KEPT].decode("utf-8", "ignore").encode()
+    text = text.decode("utf-8", "ignore").encode()
     if b"\\" in text[-6:]:  # it may be within an escape
         text = text[: text.rfind(b"\\")]
     if (len(text) - len(text.rstrip(b"\\"))) % 2:
@@ -272,6 +272,11 @@ class Messages:
 
 def _hash(key: str) -> int:
     """64 bits of an id."""
+    try:
+        from _blake2 import blake2b  # importing hashlib takes four megabytes
+    except ImportError:
+        from hashlib import blake2b
+
     return int.from_bytes(blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8).digest())
 
 

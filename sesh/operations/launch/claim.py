@@ -76,7 +76,7 @@ def next_generation(old: Record, place: Place, attempt: int) -> Record:
         lived=round(clocks.life_age(old), 3) if attempt else 0.0,
         printed=log_files.size(old.id),
     )
-    word = progress.restarted(old.agent, status.launched)
+    word = replace(progress.restarted(old.agent, status.launched), usage=None)
     return replace(old, place=place, status=status, agent=word)
 
 
@@ -107,7 +107,7 @@ def resumed(
     from sesh.agents import conversation
 
     plan = conversation.plan(old, variables, fresh=fresh)
-    word = replace(record.agent, conversation=plan.conversation, prompted=plan.resuming)
+    word = record.agent.talking(plan.conversation, prompted=plan.resuming)
     return replace(record, agent=word), plan.resuming
 
 
