@@ -20,6 +20,7 @@ import pytest
 
 from man import generate
 from sesh import __version__, doctor
+from sesh.agents.usage import prices
 from sesh.commands import completion
 from sesh.model import errors, session_json
 from sesh.model.configuration import Config
@@ -289,7 +290,9 @@ def test_the_examples_of_settings_make_sense(world: World, monkeypatch: pytest.M
     blocks = re.findall(r"^```toml\n(\[notify\].*?)^```", README, re.S | re.M)
     assert pages
     assert blocks
-    for text in (*pages, *blocks):
+    (own,) = (text for text in pages if text.startswith("[[model]]"))
+    assert prices.decode("prices.toml", own.encode()).models
+    for text in ({*pages} - {own}) | {*blocks}:
         world.configure(text.replace(r"\&", ""))
         assert settings.load() != Config()
         assert world.ok("config", "check").err == ""

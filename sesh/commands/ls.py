@@ -41,7 +41,9 @@ def command(
         help="Print each session in a format, for example '{name} {state}'.",
     ),
     quiet: bool = flag("-q", "--quiet", help="Print names only."),
-    wide: bool = flag("-w", "--wide", help="Show memory, CPU, pid, group, git work and directory."),
+    wide: bool = flag(
+        "-w", "--wide", help="Show memory, CPU, tokens, cost, pid, group, git work and directory."
+    ),
     everything: bool = flag(
         "-a",
         "--all",
@@ -56,13 +58,16 @@ def command(
     formatted = filters.formatter(template) if template is not None else None
     filters.sort([], sort_key)
     needs_usage = wide or sort_key.lstrip("-") in ("memory_bytes", "cpu_seconds")
+    tokens = wide or filters.needs_tokens(template, sort_key)
     results: dict[str, object] = dict.fromkeys(names)
     if names:
         sessions = known(results)
-        found = session_list.views_of(sessions, usage=needs_usage, work=wide)
+        found = session_list.views_of(sessions, usage=needs_usage, work=wide, tokens=tokens)
         troubles = [one.trouble for one in sessions if one.trouble]
     else:
-        found, troubles = session_list.gather(everything=everything, usage=needs_usage, work=wide)
+        found, troubles = session_list.gather(
+            everything=everything, usage=needs_usage, work=wide, tokens=tokens
+        )
     matching = [v for v in found if all(filters.matches(v, some) for some in wanted)]
     views = filters.sort(matching, sort_key)
     filtered = any(wanted) or bool(names)
@@ -76,6 +81,9 @@ def command(
         output.write("".join(formatting.escape(v["name"]) + "\n" for v in views))
     elif found or not names:
         _print_table(views, wide=wide, colour=output.use_colour(colour), filtered=filtered)
+    used = tokens and any(view.get("usage") for view in views)
+    if used and (trouble := session_list.price_trouble()):
+        output.note(f"no cost is shown: {trouble}")
     for trouble in troubles[:1]:
         output.note(f"cannot save observed state: {trouble}")
     code = report(results)

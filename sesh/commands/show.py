@@ -73,7 +73,7 @@ def _picked() -> list[Seen] | None:
 
 
 def _views(found: Sequence[Seen]) -> list[View]:
-    views = session_list.views_of(found, usage=True, work=True)
+    views = session_list.views_of(found, usage=True, work=True, tokens=True)
     for one, view in zip(found, views, strict=True):
         if one.session:
             session_list.add_question(one, view)
@@ -108,6 +108,8 @@ def _show(session: Session, shown: View, *, colour: bool) -> None:
         rows.append(("mount", mount))
     if record.heard:
         rows += _doing(record, shown)
+    if shown["usage"]:
+        rows += _used(shown["usage"])
     rows += _reports(record)
     if not kept(record):
         rows.append(
@@ -161,6 +163,47 @@ def _doing(record: Record, shown: View) -> list[tuple[str, str]]:
         rows.append(("asks", formatting.cut(questions.line(asked["text"]), _LONGEST)))
         rows += [("", f"{one['key']}. {one['label']}") for one in asked["options"]]
     return rows
+
+
+def _used(used: View) -> list[tuple[str, str]]:
+    """What its agent has used, and what it said last."""
+    if used["tokens_in"] is None:
+        return [("tokens", f"not known: {used['reason']}")] if used["reason"] else []
+    counts = [("in", "tokens_in"), ("out", "tokens_out"), ("from the cache", "tokens_cached")]
+    parts = [f"{formatting.tokens(used[name])} {what}" for what, name in counts]
+    rows = [("tokens", f"{', '.join(parts)}   {_cost(used)}")]
+    if used["model"]:
+        turns = formatting.number(used["turns"], "turn")
+        rows.append(("model", ", ".join([used["model"], *_context(used), turns])))
+    if used["current_tool"]:
+        since = formatting.epoch(used["current_tool_since"])
+        age = "" if since is None else f" for {formatting.short_time(time.time() - since)}"
+        rows.append(("tool", f"{used['current_tool']}{age}"))
+    if used["last_answer"]:
+        rows.append(("said", formatting.cut(questions.line(used["last_answer"]), _LONGEST)))
+    if used["trouble"]:
+        rows.append(("trouble", used["trouble"]))
+    return rows
+
+
+def _cost(used: View) -> str:
+    if used["cost_usd"] is None:
+        trouble = session_list.price_trouble()
+        return f"no cost: {trouble}" if trouble else "no cost known"
+    cost = formatting.dollars(used["cost_usd"], lower_bound=used["cost_is_lower_bound"])
+    source = {"agent": "says its agent", "prices": "by the price table"}
+    return f"cost {cost} ({source.get(used['cost_source'], 'by its agent and the price table')})"
+
+
+def _context(used: View) -> list[str]:
+    """How full its context is."""
+    size, window = used["context_used"], used["context_window"]
+    if size is None:
+        return []
+    if not window:
+        return [f"context {formatting.tokens(size)}"]
+    share = f"{size / window:.0%}"
+    return [f"context {share} of {formatting.tokens(window)}"]
 
 
 def _reports(record: Record) -> list[tuple[str, str]]:

@@ -111,6 +111,8 @@ def _summary(found: Report, since: datetime | None, width: int | None) -> list[s
         rows.append(("health", f"{whole.healthy} healthy · {whole.attention} {need} attention"))
     if whole.memory_peak_bytes is not None:
         rows.append(("memory", _memory(whole)))
+    if whole.tokens_in is not None:
+        rows.append(("tokens", _tokens(whole)))
     if whole.ends:
         rows.append(("ends", _ends(whole)))
     if whole.duration_median_seconds is not None:
@@ -157,6 +159,17 @@ def _memory(whole: Figures) -> str:
     sizes = (whole.memory_average_bytes, whole.memory_peak_bytes, whole.memory_bytes)
     average, peak, total = map(formatting.size, sizes)
     return f"{average} on average · {peak} at most · {total} in all"
+
+
+def _tokens(whole: Figures) -> str:
+    counts = (whole.tokens_in, whole.tokens_out, whole.tokens_cached)
+    given, written, cached = map(formatting.tokens, counts)
+    text = f"{given} in · {written} out · {cached} from the cache"
+    return text if whole.cost_usd is None else f"{text} · cost {_cost(whole)}"
+
+
+def _cost(its: Figures) -> str:
+    return formatting.dollars(its.cost_usd, lower_bound=its.cost_is_lower_bound)
 
 
 def _ends(whole: Figures) -> str:
@@ -220,8 +233,11 @@ def _table(title: str, parts: Sequence[Part], width: int | None) -> list[str]:
     """A line for each group or template: the name on the left, numbers on the right; columns are
     dropped from the right until it fits."""
     heads = (title, "SESSIONS", "ALIVE", "ENDS", "FAILED", "MEDIAN", "RECOVERED", "MEMORY")
-    rows = [heads, *(_cells(part) for part in parts)]
-    return formatting.table(rows, width, drop=range(len(heads) - 1, 1, -1), numbers=True)
+    rows: list[tuple[str, ...]] = [heads, *(_cells(part) for part in parts)]
+    if any(part.figures.tokens_in is not None for part in parts):
+        used = [("TOKENS", "COST"), *(_used(part.figures) for part in parts)]
+        rows = [(*row, *more) for row, more in zip(rows, used, strict=True)]
+    return formatting.table(rows, width, drop=range(len(rows[0]) - 1, 1, -1), numbers=True)
 
 
 def _cells(part: Part) -> tuple[str, ...]:
@@ -236,6 +252,12 @@ def _cells(part: Part) -> tuple[str, ...]:
         f"{its.recovered} of {its.recoveries}" if its.recoveries else formatting.NOTHING,
         formatting.size(its.memory_bytes),
     )
+
+
+def _used(its: Figures) -> tuple[str, str]:
+    counts = (its.tokens_in, its.tokens_out, its.tokens_cached)
+    known = [count for count in counts if count is not None]
+    return formatting.tokens(sum(known)) if known else formatting.NOTHING, _cost(its)
 
 
 def _percent(share: float | None) -> str:

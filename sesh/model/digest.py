@@ -163,6 +163,11 @@ def has_breaker(view: bytes) -> bool:
     return field(view, "breaker").startswith(b"{")
 
 
+def has_usage(view: bytes) -> bool:
+    """Does the record hold what its agent has used? (Also if it holds that this is unknown.)"""
+    return field(view, "usage").startswith(b"{")
+
+
 def is_limited(view: bytes) -> bool:
     """Does the session have a limit of its own on its age or silence?"""
     return any(field(view, name) not in (b"null", b"") for name in ("max_age", "max_idle"))

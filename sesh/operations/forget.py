@@ -101,6 +101,10 @@ def release(found: Seen | None, config: Config) -> None:
     """Remove what was made for an ended session, before its name is used again; or raise."""
     if found:
         registry.of(found.intact.record).release(found.intact.record, config)
+        if found.intact.record.spec.kit is not None:
+            from sesh.agents.usage import session
+
+            session.keep(found)
 
 
 def bury(found: Seen | None, config: Config, note: Note) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 
+from sesh.agents.usage import session
 from sesh.model import digest
 from sesh.model.errors import StateError
 from sesh.model.observation import Verdict
@@ -21,7 +22,7 @@ from sesh.model.record import Damaged, Record
 from sesh.model.session_json import View, damaged_view, view
 from sesh.model.states import ALIVE, State
 from sesh.places import unclaimed
-from sesh.state import events, freshness, history, lookup, orphans
+from sesh.state import events, freshness, history, judge, lookup, orphans
 from sesh.state.judge import Seen
 from sesh.stats import measures
 from sesh.stats.measures import Report
@@ -82,6 +83,7 @@ def _sessions() -> tuple[list[View], list[str]]:
     views += [json.loads(one.view) for one in census.held]
     views += map(unclaimed.view, lost)
     living = [one for one in census.found if one.state in ALIVE | {State.ORPHAN}]
+    session.add_to(views, judge.readable(census.found))
     agents = lookup.agent_processes(living, census.held)
     _measure(views, {**agents, **{one.id: one.agent.process for one in lost}})
     return views, [one.trouble for one in census.found if one.trouble]

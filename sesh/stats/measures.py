@@ -40,6 +40,11 @@ class Figures(Value):
     memory_bytes: int | None
     memory_average_bytes: int | None
     memory_peak_bytes: int | None
+    tokens_in: int | None
+    tokens_out: int | None
+    tokens_cached: int | None
+    cost_usd: float | None
+    cost_is_lower_bound: bool
     launches: int
     ends: int
     failures: int
@@ -159,6 +164,7 @@ def _figures(given: _Input) -> Figures:
     return Figures(
         **_of_sessions(given.listed, given.archived),
         **_of_memory(given.listed),
+        **_of_usage([*given.listed, *given.archived]),
         **_of_ends(given.began, given.ended),
         **_of_recoveries([one for one in given.restarts if one.retry >= 1]),
         **_of_restarts([one for one in given.restarts if one.launched]),
@@ -187,6 +193,24 @@ def _of_memory(listed: Sequence[Object]) -> dict[str, Any]:
         "memory_bytes": sum(used) if used else None,
         "memory_average_bytes": round(sum(used) / len(used)) if used else None,
         "memory_peak_bytes": max([*used, *peaks], default=None),
+    }
+
+
+def _of_usage(views: Sequence[Object]) -> dict[str, Any]:
+    """What agents have used. The cost of all is a lower bound when that of one is, or when it is
+    not known of one that has used tokens."""
+    used = [view["usage"] for view in views if view.get("usage")]
+    used = [one for one in used if one.get("tokens_in") is not None]
+    costs = [one["cost_usd"] for one in used if one.get("cost_usd") is not None]
+    bounds = (one.get("cost_usd") is None or one.get("cost_is_lower_bound") for one in used)
+    counts = {
+        name: sum(one[name] for one in used) if used else None
+        for name in ("tokens_in", "tokens_out", "tokens_cached")
+    }
+    return {
+        **counts,
+        "cost_usd": round(sum(costs), 6) if costs else None,
+        "cost_is_lower_bound": bool(costs) and any(bounds),
     }
 
 

@@ -38,6 +38,7 @@ _NAMED = lazy(ID_PATTERN + r"\.")
 STOP_POLL = 1.0  # seconds until a watch looks what became of a stop
 STOP_AGAIN = 30.0  # seconds until an unfinished stop is tried again
 ROUNDS = 5  # of one pass, while others leave requests
+USAGE_AT_ONCE = 20  # ended sessions of an older version whose usage one pass keeps
 LEFTOVER_GRACE = 60.0  # seconds before a launch's files without a record count as left over
 
 Answers = Mapping[str, list[tmux.Pane] | Reply]  # by socket
@@ -163,6 +164,7 @@ def _work(config: Config, run: str, tried: Collection[str], *, stopping_here: bo
         known = {*held, *(one.name for one in outcome.found)}
         found = [*outcome.found, *lookup.everything(leaving_out=known)]
     _note_waiting_agents(held.values(), run)
+    _keep_usage(found, held)
     _sweep(leavings(found, held.values(), lookup.orphans(found, held.values()), run), run)
     tend(found, held.values(), config, run, times)
     due = [*times.values()]
@@ -224,6 +226,31 @@ def _note_waiting_agents(held: Collection[Digest], run: str) -> None:
         from sesh.agents import changes
 
         changes.report_waiting(agents, run)
+
+
+def _keep_usage(found: Sequence[Seen], held: Mapping[str, Digest]) -> None:
+    """Keep what agents have used that have ended since the last pass."""
+    ended = [one for one in found if one.state in ENDED and _lacks_usage(one)]
+    names = [
+        name
+        for name, one in held.items()
+        if one.mode == "ended" and digest.agent(one.view) and not digest.has_usage(one.view)
+    ]
+    if not ended and not names:
+        return
+    from sesh.agents.usage import prices, session
+
+    table = prices.load()
+    for name in names[:USAGE_AT_ONCE]:
+        with suppress(SeshError):
+            ended.append(lookup.one(name))
+    for one in ended:
+        session.keep(one, table)
+
+
+def _lacks_usage(one: Seen) -> bool:
+    record = one.record
+    return record is not None and record.spec.kit is not None and record.agent.usage is None
 
 
 def tend(

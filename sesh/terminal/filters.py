@@ -9,9 +9,10 @@ from sesh.model.agents.hook_event import ACTIVITIES
 from sesh.model.errors import UsageError
 from sesh.model.place import KINDS
 from sesh.model.progress import PHASES
-from sesh.model.session_json import FIELDS, View
+from sesh.model.session_json import FIELDS, USAGE_FIELDS, View
 from sesh.model.states import Health, State
-from sesh.model.text import formatting
+from sesh.model.text import formatting, quick_json
+from sesh.model.value_object import Any
 
 FILTER_KEYS = (
     *("state", "group", "tag", "name", "place", "template", "activity", "health", "phase"),
@@ -31,8 +32,9 @@ WORDS = {word: key for key in ("state", "activity", "health") for word in _VALUE
 _NEVER_EMPTY = ("state", "attention")
 SORT_KEYS = (
     *("name", "state", "group", "created", "started", "ended", "last_output"),
-    *("memory_bytes", "cpu_seconds"),
+    *("memory_bytes", "cpu_seconds", "tokens_in", "tokens_out", "cost_usd"),
 )
+OF_USAGE = frozenset(USAGE_FIELDS) - {"reason"}  # of `usage`; they can be named without it
 
 
 def parse(options: Sequence[str]) -> dict[str, list[str]]:
@@ -82,9 +84,22 @@ def sort(views: list[View], key: str) -> list[View]:
     field = key.removeprefix("-")
     if field not in SORT_KEYS:
         raise UsageError(f"--sort {key}: should be one of {', '.join(SORT_KEYS)}")
-    known = [v for v in views if v.get(field) is not None]
-    unknown = [v for v in views if v.get(field) is None]
-    return sorted(known, key=lambda v: v[field], reverse=reverse) + unknown
+    known = [v for v in views if _value(v, field) is not None]
+    unknown = [v for v in views if _value(v, field) is None]
+    return sorted(known, key=lambda v: _value(v, field), reverse=reverse) + unknown
+
+
+def _value(shown: View, field: str) -> Any:
+    if field in OF_USAGE:
+        return (shown.get("usage") or {}).get(field)
+    return shown.get(field)
+
+
+def needs_tokens(template: str | None, sort_key: str) -> bool:
+    """Does a template or an order need what agents have used?"""
+    if sort_key.removeprefix("-") in OF_USAGE:
+        return True
+    return template is not None and any(f"{{{name}}}" in template for name in ("usage", *OF_USAGE))
 
 
 def formatter(template: str) -> Callable[[View], str]:
@@ -95,13 +110,14 @@ def formatter(template: str) -> Callable[[View], str]:
     text = template.replace("\\t", "\t").replace("\\n", "\n")
     try:
         for literal, field, spec, conversion in string.Formatter().parse(text):
-            if field is not None and (field not in FIELDS or spec or conversion):
+            known = field in FIELDS or field in OF_USAGE
+            if field is not None and (not known or spec or conversion):
                 raise UsageError(f"--format: no field named {field!r}; see sesh-json(5)")
             pieces.append((literal, field))
     except ValueError as error:
         raise UsageError(f"--format: {error}") from None
     return lambda shown: "".join(
-        literal + (_shown(shown.get(field)) if field is not None else "")
+        literal + (_shown(_value(shown, field)) if field is not None else "")
         for literal, field in pieces
     )
 
@@ -111,4 +127,6 @@ def _shown(value: object) -> str:
         return ""
     if isinstance(value, list):
         return formatting.command_line(value)
+    if isinstance(value, dict):
+        return quick_json.dumps(value)
     return formatting.escape(str(value))

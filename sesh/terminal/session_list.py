@@ -25,8 +25,11 @@ from sesh.system import git, paths, processes
 _NOT_HERE = (State.DAMAGED, State.UNKNOWN)  # UNKNOWN: on another machine, maybe
 
 
-def gather(*, everything: bool, usage: bool, work: bool = False) -> tuple[list[View], list[str]]:
-    """The sessions that `ls` shows, and the errors of writing verdicts back to records.
+def gather(
+    *, everything: bool, usage: bool, work: bool = False, tokens: bool = False
+) -> tuple[list[View], list[str]]:
+    """The sessions that `ls` shows, and the errors of writing verdicts back to records. `tokens`:
+    with what their agents have used, by their transcripts.
 
     A digest line that still holds answers for its session; the others are judged. `everything`
     includes things left behind, and reads all processes.
@@ -41,19 +44,23 @@ def gather(*, everything: bool, usage: bool, work: bool = False) -> tuple[list[V
         add_usage(views, lookup.agent_processes(found, held))
     if work:
         add_work(views)
+    if tokens:
+        add_tokens(views, found)
     views += _unclaimed(census.unclaimed, views)
     if everything:
         views += [complete(one) for one in judge.judge(history.entries())]
     return views, [one.trouble for one in found if one.trouble]
 
 
-def views_of(found: Sequence[Seen], *, usage: bool, work: bool) -> list[View]:
+def views_of(found: Sequence[Seen], *, usage: bool, work: bool, tokens: bool = False) -> list[View]:
     """The objects of these sessions."""
     views = [complete(one) for one in found]
     if usage:
         add_usage(views, lookup.agent_processes(found))
     if work:
         add_work(views)
+    if tokens:
+        add_tokens(views, found)
     return views
 
 
@@ -154,6 +161,20 @@ def add_usage(views: Sequence[View], agents: Mapping[str, Process]) -> None:
         if usage is not None and shown["pid"]:
             shown["memory_bytes"] = usage.memory_bytes
             shown["cpu_seconds"] = round(usage.cpu_seconds, 2)
+
+
+def add_tokens(views: Iterable[View], found: Iterable[Seen] = ()) -> None:
+    """Add what agents have used. Their transcripts are read as far as they have grown."""
+    from sesh.agents.usage import session
+
+    session.add_to(views, judge.readable(found))
+
+
+def price_trouble() -> str | None:
+    """The error in the user's price table, because of which no cost is shown."""
+    from sesh.agents.usage import prices
+
+    return prices.load().trouble
 
 
 def add_work(views: Iterable[View]) -> None:

@@ -30,7 +30,7 @@ _LEAST = {
 _SHORTEST = 12
 _DROP = (
     *("GEN", "CPU", "PID", "UP", "LAST OUTPUT", "MEMORY", "BRANCH", "DIRECTORY"),
-    *("TAGS", "GROUP", "WHERE"),
+    *("TAGS", "GROUP", "TOKENS", "COST", "WHERE"),
 )
 
 
@@ -122,6 +122,11 @@ def _columns(
             ("PID", lambda v: str(v.get("pid") or formatting.NOTHING)),
             ("MEMORY", lambda v: formatting.size(v.get("memory_bytes"))),
             ("CPU", lambda v: _cpu(v.get("cpu_seconds"))),
+        ]
+    if wide and any(v.get("usage") for v in views):
+        columns += [("TOKENS", _tokens), ("COST", _cost)]
+    if wide:
+        columns += [
             ("GEN", lambda v: str(v.get("generation") or formatting.NOTHING)),
             ("GROUP", lambda v: formatting.escape(v.get("group") or formatting.NOTHING)),
             ("BRANCH", _branch),
@@ -183,6 +188,20 @@ def _up(view: View, now: float) -> str:
 
 def _cpu(seconds: float | None) -> str:
     return formatting.NOTHING if seconds is None else f"{seconds:.1f}s"
+
+
+def _tokens(view: View) -> str:
+    """All tokens that went in and came out, from the cache or not."""
+    used = view.get("usage") or {}
+    counts = [used.get(name) for name in ("tokens_in", "tokens_cached", "tokens_out")]
+    known = [count for count in counts if count is not None]
+    return formatting.tokens(sum(known)) if known else formatting.NOTHING
+
+
+def _cost(view: View) -> str:
+    used = view.get("usage") or {}
+    lower_bound = bool(used.get("cost_is_lower_bound"))
+    return formatting.dollars(used.get("cost_usd"), lower_bound=lower_bound)
 
 
 def _remark(view: View, now: float) -> str:

@@ -66,6 +66,7 @@ def test_statistics_without_any_session() -> None:
         *("duration_median_seconds", "duration_p95_seconds", "duration_longest_seconds"),
         *("recovery_rate", "recovery_median_seconds", "recovery_p95_seconds"),
         *("resumed", "resume_rate"),
+        *("tokens_in", "tokens_out", "tokens_cached", "cost_usd"),
     }
 
 

@@ -6,6 +6,7 @@ the sum into its record, so that it outlives the transcripts and the files of th
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
 
@@ -16,10 +17,11 @@ from sesh.agents.usage.prices import Prices
 from sesh.model.agents.turns import Usage
 from sesh.model.errors import SeshError
 from sesh.model.record import AgentUsage, Record
+from sesh.model.session_json import View, usage_view
 from sesh.model.states import ENDED, State
 from sesh.model.value_object import replace
 from sesh.places import agent_files, environment
-from sesh.state import lookup
+from sesh.state import lookup, records
 from sesh.state.judge import Seen
 from sesh.system import processes
 
@@ -46,6 +48,19 @@ def of_record(record: Record, table: Prices | None = None) -> AgentUsage | None:
     reads = [transcripts.read(record, one, variables) for one in others]
     reads += [transcripts.read(record, now, variables)] if now is not None else []
     return combined(reads, prices.load() if table is None else table)
+
+
+def add_to(views: Iterable[View], known: Iterable[Record] = ()) -> None:
+    """Add what their agents have used to the JSON objects of sessions, unless it is in their
+    records. `known`: records that were read."""
+    agents = [one for one in views if one.get("agent") and one.get("usage") is None]
+    table = prices.load() if agents else Prices()
+    read = {one.id: one for one in known}
+    for shown in agents:
+        record = read.get(shown["id"]) or records.of_id(shown["id"])
+        used = of_record(record, table) if record else None
+        if used is not None:
+            shown["usage"] = usage_view(used)
 
 
 def conversations(record: Record) -> tuple[str | None, list[str]]:

@@ -110,6 +110,28 @@ def size(count: float | None) -> str:
     return f"{count:.0f} {unit}" if count >= 10 or unit == "B" else f"{count:.1f} {unit}"
 
 
+def tokens(count: int | None) -> str:
+    """`950`, `1.2k`, `34k`, `1.2M`."""
+    if count is None:
+        return NOTHING
+    number: float = count
+    for unit in ("", "k", "M", "G"):
+        if number < 999.5 or unit == "G":
+            break
+        number /= 1000
+    return f"{number:.0f}{unit}" if number >= 9.95 or not unit else f"{number:.1f}{unit}"
+
+
+def dollars(cost: float | None, *, lower_bound: bool = False) -> str:
+    """`$1.23`; a small amount with two digits that matter; `≥$1.23` for a lower bound."""
+    if cost is None:
+        return NOTHING
+    digits = 2
+    while 0 < cost < 10 ** (1 - digits) and digits < 6:
+        digits += 1
+    return f"{'≥' if lower_bound else ''}${cost:,.{digits}f}"
+
+
 _UNQUOTED = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-"  # by shlex
 
 
