@@ -26,6 +26,7 @@ GROUPS = {
         "show": "Show all details of a session.",
         "status": "Print a session's state in one line and as the exit code.",
         "logs": "Show the output of sessions.",
+        "transcript": "Show the conversation of an agent.",
         "events": "Show the event log.",
         "stats": "Show session statistics (text, JSON, Prometheus).",
     },

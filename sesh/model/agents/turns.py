@@ -22,6 +22,7 @@ USER, ASSISTANT, TOOL = "user", "assistant", "tool"
 ROLES = (USER, ASSISTANT, TOOL)
 MOST = 10**9  # tokens of one message: more is not believed
 LONG = 1 << 16  # bytes: longer lines are shortened before they are parsed for their figures
+_LATEST = float(1 << 33)  # in the year 2242
 _KEPT = 1 << 12  # bytes that are kept of a longer text then
 _LONG_TEXT = lazy(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', 16)  # re.DOTALL
 _LONGEST_NAME = 100
@@ -152,7 +153,8 @@ def moment(value: object) -> float | None:
 
     try:
         found = datetime.fromisoformat(value)
-        return found.timestamp() if found.tzinfo else None
+        seconds = found.timestamp() if found.tzinfo else -1.0
+        return seconds if 0 <= seconds < _LATEST else None
     except (ValueError, OverflowError):
         return None
 
@@ -318,6 +320,24 @@ class Calls:
 
 
 # --- the sums of a transcript, as JSON -----------------------------------------------------------
+
+
+def plain(turn: Turn) -> dict[str, Any]:
+    """A turn as in JSON."""
+    from sesh.model.text.formatting import stamp
+
+    found = {field: getattr(turn, field) for field in turn.fields}
+    at = None if turn.at is None else stamp(turn.at)
+    return {**found, "at": at, "input": _finite(turn.input)}
+
+
+def _finite(value: Any) -> Any:
+    """The same without numbers that JSON does not have."""
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not -1e308 < value < 1e308 else value
 
 
 def usage_plain(usage: Usage) -> dict[str, Any]:
