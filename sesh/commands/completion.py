@@ -45,7 +45,7 @@ _ARGUMENTS: dict[str, Offer] = {
     "finish": "finishing",
     "man": tuple(COMMANDS),
     "help": (*LISTED, *TOPICS),
-    **dict.fromkeys(("stop", "detach", "send", "answer", "wait"), "living"),
+    **dict.fromkeys(("stop", "detach", "send", "answer", "ask", "wait"), "living"),
 }
 _REST: dict[str, Offer] = {
     "template": "templates",

@@ -105,6 +105,12 @@ class NotPermittedError(SeshError):
     """The process belongs to another user. Nothing was done."""
 
 
+class TimedOutError(SeshError):
+    """What was waited for did not come in time."""
+
+    exit_code = TIMED_OUT
+
+
 class ConversationInUseError(ConflictError):
     """Another process uses the conversation of an agent."""
 

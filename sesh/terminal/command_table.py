@@ -35,6 +35,7 @@ GROUPS = {
         "detach": "Detach all clients from a session.",
         "send": "Send text or keys to a session.",
         "answer": "Answer an agent's question.",
+        "ask": "Send a prompt to an agent and print its answer.",
         "wait": "Wait until sessions reach a state.",
     },
     "Clean up": {

@@ -10,6 +10,8 @@ makes besides, nor in which order:
     slowly WORDS    half of the answer, the rest when the test sets `go_on`
     fail STATUS     an error with that HTTP status
     anything else   "you said: …"
+
+Each answer has an id and figures of its own; `used` are those of all answers in conversations.
 """
 
 from __future__ import annotations
@@ -27,6 +29,30 @@ Json = dict[str, Any]
 _ERRORS = {401: "authentication_error", 429: "rate_limit_error"}
 
 
+@dataclass(frozen=True)
+class Used:
+    """The tokens of one answer."""
+
+    number: int = 0
+
+    @property
+    def input(self) -> int:
+        return 10 + self.number
+
+    @property
+    def output(self) -> int:
+        return 5 + 2 * self.number
+
+    @property
+    def cached(self) -> int:
+        return 100 + 3 * self.number
+
+    @property
+    def written(self) -> int:
+        """To the cache (Claude only)."""
+        return 7 * self.number
+
+
 @dataclass
 class Stub:
     """`requests` are the bodies of all that was asked, with their path in `path`."""
@@ -34,6 +60,11 @@ class Stub:
     port: int
     requests: list[Json] = field(default_factory=list)
     go_on: threading.Event = field(default_factory=threading.Event)
+    used: list[Used] = field(default_factory=list)
+
+    def next(self) -> Used:
+        self.used.append(Used(len(self.used) + 1))
+        return self.used[-1]
 
     @property
     def address(self) -> str:
@@ -86,9 +117,11 @@ class _Handler(BaseHTTPRequestHandler):
         elif path == "/v1/messages/count_tokens":
             self._send(200, {"input_tokens": 10})
         elif path == "/v1/messages":
-            self._stream(claude_answer(body, prompt))
+            used = self.stub.next() if body.get("tools") else Used()
+            self._stream(claude_answer(body, prompt, used))
         elif path == "/v1/responses":
-            self._stream(codex_answer(body, prompt))
+            used = self.stub.next() if body.get("tools") else Used()
+            self._stream(codex_answer(body, prompt, used))
         else:
             self.do_GET()
 
@@ -157,27 +190,26 @@ _MORE: dict[str, Json] = {
 }
 
 
-def claude_answer(body: Json, prompt: str) -> list[Json | None]:
+def claude_answer(body: Json, prompt: str, used: Used) -> list[Json | None]:
     verb, _, rest = prompt.partition(" ")
     if verb in _CALLS:
         what = {_CALLS[verb]: rest, **_MORE.get(verb, {}), "description": rest}
-        return _tool_use(body, "Agent" if verb == "delegate" else "Bash", what)
+        return _tool_use(body, "Agent" if verb == "delegate" else "Bash", what, used)
     if verb == "ask":
         options = [{"label": word, "description": "or not"} for word in ("Red", "Blue")]
         asked = {"question": rest, "header": "Color", "options": options, "multiSelect": False}
-        return _tool_use(body, "AskUserQuestion", {"questions": [asked]})
+        return _tool_use(body, "AskUserQuestion", {"questions": [asked]}, used)
     words = ['{"title": "Talk to a stub"}'] if _is_title_wanted(body) else _words(prompt)
     deltas: list[Json | None] = [{"type": "text_delta", "text": word} for word in words]
     if prompt.startswith("slowly "):
         deltas.insert(1, None)
-    return _message(body, {"type": "text", "text": ""}, deltas, "end_turn")
+    return _message(body, {"type": "text", "text": ""}, deltas, "end_turn", used)
 
 
-def _tool_use(body: Json, name: str, given: Json) -> list[Json | None]:
-    number = len(body["messages"])
-    call: Json = {"type": "tool_use", "id": f"toolu_{number:04}", "name": name, "input": {}}
+def _tool_use(body: Json, name: str, given: Json, used: Used) -> list[Json | None]:
+    call: Json = {"type": "tool_use", "id": f"toolu_{used.number:04}", "name": name, "input": {}}
     delta = {"type": "input_json_delta", "partial_json": json.dumps(given)}
-    return _message(body, call, [delta], "tool_use")
+    return _message(body, call, [delta], "tool_use", used)
 
 
 def _is_title_wanted(body: Json) -> bool:
@@ -185,16 +217,22 @@ def _is_title_wanted(body: Json) -> bool:
     return "title" in json.dumps(body.get("output_config", {}).get("format", {}))
 
 
-def _message(body: Json, block: Json, deltas: list[Json | None], why: str) -> list[Json | None]:
+def _message(
+    body: Json, block: Json, deltas: list[Json | None], why: str, used: Used
+) -> list[Json | None]:
+    cache = {
+        "cache_read_input_tokens": used.cached,
+        "cache_creation_input_tokens": used.written,
+    }
     begun = {
-        "id": f"msg_{len(body['messages']):04}",
+        "id": f"msg_{used.number:04}" if used.number else f"msg_title_{len(body['messages'])}",
         "type": "message",
         "role": "assistant",
         "model": body["model"],
         "content": [],
         "stop_reason": None,
         "stop_sequence": None,
-        "usage": {"input_tokens": 10, "output_tokens": 1},
+        "usage": {"input_tokens": used.input, "output_tokens": 1, **cache},
     }
     return [
         {"type": "message_start", "message": begun},
@@ -204,7 +242,7 @@ def _message(body: Json, block: Json, deltas: list[Json | None], why: str) -> li
         {
             "type": "message_delta",
             "delta": {"stop_reason": why, "stop_sequence": None},
-            "usage": {"output_tokens": 5},
+            "usage": {"output_tokens": used.output},
         },
         {"type": "message_stop"},
     ]
@@ -213,11 +251,11 @@ def _message(body: Json, block: Json, deltas: list[Json | None], why: str) -> li
 # --- OpenAI: POST /v1/responses ------------------------------------------------------------------
 
 
-def codex_answer(body: Json, prompt: str) -> list[Json | None]:
-    number = len(body["input"])
+def codex_answer(body: Json, prompt: str, used: Used) -> list[Json | None]:
+    number = used.number
     if prompt.startswith("run "):
         item = _call(body, prompt.removeprefix("run "), number)
-        return _response(number, [], item)
+        return _response(used, [], item)
     deltas: list[Json | None] = [
         {"type": "response.output_text.delta", "delta": word} for word in _words(prompt)
     ]
@@ -225,7 +263,7 @@ def codex_answer(body: Json, prompt: str) -> list[Json | None]:
         deltas.insert(1, None)
     text = {"type": "output_text", "text": "".join(_words(prompt))}
     item = {"type": "message", "role": "assistant", "id": f"msg_{number}", "content": [text]}
-    return _response(number, deltas, item)
+    return _response(used, deltas, item)
 
 
 def _call(body: Json, command: str, number: int) -> Json:
@@ -249,9 +287,15 @@ def _call(body: Json, command: str, number: int) -> Json:
     }
 
 
-def _response(number: int, deltas: list[Json | None], item: Json) -> list[Json | None]:
-    usage = {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}
-    begun: Json = {"id": f"resp_{number}", "object": "response", "output": []}
+def _response(used: Used, deltas: list[Json | None], item: Json) -> list[Json | None]:
+    whole = used.input + used.cached
+    usage = {
+        "input_tokens": whole,
+        "input_tokens_details": {"cached_tokens": used.cached},
+        "output_tokens": used.output,
+        "total_tokens": whole + used.output,
+    }
+    begun: Json = {"id": f"resp_{used.number}", "object": "response", "output": []}
     empty = item | {"content": []} if item["type"] == "message" else item
     return [
         {"type": "response.created", "response": begun | {"status": "in_progress"}},

@@ -38,6 +38,9 @@ _MATTERS = (
     b'"type": "',  # another program has written it
 )
 _RESULT_ID = lazy(rb'"tool_use_id":\s?"([^"\\]{1,200})"')
+_STOPS = ("end_turn", "stop_sequence", "max_tokens", "refusal")  # reasons that end a turn
+_INTERRUPTED = "[Request interrupted by user"
+_ENDS = (b'"stop_reason"', b'"isApiErrorMessage"', _INTERRUPTED.encode())
 _OURS = ("<command-name>", "<local-command", "<task-notification>", "Caveat: ")
 
 
@@ -84,7 +87,7 @@ class Sums:
             return
         used = table(message.get("usage"))
         counts = _counts(used)
-        over = main and message.get("stop_reason") in ("end_turn", "stop_sequence", "max_tokens")
+        over = main and message.get("stop_reason") in _STOPS
         key = message.get("id")
         if not isinstance(key, str):
             key = entry.get("uuid")
@@ -214,6 +217,18 @@ def turns(line: bytes) -> list[Turn]:
     return []
 
 
+def over(line: bytes) -> bool:
+    """Does a line end a turn of the main conversation?"""
+    entry = parse(line, whole=False) if any(mark in line for mark in _ENDS) else None
+    if entry is None or entry.get("isSidechain") is True:
+        return False
+    message = table(entry.get("message"))
+    if entry.get("type") == "user":
+        return _INTERRUPTED in message_text(message.get("content"))
+    answered = entry.get("type") == "assistant" and message.get("stop_reason") in _STOPS
+    return answered or entry.get("isApiErrorMessage") is True
+
+
 def _of_user(content: object, at: float | None) -> list[Turn]:
     parts = content if isinstance(content, list) else [content]
     found = []
@@ -226,7 +241,9 @@ def _of_user(content: object, at: float | None) -> list[Turn]:
         else:
             texts.append(message_text(part))
     text = "\n".join(filter(None, texts))
-    if text and not text.startswith(_OURS):
+    if text.startswith(_INTERRUPTED):
+        found.append(Turn(ASSISTANT, at=at, error="interrupted"))
+    elif text and not text.startswith(_OURS):
         found.append(Turn(USER, text, at=at))
     return found
 
@@ -252,4 +269,4 @@ def _of_assistant(
             found.append(Turn(ASSISTANT, tool=tool, input=given, **known))
         elif part.get("type") == "text" and isinstance(text, str) and text.strip():
             found.append(Turn(ASSISTANT, text, **known))
-    return found
+    return found or ([Turn(ASSISTANT, **known)] if error else [])

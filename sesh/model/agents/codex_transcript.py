@@ -37,6 +37,7 @@ _MATTERS = (
     *(b'"token_count"', b'"task_', b'"turn_', b"_call", b'"role":"assistant"', b'"error"'),
     b'": "',  # another program has written it
 )
+_ABORTED = b'"turn_aborted"'
 _OURS = ("<environment_context>", "<user_instructions>", "<permissions", "<turn_aborted>")
 
 
@@ -174,15 +175,25 @@ def _message(payload: Mapping[str, Any]) -> str:
 # --- turns ---------------------------------------------------------------------------------------
 
 
+def over(line: bytes) -> bool:
+    """Does a line end a turn?"""
+    entry = parse(line, whole=False) if b'"task_complete"' in line or _ABORTED in line else None
+    if entry is None or entry.get("type") != "event_msg":
+        return False
+    return table(entry.get("payload")).get("type") in ("task_complete", "turn_aborted")
+
+
 def turns(line: bytes) -> list[Turn]:
     """What was said in a line."""
-    if b'"response_item"' not in line and b'"task_complete"' not in line:
+    if not any(mark in line for mark in (b'"response_item"', b'"task_complete"', _ABORTED)):
         return []
     entry = parse(line)
     if entry is None:
         return []
     payload, at = table(entry.get("payload")), moment(entry.get("timestamp"))
     what = payload.get("type")
+    if entry.get("type") == "event_msg" and what == "turn_aborted":
+        return [Turn(ASSISTANT, error="interrupted", at=at)]
     if entry.get("type") == "event_msg" and what == "task_complete" and payload.get("error"):
         return [Turn(ASSISTANT, error=_message(table(payload.get("error"))), at=at)]
     if entry.get("type") != "response_item":

@@ -134,6 +134,16 @@ def turns(line: bytes) -> list[Turn]:
     return found
 
 
+def over(line: bytes) -> bool:
+    """Does a line end a turn? An answer without calls, once its tokens are known; or an error."""
+    entry = parse(line, whole=False)
+    if entry is None or not isinstance(entry.get("id"), str):
+        return False
+    said = entry.get("type") == "gemini" and bool(message_text(entry.get("content")).strip())
+    answered = said and not entry.get("toolCalls") and bool(table(entry.get("tokens")))
+    return answered or entry.get("type") == "error"
+
+
 def message_id(line: bytes) -> str | None:
     """The id of a message, by which a later line replaces it."""
     entry = parse(line, whole=False)

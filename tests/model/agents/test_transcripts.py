@@ -86,7 +86,9 @@ def test_the_turns_of_a_recording() -> None:
     assert said[3].tool == "Bash"
     assert said[3].input == {"command": "touch x", "description": "touch x"}
     assert (said[4].role, said[4].text) == ("tool", "(Bash completed with no output)")
-    assert [one.error for one in said if one.error] == ["failed", "rate limit (429)"]
+    assert [one.error for one in said if one.error] == [
+        *("failed", "interrupted", "rate limit (429)")
+    ]
     said = [turn for line in recording("codex") for turn in codex_transcript.turns(line)]
     assert [(one.role, one.tool or one.text) for one in said[:4]] == [
         ("user", "hello there"),
