@@ -42,6 +42,7 @@ _VALUES: dict[str, Offer] = {
 }
 _ARGUMENTS: dict[str, Offer] = {
     "start": None,  # the name of a new session
+    "grep": None,  # a pattern
     "finish": "finishing",
     "man": tuple(COMMANDS),
     "help": (*LISTED, *TOPICS),

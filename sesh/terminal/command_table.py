@@ -27,6 +27,7 @@ GROUPS = {
         "status": "Print a session's state in one line and as the exit code.",
         "logs": "Show the output of sessions.",
         "transcript": "Show the conversation of an agent.",
+        "grep": "Search conversations and output of sessions.",
         "events": "Show the event log.",
         "stats": "Show session statistics (text, JSON, Prometheus).",
     },
