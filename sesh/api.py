@@ -10,11 +10,22 @@
     api.finish("fix-login", "completed", summary="fixed")
     api.cleanup()
 
+Agents that sesh runs:
+
+    api.start("fix", template="claude", cwd="src")
+    print(api.ask("fix", "which tests fail?", timeout=600))
+    print(api.usage("fix").cost_usd, api.activity("fix"))
+    for turn in api.transcript("fix"):
+        print(turn.role, turn.text)
+    api.stop("fix")
+
 `create` makes a record without a process (`sesh start --record-only`); the other functions work on
-any session. Errors are `SeshError`s with a one-line message: `NoSessionError`, `ConflictError` (the
-name is taken, or the work has finished), `UsageError` (an unknown phase, an invalid key, a value
-that looks like a secret), `StateError` (a record or the disk). Nothing is kept in memory: many
-processes may call this concurrently, and see what the commands see.
+any session. Errors are `SeshError`s with a one-line message: `NoSessionError`, `EndedError`,
+`ConflictError` (the name is taken, or the work has finished), `AskedError` (one of these: the agent
+asks something, so it got no prompt, or does not answer), `TimedOutError` (of `ask` and `wait`),
+`UsageError` (an unknown phase, an invalid key, a value that looks like a secret), `StateError` (a
+record or the disk). Nothing is kept in memory: many processes and threads may call this
+concurrently, and see what the commands see.
 """
 
 from __future__ import annotations
@@ -22,53 +33,78 @@ from __future__ import annotations
 import builtins
 import json
 import os
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sesh.agents import resumable
+from sesh.agents import questions, resumable
+from sesh.agents.activity import Activity
+from sesh.agents.questions import Question
 from sesh.model import digest, progress
+from sesh.model.agents.hook_event import WAITING
+from sesh.model.agents.turns import Turn
 from sesh.model.digest import Digest
 from sesh.model.errors import (
     CannotTellError,
     ConflictError,
+    EndedError,
     NoSessionError,
     SeshError,
     StateError,
+    TimedOutError,
     UsageError,
 )
 from sesh.model.place import RecordOnly
 from sesh.model.progress import Answer, Report
-from sesh.model.record import Spec, Step
+from sesh.model.record import AgentUsage, Spec, Step
 from sesh.model.session_json import View, timestamp, view
 from sesh.model.states import State
 from sesh.model.value_object import Value
 from sesh.operations import report_progress
 from sesh.operations.launch import record_only
-from sesh.places import launch_files
+from sesh.operations.send import AskedError, Terminal
+from sesh.places import agent_files, launch_files
 from sesh.state import events, history, lookup, records, settings
 from sesh.state.judge import Seen
 from sesh.system import paths
 from sesh.terminal import output
 
 __all__ = [
+    "Activity",
+    "AgentUsage",
     "Answer",
+    "AskedError",
     "CannotTellError",
     "ConflictError",
+    "EndedError",
     "NoSessionError",
+    "Question",
     "SeshError",
     "Session",
     "StateError",
     "Step",
+    "TimedOutError",
+    "Turn",
     "UsageError",
+    "activity",
+    "answer",
+    "ask",
     "cleanup",
     "create",
     "finish",
     "get",
     "list",
+    "question",
+    "send",
     "should_resume",
+    "start",
+    "stop",
+    "transcript",
     "update",
+    "usage",
+    "wait",
 ]
 
 
@@ -256,6 +292,161 @@ def cleanup(older_than: float = 0.0) -> builtins.list[str]:
     with suppress(OSError):
         events.write(*archived)
     return names
+
+
+# --- agents --------------------------------------------------------------------------------------
+
+
+def start(
+    name: str,
+    command: Sequence[str] = (),
+    *,
+    template: str | None = None,
+    prompt: str | None = None,
+    cwd: str | os.PathLike[str] | None = None,
+    group: str | None = None,
+    tags: Sequence[str] = (),
+) -> Session:
+    """Start a command, or the agent of a template (claude, codex, …), and confirm that it runs."""
+    from sesh.agents.templates import catalog
+    from sesh.agents.templates.template import Template
+    from sesh.operations.launch import start_request
+
+    _check_name(name)
+    _check(str, "a text", template=template, prompt=prompt, group=group)
+    directory = _directory(cwd)
+    request = start_request.Request(
+        name,
+        _words("command", command),
+        directory,
+        group=group,
+        tags=_words("tags", tags),
+        template=template,
+        usual=Template() if template is None else catalog.load(template, directory),
+        prompt=prompt,
+    )
+    return _of(start_request.start_session(request, settings.load(), output.note))
+
+
+def send(name: str, text: str) -> None:
+    """Type a text and press Enter; returns when it is proven that it arrived."""
+    from sesh.operations import send as sending
+
+    _check_text(name, text)
+    sending.send(_terminal(name), sending.clean(os.fsencode(text)), (), enter=True, force=False)
+
+
+def answer(name: str, word: str, about: str = "") -> str:
+    """Answer the question of an agent: yes, no, always, the number of an option, or a text. Returns
+    what was done. `about`: only if these words are in the question."""
+    from sesh.operations import send as sending
+
+    _check_text(name, word)
+    _check(str, "a text", about=about)
+    return sending.answer(_terminal(name), word, about)
+
+
+def ask(name: str, text: str, timeout: float | None = None) -> str:
+    """Send a prompt, wait until the agent has answered, and return the answer."""
+    from sesh.operations.conversations import ask as asking
+
+    _check_text(name, text)
+    deadline = None if timeout is None else time.monotonic() + _seconds(timeout)
+    return asking.ask(_terminal(name), text, deadline)
+
+
+def wait(name: str, *wanted: str, timeout: float | None = None) -> str:
+    """Wait until a session is in one of these states, or its agent is busy, waiting or idle; by
+    default until it has ended. Returns which one it is."""
+    from sesh.model.agents.hook_event import ACTIVITIES
+    from sesh.model.states import ENDED
+    from sesh.operations import wait as waiting
+
+    _check_name(name)
+    for word in wanted:
+        if word not in (*ACTIVITIES, *State):
+            raise UsageError(f"cannot wait for {word!a:.40}")
+    states = frozenset(State(word) for word in wanted if word not in ACTIVITIES)
+    doing = tuple(word for word in wanted if word in ACTIVITIES)
+    goal = waiting.Wanted(states if wanted else ENDED, doing, " or ".join(wanted) or "ended")
+    deadline = None if timeout is None else time.monotonic() + _seconds(timeout)
+    for one in waiting.until([name], goal, deadline):
+        if isinstance(one, waiting.GaveUp):
+            raise one.error
+        return one.word
+    raise TimedOutError(f"timed out waiting for {name}")
+
+
+def stop(name: str, grace: float | None = None) -> Session:
+    """Stop a session: ask, wait for the grace period, kill, confirm. Its state afterwards."""
+    from sesh.operations.stop import stop as stopping
+
+    _check_name(name)
+    config = settings.load()
+    patience = config.stop.grace if grace is None else _seconds(grace)
+    (after,) = stopping.stop([lookup.one(name)], config, patience)
+    return _of(after)
+
+
+def activity(name: str) -> Activity | None:
+    """What the agent of a living session does; None: unknown, or not an agent that sesh knows."""
+    from sesh.agents import screen
+
+    found = _seen(name)
+    record = found.intact.record
+    if not record.heard or found.state is not State.RUNNING:
+        return None
+    launch = agent_files.launch_of(record)
+    return screen.doing(launch, record.place.socket, record.place.pane)
+
+
+def question(name: str) -> Question | None:
+    """What the agent asks, with its answers; None: nothing."""
+    doing = activity(name)
+    if doing is None or doing.kind != WAITING or doing.trouble:
+        return None
+    asked = _terminal(name).dialog()
+    if asked is not None:
+        return asked.question
+    return questions.of_plain(doing.question) if doing.question else None
+
+
+def usage(name: str) -> AgentUsage | None:
+    """What the agent has used in all conversations of the session; None: it is no agent that sesh
+    knows. `usage.reason` says why nothing is known."""
+    from sesh.agents.usage import session
+
+    return session.of_record(_seen(name).intact.record)
+
+
+def transcript(name: str) -> builtins.list[Turn]:
+    """What was said in the conversation that the agent is in, or was in last. `turn.at` is in
+    seconds since the epoch."""
+    from sesh.operations.conversations import read
+
+    return [*read.turns(_seen(name).intact.record)]
+
+
+def _seen(name: str) -> Seen:
+    _check_name(name)
+    return lookup.one(name)
+
+
+def _terminal(name: str) -> Terminal:
+    return Terminal(_seen(name), settings.load())
+
+
+def _check_text(name: str, text: str) -> None:
+    _check_name(name)
+    _check(str, "a text", text=text)
+    if not (text or "").strip():
+        raise UsageError("the text is empty")
+
+
+def _seconds(given: object) -> float:
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given < 1e9:
+        raise UsageError(f"{given!a:.40}: should be a number of seconds")
+    return float(given)
 
 
 # --- conversion ----------------------------------------------------------------------------------

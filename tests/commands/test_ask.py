@@ -30,8 +30,8 @@ _ANSWERS = r"""
 """
 
 
-@pytest.fixture
-def agent(world: World) -> World:
+def speaking(world: World) -> None:
+    """Install an agent that answers prompts."""
     install(world)
     path = world.root / "bin" / "claude"
     whole = path.read_text()
@@ -39,6 +39,11 @@ def agent(world: World) -> World:
     path.write_text(
         whole.replace('  end) exit "$rest" ;;\n', f'  end) exit "$rest" ;;\n{_ANSWERS}')
     )
+
+
+@pytest.fixture
+def agent(world: World) -> World:
+    speaking(world)
     begin(world)
     return world
 
