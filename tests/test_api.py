@@ -263,7 +263,7 @@ def test_an_approval_workflow_by_commands(world: World) -> None:
     times = [one["at"] for one in shown["history"]]
     assert times == sorted(times)
     late = world.ok("hook", "pre-delegate", stdin='{"agent_id": "fix"}').json
-    assert (late["should_resume"], late["reason"]) == (False, "it has already finished: completed")
+    assert (late["should_resume"], late["reason"]) == (False, "it has finished: completed")
 
 
 TURN = """
@@ -322,7 +322,7 @@ def test_refused_with_the_right_reason(here: World) -> None:
         api.update("one", error="no luck")
     refused("3 errors, of at most 2; the last: no luck")
     api.finish("one", "abandoned")
-    refused("it has already finished: abandoned")
+    refused("it has finished: abandoned")
     path.write_text("[[[")
     refused(api.should_resume("one").reason)
     assert "damaged" in api.should_resume("one").reason

@@ -191,7 +191,7 @@ def _cost(used: View) -> str:
         trouble = session_list.price_trouble()
         return f"no cost: {trouble}" if trouble else "no cost known"
     cost = formatting.dollars(used["cost_usd"], lower_bound=used["cost_is_lower_bound"])
-    source = {"agent": "says its agent", "prices": "by the price table"}
+    source = {"agent": "reported by the agent", "prices": "by the price table"}
     return f"cost {cost} ({source.get(used['cost_source'], 'by its agent and the price table')})"
 
 
@@ -217,7 +217,7 @@ def _reports(record: Record) -> list[tuple[str, str]]:
     if word.errors:
         rows.append(("errors", f"{word.errors}, the last: {word.last_error}"))
     if word.conversation:
-        rows.append(("talk", f"conversation {word.conversation}"))
+        rows.append(("chat", f"conversation {word.conversation}"))
     if word.summary:
         rows.append(("summary", word.summary))
     if word.metadata:
