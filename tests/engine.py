@@ -192,6 +192,7 @@ class Engine:
         command += ["--host", self.host]
         command += ["--host", self.tcp_host] if self.tcp_host else []
         command += ["--live-restore"] if self._live_restore else []
+        command += ["--shutdown-timeout", "120"]  # on a busy machine it gives up after 15 seconds
         return command
 
     def _answers(self) -> bool:
