@@ -10,7 +10,7 @@ from sesh.agents import activity, conversation_users, launch_kit
 from sesh.model.agents import claude
 from sesh.model.agents.hook_event import conversation_id
 from sesh.model.errors import SeshError
-from sesh.model.record import Kit, Record
+from sesh.model.record import Kit, LaunchMode, Record
 from sesh.model.text import quick_json
 from sesh.model.value_object import Value
 from sesh.places import agent_files
@@ -24,7 +24,7 @@ class Plan(Value):
     """The conversation of the next launch."""
 
     conversation: str | None
-    resuming: bool = False
+    mode: LaunchMode = LaunchMode.START
 
 
 def plan(record: Record, variables: Variables, *, fresh: bool = False) -> Plan:
@@ -34,16 +34,30 @@ def plan(record: Record, variables: Variables, *, fresh: bool = False) -> Plan:
     if fresh:
         return _new(kit)
     if kit.conversation not in ("minted", "learned"):
-        return Plan(record.agent.conversation, resuming=bool(kit.resume))
+        mode = LaunchMode.RESUME if kit.resume else LaunchMode.START
+        return Plan(record.agent.conversation, mode)
     conversation = _known(record, variables)
-    if conversation is None:
-        return _new(kit)
-    conversation_users.check(record, conversation, variables)
-    return Plan(conversation, resuming=_is_there(record, conversation, variables))
+    if conversation is not None:
+        conversation_users.check(record, conversation, variables)
+        if _is_there(record, conversation, variables):
+            return Plan(conversation, LaunchMode.RESUME)
+    return _begun_again(record, conversation, variables)
 
 
 def _new(kit: Kit) -> Plan:
     return Plan(launch_kit.new_conversation() if kit.conversation == "minted" else None)
+
+
+def _begun_again(record: Record, conversation: str | None, variables: Variables) -> Plan:
+    """Begin a conversation that the agent has written nothing of: a copy, if it was to be one."""
+    kit, origin = record.spec.kit, record.agent.forked_from
+    assert kit is not None
+    if origin is None:
+        return Plan(conversation) if conversation else _new(kit)
+    problem = unusable(kit, origin.conversation, variables)
+    if problem:
+        raise _lost(record, f"the conversation that it copies is gone ({problem})")
+    return Plan(conversation or _new(kit).conversation, LaunchMode.FORK)
 
 
 def _known(record: Record, variables: Variables) -> str | None:
@@ -87,6 +101,29 @@ def _holds_something(path: str, kind: str) -> bool:
     with suppress(OSError), files.open_binary(path, follow=True) as file:
         return kind != "claude" or claude.has_prompt(file.read(_HEAD))
     return False
+
+
+def unusable(kit: Kit, conversation: str, variables: Variables) -> str | None:
+    """Why a conversation can be neither resumed nor copied; None when it can."""
+    kept = agent_files.transcripts(kit, conversation, variables)
+    problem: str | None = f"no transcript of {conversation} in {kit.transcript}"
+    for path in kept:
+        problem = _problem(path, kit.kind)
+        if problem is None:
+            break
+    return problem
+
+
+def _problem(path: str, kind: str) -> str | None:
+    try:
+        with files.open_binary(path, follow=True) as file:
+            if os.fstat(file.fileno()).st_uid != os.geteuid():
+                return f"{path} belongs to another user"
+            if kind == "claude" and not claude.has_prompt(file.read(_HEAD)):
+                return f"{path} has no prompt yet"
+    except OSError as error:
+        return f"{path}: {error.strerror}"
+    return None
 
 
 def _was_prompted(record: Record) -> bool:

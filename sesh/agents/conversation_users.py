@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 
 from sesh.model.agents import claude
 from sesh.model.errors import ConversationInUseError
 from sesh.model.place import Process
-from sesh.model.record import Record
+from sesh.model.record import Kit, Record
 from sesh.model.text.parse import TICKS, number
 from sesh.places import agent_files
 from sesh.places.agent_files import Variables
@@ -31,6 +31,28 @@ def check(record: Record, conversation: str, variables: Variables) -> None:
         )
 
 
+def user(kit: Kit, program: str, conversation: str, variables: Variables) -> str | None:
+    """The session, or the process of this program, that uses a conversation; None: none does."""
+    paths = agent_files.transcripts(kit, conversation, variables)
+    return users(kit, program, {conversation: paths}, variables).get(conversation)
+
+
+def users(
+    kit: Kit, program: str, conversations: Mapping[str, Collection[str]], variables: Variables
+) -> dict[str, str]:
+    """Who uses these conversations, each with its files: `session NAME` or `process PID`."""
+    pids = _processes(
+        kit, processes.of_program(processes.table(), program), conversations, variables
+    )
+    found = {conversation: f"process {pid}" for conversation, pid in pids.items()}
+    for entry in records.entries():
+        record = entry.readable
+        conversation = record.agent.conversation if record else None
+        if record and conversation in conversations and _may_use(record):
+            found[conversation or ""] = f"session {record.name}"
+    return found
+
+
 def in_other_record(record: Record, conversation: str) -> bool:
     """Is it the conversation of another session, alive or not?"""
     return bool(_others_in(record, conversation))
@@ -46,7 +68,7 @@ def similar_sessions(record: Record) -> list[Record]:
 def open_elsewhere(record: Record, path: str) -> bool:
     """Does another process of the same program hold a file open for writing?"""
     table = processes.table()
-    return bool(_writers(_others(record, table, _own(record, table)), [path]))
+    return bool(_writers(_others(record, table, _own(record, table)), {path: ""}))
 
 
 # --- sessions ------------------------------------------------------------------------------------
@@ -64,6 +86,13 @@ def alive(record: Record) -> bool:
     return agent is not None and here and processes.alive(agent.process)
 
 
+def _may_use(record: Record) -> bool:
+    """Is its agent alive, or will it be retried? (That of another machine may be alive.)"""
+    elsewhere = record.place.machine != processes.here()
+    unseen = elsewhere and record.place.has_process and record.status.outcome is None
+    return alive(record) or unseen or record.status.retry_at is not None
+
+
 # --- processes -----------------------------------------------------------------------------------
 
 
@@ -72,13 +101,39 @@ def _process(record: Record, conversation: str, variables: Variables) -> str | N
     assert kit is not None
     table = processes.table()
     own = _own(record, table)
+    paths = agent_files.transcripts(kit, conversation, variables)
     others = _others(record, table, own)
-    found = {*_registered(agent_files.home(kit.kind, variables), conversation)} - own
-    for pid, words in others.items():  # on a command line: as an argument, or after `--resume=`
-        if any(word == conversation or word.endswith(f"={conversation}") for word in words):
-            found.add(pid)
-    found |= _writers(others, agent_files.transcripts(kit, conversation, variables))
-    return f"process {min(found)}" if found else None
+    found = _processes(kit, others, {conversation: paths}, variables, own)
+    return f"process {found[conversation]}" if found else None
+
+
+def _processes(
+    kit: Kit,
+    candidates: Mapping[int, list[str]],
+    conversations: Mapping[str, Collection[str]],
+    variables: Variables,
+    own: Collection[int] = (),
+) -> dict[str, int]:
+    """The process with the lowest pid that uses each of these conversations."""
+    found = [*_registered(agent_files.home(kit.kind, variables))]
+    for pid, words in candidates.items():  # on a command line: as an argument, or after `--resume=`
+        named = {word.rpartition("=")[2] for word in words} & conversations.keys()
+        if named and not _is_fork(kit, words):
+            found += [(name, pid) for name in named]
+    paths = {path: name for name, kept in conversations.items() for path in kept}
+    found += _writers(candidates, paths)
+    users = sorted((pid, name) for name, pid in found if name in conversations and pid not in own)
+    return {name: pid for pid, name in reversed(users)}
+
+
+def _is_fork(kit: Kit, words: Collection[str]) -> bool:
+    """Does a command line only copy the conversation that it names? It has a word of the template's
+    `fork` that no other launch has."""
+    from sesh.agents.templates import built_in
+
+    fork = built_in.with_fork(kit).fork
+    marks = {word for word in fork if "{" not in word} - {*kit.start, *kit.resume}
+    return bool(marks) and marks <= {*words}
 
 
 def _others(record: Record, table: Table, own: set[int]) -> dict[int, list[str]]:
@@ -87,12 +142,13 @@ def _others(record: Record, table: Table, own: set[int]) -> dict[int, list[str]]
     return {pid: words for pid, words in found.items() if pid not in own}
 
 
-def _writers(others: Iterable[int], paths: Iterable[str]) -> set[int]:
-    """The processes that hold one of these files open for writing. Readers do no harm."""
+def _writers(others: Iterable[int], paths: Mapping[str, str]) -> list[tuple[str, int]]:
+    """The processes that hold one of these files open for writing, each with the conversation in
+    it. Readers do no harm."""
     from sesh.system import process_usage
 
-    real = {os.path.realpath(path) for path in paths}
-    return {pid for pid in others if process_usage.written_by(pid) & real}
+    real = {os.path.realpath(path): conversation for path, conversation in paths.items()}
+    return [(real[path], pid) for pid in others for path in process_usage.written_by(pid) & {*real}]
 
 
 def _own(record: Record, table: Table) -> set[int]:
@@ -104,15 +160,17 @@ def _own(record: Record, table: Table) -> set[int]:
     return {*tree, *process_marks.marked(table, [process_marks.mark(record)])[record.id]}
 
 
-def _registered(home: str, conversation: str) -> list[int]:
-    """Living processes that Claude's registry lists for a conversation."""
-    found = []
-    with suppress(OSError):
-        for name in os.listdir(f"{home}/sessions"):
+def _registered(home: str) -> Iterator[tuple[str, int]]:
+    """The conversations in Claude's registry whose process lives, each with that."""
+    try:
+        names = os.listdir(f"{home}/sessions")
+    except OSError:
+        return
+    for name in names:
+        with suppress(OSError):
             one = claude.parse_registry(quick_read.read(f"{home}/sessions/{name}"))
-            if one is None or one.conversation != conversation:
+            if one is None or one.conversation is None:
                 continue
             start = number(one.start, TICKS)
             if start and isinstance(one.pid, int) and processes.alive(Process(one.pid, start)):
-                found.append(one.pid)
-    return found
+                yield one.conversation, one.pid

@@ -33,6 +33,7 @@ from sesh.model.record import (
     Answers,
     BreakerLimits,
     Kit,
+    Origin,
     Record,
     Spec,
     Status,
@@ -68,19 +69,8 @@ _LONGEST = 2e9  # seconds: more than any option accepts, with the time for an en
 
 _ENUMS = (Cause, Desired, Health, State)
 _TABLES = (
-    *(
-        Agent,
-        AgentReport,
-        AgentUsage,
-        Answers,
-        BreakerLimits,
-        Container,
-        ContainerRequest,
-        Engine,
-        Kit,
-        Place,
-    ),
-    *(Process, Spec, Status, Step, Supervision, Worktree),
+    *(Agent, AgentReport, AgentUsage, Answers, BreakerLimits, Container, ContainerRequest, Engine),
+    *(Kit, Origin, Place, Process, Spec, Status, Step, Supervision, Worktree),
 )
 # Left out when they have their default; every other field is written, unless it is None.
 _LEFT_OUT: Mapping[type[Value], tuple[str, ...]] = {
@@ -90,6 +80,7 @@ _LEFT_OUT: Mapping[type[Value], tuple[str, ...]] = {
     Status: ("stop_tries", "remains", "keep", "lived", "printed", "held", "frozen"),
     AgentReport: ("history", "errors", "resume_ready", "earlier", "prompted", "metadata"),
     AgentUsage: ("cost_is_lower_bound",),
+    Kit: ("fork",),
 }
 # Must be there although the class has a default.
 _NEEDED: Mapping[type[Value], tuple[str, ...]] = {

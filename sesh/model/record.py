@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from enum import StrEnum
 from types import MappingProxyType
 
 from sesh.model.place import ContainerRequest, Place, Process
@@ -91,10 +92,19 @@ class Answers(Value):
     text: tuple[str, ...] = ()  # options after which a text can be typed
 
 
+class LaunchMode(StrEnum):
+    """What an agent is launched with: the arguments of this name in its Kit."""
+
+    START = "start"
+    RESUME = "resume"
+    FORK = "fork"
+
+
 class Kit(Value):
     """The [agent] table of its template: how the agent is launched, resumed and followed. Kept as
     it was at the start: a template that changes later changes no session. In `start`, `resume`,
-    `prompt` and `transcript`, {conversation}, {hooks} and {prompt} are replaced at a launch."""
+    `fork`, `prompt` and `transcript`, {conversation}, {parent}, {hooks} and {prompt} are replaced
+    at a launch."""
 
     kind: str  # the protocol: claude, codex, aider …
     conversation: str = ""  # minted (by sesh at the start), learned (from its hooks), or none
@@ -103,6 +113,7 @@ class Kit(Value):
     prompt: tuple[str, ...] = ()  # further arguments when a first prompt was given
     transcript: str = ""  # the files in which the agent keeps a conversation: a pattern
     rules: str = ""  # the rules for its title and its screen
+    fork: tuple[str, ...] = ()  # arguments at a launch that continues a copy of a conversation
     answers: Answers = Answers()
 
 
@@ -215,6 +226,14 @@ class AgentUsage(Value):
     reason: str | None = None  # why nothing is known
 
 
+class Origin(Value):
+    """The conversation that another one began as a copy of, and the session it was copied from."""
+
+    session: str  # its id
+    name: str
+    conversation: str
+
+
 class AgentReport(Value):
     """What the agent reports about itself, and what its conversations have used."""
 
@@ -228,6 +247,7 @@ class AgentReport(Value):
     conversation: str | None = None
     earlier: tuple[str, ...] = ()  # conversations of this session before that one
     prompted: bool = False  # its conversation has a prompt
+    forked_from: Origin | None = None  # its conversation began as a copy
     summary: str | None = None
     metadata: Mapping[str, object] = MappingProxyType({})
     usage: AgentUsage | None = None  # up to its end; None: it has not ended, or is not known yet

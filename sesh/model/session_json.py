@@ -43,7 +43,7 @@ _SOURCES: tuple[tuple[str, ...], ...] = (
     ("spec", "breaker"),
     ("status", "lived", "paused", "held", "resumed"),
     ("word", "phase", "history", "updated", "finished", "errors", "last_error", "resume_ready"),
-    ("word", "conversation", "summary", "metadata"),
+    ("word", "conversation", "forked_from", "summary", "metadata"),
     ("", "memory_bytes", "cpu_seconds", "ahead", "behind", "ahead_of", "dirty", "usage"),
 )
 _COPIED = [(name, source) for source, *names in _SOURCES if source for name in names]

@@ -9,7 +9,7 @@ from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
 from sesh.model.observation import Observation, unknown
 from sesh.model.reconcile import reconcile
-from sesh.model.record import Record
+from sesh.model.record import LaunchMode, Record
 from sesh.model.states import ALIVE, State
 from sesh.operations.launch import start_elsewhere
 from sesh.operations.stop.stop import stop
@@ -35,7 +35,7 @@ def rebuild(found: UnclaimedPlace, config: Config) -> Seen:
 def _restore_kit(record: Record) -> None:
     """The file on this machine that sesh reads the agent's reports with."""
     if record.place.agent is not None and not os.path.exists(f"{launch_files.own(record)}.kit"):
-        start_elsewhere.equipped(record, {}, resuming=False)
+        start_elsewhere.equipped(record, {}, LaunchMode.START)
 
 
 def end(found: UnclaimedPlace, config: Config, grace: float) -> bool:

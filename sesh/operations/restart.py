@@ -14,7 +14,7 @@ from sesh.model.configuration import Config, with_long_timeout
 from sesh.model.errors import CannotTellError, ConflictError, SeshError, StateError, noted, only
 from sesh.model.observation import Observation, unknown
 from sesh.model.reconcile import reconcile
-from sesh.model.record import Record
+from sesh.model.record import LaunchMode, Record
 from sesh.model.states import ALIVE, Desired, State
 from sesh.model.value_object import replace
 from sesh.operations import worktrees
@@ -221,9 +221,9 @@ def _claims(
         for one in found:
             with noted(results, one.name):
                 old = one.intact.record
-                record, resuming = _next(old, server, old_panes.get(old.id), attempt, fresh=fresh)
+                record, mode = _next(old, server, old_panes.get(old.id), attempt, fresh=fresh)
                 drafts[one.name] = record
-                stage(record, resuming=resuming)
+                stage(record, mode)
                 staged.append((one, record))
         for one, draft in staged:
             with noted(results, one.name):
@@ -238,8 +238,8 @@ def _claims(
 
 def _next(
     old: Record, server: Tmux, pane: str | None, attempt: int, *, fresh: bool
-) -> tuple[Record, bool]:
-    """The next generation of a session, and whether its agent continues its conversation."""
+) -> tuple[Record, LaunchMode]:
+    """The next generation of a session, and how it is launched."""
     snapshot = _snapshot(old, server.run)
     place = next_place(old, server, snapshot, pane)
     record = claim.next_generation(old, place, attempt)

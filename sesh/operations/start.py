@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sesh.model.configuration import Config, with_long_timeout
 from sesh.model.errors import only
-from sesh.model.record import Spec
+from sesh.model.record import AgentReport, Spec
 from sesh.operations.forget import Note, bury, release
 from sesh.operations.launch import claim, start_elsewhere
 from sesh.operations.launch.launch import (
@@ -27,8 +27,16 @@ from sesh.state.judge import Seen
 from sesh.system import processes
 
 
-def start(name: str, spec: Spec, variables: Environment, config: Config, note: Note) -> Seen:
-    """Start a new session and confirm that it runs. `note` gets remarks for the user."""
+def start(
+    name: str,
+    spec: Spec,
+    variables: Environment,
+    config: Config,
+    note: Note,
+    agent: AgentReport | None = None,
+) -> Seen:
+    """Start a new session and confirm that it runs. `note` gets remarks for the user; `agent` has
+    the conversation that it continues or copies (on this host only)."""
     elsewhere = registry.requested(spec)
     if elsewhere is not None:
         return start_elsewhere.start(name, spec, variables, elsewhere, config, note)
@@ -41,10 +49,10 @@ def start(name: str, spec: Spec, variables: Environment, config: Config, note: N
     release(before, config)
     identity = claim.new_id(name)
     place = first_place(identity, spec.cwd, server)
-    record = claim.with_conversation(claim.new_record(identity, name, spec, place))
+    record, mode = claim.with_conversation(claim.new_record(identity, name, spec, place, agent))
     try:
         environment.save(place.snapshot, variables)
-        stage(record, resuming=False)
+        stage(record, mode)
         entry = claim.claim_name(record, claim.starting(record), before)
     except BaseException:
         forget_files(record)

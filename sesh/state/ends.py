@@ -152,7 +152,9 @@ def launch_failed(record: Record, kind: str, how: Verdict) -> Event:
 
 def _begun(record: Record, kind: str) -> Event:
     command = {"command": list(record.spec.command)}
-    return _event(record, kind, {**command, **_retry(record), **_resumed(record)})
+    return _event(
+        record, kind, {**command, **_copied(record), **_retry(record), **_resumed(record)}
+    )
 
 
 def _event(record: Record, kind: str, details: dict[str, Any]) -> Event:
@@ -161,6 +163,12 @@ def _event(record: Record, kind: str, details: dict[str, Any]) -> Event:
 
 def _retry(record: Record) -> dict[str, int]:
     return {"retry": record.status.retries} if record.status.retries else {}
+
+
+def _copied(record: Record) -> dict[str, str]:
+    """The session whose conversation a new one began with a copy of."""
+    origin = record.agent.forked_from if record.place.generation == 1 else None
+    return {"forked_from": origin.name} if origin else {}
 
 
 def _resumed(record: Record) -> dict[str, bool]:

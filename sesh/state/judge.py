@@ -180,9 +180,12 @@ def learn(record: Record, sight: Observation, verdict: Verdict, now: datetime) -
 
 
 def _in_conversation(word: AgentReport, conversation: str | None) -> AgentReport:
-    """Whether a conversation other than the one before has a prompt is not known."""
-    still = word.prompted and word.conversation is None
-    return word.talking(conversation, prompted=still)
+    """Whether a conversation other than the one before has a prompt is not known, and it is not the
+    one that began as a copy."""
+    first = word.conversation is None
+    origin = word.forked_from if first else None
+    still = word.prompted and first
+    return replace(word.talking(conversation, prompted=still), forked_from=origin)
 
 
 def ended(record: Record, how: Verdict, now: datetime) -> Record:

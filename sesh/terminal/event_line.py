@@ -62,6 +62,8 @@ def _detail(event: View) -> str:
     detail = event.get("reason") or ""
     if not detail and event.get("command"):
         detail = formatting.command_line([str(word) for word in event["command"]])
+    if event.get("forked_from"):
+        detail = f"copy of {event['forked_from']}: {detail}"
     if event.get("retry"):
         detail = f"retry {event['retry']}: {detail}"
     state = str(event.get("state") or "")

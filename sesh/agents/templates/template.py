@@ -17,6 +17,7 @@ kind = "claude"
 conversation = "minted"
 start = ["--session-id", "{conversation}"]
 resume = ["--resume", "{conversation}"]
+fork = ["--resume", "{parent}", "--fork-session", "--session-id", "{conversation}"]
 rules = "claude"
 
 [agent.answers]               how its questions are answered: see `Answers`
@@ -49,6 +50,7 @@ CONVERSATIONS = (MINTED, LEARNED, NONE)
 PLACEHOLDERS = {
     "start": ("conversation", "hooks"),
     "resume": ("conversation", "hooks"),
+    "fork": ("parent", "conversation", "hooks"),
     "prompt": ("conversation", "prompt"),
     "transcript": ("conversation",),
 }
@@ -249,6 +251,13 @@ def _braces(words: tuple[str, ...], known: tuple[str, ...]) -> Iterator[str]:
 def _conversation_problems(agent: Mapping[str, Any], conversation: str) -> Iterator[str]:
     """The agent must get the conversation's id where sesh knows it, and only there."""
     needed = {MINTED: ("start", "resume"), LEARNED: ("resume",), NONE: ()}[conversation]
+    fork = _words(agent, "fork")
+    if fork and conversation == MINTED:
+        needed = (*needed, "fork")
+    if fork and conversation == NONE:
+        yield "fork is for agents with a conversation"
+    elif fork and not any("{parent}" in word for word in fork):
+        yield "fork lacks {parent}, the conversation to copy"
     allowed = (*needed, "prompt", "transcript") if needed else ()
     for key in PLACEHOLDERS:
         given = any("{conversation}" in word for word in _words(agent, key))

@@ -10,7 +10,7 @@ from sesh.model.errors import CannotTellError, ConflictError, SeshError
 from sesh.model.observation import Observation, Verdict, absent
 from sesh.model.place import Place
 from sesh.model.reconcile import reconcile
-from sesh.model.record import Record, Spec, Status, session_id
+from sesh.model.record import AgentReport, LaunchMode, Record, Spec, Status, session_id
 from sesh.model.states import ALIVE, Desired, State
 from sesh.model.value_object import replace
 from sesh.operations.launch.launch import now
@@ -27,10 +27,13 @@ def new_id(name: str) -> str:
     return session_id(name, now(), os.urandom(4).hex())
 
 
-def new_record(identity: str, name: str, spec: Spec, place: Place) -> Record:
+def new_record(
+    identity: str, name: str, spec: Spec, place: Place, agent: AgentReport | None = None
+) -> Record:
     stamp = now()
     status = Status(desired=Desired.RUNNING, launched=stamp, retries_max=spec.supervision.retries)
-    return Record(name, identity, replace(spec, created=stamp), place, status)
+    spec = replace(spec, created=stamp)
+    return Record(name, identity, spec, place, status, agent or AgentReport())
 
 
 def free_name(name: str) -> Seen | None:
@@ -89,26 +92,29 @@ def launched_now(status: Status) -> Status:
     return replace(status, launched=stamp, lived=lived)
 
 
-def with_conversation(record: Record) -> Record:
-    """Add a conversation to a new record where sesh chooses its name."""
+def with_conversation(record: Record) -> tuple[Record, LaunchMode]:
+    """Add a conversation to a new record where sesh chooses its name; and how it is launched."""
     if record.spec.kit is None:
-        return record
+        return record, LaunchMode.START
     from sesh.agents import launch_kit
 
-    return launch_kit.minted(record)
+    return launch_kit.minted(record), launch_kit.first_mode(record)
 
 
 def resumed(
     record: Record, old: Record, variables: environment.Environment, *, fresh: bool
-) -> tuple[Record, bool]:
-    """The next generation with its conversation, and whether it continues that."""
+) -> tuple[Record, LaunchMode]:
+    """The next generation with its conversation, and how it is launched."""
     if record.spec.kit is None:
-        return record, False
+        return record, LaunchMode.START
     from sesh.agents import conversation
 
     plan = conversation.plan(old, variables, fresh=fresh)
-    word = record.agent.talking(plan.conversation, prompted=plan.resuming)
-    return replace(record, agent=word), plan.resuming
+    word = replace(
+        record.agent.talking(plan.conversation, prompted=plan.mode is LaunchMode.RESUME),
+        forked_from=None if plan.mode is LaunchMode.START else record.agent.forked_from,
+    )
+    return replace(record, agent=word), plan.mode
 
 
 def claim_name(record: Record, verdict: Verdict, before: Seen | None) -> Entry:

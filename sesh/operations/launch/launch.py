@@ -16,7 +16,7 @@ from sesh.model.errors import CannotTellError, ConflictError, ScarceError, SeshE
 from sesh.model.observation import Observation, Session, Verdict, absent
 from sesh.model.place import Process
 from sesh.model.reconcile import not_in_time, reconcile, recorded_end
-from sesh.model.record import Record
+from sesh.model.record import LaunchMode, Record
 from sesh.model.states import Cause, State
 from sesh.model.value_object import Value, replace
 from sesh.places import environment, launch_files
@@ -71,7 +71,7 @@ def _hidden_server(socket: str) -> Process | None:
     return known or keepers.hidden_server(socket, processes.run_dir())
 
 
-def stage(record: Record, *, resuming: bool) -> None:
+def stage(record: Record, mode: LaunchMode) -> None:
     """Write the files of the launch, also those of an agent that sesh knows."""
     command = record.spec.command
     launch_files.make_transcript(record.id)
@@ -80,8 +80,8 @@ def stage(record: Record, *, resuming: bool) -> None:
 
         base = launch_files.base(record)
         variables = environment.load(record.place.snapshot)
-        launch_kit.stage(record, variables, base, resuming=resuming)
-        command = launch_kit.command(record, base, launch_kit.own_hook(record), resuming=resuming)
+        launch_kit.stage(record, variables, base, mode)
+        command = launch_kit.command(record, base, launch_kit.own_hook(record), mode)
     launch_files.stage(record, command, tmux_server.scope(record))
 
 

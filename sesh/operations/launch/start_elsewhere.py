@@ -12,7 +12,7 @@ from sesh.model.configuration import Config
 from sesh.model.errors import CannotTellError, ConflictError, SeshError
 from sesh.model.place import Place
 from sesh.model.reconcile import not_in_time, reconcile
-from sesh.model.record import Record, Spec
+from sesh.model.record import LaunchMode, Record, Spec
 from sesh.model.states import Desired, State
 from sesh.model.value_object import replace
 from sesh.operations.forget import Note, bury, release
@@ -58,7 +58,8 @@ def start(
     release(before, config)
     identity = claim.new_id(name)
     place = kind.reserve(identity, spec, config)
-    record = _by_us(claim.with_conversation(claim.new_record(identity, name, spec, place)))
+    record, mode = claim.with_conversation(claim.new_record(identity, name, spec, place))
+    record = _by_us(record)
     try:
         environment.save_text(record.place.snapshot, environment.exports(variables))
         kind.make_files(record)
@@ -68,7 +69,7 @@ def start(
         raise
     try:
         bury(before, config, note)
-        return _begin(entry, record, variables, config, "started")
+        return _begin(entry, record, variables, config, "started", mode)
     except LaunchError:
         kind.withdraw(record, config, sure=True)
         raise
@@ -119,8 +120,7 @@ def _begin(
     variables: Environment,
     config: Config,
     event: str,
-    *,
-    resuming: bool = False,
+    mode: LaunchMode,
 ) -> Seen:
     """Provide the place, then launch in it."""
     kind = registry.elsewhere(record)
@@ -130,13 +130,13 @@ def _begin(
     written = records.swap(entry, record, claim.starting(record))
     if written is None:
         raise ConflictError(f"{record.name} was changed by another sesh just now")
-    command, kit = equipped(record, variables, resuming=resuming)
+    command, kit = equipped(record, variables, mode)
     kind.put(record, variables, command, kit, config)
     return _launch(written, record, kind, config, event)
 
 
 def equipped(
-    record: Record, variables: Environment, *, resuming: bool
+    record: Record, variables: Environment, mode: LaunchMode
 ) -> tuple[tuple[str, ...], dict[str, bytes]]:
     """The command of a launch, and the files that its agent needs in its place."""
     if record.spec.kit is None:
@@ -145,7 +145,7 @@ def equipped(
 
     kind = registry.elsewhere(record)
     stem, hook = kind.stem(record), kind.hook(record)
-    return launch_kit.stage_elsewhere(record, variables, stem, hook, resuming=resuming)
+    return launch_kit.stage_elsewhere(record, variables, stem, hook, mode)
 
 
 def _launch(entry: Entry, record: Record, kind: Elsewhere, config: Config, event: str) -> Seen:
@@ -178,14 +178,14 @@ def restart(found: Seen, config: Config, attempt: int = 0, *, fresh: bool = Fals
     variables = _variables(old)
     record = claim.next_generation(old, place, attempt)
     record = record if same else _by_us(record)
-    record, resuming = claim.resumed(record, old, variables, fresh=fresh)
+    record, mode = claim.resumed(record, old, variables, fresh=fresh)
     if not same:
         kind.clear_before(old, config)
     kind.make_files(record)
     environment.save_text(place.snapshot, environment.exports(variables))
     entry = claim.claim_generation(found, record)
     try:
-        done = _begin(entry, record, variables, config, "restarted", resuming=resuming)
+        done = _begin(entry, record, variables, config, "restarted", mode)
         launch_files.forget(record, below=record.place.generation)
         return done
     except BaseException as error:

@@ -129,7 +129,7 @@ def _start(request: Request, config: Config, worktree: Worktree | None, note: No
         worktree=worktree,
     )
     if request.branch is not None:
-        _check_branch(cwd, request.branch)
+        check_branch(cwd, request.branch)
     left_out = environment.unexportable(variables)
     if left_out:
         note(f"left out, because a shell cannot export them: {', '.join(left_out)}")
@@ -310,7 +310,8 @@ def _check_git(request: Request) -> None:
         raise UsageError("--branch and --worktree name different branches; one is enough")
 
 
-def _check_branch(cwd: str, wanted: str) -> None:
+def check_branch(cwd: str, wanted: str) -> None:
+    """Raise when a directory is not on the branch that a session wants."""
     if git.top(cwd) is None:
         raise SeshError(f"{cwd} is not in a git repository; --branch needs one (see -C)")
     found = git.head(cwd)
@@ -374,6 +375,17 @@ def _inner_directory(given: str | None) -> str:
 
 def _command(request: Request, variables: environment.Environment, cwd: str) -> tuple[str, ...]:
     argv = request.command or (os.environ.get("SHELL") or "/bin/sh",)
+    check_program(argv, variables, cwd, request.name)
+    return argv
+
+
+def check_program(
+    argv: tuple[str, ...],
+    variables: environment.Environment,
+    cwd: str,
+    name: str | None = None,
+) -> None:
+    """Raise when a command cannot run here. `name`: of the session, which may be a command too."""
     launch_files.check_command(argv)
     program = argv[0]
     if "/" in program:
@@ -384,11 +396,10 @@ def _command(request: Request, variables: environment.Environment, cwd: str) -> 
             raise SeshError(f"{program}: not an executable file")
     elif not program or not paths.which(program, path=os.fsdecode(variables.get(b"PATH", b""))):
         problem = f"{program or repr(program)}: command not found (looked in PATH)"
-        if request.name and paths.which(request.name):
-            call = " ".join(map(quote, (request.name, *argv)))
+        if name and paths.which(name):
+            call = " ".join(map(quote, (name, *argv)))
             problem += f"; the first word is the name; next: sesh start NAME -- {call}"
         raise SeshError(problem)
-    return argv
 
 
 def _first_free(name: str | None, cwd: str, make: Callable[[str], Seen]) -> Seen:
