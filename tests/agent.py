@@ -15,7 +15,9 @@ _SCRIPT = """\
 echo "$*" >>"$HOME/launches"
 while [ $# -gt 0 ]; do
   case $1 in
-  --session-id | --resume) how=$1 conversation=$2; shift ;;
+  --session-id) conversation=$2; [ -n "$parent" ] || how=$1; shift ;;
+  --resume) how=$1 parent=$2 conversation=$2; shift ;;
+  --fork-session) how=$1 ;;
   --settings) settings=$2; shift ;;
   *) prompt=$1 ;;
   esac
@@ -23,21 +25,30 @@ while [ $# -gt 0 ]; do
 done
 mkdir -p "$HOME/.claude/projects/p"
 transcript=$HOME/.claude/projects/p/$conversation.jsonl
+original=$HOME/.claude/projects/p/$parent.jsonl
 if [ "$how" = --resume ] && [ ! -e "$transcript" ]; then
   echo "No conversation found with session ID: $conversation"
   exit 1
 fi
-if [ "$how" = --session-id ] && [ -e "$transcript" ]; then
+if [ "$how" = --fork-session ] && [ ! -e "$original" ]; then
+  echo "No conversation found with session ID: $parent"
+  exit 1
+fi
+if [ "$how" != --resume ] && [ "$conversation" ] && [ -e "$transcript" ]; then
   echo "Error: Session ID $conversation is already in use."
   exit 1
 fi
 hook=$(sed 's/.*"command": "\\(.*\\)", "timeout".*/\\1/; s/".*//' "$settings")
 printf '\\033]0;- ready\\007'
+# A copy is written at the first prompt, as by the real one.
+copy() { [ "$how" != --fork-session ] || [ -e "$transcript" ] || cat "$original" >"$transcript"; }
+[ -z "$prompt" ] || copy
 [ -z "$prompt" ] || echo "{\\"type\\":\\"user\\",\\"text\\":\\"$prompt\\"}" >>"$transcript"
 echo ready
 while read -r word rest; do
   case $word in
   prompt)
+    copy
     printf '{"type":"user","message":{"content":"prompt %s"}}\\n' "$rest" >>"$transcript" ;;
   hook) printf '%s' "$rest" | sh -c "$hook"; echo "hook ended with $?" ;;
   nested) printf '%s' "$rest" | env -- python3 -c 'import subprocess,sys

@@ -98,6 +98,9 @@ def _show(session: Session, shown: View, *, colour: bool) -> None:
         gone = "" if os.path.isdir(tree.path) else " (gone)"
         of = f"of {_from_home(tree.repository)}, made for branch {tree.branch}"
         rows.append(("worktree", f"{_from_home(tree.path)}{gone}, {of}"))
+    origin = record.agent.forked_from
+    if origin is not None:
+        rows.append(("began", f"as a copy of {origin.name}, conversation {origin.conversation}"))
     if record.place.has_process:
         rows += [
             ("memory", _usage(record, shown)),

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 GROUPS = {
     "Run": {
         "start": "Start a session.",
+        "fork": "Start a session on a copy of a conversation.",
         "restart": "Restart sessions in place.",
         "stop": "Stop sessions: ask, wait, kill, confirm.",
         "pause": "Pause sessions: freeze their processes.",
