@@ -6,8 +6,8 @@ from sesh.commands._declare import argument, declare, flag, option
 from sesh.commands._options import json_option
 from sesh.model.states import ALIVE
 from sesh.model.text import quick_json
-from sesh.operations import attach, fork
-from sesh.operations.launch import start_request
+from sesh.operations import attach
+from sesh.operations.launch import fork, start_request
 from sesh.state import lookup, settings
 from sesh.terminal import output, session_list
 

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
+from itertools import pairwise
 from types import MappingProxyType
 
 from sesh.agents.templates import template
@@ -15,7 +16,7 @@ from sesh.model.configuration import Config, Count
 from sesh.model.errors import ConflictError, SeshError, StateError, UsageError
 from sesh.model.place import ContainerRequest
 from sesh.model.progress import Report
-from sesh.model.record import BreakerLimits, Spec, Supervision, Worktree
+from sesh.model.record import AgentReport, BreakerLimits, Spec, Supervision, Worktree
 from sesh.model.states import ENDED, Retry, State
 from sesh.model.text import units
 from sesh.model.text.shell_words import quote
@@ -59,6 +60,7 @@ class Request(Value):
     template: str | None = None
     usual: Template = Template()  # the values of the template
     prompt: str | None = None
+    conversation: str | None = None  # begun elsewhere: its id, or `last`
     branch: str | None = None
     worktree: str | None = None  # the branch of a new worktree
     record_only: bool = False  # nothing is run
@@ -71,12 +73,30 @@ def _with_template(request: Request) -> Request:
         directory = os.path.expanduser(usual.dir)
     return replace(
         request,
-        command=request.command or usual.command,
+        command=_with_options(request) or usual.command,
         directory=directory,
         variables=(*usual.env, *request.variables),
         group=request.group if request.group is not None else usual.group or None,
         tags=(*usual.tags, *request.tags),
     )
+
+
+def _with_options(request: Request) -> tuple[str, ...]:
+    """The command that was given. Options alone are further ones for the agent of the template."""
+    given, kit = request.command, request.usual.agent
+    if kit is None or not request.usual.command or not given or not given[0].startswith("-"):
+        return given
+    ours = {
+        before
+        for words in (kit.start, kit.resume, kit.fork)
+        for before, word in pairwise(words)
+        if before.startswith("--") and ("{conversation}" in word or "{parent}" in word)
+    }
+    for word in given:
+        if word.partition("=")[0] in ours:
+            how = "continue a conversation with --conversation ID, before --"
+            raise UsageError(f"{word}: sesh gives the agent this option itself; {how}")
+    return (*request.usual.command, *given)
 
 
 def start_session(request: Request, config: Config, note: Note) -> Seen:
@@ -86,6 +106,8 @@ def start_session(request: Request, config: Config, note: Note) -> Seen:
     if request.record_only:
         return _create_record(request, config, note)
     _check_git(request)
+    if request.conversation is not None:
+        _check_continues(request)
     if request.worktree is None:
         return _start(request, config, None, note)
     if request.name is not None:
@@ -130,13 +152,14 @@ def _start(request: Request, config: Config, worktree: Worktree | None, note: No
     )
     if request.branch is not None:
         check_branch(cwd, request.branch)
+    begin = _continued(request, argv, variables, cwd, note)
     left_out = environment.unexportable(variables)
     if left_out:
         note(f"left out, because a shell cannot export them: {', '.join(left_out)}")
     found = _first_free(
         request.name,
         worktree.path if worktree else cwd,
-        lambda name: start(name, spec, variables, config, note),
+        lambda name: start(name, spec, variables, config, note, begin),
     )
     _note_limits(found, spec, note)
     return found
@@ -188,6 +211,46 @@ def _prompt(request: Request) -> str | None:
         raise UsageError(f"--prompt: {which} cannot pass one; put it after --")
     launch_files.check_command((request.prompt,))
     return request.prompt
+
+
+def _check_continues(request: Request) -> None:
+    """Raise when a session with these options cannot continue a conversation."""
+    kit = request.usual.agent
+    if kit is None:
+        raise UsageError("--conversation is for an agent: give its template too (-t claude)")
+    if request.prompt is not None:
+        raise UsageError("--prompt is for a new conversation; use sesh send after the start")
+    if request.worktree is not None:
+        fork = "start it here, then: sesh fork NAME --worktree BRANCH"
+        raise UsageError(f"--conversation: it was begun in a directory of its own; {fork}")
+    if request.box:
+        raise SeshError("--conversation: the files of an agent in a container are out of reach")
+    if not kit.resume or "{conversation}" not in kit.transcript:
+        why = "sesh does not know where it keeps its conversations"
+        raise SeshError(f"--conversation: template {request.template}: {why}")
+
+
+def _continued(
+    request: Request,
+    argv: tuple[str, ...],
+    variables: environment.Environment,
+    cwd: str,
+    note: Note,
+) -> AgentReport | None:
+    """The conversation that the session continues; None: it begins one."""
+    kit = request.usual.agent
+    if request.conversation is None or kit is None:
+        return None
+    from sesh.agents import conversations
+
+    agent = conversations.Agent(kit, os.path.basename(argv[0]))
+    found = conversations.chosen(agent, request.conversation, cwd, variables)
+    if request.conversation != found.id:
+        title = f": {found.outline.title}" if found.outline.title else ""
+        note(f"continues conversation {found.id}{title}")
+    if found.session is not None:
+        note(f"it was the conversation of session {found.session}, which has ended")
+    return AgentReport(conversation=found.id, prompted=True)
 
 
 def _create_record(request: Request, config: Config, note: Note) -> Seen:
